@@ -1,5 +1,7 @@
-//! NCCL closes its profiler plugin with its last communicator, and another tool may close what it loaded of us. Our
-//! thread, our hooks and what other libraries were given of us would go with it: the library is never unloaded.
+//! Links the library so that it is never unloaded.
+//!
+//! NCCL closes its profiler plugin together with its last communicator. Another tool may also close its handle to this
+//! library. Unloading would remove code that our thread, our hooks and pointers held by other libraries still use.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

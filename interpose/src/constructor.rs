@@ -1,22 +1,26 @@
-//! What happens when the library is loaded: the variables by which NVTX and NCCL find us are set, where the run
-//! directory is and the user has not set them. `rankscope run` has done it already; this is for jobs whose launcher only
-//! forwards LD_PRELOAD and RANKSCOPE_DIR. Nothing is printed, opened or started.
+//! Runs when the library is loaded, and sets the variables by which NVTX and NCCL find it.
+//!
+//! A variable is set only if a run directory is given and the user has not set the variable. `rankscope run` does the
+//! same earlier; this is for jobs whose launcher only forwards LD_PRELOAD and RANKSCOPE_DIR. Nothing is printed, opened
+//! or started.
 
 use std::ffi::{CStr, c_char, c_int};
 
-/// What NVTX and NCCL read before they are first used (nvtxDetail/nvtxInit.h; NCCL's src/plugin/profiler.cc).
+/// Variables that NVTX and NCCL read at their first use (nvtxDetail/nvtxInit.h; NCCL's src/plugin/profiler.cc).
 const VARIABLES: [&CStr; 2] = [c"NVTX_INJECTION64_PATH", c"NCCL_PROFILER_PLUGIN"];
-/// Longest name of a plugin that NCCL keeps (`MAX_STR_LEN` in src/plugin/plugin_open.cc); `snprintf` cuts longer ones.
+/// Maximum length of a plugin's name in NCCL (`MAX_STR_LEN` in src/plugin/plugin_open.cc). `snprintf` truncates longer
+/// names.
 const LONGEST: usize = 253;
 
 unsafe extern "C" {
     static environ: *const *const c_char;
 }
 
-/// A variable, read from where it stands: a shell has its own `getenv`, which is not ready yet.
+/// Returns the value of a variable. It reads `environ` directly, because a shell has its own `getenv`, which is not
+/// ready yet.
 fn value(name: &CStr) -> Option<&'static CStr> {
-    // SAFETY: a list of C strings that ends with null, and nobody changes it while libraries are initialised, which the
-    // process's first thread does before all others.
+    // SAFETY: `environ` is an array of C strings that ends with null. Nothing changes it while libraries are
+    // initialised: the process's first thread initialises them before any other thread exists.
     unsafe {
         let mut entry = environ;
         while !entry.is_null() && !(*entry).is_null() {
@@ -33,7 +37,8 @@ fn value(name: &CStr) -> Option<&'static CStr> {
 }
 
 fn own_path() -> Option<&'static CStr> {
-    // SAFETY: dladdr fills the structure, whose name then lives as long as this library, for ever.
+    // SAFETY: `info` is a local that dladdr fills. The name in it belongs to the loader and lives as long as this
+    // library, which is never unloaded.
     unsafe {
         let mut info: libc::Dl_info = std::mem::zeroed();
         let found = libc::dladdr(at_load as *const libc::c_void, &raw mut info);
@@ -41,10 +46,10 @@ fn own_path() -> Option<&'static CStr> {
     }
 }
 
-/// True if the library came with the process: its names are everybody's then. Whoever loads it later (NCCL as a plugin,
-/// NVTX as an injection) may have other threads, which read the environment.
+/// Returns true if the library was loaded together with the process. In that case its symbols are in the global scope.
+/// If NCCL loads it later as a plugin, or NVTX as an injection, other threads may already read the environment.
 fn is_preloaded() -> bool {
-    // SAFETY: looks up a name in what is loaded for all.
+    // SAFETY: dlsym gets a NUL-terminated name and only searches the global scope.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"ncclProfiler_v6".as_ptr()) };
     std::ptr::eq(
         found.cast_const(),
@@ -64,24 +69,26 @@ extern "C" fn at_load() {
     let Some(path) = own_path().filter(|path| path.to_bytes().starts_with(b"/")) else {
         return;
     };
-    // The C library's own: a shell has one of its own, which is not ready yet.
-    // SAFETY: looks up a name behind ourselves, where the C library always is.
+    // Uses the C library's `setenv`, because a shell has its own, which is not ready yet.
+    // SAFETY: dlsym gets a NUL-terminated name. It searches the objects after this library, and the C library is always
+    // among them.
     let set = unsafe { libc::dlsym(libc::RTLD_NEXT, c"setenv".as_ptr()) };
     if set.is_null() {
         return;
     }
-    // SAFETY: that is its signature.
+    // SAFETY: `set` is not null, and this type is the signature of `setenv`.
     let set = unsafe { std::mem::transmute::<*mut libc::c_void, SetVariable>(set) };
     for name in VARIABLES {
         if value(name).is_none() {
             let is_nccls = name == c"NCCL_PROFILER_PLUGIN";
             let path = if is_nccls && path.count_bytes() > LONGEST {
-                // Whoever is preloaded is found so as well.
+                // NCCL finds a preloaded plugin under this name as well.
                 c"STATIC_PLUGIN"
             } else {
                 path
             };
-            // SAFETY: two C strings; preloaded libraries are initialised before there is another thread.
+            // SAFETY: both arguments are C strings that live forever. Preloaded libraries are initialised before a
+            // second thread exists, so no thread reads the environment now.
             unsafe { set(name.as_ptr(), path.as_ptr(), 0) };
         }
     }

@@ -1,7 +1,7 @@
-//! The preloaded library: wrappers around communication functions, and the life of the recorder behind them.
+//! The preloaded library: hooks around communication functions, and the recorder that stores their records.
 //!
-//! Loaded into every process of a job and inert in nearly all of them: nothing is opened, printed, started or
-//! allocated before the first intercepted call, and nothing at all where RANKSCOPE_DIR is not set. Where it is, loading
+//! The library is loaded into every process of a job and is inert in nearly all of them. Before the first intercepted
+//! call it opens, prints, starts and allocates nothing. Without RANKSCOPE_DIR it does nothing at all. With it, loading
 //! sets two variables ([`constructor`]).
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64")))]
@@ -27,15 +27,15 @@ pub fn register_adapters() {
     adapters::register(&ADAPTERS);
 }
 
-/// Stops taking records until [`rankscope_resume`]; sequence counters and definitions go on. For benchmarks, and for
-/// programs that find the library by `dlsym`.
+/// Stops recording until [`rankscope_resume`] is called. Sequence counters and definitions continue. For benchmarks,
+/// and for programs that find the library by `dlsym`.
 #[unsafe(no_mangle)]
 pub extern "C" fn rankscope_pause() {
     life::RECORDER.pause();
     nccl::plugin::pause();
 }
 
-/// Takes records again.
+/// Resumes recording after [`rankscope_pause`].
 #[unsafe(no_mangle)]
 pub extern "C" fn rankscope_resume() {
     life::RECORDER.resume();
@@ -48,7 +48,7 @@ pub extern "C" fn rankscope_version() -> *const std::ffi::c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
 
-/// Runs at a regular exit. Everything works without it: a killed process simply never comes here.
+/// Runs at a regular exit. Nothing depends on it, because a killed process never reaches it.
 extern "C" fn at_exit() {
     life::finish();
 }

@@ -144,7 +144,7 @@ fn a_dead_peer_is_the_first_sentence() {
     let mut lines = printed.lines().skip_while(|line| !line.starts_with("In short"));
     let first = lines.next().expect("a line");
     assert!(
-        first.contains("failed") || first.contains("in the middle of communicating"),
+        first.contains("failed") || first.contains("communicating when the log ended"),
         "{first}"
     );
 }

@@ -76,7 +76,7 @@ fn a_job_that_is_stuck_is_told_while_it_runs() {
     let finding = stuck(&session).expect("it is stuck");
     assert_eq!(finding["severity"], "critical", "{finding}");
     let title = finding["title"].as_str().expect("a title");
-    assert!(title.contains("did not get on"), "{title}");
+    assert!(title.contains("stuck in communication"), "{title}");
     let for_ns = session["ranks"][0]["in_flight_for_ns"]
         .as_i64()
         .expect("in flight");

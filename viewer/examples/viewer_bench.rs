@@ -14,8 +14,8 @@
 use rankscope_analysis::selection::{Wanted, select};
 use rankscope_formats::index::{ViewFile, view_path};
 use rankscope_formats::session::Session;
+use rankscope_viewer::app::workspace::Workspace;
 use rankscope_viewer::model::{Action, Window};
-use rankscope_viewer::workspace::Workspace;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -6,11 +6,11 @@
 //! - [`picture`] turns lanes into pixels on background threads, in the colours of [`theme`].
 //! - [`timeline`] shows the pictures.
 //! - [`panels`] are next to the timeline.
-//! - [`compare`] stacks a second session below the first, rank by rank.
+//! - [`compare`] matches a second session with the first, by rank and step.
 //! - [`search`] finds things and names commands.
 //! - [`export`] writes pictures and traces.
-//! - [`workspace`] draws one session.
-//! - [`app`] is the window around it. [`screenshot`] makes a picture without a window.
+//! - [`app`] is the window around it. [`app::workspace`] draws one session, and a second one below it.
+//! - [`screenshot`] makes a picture without a window.
 //! - [`cli`] is the command line.
 
 pub mod app;
@@ -26,4 +26,3 @@ pub mod screenshot;
 pub mod search;
 pub mod theme;
 pub mod timeline;
-pub mod workspace;

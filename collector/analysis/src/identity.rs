@@ -187,7 +187,7 @@ fn join_communicators(
         for communicator in made {
             if communicator.size > MOST_MEMBERS {
                 let what = format!(
-                    "communicator {} says it has {} members: damage",
+                    "communicator {}: its definition is damaged, it declares {} members",
                     communicator.index, communicator.size
                 );
                 problems.push((Some(index), what));
@@ -229,7 +229,7 @@ fn join_communicators(
                 problems.push((
                     Some(index),
                     format!(
-                        "communicator {} says rank {} of {}, other members say size {}: its operations are not matched",
+                        "communicator {}: rank {} of {}, but other members have size {}; its operations are not matched",
                         communicator.index, communicator.rank, communicator.size, draft.size
                     ),
                 ));
@@ -239,7 +239,7 @@ fn join_communicators(
                 problems.push((
                     Some(index),
                     format!(
-                        "communicator {}: its rank {} is also claimed by {}: its operations are not matched",
+                        "communicator {}: rank {} also occurs in {}; its operations are not matched",
                         communicator.index,
                         communicator.rank,
                         logs[other].path.display()
@@ -591,7 +591,7 @@ impl Identities {
                 self.problems.push((
                     Some(rank.log),
                     format!(
-                        "the environment says rank {stated}, its communicators say rank {number} ({})",
+                        "the environment says rank {stated}, but the communicators say rank {number} ({})",
                         logs[rank.log].path.display()
                     ),
                 ));

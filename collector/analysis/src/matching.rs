@@ -216,7 +216,7 @@ impl Matcher {
             self.hand_on(
                 index,
                 slot,
-                "a member's log is missing or had ended",
+                "a member's log is missing or ended before",
                 &mut hand_on,
             );
         }
@@ -225,7 +225,7 @@ impl Matcher {
                 break;
             };
             if self.is_open(communicator, slot, number) {
-                let reason = "a member's record did not come before too many other calls";
+                let reason = "too many calls were pending before a member's record arrived";
                 self.hand_on(communicator, slot, reason, &mut hand_on);
             }
         }
@@ -308,7 +308,7 @@ impl Matcher {
                 self.hand_on(
                     index,
                     slot,
-                    "a member's log is missing or had ended",
+                    "a member's log is missing or ended before",
                     &mut hand_on,
                 );
             }
@@ -351,12 +351,12 @@ fn judge(members: &Members, reason: &'static str) -> (InstanceState, &'static st
         return match (is_message, in_flight) {
             (true, true) => (
                 InstanceState::Unmatched,
-                "never waited for, and its other end is missing",
+                "the message was never waited for, and its other end is missing",
             ),
             (true, false) => (InstanceState::Unmatched, reason),
             (false, true) => (
                 InstanceState::Incomplete,
-                "in progress when the log ended, and a member is missing",
+                "the call was in progress when the log ended, and a member is missing",
             ),
             (false, false) => (InstanceState::Incomplete, reason),
         };
@@ -365,7 +365,7 @@ fn judge(members: &Members, reason: &'static str) -> (InstanceState, &'static st
         .iter()
         .any(|member| member.state == OperationState::InFlight)
     {
-        return (InstanceState::Incomplete, "a member was in it when its log ended");
+        return (InstanceState::Incomplete, "the log of a member ended during the call");
     }
     if calls.iter().any(|member| {
         !matches!(
@@ -382,7 +382,7 @@ fn judge(members: &Members, reason: &'static str) -> (InstanceState, &'static st
     if captured > 0 && captured < calls.len() {
         return (
             InstanceState::Mismatched,
-            "some members captured it into a graph and others did not",
+            "some members captured the call into a graph and others did not",
         );
     }
     if calls.len() == 1 && captured == 0 {
@@ -420,7 +420,7 @@ fn disagreement(calls: &[RankOperation]) -> Option<&'static str> {
             return Some("the members' element sizes differ");
         }
         if rooted && other.peer != first.peer {
-            return Some("the members name different roots");
+            return Some("the members specify different roots");
         }
         let role = rankscope_ranklog::record::FLAG_ROLE_BYTES;
         if same_size
@@ -428,7 +428,7 @@ fn disagreement(calls: &[RankOperation]) -> Option<&'static str> {
             && let (Some(one), Some(two)) = (first.known_bytes(), other.known_bytes())
             && size_class(one) != size_class(two)
         {
-            return Some("the members' sizes differ");
+            return Some("the members' payload sizes differ");
         }
     }
     None

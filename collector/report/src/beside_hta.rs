@@ -1,4 +1,5 @@
-//! What Holistic Trace Analysis says of an imported run, beside the exact figures: text and page have the same rows.
+//! Figures of Holistic Trace Analysis for an imported run, next to the exact figures. Terminal and page show the same
+//! rows.
 
 use super::figures::{self, time};
 use super::prose::{Prose, prose};
@@ -20,16 +21,16 @@ pub const COLUMNS: [&str; 10] = [
     "other, HTA",
 ];
 
-/// Why the two differ.
-pub const NOTE: &str = "Holistic Trace Analysis leaves out the last profiler step and kernels without a launch, rounds to whole \
-    microseconds, and counts from the first kernel to the last; the exact figures are those above";
+/// Explanation of the differences.
+pub const NOTE: &str = "Holistic Trace Analysis leaves out the last profiler step and kernels without a launch, \
+    rounds to whole microseconds, and counts from the first kernel to the last; the exact figures are those above";
 
-/// Its figures, if they were asked for.
+/// Returns the figures if they were requested.
 pub fn figures(session: &Session) -> Option<&HtaFigures> {
     session.imported.as_ref()?.hta.as_ref()
 }
 
-/// A row per rank.
+/// Returns one row per rank.
 pub fn rows(session: &Session, hta: &HtaFigures) -> Vec<Vec<Prose>> {
     const OVERLAP: &str = "/imported/hta/overlap";
     let percent = |value: Option<f64>, from: String| match value {

@@ -1,4 +1,4 @@
-//! What people read: text for a terminal, the HTML page, heat maps, comparisons, and Perfetto traces.
+//! Output for users: text for a terminal, the HTML page, heat maps, comparisons, and Perfetto traces.
 //!
 //! The text is made from `session.json` alone. The page also reads the table `traffic`. This crate computes no metric.
 
@@ -33,10 +33,10 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// A page could not be written.
+/// Error while writing the page.
 #[derive(Debug, thiserror::Error)]
 pub enum PageError {
-    /// The session's table cannot be read.
+    /// A table of the session cannot be read.
     #[error(transparent)]
     Table(#[from] TableError),
     /// The page cannot be written.
@@ -44,7 +44,7 @@ pub enum PageError {
     Io(#[from] io::Error),
 }
 
-/// Writes the page of the session in `directory`, whole or not at all; with a picture of its timeline, a PNG, if there is one.
+/// Writes the page of the session in `directory` atomically, with a picture of its timeline (PNG) if there is one.
 pub fn write_html(
     session: &Session,
     directory: &Path,
@@ -57,7 +57,7 @@ pub fn write_html(
     Ok(fs::rename(&unfinished, path)?)
 }
 
-/// Sums by rank, device, host or role as a table for a terminal.
+/// Formats sums by rank, device, host or role as a table for a terminal.
 pub fn rollup_text(rollup: &Rollup, look: &Look) -> String {
     text::summary::rollup_text(rollup, look)
 }

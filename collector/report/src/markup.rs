@@ -1,12 +1,12 @@
-//! Text that becomes part of the page. Everything that comes from a recording goes through [`escape`]; what is shown of the
-//! JSON is an element that names its source.
+//! Text for the HTML page. All text from a recording passes through [`escape`]. Each value from the JSON is an element
+//! that names its source.
 
 use super::prose::{Piece, Prose, Shown};
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// An element of the page: `<td class="word">…</td>`. A text that is one figure names its source in the element itself,
-/// else each figure has an element of its own, called `inner`.
+/// Formats an element of the page: `<td class="word">…</td>`. If the text is a single figure, the element itself names
+/// the source. Otherwise each figure has a separate element with the tag `inner`.
 pub fn element(tag: &str, attributes: &str, text: &Prose, inner: &str) -> String {
     let mut out = String::with_capacity(64);
     match text.pieces() {
@@ -25,12 +25,12 @@ pub fn element(tag: &str, attributes: &str, text: &Prose, inner: &str) -> String
     out
 }
 
-/// As [`element`], without sources: where there is no JSON beside it.
+/// Like [`element`], without sources, for pages without a JSON document.
 pub fn bare_element(tag: &str, attributes: &str, text: &Prose, _inner: &str) -> String {
     format!("<{tag}{attributes}>{}</{tag}>", escape(&text.plain()))
 }
 
-/// Words, and figures as elements called `inner`.
+/// Formats words, and figures as elements with the tag `inner`.
 pub fn inline(text: &Prose, inner: &str) -> String {
     let mut out = String::new();
     for piece in text.pieces() {
@@ -44,7 +44,7 @@ pub fn inline(text: &Prose, inner: &str) -> String {
     out
 }
 
-/// As [`inline`], between words of HTML.
+/// Like [`inline`], between words of HTML.
 pub fn html(text: &Prose) -> String {
     inline(text, "span")
 }
@@ -58,8 +58,8 @@ fn source(shown: &Shown) -> String {
     }
 }
 
-/// Text as it may stand between tags and inside double-quoted attributes. Characters that no XML may hold are shown
-/// as the replacement character.
+/// Escapes text for use between tags and inside double-quoted attributes. Characters that XML does not allow become the
+/// replacement character.
 pub fn escape(text: &str) -> Cow<'_, str> {
     let is_special = |c: char| matches!(c, '&' | '<' | '>' | '"' | '\'') || !is_allowed(c);
     if !text.contains(is_special) {

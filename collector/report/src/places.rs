@@ -1,14 +1,14 @@
-//! Where the things are that a summary points to.
+//! Paths of a session's files.
 
 use std::path::PathBuf;
 
 /// Files that belong to a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {
-    /// The session directory.
+    /// Session directory.
     pub session: PathBuf,
-    /// The trace, if one was written.
+    /// Trace, if it was written.
     pub trace: Option<PathBuf>,
-    /// The page, if it was written.
+    /// HTML page, if it was written.
     pub report: Option<PathBuf>,
 }

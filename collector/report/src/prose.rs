@@ -1,10 +1,10 @@
-//! Text in which every number says where it comes from.
+//! Text in which every number has a source.
 //!
-//! The page is compared with `rankscope report --json` number by number. So what it says is not a string but [`Prose`]:
-//! words, and between them what was [`Shown`] of the JSON, each with its [source](super::source). The functions of
-//! [`super::figures`] are the only ones that make a [`Shown`] of a value; a test finds digits that stand anywhere else.
+//! A test compares the page with `rankscope report --json` number by number. Therefore the page consists of [`Prose`]
+//! instead of strings: words, and between them values [`Shown`] from the JSON, each with its [source](super::source).
+//! Only the functions of [`super::figures`] turn a value into a [`Shown`]. A test finds digits from elsewhere.
 
-/// How a value was written, and so how it is read back.
+/// Format of a value, which determines how it is parsed back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Nanoseconds, as `12.3 ms`.
@@ -13,7 +13,7 @@ pub enum Form {
     RankTime,
     /// Nanoseconds since 1970, as a date.
     Moment,
-    /// A number, as it is or with its thousands set apart.
+    /// Number, unchanged or with separated thousands.
     Number,
     /// Bytes in powers of 1000.
     Bytes,
@@ -25,22 +25,22 @@ pub enum Form {
     Percent,
     /// A difference of two shares, as `+4.0 pp`: percentage points.
     Points,
-    /// A text of the JSON, letter by letter.
+    /// Text of the JSON, unchanged.
     Text,
-    /// A part of a text of the JSON: the beginning of an identity, the last part of a path.
+    /// Part of a text of the JSON: the start of an identity, the last part of a path.
     Part,
-    /// A value and its unit, as a finding's condition names it.
+    /// Value with its unit, as in a condition of a finding.
     Condition,
-    /// A place on an axis or a scale of a picture. Not of the JSON.
+    /// Position on an axis or a scale of a picture. Not from the JSON.
     Tick,
-    /// How the page itself is drawn: rows that were left out, cells that share a place. Not of the JSON.
+    /// Property of the page's layout: rows left out, cells that share a position. Not from the JSON.
     Drawn,
-    /// A number that is part of a definition: `at most 20 %`. Not of the JSON.
+    /// Number that is part of a definition: `at most 20 %`. Not from the JSON.
     Rule,
 }
 
 impl Form {
-    /// As the page names it.
+    /// Returns the name of the format on the page.
     pub fn name(self) -> &'static str {
         match self {
             Self::Time => "time",
@@ -62,54 +62,54 @@ impl Form {
     }
 }
 
-/// A value as it is shown.
+/// Displayed value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shown {
-    /// What is read.
+    /// Displayed text.
     pub text: String,
-    /// How it was written.
+    /// Format of the text.
     pub form: Form,
-    /// Of what in the JSON it was made; empty where it is of none.
+    /// Source in the JSON, or empty without one.
     pub source: String,
 }
 
-/// A part of a text.
+/// Part of a text.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Piece {
-    /// Words of our own, without a number.
+    /// Words without a number.
     Words(String),
-    /// Something of the JSON.
+    /// Value from the JSON.
     Shown(Shown),
 }
 
-/// A text.
+/// Text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Prose {
     pieces: Vec<Piece>,
 }
 
 impl Prose {
-    /// Continues it.
+    /// Appends text.
     pub fn push(&mut self, more: impl Into<Self>) {
         self.pieces.append(&mut more.into().pieces);
     }
 
-    /// Its parts, in order.
+    /// Returns the parts in order.
     pub fn pieces(&self) -> &[Piece] {
         &self.pieces
     }
 
-    /// True without a letter.
+    /// Whether the text is empty.
     pub fn is_empty(&self) -> bool {
         self.pieces.iter().all(|piece| text(piece).is_empty())
     }
 
-    /// As it is read where no sources are told.
+    /// Returns the text without sources.
     pub fn plain(&self) -> String {
         self.pieces.iter().map(text).collect()
     }
 
-    /// Several with something between each two.
+    /// Joins several texts with a separator.
     pub fn join<P: Into<Self>>(parts: impl IntoIterator<Item = P>, between: &str) -> Self {
         let mut all = Self::default();
         for (at, part) in parts.into_iter().enumerate() {
@@ -121,7 +121,7 @@ impl Prose {
         all
     }
 
-    /// With its first letter, if it is of words, as a capital.
+    /// Capitalises the first letter.
     pub fn capitalised(mut self) -> Self {
         if let Some(Piece::Words(words) | Piece::Shown(Shown { text: words, .. })) = self.pieces.first_mut() {
             *words = capitalised(words);
@@ -130,7 +130,7 @@ impl Prose {
     }
 }
 
-/// With a capital, unless the sentence begins with the name of a function: `cudaStreamSynchronize`.
+/// Capitalises the first letter, unless the sentence starts with a function name such as `cudaStreamSynchronize`.
 fn capitalised(text: &str) -> String {
     let first = text.split(' ').next().unwrap_or(text);
     if first.chars().skip(1).any(char::is_uppercase) {
@@ -181,7 +181,7 @@ impl<P: Into<Prose>> From<Option<P>> for Prose {
     }
 }
 
-/// Words and figures one after the other.
+/// Concatenates words and figures.
 macro_rules! prose {
     ($($part:expr),* $(,)?) => {{
         let mut prose = $crate::prose::Prose::default();

@@ -1,18 +1,18 @@
-//! What is not known is shown as "–" with a small number, and the number's reason stands below.
+//! Footnotes for unknown values. An unknown value is shown as "–" with a small number, and the reason is listed below.
 
 use super::figures::quoted;
 use super::prose::Prose;
 use rankscope_formats::session::Figure;
 
-/// Reasons met so far, each once.
+/// Reasons so far, without duplicates.
 #[derive(Debug, Default)]
 pub struct Reasons {
     listed: Vec<Prose>,
 }
 
 impl Reasons {
-    /// The figure as `show` writes it, which is told where the value stands, or a dash that points to its reason. `from` is
-    /// where the figure stands.
+    /// Formats a figure with `show`, which receives the source of the value, or a dash with a reference to its reason.
+    /// `from` is the source of the figure.
     pub fn figure<T, P: Into<Prose>>(
         &mut self,
         figure: &Figure<T>,
@@ -26,12 +26,12 @@ impl Reasons {
         }
     }
 
-    /// As [`Self::figure`], where no sources are told: on a terminal.
+    /// Like [`Self::figure`], without sources, for a terminal.
     pub fn plain<T>(&mut self, figure: &Figure<T>, show: impl FnOnce(&T) -> String) -> String {
         self.figure(figure, "", |value, _| show(value)).plain()
     }
 
-    /// A dash that points to a reason.
+    /// Returns a dash with a reference to a reason.
     pub fn dash(&mut self, reason: impl Into<Prose>) -> Prose {
         let reason = reason.into();
         let plain = reason.plain();
@@ -45,7 +45,7 @@ impl Reasons {
         format!("–{}", superscript(number)).into()
     }
 
-    /// Number and reason, in order.
+    /// Returns the numbers and reasons, in order.
     pub fn notes(&self) -> impl Iterator<Item = (String, &Prose)> {
         self.listed
             .iter()

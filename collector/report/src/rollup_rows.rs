@@ -1,4 +1,4 @@
-//! What is rolled up in rows of cells: the same on the terminal and on the page.
+//! Sums by group in rows of cells, shared by the terminal and the HTML page.
 
 use super::figures::{bytes, count, plain, quoted, time};
 use super::prose::Prose;
@@ -16,14 +16,14 @@ pub const GROUP_COLUMNS: [&str; 12] = [
     "transfer",
     "waiting",
     "other blocked",
-    "waiting it caused",
+    "caused waiting",
     "sent",
     "received",
     "to other hosts",
     "devices stalled",
 ];
 
-/// The cells of a group; `from` is where it stands.
+/// Returns the cells of a group; `from` is its source.
 pub fn group_row(group: &Group, from: &str, reasons: &mut Reasons) -> Vec<Prose> {
     let of = |field: &str| format!("{from}/{field}");
     let window = group.window_rank_ns;
@@ -90,7 +90,7 @@ pub const ROLE_COLUMNS: [&str; 8] = [
     "transfer, Σ",
 ];
 
-/// The cells of a role; `from` is where it stands.
+/// Returns the cells of a role; `from` is its source.
 pub fn role_row(role: &RoleSum, from: &str, reasons: &mut Reasons) -> Vec<Prose> {
     let of = |field: &str| format!("{from}/{field}");
     vec![

@@ -1,5 +1,5 @@
-//! What a selected window adds up to, in rows of cells: the same on the terminal, in the panels of the viewer, and in what
-//! either exports. A cell has what is read and the value it was made of, by which rows are sorted and files are written.
+//! Figures of a selected window in rows of cells, shared by the terminal, the panels of the viewer, and their exports.
+//! A cell has its displayed text, and its value, by which rows are sorted and files are written.
 
 use super::words::stall_cause;
 use rankscope_analysis::model::labels::{rank_name, sizes};
@@ -7,10 +7,10 @@ use rankscope_analysis::model::units;
 use rankscope_formats::session::{Figure, Quantiles, SelectedOperations, Selection, Session};
 use std::cmp::Ordering;
 
-/// Which rows of a selection.
+/// Table of a selection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// Where each rank's time went.
+    /// Breakdown of each rank's time.
     Parts,
     /// Operations by kind, size and scope.
     Operations,
@@ -18,12 +18,12 @@ pub enum Which {
     StallCauses,
     /// The longest stalls.
     Stalls,
-    /// Who was last, and who waited.
+    /// Last arrivals, and waits.
     Lateness,
 }
 
 impl Which {
-    /// All of them, in the order in which they are told.
+    /// All tables in display order.
     pub const ALL: [Self; 5] = [
         Self::Parts,
         Self::Operations,
@@ -32,14 +32,14 @@ impl Which {
         Self::Lateness,
     ];
 
-    /// What the rows are of, for people.
+    /// Returns the title of the table.
     pub fn title(self) -> &'static str {
         match self {
             Self::Parts => "Where the time went",
-            Self::Operations => "Operations that begin in the window",
-            Self::StallCauses => "Stalls that begin in the window",
-            Self::Stalls => "The longest of them",
-            Self::Lateness => "Who was last",
+            Self::Operations => "Operations that start in the window",
+            Self::StallCauses => "Stalls that start in the window",
+            Self::Stalls => "Longest stalls",
+            Self::Lateness => "Last arrivals",
         }
     }
 }
@@ -47,60 +47,60 @@ impl Which {
 /// Heading of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heading {
-    /// For people; the cells name their units.
+    /// Displayed text; the cells name their units.
     pub shown: &'static str,
-    /// For programs, with the unit of the values.
+    /// Name for programs, with the unit of the values.
     pub name: &'static str,
-    /// Its cells are numbers.
+    /// Whether the cells are numbers.
     pub is_number: bool,
-    /// It may be left out where all rows have the same in it.
+    /// Whether the column may be left out if all rows have the same value.
     pub is_detail: bool,
 }
 
-/// What a cell was made of.
+/// Value of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Nothing, and why.
+    /// Unknown value, with the reason.
     Unknown(String),
-    /// A whole number in the unit that the heading names.
+    /// Integer in the unit that the heading names.
     Whole(i64),
-    /// A number in the unit that the heading names.
+    /// Number in the unit that the heading names.
     Real(f64),
-    /// Words.
+    /// Text.
     Words(String),
 }
 
-/// A cell.
+/// Cell of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
-    /// What is read; "–" of what is not known.
+    /// Displayed text; "–" for an unknown value.
     pub text: String,
-    /// What it was made of.
+    /// Value of the cell.
     pub value: Value,
 }
 
-/// Rows under headings.
+/// Rows with headings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SelectionTable {
-    /// Which.
+    /// Kind of the table.
     pub which: Which,
-    /// One per column: words first, then numbers.
+    /// Headings, one per column: text columns first, then numbers.
     pub headings: Vec<Heading>,
-    /// A cell per column.
+    /// Rows with one cell per column.
     pub rows: Vec<Vec<Cell>>,
-    /// Why there are no rows, where that is not because nothing happened.
+    /// Reason why there are no rows, if something is unknown; none if nothing happened.
     pub reason: Option<String>,
 }
 
 impl SelectionTable {
-    /// True unless a column is a detail that is the same in all rows.
+    /// Whether a column carries information. A detail column with one value in all rows does not.
     pub fn tells(&self, column: usize) -> bool {
         let cell = |row: &[Cell]| row.get(column).map(|cell| cell.text.clone());
         let is_detail = self.headings.get(column).is_some_and(|heading| heading.is_detail);
         !is_detail || self.rows.windows(2).any(|pair| cell(&pair[0]) != cell(&pair[1]))
     }
 
-    /// Puts rows in the order of a column, those without a value last; rows that are alike stay as they are.
+    /// Sorts rows by a column. Rows without a value come last; the order of equal rows is kept.
     pub fn sort_by(&mut self, column: usize, is_descending: bool) {
         self.rows.sort_by(|one, other| {
             let (one, other) = (one.get(column), other.get(column));
@@ -219,7 +219,7 @@ const LATENESS: [Heading; 5] = [
     number("last in", "last_arrivals"),
     number("of launches", "launches"),
     number("waiting where it was last, Σ", "exposed_wait_where_last_rank_ns"),
-    number("waited itself", "exposed_wait_ns"),
+    number("own waiting", "exposed_wait_ns"),
 ];
 
 fn text(text: impl Into<String>) -> Cell {
@@ -276,7 +276,7 @@ fn quantile(
     }
 }
 
-/// The rows of a selection of a session.
+/// Returns the rows of a selection of a session.
 pub fn table_of(selection: &Selection, session: &Session, which: Which) -> SelectionTable {
     let (headings, rows): (&[Heading], Vec<Vec<Cell>>) = match which {
         Which::Parts => (&PARTS, parts(selection, session)),
@@ -376,14 +376,14 @@ fn stalls(selection: &Selection, session: &Session) -> Vec<Vec<Cell>> {
                 text(stall_cause(&stall.cause)),
                 match stall.late_rank {
                     Some(rank) => text(rank_name(session, rank)),
-                    None => unknown("nobody was waited for"),
+                    None => unknown("no rank was waited for"),
                 },
                 time(stall.start_ns),
                 time(stall.end_ns - stall.start_ns),
                 time(stall.wait_ns),
                 match stall.step {
                     Some(step) => whole(i64::from(step), |step| step.to_string()),
-                    None => unknown("it begins in no step"),
+                    None => unknown("it starts outside any step"),
                 },
             ]
         })

@@ -1,12 +1,12 @@
-//! Of what in `rankscope report --json` a shown value was made: a JSON pointer, or a small expression over some.
+//! Source of a displayed value in `rankscope report --json`: a JSON pointer, or a small expression over several.
 //!
 //! ```text
 //! source  = pointer | number | function "(" source { "," source } ")"
-//! pointer = JSON pointer in which "*" stands for all elements of a list and "2:5" for those at 2, 3 and 4;
+//! pointer = JSON pointer in which "*" means all elements of a list and "2:5" those at 2, 3 and 4;
 //!           parentheses in a name are pairs
 //! ```
-//! A pointer to several values means all of them that are not null. Functions: `sum`, `max`, `min`, `number` (how many) and
-//! `list` of all values; `share(a,b)` = a / b, `less(a,b)` = a − b, `times(a,b)` = a · b.
+//! A pointer to several values means all of them that are not null. Functions: `sum`, `max`, `min`, `number` (how many)
+//! and `list` of all values; `share(a,b)` = a / b, `less(a,b)` = a − b, `times(a,b)` = a · b.
 
 use std::ops::Range;
 
@@ -15,27 +15,27 @@ fn call<S: AsRef<str>>(function: &str, of: &[S]) -> String {
     format!("{function}({})", of.join(","))
 }
 
-/// The sum of all values.
+/// Sum of all values.
 pub fn sum<S: AsRef<str>>(of: &[S]) -> String {
     call("sum", of)
 }
 
-/// The largest value.
+/// Largest value.
 pub fn max(of: impl AsRef<str>) -> String {
     call("max", &[of])
 }
 
-/// The smallest value.
+/// Smallest value.
 pub fn min(of: impl AsRef<str>) -> String {
     call("min", &[of])
 }
 
-/// How many values there are.
+/// Number of values.
 pub fn number(of: impl AsRef<str>) -> String {
     call("number", &[of])
 }
 
-/// Several values side by side.
+/// Several values next to each other.
 pub fn list<S: AsRef<str>>(of: &[S]) -> String {
     call("list", of)
 }
@@ -55,7 +55,7 @@ pub fn times(one: impl AsRef<str>, other: impl AsRef<str>) -> String {
     call("times", &[one.as_ref(), other.as_ref()])
 }
 
-/// Values of some elements of a list, `positions` ascending: `/ranks/0:3/lost,/ranks/7/lost`.
+/// Values of some elements of a list, with ascending `positions`: `/ranks/0:3/lost,/ranks/7/lost`.
 pub fn among(list: &str, positions: impl IntoIterator<Item = usize>, rest: &str) -> String {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for at in positions {

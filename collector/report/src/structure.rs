@@ -1,4 +1,4 @@
-//! The structure of the job in sentences and rows: the same on the terminal and on the page.
+//! Structure of the job in sentences and rows, shared by the terminal and the HTML page.
 
 use super::figures::{self, count, counted, percent, plain, quoted, time};
 use super::prose::{Prose, prose};
@@ -7,10 +7,11 @@ use super::source::{self, less, number, times};
 use super::words::{Line, share_of, some_prose};
 use rankscope_formats::session::{Pipeline, RoleGroup, Session, WorldStructure};
 
-/// Ranks that are named in a cell.
+/// Maximum number of ranks named in a cell.
 const MOST_NAMED: usize = 8;
 
-/// What the job consists of: attempts, worlds, hosts, roles, pipelines. Nothing where all ranks do the same in one world.
+/// Describes the structure of the job: attempts, worlds, hosts, roles, pipelines. Returns nothing if all ranks do the
+/// same in one world.
 pub fn sentences(session: &Session) -> Vec<Line> {
     let is_plain = |structure: &WorldStructure| {
         structure.groups.is_empty() && structure.pipelines.is_empty() && structure.no_pipeline.is_none()
@@ -35,7 +36,11 @@ pub fn sentences(session: &Session) -> Vec<Line> {
         }
         if let Some(reason) = &structure.no_pipeline {
             let reason = quoted(reason, format!("{from}/no_pipeline"));
-            out.push(Line::plain(prose![of_world(), "no pipeline is told: ", reason]));
+            out.push(Line::plain(prose![
+                of_world(),
+                "no pipeline was detected: ",
+                reason
+            ]));
         }
     }
     out
@@ -61,7 +66,7 @@ fn group(group: &RoleGroup, from: &str) -> Prose {
     let plural = if all == 1 { "" } else { "s" };
     prose![
         match group.role.as_str() {
-            "sub-group" => prose![told, format!(" sub-group{plural} of no known role")],
+            "sub-group" => prose![told, format!(" sub-group{plural} of unknown role")],
             role => prose![told, " ", quoted(role, of("role")), format!(" group{plural}")],
         },
         " of ",
@@ -69,7 +74,7 @@ fn group(group: &RoleGroup, from: &str) -> Prose {
         " ranks",
         match group.role_source.as_str() {
             "name" => " (by name)",
-            "operations" => " (by what they are used for)",
+            "operations" => " (by use)",
             _ => "",
         }
     ]
@@ -81,7 +86,7 @@ fn pipeline(pipeline: &Pipeline, from: &str) -> Prose {
         "a pipeline of ",
         count(pipeline.stages.len() as u64, number(of("stages/*"))),
         " stages in ",
-        // A chain is a list, which is counted by its first rank.
+        // A chain is a list. It is counted by its first rank.
         counted(pipeline.chains.len() as u64, "chain", number(of("chains/*/0"))),
     ];
     text.push(match pipeline.micro_batches.get() {
@@ -90,11 +95,11 @@ fn pipeline(pipeline: &Pipeline, from: &str) -> Prose {
             prose![
                 ", ",
                 plain(micro, of("micro_batches/value")),
-                format!(" micro-batch{plural} a step")
+                format!(" micro-batch{plural} per step")
             ]
         }
         Err(reason) => prose![
-            ", micro-batches a step: – (",
+            ", micro-batches per step: – (",
             quoted(reason, of("micro_batches/reason")),
             ")"
         ],
@@ -140,7 +145,7 @@ pub const STAGE_COLUMNS: [&str; 7] = [
     "other waiting and transfer",
 ];
 
-/// One row per stage of all pipelines.
+/// Returns one row per stage of all pipelines.
 pub fn stage_rows(session: &Session, reasons: &mut Reasons) -> Vec<Vec<Prose>> {
     let mut rows = Vec::new();
     for (world, structure) in session.structure.iter().enumerate() {
@@ -191,7 +196,8 @@ pub fn stage_rows(session: &Session, reasons: &mut Reasons) -> Vec<Vec<Prose>> {
     rows
 }
 
-/// A place in a list of the JSON, counted from 0: so many stand before it. `each` is what each of them has one of.
+/// Formats a position in a list of the JSON, counted from 0, as the number of elements before it. `each` is a field
+/// that every element has once.
 fn position_in(list: &str, position: usize, each: &str) -> figures::Shown {
     count(position as u64, number(format!("{list}/0:{position}{each}")))
 }
@@ -211,7 +217,7 @@ pub const GROUP_COLUMNS: [&str; 7] = [
     "world",
 ];
 
-/// One row per family of communicators with the same shape.
+/// Returns one row per family of communicators with the same shape.
 pub fn group_rows(session: &Session) -> Vec<Vec<Prose>> {
     let mut rows = Vec::new();
     for (world, structure) in session.structure.iter().enumerate() {
@@ -237,7 +243,7 @@ pub fn group_rows(session: &Session) -> Vec<Vec<Prose>> {
 /// Headings of the peers.
 pub const PEER_COLUMNS: [&str; 3] = ["position", "known by", "peers"];
 
-/// One row per position that several ranks hold, where not all ranks hold the same one.
+/// Returns one row per position that several ranks have, unless all ranks have the same position.
 pub fn peer_rows(session: &Session) -> Vec<Vec<Prose>> {
     let mut rows = Vec::new();
     for (world, structure) in session.structure.iter().enumerate() {

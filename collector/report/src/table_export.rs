@@ -1,9 +1,8 @@
-//! Rows of a selection as files: CSV for programs, with the values in the units that the headings name; Markdown for people,
-//! as they are shown.
+//! Export of a selection's rows: CSV for programs, with values in the units of the headings, and Markdown as displayed.
 
 use super::selection_rows::{Cell, SelectionTable, Value};
 
-/// As CSV (RFC 4180, lines end in CRLF). A cell whose value is not known is empty.
+/// Formats as CSV (RFC 4180, lines end in CRLF). A cell with an unknown value is empty.
 pub fn csv(table: &SelectionTable) -> Result<String, csv::Error> {
     let mut out = csv::WriterBuilder::new()
         .terminator(csv::Terminator::CRLF)
@@ -18,11 +17,11 @@ pub fn csv(table: &SelectionTable) -> Result<String, csv::Error> {
         }))?;
     }
     let bytes = out.into_inner().map_err(|error| error.into_error())?;
-    // All that was written were strings.
+    // Only strings were written.
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// As a table of Markdown (GitHub's). The reasons of what is not known stand below, each once.
+/// Formats as a Markdown table (GitHub's). The reasons for unknown values are listed below, each once.
 pub fn markdown(table: &SelectionTable) -> String {
     let mut out = String::new();
     let mut line = |cells: Vec<String>| {
@@ -57,7 +56,7 @@ fn reason(cell: &Cell) -> Option<&str> {
     }
 }
 
-/// What would end a cell, or begin something else.
+/// Escapes characters that would end a cell or start other markup.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -1,4 +1,4 @@
-//! What a session says in sentences: the same ones on the terminal and on the page.
+//! Sentences about a session, shared by the terminal and the HTML page.
 
 use super::figures::{self, count, counted, percent, quoted, rule, time, time_f};
 use super::prose::{Prose, prose};
@@ -10,32 +10,32 @@ use rankscope_formats::session::{
 };
 use std::collections::BTreeMap;
 
-/// How serious a sentence is.
+/// Severity of a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mood {
-    /// As it should be.
+    /// As expected.
     Good,
     /// For information.
     Plain,
-    /// Worth a look.
+    /// Worth checking.
     Warning,
     /// Wrong, or costly.
     Bad,
 }
 
-/// A sentence and how serious it is.
+/// Sentence with its severity.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// How serious.
+    /// Severity of the sentence.
     pub mood: Mood,
     /// The sentence.
     pub text: Prose,
-    /// What to do about it.
+    /// Advice on the problem.
     pub advice: Option<Prose>,
 }
 
 impl Line {
-    /// For information.
+    /// Creates a line for information.
     pub fn plain(text: impl Into<Prose>) -> Self {
         Self::new(Mood::Plain, text)
     }
@@ -54,7 +54,7 @@ impl Line {
     }
 }
 
-/// Ranks seen of those that exist: the first line of everything.
+/// Returns the number of ranks seen and expected. This is the first line of every output.
 pub fn coverage(session: &Session) -> Line {
     const SEEN: &str = "/coverage/ranks_seen";
     const EXPECTED: &str = "/coverage/ranks_expected/value";
@@ -97,17 +97,17 @@ pub fn coverage(session: &Session) -> Line {
                 counted(seen, "rank", SEEN),
                 " seen, on ",
                 hosts,
-                "; how many there are is not known: ",
+                "; the total number is not known: ",
                 quoted(reason, "/coverage/ranks_expected/reason")
             ],
         ),
     }
 }
 
-/// `ranks 4–7 and 9`, with the world where there are several.
+/// Formats missing ranks as `ranks 4–7 and 9`, with the world if there are several.
 fn missing_ranks(session: &Session, missing: &[MissingRank]) -> Prose {
     const MOST: usize = 8;
-    // World, number, and where it stands in the list.
+    // World, first and last number, and their positions in the list.
     let mut runs: Vec<(u32, [u32; 2], [usize; 2])> = Vec::new();
     for (at, rank) in missing.iter().enumerate() {
         match runs.last_mut() {
@@ -139,7 +139,7 @@ fn missing_ranks(session: &Session, missing: &[MissingRank]) -> Prose {
     Prose::join(parts, ", ")
 }
 
-/// That it is a part of a run, and what that leaves out.
+/// Returns a note that the session is a part of a run, with what was left out.
 fn part(session: &Session) -> Option<Line> {
     let part = session.part.as_ref()?;
     let left_out = &part.left_out;
@@ -151,29 +151,29 @@ fn part(session: &Session) -> Option<Line> {
         ),
         " of the run; ",
         counted(left_out.instances, "instance", "/part/left_out/instances"),
-        " across its begin left out"
+        " that cross its start left out"
     ];
     if left_out.messages > 0 {
         text.push(prose![
             ", ",
             counted(left_out.messages, "message", "/part/left_out/messages"),
-            " that only the whole run can put together not matched"
+            " that only the whole run can match left unmatched"
         ]);
     }
     if left_out.replays > 0 {
         text.push(prose![
             ", ",
             counted(left_out.replays, "replay", "/part/left_out/replays"),
-            " of graphs that only the whole run can number not matched"
+            " of graphs that only the whole run can number left unmatched"
         ]);
     }
     if part.numbers_steps_from_its_begin && session.steps.count > 0 {
-        text.push(prose!["; steps are numbered from its first one"]);
+        text.push(prose!["; step numbers start at its first step"]);
     }
     Some(Line::new(Mood::Warning, text))
 }
 
-/// What else is to be said about who was seen.
+/// Returns further notes on the ranks seen.
 pub fn coverage_notes(session: &Session) -> Vec<Line> {
     let coverage = &session.coverage;
     let mut notes: Vec<Line> = part(session).into_iter().collect();
@@ -220,13 +220,13 @@ pub fn coverage_notes(session: &Session) -> Vec<Line> {
             prose![
                 ", ",
                 time(ns, format!("{from}/lost_before_ns")),
-                " after the one before"
+                " after the previous attempt"
             ]
         });
         notes.push(Line::new(
             Mood::Warning,
             prose![
-                "the job was started again (restart ",
+                "the job was restarted (restart ",
                 figures::plain(attempt.restart, format!("{from}/restart")),
                 ")",
                 lost
@@ -236,12 +236,12 @@ pub fn coverage_notes(session: &Session) -> Vec<Line> {
     notes
 }
 
-/// The first of a list, and how many more there are.
+/// Joins the first items of a list and the number of further ones.
 pub fn some_of(items: &[impl AsRef<str>], most: usize) -> String {
     some_prose(items.iter().map(AsRef::as_ref), most).plain()
 }
 
-/// As [`some_of`], with sources.
+/// Like [`some_of`], with sources.
 pub fn some_prose<I>(items: I, most: usize) -> Prose
 where
     I: IntoIterator<Item: Into<Prose>, IntoIter: ExactSizeIterator>,
@@ -255,7 +255,7 @@ where
     Prose::join(parts, ", ")
 }
 
-/// What could not be recorded.
+/// Returns the lost records.
 pub fn losses(session: &Session) -> Vec<Line> {
     const LOST: &str = "/totals/lost";
     let lost = session.totals.lost;
@@ -264,15 +264,15 @@ pub fn losses(session: &Session) -> Vec<Line> {
         let line = if torn > 0 {
             Line::new(
                 Mood::Bad,
-                "ends of logs are missing: how much was in them is not known",
+                "ends of logs are missing; the number of lost records is not known",
             )
         } else if session.problems.total > 0 {
             Line::new(
                 Mood::Plain,
-                "no loss was counted; see the problems with the recordings",
+                "no loss was counted, but the recordings have problems",
             )
         } else {
-            Line::new(Mood::Good, "nothing was lost")
+            Line::new(Mood::Good, "no records were lost")
         };
         return vec![line];
     }
@@ -319,11 +319,11 @@ pub fn losses(session: &Session) -> Vec<Line> {
 struct CauseOfLoss<'a> {
     first: &'a LossSummary,
     count: u64,
-    /// Where they stand in the list.
+    /// Positions in the list.
     at: Vec<usize>,
 }
 
-/// By cause and kind, the most first.
+/// Groups losses by cause and kind, the largest first.
 fn losses_by_cause(losses: &[LossSummary]) -> Vec<CauseOfLoss<'_>> {
     let mut sums: Vec<CauseOfLoss> = Vec::new();
     for (at, loss) in losses.iter().enumerate() {
@@ -344,7 +344,7 @@ fn losses_by_cause(losses: &[LossSummary]) -> Vec<CauseOfLoss<'_>> {
     sums
 }
 
-/// How long, how much.
+/// Returns the duration of the run and its totals.
 pub fn run(session: &Session) -> Line {
     let totals = &session.totals;
     let mut text = prose![
@@ -379,9 +379,9 @@ pub fn run(session: &Session) -> Line {
     }
     if totals.enqueued > 0 {
         text.push(prose![
-            "; of ",
+            "; ",
             count(totals.enqueued, "/totals/enqueued"),
-            " it is known only that they were put on a device's stream, not when they were done"
+            " were enqueued on a stream, but their completion was not recorded"
         ]);
     }
     let shared: u64 = session.operations.iter().map(|class| class.shared).sum();
@@ -389,7 +389,7 @@ pub fn run(session: &Session) -> Line {
         text.push(prose![
             "; ",
             count(shared, sum(&["/operations/*/shared"])),
-            " ran together with others of their group, and count together with them"
+            " share their launch with others of their group, and are counted with it"
         ]);
     }
     if totals.captured > 0 {
@@ -409,7 +409,7 @@ pub fn run(session: &Session) -> Line {
     Line::new(mood, text)
 }
 
-/// A part of a window in percent; nothing where there is none. `part` and `window` are where the two come from.
+/// Formats a part of a window in percent, or nothing if the window is empty. `part` and `window` are their sources.
 pub fn share_of(ns: i64, window_ns: i64, part: &str, window: &str) -> Prose {
     if window_ns > 0 {
         percent(ns as f64 / window_ns as f64, share(part, window)).into()
@@ -418,13 +418,13 @@ pub fn share_of(ns: i64, window_ns: i64, part: &str, window: &str) -> Prose {
     }
 }
 
-/// True where the devices' parts of a rank are known: they say more than those of its host.
+/// Whether the device breakdown of a rank is known. It shows more than the breakdown of its host.
 pub fn is_told_by_devices(session: &Session, entry: &RankBreakdown) -> bool {
     let known = session.activity.iter().find(|known| known.rank == entry.rank);
     known.is_some_and(|known| known.window_ns > 0)
 }
 
-/// What was recorded of the devices' work, and what came in its way.
+/// Returns the recorded device activity, and what limited its recording.
 pub fn activity(session: &Session) -> Vec<Line> {
     const EARLIEST: &str = "/activity/*/shortest_launch_ns/value";
     let entries = &session.activity;
@@ -461,16 +461,16 @@ pub fn activity(session: &Session) -> Vec<Line> {
         let earliest = entries.iter().filter_map(|entry| entry.shortest_launch_ns.value);
         if let Some(earliest) = earliest.clone().min() {
             text.push(prose![
-                "; the earliest began ",
+                "; kernels start at least ",
                 time(earliest, min(EARLIEST)),
-                " after its launch"
+                " after their launch"
             ]);
         }
         lines.push(Line::new(Mood::Plain, text));
         if earliest.clone().any(|ns| ns < 0) {
             lines.push(Line::new(
                 Mood::Warning,
-                "a kernel began before it was launched: the devices' times are off by at least that",
+                "a kernel starts before its launch: device times are wrong by at least this much",
             ));
         }
     }
@@ -479,9 +479,9 @@ pub fn activity(session: &Session) -> Vec<Line> {
         lines.push(Line::new(
             Mood::Warning,
             prose![
-                "another profiler had CUPTI for up to ",
+                "another profiler used CUPTI for up to ",
                 time(yielded, max("/activity/*/yielded_ns")),
-                ": nothing of that time was recorded"
+                ": device activity of that time was not recorded"
             ],
         ));
     }
@@ -501,7 +501,10 @@ pub fn activity(session: &Session) -> Vec<Line> {
             .collect();
         lines.push(Line::new(
             Mood::Warning,
-            prose!["not recorded, or not to the end: ", some_prose(reasons, 3)],
+            prose![
+                "device activity was not recorded, or only in part: ",
+                some_prose(reasons, 3)
+            ],
         ));
     }
     let by_order = total(|entry| entry.by_order);
@@ -511,7 +514,7 @@ pub fn activity(session: &Session) -> Vec<Line> {
             prose![
                 counted(by_order, "kernel", sum(&["/activity/*/by_order"])),
                 format!(
-                    " of NCCL {} put to a call by the order on {} stream: nothing that was recorded links them",
+                    " of NCCL {} assigned to a call by the order on {} stream: no record links them",
                     if by_order == 1 { "was" } else { "were" },
                     if by_order == 1 { "its" } else { "their" },
                 )
@@ -524,17 +527,17 @@ pub fn activity(session: &Session) -> Vec<Line> {
             Mood::Plain,
             prose![
                 counted(without, "kernel", sum(&["/activity/*/without_call"])),
-                " of NCCL could not be told which call they are of"
+                " of NCCL could not be assigned to a call"
             ],
         ));
     }
     lines
 }
 
-/// Share of the recorded time from which it is said what the recorder took for itself, in percent.
+/// Smallest share of the recorded time from which the recorder's own time is reported, in percent.
 const LEAST_OF_RECORDER_PERCENT: i64 = 1;
 
-/// What the recorder took for itself, where it is worth a word.
+/// Returns the recorder's own time if it is relevant.
 fn of_recorder(entries: &[DeviceActivity]) -> Option<Line> {
     let told = entries.iter().enumerate().filter_map(|(at, entry)| {
         let ns = entry.recorder_ns.value?;
@@ -547,19 +550,19 @@ fn of_recorder(entries: &[DeviceActivity]) -> Option<Line> {
     Some(Line::new(
         Mood::Plain,
         prose![
-            "CUPTI worked for itself, on some thread, in up to ",
+            "the overhead of CUPTI, on any thread, took up to ",
             share_of(
                 ns,
                 covered_ns,
                 &format!("/activity/{at}/recorder_ns/value"),
                 &format!("/activity/{at}/covered_ns")
             ),
-            " of the time that was recorded: spans of kind \"recorder\""
+            " of the recorded time: spans of kind \"recorder\""
         ],
     ))
 }
 
-/// What CUPTI had not handed out when the process ended is not known: not even how much it was.
+/// Returns the activity that CUPTI had not delivered when the process ended. Its amount is not known.
 fn undelivered(session: &Session) -> Option<Line> {
     let missing = |entry: &DeviceActivity| {
         let rank = session.ranks.get(entry.rank as usize)?;
@@ -585,7 +588,7 @@ fn undelivered(session: &Session) -> Option<Line> {
     Some(Line::new(
         Mood::Warning,
         prose![
-            "what the devices did in the last moments was not delivered, up to ",
+            "device activity of the last moments was not delivered, up to ",
             time(
                 longest,
                 less(
@@ -595,19 +598,19 @@ fn undelivered(session: &Session) -> Option<Line> {
             ),
             ": ",
             some_prose(names, 4),
-            "; nothing came of ",
+            "; no activity is recorded for ",
             total(|entry| entry.launches_without_work, "/launches_without_work"),
-            " of CUDA that were recorded and of ",
+            " of CUDA and for ",
             total(|entry| entry.calls_without_kernel, "/calls_without_kernel"),
             " of NCCL"
         ],
     ))
 }
 
-/// Places of a list's elements: the sum of their times, and where they stand.
+/// Sum of times, and the sources of its terms.
 type Sum = (i64, Vec<String>);
 
-/// Stretches in which devices did not compute, and why.
+/// Returns the stalls of devices, by cause.
 pub fn stalls(session: &Session) -> Vec<Prose> {
     const ALL: &str = "/activity/*/device_stalls";
     let mut lines = Vec::new();
@@ -647,7 +650,7 @@ pub fn stalls(session: &Session) -> Vec<Prose> {
             rule("1 ms"),
             " in which the devices did not compute, ",
             time(ns, total.clone()),
-            " in all: ",
+            " in total: ",
             Prose::join(causes, ", ")
         ]);
         let mut late: BTreeMap<u32, Sum> = BTreeMap::new();
@@ -665,10 +668,10 @@ pub fn stalls(session: &Session) -> Vec<Prose> {
             let late = late.iter().take(3).map(|(rank, (late_ns, from))| {
                 prose![figures::rank(session, *rank), " ", time(*late_ns, sum(from))]
             });
-            lines.push(prose!["waited for in stalls: ", Prose::join(late, ", ")]);
+            lines.push(prose!["ranks waited for in stalls: ", Prose::join(late, ", ")]);
         }
     }
-    // The place that costs most, over all ranks.
+    // The most expensive place over all ranks.
     let places = session.activity.iter().enumerate().flat_map(|(at, entry)| {
         let places = entry.recurring_stalls.iter().enumerate();
         places.map(move |(place_at, place)| {
@@ -701,7 +704,7 @@ pub fn stalls(session: &Session) -> Vec<Prose> {
     lines
 }
 
-/// Why, for people.
+/// Returns the name of a stall cause.
 pub fn stall_cause(cause: &str) -> &str {
     match cause {
         "late-peer" => "waiting for a late rank",
@@ -709,7 +712,7 @@ pub fn stall_cause(cause: &str) -> &str {
         "communication" => "communication",
         "memory" => "copies",
         "host-late" => "nothing launched",
-        "pipeline-bubble" => "the pipeline's bubble",
+        "pipeline-bubble" => "pipeline bubble",
         "input" => "waiting for input",
         "checkpoint" => "checkpoints",
         "evaluation" => "evaluation",
@@ -718,7 +721,7 @@ pub fn stall_cause(cause: &str) -> &str {
     }
 }
 
-/// Who told what of the work on devices, and what only one source saw.
+/// Returns the sources of device times, and calls that only one source recorded.
 pub fn devices(session: &Session) -> Vec<Line> {
     let devices = &session.devices;
     if devices.is_empty() {
@@ -744,7 +747,7 @@ pub fn devices(session: &Session) -> Vec<Line> {
             "operation",
             sum(&["/devices/*/operations"])
         ),
-        " with times of the device"
+        " with device times"
     ];
     let errors: Option<Vec<i64>> = devices
         .iter()
@@ -774,7 +777,7 @@ pub fn devices(session: &Session) -> Vec<Line> {
             Mood::Plain,
             prose![
                 count(by_events, sum(&["/devices/*/timed_by_events"])),
-                " of them by events around the launch: they begin early by what the host took to launch"
+                " of them timed by events around the launch: they start early by the host's launch time"
             ],
         ));
     }
@@ -786,11 +789,11 @@ pub fn devices(session: &Session) -> Vec<Line> {
             prose![
                 counted(bypassed, "call", sum(&["/devices/*/bypassed"])),
                 format!(
-                    " bypassed the hooks and {} known from the plugin only; of ",
+                    " bypassed the hooks and {} known only from the plugin; ",
                     if bypassed == 1 { "is" } else { "are" }
                 ),
                 counted(hooks_only, "call", sum(&["/devices/*/hooks_only"])),
-                " the hooks alone know"
+                " known only from the hooks"
             ],
         ));
     }
@@ -800,34 +803,34 @@ pub fn devices(session: &Session) -> Vec<Line> {
             Mood::Warning,
             prose![
                 counted(without_call, "record", sum(&["/devices/*/without_call"])),
-                " of device work belong to no recorded call"
+                " of device activity without a recorded call"
             ],
         ));
     }
     lines
 }
 
-/// Steps and where they come from.
+/// Returns the number and duration of steps, and their source.
 pub fn steps(session: &Session) -> Line {
     const DURATION: &str = "/steps/duration_ns/value";
     let steps = &session.steps;
     let duration = match steps.duration_ns.get() {
         Ok(duration) if steps.count > 0 => duration,
-        Ok(_) => return Line::new(Mood::Plain, "no whole step was found"),
+        Ok(_) => return Line::new(Mood::Plain, "no complete step was found"),
         Err(reason) => {
             let reason = quoted(reason, "/steps/duration_ns/reason");
             return Line::new(Mood::Plain, prose!["– (", reason, ")"]);
         }
     };
     let source = match steps.source.as_str() {
-        "marks" => "as the program marks them".into(),
-        "none" => "of no known source".into(),
+        "marks" => "as marked by the program".into(),
+        "none" => "from an unknown source".into(),
         _ => {
             let explains = steps.confidence.get().ok().map(|&explained| {
                 let explained = percent(explained, "/steps/confidence/value");
                 prose![" (explains ", explained, " of the operations)"]
             });
-            prose!["from the repeating pattern", explains]
+            prose!["detected from a repeating pattern", explains]
         }
     };
     Line::new(
@@ -847,21 +850,21 @@ pub fn steps(session: &Session) -> Line {
             (steps.other_kinds > 0).then(|| prose![
                 "; ",
                 counted(steps.other_kinds, "step", "/steps/other_kinds"),
-                " of evaluation or checkpoints counted apart"
+                " of evaluation or checkpoints counted separately"
             ])
         ],
     )
 }
 
-/// What one kind of named time adds up to over all ranks.
+/// Sum of one kind of named time over all ranks.
 #[derive(Default)]
 struct KindOfTime {
     count: u64,
     in_run_ns: i64,
     in_steps_ns: i64,
     elsewhere_ns: i64,
-    /// Where it stands: by its place among a rank's parts, the ranks' entries. Ranks of one program name the same kinds, so
-    /// that all of them are a few ranges.
+    /// Ranks' entries by the position of the kind among the parts of a rank. Ranks of one program name the same kinds,
+    /// so a few ranges hold all of them.
     at: BTreeMap<usize, Vec<usize>>,
 }
 
@@ -878,7 +881,7 @@ impl KindOfTime {
     }
 }
 
-/// Named parts of the hosts' own time, of all ranks together; nothing where nothing was named.
+/// Returns the named parts of host time over all ranks, or nothing without names.
 pub fn named_times(session: &Session) -> Vec<Line> {
     let named = &session.named_times;
     let mut kinds: Vec<(&str, KindOfTime)> = Vec::new();
@@ -930,7 +933,7 @@ pub fn named_times(session: &Session) -> Vec<Line> {
     vec![Line::new(Mood::Plain, text)]
 }
 
-/// From first to last record of all ranks together, and where that comes from.
+/// Returns the sum over all ranks of the time from first to last record, with its source.
 fn all_runs(session: &Session) -> (i64, String) {
     let (spans, known): (Vec<i64>, Vec<usize>) = session
         .ranks
@@ -945,7 +948,7 @@ fn all_runs(session: &Session) -> (i64, String) {
     )
 }
 
-/// A kind of pause in words.
+/// Returns the name of a kind of pause.
 pub fn pause_kind(kind: &str) -> &str {
     match kind {
         "garbage-collection" => "garbage collection",
@@ -956,14 +959,14 @@ pub fn pause_kind(kind: &str) -> &str {
     }
 }
 
-/// What the program counts, for each and by second.
+/// Returns the rate of things that the program counts, such as tokens, and the time per thing.
 pub fn throughput(session: &Session) -> Vec<Line> {
     let each = session.steps.counted.iter().enumerate().map(|(at, things)| {
         let of = |field: &str| format!("/steps/counted/{at}/{field}");
         let one = things.what.strip_suffix('s').unwrap_or(&things.what);
         let source = match things.source.as_str() {
-            "stated" => "as stated",
-            _ => "as the program marks them",
+            "stated" => "as declared",
+            _ => "as marked by the program",
         };
         let whole = |number: f64, field: &str| count(number.round() as u64, of(field));
         let exposed = "exposed_communication_ns_each";
@@ -973,13 +976,13 @@ pub fn throughput(session: &Session) -> Vec<Line> {
                 whole(things.per_second, "per_second"),
                 " ",
                 quoted(&things.what, of("what")),
-                " a second (",
+                " per second (",
                 whole(things.per_step, "per_step"),
-                format!(" a step, {source}): "),
+                format!(" per step, {source}): "),
                 time_f(things.ns_each, of("ns_each")),
                 " of step time and ",
                 time_f(things.exposed_communication_ns_each, of(exposed)),
-                " of exposed communication for each ",
+                " of exposed communication per ",
                 figures::part(one, of("what"))
             ],
         )
@@ -987,7 +990,7 @@ pub fn throughput(session: &Session) -> Vec<Line> {
     each.collect()
 }
 
-/// True for findings that name who is late.
+/// Whether a finding names late ranks.
 pub fn is_about_lateness(finding: &Finding) -> bool {
     matches!(
         finding.kind.as_str(),
@@ -995,7 +998,7 @@ pub fn is_about_lateness(finding: &Finding) -> bool {
     )
 }
 
-/// Findings after which no cost matters: the job did not end, or its results may be wrong.
+/// Findings that matter more than any cost: the job did not end, or its results may be wrong.
 const GRAVE: [&str; 5] = [
     "never-finished",
     "mismatched",
@@ -1004,7 +1007,7 @@ const GRAVE: [&str; 5] = [
     "breakdown",
 ];
 
-/// The first sentence: who or what, seconds, share, cause.
+/// Returns the first sentence: subject, seconds, share and cause of the costliest finding.
 pub fn headline(session: &Session) -> Line {
     let totals = &session.totals;
     let has_kernels = session.activity.iter().any(|entry| entry.kernels > 0);
@@ -1013,7 +1016,7 @@ pub fn headline(session: &Session) -> Line {
     if is_empty && !session.findings.iter().any(is_grave) {
         return Line::new(
             Mood::Warning,
-            "Nothing can be told: no operation is in these recordings.",
+            "No analysis is possible: the recordings have no operations.",
         );
     }
     let findings = || session.findings.iter().enumerate();
@@ -1034,7 +1037,7 @@ pub fn headline(session: &Session) -> Line {
         };
         let of_run = finding.cost_of_run.get().ok().map(|ratio| {
             let of_run = figures::share(ratio, &format!("{from}/cost_of_run/value"));
-            prose![", ", of_run, " of its run"]
+            prose![", ", of_run, " of the run"]
         });
         let cause = finding
             .cause
@@ -1055,7 +1058,7 @@ pub fn headline(session: &Session) -> Line {
         return Line::new(mood(&finding.severity), text);
     }
     if let Some((at, first)) = findings().find(|(_, finding)| finding.severity != "note") {
-        let text = prose![title(at, first), "; what that costs is not known."];
+        let text = prose![title(at, first), "; its cost is not known."];
         return Line::new(mood(&first.severity), text);
     }
     let line = verdict(session);
@@ -1069,37 +1072,37 @@ pub fn headline(session: &Session) -> Line {
     }
 }
 
-/// Who is late, or that nobody is, or why that cannot be told.
+/// Returns which rank is late, that none is, or why this is not known.
 pub fn verdict(session: &Session) -> Line {
     let mut findings = session.findings.iter().enumerate();
     if let Some((at, finding)) = findings.find(|(_, finding)| is_about_lateness(finding)) {
         return finding_line(at, finding);
     }
     if session.ranks.len() < 2 {
-        return Line::new(Mood::Plain, "with one rank there is nobody to wait for");
+        return Line::new(Mood::Plain, "a single rank has no peers to wait for");
     }
     let matching = &session.matching;
     if matching.complete == matching.shared_without_figures {
         let reason = if session.totals.enqueued > 0 {
-            Some("when operations were done was not recorded")
+            Some("the completion of operations was not recorded")
         } else if matching.complete > 0 {
             Some("their launches have no figures")
         } else {
             None
         };
         if let Some(reason) = reason {
-            return Line::new(Mood::Plain, format!("who is late cannot be told: {reason}"));
+            return Line::new(Mood::Plain, format!("late ranks cannot be determined: {reason}"));
         }
     }
     let unknown = match (&session.steps.duration_ns.get(), session.waits.reason.as_deref()) {
         (Err(reason), _) => quoted(*reason, "/steps/duration_ns/reason"),
         (_, Some(reason)) => quoted(reason, "/waits/reason"),
-        (Ok(_), None) => return Line::new(Mood::Good, "nobody is late"),
+        (Ok(_), None) => return Line::new(Mood::Good, "no rank is late"),
     };
-    Line::new(Mood::Plain, prose!["who is late cannot be told: ", unknown])
+    Line::new(Mood::Plain, prose!["late ranks cannot be determined: ", unknown])
 }
 
-/// A finding as a sentence; `at` is its place in the list.
+/// Formats a finding as a sentence; `at` is its position in the list.
 pub fn finding_line(at: usize, finding: &Finding) -> Line {
     let from = format!("/findings/{at}");
     let line = Line::new(
@@ -1112,7 +1115,7 @@ pub fn finding_line(at: usize, finding: &Finding) -> Line {
     }
 }
 
-/// How serious a finding is by its severity.
+/// Returns the severity of a sentence for the severity of a finding.
 pub fn mood(severity: &str) -> Mood {
     match severity {
         "critical" => Mood::Bad,
@@ -1121,11 +1124,11 @@ pub fn mood(severity: &str) -> Mood {
     }
 }
 
-/// What a finding cost, where it is known.
+/// Returns the cost of a finding if it is known.
 pub fn cost(at: usize, finding: &Finding) -> Option<Prose> {
     let from = format!("/findings/{at}");
     let cost = time(*finding.cost_ns.get().ok()?, format!("{from}/cost_ns/value"));
-    let mut text = prose!["cost: ", cost, " of the job"];
+    let mut text = prose!["cost: ", cost, " of job time"];
     if let Ok(ratio) = finding.cost_of_run.get() {
         let of_run = figures::share(ratio, &format!("{from}/cost_of_run/value"));
         text.push(prose![", ", of_run, " of the run"]);
@@ -1139,7 +1142,7 @@ pub fn cost(at: usize, finding: &Finding) -> Option<Prose> {
         text.push(prose![
             "; up to ",
             time(finding.shared_ns, format!("{from}/shared_ns")),
-            " of it may be the same seconds as in ",
+            " of it may overlap with the cost of ",
             Prose::join(
                 others.map(|(place, kind)| quoted(kind, format!("{from}/shared_with/{place}"))),
                 ", "
@@ -1149,7 +1152,7 @@ pub fn cost(at: usize, finding: &Finding) -> Option<Prose> {
     Some(text)
 }
 
-/// What a finding rests on, why it probably is, and what it cost, a sentence each.
+/// Returns the evidence, the likely cause, and the cost of a finding, as sentences.
 pub fn evidence(at: usize, finding: &Finding) -> Vec<Prose> {
     let from = format!("/findings/{at}");
     let evidence = finding.evidence.iter().enumerate();
@@ -1162,22 +1165,22 @@ pub fn evidence(at: usize, finding: &Finding) -> Vec<Prose> {
     evidence.chain(cause).chain(cost(at, finding)).collect()
 }
 
-/// What stands behind a finding, a sentence each: how its cost was computed, which conditions held, where to look.
+/// Returns the details of a finding, as sentences: its cost basis, the conditions that held, and examples.
 pub fn behind(at: usize, finding: &Finding) -> Vec<Prose> {
     let from = format!("/findings/{at}");
     let basis = finding.cost_basis.iter();
     let mut lines: Vec<Prose> = basis
-        .map(|basis| prose!["counted as cost: ", quoted(basis, format!("{from}/cost_basis"))])
+        .map(|basis| prose!["cost basis: ", quoted(basis, format!("{from}/cost_basis"))])
         .collect();
     if !finding.path.is_empty() {
         let conditions = finding.path.iter().enumerate();
         let conditions = conditions.map(|(place, of)| condition(of, &format!("{from}/path/{place}")));
-        lines.push(prose!["decided by: ", Prose::join(conditions, "; ")]);
+        lines.push(prose!["conditions: ", Prose::join(conditions, "; ")]);
     }
     if !finding.look_at.is_empty() {
         let moments = finding.look_at.iter().enumerate();
         let moments = moments.map(|(place, of)| moment(of, &format!("{from}/look_at/{place}")));
-        lines.push(prose!["look at: ", Prose::join(moments, "; ")]);
+        lines.push(prose!["examples: ", Prose::join(moments, "; ")]);
     }
     lines
 }
@@ -1216,7 +1219,7 @@ pub fn moment(moment: &LookAt, from: &str) -> Prose {
     ]
 }
 
-/// The total of a scorecard, or why there is none.
+/// Returns the total of a scorecard, or why there is none.
 pub fn score_total(card: &Scorecard) -> Line {
     match card.total.get() {
         Ok(&total) => {
@@ -1253,7 +1256,7 @@ pub fn score_total(card: &Scorecard) -> Line {
     }
 }
 
-/// Weight of a dimension: METRICS.md's, and what it became where others are unknown.
+/// Formats the weight of a dimension in METRICS.md, and its effective weight if other dimensions are unknown.
 pub fn score_weight(score: &Score, from: &str) -> Prose {
     let weight = figures::percent_as_is(
         f64::from(score.weight_percent),
@@ -1269,7 +1272,7 @@ pub fn score_weight(score: &Score, from: &str) -> Prose {
     }
 }
 
-/// Waiting in the instances of a row; – where none of them has times.
+/// Formats the waiting in the instances of a row, or a dash if none of them has times.
 pub fn class_wait(class: &OperationClass, wait_rank_ns: i64, from: impl Into<String>) -> Prose {
     if class.instances == 0 && class.members > 1 {
         return "–".into();
@@ -1278,7 +1281,7 @@ pub fn class_wait(class: &OperationClass, wait_rank_ns: i64, from: impl Into<Str
     prose![bound, time(wait_rank_ns, from)]
 }
 
-/// What was called: groups of one operation that run as one launch are a row of their own.
+/// Returns the operation of a row. Groups of one operation that run as one launch have a separate row.
 pub fn operation(class: &OperationClass) -> String {
     if class.launches {
         format!("{} in groups", class.operation)
@@ -1287,12 +1290,12 @@ pub fn operation(class: &OperationClass) -> String {
     }
 }
 
-/// Size class of a row: `64–128 KiB`.
+/// Returns the size class of a row: `64–128 KiB`.
 pub fn size_class(class: &OperationClass) -> Option<String> {
     Some(labels::sizes(class.size_from_bytes?, class.size_below_bytes?))
 }
 
-/// What most launches of a row are bound by.
+/// Returns the class of most launches of a row.
 pub fn bound_by(class: &OperationClass) -> Option<&'static str> {
     let classes = &class.classes;
     let counts = [
@@ -1305,23 +1308,23 @@ pub fn bound_by(class: &OperationClass) -> Option<&'static str> {
     (count > 0).then_some(name)
 }
 
-/// Mean over all ranks of a part of the breakdown's windows.
+/// Returns the mean share of a part of the breakdown's windows over all ranks.
 pub fn mean_share(session: &Session, part: impl Fn(&RankBreakdown) -> i64) -> Option<f64> {
     let window: i64 = session.breakdown.iter().map(|entry| entry.window_ns).sum();
     let parts: i64 = session.breakdown.iter().map(part).sum();
     (window > 0).then(|| parts as f64 / window as f64)
 }
 
-/// Exposed transfer: exposed communication that is not waiting for peers.
+/// Returns the exposed transfer: exposed communication without waiting for peers.
 pub fn exposed_transfer_ns(entry: &RankBreakdown) -> i64 {
     entry.exposed_communication_ns - entry.exposed_wait_ns
 }
 
-/// How well calls were matched; nothing if all of them were.
+/// Returns the problems of matching, or nothing if all calls matched.
 pub fn matching(session: &Session) -> Vec<Line> {
     let matching = &session.matching;
     let mut lines = Vec::new();
-    // What is still recorded has an end that is not there yet.
+    // A run that still records has records that are not written yet.
     let goes_on = session.ranks.iter().any(|rank| rank.ending == "running");
     let (unfinished, yet) = if goes_on {
         (Mood::Plain, " yet")
@@ -1346,35 +1349,35 @@ pub fn matching(session: &Session) -> Vec<Line> {
         "incomplete",
         unfinished,
         "instance",
-        &format!("without the record of some member{yet}"),
+        &format!("without the record of a member{yet}"),
     );
     say(
         matching.unmatched_messages,
         "unmatched_messages",
         unfinished,
         "message",
-        &format!("sent or received by one side only{yet}"),
+        &format!("with only a send or only a receive{yet}"),
     );
     say(
         matching.without_key,
         "without_key",
         Mood::Warning,
         "operation",
-        "that could not be matched at all",
+        "that could not be matched",
     );
     say(
         matching.shared_without_figures,
         "shared_without_figures",
         Mood::Warning,
         "instance",
-        "in launches without figures: members grouped differently, or a part never came",
+        "in launches without figures: members grouped their calls differently, or a part is missing",
     );
     say(
         matching.causality_violations,
         "causality_violations",
         Mood::Bad,
         "instance",
-        "left before a needed member entered: wrong clocks",
+        "in which a member left before a needed member entered: clocks are wrong",
     );
     for (at, reason) in matching.incomplete_reasons.iter().enumerate() {
         let from = format!("/matching/incomplete_reasons/{at}");
@@ -1391,7 +1394,7 @@ pub fn matching(session: &Session) -> Vec<Line> {
     lines
 }
 
-/// How well the clocks of several hosts are known, in sentences; nothing with one host.
+/// Returns how well the clocks of several hosts are known, or nothing with one host.
 pub fn clocks(session: &Session) -> Vec<Prose> {
     const BETWEEN: &str = "/axis/error_between_hosts_ns";
     const EVIDENCE: &str = "/axis/evidence";
@@ -1400,8 +1403,8 @@ pub fn clocks(session: &Session) -> Vec<Prose> {
     }
     let mut out = Vec::new();
     let by = match session.axis.method.as_str() {
-        "messages" => "by what the job's own operations prove",
-        _ => "by their wall clocks alone",
+        "messages" => "from the job's own operations",
+        _ => "from wall clocks only",
     };
     out.push(match session.axis.error_between_hosts_ns.get() {
         Ok(&error) => prose![
@@ -1410,7 +1413,7 @@ pub fn clocks(session: &Session) -> Vec<Prose> {
             format!(" at worst, {by}")
         ],
         Err(reason) => prose![
-            "– how far the hosts' clocks are apart is not known: ",
+            "– the offset between the hosts' clocks is not known: ",
             quoted(reason, format!("{BETWEEN}/reason"))
         ],
     });
@@ -1438,7 +1441,7 @@ pub fn clocks(session: &Session) -> Vec<Prose> {
             of(evidence.pairs_unbounded, "pairs_unbounded"),
             " of ",
             of(evidence.pairs_total, "pairs_total"),
-            " pairs of hosts are not tied to each other, the first: ",
+            " pairs of hosts have no bounded clock offset, for example: ",
             Prose::join(named, "; ")
         ]);
     }
@@ -1450,7 +1453,7 @@ pub fn clocks(session: &Session) -> Vec<Prose> {
                 "instance",
                 format!("{EVIDENCE}/held_out_instances")
             ),
-            " between hosts that the axis was not fitted to, somebody left too early in ",
+            " between hosts that were not used to fit the axis, a member left too early in ",
             of(evidence.violations_before, "violations_before"),
             " by the wall clocks and in ",
             of(evidence.violations_after, "violations_after"),
@@ -1464,7 +1467,7 @@ pub fn clocks(session: &Session) -> Vec<Prose> {
                 "instance",
                 format!("{EVIDENCE}/mismatched_instances")
             ),
-            " that no clocks could explain: calls that do not belong together, listed and left out of all figures"
+            " that no clock offset can explain: mismatched calls, which are listed and excluded from all figures"
         ]);
     }
     let most = evidence
@@ -1482,7 +1485,7 @@ pub fn clocks(session: &Session) -> Vec<Prose> {
             } else {
                 prose![count(jumps as u64, less(segments, "1")), " times"]
             },
-            ": a host slept, or was moved"
+            ": a host was suspended or migrated"
         ]);
     }
     out

@@ -1,7 +1,7 @@
 //! Column of the row group that is being written. It encodes values as they arrive.
 
 use super::encoding::{Delta, Sequence};
-use super::table::Storage;
+use super::storage::Storage;
 use parquet::basic::{Encoding, Type};
 use parquet::file::statistics::Statistics;
 use rustc_hash::FxHashMap;

@@ -34,6 +34,7 @@ mod rows;
 mod schema;
 mod selection;
 mod selection_rows;
+mod storage;
 mod structure;
 mod summary;
 mod table;

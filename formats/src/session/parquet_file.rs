@@ -4,7 +4,7 @@
 //! until the footer.
 
 use super::column::{Chunk, Column, statistics};
-use super::table::Storage;
+use super::storage::Storage;
 use arrow::datatypes::{DataType, Schema};
 use parquet::arrow::{ARROW_SCHEMA_META_KEY, ArrowSchemaConverter, encode_arrow_schema};
 use parquet::basic::{Compression, Encoding, ZstdLevel};

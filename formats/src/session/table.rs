@@ -6,6 +6,7 @@
 use super::column::Column;
 use super::parquet_file::{FileError, ParquetFile};
 use super::row_groups::RowGroups;
+use super::storage::Storage;
 use arrow::array::{
     Array, ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, StringArray,
     UInt8Array, UInt16Array, UInt32Array, UInt64Array,
@@ -62,21 +63,6 @@ pub enum TableError {
         /// Cause of the error.
         source: ArrowError,
     },
-}
-
-/// Storage of a column in the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Storage {
-    /// Differences: for numbers that grow by a constant step or often keep their value, such as sequence numbers,
-    /// threads and durations.
-    Delta,
-    /// Timestamps. They are stored as with [`Storage::Delta`], but not compressed. The remaining bits are noise, which
-    /// compression hardly shrinks (4 % on a recorded training).
-    Moment,
-    /// Dictionary: for few distinct values, such as names and sizes.
-    Dictionary,
-    /// Values as they are.
-    Plain,
 }
 
 /// Row type of a table.
@@ -363,8 +349,9 @@ macro_rules! table {
             const NAME: &'static str = $name;
             const SORT_COLUMN: Option<&'static str> = $sort;
 
-            fn columns() -> Vec<(&'static str, arrow::datatypes::DataType, bool, $crate::session::table::Storage)> {
-                use $crate::session::table::{Cell, Storage};
+            fn columns() -> Vec<(&'static str, arrow::datatypes::DataType, bool, $crate::session::storage::Storage)> {
+                use $crate::session::storage::Storage;
+                use $crate::session::table::Cell;
                 vec![$((stringify!($column), <$kind as Cell>::data_type(), <$kind as Cell>::NULLABLE, Storage::$storage),)*]
             }
 

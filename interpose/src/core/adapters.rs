@@ -1,4 +1,4 @@
-//! Adapters: what the parts for single libraries do when the recorder starts, runs and ends.
+//! Adapters: functions of the parts for single libraries that run when the recorder starts, runs and ends.
 //!
 //! The core names no adapter. The library's constructor registers them, before the program's own code runs. Without
 //! registered adapters nothing is recorded.
@@ -16,9 +16,10 @@ pub struct Adapter {
     pub ready: fn(&LaneSet),
     /// Runs once a second on the recorder's thread, with the run directory. Returns how many threads of the adapter run.
     pub each_second: fn(&Path) -> usize,
-    /// Runs when the recording ends. Writes pending records; takes at most this long.
+    /// Runs when the recording ends. Writes pending records within the given time limit.
     pub finish: fn(Duration),
-    /// Runs when kernels that the user wants are no longer recorded by CUPTI (`true`), or are recorded again (`false`).
+    /// Runs with `true` when CUPTI no longer records kernels that the user requested, and with `false` when it does so
+    /// again.
     pub kernels_missing: fn(bool),
 }
 
@@ -40,12 +41,12 @@ pub fn register(adapters: &'static [&'static Adapter]) {
     let _ = REGISTERED.set(adapters);
 }
 
-/// True once the adapters are known.
+/// Returns true once the adapters are registered.
 pub fn are_registered() -> bool {
     REGISTERED.get().is_some()
 }
 
-/// All adapters.
+/// Returns all adapters.
 pub fn registered() -> &'static [&'static Adapter] {
     REGISTERED.get().copied().unwrap_or(&[])
 }

@@ -1,5 +1,7 @@
-//! Communicators of this process: from an address to an entry, in a table that never allocates and is read without a
-//! lock. An address is never an identity: an entry is made anew each time a communicator is.
+//! Communicators of this process: a table from addresses to entries.
+//!
+//! The table never allocates and is read without a lock. An address is never an identity: each new communicator gets a
+//! fresh entry.
 
 use super::adapters::Adapter;
 use super::life;
@@ -18,38 +20,40 @@ use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// Live communicators at most.
+/// Maximum number of live communicators. Further ones are counted as missing definitions.
 const ENTRIES: usize = 4096;
-/// Places of the address table: a power of two, twice the entries.
+/// Number of slots in the address table: a power of two, and twice the number of entries.
 const PLACES: usize = 8192;
-/// Longest name kept.
+/// Maximum length of a name, in bytes. Longer names are truncated.
 const NAME_BYTES: usize = 256;
-/// Tags, or peers of messages, whose uses are counted one by one, per communicator. Only touched pages take memory.
+/// Maximum number of tags, or peers of messages, per communicator whose uses are counted separately. Only touched pages
+/// take memory.
 const TAG_PLACES: usize = 4096;
 
-/// A place whose address was removed: a search goes on behind it.
+/// Marks a slot whose address was removed. A search continues after it.
 const REMOVED: usize = 1;
 
-/// What is known about a communicator.
+/// State of one communicator.
 pub struct Entry {
-    /// Number in this process's log plus one; 0 until it is defined. All of an entry starts as zero, so that the table
-    /// takes no room in the file, nor in memory before it is used.
+    /// Number in this process's log plus one; 0 until the communicator is defined. All fields start as zero, so the
+    /// table takes no space in the file, and no memory before it is used.
     index_plus_one: AtomicU32,
     rank: AtomicU32,
     size: AtomicU32,
     state: AtomicU32,
     created_ticks: AtomicU64,
-    /// Communicators made from this one so far.
+    /// Number of communicators that were created from this one.
     children: AtomicU32,
     sampling: Sampling,
-    /// Error that the library reported last, 0 if none.
+    /// Error that the library reported last; 0 if none.
     failure: AtomicU32,
     tags: AtomicPtr<TagTable>,
-    /// Calls whose operations the library is still to tell of, where it does so without naming the call; else null.
+    /// Calls whose operations the plugin has not reported yet. Null unless the library reports operations without
+    /// naming their call.
     pending: AtomicPtr<Pending>,
-    /// Number of the pool of events that times its launches; 0 while unknown.
+    /// Number of the event pool that times the communicator's launches; 0 while unknown.
     event_pool: AtomicU32,
-    /// Limits how many of its launches are timed.
+    /// Limits how many of the communicator's launches are timed.
     event_rate: Rate,
     text: UnsafeCell<MaybeUninit<Text>>,
 }
@@ -64,15 +68,15 @@ struct Text {
     name_bytes: usize,
 }
 
-/// `state` of an entry.
+/// Values of an entry's `state`.
 const FREE: u32 = 0;
 const MADE: u32 = 1;
 const DEFINED: u32 = 2;
-/// Named, but rank and size are not known yet.
+/// The communicator has a name, but its rank and size are not known yet.
 const PROMISED: u32 = 3;
 
-// SAFETY: `text` is written only while the entry is not DEFINED, by the thread that makes the communicator, and read
-// only after acquiring DEFINED; everything else is atomic.
+// SAFETY: `text` is written only while the entry is not DEFINED, by the thread that creates the communicator. It is
+// read only after DEFINED was loaded with acquire ordering. All other fields are atomic.
 unsafe impl Sync for Entry {}
 
 impl Entry {
@@ -94,67 +98,68 @@ impl Entry {
         }
     }
 
-    /// Number by which records name this communicator.
+    /// Returns the number by which records name this communicator.
     #[inline]
     pub fn index(&self) -> u32 {
-        // 0 gives NO_COMMUNICATOR.
+        // Wraps 0 to NO_COMMUNICATOR.
         self.index_plus_one.load(Ordering::Relaxed).wrapping_sub(1)
     }
 
-    /// This process's number in it.
+    /// Returns the rank of this process in the communicator.
     #[inline]
     pub fn rank(&self) -> u32 {
         self.rank.load(Ordering::Relaxed)
     }
 
-    /// Number of members.
+    /// Returns the number of members.
     #[inline]
     pub fn size(&self) -> u32 {
         self.size.load(Ordering::Relaxed)
     }
 
-    /// True if it is defined and this library's.
+    /// Returns true if the communicator is defined and belongs to this library.
     pub fn is_of(&self, library: Library) -> bool {
         // SAFETY: as in `identity`.
         self.state.load(Ordering::Acquire) == DEFINED
             && unsafe { (*self.text.get()).assume_init_ref().library == library }
     }
 
-    /// Its identity, once defined.
+    /// Returns the communicator's identity once it is defined.
     pub fn identity(&self) -> Option<[u8; 16]> {
-        // SAFETY: DEFINED was acquired, after which `text` does not change while the entry lives.
+        // SAFETY: DEFINED was loaded with acquire ordering, so `text` is initialised. It does not change while the
+        // entry lives.
         (self.state.load(Ordering::Acquire) == DEFINED)
             .then(|| unsafe { (*self.text.get()).assume_init_ref().identity })
     }
 
-    /// True if rank and size are not known yet.
+    /// Returns true while rank and size are not known.
     #[inline]
     pub fn is_promised(&self) -> bool {
         self.state.load(Ordering::Acquire) == PROMISED
     }
 
-    /// True if the library did not report this error last time.
+    /// Stores `error` and returns true if it differs from the error that the library reported last.
     pub fn is_new_failure(&self, error: u32) -> bool {
         self.failure.swap(error, Ordering::Relaxed) != error
     }
 
-    /// Gives the number back that [`Entry::next_sequence`] gave last: what it was for did not come about.
+    /// Takes back the number that [`Entry::next_sequence`] returned last, because its operation did not happen.
     pub fn return_sequence(&self, operation: u8, tag: u32, sequence: u32) {
-        // SAFETY: null or a mapping that is never undone.
+        // SAFETY: the pointer is null or points to a mapping that is never unmapped.
         if let Some(table) = unsafe { self.tags.load(Ordering::Acquire).as_ref() } {
             table.give_back(u64::from(operation) << 32 | u64::from(tag), sequence);
         }
     }
 
-    /// Calls that wait to be told of; see [`Pending`].
+    /// Returns the calls whose operations were not reported yet; see [`Pending`].
     #[inline]
     pub fn pending(&self) -> Option<&'static Pending> {
-        // SAFETY: null or a mapping that is never undone.
+        // SAFETY: the pointer is null or points to a mapping that is never unmapped.
         unsafe { self.pending.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Makes that list for a communicator that was defined before the plugin was there. Once, and only if this thread is
-    /// the first.
+    /// Creates the list of pending calls for a communicator that was defined before the plugin was initialised. If
+    /// another thread already created the list, that list stays.
     #[cold]
     pub fn make_pending(&self) {
         let fresh: *mut Pending = renewed(std::ptr::null_mut());
@@ -162,42 +167,45 @@ impl Entry {
             self.pending
                 .compare_exchange(std::ptr::null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire);
         if before.is_err() && !fresh.is_null() {
-            // SAFETY: a mapping of our own that nobody else has seen.
+            // SAFETY: `fresh` is a mapping that this thread just created. The exchange failed, so no other thread has
+            // seen it.
             unsafe { libc::munmap(fresh.cast(), size_of::<Pending>()) };
         }
     }
 
-    /// Number of the pool of events that times its launches; 0 while unknown.
+    /// Returns the number of the event pool that times the communicator's launches; 0 while unknown.
     pub fn event_pool(&self) -> &AtomicU32 {
         &self.event_pool
     }
 
-    /// Limits how many of its launches are timed.
+    /// Returns the limit on the number of timed launches.
     pub fn event_rate(&self) -> &Rate {
         &self.event_rate
     }
 
-    /// Ordinal for the next communicator made from this one.
+    /// Returns the ordinal of the next communicator that is created from this one.
     pub fn next_child(&self) -> u32 {
         self.children.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// n-th use of this (operation, tag), from 0; `None` if the table of tags is full.
+    /// Returns n for the n-th use of this operation and tag, counted from 0. Returns `None` if the table of tags is
+    /// full.
     #[inline]
     pub fn next_sequence(&self, operation: u8, tag: u32) -> Option<u32> {
-        // SAFETY: null or a mapping that is never undone.
+        // SAFETY: the pointer is null or points to a mapping that is never unmapped.
         let table = unsafe { self.tags.load(Ordering::Acquire).as_ref() }?;
         table.next(u64::from(operation) << 32 | u64::from(tag))
     }
 
-    /// Which of its collectives have their messages kept.
+    /// Returns the state that selects which collectives have their messages kept.
     #[inline]
     pub fn sampling(&self) -> &Sampling {
         &self.sampling
     }
 }
 
-/// Counts uses of tags: open addressing, insert only, no lock. Whole pages ([`renewed`]).
+/// Counts the uses of tags: open addressing, insert only, no lock. Its size is a multiple of the page size, because
+/// [`renewed`] resets whole pages.
 struct TagTable {
     keys: [AtomicU64; TAG_PLACES],
     counts: [AtomicU32; TAG_PLACES],
@@ -211,7 +219,7 @@ impl TagTable {
         let start = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as usize;
         let mut places = (0..TAG_PLACES).map(|step| (start + step) % TAG_PLACES);
         if let Some(place) = places.find(|&place| self.keys[place].load(Ordering::Relaxed) == key) {
-            // Whoever came in between keeps its number: then a hole stays.
+            // If another operation took a number meanwhile, it keeps that number, and this one stays unused.
             let _ = self.counts[place].compare_exchange(
                 count.wrapping_add(1),
                 count,
@@ -222,7 +230,7 @@ impl TagTable {
     }
 
     fn next(&self, key: u64) -> Option<u32> {
-        // Key 0 would read as an empty place.
+        // An empty slot has key 0, so the stored key is never 0.
         let key = key + 1;
         let start = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as usize;
         for step in 0..TAG_PLACES {
@@ -235,8 +243,9 @@ impl TagTable {
                 };
             }
             if found == key {
-                // No atomic increment: a tag must not be used by two operations at once (Gloo's own rule), so one
-                // counter has one writer at a time; whoever breaks the rule gets a number twice, which shows.
+                // No atomic increment is needed. Gloo forbids two operations to use a tag at once, so each counter has
+                // one writer at a time. A program that breaks this rule gets a number twice, which is visible in the
+                // records.
                 let count = self.counts[place].load(Ordering::Relaxed);
                 self.counts[place].store(count.wrapping_add(1), Ordering::Relaxed);
                 return Some(count);
@@ -265,10 +274,10 @@ pub static ADAPTER: Adapter = Adapter {
     ..Adapter::NOTHING
 };
 
-/// Held while an address is added or removed, which only happens when communicators are made or destroyed: the pid of
-/// the holder, so that a child does not wait for a thread that its parent's fork left behind. The hot path never takes
-/// it. Bounded: whoever cannot get it gives up, and that communicator's operations are told apart by nothing but
-/// "unknown".
+/// Lock that is held while an address is added or removed, which happens only when communicators are created or
+/// destroyed. It contains the holder's pid, so a forked child does not wait for a thread of its parent. The hot path
+/// never takes it. The number of attempts is bounded. A thread that cannot get the lock gives up, and the operations of
+/// that communicator are recorded with communicator "unknown".
 static EDITING: AtomicU32 = AtomicU32::new(0);
 
 struct Editing;
@@ -305,7 +314,7 @@ fn start_place(address: usize) -> usize {
     (address as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) as usize >> 51
 }
 
-/// The communicator at this address.
+/// Returns the communicator at this address.
 #[inline]
 pub fn find(address: usize) -> Option<&'static Entry> {
     let start = start_place(address);
@@ -322,7 +331,7 @@ pub fn find(address: usize) -> Option<&'static Entry> {
     None
 }
 
-/// All communicators that are defined now, with their addresses.
+/// Iterates over all communicators that are defined now, with their addresses.
 pub fn live() -> impl Iterator<Item = (usize, &'static Entry)> {
     ADDRESS.iter().zip(&PLACE).filter_map(|(address, place)| {
         let address = address.load(Ordering::Acquire);
@@ -331,7 +340,7 @@ pub fn live() -> impl Iterator<Item = (usize, &'static Entry)> {
     })
 }
 
-/// Notes a communicator that was constructed at `address`; what was there before is gone.
+/// Records that a communicator was constructed at `address`. Any previous communicator at this address has ended.
 pub fn made(address: usize, rank: u32, size: u32) {
     if address <= REMOVED || !life::is_on() {
         return;
@@ -367,33 +376,33 @@ pub fn made(address: usize, rank: u32, size: u32) {
     }
 }
 
-/// What a communicator is called and told apart by.
+/// Name and identity of a communicator.
 pub struct Identity<'a> {
-    /// The same on all members.
+    /// Identity that is equal on all members.
     pub value: [u8; 16],
-    /// How sure.
+    /// Origin of the identity, which says how reliable it is.
     pub source: IdentitySource,
-    /// Whose.
+    /// Library that the communicator belongs to.
     pub library: Library,
-    /// Index of the parent, `u32::MAX` if none.
+    /// Index of the parent communicator; `u32::MAX` if there is none.
     pub parent: u32,
-    /// For people.
+    /// Name for display.
     pub name: &'a [u8],
 }
 
-/// Gives the communicator at `address` its identity, a number, and a table of tags; writes its definition.
+/// Gives the communicator at `address` its identity, a number and a table of tags, and writes its definition.
 pub fn define(address: usize, identity: &Identity<'_>) {
     let Some(entry) = find(address) else { return };
     let Some(_editing) = Editing::begin() else { return };
     if entry.state.load(Ordering::Acquire) == DEFINED {
-        // Connected a second time: a new communicator at the same address.
+        // The context was connected a second time, so this is a new communicator at the same address.
         end(entry);
     }
     call(entry, identity);
     publish(entry);
 }
 
-/// Notes a communicator that was constructed at `address` and what it is called; [`settle`] completes it.
+/// Records that a communicator was constructed at `address`, and its name. [`settle`] completes it.
 pub fn promised(address: usize, identity: &Identity<'_>) {
     made(address, 0, 0);
     let Some(entry) = find(address) else { return };
@@ -402,11 +411,11 @@ pub fn promised(address: usize, identity: &Identity<'_>) {
     entry.state.store(PROMISED, Ordering::Release);
 }
 
-/// Rank and size of a communicator that was promised are known now.
+/// Stores rank and size of a promised communicator, and writes its definition.
 pub fn settle(address: usize, rank: u32, size: u32) {
     let Some(entry) = find(address) else { return };
     let Some(_editing) = Editing::begin() else { return };
-    // Two threads may have asked.
+    // Two threads may have asked the library, so the entry may be complete already.
     if entry.state.load(Ordering::Acquire) == PROMISED {
         entry.rank.store(rank, Ordering::Relaxed);
         entry.size.store(size, Ordering::Relaxed);
@@ -414,7 +423,7 @@ pub fn settle(address: usize, rank: u32, size: u32) {
     }
 }
 
-/// Writes what an entry is called. The editing lock must be held.
+/// Stores the name and identity of an entry. The caller must hold the editing lock.
 fn call(entry: &Entry, identity: &Identity<'_>) {
     let name_bytes = identity.name.len().min(NAME_BYTES);
     let mut text = Text {
@@ -427,12 +436,13 @@ fn call(entry: &Entry, identity: &Identity<'_>) {
     };
     text.name[..name_bytes].copy_from_slice(&identity.name[..name_bytes]);
     entry.state.store(MADE, Ordering::Release);
-    // SAFETY: the entry is not DEFINED and the editing lock is held, so nobody reads or writes the text.
+    // SAFETY: the entry is not DEFINED, so no thread reads the text. The caller holds the editing lock, so no other
+    // thread writes it.
     unsafe { (*entry.text.get()).write(text) };
 }
 
-/// Gives an entry that has a name its number and its table of tags, and writes its definition. The editing lock must be
-/// held.
+/// Gives a named entry its number and its table of tags, and writes its definition. The caller must hold the editing
+/// lock.
 fn publish(entry: &Entry) {
     entry
         .tags
@@ -449,8 +459,8 @@ fn publish(entry: &Entry) {
     }
 }
 
-/// Writes down another identity by which some members know the communicator at `address`. It must be defined, and the
-/// recorder be there: it is not written again when a recorder starts.
+/// Writes an additional identity by which some members know the communicator at `address`. The communicator must be
+/// defined and the recorder must be running, because a recorder that starts later does not write aliases again.
 pub fn define_alias(address: usize, identity: [u8; 16]) {
     let Some(entry) = find(address).filter(|entry| entry.index() != NO_COMMUNICATOR) else {
         return;
@@ -463,16 +473,18 @@ pub fn define_alias(address: usize, identity: [u8; 16]) {
     }
 }
 
-/// A zeroed table, the old one's memory if there is one. Mapped, not allocated: the job's allocator stays out of it.
-/// `T` must be valid as zeros, and have no destructor.
+/// Returns a zeroed table, in the memory of the old one if there is one. The memory is mapped and not allocated, so
+/// that the job's allocator is not involved. Zeros must be a valid `T`, and `T` must have no destructor.
 fn renewed<T>(old: *mut T) -> *mut T {
     const { assert!(!std::mem::needs_drop::<T>()) };
-    // Its pages are given back and come again as zeros: clearing them would take memory for what is never touched.
-    // SAFETY: `old` is null or such a mapping, which only an ended communicator used.
+    // The kernel drops the pages and supplies zeroed ones on the next access. Clearing them would take memory for pages
+    // that are never touched.
+    // SAFETY: `old` is null or a mapping from this function, and only a communicator that has ended used it.
     if !old.is_null() && unsafe { libc::madvise(old.cast(), size_of::<T>(), libc::MADV_DONTNEED) } == 0 {
         return old;
     }
-    // SAFETY: a fresh anonymous mapping, zeroed, which is a valid empty table.
+    // SAFETY: the call creates a fresh anonymous mapping at an address that the kernel chooses. It is zeroed, and zeros
+    // are a valid empty table.
     let address = unsafe {
         libc::mmap(
             std::ptr::null_mut(),
@@ -491,7 +503,8 @@ fn renewed<T>(old: *mut T) -> *mut T {
 }
 
 fn write_definition(set: &LaneSet, entry: &Entry) {
-    // SAFETY: callers hold the editing lock, or run before any record is taken; the entry is DEFINED.
+    // SAFETY: callers hold the editing lock, or run before any record is taken, so no thread writes the text. The entry
+    // is DEFINED, so the text is initialised.
     let text = unsafe { (*entry.text.get()).assume_init_ref() };
     let payload = Payload::communicator(
         entry.index(),
@@ -509,7 +522,7 @@ fn write_definition(set: &LaneSet, entry: &Entry) {
     }
 }
 
-/// A communicator could not be defined: its operations are nobody's.
+/// Counts a communicator that could not be defined. Its operations have no known communicator.
 pub fn count_missing_definition() {
     if let Some(set) = life::definitions() {
         let now = ticks();
@@ -518,8 +531,8 @@ pub fn count_missing_definition() {
     }
 }
 
-/// Writes the definitions of all communicators that exist when the recorder is ready: those made while it started,
-/// and in a forked child those inherited.
+/// Writes the definitions of all communicators that exist when the recorder is ready. These were created while it
+/// started or, in a forked child, inherited from the parent.
 fn define_all(set: &LaneSet) {
     let Some(_editing) = Editing::begin() else { return };
     for entry in &ENTRY {
@@ -529,7 +542,7 @@ fn define_all(set: &LaneSet) {
     }
 }
 
-/// Forgets the communicator at this address, before its memory can be used for another.
+/// Removes the communicator at this address, before its memory can be used for another one.
 pub fn gone(address: usize) {
     if find(address).is_none() {
         return;
@@ -569,7 +582,7 @@ mod tests {
 
     #[test]
     fn uses_of_a_tag_are_counted_one_by_one_until_the_table_is_full() {
-        // SAFETY: all zero is an empty table.
+        // SAFETY: zeros are a valid empty table.
         let table: Box<TagTable> = unsafe { Box::new(std::mem::zeroed()) };
         assert_eq!(
             [table.next(0), table.next(0), table.next(7), table.next(0)],

@@ -7,16 +7,16 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Duration;
 
-/// Longest value of a configuration variable that is taken.
+/// Size of the buffer of a configuration variable, in bytes, with the final NUL. Longer values are ignored.
 const VALUE_BYTES: usize = 4096;
 
-/// The configuration, copied from the environment on the thread of the first event: the background thread must not
-/// read the environment while the program may be changing it.
+/// Pointers to the copied values. The background thread must not read the environment while the program may change it,
+/// so the thread of the first event copies it.
 struct Configuration {
     values: [AtomicPtr<u8>; VARIABLES.len()],
 }
 
-/// Every variable that the library reads. The table is their documentation.
+/// All variables that the library reads. This table is their documentation.
 const VARIABLES: [(&CStr, &str); 13] = [
     (c"RANKSCOPE_DIR", "run directory; unset: the library does nothing"),
     (
@@ -85,13 +85,14 @@ static CONFIGURATION: Configuration = Configuration {
     values: [const { AtomicPtr::new(std::ptr::null_mut()) }; VARIABLES.len()],
 };
 
-/// Where the copies stand: no allocation at the first event, and none that a fork could catch half-way.
+/// Storage of the copies. A static needs no allocation at the first event, and so no allocation that a fork could catch
+/// half-way.
 static COPIES: [CopiedValue; VARIABLES.len()] = [const { CopiedValue::new() }; VARIABLES.len()];
 
 struct CopiedValue(std::cell::UnsafeCell<[u8; VALUE_BYTES]>);
 
-// SAFETY: written once, by the thread that moved SWITCH from UNDECIDED to DECIDING, before the pointer to it is
-// published with release ordering; afterwards only read.
+// SAFETY: each copy is written once, by the thread that moved SWITCH (in `life`) from UNDECIDED to DECIDING. That
+// thread then publishes the pointer to it with release ordering. Afterwards the copy is only read.
 unsafe impl Sync for CopiedValue {}
 
 impl CopiedValue {
@@ -100,11 +101,12 @@ impl CopiedValue {
     }
 }
 
-/// Copies the configuration. Returns false if there is none: the library then stays inert.
+/// Copies the configuration. Returns false if there is no run directory; the library then stays inert.
 pub fn copy() -> bool {
     for ((slot, copy), (name, _)) in CONFIGURATION.values.iter().zip(&COPIES).zip(VARIABLES) {
-        // SAFETY: getenv's result is a NUL-terminated string; reading it here races with setenv just as any other
-        // getenv of the program's libraries does. The copy has room for VALUE_BYTES with its final NUL.
+        // SAFETY: getenv returns null or a NUL-terminated string. This read races with setenv in the same way as any
+        // other getenv of the program's libraries. The target is zeroed and has VALUE_BYTES bytes. The value is
+        // shorter, so a final NUL follows it.
         unsafe {
             let value = libc::getenv(name.as_ptr());
             if value.is_null() {
@@ -125,7 +127,7 @@ pub fn copy() -> bool {
 impl Configuration {
     fn bytes(&self, index: usize) -> Option<&'static [u8]> {
         let value = self.values[index].load(Ordering::Acquire);
-        // SAFETY: null or a NUL-terminated copy that never changes again.
+        // SAFETY: the pointer is null or points to a NUL-terminated copy in a static, which never changes again.
         (!value.is_null()).then(|| unsafe { CStr::from_ptr(value.cast()) }.to_bytes())
     }
 
@@ -143,7 +145,7 @@ impl Configuration {
     }
 }
 
-/// Options of the recorder; `None` without a run directory.
+/// Returns the options of the recorder; `None` without a run directory.
 pub fn recorder_options() -> Option<Options> {
     let mut options = Options::new(CONFIGURATION.path(DIR)?);
     options.live_dir = CONFIGURATION.path(LIVE_DIR);
@@ -160,47 +162,47 @@ pub fn recorder_options() -> Option<Options> {
     Some(options)
 }
 
-/// True if what NCCL's proxies move is asked for.
+/// Returns true if the user requested the traffic of NCCL's proxies.
 pub fn wants_traffic() -> bool {
     CONFIGURATION.number(NCCL_TRAFFIC) == Some(1)
 }
 
-/// How many launches per second and communicator are to be timed by events; 0: none.
+/// Returns how many launches per second and communicator events shall time; 0 for none.
 pub fn wanted_events() -> u32 {
     let wanted = CONFIGURATION.number(NCCL_EVENTS).unwrap_or(0);
     u32::try_from(wanted).unwrap_or(u32::MAX)
 }
 
-/// False if the user wants no launch timed by events, whatever else can be had.
+/// Returns false if the user forbids events, even where no other source of times exists.
 pub fn allows_events() -> bool {
     CONFIGURATION.number(NCCL_EVENTS) != Some(0)
 }
 
-/// The CUPTI to load where the program has loaded none.
+/// Returns the path of the CUPTI library to load if the program has loaded none.
 pub fn cupti_path() -> Option<&'static CStr> {
     let value = CONFIGURATION.values[CUPTI].load(Ordering::Acquire);
-    // SAFETY: null or a NUL-terminated copy that never changes again.
+    // SAFETY: the pointer is null or points to a NUL-terminated copy in a static, which never changes again.
     (!value.is_null()).then(|| unsafe { CStr::from_ptr(value.cast()) })
 }
 
-/// Where CUPTI's records are to be saved.
+/// Returns the directory for saved CUPTI records.
 pub fn cupti_dump() -> Option<PathBuf> {
     CONFIGURATION.path(CUPTI_DUMP)
 }
 
-/// True if the driver loads another tool, which has CUPTI then.
+/// Returns true if the driver loads another tool. That tool then owns CUPTI.
 pub fn has_other_injection() -> bool {
     CONFIGURATION
         .bytes(OTHER_INJECTION)
         .is_some_and(|path| !path.is_empty())
 }
 
-/// How long a regular exit may wait for us.
+/// Returns how long a regular exit may wait for the log to be closed.
 pub fn exit_wait() -> Duration {
     Duration::from_millis(CONFIGURATION.number(EXIT_WAIT_MS).unwrap_or(250))
 }
 
-/// The device activity to record, as the user wrote it (`RANKSCOPE_KERNELS`); `None` if unset or not UTF-8.
+/// Returns the device activity to record, as the user wrote it (`RANKSCOPE_KERNELS`); `None` if unset or not UTF-8.
 pub fn kernels() -> Option<&'static str> {
     std::str::from_utf8(CONFIGURATION.bytes(KERNELS)?).ok()
 }

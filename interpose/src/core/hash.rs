@@ -1,7 +1,7 @@
-//! A 128-bit hash that is the same on every machine and in every version: identities are compared across ranks.
+//! A 128-bit hash that is equal on every machine and in every version, because identities are compared across ranks.
 
-/// FNV-1a with 128 bits (Fowler, Noll, Vo: draft-eastlake-fnv), fed piecewise. Not against adversaries: a store's keys
-/// and addresses come from the job itself.
+/// FNV-1a with 128 bits (Fowler, Noll, Vo: draft-eastlake-fnv), fed in pieces. It does not protect against adversaries:
+/// the keys and addresses of a store come from the job itself.
 #[derive(Clone, Copy)]
 pub struct Hash128(u128);
 
@@ -12,12 +12,12 @@ impl Default for Hash128 {
 }
 
 impl Hash128 {
-    /// The empty hash.
+    /// Returns the hash of the empty string.
     pub const fn new() -> Self {
         Self(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d)
     }
 
-    /// Adds bytes. Their number is added too, so that pieces cannot shift into each other.
+    /// Adds the length of the bytes and then the bytes, so that different splits into pieces give different hashes.
     pub const fn add(mut self, bytes: &[u8]) -> Self {
         let length = (bytes.len() as u64).to_le_bytes();
         self = self.fold(&length);
@@ -33,7 +33,7 @@ impl Hash128 {
         self
     }
 
-    /// The value.
+    /// Returns the hash value.
     pub const fn finish(self) -> [u8; 16] {
         self.0.to_le_bytes()
     }
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn it_is_fnv_1a() {
-        // Test vector of the draft: the empty string and "a".
+        // Test vectors of the draft: the empty string and "a".
         assert_eq!(
             u128::from_le_bytes(Hash128::new().finish()),
             0x6c62_272e_07bb_0142_62b8_2175_6295_c58d

@@ -1,4 +1,4 @@
-//! A call between its enter and its leave: in the lane's in-flight table, then one whole record.
+//! A call between its enter and its leave: an entry in the lane's in-flight table, then one complete record.
 
 use crate::core::life;
 use crate::core::thread::ThreadState;
@@ -7,18 +7,18 @@ use rankscope_ranklog::lanes::{Lane, LaneSet};
 use rankscope_ranklog::record::{FLAG_FAILED, Record};
 use std::cell::Cell;
 
-/// Commits its record when it is dropped: also when the call is left by an exception or by a cancelled thread, and then
-/// as failed.
+/// Commits its record when it is dropped. If an exception or a cancelled thread leaves the call, the record is
+/// committed as failed.
 pub struct InProgress<'a> {
     thread: &'static ThreadState,
-    /// Nesting of the library's calls on this thread: 1 from here to the end.
+    /// Nesting depth of the library's calls on this thread: 1 until this is dropped.
     depth: &'a Cell<u32>,
     lane: Option<(&'static LaneSet, &'static Lane)>,
     record: &'a mut Record,
 }
 
 impl<'a> InProgress<'a> {
-    /// The call is about to be handed on.
+    /// Marks the call as in flight. The hook calls this just before it calls the real function.
     #[inline(always)]
     pub fn begin(thread: &'static ThreadState, depth: &'a Cell<u32>, record: &'a mut Record) -> Self {
         record.flags |= FLAG_FAILED;
@@ -35,8 +35,8 @@ impl<'a> InProgress<'a> {
         }
     }
 
-    /// The call has returned. What `complete` does to the record is committed with it, when this goes out of scope: moving
-    /// it would cost as much as the rest.
+    /// Stores the leave time and lets `complete` fill in the record. The record is committed when this guard is
+    /// dropped: moving the record would cost as much as all the rest.
     #[inline(always)]
     pub fn returned(&mut self, complete: impl FnOnce(&mut Record)) {
         self.record.leave_ticks = ticks();
@@ -57,7 +57,7 @@ impl Drop for InProgress<'_> {
                 lane.leave(set);
                 lane.commit(set, self.record);
             }
-            // The real function forked: this is the child, and the lane is its parent's.
+            // The real function forked. This is the child, and the lane belongs to its parent.
             Some(_) => {}
             None => life::commit(self.thread, self.record),
         }

@@ -1,8 +1,8 @@
-//! The keeper: a thread that leaves last where the program's main thread has left by `pthread_exit`.
+//! The keeper: a thread that leaves last if the program's main thread has left by `pthread_exit`.
 //!
-//! Such a program ends with its last thread, which then writes the buffered output of the program. The recorder's thread
-//! must not be that thread, because it has a descriptor table of its own. The keeper has the program's descriptors,
-//! waits, does nothing else, and leaves last.
+//! Such a program ends with its last thread, and that thread writes the program's buffered output. The recorder's
+//! thread must not be the last one, because it has a separate descriptor table. The keeper has the program's
+//! descriptors, waits, does nothing else, and leaves last.
 
 use super::own_thread::spawn;
 use std::ffi::c_void;
@@ -13,9 +13,9 @@ use std::time::Duration;
 static STATE: AtomicU32 = AtomicU32::new(ABSENT);
 const ABSENT: u32 = 0;
 const WAITS: u32 = 1;
-/// It leaves as the last thread of the process.
+/// The keeper leaves as the last thread of the process.
 const LEAVES_LAST: u32 = 2;
-/// It leaves at once.
+/// The keeper leaves at once.
 const LEAVES: u32 = 3;
 const STACK_BYTES: usize = 64 << 10;
 
@@ -24,7 +24,7 @@ pub fn announce() {
     STATE.store(WAITS, Ordering::Release);
 }
 
-/// Withdraws the announcement: there will be no keeper.
+/// Withdraws the announcement. No keeper will start.
 pub fn withdraw() {
     STATE.store(ABSENT, Ordering::Release);
 }
@@ -36,7 +36,7 @@ pub fn start() {
     }
 }
 
-/// True while the keeper waits.
+/// Returns true while the keeper waits.
 pub fn is_waiting() -> bool {
     STATE.load(Ordering::Acquire) == WAITS
 }
@@ -44,15 +44,15 @@ pub fn is_waiting() -> bool {
 /// Releases the keeper. It leaves at once, or, if no thread of the program is left, as the last thread.
 pub fn release(is_last: bool) {
     STATE.store(if is_last { LEAVES_LAST } else { LEAVES }, Ordering::Release);
-    // SAFETY: wakes the waiters on a static word.
+    // SAFETY: the call wakes the waiters on STATE, which is a static and always valid.
     unsafe { libc::syscall(libc::SYS_futex, STATE.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
 }
 
 extern "C" fn keep(_: *mut c_void) -> *mut c_void {
-    // SAFETY: a plain call on a static string; on failure the thread keeps its old name.
+    // SAFETY: PR_SET_NAME reads a NUL-terminated static string. On failure the thread keeps its old name.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"rankscope-keep".as_ptr()) };
     while is_waiting() {
-        // SAFETY: waits on a static word, without a time limit.
+        // SAFETY: the call waits on STATE, which is a static and always valid. The null timeout means no limit.
         unsafe {
             libc::syscall(
                 libc::SYS_futex,

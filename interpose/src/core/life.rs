@@ -1,7 +1,7 @@
 //! The life of the process: inert until the first event, one recorder per process life, a new one after a fork.
 //!
-//! The hot path asks one question, [`lane`]: it reads a word on a page that fork wipes, and compares it with the
-//! thread's. Everything else here is cold.
+//! The hot path calls only [`lane`]. It reads a word on a page that fork wipes, and compares it with the thread's copy.
+//! Everything else here is cold.
 
 use super::own_thread::spawn;
 use super::{adapters, configuration, keeper};
@@ -17,46 +17,46 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::time::Duration;
 
-/// The one recorder of this process.
+/// The only recorder of this process.
 pub static RECORDER: Recorder = Recorder::new();
 
 /// Words that a fork sets to zero in the child.
 #[repr(C)]
 struct WipedPage {
-    /// The process life; never 0 while a recorder exists.
+    /// Number of the process life; never 0 while a recorder exists.
     epoch: AtomicU32,
-    /// Who starts the recorder of this life: 0 nobody yet, 1 somebody.
+    /// 1 once a thread has claimed the start of this life's recorder, else 0.
     claimed: AtomicU32,
 }
 
-/// Before the page exists every thread reads epoch 0 here and takes the slow way.
+/// Placeholder until the page exists. Every thread reads epoch 0 here and takes the slow path.
 static NO_PAGE: WipedPage = WipedPage {
     epoch: AtomicU32::new(0),
     claimed: AtomicU32::new(1),
 };
 static PAGE: AtomicPtr<WipedPage> = AtomicPtr::new((&raw const NO_PAGE).cast_mut());
 
-/// 0 not decided, 1 off for this whole process (no RANKSCOPE_DIR, or no memory), 2 on.
+/// Whether this process records. OFF (no RANKSCOPE_DIR, or no memory) is final for the whole process.
 static SWITCH: AtomicU32 = AtomicU32::new(UNDECIDED);
 const UNDECIDED: u32 = 0;
 const OFF: u32 = 1;
 const ON: u32 = 2;
 const DECIDING: u32 = 3;
 
-/// Counts process lives; a child inherits its parent's number and adds one.
+/// Number of process lives. A child inherits its parent's number and adds one.
 static LIVES: AtomicU32 = AtomicU32::new(0);
 
-/// Key whose destructor gives a thread's lane back; `u32::MAX`: none.
+/// Key whose destructor releases a thread's lane; `u32::MAX` if there is none.
 static LANE_KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 
 #[inline]
 fn page() -> &'static WipedPage {
-    // SAFETY: the pointer is the static above or a mapping that is never undone.
+    // SAFETY: the pointer is the static above or a mapping that is never unmapped.
     unsafe { &*PAGE.load(Ordering::Acquire) }
 }
 
-/// The calling thread's lane if recording is on now. The first event of a process starts the recorder, the first of
-/// a thread takes a lane; afterwards this is four loads.
+/// Returns the calling thread's lane if recording is on. The first event of a process starts the recorder, and the
+/// first event of a thread takes a lane. Afterwards this function is four loads.
 #[inline]
 pub fn lane(thread: &'static ThreadState) -> Option<(&'static LaneSet, &'static Lane)> {
     if SWITCH.load(Ordering::Relaxed) == OFF {
@@ -66,20 +66,21 @@ pub fn lane(thread: &'static ThreadState) -> Option<(&'static LaneSet, &'static 
     let lane = thread.lane.get();
     if epoch != 0 && thread.epoch.get() == epoch && !lane.is_null() {
         let set = RECORDER.lanes()?;
-        // SAFETY: a lane taken in this life (same epoch) lives in memory that is never unmapped.
+        // SAFETY: the epochs are equal, so this thread took the lane in this process life. The memory of such a lane is
+        // never unmapped.
         return Some((set, unsafe { &*lane }));
     }
     slow_lane(thread)
 }
 
-/// True if the lane that a hook holds still belongs to this process: the real function may have forked.
+/// Returns true if the lane that a hook holds still belongs to this process. It does not if the real function forked.
 #[inline]
 pub fn same_life(thread: &ThreadState) -> bool {
     let epoch = page().epoch.load(Ordering::Relaxed);
     epoch != 0 && thread.epoch.get() == epoch
 }
 
-/// Commits a record, or counts it if there is no place for it yet.
+/// Commits a record, or counts it if there is no lane for it yet.
 #[inline]
 pub fn commit(thread: &'static ThreadState, record: &Record) {
     match lane(thread) {
@@ -97,7 +98,7 @@ fn count_unplaced(record: &Record) {
     {
         let (enter, leave) = (record.enter_ticks, record.leave_ticks.max(record.enter_ticks));
         match RECORDER.lanes() {
-            // Recording, and yet no place: every lane has a thread.
+            // The recorder runs, but another thread holds every lane.
             Some(set) => set.area.count_loss(LossCause::NoLane, kind, 1, enter, leave),
             None => RECORDER.count_while_starting(kind, enter),
         }
@@ -113,7 +114,7 @@ fn slow_lane(thread: &'static ThreadState) -> Option<(&'static LaneSet, &'static
     }
     let set = RECORDER.lanes()?;
     let mut name = [0u8; 16];
-    // SAFETY: PR_GET_NAME writes at most 16 bytes.
+    // SAFETY: PR_GET_NAME writes at most 16 bytes, and `name` has 16.
     unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
     // SAFETY: gettid takes no arguments and cannot fail.
     let thread_id = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
@@ -122,13 +123,14 @@ fn slow_lane(thread: &'static ThreadState) -> Option<(&'static LaneSet, &'static
     thread.epoch.set(epoch);
     let key = LANE_KEY.load(Ordering::Acquire);
     if key != u32::MAX {
-        // SAFETY: the key was created by this process or its parent; the value is only compared with null.
+        // SAFETY: this process or its parent created the key. The value is never dereferenced; the C library only
+        // compares it with null.
         unsafe { libc::pthread_setspecific(key, std::ptr::dangling()) };
     }
     Some((set, lane))
 }
 
-/// Gives the lane back when a thread ends. A hook that runs later in the same thread takes another.
+/// Releases the lane when a thread ends. A hook that runs later in the same thread takes another lane.
 unsafe extern "C" fn give_lane_back(_: *mut c_void) {
     let thread = thread::state();
     let lane = thread.lane.replace(std::ptr::null());
@@ -136,17 +138,18 @@ unsafe extern "C" fn give_lane_back(_: *mut c_void) {
         && same_life(thread)
         && let Some(set) = RECORDER.lanes_even_if_paused()
     {
-        // SAFETY: as in `lane`.
+        // SAFETY: as in `lane`: this thread took the lane in this process life, and its memory is never unmapped.
         set.release(unsafe { &*lane });
     }
     thread.epoch.set(0);
 }
 
-/// Starts the recorder of this process life, once. Returns at once; the background thread does the work.
+/// Starts the recorder of this process life, once. Returns without waiting, because the background thread does the
+/// work.
 pub fn start() {
     match SWITCH.load(Ordering::Acquire) {
         OFF | DECIDING => return,
-        // A hook before this library's constructor: recording starts with the first event after it.
+        // A hook ran before this library's constructor. Recording starts with the first event after the constructor.
         UNDECIDED if !adapters::are_registered() => return,
         UNDECIDED => {
             if SWITCH
@@ -172,7 +175,8 @@ pub fn start() {
     {
         return;
     }
-    // This thread starts the recorder of this life: of a new process, or of a forked child that forgets its parent's.
+    // This thread starts the recorder of this life, in a new process or in a forked child. The child forgets the
+    // parent's recorder.
     RECORDER.reset_after_fork();
     let life = LIVES.fetch_add(1, Ordering::AcqRel) + 1;
     keeper::announce();
@@ -187,9 +191,10 @@ pub fn start() {
     }
 }
 
-/// A page that fork wipes in the child, and the key that gives lanes back.
+/// Creates the page that fork wipes in the child, and the key that releases lanes.
 fn make_page() -> bool {
-    // SAFETY: a fresh anonymous mapping; the key's destructor lives as long as the library, which is never unloaded.
+    // SAFETY: the mapping is fresh, anonymous and large enough for `WipedPage`, and zeros are a valid `WipedPage`. The
+    // key's destructor exists as long as the library, which is never unloaded.
     unsafe {
         let address = libc::mmap(
             std::ptr::null_mut(),
@@ -203,7 +208,7 @@ fn make_page() -> bool {
             return false;
         }
         if libc::madvise(address, 4096, libc::MADV_WIPEONFORK) != 0 {
-            // Kernels before 4.14. A handler covers fork(); _Fork and clone stay uncovered there.
+            // Kernels before 4.14. A handler detects fork(). On these kernels _Fork and clone stay undetected.
             libc::pthread_atfork(None, None, Some(wipe_in_child));
         }
         let mut key = 0;
@@ -221,47 +226,52 @@ unsafe extern "C" fn wipe_in_child() {
     page.claimed.store(0, Ordering::Relaxed);
 }
 
-/// How long the thread for CUPTI may take to end.
+/// Maximum time in which the CUPTI thread may end.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 const BACKGROUND_STACK_BYTES: usize = 512 << 10;
 const CLOSE_RANGE_UNSHARE: u32 = 2;
 
 extern "C" fn background(_: *mut c_void) -> *mut c_void {
-    // Our own copy of the standard library would print a panic's message into the job's output.
+    // The library contains its own copy of the standard library, which would print a panic's message into the job's
+    // output.
     std::panic::set_hook(Box::new(|_| {}));
-    // SAFETY: plain calls on the calling thread. Failure leaves it its old name, and the descriptors of the process.
+    // SAFETY: both calls affect only the calling thread. PR_SET_NAME reads a static string. If they fail, the thread
+    // keeps its old name and the descriptors of the process.
     unsafe {
         libc::prctl(libc::PR_SET_NAME, c"rankscope".as_ptr());
-        // An empty table of descriptors of our own: the program's `closefrom` cannot hand our number to its checkpoint
-        // between two of our calls, and we take none of the numbers it is allowed. Kernels before 5.9 refuse.
+        // Creates a separate, empty descriptor table. With it, the program's `closefrom` cannot close one of our
+        // descriptors between two of our calls and give its number to a checkpoint file. It also takes none of the
+        // numbers that the program may use. Kernels before 5.9 refuse.
         libc::syscall(libc::SYS_close_range, 0, u32::MAX, CLOSE_RANGE_UNSHARE);
     }
-    // A panic of ours ends recording, not the job: the live area stays readable.
+    // A panic of this library ends the recording but not the job. The live area stays readable.
     let _ = std::panic::catch_unwind(|| match configuration::recorder_options() {
         Some(options) => RECORDER.run(&options, ready, each_second, on_last),
         None => RECORDER.give_up(),
     });
-    // Nobody but us may be left: then the process ends with the keeper.
+    // If no thread of the program is left, the process now ends with the keeper.
     adapters::finish(LAST_WAIT);
-    // At a regular exit, or if recording could not start, other threads are left: the keeper leaves at once.
+    // At a regular exit, or if recording could not start, other threads are left. The keeper then leaves at once.
     keeper::release(IS_LAST.load(Ordering::Acquire));
     std::ptr::null_mut()
 }
 
-/// Just before the first record is taken. The start itself ran at the job's own priority: some milliseconds, during
-/// which operations have no place yet; at idle priority a busy machine would make them seconds.
+/// Runs just before the first record is taken. The start itself ran at the job's own priority. It takes some
+/// milliseconds, during which operations cannot be recorded. At idle priority a busy machine would stretch them to
+/// seconds.
 fn ready(set: &LaneSet) {
     for adapter in adapters::registered() {
         (adapter.ready)(set);
     }
-    // SAFETY: a plain call on the calling thread, the background one; failure leaves it at normal priority.
+    // SAFETY: the call reads a local and affects only the calling thread, which is the background thread. On failure it
+    // stays at normal priority.
     unsafe {
         let parameters: libc::sched_param = std::mem::zeroed();
         libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters);
     }
 }
 
-/// Once a second, on the background thread: how many other threads of ours there are.
+/// Runs once a second on the background thread. Returns the number of other threads of this library.
 fn each_second(run_directory: &Path) -> usize {
     let of_adapters: usize = adapters::registered()
         .iter()
@@ -270,32 +280,33 @@ fn each_second(run_directory: &Path) -> usize {
     of_adapters + usize::from(keeper::is_waiting())
 }
 
-/// No thread of the program is left.
+/// True once no thread of the program is left.
 static IS_LAST: AtomicBool = AtomicBool::new(false);
 
-/// The program's threads are gone: what CUPTI has is to come into the log before it is closed.
+/// Runs when the program's threads are gone. CUPTI's records must reach the log before it is closed.
 fn on_last() {
     IS_LAST.store(true, Ordering::Release);
     adapters::finish(LAST_WAIT);
 }
 
-/// At a regular exit: closes the log if that takes no time worth speaking of. Nothing depends on it.
+/// Closes the log at a regular exit, within the configured limit. Nothing depends on it.
 pub fn finish() {
     if SWITCH.load(Ordering::Acquire) == ON && page().epoch.load(Ordering::Acquire) != 0 {
         RECORDER.finish(configuration::exit_wait());
     }
 }
 
-/// Waits until records are taken, for the hook of a call that itself takes milliseconds: what a job's first
-/// communicator costs anyway. At most this long, once per process.
+/// Waits until records are taken, at most 100 ms and once per process. For hooks of calls that themselves take
+/// milliseconds: the first communicator of a job takes that long anyway.
 pub fn wait_for_start() {
     if SWITCH.load(Ordering::Acquire) == ON && !RECORDER.is_settled() {
         RECORDER.wait_until_settled(Duration::from_millis(100));
     }
 }
 
-/// Where definitions and losses of this process life go, also while recording is paused; `None` before the recorder
-/// is there, and in a forked child that has recorded nothing: what its parent mapped is not mapped there.
+/// Returns the destination of definitions and losses of this process life, also while recording is paused. Returns
+/// `None` before the recorder runs. It also returns `None` in a forked child that has recorded nothing, because the
+/// parent's mapping does not exist there.
 pub fn definitions() -> Option<&'static LaneSet> {
     if page().epoch.load(Ordering::Acquire) == 0 {
         return None;
@@ -303,13 +314,13 @@ pub fn definitions() -> Option<&'static LaneSet> {
     RECORDER.lanes_even_if_paused()
 }
 
-/// Number of this process life; 0 before there is a recorder.
+/// Returns the number of this process life; 0 before a recorder exists.
 #[inline]
 pub fn number() -> u32 {
     page().epoch.load(Ordering::Relaxed)
 }
 
-/// True if this process records or is about to: cold hooks do nothing else otherwise.
+/// Returns true if this process records or is about to. Otherwise cold hooks do nothing else.
 pub fn is_on() -> bool {
     start();
     SWITCH.load(Ordering::Acquire) == ON

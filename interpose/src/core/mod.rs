@@ -1,4 +1,4 @@
-//! What all adapters share. The core names none of them: they register in [`adapters`].
+//! Parts that all adapters share. The core names no adapter: adapters register in [`adapters`].
 //!
 //! | file | content |
 //! |---|---|
@@ -7,8 +7,8 @@
 //! | [`thread`], [`own_thread`], [`keeper`] | state of a thread of the program; threads of the library |
 //! | [`adapters`], [`life`] | start, fork and end of recording |
 //! | [`in_progress`] | a call between its enter and its leave |
-//! | [`communicators`], [`pending`], [`sampling`], [`rate`] | communicators of the process, and what is kept for each |
-//! | [`texts`], [`hash`], [`memory`] | text definitions; identities; reads of foreign memory |
+//! | [`communicators`], [`pending`], [`sampling`], [`rate`] | communicators of the process, and the state kept for each |
+//! | [`texts`], [`hash`], [`memory`] | text definitions; hash for identities; the library's allocator |
 
 pub mod adapters;
 pub mod communicators;

@@ -2,9 +2,10 @@
 
 use std::ffi::c_void;
 
-/// Starts a thread with every signal blocked: a signal meant for the job must never be taken by us.
+/// Starts a thread with every signal blocked, so that it never takes a signal that is meant for the job.
 pub fn spawn(run: extern "C" fn(*mut c_void) -> *mut c_void, stack_bytes: usize) -> bool {
-    // SAFETY: the masks and attributes are initialised before use; the thread's function takes no argument.
+    // SAFETY: all pointers are to locals that live through their calls. The masks and attributes are initialised before
+    // they are read. The thread's function ignores its argument, which is null.
     unsafe {
         let mut all: libc::sigset_t = std::mem::zeroed();
         let mut before: libc::sigset_t = std::mem::zeroed();

@@ -1,31 +1,31 @@
-//! Calls whose operation has not reached its stream: by them what versions 1 to 4 of the interface tell of an operation
-//! is joined with the call it comes from. (From version 5 on the library names the call itself.)
+//! Calls whose operation has not reached its stream yet. They join a plugin report with the call that it comes from.
 //!
-//! The library sorts the operations of a group by size and may hand them on from a thread of the driver, so order alone
-//! does not tell; function, buffers and size do, and among equals the oldest.
+//! Versions 1 to 4 of the plugin interface need this list. From version 5 on the library names the call itself. The
+//! library sorts the operations of a group by size, and may pass them on from a thread of the driver. So order alone
+//! does not identify a call. Function, buffers and size do; among equal calls the oldest matches.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Calls that may be between the hook and the stream at one time, per communicator.
+/// Maximum number of calls per communicator that can be between the hook and the stream at one time.
 const PLACES: usize = 1024;
 
-/// What a call and what is told of its operation have in common.
+/// Values that both a call and the report of its operation contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
     /// The operation.
     pub operation: u8,
-    /// Buffers; the same twice where there is one.
+    /// Address of the send buffer. Equals `receive` if the call has only one buffer.
     pub send: usize,
-    /// See `send`.
+    /// Address of the receive buffer.
     pub receive: usize,
-    /// Payload.
+    /// Payload, in bytes.
     pub bytes: u64,
-    /// Peer of a message; 0 otherwise.
+    /// Peer of a message; 0 for other operations.
     pub peer: i32,
 }
 
 struct Place {
-    /// Number of the call plus one while it waits; 0: nobody.
+    /// Number of the call plus one while it waits; 0 if the slot is empty.
     waits: AtomicU64,
     operation: AtomicU32,
     peer: AtomicU32,
@@ -36,15 +36,16 @@ struct Place {
     group: AtomicU32,
 }
 
-/// The calls of one communicator. One thread writes at a time: the library itself forbids two.
+/// The pending calls of one communicator. Only one thread writes at a time, because the library forbids concurrent
+/// calls.
 pub struct Pending {
-    /// Calls so far.
+    /// Number of calls so far.
     count: AtomicU64,
     places: [Place; PLACES],
 }
 
 impl Pending {
-    /// A call is being made; `call` is its handle, `group` its group's number, 0 if it is in none.
+    /// Adds a call that is about to be made. `call` is its handle, and `group` is the number of its group, or 0.
     #[inline]
     pub fn push(&self, asked: &Asked, call: u64, group: u32) {
         let number = self.count.load(Ordering::Relaxed);
@@ -63,13 +64,13 @@ impl Pending {
         place.waits.store(number + 1, Ordering::Release);
     }
 
-    /// Calls of which this is true no longer wait: the library refused them, or only simulated their group.
+    /// Removes the calls for which `which` is true: the library refused them, or only simulated their group.
     #[cold]
     fn withdraw(&self, which: impl Fn(&Place) -> bool) {
         for place in &self.places {
             let waits = place.waits.load(Ordering::Acquire);
             if waits != 0 && which(place) {
-                // Whoever took it, or the place, meanwhile keeps it.
+                // If another thread took the call, or reused the slot meanwhile, that result stays.
                 let _ = place
                     .waits
                     .compare_exchange(waits, 0, Ordering::Relaxed, Ordering::Relaxed);
@@ -77,21 +78,21 @@ impl Pending {
         }
     }
 
-    /// The call was refused.
+    /// Removes a call that the library refused.
     pub fn withdraw_call(&self, call: u64) {
         self.withdraw(|place| place.call.load(Ordering::Relaxed) == call);
     }
 
-    /// Nothing of the group comes.
+    /// Removes the calls of a group that will not be executed.
     pub fn withdraw_group(&self, group: u32) {
         self.withdraw(|place| place.group.load(Ordering::Relaxed) == group);
     }
 
-    /// This very call, if it waits; it then no longer does.
+    /// Removes this call and returns true if it was pending.
     pub fn take_call(&self, call: u64) -> bool {
         let count = self.count.load(Ordering::Relaxed);
         let oldest = count.saturating_sub(PLACES as u64);
-        // The call in progress is the newest.
+        // Searches from the newest call, because the newest is the call in progress.
         (oldest..count).rev().any(|number| {
             let place = &self.places[number as usize % PLACES];
             place.call.load(Ordering::Relaxed) == call
@@ -102,7 +103,7 @@ impl Pending {
         })
     }
 
-    /// The oldest call that this can come from, which then no longer waits.
+    /// Removes and returns the oldest call that matches `asked`.
     pub fn take(&self, asked: &Asked) -> Option<u64> {
         let count = self.count.load(Ordering::Relaxed);
         let oldest = count.saturating_sub(PLACES as u64);
@@ -145,7 +146,7 @@ mod tests {
 
     #[test]
     fn equal_calls_are_taken_in_their_order_and_others_by_what_they_are() {
-        // SAFETY: all zero is an empty list.
+        // SAFETY: zeros are a valid empty list.
         let pending: Box<Pending> = unsafe { Box::new(std::mem::zeroed()) };
         for (send, call) in [(8, 1), (16, 2), (8, 3)] {
             pending.push(&asked(send), call, 0);

@@ -1,14 +1,15 @@
-//! Which of a communicator's calls are timed: all, or of many one in 2, 4, 8.
+//! Selects which calls of a communicator are timed: all of them or, at high rates, one in 2, 4, 8 and so on.
 //!
-//! By the call's ordinal, so that members agree: whoever takes fewer takes calls that the others take too.
+//! The selection uses the call's ordinal, so that members agree. The calls of a lower rate are a subset of those of a
+//! higher rate.
 
 use rankscope_ranklog::clock::ticks_per_second;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Every 2²⁰-th at least.
+/// Maximum shift: at least one call in 2²⁰ is timed.
 const MOST_SHIFT: u32 = 20;
 
-/// How often a communicator is called. Zeros are a communicator that was never called.
+/// Call rate of a communicator. Zeros describe a communicator that was never called.
 #[derive(Default)]
 pub struct Rate {
     shift: AtomicU32,
@@ -17,7 +18,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// Of no calls.
+    /// Creates the state of a communicator without calls.
     pub const fn new() -> Self {
         Self {
             shift: AtomicU32::new(0),
@@ -26,14 +27,14 @@ impl Rate {
         }
     }
 
-    /// Forgets what was.
+    /// Resets the state for a new communicator.
     pub fn reset(&self) {
         self.shift.store(0, Ordering::Relaxed);
         self.count.store(0, Ordering::Relaxed);
         self.since_ticks.store(0, Ordering::Relaxed);
     }
 
-    /// True if this call is one to be timed, where so many a second are wanted.
+    /// Returns true if this call is to be timed, where at most `wanted_per_s` calls per second are requested.
     pub fn takes(&self, ordinal: u32, now_ticks: u64, wanted_per_s: u32) -> bool {
         let count = self.count.load(Ordering::Relaxed).saturating_add(1);
         self.count.store(count, Ordering::Relaxed);
@@ -53,15 +54,15 @@ impl Rate {
     }
 }
 
-/// True for one ordinal in 2^shift, and for no other than for a smaller shift. Not every 2^shift-th: programs call in
-/// patterns, of which it would always be the same part.
+/// Returns true for one ordinal in 2^shift. Each of these is also selected by every smaller shift. It is not every
+/// 2^shift-th ordinal: programs call in patterns, so that would always select the same part of a pattern.
 fn is_among(ordinal: u32, shift: u32) -> bool {
-    // The upper bits of a multiplicative hash (Knuth, golden ratio) are spread evenly.
+    // The upper bits of a multiplicative hash (Knuth, golden ratio) are evenly distributed.
     let spread = ordinal.wrapping_mul(0x9E37_79B9);
     shift == 0 || spread >> (32 - shift) == 0
 }
 
-/// The smallest shift by which no more than wanted are left.
+/// Returns the smallest shift that leaves at most `wanted` calls per second.
 fn shift(a_second: u128, wanted: u128) -> u32 {
     (0..MOST_SHIFT)
         .find(|&shift| a_second >> shift <= wanted.max(1))
@@ -83,7 +84,7 @@ mod tests {
                 "{} for {wanted}",
                 taken.len()
             );
-            // Of calls that alternate both kinds are among them.
+            // If two kinds of calls alternate, both kinds are selected.
             let odd = taken.iter().filter(|&&ordinal| ordinal % 2 == 1).count();
             assert!(
                 odd * 4 > taken.len() && odd * 4 < taken.len() * 3,

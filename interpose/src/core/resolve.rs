@@ -1,25 +1,26 @@
-//! Finds the function that a caller would have reached without us.
+//! Finds the function that a caller would have reached without this library.
 //!
-//! `RTLD_NEXT` alone is not enough: frameworks load their libraries locally, and one process can hold two copies of a
-//! library, with two layouts. So the answer is looked up in the scope of the caller's own object, once per object and
-//! table, and remembered by the address range of that object.
+//! `RTLD_NEXT` alone is not enough. Frameworks load their libraries locally, and one process can hold two copies of a
+//! library with two layouts. So a function is looked up in the scope of the caller's own object, once per object and
+//! table. The result is remembered for the address range of that object.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// Rows in a table at most.
+/// Maximum number of rows in a table.
 pub const MAX_ROWS: usize = 160;
-/// Objects that call one library's functions at most; further ones are looked up on every call.
+/// Maximum number of objects per table whose functions are remembered. For further objects, every call looks its
+/// function up.
 const MAX_CALLERS: usize = 16;
 
-/// What one calling object reaches.
+/// Functions that one calling object reaches.
 struct Caller {
     start: AtomicUsize,
     bytes: AtomicUsize,
     real: [AtomicUsize; MAX_ROWS],
 }
 
-/// The functions of one intercepted library and what is known about them.
+/// The functions of one intercepted library, and the results of their lookups.
 pub struct Table {
     symbols: &'static [&'static CStr],
     claimed: AtomicU32,
@@ -27,7 +28,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table of these symbols, nothing resolved.
+    /// Creates a table of these symbols. Nothing is resolved yet.
     pub const fn new(symbols: &'static [&'static CStr]) -> Self {
         assert!(symbols.len() <= MAX_ROWS);
         Self {
@@ -43,12 +44,12 @@ impl Table {
         }
     }
 
-    /// The real function of `row` for the code at `caller`; 0 if there is none.
+    /// Returns the real function of `row` for the code at `caller`; 0 if there is none.
     #[inline]
     pub fn real(&self, row: usize, caller: usize) -> usize {
         let claimed = self.claimed.load(Ordering::Acquire) as usize;
         for known in &self.callers[..claimed.min(MAX_CALLERS)] {
-            // An entry that is still being filled has no length yet, and nothing lies in it.
+            // An entry that is still being filled has length 0, so no address is inside it.
             let bytes = known.bytes.load(Ordering::Acquire);
             if caller.wrapping_sub(known.start.load(Ordering::Relaxed)) < bytes {
                 return known.real[row].load(Ordering::Relaxed);
@@ -60,10 +61,10 @@ impl Table {
     #[cold]
     fn resolve(&self, row: usize, caller: usize) -> usize {
         let Some(object) = Object::containing(caller) else {
-            // Code that was generated at run time: whatever is loaded first.
+            // The caller was generated at run time and belongs to no object. The first loaded definition is used.
             return find(self.symbols[row], None);
         };
-        // Two threads that meet the same new object fill an entry each; both are right.
+        // Two threads that meet the same new object fill one entry each. Both entries are correct.
         let index = self.claimed.fetch_add(1, Ordering::AcqRel) as usize;
         let handle = object.handle();
         let mut wanted = 0;
@@ -76,7 +77,7 @@ impl Table {
                 }
             }
             entry.start.store(object.start, Ordering::Relaxed);
-            // Published by its length: whoever sees that sees the addresses.
+            // The length publishes the entry: a thread that reads it also reads the addresses.
             entry.bytes.store(object.end - object.start, Ordering::Release);
         } else {
             self.claimed.store(MAX_CALLERS as u32, Ordering::Release);
@@ -95,19 +96,20 @@ struct Object {
 }
 
 impl Object {
-    /// The object whose segments hold this address.
+    /// Returns the object whose segments contain this address.
     fn containing(address: usize) -> Option<Self> {
         let mut search = Search { address, found: None };
-        // SAFETY: the callback gets our pointer back while `search` lives, and only reads what the loader hands it.
+        // SAFETY: `look_at` gets the pointer to `search` back only during this call, while `search` lives. It reads
+        // what the loader passes to it, and writes only to `search`.
         unsafe { libc::dl_iterate_phdr(Some(look_at), (&raw mut search).cast()) };
         search.found
     }
 
-    /// A handle whose scope is this object's own; `None` for the program itself. The handle is kept for ever: the
-    /// addresses remembered must not go stale under us.
+    /// Returns a handle whose scope is that of this object; `None` for the program itself. `resolve` never closes the
+    /// handle, because the remembered addresses must stay valid.
     fn handle(&self) -> Option<*mut c_void> {
-        // SAFETY: the name belongs to the loader and lives while the object is loaded, which its caller being on our
-        // stack guarantees.
+        // SAFETY: the name belongs to the loader and lives while the object is loaded. The object is loaded: its code
+        // is a caller on this stack, or it contains a function that the caller is about to call.
         unsafe {
             if self.name.is_null() || *self.name == 0 {
                 return None;
@@ -124,11 +126,12 @@ struct Search {
 }
 
 unsafe extern "C" fn look_at(info: *mut libc::dl_phdr_info, _: usize, search: *mut c_void) -> c_int {
-    // SAFETY: both pointers are valid for the duration of the callback (see `containing`).
+    // SAFETY: the loader passes a valid `info`, and `search` is the pointer that `containing` passed. Both are valid
+    // during the callback, and only this thread uses `search`.
     let (info, search) = unsafe { (&*info, &mut *search.cast::<Search>()) };
     let (mut start, mut end) = (usize::MAX, 0);
     for index in 0..info.dlpi_phnum as usize {
-        // SAFETY: the loader says there are `dlpi_phnum` headers.
+        // SAFETY: the loader guarantees that `dlpi_phdr` points to `dlpi_phnum` headers.
         let header = unsafe { &*info.dlpi_phdr.add(index) };
         if header.p_type == libc::PT_LOAD {
             let from = (info.dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);
@@ -147,13 +150,13 @@ unsafe extern "C" fn look_at(info: *mut libc::dl_phdr_info, _: usize, search: *m
     0
 }
 
-/// A function of the object that holds the function `real`; 0 if there is none. Cold.
+/// Returns a function of the object that contains the function `real`; 0 if there is none. Cold.
 pub fn beside(real: usize, symbol: &CStr) -> usize {
     let Some(handle) = Object::containing(real).and_then(|object| object.handle()) else {
         return 0;
     };
-    // SAFETY: a live handle and a NUL-terminated name. The handle is given back: its object holds `real`, which the
-    // caller is about to call, and so stays loaded.
+    // SAFETY: dlsym gets a live handle and a NUL-terminated name. The handle is closed, but its object stays loaded: it
+    // contains `real`, which the caller is about to call.
     let address = unsafe {
         let address = libc::dlsym(handle, symbol.as_ptr()) as usize;
         libc::dlclose(handle);
@@ -162,13 +165,13 @@ pub fn beside(real: usize, symbol: &CStr) -> usize {
     if is_ours(address) { 0 } else { address }
 }
 
-/// Name of the file that holds the function `real`, without its folders: as much of it as there is room for. Gives its
-/// length; 0 for the program itself. Cold.
+/// Writes the name of the file that contains the function `real` to `room`, without folders and truncated to fit.
+/// Returns the length written; 0 for the program itself. Cold.
 pub fn file_name(real: usize, room: &mut [u8]) -> usize {
     let Some(object) = Object::containing(real).filter(|object| !object.name.is_null()) else {
         return 0;
     };
-    // SAFETY: the name belongs to the loader and lives while the object is loaded, as in `handle`.
+    // SAFETY: the name is not null and belongs to the loader. It lives while the object is loaded, as in `handle`.
     let name = unsafe { CStr::from_ptr(object.name) }.to_bytes();
     let name = name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
     let bytes = name.len().min(room.len());
@@ -176,7 +179,7 @@ pub fn file_name(real: usize, room: &mut [u8]) -> usize {
     bytes
 }
 
-/// True if an address lies in this library.
+/// Returns true if an address is inside this library.
 fn is_ours(address: usize) -> bool {
     static RANGE: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
     if RANGE[1].load(Ordering::Acquire) == 0
@@ -188,16 +191,17 @@ fn is_ours(address: usize) -> bool {
     (RANGE[0].load(Ordering::Relaxed)..RANGE[1].load(Ordering::Relaxed)).contains(&address)
 }
 
-/// Looks a symbol up: in the scope of `handle`, then behind us in the global order, then in anything loaded.
+/// Looks a symbol up: in the scope of `handle`, then after this library in the global order, then in all loaded
+/// objects.
 fn find(symbol: &CStr, handle: Option<*mut c_void>) -> usize {
     if let Some(handle) = handle {
-        // SAFETY: a live handle and a NUL-terminated name.
+        // SAFETY: dlsym gets a live handle and a NUL-terminated name.
         let address = unsafe { libc::dlsym(handle, symbol.as_ptr()) } as usize;
         if address != 0 && !is_ours(address) {
             return address;
         }
     }
-    // SAFETY: as above; RTLD_NEXT is taken from this library's place in the order.
+    // SAFETY: dlsym gets a NUL-terminated name. RTLD_NEXT starts after this library's position in the global order.
     let address = unsafe { libc::dlsym(libc::RTLD_NEXT, symbol.as_ptr()) } as usize;
     if address != 0 && !is_ours(address) {
         return address;
@@ -214,9 +218,10 @@ struct Anywhere<'a> {
 }
 
 unsafe extern "C" fn gather(info: *mut libc::dl_phdr_info, _: usize, state: *mut c_void) -> c_int {
-    // SAFETY: both pointers are valid for the duration of the callback (see `find_anywhere`).
+    // SAFETY: the loader passes a valid `info`, and `state` is the pointer that `find_anywhere` passed. Both are valid
+    // during the callback, and only this thread uses `state`.
     let (info, state) = unsafe { (&*info, &mut *state.cast::<Anywhere<'_>>()) };
-    // SAFETY: the loader's names are NUL-terminated.
+    // SAFETY: the name is not null, and the loader's names are NUL-terminated.
     if info.dlpi_name.is_null() || unsafe { *info.dlpi_name } == 0 {
         return 0;
     }
@@ -228,7 +233,8 @@ unsafe extern "C" fn gather(info: *mut libc::dl_phdr_info, _: usize, state: *mut
     0
 }
 
-/// Asks every loaded object in turn. The names are gathered first: dlopen must not be called inside the iteration.
+/// Searches every loaded object in turn. The names are collected first, because dlopen must not be called inside the
+/// iteration.
 fn find_anywhere(symbol: &CStr) -> usize {
     let mut state = Anywhere {
         symbol,
@@ -240,11 +246,11 @@ fn find_anywhere(symbol: &CStr) -> usize {
     loop {
         state.count = 0;
         state.seen = 0;
-        // SAFETY: the callback gets our pointer back while `state` lives.
+        // SAFETY: `gather` gets the pointer to `state` back only during this call, while `state` lives.
         unsafe { libc::dl_iterate_phdr(Some(gather), (&raw mut state).cast()) };
         for &name in &state.names[..state.count] {
-            // SAFETY: an object could be unloaded between the iteration and here; RTLD_NOLOAD then fails on the name,
-            // which the loader frees only after the object is gone from its list.
+            // SAFETY: another thread may unload an object between the iteration and this call. RTLD_NOLOAD then fails
+            // on its name. The loader frees a name only after the object is gone from its list.
             unsafe {
                 let handle = libc::dlopen(name, libc::RTLD_NOLOAD | libc::RTLD_LAZY);
                 if handle.is_null() {

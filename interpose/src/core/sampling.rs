@@ -1,28 +1,29 @@
-//! Which collectives have their messages kept: some eight a second of each communicator, all where there are fewer.
+//! Selects the collectives whose messages are kept: about eight per second of each communicator, or all if there are
+//! fewer.
 //!
-//! A message is evidence only if both its ends are kept, and its ends decide alone. So not a clock decides, by which
-//! two ranks soon take turns of their own, but the collective's key, which all members know: whoever takes fewer takes
-//! those that the others take too.
+//! A message is evidence only if both its ends are kept, and each end decides alone. A clock cannot decide: two ranks
+//! would soon select different collectives. The collective's key decides, because all members know it. The selection of
+//! a lower rate is a subset of that of a higher rate.
 
 use rankscope_ranklog::clock::ticks_per_second;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// One in 2²⁴ at least.
+/// Maximum shift: at least one collective in 2²⁴ is selected.
 const MOST_SHIFT: u32 = 24;
-/// So many a second are wanted.
+/// Target rate of selected collectives, per second.
 const WANTED_PER_S: u64 = 8;
 
-/// How many a communicator's collectives are. Zeros are one that had none.
+/// Rate of a communicator's collectives. Zeros describe a communicator without collectives.
 #[derive(Default)]
 pub struct Sampling {
     shift: AtomicU32,
     last_ticks: AtomicU64,
-    /// If none was taken until then, they have become fewer.
+    /// Time at which the shift decreases if no collective was selected until then: the rate has fallen.
     patience_ticks: AtomicU64,
 }
 
 impl Sampling {
-    /// Of a communicator without collectives.
+    /// Creates the state of a communicator without collectives.
     pub const fn new() -> Self {
         Self {
             shift: AtomicU32::new(0),
@@ -31,14 +32,14 @@ impl Sampling {
         }
     }
 
-    /// Forgets what was.
+    /// Resets the state for a new communicator.
     pub fn reset(&self) {
         self.shift.store(0, Ordering::Relaxed);
         self.last_ticks.store(0, Ordering::Relaxed);
         self.patience_ticks.store(0, Ordering::Relaxed);
     }
 
-    /// True if the messages of the collective that begins now are to be kept.
+    /// Returns true if the messages of the collective that starts now are to be kept.
     #[inline]
     pub fn takes(&self, tag: u32, sequence: u32, now_ticks: u64) -> bool {
         let shift = self.shift.load(Ordering::Relaxed);
@@ -74,12 +75,12 @@ impl Sampling {
     }
 }
 
-/// True for one key in 2^shift, and for no other than for a smaller shift. Not every 2^shift-th: programs call in
-/// patterns, of which it would always be the same part.
+/// Returns true for one key in 2^shift. Each of these is also selected by every smaller shift. It is not every
+/// 2^shift-th key: programs call in patterns, so that would always select the same part of a pattern.
 #[inline]
 fn is_among(tag: u32, sequence: u32, shift: u32) -> bool {
-    // The upper bits of a multiplicative hash (Knuth, golden ratio): of numbers that count up, as tags of c10d and uses
-    // of one tag do, they come at nearly even distances.
+    // The upper bits of a multiplicative hash (Knuth, golden ratio). For consecutive numbers, such as tags of c10d and
+    // uses of one tag, the selected ones are nearly equally spaced.
     let spread = (u64::from(tag) << 32 | u64::from(sequence)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     spread.leading_zeros() >= shift
 }
@@ -91,7 +92,7 @@ mod tests {
     #[test]
     fn whoever_takes_fewer_takes_none_that_the_others_do_not() {
         for shift in 1..12 {
-            // Tags that count up, and uses of one tag.
+            // Consecutive tags, and consecutive uses of one tag.
             for by_tag in [true, false] {
                 let among = |number: u32, shift: u32| {
                     if by_tag {
@@ -108,7 +109,7 @@ mod tests {
                     "{} for {wanted}",
                     taken.len()
                 );
-                // Of calls that alternate both kinds are among them.
+                // If two kinds of collectives alternate, both kinds are selected.
                 let odd = taken.iter().filter(|&&number| number % 2 == 1).count();
                 assert!(
                     odd * 4 > taken.len() && odd * 4 < taken.len() * 3,
@@ -119,7 +120,8 @@ mod tests {
         }
     }
 
-    /// Of members of which each comes at its own times both ends are kept, whatever the rate, and soon after it changed.
+    /// Members that arrive at different times keep both ends of a message, at any rate and soon after a change of the
+    /// rate.
     #[test]
     fn members_that_come_at_their_own_times_take_the_same() {
         let second = ticks_per_second();
@@ -132,11 +134,11 @@ mod tests {
                 now += second / a_second;
                 tag += 1;
                 let kept = [0, 1].map(|member| {
-                    // The second comes late by up to two calls, each time another while.
+                    // The second member is late by up to two calls, by a different time for each call.
                     let late = member as u64 * (u64::from(tag) % 7) * second / a_second / 3;
                     members[member].takes(tag, 0, now + late)
                 });
-                // After two seconds with the new rate.
+                // Counts from two seconds after the change of the rate.
                 if call >= 2 * a_second {
                     taken = [0, 1].map(|member| taken[member] + u64::from(kept[member]));
                     by_both += u64::from(kept[0] && kept[1]);

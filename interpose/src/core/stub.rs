@@ -1,37 +1,40 @@
-//! How a wrapper is entered and how it calls on: the only machine-dependent part.
+//! Entry into a hook, and the call of the real function: the only machine-dependent part.
 //!
-//! A wrapper must know who called it (module `resolve`), and a return address can be read only on entry. So each
-//! exported symbol is a stub. *Narrow* functions (up to five integer arguments) get it in the sixth argument register,
-//! which they leave free: two instructions, no frame; so do those that take NCCL's id on the stack, which stays where
-//! it is. *Wide* ones (up to twelve, six of them on the stack) get a frame with unwind information that copies the
-//! caller's stack arguments; exceptions pass through it.
+//! A hook must know its caller (module `resolve`), and the return address can be read only on entry. So each exported
+//! symbol is a stub that passes the return address on. *Narrow* functions have up to five integer arguments and leave
+//! the sixth argument register free. Their stub puts the address there with two instructions and no frame. So does the
+//! stub of functions that take NCCL's id on the stack, because the id stays where it is. *Wide* functions have up to
+//! twelve arguments, six of them on the stack. Their stub has a frame with unwind information and copies the caller's
+//! stack arguments. Exceptions pass through it.
 
-/// The arguments of a narrow function as they came. What the real function does not take is noise, handed on as it is.
+/// Arguments of a narrow function, unchanged. Values beyond the real function's own arguments are meaningless and are
+/// forwarded unchanged.
 pub type Narrow = [usize; 5];
 
-/// The arguments of a wide function as they came.
+/// Arguments of a wide function, unchanged.
 pub type Wide = [usize; 12];
 
-/// 128 bytes that are passed by value, which the C convention puts on the stack whole: NCCL's unique id.
+/// 128 bytes that are passed by value: NCCL's unique id. The C calling convention puts the whole structure on the
+/// stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct OnStack(pub [u8; 128]);
 
-/// The arguments of a function that takes an [`OnStack`] among up to five integers.
+/// Arguments of a function that takes an [`OnStack`] and up to five integers.
 pub struct ById {
-    /// Those in registers, in order.
+    /// Arguments in registers, in order.
     pub registers: [usize; 5],
-    /// The one on the stack.
+    /// Argument on the stack.
     pub id: OnStack,
 }
 
-/// Arguments that can be handed on to the real function.
+/// Arguments that can be forwarded to the real function.
 pub trait Call {
-    /// Calls the real function with the arguments as they came.
+    /// Calls the real function with unchanged arguments.
     ///
     /// # Safety
-    /// `real` must be a function of at most as many integer or pointer arguments as `self` holds, that returns in one
-    /// integer register or through memory named by its first argument.
+    /// `real` must be a function with at most as many integer or pointer arguments as `self` holds. It must return in
+    /// one integer register, or through memory that its first argument names.
     unsafe fn call(&self, real: usize) -> usize;
 }
 
@@ -39,7 +42,8 @@ impl Call for Narrow {
     #[inline(always)]
     unsafe fn call(&self, real: usize) -> usize {
         type Function = unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize) -> usize;
-        // SAFETY: by the caller's promise this is such a function; the C convention ignores extra arguments.
+        // SAFETY: the caller guarantees that `real` is such a function. In the C calling convention a function ignores
+        // extra arguments.
         unsafe {
             let function = std::mem::transmute::<usize, Function>(real);
             function(self[0], self[1], self[2], self[3], self[4])
@@ -65,7 +69,7 @@ impl Call for Wide {
             usize,
         ) -> usize;
         let a = self;
-        // SAFETY: as above; the caller cleans the stack, so extra stack arguments do no harm either.
+        // SAFETY: as above. The caller cleans up the stack, so extra stack arguments do no harm either.
         unsafe {
             let function = std::mem::transmute::<usize, Function>(real);
             function(
@@ -80,8 +84,8 @@ impl Call for ById {
     unsafe fn call(&self, real: usize) -> usize {
         type Function = unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, OnStack) -> usize;
         let a = &self.registers;
-        // SAFETY: by the caller's promise this is such a function; wherever the structure stands among its parameters,
-        // it stands on the stack, and the integers in the registers.
+        // SAFETY: the caller guarantees that `real` is such a function. At any position among the parameters, the
+        // structure is passed on the stack and the integers in registers.
         unsafe {
             let function = std::mem::transmute::<usize, Function>(real);
             function(a[0], a[1], a[2], a[3], a[4], self.id)
@@ -89,10 +93,10 @@ impl Call for ById {
     }
 }
 
-/// Makes wrappers from rows `name = "symbol", seen "where", narrow handler;` and the table that resolves them.
+/// Generates hooks from rows `name = "symbol", seen "where", narrow handler;` and the table that resolves them.
 ///
 /// Each row exports `symbol`. Its handler is an `unsafe fn(real: usize, arguments: &A) -> usize` with `A` = [`Narrow`],
-/// [`Wide`] or [`ById`]; it must call `real` exactly once, with these arguments. Adding a function is adding a row.
+/// [`Wide`] or [`ById`]. The handler must call `real` exactly once, with these arguments. A new function is a new row.
 #[macro_export]
 macro_rules! wrappers {
     ($($(#[$doc:meta])* $name:ident = $symbol:literal, seen $seen:literal, $width:ident $handler:expr;)*) => {
@@ -104,10 +108,10 @@ macro_rules! wrappers {
             },
         )*];
 
-        /// Where each symbol was seen, in row order: documentation and the coverage test read it.
+        /// Places where each symbol was seen, in row order. For documentation, and for the coverage test.
         pub static SEEN: &[&str] = &[$($seen,)*];
 
-        /// What is known about the real functions.
+        /// Results of the lookups of the real functions.
         pub static TABLE: $crate::core::resolve::Table = $crate::core::resolve::Table::new(SYMBOLS);
 
         #[allow(non_camel_case_types, reason = "rows are named by their functions")]
@@ -125,7 +129,7 @@ macro_rules! wrappers {
     };
 }
 
-/// What a stub jumps to: resolves the real function and hands over to the row's handler.
+/// Generates the function to which a stub jumps. It resolves the real function and calls the row's handler.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! wrapper_body {
@@ -140,10 +144,11 @@ macro_rules! wrapper_body {
         ) -> usize {
             let real = TABLE.real(Row::$name as usize, caller);
             if real == 0 {
-                // Somebody calls a function that no loaded library has: there is nothing to forward to.
+                // No loaded library has this function, so there is nothing to forward to.
                 return MISSING;
             }
-            // SAFETY: `real` is this row's function in the caller's scope, and the arguments are the caller's.
+            // SAFETY: `real` is the function that this stub replaces, found in the caller's scope. The array holds the
+            // caller's own argument registers, unchanged.
             unsafe { $handler(real, &[a, b, c, d, e]) }
         }
     };
@@ -165,7 +170,8 @@ macro_rules! wrapper_body {
                 registers: [a, b, c, d, e],
                 id,
             };
-            // SAFETY: as for a narrow wrapper.
+            // SAFETY: `real` is the function that this stub replaces, found in the caller's scope. `arguments` are the
+            // caller's own registers and the structure on its stack, unchanged.
             unsafe { $handler(real, &arguments) }
         }
     };
@@ -190,19 +196,20 @@ macro_rules! wrapper_body {
             if real == 0 {
                 return MISSING;
             }
-            // SAFETY: as for a narrow wrapper.
+            // SAFETY: `real` is the function that this stub replaces, found in the caller's scope. The array holds the
+            // caller's own registers and stack words, unchanged.
             unsafe { $handler(real, &[a, b, c, d, e, f, g, h, i, j, k, l]) }
         }
     };
 }
 
-/// The exported symbol itself.
+/// Generates the exported symbol.
 #[cfg(target_arch = "x86_64")]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! wrapper_stub {
     (by_id $name:ident $symbol:literal $(#[$doc:meta])*) => {
-        // The structure stands above the return address and stays there: the jump changes nothing on the stack.
+        // The structure is above the return address and stays there, because the jump changes nothing on the stack.
         $crate::wrapper_stub!(narrow $name $symbol $(#[$doc])*);
     };
     (narrow $name:ident $symbol:literal $(#[$doc:meta])*) => {
@@ -218,8 +225,8 @@ macro_rules! wrapper_stub {
         #[unsafe(naked)]
         #[unsafe(export_name = $symbol)]
         pub unsafe extern "C-unwind" fn $name() {
-            // Seven words for the callee (the return address and six stack arguments), which keep the stack aligned to
-            // 16. Copying six words reads at most 48 bytes of the caller's own frame, or of what lies above it.
+            // Seven words for the callee: the return address and six stack arguments. They keep the stack aligned to 16
+            // bytes. Copying six words reads at most 48 bytes of the caller's own frame, or of the memory above it.
             std::arch::naked_asm!(
                 ".cfi_startproc",
                 "sub rsp, 56",

@@ -1,5 +1,7 @@
-//! Strings that records refer to by number: each is kept once, and written into the log once per process life, when it
-//! is first used there. A fixed table that never allocates and is read without a lock.
+//! Strings that records refer to by number.
+//!
+//! Each string is kept once. It is written into the log once per process life, when it is first used there. The table
+//! has a fixed size, never allocates and is read without a lock.
 
 use crate::core::hash::Hash128;
 use crate::core::life;
@@ -10,26 +12,27 @@ use rankscope_ranklog::record::RecordKind;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Different strings at most; a power of two.
+/// Maximum number of different strings; a power of two.
 const PLACES: usize = 4096;
-/// Places that are looked at for one string: a program that gives each step another text must not make each slower.
+/// Maximum number of slots that are probed for one string. Without a limit, a program with a new text for each step
+/// would make each step slower.
 const MOST_STEPS: usize = 32;
-/// Of the room for definitions, the share that strings may take: communicators need theirs.
+/// Strings may take one part in SHARE of the capacity for definitions, because communicators need the rest.
 const SHARE: u64 = 4;
-/// Longest string kept, in bytes.
+/// Maximum length of a string, in bytes. Longer strings are truncated.
 pub const MOST_BYTES: usize = 256;
 
 struct Place {
     hash: AtomicU64,
-    /// Process life in which it was written down.
+    /// Process life in which the string was written into the log.
     life: AtomicU32,
-    /// Its length plus one; 0 while it is being copied.
+    /// Length of the string plus one; 0 while the string is being copied.
     length: AtomicU32,
     text: UnsafeCell<[u8; MOST_BYTES]>,
 }
 
-// SAFETY: `text` is written once, by the thread that put `hash` there, before `length` is stored with release; it is
-// read only after that was acquired.
+// SAFETY: `text` is written once, by the thread that stored `hash` in this slot, before it stores `length` with release
+// ordering. It is read only after `length` was loaded with acquire ordering.
 unsafe impl Sync for Place {}
 
 static PLACE: [Place; PLACES] = [const {
@@ -41,13 +44,14 @@ static PLACE: [Place; PLACES] = [const {
     }
 }; PLACES];
 
-/// Number of the string that these pieces make; `None`, counted, if there are too many.
+/// Returns the number of the string that these pieces form. If the table has no slot for it, counts a loss and returns
+/// `None`.
 pub fn number(pieces: &[&[u8]]) -> Option<u32> {
     let hash = pieces
         .iter()
         .fold(Hash128::new(), |hash, piece| hash.add(piece))
         .finish();
-    // Zero stands for an empty place.
+    // Hash 0 marks an empty slot, so the lowest bit is set.
     let hash = u64::from_le_bytes([
         hash[0], hash[1], hash[2], hash[3], hash[4], hash[5], hash[6], hash[7],
     ]) | 1;
@@ -77,8 +81,8 @@ pub fn number(pieces: &[&[u8]]) -> Option<u32> {
     None
 }
 
-/// Writes a string into the log, unless this process life has done so. False, and counted, if there is no room: then
-/// nothing may refer to it.
+/// Writes a string into the log, unless this process life has done so. If there is no capacity, counts a loss and
+/// returns false; no record may refer to the string then.
 #[inline]
 pub fn write_down(number: u32) -> bool {
     let Some(place) = PLACE.get(number as usize) else {
@@ -93,7 +97,8 @@ impl Place {
         let mut length = 0;
         for piece in pieces {
             let take = piece.len().min(MOST_BYTES - length);
-            // SAFETY: this thread put the hash there, and nobody reads before the length is stored.
+            // SAFETY: only the thread that stored the hash calls this function. No thread reads the text before its
+            // length is stored.
             unsafe { (&mut (*self.text.get()))[length..length + take].copy_from_slice(&piece[..take]) };
             length += take;
         }
@@ -106,7 +111,8 @@ impl Place {
         let Some(set) = life::definitions() else {
             return false;
         };
-        // A number, the text; while the text is still being copied it has no length, and no record either.
+        // A definition contains a number and the text. A text that is still being copied has no length, and no record
+        // refers to it.
         let bytes = framed_bytes(size_of::<u32>() + length.saturating_sub(1)) as u64;
         let room = set.area.layout().definitions_bytes / SHARE;
         if length == 0 || !take_room(now, bytes, room) {
@@ -114,10 +120,11 @@ impl Place {
             return false;
         }
         if self.life.swap(now, Ordering::Relaxed) == now {
-            // Another thread was faster.
+            // Another thread has written it meanwhile.
             return true;
         }
-        // SAFETY: written before the length was.
+        // SAFETY: the text was completely written before its length was stored, and the length was loaded with acquire
+        // ordering.
         let text = unsafe { &(&(*self.text.get()))[..length - 1] };
         if set.area.define(KIND_TEXT, Payload::text(number, text).as_bytes()) {
             return true;
@@ -128,10 +135,10 @@ impl Place {
     }
 }
 
-/// Bytes of strings in this process life; its number stands in the upper half.
+/// Bytes of strings in this process life, in the lower half. The upper half is the number of the process life.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
-/// Takes that much of `room`, if there is so much left in this process life.
+/// Reserves `bytes` of `room`, and returns false if this process life has less left.
 fn take_room(life: u32, bytes: u64, room: u64) -> bool {
     let upper = u64::from(life) << 32;
     let take = |taken: u64| {

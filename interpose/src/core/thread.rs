@@ -1,88 +1,91 @@
-//! What a thread remembers between hooks. No field has a destructor: thread-locals with one panic when they are used
-//! after it ran, and a panic in a hook is the job's crash.
+//! State that a thread keeps between hooks.
+//!
+//! No field has a destructor. A thread-local with a destructor panics when it is used after the destructor ran, and a
+//! panic in a hook would crash the job.
 
 use rankscope_ranklog::lanes::Lane;
 use std::cell::Cell;
 use std::ffi::c_void;
 
-/// One thread's state.
+/// State of one thread.
 pub struct ThreadState {
-    /// The process life in which `lane` was taken; 0: none. Compared with the word that fork wipes.
+    /// Process life in which `lane` was taken; 0 for none. It is compared with the word that fork wipes.
     pub epoch: Cell<u32>,
     /// The thread's lane, or null.
     pub lane: Cell<*const Lane>,
-    /// Nesting of Gloo collectives: messages inside one are not operations of their own.
+    /// Nesting depth of Gloo collectives. Messages inside a collective are not separate operations.
     pub gloo_depth: Cell<u32>,
-    /// Nesting of blocking waits: only the outermost is time that a training thread lost.
+    /// Nesting depth of blocking waits. Only the outermost wait is time that a training thread lost.
     pub blocked_depth: Cell<u32>,
-    /// Nesting of c10d process-group calls: only the outermost names the operation.
+    /// Nesting depth of c10d process-group calls. Only the outermost call names the operation.
     pub process_group_depth: Cell<u32>,
-    /// Operation of the outermost process-group call, 0 outside one.
+    /// Operation of the outermost process-group call; 0 outside one.
     pub process_group_operation: Cell<u8>,
-    /// Work object that this worker thread is executing, 0 if none.
+    /// Work object that this worker thread executes; 0 if none.
     pub work: Cell<u64>,
-    /// Operation of the last library call inside that work, and how many calls of it there were before.
+    /// Operation of the last library call inside that work.
     pub work_operation: Cell<u8>,
-    /// See `work_operation`.
+    /// Number of calls of `work_operation` inside that work before the last one.
     pub work_calls: Cell<u32>,
-    /// The rendezvous in progress, or null: a frame of the adapter, on the stack of the hook that started it.
+    /// Rendezvous in progress, or null: a frame of the adapter, on the stack of the hook that started it.
     pub connect: Cell<*mut c_void>,
-    /// The sampler of the collective in progress, or null: a frame of the adapter, on the stack of the hook that
-    /// started it.
+    /// Sampler of the collective in progress, or null: a frame of the adapter, on the stack of the hook that started
+    /// it.
     pub sampler: Cell<*mut c_void>,
-    /// A context is being made from another one: the child's pointer as its constructor saw it.
+    /// While a context is created from another one: the new context's pointer as its constructor saw it.
     pub forked_context: Cell<usize>,
-    /// Nesting of `ContextFactory::makeContext`.
+    /// Nesting depth of `ContextFactory::makeContext`.
     pub forking: Cell<u32>,
-    /// Nesting of NCCL's calls: what the library calls itself is no operation of its own.
+    /// Nesting depth of NCCL calls. A call that the library makes itself is not a separate operation.
     pub nccl_depth: Cell<u32>,
-    /// Nesting of NCCL's groups, and of the outermost one its number, operations so far, and start.
+    /// Nesting depth of NCCL groups.
     pub nccl_group_depth: Cell<u32>,
-    /// See `nccl_group_depth`.
+    /// Number of the outermost NCCL group.
     pub nccl_group: Cell<u32>,
-    /// See `nccl_group_depth`.
+    /// Number of operations so far in the outermost NCCL group.
     pub nccl_group_operations: Cell<u32>,
-    /// See `nccl_group_depth`.
+    /// Start of the outermost NCCL group.
     pub nccl_group_start_ticks: Cell<u64>,
-    /// NCCL communicators made in this group whose handles are not there yet.
+    /// Number of NCCL communicators created in this group whose handles do not exist yet.
     pub nccl_awaited: Cell<u32>,
-    /// The call of NCCL in progress, as the plugin names it to the library; 0 outside one.
+    /// NCCL call in progress, as the plugin names it to the library; 0 outside one.
     pub nccl_call: Cell<u64>,
-    /// Its communicator.
+    /// Communicator of `nccl_call`.
     pub nccl_handle: Cell<usize>,
-    /// Operations that the library told the plugin of inside it.
+    /// Number of operations that the library reported to the plugin inside `nccl_call`.
     pub nccl_parts: Cell<u32>,
-    /// Streams of the open group whose launches are timed, or are not: how many, and which.
+    /// Number of streams of the open group in `nccl_launches`.
     pub nccl_launches_open: Cell<u8>,
-    /// See `nccl_launches_open`.
+    /// Streams of the open group, whether their launches are timed or not.
     pub nccl_launches: [Cell<OpenLaunch>; STREAMS],
-    /// Nesting of our own calls to CUPTI, which may call itself by the names that we intercept.
+    /// Nesting depth of this library's calls to CUPTI. CUPTI may call itself through names that this library
+    /// intercepts.
     pub cupti_depth: Cell<u32>,
-    /// This thread changes what CUPTI does.
+    /// True while this thread changes CUPTI's configuration.
     pub cupti_changes: Cell<bool>,
-    /// Files of PyTorch's format that this thread has open.
+    /// Files in PyTorch's format that this thread has open.
     pub open_files: [Cell<OpenFile>; FILES],
-    /// NVTX ranges that are open on this thread: how many, and the outer ones.
+    /// Number of NVTX ranges that are open on this thread.
     pub nvtx_depth: Cell<u32>,
-    /// See `nvtx_depth`.
+    /// The outermost open NVTX ranges.
     pub nvtx_ranges: [Cell<OpenRange>; RANGES],
 }
 
-/// Streams of one group whose launches are timed.
+/// Maximum number of streams of one group whose launches are timed.
 pub const STREAMS: usize = 8;
 
-/// A slot of a pool of events that a call holds.
+/// Slot of an event pool that a call holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldSlot {
     /// Number of the pool.
     pub pool: u8,
-    /// Number of the slot in it.
+    /// Number of the slot in the pool.
     pub slot: u8,
-    /// Use of the slot, modulo 2^16.
+    /// Number of the slot's use, modulo 2^16.
     pub generation: u16,
 }
 
-/// A stream of the group that a thread has open, and the slot that times its launch.
+/// Stream of a thread's open group, and the slot that times its launch.
 #[derive(Clone, Copy)]
 pub struct OpenLaunch {
     /// Handle of the stream.
@@ -91,7 +94,7 @@ pub struct OpenLaunch {
     pub communicator: u32,
     /// The slot; `None` if the launch is not timed.
     pub held: Option<HeldSlot>,
-    /// Another communicator uses this stream too. Events around both cannot separate their kernels.
+    /// True if another communicator uses this stream too. Events around both cannot separate their kernels.
     pub is_mixed: bool,
 }
 
@@ -105,15 +108,15 @@ impl OpenLaunch {
     };
 }
 
-/// Files of PyTorch's format that are remembered per thread.
+/// Maximum number of open files in PyTorch's format that are remembered per thread.
 pub const FILES: usize = 4;
 
-/// A file that is being written or read.
+/// File that is being written or read.
 #[derive(Clone, Copy)]
 pub struct OpenFile {
-    /// Address of its writer or reader; 0: none.
+    /// Address of the file's writer or reader; 0 for none.
     pub object: usize,
-    /// When it was opened.
+    /// Time at which the file was opened.
     pub enter_ticks: u64,
 }
 
@@ -125,23 +128,23 @@ impl OpenFile {
     };
 }
 
-/// NVTX ranges that are remembered per thread; what is nested deeper is not kept.
+/// Maximum number of open NVTX ranges per thread. Ranges that are nested deeper are not kept.
 pub const RANGES: usize = 32;
 
-/// An NVTX range that was pushed and not popped.
+/// NVTX range that was pushed and not yet popped.
 #[derive(Clone, Copy)]
 pub struct OpenRange {
-    /// When it was pushed.
+    /// Time at which the range was pushed.
     pub enter_ticks: u64,
-    /// Its domain.
+    /// Domain of the range.
     pub domain: u32,
-    /// Number of its text plus one; 0: it is not kept.
+    /// Number of the range's text plus one; 0 if the text is not kept.
     pub text_plus_one: u32,
-    /// The number at the end of what it is called, [`NO_NUMBER`] if there is none.
+    /// Number at the end of the range's text; [`NO_NUMBER`] if there is none.
     pub number: u32,
 }
 
-/// No number stands at the end of a text.
+/// The text does not end with a number.
 pub const NO_NUMBER: u32 = u32::MAX;
 
 thread_local! {
@@ -187,10 +190,10 @@ thread_local! {
     };
 }
 
-/// This thread's state. A plain block of thread-local storage: the pointer is good until the thread ends.
+/// Returns this thread's state, a plain block of thread-local storage. The pointer is valid until the thread ends.
 #[inline]
 pub fn state() -> &'static ThreadState {
-    // SAFETY: the state has no destructor and a constant initialiser, so it is there from the thread's first to its
-    // last instruction; no hook keeps the reference beyond its own call, and `Cell` makes it unusable elsewhere.
+    // SAFETY: the state has no destructor and a constant initialiser, so it exists from the thread's first to its last
+    // instruction. No hook keeps the reference after its own call. `Cell` is not `Sync`, so no other thread can use it.
     unsafe { &*STATE.with(std::ptr::from_ref) }
 }

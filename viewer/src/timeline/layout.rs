@@ -1,6 +1,6 @@
 //! Set and places of the rows.
 
-use crate::compare::Counterparts;
+use crate::compare::counterparts::Counterparts;
 use crate::model::{Opened, View, ViewState};
 use crate::picture::Subject;
 use rankscope_formats::index::{LaneInfo, LaneKind};

@@ -8,6 +8,7 @@
 //! - [`instance`] finds one instance on all ranks.
 //! - [`clock_error`] computes the uncertainty between hosts, and the blur that shows it.
 //! - [`names`] labels spans, [`tooltip`] describes what is under the mouse, and [`legend`] explains the colours.
+//! - [`compared`] draws a second session below the first.
 //! - [`strokes`] has shared drawing functions.
 //! - [`widget`] draws everything and handles the mouse.
 //!
@@ -15,6 +16,7 @@
 
 pub mod axis;
 pub mod clock_error;
+pub mod compared;
 pub mod gallery;
 pub mod gutter;
 pub mod instance;

@@ -10,12 +10,12 @@ use super::names::{MOST_NAMES, Names};
 use super::ruler::{ClocksSaid, Cursor};
 use super::strokes::{chevron, elided, fade, label};
 use super::tooltip;
-use crate::compare::compared::Placed;
-use crate::compare::{Compared, colour, tooltip as compared_tooltip};
 use crate::model::{Action, Hovered, Opened, PickedInstance, State, View, Window, duration_text};
 use crate::picture::in_flight::{self, InFlight};
 use crate::picture::painter::SpanFilter;
 use crate::theme::Theme;
+use crate::timeline::compared::Placed;
+use crate::timeline::compared::{Compared, colour, tooltip as compared_tooltip};
 use egui::{
     Align2, Color32, CursorIcon, FontId, Mesh, Painter, Pos2, Rangef, Rect, Response, Sense, Shape, Stroke,
     StrokeKind, Ui, Vec2,

@@ -3,9 +3,9 @@
 use egui::{Event, Key, Modifiers, PointerButton, Pos2, TexturesDelta};
 use egui_kittest::{Harness, SnapshotOptions, TestRenderer};
 use image::RgbaImage;
+use rankscope_viewer::app::workspace::Workspace;
 use rankscope_viewer::app::{App, Start};
 use rankscope_viewer::screenshot::raster::{self, Textures};
-use rankscope_viewer::workspace::Workspace;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 

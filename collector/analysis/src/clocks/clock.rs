@@ -46,8 +46,8 @@ impl Line {
         }
     }
 
-    /// Converts a time to approximate ticks, ignoring the correction. Without a correction, [`Line::ns`] of the result is
-    /// not later than `ns`.
+    /// Converts a time to approximate ticks, ignoring the correction. Without a correction, [`Line::ns`] of the result
+    /// is not later than `ns`.
     pub(crate) fn ticks(&self, ns: i64) -> u64 {
         let since = (i128::from(ns) - i128::from(self.ns0)) << FRACTION_BITS;
         let ticks = i128::from(self.ticks0) + since.div_euclid(self.ns_per_tick.max(1));
@@ -180,16 +180,16 @@ impl Clocks {
     pub fn correct(&mut self, learnt: Learnt) {
         for &host in &learnt.network.wrong_wall_clocks {
             self.problems.push(format!(
-                "host {host} ({}): its wall clock says that it is right within {} ns, and contradicts what it did together \
-                 with other hosts; it was not used",
+                "host {host} ({}): its wall clock claims to be correct within {} ns, but contradicts the host's \
+                 communication with other hosts; it was not used",
                 self.hosts[host].name,
                 self.hosts[host].realtime_error_ns.value.unwrap_or(0)
             ));
         }
         if learnt.network.contradictions > 0 {
             self.problems.push(format!(
-                "in {} stretches of time what pairs of hosts prove about their clocks cannot be put together: times there \
-                 may be wrong",
+                "in {} time spans the clock bounds of several pairs of hosts contradict each other: times there may be \
+                 wrong",
                 learnt.network.contradictions
             ));
         }
@@ -290,8 +290,8 @@ impl Clocks {
             let fit = fit_line(counter, &entries);
             if fit.rate_unknown {
                 self.problems.push(format!(
-                    "host {}: the logs hold {} calibration(s) of {}, too few to know its frequency; its ticks were \
-                     taken for nanoseconds",
+                    "host {}: the logs contain {} calibration(s) of {}, too few to determine its frequency; its ticks \
+                     were interpreted as nanoseconds",
                     logs[of_counter[0]].properties.get("host").map_or("unknown", String::as_str),
                     entries.len(),
                     counter.name()
@@ -333,8 +333,8 @@ impl Clocks {
         }
         let realtime_error_ns = match wall_error {
             Some(error) if calibrations > 0 => Figure::known(error.saturating_add(spread)),
-            Some(_) => Figure::unknown("no calibration in its logs"),
-            None => Figure::unknown("the kernel says that its wall clock is not synchronised"),
+            Some(_) => Figure::unknown("its logs contain no calibration"),
+            None => Figure::unknown("the kernel reports that its wall clock is not synchronised"),
         };
         let first = &logs[members[0]];
         self.hosts.push(HostClock {
@@ -388,9 +388,9 @@ impl Clocks {
         }
         self.axis.error_between_hosts_ns = if worst == i64::MAX {
             Figure::unknown(if self.learnt.is_some() {
-                "neither messages nor wall clocks tie some hosts to each other"
+                "neither communication nor wall clocks bound the clock offset between some hosts"
             } else {
-                "a host's wall clock is not synchronised, or its logs hold no calibration"
+                "a host's wall clock is not synchronised, or its logs contain no calibration"
             })
         } else {
             Figure::known(worst)

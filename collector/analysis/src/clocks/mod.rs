@@ -1,8 +1,8 @@
 //! One time axis for several hosts, with a maximum error (METRICS.md, section 4).
 //!
 //! No process exchanges clock readings while a job runs. The job's own traffic is the evidence. When a member leaves a
-//! collective, all members that it depends on have entered. So each instance bounds the offset of two clocks from one side
-//! or from both.
+//! collective, all members that it depends on have entered. So each instance bounds the offset of two clocks from one
+//! side or from both.
 //!
 //! The modules, in the order of the data:
 //!
@@ -23,10 +23,10 @@
 //! | [`held_out`] | check of the axis on evidence that was not fitted |
 //! | [`crate::summary::axis`] | the clock figures of a session |
 //!
-//! The model: between two hosts `offset(t)` is the second clock minus the first when the first shows `t`. It drifts by at
-//! most [`MOST_DRIFT_PPM`], and its drift changes by at most [`WANDER_NS_PER_S2`]. Over a window of length L such an offset
-//! is within `WANDER · L² / 8` of the straight line between its ends. So a line must satisfy all bounds loosened by this
-//! amount. The possible lines of a window are therefore exactly a convex set.
+//! The model: between two hosts `offset(t)` is the second clock minus the first when the first shows `t`. It drifts by
+//! at most [`MOST_DRIFT_PPM`], and its drift changes by at most [`WANDER_NS_PER_S2`]. Over a window of length L such an
+//! offset is within `WANDER · L² / 8` of the straight line between its ends. So a line must satisfy all bounds loosened
+//! by this amount. The possible lines of a window are therefore exactly a convex set.
 
 pub mod clock;
 pub mod correction;

@@ -32,8 +32,8 @@ pub enum IngestError {
     },
     /// The directories contain no rank log.
     #[error(
-        "no rank log (*.{SEGMENT_EXTENSION}) in {0}: either no process of the job loaded the recorder (is LD_PRELOAD \
-         passed on by the launcher?) or none of them communicated"
+        "no rank log (*.{SEGMENT_EXTENSION}) in {0}: either no process of the job loaded the recorder (does the \
+         launcher forward LD_PRELOAD?) or none of them communicated"
     )]
     Empty(String),
 }
@@ -85,22 +85,22 @@ fn open_all(directories: &[PathBuf], completes: bool) -> Result<Ingested, Ingest
                 if !known.insert((log.nonce, log.pid)) {
                     problems.push(problem(
                         &path,
-                        "a copy of a log that was read already; left out".to_owned(),
+                        "a copy of a log that was already read; it was excluded".to_owned(),
                     ));
                     continue;
                 }
                 match log.ending {
                     Ending::Torn => problems.push(problem(
                         &path,
-                        "the process did not close this log and its live area was not found: its last records are \
-                         missing (a log of another machine is completed by `rankscope merge` on that machine)"
+                        "the process did not close this log and its live area was not found, so its last records are \
+                         missing (to complete a log of another machine, run `rankscope merge` on that machine)"
                             .to_owned(),
                     )),
                     // A caller that reads repeatedly expects running processes.
                     Ending::Running if !completes => {}
                     Ending::Running => problems.push(problem(
                         &path,
-                        "the process is still running: what it records from now on is not in this session".to_owned(),
+                        "the process is still running: this session excludes what it records from now on".to_owned(),
                     )),
                     Ending::Closed | Ending::LiveArea => {}
                 }
@@ -111,7 +111,7 @@ fn open_all(directories: &[PathBuf], completes: bool) -> Result<Ingested, Ingest
                 problems.extend(notes.map(|(_, note)| problem(&path, note.clone())));
                 logs.push(log);
             }
-            Err(error) => problems.push(problem(&path, format!("not read: {error}"))),
+            Err(error) => problems.push(problem(&path, format!("the log could not be read: {error}"))),
         }
     }
     Ok(Ingested { logs, problems })
@@ -156,7 +156,7 @@ fn find_logs(
             && fs::symlink_metadata(&entry).is_ok_and(|meta| meta.is_dir())
             && let Err(error) = find_logs(&entry, depth + 1, out, problems)
         {
-            problems.push(problem(&entry, format!("cannot be read: {error}")));
+            problems.push(problem(&entry, format!("the directory could not be read: {error}")));
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What is done with an instance when it is handed on: waits, bandwidth, blame, steps, rows.
+//! Processes instances as matching emits them: waits, bandwidth, blame, steps, rows.
 
 use crate::clocks::clock::Clocks;
 use crate::clocks::evidence;
@@ -26,48 +26,48 @@ use rankscope_ranklog::Operation;
 use rankscope_ranklog::record::FLAG_CAPTURED;
 use std::collections::BTreeMap;
 
-/// Everything that grows while instances come in, bounded.
+/// All measures that accumulate over instances, in bounded memory.
 pub struct Analysis<'a> {
     identities: &'a Identities,
     clocks: &'a Clocks,
     /// Host of each rank.
     host_of: Vec<usize>,
-    /// Communicators with members on several hosts.
+    /// Whether each communicator has members on several hosts.
     spans_hosts: Vec<bool>,
-    /// How the axis did on instances that it was not fitted to.
+    /// Check of the axis against instances that it was not fitted to.
     pub clock_check: Check,
     proofs: evidence::Instance,
-    /// World and number of its row in the world's board, per rank.
+    /// World and row in the world's board, per rank.
     place_of: Vec<Option<(u32, usize)>>,
-    /// The table of operations.
+    /// Table of operations.
     pub classes: Classes,
-    /// What went from rank to rank.
+    /// Traffic between ranks.
     pub traffic: TrafficLedger,
-    /// Blame.
+    /// Blame by rank.
     pub blame: BlameLedger,
     /// Steps of each world.
     pub boards: Vec<StepBoard>,
-    /// Sums.
+    /// Totals of the session.
     pub totals: Totals,
     launches: Launches,
-    /// How well calls matched.
+    /// Matching statistics.
     pub matching: Matching,
     reasons: BTreeMap<&'static str, u64>,
-    /// Exposed wait (inside calls) and hidden wait per rank over the whole run, ns.
+    /// Exposed wait (inside calls) and hidden wait per rank over the whole run, in ns.
     pub waited: Vec<(i64, i64)>,
     /// Transfers by path.
     pub paths: Paths,
-    /// Replays of captured calls that lack a member.
+    /// Number of replays of captured calls that lack a member.
     pub incomplete_replays: u64,
-    /// Why devices did not compute.
+    /// Causes of device stalls.
     pub stalls: StallBoard,
-    /// Operation rows not yet written, per rank.
+    /// Operation rows that are not written yet, per rank.
     pub rows: Vec<Vec<OperationRow>>,
-    /// Instance rows not yet written.
+    /// Instance rows that are not written yet.
     pub instances: Vec<InstanceRow>,
-    /// Of a part of a run: what reaches over its begin.
+    /// Operations left out because they began before the merged part of the run.
     pub left_out: Option<LeftOut>,
-    /// Ranks that are stages of a pipeline: what they wait in receives is its bubble.
+    /// Whether each rank is a stage of a pipeline. Waits in receives of stages are bubbles.
     staged: Vec<bool>,
     waits: Vec<MemberWait>,
     new_waits: Vec<NewWait>,
@@ -75,12 +75,12 @@ pub struct Analysis<'a> {
     order: Vec<u32>,
 }
 
-/// Why an instance is left out of a part of a run.
-const BEGAN_BEFORE: &str = "a member was asked for it before the part begins";
-/// See [`BEGAN_BEFORE`].
-const MEMBER_BEFORE: &str = "a member may have done it before the part begins";
+/// Reason for leaving an instance out of a part of a run: a member's request is earlier.
+const BEGAN_BEFORE: &str = "a member requested it before the part of the run began";
+/// Reason for leaving an instance out of a part of a run: an unrecorded member may be earlier.
+const MEMBER_BEFORE: &str = "a member may have called it before the part of the run began";
 
-/// What an operation's row says beside the operation.
+/// Further columns of an operation's row.
 #[derive(Clone, Copy, Default)]
 struct RowExtra {
     exposed: Option<i64>,
@@ -91,7 +91,7 @@ struct RowExtra {
 }
 
 impl<'a> Analysis<'a> {
-    /// For these ranks and communicators.
+    /// Creates the measures for these ranks and communicators.
     pub fn new(
         identities: &'a Identities,
         clocks: &'a Clocks,
@@ -148,19 +148,19 @@ impl<'a> Analysis<'a> {
         }
     }
 
-    /// A rank is a stage of a pipeline.
+    /// Marks a rank as a stage of a pipeline.
     pub fn is_staged(&mut self, rank: u32) {
         if let Some(staged) = self.staged.get_mut(rank as usize) {
             *staged = true;
         }
     }
 
-    /// World and row in its board of a rank.
+    /// Returns the world of a rank and its row in the world's board.
     pub fn place(&self, rank: u32) -> Option<(u32, usize)> {
         self.place_of.get(rank as usize).copied().flatten()
     }
 
-    /// A call was read: its step is not whole before it has been matched.
+    /// Registers a call that was read. Its step is not complete before the call has been matched.
     #[inline]
     pub fn expect(&mut self, operation: &RankOperation) {
         if let Some(left_out) = &mut self.left_out
@@ -175,7 +175,7 @@ impl<'a> Analysis<'a> {
         }
     }
 
-    /// It lies in a training step.
+    /// Returns true if the operation is in a training step.
     fn is_in_training(&self, operation: &RankOperation) -> bool {
         operation.step != NO_STEP
             && self
@@ -200,7 +200,7 @@ impl<'a> Analysis<'a> {
         }
     }
 
-    /// Takes an instance.
+    /// Processes an instance.
     pub fn take(&mut self, instance: Instance<'_>) {
         let Instance {
             number,
@@ -238,7 +238,7 @@ impl<'a> Analysis<'a> {
                     communicator,
                     members,
                     InstanceState::Mismatched,
-                    "no clocks of their hosts could show such times: the calls do not belong together",
+                    "no clock offset of their hosts can explain these times, so the calls do not belong together",
                 );
             }
             Some(calls) if state == InstanceState::Complete => {
@@ -248,7 +248,7 @@ impl<'a> Analysis<'a> {
         }
     }
 
-    /// True if an instance reaches over the begin of the part that is merged: then nothing is said of it.
+    /// Leaves an instance out if it began before the merged part of the run. Returns true if it did.
     fn leaves_out(&mut self, communicator: u32, members: &Members) -> bool {
         let Some(left_out) = &mut self.left_out else {
             return false;
@@ -274,8 +274,8 @@ impl<'a> Analysis<'a> {
         true
     }
 
-    /// True if somebody left before one that it needed had entered, wherever in their intervals the clocks are. Counts
-    /// what the axis was not fitted to.
+    /// Returns true if a member left before a needed member entered, for every clock offset inside the interval. Counts
+    /// instances that the axis was not fitted to.
     fn contradicts_clocks(&mut self, communicator: u32, members: &[RankOperation]) -> bool {
         let clocks = self.clocks;
         let Some(learnt) = clocks.learnt() else {
@@ -295,7 +295,7 @@ impl<'a> Analysis<'a> {
             shown < 0 && {
                 let (_, more) = clocks.error_at(proof.from, proof.to, proof.enter_ns);
                 let stamps = stamp_error_ns(proof.from).saturating_add(stamp_error_ns(proof.to));
-                // Of a call in which a clock jumped nothing is known.
+                // Nothing is known about a call during which a clock jumped.
                 shown.saturating_add(more).saturating_add(stamps) < 0
                     && !learnt.network.jumps_between(proof.enter_ns, proof.leave_ns)
             }
@@ -319,7 +319,7 @@ impl<'a> Analysis<'a> {
                 self.matching.shared_without_figures += 1;
                 self.push_unmeasured(number, communicator, members, None);
             }
-            // Its rows come with the launch's figures.
+            // The rows follow with the figures of the launch.
             Taken::Carries => {}
             Taken::Waits(launch) => self.push_unmeasured(number, communicator, members, Some(launch)),
             Taken::Whole(launch) => {
@@ -354,7 +354,8 @@ impl<'a> Analysis<'a> {
         }
     }
 
-    /// Counts a launch: `members` are the calls whose rows get its figures, `whole` the same from its begin to its end.
+    /// Counts a launch. `members` are the calls whose rows get its figures; `whole` are the same calls with the times
+    /// of the whole launch.
     fn measure(
         &mut self,
         number: u64,
@@ -365,7 +366,7 @@ impl<'a> Analysis<'a> {
     ) {
         self.ranks.clear();
         self.ranks.extend(whole.iter().map(|member| member.rank));
-        // Devices' times lie too late by up to that, each by itself.
+        // Each device time may be too late by up to this error.
         let of_devices = whole
             .iter()
             .map(|member| i64::from(member.clock_error_ns))
@@ -387,7 +388,7 @@ impl<'a> Analysis<'a> {
             Some(launch) => waits_of(whole, &launch.kinds, errors, &mut self.waits),
             None => waits(whole, errors, &mut self.waits),
         };
-        // Of messages that run as one no single one has a bandwidth, or a wait that another has not.
+        // A single message of a group has no bandwidth, and no wait that another message already has.
         let is_shared_message = launch.is_none() && whole.iter().any(RankOperation::is_shared);
         let band = match launch {
             Some(launch) => {
@@ -439,11 +440,11 @@ impl<'a> Analysis<'a> {
             _ => self.classes.waited(&members[0], &wait, exposed, hidden),
         }
         let like = match launch.map(Launch::payload) {
-            // Of messages that run as one no single one is a transfer.
+            // A single message of a group is not a transfer.
             None if is_shared_message => None,
             None => Some(None),
             Some(Some((_, bytes))) => Some(Some(bytes)),
-            // Operations of several kinds in one launch are like no other.
+            // A launch with operations of several kinds has no class to compare with.
             Some(None) => None,
         };
         self.explain_stalls(whole, &wait, like);
@@ -500,8 +501,9 @@ impl<'a> Analysis<'a> {
         }
     }
 
-    /// What members waited, and a transfer that was slow, for the stalls of their devices.
-    /// `like`: of which class it is, if of any.
+    /// Passes the members' waits, and the transfer if it was slow, to the stalls of their devices. `like` is the class
+    /// of the transfer: `None` without a class, `Some(None)` for a single operation, and `Some(Some(bytes))` for a
+    /// launch.
     fn explain_stalls(
         &mut self,
         members: &[RankOperation],
@@ -541,7 +543,8 @@ impl<'a> Analysis<'a> {
         }
     }
 
-    /// Rows of an instance whose figures are its launch's, which has the number `launch`, if it is known.
+    /// Emits the rows of an instance without separate figures. `launch` is the number of the launch that has them, if
+    /// it is known.
     fn push_unmeasured(
         &mut self,
         number: u64,
@@ -578,7 +581,7 @@ impl<'a> Analysis<'a> {
             && (one.is_message() || is_replay(one))
             && !keyed
         {
-            // It had a number if all of the run were read.
+            // With the whole run, it would have a number.
             if one.is_message() {
                 left_out.messages += 1;
             } else {
@@ -610,7 +613,7 @@ impl<'a> Analysis<'a> {
         }
         self.push_given_up();
         if state == InstanceState::Template {
-            // No instance: its replays are.
+            // A template is not an instance. Its replays are.
         } else if matches!(
             state,
             InstanceState::Alone | InstanceState::Enqueued | InstanceState::OneSided
@@ -720,7 +723,7 @@ impl<'a> Analysis<'a> {
         });
     }
 
-    /// No instance comes any more: hands on what waited for one, and completes what is told as lists.
+    /// Processes what still waits for instances, and completes the lists. No instance follows.
     pub fn finish(&mut self) {
         self.launches.finish();
         self.push_given_up();
@@ -737,13 +740,13 @@ impl<'a> Analysis<'a> {
             .sort_by_key(|reason| std::cmp::Reverse(reason.count));
     }
 
-    /// Who is who.
+    /// Returns the identities of ranks and communicators.
     pub fn identities(&self) -> &'a Identities {
         self.identities
     }
 }
 
-/// A replay of a captured call, which is numbered by how many the log told of before.
+/// Returns true for a replay of a captured call. Its tag is the number of replays that the log recorded before.
 fn is_replay(operation: &RankOperation) -> bool {
     operation.flags & FLAG_CAPTURED != 0 && operation.tag > 0
 }

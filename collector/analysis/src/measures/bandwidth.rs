@@ -8,29 +8,29 @@ use rankscope_ranklog::Operation;
 /// Bandwidth of one instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bandwidth {
-    /// S, in bytes; `None` where sizes are unknown or mean nothing.
+    /// S in bytes; `None` if sizes are unknown or have no meaning.
     pub size_bytes: Option<u64>,
-    /// S / t, bytes/s; `None` unless the launch is transfer-bound and t > 0.
+    /// S / t in bytes/s; `None` unless the launch is transfer-bound and t > 0.
     pub algorithm: Option<f64>,
-    /// S / t · f, bytes/s.
+    /// S / t · f in bytes/s.
     pub bus: Option<f64>,
-    /// S over the whole duration, bytes/s.
+    /// S over the whole duration, in bytes/s.
     pub effective: Option<f64>,
-    /// t is the shortest member duration.
+    /// True if t is the shortest member duration.
     pub shortest_used: bool,
-    /// t ≤ 0: counted, not used.
+    /// True if t ≤ 0. Such launches are counted, but not used.
     pub invalid: bool,
-    /// S·f in bytes and t in ns, where there is a bus bandwidth.
+    /// S·f in bytes and t in ns, if there is a bus bandwidth.
     pub on_bus: Option<(f64, i64)>,
 }
 
-/// S·f of an instance, bytes; `None` where S or f is unknown.
+/// Returns S·f of an instance in bytes, or `None` if S or f is unknown.
 pub fn bus_bytes(members: &[RankOperation]) -> Option<f64> {
     let factor = members.first()?.operation.bus_factor(members.len() as u32)?;
     Some(size_bytes(members)? as f64 * factor)
 }
 
-/// S of an instance: from one member's own count c·e, or from the counts of all.
+/// Returns S of an instance, from one member's count c·e or from the counts of all members.
 pub fn size_bytes(members: &[RankOperation]) -> Option<u64> {
     let first = members.first()?;
     let n = members.len() as u64;
@@ -56,7 +56,7 @@ pub fn size_bytes(members: &[RankOperation]) -> Option<u64> {
             let total = sum(first.counts.iter().copied());
             first.counts.iter().map(|own| total - own).max()
         }
-        // What crosses the root's link, or is dealt out: all but the root's own part.
+        // Everything except the root's own part crosses the root's link.
         Operation::GatherV | Operation::ScatterV => {
             let root = usize::try_from(first.peer).ok()?;
             let counts = &members.get(root)?.counts;
@@ -68,17 +68,17 @@ pub fn size_bytes(members: &[RankOperation]) -> Option<u64> {
     }
 }
 
-/// Counts come from records: a sum that does not fit must not wrap.
+/// Sums counts. They come from records, so the sum saturates instead of wrapping.
 fn sum(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
 
-/// Bandwidth of a complete instance that is a launch by itself.
+/// Returns the bandwidth of a complete instance that is a separate launch.
 pub fn bandwidth(members: &[RankOperation], wait: &InstanceWait) -> Bandwidth {
     of_launch(members, size_bytes(members), bus_bytes(members), wait)
 }
 
-/// Bandwidth of a launch of so many bytes, Σ S and Σ S·f, by the times of its members.
+/// Returns the bandwidth of a launch from Σ S, Σ S·f and the times of its members.
 pub fn of_launch(
     members: &[RankOperation],
     size_bytes: Option<u64>,

@@ -1,4 +1,4 @@
-//! Who caused waiting, and what it cost (METRICS.md, section 8).
+//! Blame: waiting that a rank caused, and its cost for the job (METRICS.md, section 8).
 
 use crate::intervals::covered::{Covered, length};
 use crate::measures::waiting::MemberWait;
@@ -6,7 +6,8 @@ use crate::model::operation::{NO_TIME, RankOperation};
 use rankscope_formats::session::{Blame, RankBlame};
 use rankscope_ranklog::Pattern;
 
-/// Members up to which exposed waiting is divided gap by gap; beyond, in proportion to the whole wait.
+/// Maximum number of members for which exposed waiting is divided gap by gap. With more, it is divided in proportion to
+/// the whole wait.
 const EXACT_MEMBERS: usize = 64;
 
 #[derive(Clone)]
@@ -19,37 +20,37 @@ struct OfRank {
     lost_exposed_in_steps_ns: i64,
     last_arrivals: u64,
     launches: u64,
-    /// Time in which this rank's lateness has been counted as lost: launches that wait at the same time for the same rank
-    /// cost the job that time once.
+    /// Time of this rank's lateness that is already counted as lost. Launches that wait for the same rank at the same
+    /// time cost the job that time once.
     lost: Covered,
     lost_exposed: Covered,
-    /// Time in which this rank's own waiting has been counted, and that in which it was blocked meanwhile: what was
+    /// Time of this rank's own waits that is already counted, and the part in which it was blocked. Time that was
     /// counted as hidden may be exposed by another operation.
     waited: Covered,
     waited_exposed: Covered,
 }
 
-/// What a member newly waited: its wait without the part that an earlier operation has counted already.
+/// The part of a member's wait that no earlier operation has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NewWait {
-    /// Blocked because of the operation, inside its call, ns: a part of exposed communication.
+    /// Wait inside the call while blocked because of the operation, in ns. It is a part of exposed communication.
     pub exposed_in_call_ns: i64,
-    /// While computing, ns.
+    /// Wait while computing, in ns.
     pub hidden_ns: i64,
 }
 
-/// Adds up blame over instances, which come nearly in order of time.
+/// Sums blame over instances, which arrive nearly in order of time.
 pub struct BlameLedger {
     ranks: Vec<OfRank>,
     order: Vec<usize>,
     gaps: Vec<f64>,
-    /// Of the instance at hand the pieces of waiting that are new, and per member where its own end.
+    /// Newly counted pieces of waiting of the current instance, and the end of each member's pieces.
     pieces: Vec<(i64, i64)>,
     ends: Vec<usize>,
-    /// The same of waiting while the program was blocked.
+    /// The same for waiting while the program was blocked.
     exposed: Vec<(i64, i64)>,
     exposed_ends: Vec<usize>,
-    /// Kept from one instance to the next for its memory.
+    /// Scratch buffer, reused between instances.
     lost: Vec<(i64, i64)>,
     in_step: bool,
 }
@@ -63,8 +64,9 @@ impl OfRank {
     }
 }
 
-/// What each of `n` members of an instance, in the order of their arrivals, caused of the others' waiting, ns (METRICS.md,
-/// section 8): of each gap between arrivals k waited, and the n − k who were missing share k times the gap.
+/// Returns the waiting that each of `n` members of an instance caused, in the order of their arrivals, in ns
+/// (METRICS.md, section 8). In a gap between arrivals k members wait, and the n − k missing members share k times the
+/// gap.
 pub fn caused_ns(n: usize, arrival_ns: impl Fn(usize) -> i64) -> impl Iterator<Item = f64> {
     let mut caused = 0.0;
     (0..n).map(move |position| {
@@ -77,7 +79,8 @@ pub fn caused_ns(n: usize, arrival_ns: impl Fn(usize) -> i64) -> impl Iterator<I
 }
 
 impl BlameLedger {
-    /// For this many ranks. `ahead`: operations by which one may be read ahead of another.
+    /// Creates a ledger for this number of ranks. `ahead` is the maximum number of operations by which one rank is read
+    /// ahead of another.
     pub fn new(ranks: usize, ahead: usize) -> Self {
         let covered = Covered::new(2 * ahead);
         let fresh = OfRank {
@@ -107,13 +110,13 @@ impl BlameLedger {
         }
     }
 
-    /// Members of the last instance in order of arrival.
+    /// Returns the members of the last instance in order of arrival.
     pub fn arrival_order(&self) -> &[usize] {
         &self.order
     }
 
-    /// Takes a complete instance: its calls, waits and ranks in member order. `new` is replaced, one per member.
-    /// `in_step`: it lies in a step, so that it is no skew of start-up.
+    /// Processes a complete instance with its calls, waits and ranks in member order. Replaces `new` with one entry per
+    /// member. `in_step` is true if the instance is in a step, which excludes start-up skew.
     pub fn take(
         &mut self,
         members: &[RankOperation],
@@ -151,7 +154,7 @@ impl BlameLedger {
                 .iter()
                 .map(|&(start, end)| operation.blocked.overlap(start, end))
                 .sum();
-            // A message's call begins with its launch.
+            // A message begins with its launch.
             let entered = match &operation.shared {
                 Some(launch) if launch.enter_ns != NO_TIME => launch.enter_ns,
                 _ => operation.enter_ns,
@@ -163,13 +166,13 @@ impl BlameLedger {
         }
     }
 
-    /// What a member of the instance at hand newly waited.
+    /// Returns the newly counted pieces of waiting of a member of the current instance.
     fn new_pieces(&self, member: usize) -> &[(i64, i64)] {
         let from = member.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.pieces[from..self.ends[member]]
     }
 
-    /// How long, between two moments, a member of the instance at hand newly waited while it was blocked.
+    /// Returns how long a member of the current instance newly waited while blocked, between two moments.
     fn newly_exposed(&self, member: usize, from: i64, until: i64) -> i64 {
         let first = member
             .checked_sub(1)
@@ -189,7 +192,7 @@ impl BlameLedger {
             let arrival = members[member].arrival_ns();
             let exposed = self.newly_exposed(member, arrival, wait.until_ns);
             let in_step = self.in_step;
-            // Of messages that run as one each moment counts once.
+            // For messages of a group, each moment counts once.
             let caused = if members[member].is_shared() {
                 length(self.new_pieces(member))
             } else {
@@ -201,7 +204,7 @@ impl BlameLedger {
         }
     }
 
-    /// Every gap between arrivals is shared by those who had not arrived: k waited, n − k were missing.
+    /// Divides each gap between arrivals among the members that had not arrived: k wait, n − k are missing.
     fn divide_gaps(&mut self, members: &[RankOperation], waits: &[MemberWait], ranks: &[u32]) {
         let n = self.order.len();
         let arrival = |position: usize| members[self.order[position]].arrival_ns();
@@ -240,7 +243,7 @@ impl BlameLedger {
         }
     }
 
-    /// What the last one cost the job: last minus second-last arrival, where anybody waited for it.
+    /// Counts the time that the last member cost the job: last minus second-last arrival, if any member waited for it.
     fn count_lost(&mut self, members: &[RankOperation], waits: &[MemberWait], ranks: &[u32]) {
         // Messages of one launch count as one.
         let counts = |member: &RankOperation| {
@@ -280,17 +283,17 @@ impl BlameLedger {
         }
     }
 
-    /// Exposed waiting that a rank caused in steps, rank-ns.
+    /// Returns the exposed waiting that a rank caused in steps, in rank-ns.
     pub fn caused_exposed_in_steps_ns(&self, rank: u32) -> i64 {
         self.ranks[rank as usize].caused_exposed_in_steps.round() as i64
     }
 
-    /// Exposed time that a rank cost the job in steps, ns.
+    /// Returns the exposed time that a rank cost the job in steps, in ns.
     pub fn lost_exposed_in_steps_ns(&self, rank: u32) -> i64 {
         self.ranks[rank as usize].lost_exposed_in_steps_ns
     }
 
-    /// The summary, the costliest rank first.
+    /// Returns the summary, the costliest rank first.
     pub fn summary(&self) -> Blame {
         let mut ranks: Vec<RankBlame> = self
             .ranks
@@ -324,7 +327,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// What the ranks caused adds up to what was waited, in all and exposed.
+        /// Blame of all ranks adds up to the wait, in total and exposed.
         #[test]
         fn blame_adds_up_to_the_wait(arrivals in proptest::collection::vec(0i64..1000, 2..8)) {
             let last = arrivals.iter().copied().max().unwrap_or(0);
@@ -348,7 +351,7 @@ mod tests {
         let mut ledger = BlameLedger::new(2, 64);
         let (mut waited, mut new) = (Vec::new(), Vec::new());
         for bucket in 0..3 {
-            // Three operations asked for at 0, 1, 2 by rank 0 and at 100, 101, 102 by rank 1.
+            // Three operations, issued at 0, 1, 2 by rank 0 and at 100, 101, 102 by rank 1.
             let members = [
                 RankOperation::sample(0, bucket, 110 + bucket),
                 RankOperation::sample(1, 100 + bucket, 110 + bucket),
@@ -361,14 +364,14 @@ mod tests {
         assert_eq!(summary.ranks[0].job_lost_ns, 102);
         assert_eq!(summary.ranks[0].job_lost_exposed_ns, 102);
         assert_eq!(summary.ranks[0].caused_exposed_rank_ns, 102);
-        assert_eq!(summary.ranks[0].caused_rank_ns, 300, "each launch by itself");
+        assert_eq!(summary.ranks[0].caused_rank_ns, 300, "each launch counts separately");
     }
 
     #[test]
     fn an_instance_that_is_handed_on_early_hides_no_wait_before_it() {
         let mut ledger = BlameLedger::new(3, 64);
         let (mut waited, mut new) = (Vec::new(), Vec::new());
-        // Two of the ranks are read first, and what they did later among themselves comes first.
+        // Two of the ranks are read first, so a later operation between them comes first.
         let pair = [
             RankOperation::sample(0, 500, 520),
             RankOperation::sample(1, 510, 520),

@@ -1,4 +1,4 @@
-//! The table of operations: by library, kind, size class and communicator scope.
+//! Table of operations by library, operation, size class, role, scope and number of members.
 
 use crate::identity::GlobalCommunicator;
 use crate::matching::size_class;
@@ -13,9 +13,9 @@ use rankscope_ranklog::{Library, Operation};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// Size class of operations whose size is unknown.
+/// Size class of operations with unknown size.
 const UNKNOWN_SIZE: u32 = u32::MAX;
-/// Launches up to this are judged by their latency (METRICS.md, section 9).
+/// Maximum payload of launches in the latency score (METRICS.md, section 9), in bytes.
 const SMALL_BYTES: u64 = 1 << 16;
 
 #[derive(Default)]
@@ -40,7 +40,7 @@ struct Sums {
     classes: ClassCounts,
     transfer_bound: TransferBound,
     slowest: Option<LookAt>,
-    /// The last two transfers, and the longest of what is shortest of three in a row, ns.
+    /// The last two transfers, and the largest minimum of three consecutive transfers, in ns.
     last_two: [Option<i64>; 2],
     longest_three: Option<i64>,
 }
@@ -88,7 +88,7 @@ impl Sums {
         *counter += 1;
     }
 
-    /// The slowest transfer, and those that were slow one after the other.
+    /// Updates the slowest transfer and the consecutive slow ones.
     fn remember(&mut self, members: &[RankOperation], number: u64, transfer_ns: i64) {
         let Some(first) = members.first().filter(|_| transfer_ns > 0) else {
             return;
@@ -102,7 +102,7 @@ impl Sums {
         if self.slowest.as_ref().is_none_or(is_slower) {
             let end_ns = members.iter().map(|member| member.leave_ns).max().unwrap_or(0);
             self.slowest = Some(LookAt {
-                what: format!("the longest transfer of its kind: {}", first.operation.name()),
+                what: format!("the longest transfer of its class: {}", first.operation.name()),
                 rank: Some(first.rank),
                 instance: Some(number),
                 step: (first.step != NO_STEP).then_some(u64::from(first.step)),
@@ -113,7 +113,7 @@ impl Sums {
     }
 }
 
-/// Which communicators count together: the same role, scope and number of members.
+/// Communicators that are counted together: same role, scope and number of members.
 #[derive(Clone, PartialEq, Eq)]
 struct Scope {
     role: &'static str,
@@ -121,26 +121,26 @@ struct Scope {
     members: u32,
 }
 
-/// What counts together.
+/// Operations that are counted together.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     scope: u32,
     library: Library,
     operation: Operation,
     size: u32,
-    /// Launches of several operations, which count as one.
+    /// True for launches of several operations, which count as one.
     is_launch: bool,
 }
 
 /// Collects operations into classes.
 pub struct Classes {
     scopes: Vec<Scope>,
-    /// Scope of each communicator; one more for operations without.
+    /// Scope of each communicator, followed by that of operations without a communicator.
     scope_of: Vec<u32>,
-    /// Operations per communicator.
+    /// Number of operations per communicator.
     pub per_communicator: Vec<u64>,
     index: FxHashMap<Key, usize>,
-    /// Position of the class that was asked for last.
+    /// Index of the last requested class.
     last: usize,
     sums: Vec<(Key, Sums)>,
     /// Transfers of launches of at most 64 KiB, by the name of their scope.
@@ -148,7 +148,7 @@ pub struct Classes {
 }
 
 impl Classes {
-    /// For these communicators.
+    /// Creates an empty table for these communicators.
     pub fn new(communicators: &[GlobalCommunicator]) -> Self {
         let mut scopes: Vec<Scope> = Vec::new();
         let unknown = Scope {
@@ -200,7 +200,7 @@ impl Classes {
             size,
             is_launch,
         };
-        // The calls of an instance are of one class: mostly it is the last one again.
+        // The calls of an instance have the same class, so it is usually the last one.
         if self.sums.get(self.last).is_none_or(|(of, _)| *of != key) {
             self.last = *self.index.entry(key).or_insert_with(|| {
                 self.sums.push((key, Sums::default()));
@@ -210,8 +210,8 @@ impl Classes {
         &mut self.sums[self.last].1
     }
 
-    /// How many transfers there were so far like that of an instance, or of a launch of operations of these bytes
-    /// together, and their median, ns.
+    /// Returns the number of transfers so far in the class of an instance, or of a launch with this payload, and their
+    /// median in ns.
     pub fn transfers_like(&mut self, first: &RankOperation, launch: Option<Option<u64>>) -> (u64, f64) {
         let sums = match launch {
             None => self.sums(first),
@@ -220,7 +220,7 @@ impl Classes {
         (sums.transfer.count(), sums.transfer.quantile(0.5))
     }
 
-    /// Takes one call, matched or not.
+    /// Counts one call, matched or not.
     pub fn operation(&mut self, operation: &RankOperation) {
         if let Some(count) = self.per_communicator.get_mut(operation.communicator as usize) {
             *count += 1;
@@ -231,7 +231,7 @@ impl Classes {
         sums.failed += u64::from(operation.state == OperationState::Failed);
         sums.enqueued += u64::from(operation.state == OperationState::Enqueued);
         if operation.is_shared() && operation.state == OperationState::Completed {
-            // What it took is its launch's.
+            // Its duration belongs to its launch.
             sums.shared += 1;
         } else if operation.leave_ns != NO_TIME {
             sums.duration
@@ -242,7 +242,7 @@ impl Classes {
         }
     }
 
-    /// Takes a complete instance of this number, which is named by its first member.
+    /// Counts a complete instance with its number, in the class of its first member.
     pub fn instance(
         &mut self,
         members: &[RankOperation],
@@ -257,7 +257,7 @@ impl Classes {
         sums.add(members, number, wait, waited, bandwidth);
     }
 
-    /// What latency is judged by (METRICS.md, section 9).
+    /// Counts transfers for the latency score (METRICS.md, section 9).
     fn count_small(&mut self, first: &RankOperation, bytes: Option<u64>, transfer_ns: i64) {
         if bytes.is_none_or(|bytes| bytes > SMALL_BYTES) || transfer_ns <= 0 {
             return;
@@ -268,7 +268,7 @@ impl Classes {
         self.small.entry(scope).or_default().add(transfer_ns as f64);
     }
 
-    /// The same, as the summary tells it.
+    /// Returns the transfers for the latency score.
     pub fn small_launches(&self) -> Vec<SmallLaunches> {
         let scopes = self.small.iter();
         scopes
@@ -281,8 +281,8 @@ impl Classes {
             .collect()
     }
 
-    /// Takes a launch of several instances of one operation, named by the first member of its first: with all their bytes
-    /// it is an instance of a class of its own.
+    /// Counts a launch of several instances of one operation, in the class of the first member of its first instance.
+    /// With the sum of their payloads, it counts as one instance in a separate class.
     pub fn launch(
         &mut self,
         members: &[RankOperation],
@@ -303,7 +303,7 @@ impl Classes {
         sums.add(members, number, wait, waited, bandwidth);
     }
 
-    /// Takes a complete instance of which only what was waited is known: it shares its launch.
+    /// Counts a complete instance that shares its launch, so only its waits are known.
     pub fn waited(&mut self, first: &RankOperation, wait: &InstanceWait, exposed_ns: i64, hidden_ns: i64) {
         let sums = self.sums(first);
         sums.instances += 1;
@@ -312,7 +312,7 @@ impl Classes {
         sums.hidden += hidden_ns;
     }
 
-    /// The table, the most time first.
+    /// Returns the table, the class with the most time first.
     pub fn table(&self) -> Vec<OperationClass> {
         let mut rows: Vec<(f64, OperationClass)> = self
             .sums
@@ -335,13 +335,13 @@ impl Classes {
                 let no_bandwidth = if !known_size {
                     "sizes were not recorded"
                 } else if *operation == Operation::Barrier {
-                    "a barrier carries no payload"
+                    "a barrier has no payload"
                 } else if scope.members == 1 {
                     "one member: nothing is transferred"
                 } else if sums.instances == 0 && sums.enqueued > 0 {
-                    "when it was done was not recorded"
+                    "completion times were not recorded"
                 } else if sums.shared > 0 && sums.shared == sums.operations {
-                    "they share launches with others"
+                    "all calls share launches with other operations"
                 } else if sums.instances == 0 {
                     "no instance is complete"
                 } else {
@@ -350,9 +350,9 @@ impl Classes {
                 let no_instance = if scope.members == 1 {
                     "one member: nothing is transferred"
                 } else if sums.enqueued > 0 {
-                    "when it was done was not recorded"
+                    "completion times were not recorded"
                 } else if sums.shared > 0 && sums.shared == sums.operations {
-                    "they share launches with others"
+                    "all calls share launches with other operations"
                 } else {
                     "no instance is complete"
                 };
@@ -377,14 +377,14 @@ impl Classes {
                     duration_ns: figure(
                         &sums.duration,
                         if sums.enqueued > 0 {
-                            "when it was done was not recorded"
+                            "completion times were not recorded"
                         } else if sums.shared > 0 {
-                            "they share launches with others"
+                            "all calls share launches with other operations"
                         } else {
-                            "no call ended"
+                            "no call completed"
                         },
                     ),
-                    queue_ns: figure(&sums.queue, "no queue lies before these calls"),
+                    queue_ns: figure(&sums.queue, "these calls have no queue"),
                     exposed_wait_rank_ns: sums.exposed,
                     hidden_wait_rank_ns: sums.hidden,
                     wait_is_upper_bound: sums.upper_bound,
@@ -448,7 +448,7 @@ mod tests {
         assert_eq!(longest(&[9, 9]), (None, Some(0)));
         // 5 7 6 → 5, 7 6 2 → 2, 6 2 8 → 2.
         assert_eq!(longest(&[5, 7, 6, 2, 8]), (Some(5), Some(4)));
-        // What has no transfer is no launch of the row.
+        // An instance without a transfer does not count in the row.
         assert_eq!(longest(&[5, 0, 7, 6]), (Some(5), Some(2)));
         assert_eq!(longest(&[1, 100, 1, 100, 1]), (Some(1), Some(1)));
     }

@@ -1,4 +1,4 @@
-//! Launches of several collectives, put together from their instances: what is counted of them is counted once
+//! Assembles launches of several collectives from their instances. The figures of a launch are counted once
 //! (METRICS.md, sections 1 to 3).
 
 use crate::measures::bandwidth::{bus_bytes, size_bytes};
@@ -8,73 +8,73 @@ use rankscope_ranklog::{Operation, Pattern};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// Calls that are kept for launches which wait for the rest of their instances.
+/// Maximum number of calls kept for launches that wait for further instances.
 const MOST_HELD: usize = 1 << 16;
-/// So many launches are completed before one that was begun earlier is given up.
+/// Number of completed launches after which an older incomplete launch is given up.
 const MOST_PASSED: u64 = 4096;
-/// Parts of one launch follow each other more closely: replays that were numbered apart are not one launch, ns.
+/// Maximum distance between parts of one launch, in ns. Replays with diverging numbers are not one launch.
 const APART_NS: i64 = 1_000_000;
 
-/// By which all members know a launch: communicator, number of its first collective, replay.
+/// Identity of a launch on all members: communicator, number of its first collective, replay.
 type Key = (u32, u32, u32);
 
-/// A launch of which instances came.
+/// A launch and the instances that have arrived.
 #[derive(Default)]
 pub struct Launch {
-    /// Its number in the session.
+    /// Number of the launch in the session.
     pub id: u64,
-    /// Position of its communicator.
+    /// Index of its communicator.
     pub communicator: u32,
-    /// Number of the complete instance that came first, and carries its figures; `None` if none has come.
+    /// Number of the complete instance that arrived first and carries the figures; `None` if none has arrived.
     pub number: Option<u64>,
     /// The calls of that instance.
     pub first: Vec<RankOperation>,
-    /// What its members called, and with which root: each once, or only one that needs all members.
+    /// Distinct operations of its members with their roots. An operation that needs all members replaces all others.
     pub kinds: Vec<(Operation, i32)>,
-    /// Complete instances.
+    /// Number of complete instances.
     pub complete: u64,
-    /// Begin and end of each member's launch, ns.
+    /// Start and end of each member's launch, in ns.
     times: Vec<(i64, i64)>,
-    /// How far they may lie too late, ns.
+    /// Maximum amount by which the times may be too late, in ns.
     error_ns: u32,
     size_bytes: Option<u64>,
     own_bytes: Option<u64>,
     bus_bytes: Option<f64>,
     operation: Option<Operation>,
-    /// There is nothing else in it.
+    /// True if the launch contains nothing else.
     is_pure: bool,
-    /// Some part of it, that moved something, has no times.
+    /// True if a part of the launch that moved data has no times.
     is_partial: bool,
-    /// Its parts are not of one launch.
+    /// True if its parts are too far apart for one launch.
     is_apart: bool,
     came: u16,
     passed_before: u64,
 }
 
-/// What became of an instance that shares its launch.
+/// Result of adding an instance that shares its launch.
 pub enum Taken {
-    /// The launch is whole, and this instance is not the one that carries its figures.
+    /// The launch is complete, and another instance carries its figures.
     Whole(Box<Launch>),
-    /// The launch is whole, with this instance alone.
+    /// The launch is complete, and this instance carries its figures.
     WholeByItself(Box<Launch>),
-    /// It waits for more, and then this instance carries its figures.
+    /// The launch waits for further instances, and this one will carry its figures.
     Carries,
-    /// It waits for more, as the launch with this number.
+    /// The launch with this number waits for further instances.
     Waits(u64),
-    /// Its members did not launch alike: it has no launch.
+    /// The members launched it differently, so it has no launch.
     Alone,
 }
 
-/// Launches that are being put together.
+/// Launches that are being assembled.
 #[derive(Default)]
 pub struct Launches {
     open: FxHashMap<Key, Box<Launch>>,
-    /// The same by age.
+    /// The same launches by age.
     by_age: BTreeMap<u64, Key>,
     held: usize,
     made: u64,
     passed: u64,
-    /// Launches that were given up: their first calls are to be handed on as they are.
+    /// Launches that were given up. The caller emits their first calls without figures.
     pub given_up: Vec<Launch>,
 }
 
@@ -83,7 +83,7 @@ fn key(communicator: u32, call: &RankOperation, launch: &SharedLaunch) -> Key {
 }
 
 impl Launches {
-    /// Takes a complete instance of collectives that share their launch.
+    /// Adds a complete instance of collectives that share their launch.
     pub fn take(&mut self, number: u64, communicator: u32, members: &[RankOperation]) -> Taken {
         let known = |member: &RankOperation| {
             let launch = member.shared.as_deref()?;
@@ -119,7 +119,7 @@ impl Launches {
         if carries { Taken::Carries } else { Taken::Waits(id) }
     }
 
-    /// An instance of which it is not known when it ran, or that not all members have: its launch is whole without it.
+    /// Adds an instance without known times, or with missing members. Its launch becomes complete without it.
     pub fn take_without_times(&mut self, communicator: u32, members: &Members) -> Option<Box<Launch>> {
         let call = members.iter().next()?;
         let shared = call.shared.as_deref()?;
@@ -174,7 +174,7 @@ impl Launches {
         }
     }
 
-    /// Nothing comes any more.
+    /// Gives up all incomplete launches. No instance follows.
     pub fn finish(&mut self) {
         while let Some((_, &oldest)) = self.by_age.first_key_value() {
             let launch = self.close(oldest);
@@ -220,7 +220,7 @@ impl Launch {
         self.complete += 1;
     }
 
-    /// Whom members need: who needs all needs nobody else beside.
+    /// Adds an operation to the kinds. If one kind needs all members, no other kind is kept.
     fn needs(&mut self, kind: (Operation, i32)) {
         let is_all = |&(operation, _): &(Operation, i32)| operation.pattern() == Pattern::AllToAll;
         if self.kinds.iter().any(is_all) || self.kinds.contains(&kind) {
@@ -232,19 +232,19 @@ impl Launch {
         self.kinds.push(kind);
     }
 
-    /// True if its times are those of one launch.
+    /// Returns true if its times are those of one launch.
     pub fn is_measured(&self) -> bool {
         self.number.is_some() && !self.is_apart
     }
 
-    /// Its members from begin to end, as calls of what needs most.
+    /// Returns its members with the times of the whole launch, as calls of the kind with the most dependencies.
     pub fn whole(&self) -> Vec<RankOperation> {
         let mut whole = self.first.clone();
         for (member, &(enter_ns, leave_ns)) in whole.iter_mut().zip(&self.times) {
             member.enter_ns = enter_ns;
             member.leave_ns = leave_ns;
             member.clock_error_ns = self.error_ns;
-            // Kernels: blocked throughout.
+            // Kernels block throughout.
             member.blocked = Blocked::one(enter_ns, leave_ns);
             if let Some(&(operation, peer)) = self.kinds.first() {
                 (member.operation, member.peer) = (operation, peer);
@@ -253,7 +253,7 @@ impl Launch {
         whole
     }
 
-    /// Σ S and Σ S·f of its instances, where all of it is known.
+    /// Returns Σ S and Σ S·f of its instances, if all of it is known.
     pub fn carried(&self) -> (Option<u64>, Option<f64>) {
         if self.is_partial || !self.is_pure {
             (None, None)
@@ -262,12 +262,13 @@ impl Launch {
         }
     }
 
-    /// Messages run in it too: what waits for them is counted with them.
+    /// Returns true if it contains messages. Waits for them are counted with them.
     pub fn has_messages(&self) -> bool {
         !self.is_pure
     }
 
-    /// Payload of one member over all instances, where all of them are the same operation and there is nothing else.
+    /// Returns the payload of one member over all instances, if all are the same operation and the launch contains
+    /// nothing else.
     pub fn payload(&self) -> Option<(Operation, Option<u64>)> {
         let operation = self.operation.filter(|_| self.is_pure && !self.is_partial)?;
         Some((operation, self.own_bytes))
@@ -310,7 +311,7 @@ mod tests {
             .collect();
         assert_eq!(times, [(5, 50), (20, 61)]);
         assert_eq!((launch.number, launch.complete), (Some(71), 3));
-        // f of an all-reduce of two is 1.
+        // f of an all-reduce with two members is 1.
         assert_eq!(launch.carried(), (Some(3 * 1024), Some(3072.0)));
         assert_eq!(launch.payload(), Some((Operation::AllReduce, Some(3 * 1024))));
         assert_eq!(launch.first[0].enter_ns, 10);
@@ -326,7 +327,7 @@ mod tests {
             call.bytes = bytes;
             Members::one(call)
         };
-        // Nothing in it: nothing is missing.
+        // It has no payload, so nothing is missing.
         assert!(launches.take_without_times(0, &lost(5, 4, 0)).is_none());
         let launch = launches.take_without_times(0, &lost(6, 4, 0)).expect("whole");
         assert_eq!(launch.carried(), (Some(1024), Some(1024.0)));

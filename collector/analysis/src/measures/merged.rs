@@ -1,4 +1,4 @@
-//! What a merge learned, borrowed by the findings and the summary.
+//! Result of a merge, borrowed by the findings and the summary.
 
 use crate::clocks::clock::Clocks;
 use crate::identity::Identities;
@@ -10,17 +10,17 @@ use rankscope_formats::session::ProblemSummary;
 use rankscope_ranklog::reader::RankLog;
 use std::path::PathBuf;
 
-/// Everything a summary is made from.
+/// Input of the summary.
 pub struct Merged<'a> {
     /// Run directories and logs that were merged.
     pub directories: &'a [PathBuf],
     /// The logs.
     pub logs: &'a [RankLog],
-    /// Where the part begins that was merged, if it was not all of the run.
+    /// Start of the merged part, if only a part of the run was merged.
     pub from_ns: Option<i64>,
     /// The axis.
     pub clocks: &'a Clocks,
-    /// Who is who.
+    /// Identities of ranks and communicators.
     pub identities: &'a Identities,
     /// Steps of each world.
     pub plans: &'a [StepPlan],
@@ -28,8 +28,8 @@ pub struct Merged<'a> {
     pub structures: &'a [Structure],
     /// Sums of each rank.
     pub sums: &'a [RankSums],
-    /// Everything about instances.
+    /// Measures over all instances.
     pub analysis: &'a Analysis<'a>,
-    /// What was not as it should be.
+    /// Problems during the merge.
     pub problems: Vec<ProblemSummary>,
 }

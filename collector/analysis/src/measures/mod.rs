@@ -1,4 +1,4 @@
-//! The metrics of METRICS.md, from matched instances: bandwidth, waiting, blame, stalls, traffic, and their sums.
+//! Metrics of METRICS.md, computed from matched instances: bandwidth, waiting, blame, stalls, traffic, and their sums.
 
 pub mod analysis;
 pub mod bandwidth;

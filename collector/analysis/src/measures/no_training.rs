@@ -1,13 +1,13 @@
-//! Steps that only their names tell to be no training. A rank's log is summed up before all ranks' names of a step are
-//! known: what turns out to be an evaluation or a checkpoint is taken out of its sums again, so that statistics never mix
-//! kinds (METRICS.md, section 7).
+//! Steps that are not training, recognised only by their named times. A rank's log is summed before the named times of
+//! all ranks are known. Steps that turn out to be an evaluation or a checkpoint are then subtracted again, so that
+//! statistics never mix kinds (METRICS.md, section 7).
 
 use crate::intervals::device_overlap::DeviceParts;
 use crate::intervals::overlap::Parts;
 use crate::model::pauses::COUNT;
 use crate::rank::{RankSums, StepCut};
 
-/// Steps of one rank that are no training.
+/// Sums over steps of one rank that are not training.
 #[derive(Clone, Debug, Default)]
 pub struct NoTraining {
     steps: u64,
@@ -19,7 +19,7 @@ pub struct NoTraining {
 }
 
 impl NoTraining {
-    /// One more.
+    /// Adds a step.
     pub fn add(&mut self, cut: &StepCut) {
         self.steps += 1;
         self.parts.add(&cut.parts);
@@ -33,7 +33,7 @@ impl NoTraining {
         self.host_ns += cut.host_ns;
     }
 
-    /// Takes them out of what a rank did in its steps.
+    /// Subtracts these steps from the sums of a rank.
     pub fn take_out_of(&self, sums: &mut RankSums) {
         sums.steps = sums.steps.saturating_sub(self.steps);
         sums.in_steps.take_out(&self.parts);

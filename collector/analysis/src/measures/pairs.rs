@@ -1,38 +1,40 @@
-//! Transfers between two ranks, and inside one communicator: whether one of them is slower than the others of its kind.
+//! Transfers by path: between two ranks, or inside one communicator. They show whether a path is slower than others of
+//! its kind.
 
 use crate::matching::size_class;
 use crate::model::operation::RankOperation;
 use rankscope_formats::session::LookAt;
 use rustc_hash::FxHashMap;
 
-/// Paths and sizes that are told apart; beyond, new ones are left out, counted.
+/// Maximum number of paths and sizes. Transfers of further ones are left out and counted.
 const MOST_PATHS: usize = 1 << 16;
-/// Of a message's transfer one in so many parts must have been waited for, or its end is not known.
+/// Minimum awaited part of a message's transfer, as a divisor: one tenth. Otherwise the end of the transfer is unknown.
 const LEAST_AWAITED: i64 = 10;
 
-/// What is compared with its like: the direction between two ranks, or the members of one communicator.
+/// Compared path: a direction between two ranks, or the members of one communicator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Path {
-    /// Messages from one rank to another: positions in the session.
+    /// Messages from one rank to another, as indices into the session's ranks.
     Between(u32, u32),
-    /// Collectives of a communicator: its position in the session.
+    /// Collectives of a communicator, as an index into the session's communicators.
     Inside(u32),
 }
 
-/// Transfers of one path and kind: their logarithms, because they are skewed.
+/// Transfers of one path and kind. Their logarithms are summed, because durations are skewed.
 #[derive(Clone, Debug, Default)]
 pub struct Transfers {
-    /// How many.
+    /// Number of transfers.
     pub count: u64,
     sum_ln: f64,
     sum_ln_squared: f64,
-    /// Σ ns.
+    /// Sum of the transfers, in ns.
     pub sum_ns: f64,
-    /// Of that, while a transfer the other way was under way that was told before: what both ways cost together is less.
+    /// Part of the sum during which an already counted transfer in the other direction was in progress, in ns. Both
+    /// directions together cost less.
     pub beside_ns: f64,
-    /// Begin and end of the last one.
+    /// Start and end of the last transfer.
     last_ns: (i64, i64),
-    /// The longest.
+    /// The longest transfer.
     pub slowest: Option<LookAt>,
 }
 
@@ -52,17 +54,17 @@ impl Transfers {
         }
     }
 
-    /// Share of the transfers during which none the other way was under way that was told before.
+    /// Returns the share of the transfers without an already counted transfer in the other direction.
     pub fn alone_share(&self) -> f64 {
         1.0 - (self.beside_ns / self.sum_ns.max(1.0)).clamp(0.0, 1.0)
     }
 
-    /// Mean of the logarithms.
+    /// Returns the mean of the logarithms.
     pub fn mean_ln(&self) -> f64 {
         self.sum_ln / self.count.max(1) as f64
     }
 
-    /// How far the mean of the logarithms may be off: its standard error.
+    /// Returns the standard error of the mean of the logarithms.
     pub fn error_ln(&self) -> f64 {
         let n = self.count as f64;
         if n < 2.0 {
@@ -73,16 +75,16 @@ impl Transfers {
     }
 }
 
-/// Which transfers are alike.
+/// Transfers that are comparable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Kind {
     /// Number of the operation.
     pub operation: u8,
     /// Size class.
     pub size: u32,
-    /// Members; 2 of messages.
+    /// Number of members; 2 for messages.
     pub members: u32,
-    /// They cross hosts.
+    /// True if they cross hosts.
     pub across_hosts: bool,
 }
 
@@ -90,18 +92,19 @@ pub struct Kind {
 #[derive(Default)]
 pub struct Paths {
     known: FxHashMap<(Kind, Path), Transfers>,
-    /// Transfers of paths that found no place.
+    /// Transfers of paths beyond the maximum number.
     pub left_out: u64,
 }
 
 impl Paths {
-    /// Takes a complete instance that has a transfer of its own.
+    /// Adds the transfer of a complete instance that has a separate one.
     pub fn take(&mut self, members: &[RankOperation], transfer_ns: i64, instance: u64, across_hosts: bool) {
         let Some(first) = members.first() else { return };
         let Some(bytes) = first.known_bytes().filter(|_| transfer_ns > 0) else {
             return;
         };
-        // A receive that was waited for only when the message had come tells when it was waited for, not when it came.
+        // If the program waits for a receive after the message has arrived, the time of the wait does not show the
+        // arrival.
         if let [_, receiver] = members
             && first.is_message()
         {
@@ -152,7 +155,7 @@ impl Paths {
         });
     }
 
-    /// All of them, in order.
+    /// Returns all paths, sorted.
     pub fn sorted(&self) -> Vec<(Kind, Path, &Transfers)> {
         let mut all: Vec<_> = self
             .known

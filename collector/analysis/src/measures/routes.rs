@@ -1,41 +1,41 @@
-//! Which way a collective's data goes from member to member, and how much over each way: a model, after what the libraries
-//! do. What is recorded of the ways goes before ([`crate::measures::traffic`]).
+//! Model of the routes of collectives: which member sends to which, and how much. It follows the implementation of the
+//! libraries. Recorded routes take precedence ([`crate::measures::traffic`]).
 
 use rankscope_formats::session::TrafficRoute;
 use rankscope_ranklog::record::Algorithm;
 use rankscope_ranklog::{Library, Operation};
 use std::collections::BTreeMap;
 
-/// A way between two members, and the part of S (METRICS.md, section 2) that goes over it.
+/// A connection between two members, and the part of S (METRICS.md, section 2) that it carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Way {
-    /// Who sends, in the communicator's numbering.
+    /// Sending member, as numbered in the communicator.
     pub from: u32,
-    /// Who receives.
+    /// Receiving member, as numbered in the communicator.
     pub to: u32,
-    /// Part of S, above the line.
+    /// Numerator of the part of S.
     pub numerator: u64,
-    /// Below it.
+    /// Denominator of the part of S.
     pub denominator: u64,
 }
 
-/// What the ways of an operation depend on.
+/// Properties of an operation that determine its route.
 #[derive(Clone, Copy, Debug)]
 pub struct Called<'a> {
-    /// Whose operation.
+    /// Library of the operation.
     pub library: Library,
-    /// Which.
+    /// The operation.
     pub operation: Operation,
-    /// Root, in the communicator's numbering; of no meaning where there is none.
+    /// Root, as numbered in the communicator; without meaning for operations without a root.
     pub root: u32,
-    /// Host of each member, `None` where it was not seen; as many as there are members.
+    /// Host of each member; `None` for members without a log.
     pub hosts: &'a [Option<u32>],
 }
 
-/// The route of an operation; `None` where it goes between no pairs of members, or none that is known.
+/// Returns the route of an operation, or `None` if it has no pairs of members or is unknown.
 pub fn route(library: Library, operation: Operation, algorithm: Algorithm) -> Option<TrafficRoute> {
     use Operation as O;
-    // A tree, the switches and copy engines are for what goes around or from a root.
+    // Trees, switches and copy engines apply to operations along a ring, or to or from a root.
     let goes_along = matches!(algorithm, Algorithm::Unknown | Algorithm::Ring);
     match operation {
         O::AllToAll | O::AllToAllV | O::Gather | O::GatherV | O::Scatter | O::ScatterV => {
@@ -54,7 +54,8 @@ pub fn route(library: Library, operation: Operation, algorithm: Algorithm) -> Op
     }
 }
 
-/// Neighbour to which a member of a ring sends: upwards, but downwards where Gloo reduces.
+/// Returns the neighbour to which a member of a ring sends. It is the next member, or the previous one for Gloo's
+/// reductions.
 pub fn next_in_ring(library: Library, operation: Operation, member: u32, members: u32) -> u32 {
     let gathers = matches!(operation, Operation::AllGather | Operation::AllGatherV);
     let step = if library == Library::Gloo && !gathers {
@@ -65,7 +66,7 @@ pub fn next_in_ring(library: Library, operation: Operation, member: u32, members
     (member + step) % members
 }
 
-/// The ways of an operation whose size is the same for all members, each pair once, in order.
+/// Returns the connections of an operation with equal sizes on all members, sorted, each pair once.
 pub fn ways(route: TrafficRoute, called: Called<'_>) -> Vec<Way> {
     let members = called.hosts.len() as u32;
     let n = u64::from(members);
@@ -135,9 +136,9 @@ pub fn ways(route: TrafficRoute, called: Called<'_>) -> Vec<Way> {
         .collect()
 }
 
-/// NCCL's two binary trees over hosts, half of the data up and down each, and a chain inside each host.
+/// Adds NCCL's two binary trees over hosts, each with half of the data up and down, and a chain inside each host.
 fn double_tree(hosts: &[Option<u32>], ways: &mut Ways) {
-    // Members of unknown hosts stand alone.
+    // Each member of an unknown host forms a separate group.
     let mut groups: Vec<(Option<u32>, Vec<u32>)> = Vec::new();
     for (member, host) in (0..).zip(hosts) {
         match groups
@@ -162,7 +163,7 @@ fn double_tree(hosts: &[Option<u32>], ways: &mut Ways) {
     for host in 1..count {
         let parent = tree_parent(host, count);
         both_ways(head(host), head(parent), 1);
-        // The second tree is the first one mirrored, or of an odd number of hosts shifted by one.
+        // The second tree is the first one mirrored, or shifted by one for an odd number of hosts.
         let other = |host: u32| {
             if count.is_multiple_of(2) {
                 count - 1 - host
@@ -174,14 +175,14 @@ fn double_tree(hosts: &[Option<u32>], ways: &mut Ways) {
     }
 }
 
-/// Parent in NCCL's binary tree, in which the lowest set bit is a node's level.
+/// Returns the parent in NCCL's binary tree. The lowest set bit of a node is its level.
 fn tree_parent(node: u32, count: u32) -> u32 {
     let bit = 1 << node.trailing_zeros();
     let parent = (node ^ bit) | (bit << 1);
     if parent < count { parent } else { node ^ bit }
 }
 
-/// Ways, added up per pair.
+/// Connections, summed per pair.
 #[derive(Default)]
 struct Ways(BTreeMap<(u32, u32), (u64, u64)>);
 
@@ -233,7 +234,7 @@ mod tests {
 
     #[test]
     fn what_has_a_root_begins_or_ends_there() {
-        // After the loop of gloo/broadcast.cc: places 1, then 2 and 3, each from itself without its highest bit.
+        // As in the loop of gloo/broadcast.cc: positions 1, then 2 and 3, each from itself without its highest bit.
         assert_eq!(
             of(Library::Gloo, Operation::Broadcast, 1, 4),
             [(1, 2, 1, 1), (1, 3, 1, 1), (2, 0, 1, 1)]
@@ -242,7 +243,7 @@ mod tests {
             of(Library::Nccl, Operation::Reduce, 1, 3),
             [(0, 2, 1, 1), (2, 1, 1, 1)]
         );
-        // The ring's way to the root and the gathering are one pair.
+        // The ring's connection to the root and the gathering are one pair.
         assert_eq!(
             of(Library::Gloo, Operation::Reduce, 0, 3),
             [(0, 2, 2, 3), (1, 0, 3, 3), (2, 0, 1, 3), (2, 1, 2, 3)]
@@ -255,7 +256,7 @@ mod tests {
 
     #[test]
     fn every_rank_but_a_root_gets_what_it_needs() {
-        // What leaves and what comes adds up to the definition's bus bytes: S · f over all members, for rings.
+        // For rings, sent and received data add up to the definition's bus bytes: S · f over all members.
         for n in 2..9u32 {
             let members = n as usize;
             for (operation, times) in [
@@ -271,7 +272,7 @@ mod tests {
                             .map(|way| way.2)
                             .sum()
                     };
-                    // Out of n parts of S.
+                    // In units of S / n.
                     assert_eq!(sum(|way| way.0), times * u64::from(n - 1));
                     assert_eq!(sum(|way| way.1), times * u64::from(n - 1));
                 }
@@ -281,10 +282,10 @@ mod tests {
 
     #[test]
     fn trees_are_those_of_nccl() {
-        // NCCL's own drawing for 14 ranks: 8 is the root's child, 4 and 12 its children, and so on.
+        // From NCCL's drawing for 14 ranks: 8 is the root's child, 4 and 12 are its children, and so on.
         let parents: Vec<u32> = (1..14).map(|node| tree_parent(node, 14)).collect();
         assert_eq!(parents, [2, 4, 2, 8, 6, 4, 6, 0, 10, 12, 10, 8, 12]);
-        // Four hosts of two ranks: a chain in each, and each head in both trees.
+        // Four hosts with two ranks each: a chain in each host, and each head in both trees.
         let hosts = [0, 0, 1, 1, 2, 2, 3, 3].map(Some);
         let called = Called {
             library: Library::Nccl,
@@ -307,7 +308,7 @@ mod tests {
         assert_eq!(pair(2, 6), Some((1, 2)));
         assert_eq!(pair(0, 2), Some((1, 2)));
         assert_eq!(pair(0, 6), None);
-        // Both trees carry everything once to each host: of each tree a half.
+        // Both trees together carry everything once to each host, half of it per tree.
         for head in [0, 2, 4, 6] {
             let got: u64 = ways
                 .iter()

@@ -2,7 +2,7 @@
 
 use rankscope_formats::session::Stage;
 
-/// Own time of each stage per step, by the mean of its ranks, ns.
+/// Returns the own time of each stage per step, averaged over its ranks, in ns.
 pub fn own_per_step(stages: &[Stage]) -> Option<Vec<i64>> {
     let each = stages.iter().map(|stage| {
         let rank_steps = i64::try_from(stage.steps).ok()? * stage.ranks.len() as i64;
@@ -11,8 +11,8 @@ pub fn own_per_step(stages: &[Stage]) -> Option<Vec<i64>> {
     each.collect()
 }
 
-/// A step of stages that take t_i for each of m micro-batches takes Σ t_i + (m − 1) max t_i: what it would win if all took
-/// the mean.
+/// Returns the gain of equal stages. A step of stages that take t_i for each of m micro-batches takes Σ t_i + (m − 1)
+/// max t_i.
 pub fn imbalance(own_ns: &[i64], micro_batches: i64) -> i64 {
     let count = own_ns.len().max(1) as i64;
     let mean = own_ns.iter().sum::<i64>() / count;

@@ -1,37 +1,38 @@
-//! Why devices did not compute: stretches that one rank tells of, joined with what the matching of all ranks says of the
-//! waits and transfers in them (METRICS.md, section 6).
+//! Causes of device stalls. Joins the stalls of one rank with the waits and transfers that the matching of all ranks
+//! finds in them (METRICS.md, section 6).
 
 use crate::intervals::{Intervals, length};
 use rankscope_formats::session::{CauseSum, DeviceStalls, LateSum, PauseKind, StallCause, StallRow};
 use std::collections::{BTreeMap, VecDeque};
 
-/// A stall is judged when all ranks are so far behind its end: operations that began in it have been matched by then.
+/// Distance that all ranks must be past the end of a stall before it is judged, in ns. By then, operations that began
+/// in it have been matched.
 const SETTLED_NS: i64 = 1_000_000_000;
-/// Waits and slow transfers of one rank that are remembered for stalls to come.
+/// Maximum number of waits and slow transfers of one rank that are kept for later stalls.
 const MOST_REMEMBERED: usize = 1 << 12;
-/// Stalls of one rank that wait to be judged; with more the oldest is judged by what is known.
+/// Maximum number of pending stalls of one rank. Beyond it, the oldest is judged by what is known.
 const MOST_PENDING: usize = 1 << 12;
-/// Steps of one rank that are remembered.
+/// Maximum number of steps of one rank that are kept.
 const MOST_STEPS: usize = 1 << 12;
-/// Late ranks that a summary tells.
+/// Maximum number of late ranks in the summary.
 const MOST_LATE: usize = 8;
-/// A transfer is slow from this multiple of the median of its class on …
+/// A transfer is slow from this multiple of the median of its class on, …
 const SLOW_TIMES: i64 = 2;
-/// … if that is the median of so many.
+/// … if the class has at least this many transfers.
 const ENOUGH_TRANSFERS: u64 = 8;
-/// Shorter transfers cannot fill half a stall.
+/// Minimum duration of a slow transfer, in ns. Shorter ones cannot fill half a stall.
 pub const SHORTEST_TRANSFER_NS: i64 = 500_000;
 
-/// True if a transfer took far longer than those of its class so far.
+/// Returns true if a transfer took far longer than those of its class so far.
 pub fn is_slow(transfer_ns: i64, (transfers, median_ns): (u64, f64)) -> bool {
     transfers >= ENOUGH_TRANSFERS && transfer_ns as f64 >= SLOW_TIMES as f64 * median_ns
 }
 
 #[derive(Clone, Copy)]
 enum What {
-    /// Waited for this rank.
+    /// Wait for this rank.
     Wait(u32),
-    /// Waited for a micro-batch of a pipeline.
+    /// Wait for a micro-batch of a pipeline.
     Bubble,
     SlowTransfer,
 }
@@ -49,9 +50,9 @@ struct OfRank {
     /// Named times of its host.
     pauses: VecDeque<(i64, i64, PauseKind)>,
     pending: VecDeque<StallRow>,
-    /// Steps of it will be told.
+    /// True if steps of the rank will follow.
     has_steps: bool,
-    /// Number, begin and end of the last steps.
+    /// Number, start and end of the last steps.
     steps: VecDeque<(u32, i64, i64)>,
     causes: BTreeMap<&'static str, (u64, i64)>,
     late: BTreeMap<u32, (u64, i64)>,
@@ -59,26 +60,26 @@ struct OfRank {
     ns: i64,
 }
 
-/// The stalls of all ranks.
+/// Stalls of all ranks.
 pub struct StallBoard {
-    /// `None`: nothing tells of its devices.
+    /// State per rank; `None` without recorded device activity.
     ranks: Vec<Option<Box<OfRank>>>,
 }
 
 impl StallBoard {
-    /// `has_devices`: for each rank whether the work of its devices was recorded.
+    /// Creates a board. `has_devices` says for each rank whether its device activity was recorded.
     pub fn new(has_devices: impl Iterator<Item = bool>) -> Self {
         Self {
             ranks: has_devices.map(|has| has.then(Box::default)).collect(),
         }
     }
 
-    /// True if stalls of a rank are judged.
+    /// Returns true if stalls of a rank are judged.
     pub fn has(&self, rank: u32) -> bool {
         matches!(self.ranks.get(rank as usize), Some(Some(_)))
     }
 
-    /// Steps of a rank will be told: a stall waits for the step that it lies in.
+    /// Announces steps of a rank. A stall then waits for the step that contains it.
     pub fn expect_steps(&mut self, rank: u32) {
         if let Some(Some(of_rank)) = self.ranks.get_mut(rank as usize) {
             of_rank.has_steps = true;
@@ -102,17 +103,17 @@ impl StallBoard {
         });
     }
 
-    /// A rank waited for another.
+    /// Records that a rank waited for another.
     pub fn waited(&mut self, rank: u32, start_ns: i64, end_ns: i64, late_rank: u32) {
         self.remember(rank, start_ns, end_ns, What::Wait(late_rank));
     }
 
-    /// A stage of a pipeline waited in a receive.
+    /// Records that a stage of a pipeline waited in a receive.
     pub fn waited_in_chain(&mut self, rank: u32, start_ns: i64, end_ns: i64) {
         self.remember(rank, start_ns, end_ns, What::Bubble);
     }
 
-    /// A rank's host did something that has a name.
+    /// Records named time of a rank's host.
     pub fn paused(&mut self, rank: u32, start_ns: i64, end_ns: i64, kind: PauseKind) {
         if let Some(Some(of_rank)) = self.ranks.get_mut(rank as usize) {
             if of_rank.pauses.len() >= MOST_REMEMBERED {
@@ -122,12 +123,12 @@ impl StallBoard {
         }
     }
 
-    /// A rank took part in a transfer that took far longer than usual.
+    /// Records that a rank took part in a transfer that took far longer than usual.
     pub fn transferred_slowly(&mut self, rank: u32, start_ns: i64, end_ns: i64) {
         self.remember(rank, start_ns, end_ns, What::SlowTransfer);
     }
 
-    /// A rank's step is over.
+    /// Records the end of a rank's step.
     pub fn step(&mut self, rank: u32, step: u32, start_ns: i64, end_ns: i64) {
         if let Some(Some(of_rank)) = self.ranks.get_mut(rank as usize) {
             if of_rank.steps.len() >= MOST_STEPS {
@@ -137,19 +138,20 @@ impl StallBoard {
         }
     }
 
-    /// A rank tells of a stall; they come in order.
+    /// Adds a stall of a rank. Stalls arrive in order.
     pub fn take(&mut self, rank: u32, row: StallRow) {
         if let Some(Some(of_rank)) = self.ranks.get_mut(rank as usize) {
             of_rank.pending.push_back(row);
         }
     }
 
-    /// Judges what is settled when all ranks have come so far (`None`: to their end), and hands rows out by rank.
+    /// Judges settled stalls and emits their rows by rank. `reached_ns` is the time that all ranks have reached, or
+    /// `None` at the end of all logs.
     pub fn close(&mut self, reached_ns: Option<i64>, mut row: impl FnMut(usize, StallRow)) {
         for (rank, of_rank) in self.ranks.iter_mut().enumerate() {
             let Some(of_rank) = of_rank else { continue };
             while let Some(stall) = of_rank.pending.front() {
-                // A step is told of when the one behind it is over.
+                // A step is reported when the next one is over.
                 let has_step = match of_rank.steps.back() {
                     Some(last) => last.2 > stall.start_ns,
                     None => !of_rank.has_steps,
@@ -168,7 +170,7 @@ impl StallBoard {
         }
     }
 
-    /// What the summary says of a rank's stalls.
+    /// Returns the summary of a rank's stalls.
     pub fn summary(&self, rank: usize) -> DeviceStalls {
         let Some(Some(of_rank)) = self.ranks.get(rank) else {
             return DeviceStalls::default();
@@ -195,7 +197,7 @@ impl StallBoard {
 }
 
 impl OfRank {
-    /// What the host did for more than half of a time, if one name says so much of it.
+    /// Returns the cause by named host time, if one kind fills more than half of the interval.
     fn named_cause(&self, start_ns: i64, end_ns: i64) -> Option<StallCause> {
         let causes = [
             (PauseKind::GarbageCollection, StallCause::GarbageCollection),
@@ -215,7 +217,7 @@ impl OfRank {
     }
 
     fn judge(&mut self, stall: &mut StallRow) {
-        // Several operations may wait at once: each moment counts once, for what began first.
+        // Several operations may wait at the same time. Each moment counts once, for the wait that began first.
         let mut inside: Vec<Piece> = self
             .pieces
             .iter()
@@ -240,7 +242,7 @@ impl OfRank {
             }
             at = to;
         }
-        // Stalls come in order, and do not overlap.
+        // Stalls arrive in order and do not overlap.
         self.pieces.retain(|piece| piece.end_ns > stall.end_ns);
         for (&late, &ns) in &by_rank {
             let sum = self.late.entry(late).or_default();
@@ -319,14 +321,14 @@ mod tests {
         let mut board = StallBoard::new([true, false].into_iter());
         board.take(0, stall(10, 20, 9));
         board.waited(0, 8 * MS, 13 * MS, 3);
-        // Another operation waits meanwhile: no moment counts twice.
+        // Another operation waits at the same time. No moment counts twice.
         board.waited(0, 11 * MS, 13 * MS, 2);
         board.waited(0, 14 * MS, 18 * MS, 1);
         board.waited(1, 14 * MS, 18 * MS, 1);
         board.expect_steps(0);
         assert!(
             judged(&mut board, Some(1021)).is_empty(),
-            "its step was not told yet"
+            "its step has not been reported yet"
         );
         board.step(0, 7, 0, 15 * MS);
         assert!(judged(&mut board, Some(1000)).is_empty(), "not settled");
@@ -361,7 +363,7 @@ mod tests {
             causes,
             [
                 StallCause::Input,
-                // Just half of it says nothing.
+                // Exactly half is not enough.
                 StallCause::HostLate,
                 StallCause::PipelineBubble
             ]
@@ -370,7 +372,7 @@ mod tests {
 
     #[test]
     fn a_transfer_is_slow_beside_its_own_kind() {
-        assert!(!is_slow(10 * MS, (7, 1e6)), "too few to compare with");
+        assert!(!is_slow(10 * MS, (7, 1e6)), "too few transfers to compare with");
         assert!(is_slow(2 * MS, (8, 1e6)));
         assert!(!is_slow(2 * MS - 1, (8, 1e6)));
         let mut board = StallBoard::new([true].into_iter());
@@ -378,7 +380,7 @@ mod tests {
         board.take(0, stall(20, 30, 10));
         board.take(0, stall(40, 50, 1));
         board.transferred_slowly(0, 2 * MS, 9 * MS);
-        // What the host was late for stays the host's, whatever waited a little in it.
+        // The cause remains a late host, in spite of a short wait in the stall.
         board.waited(0, 40 * MS, 41 * MS, 4);
         let rows = judged(&mut board, None);
         let causes: Vec<_> = rows.iter().map(|row| row.cause).collect();

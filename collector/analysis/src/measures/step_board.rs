@@ -1,5 +1,5 @@
-//! Steps across ranks: joins the cuts of all ranks of a world, finds own delays (METRICS.md, section 8), and keeps what
-//! the summary shows in memory that does not grow with the run.
+//! Steps across ranks. Joins the cuts of all ranks of a world, computes own delays (METRICS.md, section 8), and keeps
+//! the data of the summary. Memory does not grow with the length of the run.
 
 use crate::measures::no_training::NoTraining;
 use crate::model::operation::NO_STEP;
@@ -11,18 +11,18 @@ use rankscope_formats::session::{PauseKind, StepKind, StepRow, StepSummary};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// A step is late for a rank from this share of the median step on.
+/// Minimum own delay of a late rank, in percent of the median step, …
 const LATE_SHARE_PERCENT: i64 = 2;
-/// … and from this multiple of its peers' median absolute deviation on.
+/// … and as a multiple of its peers' median absolute deviation.
 const LATE_DEVIATIONS: i64 = 3;
-/// Steps that may be open at once; the oldest is closed with what it has.
+/// Maximum number of open steps; on overflow the oldest is closed with the data that it has.
 const MOST_OPEN: usize = 1 << 14;
-/// Cells of the rank × step matrix kept for the summary: 2,000 columns up to 65 ranks, 128 of 1,024. Four megabytes as
-/// text; every step is in the table.
+/// Maximum number of cells of the rank × step matrix in the summary: 2,000 columns up to 65 ranks, 128 columns of 1,024
+/// ranks. This is four megabytes as text. The table has every step.
 const MOST_CELLS: usize = 1 << 17;
-/// Late steps of a rank that are kept one by one.
+/// Maximum number of late steps of a rank that are kept one by one.
 const MOST_LATE: usize = 1024;
-/// Columns of it at most.
+/// Maximum number of columns.
 const MOST_COLUMNS: usize = 2000;
 
 /// One rank in one step.
@@ -36,43 +36,43 @@ struct Cell {
     absent: bool,
 }
 
-/// One rank in one column of the matrix: sums over its steps.
+/// One rank in one column of the matrix: sums over the steps of the column.
 #[derive(Clone, Copy, Default)]
 pub struct ColumnCell {
-    /// Steps with a value.
+    /// Number of steps with a value.
     pub steps: u32,
-    /// Σ exposed wait, ns.
+    /// Sum of exposed wait, in ns.
     pub exposed_ns: i64,
-    /// Σ exposed communication, ns.
+    /// Sum of exposed communication, in ns.
     pub communication_ns: i64,
-    /// Σ own delay, ns.
+    /// Sum of own delay, in ns.
     pub delay_ns: i64,
-    /// Steps with an own delay.
+    /// Number of steps with an own delay.
     pub delays: u32,
-    /// Σ step time, ns.
+    /// Sum of step time, in ns.
     pub duration_ns: i64,
-    /// Σ own time: step time without what was blocked, ns.
+    /// Sum of own time, which is step time without blocked time, in ns.
     pub host_ns: i64,
-    /// Steps in which it was the latest.
+    /// Number of steps in which the rank was the latest.
     pub latest: u32,
-    /// Σ of its own delay in those, ns.
+    /// Sum of its own delay in those steps, in ns.
     pub latest_delay_ns: i64,
 }
 
-/// A column of the matrix: one step, or several in a long run.
+/// A column of the matrix: one step, or several steps of a long run.
 #[derive(Clone)]
 pub struct Column {
     /// First step.
     pub step: u32,
-    /// Steps in it.
+    /// Number of steps.
     pub steps: u32,
-    /// Earliest start of the first.
+    /// Earliest start of the first step.
     pub start_ns: i64,
-    /// Latest end of the last.
+    /// Latest end of the last step.
     pub end_ns: i64,
-    /// Σ longest step time over ranks.
+    /// Sum over steps of the longest step time of all ranks.
     pub longest_ns: i64,
-    /// Per rank of the world.
+    /// Cells by rank of the world.
     pub cells: Vec<ColumnCell>,
 }
 
@@ -81,24 +81,24 @@ pub struct Column {
 pub struct LateStep {
     /// The step.
     pub step: u32,
-    /// Own delay, ns.
+    /// Own delay, in ns.
     pub delay_ns: i64,
-    /// Of those that it is compared with it was the latest.
+    /// True if it was the latest of the compared ranks.
     pub is_latest: bool,
 }
 
-/// How often and how much one rank was late.
+/// Lateness of one rank.
 #[derive(Clone, Default)]
 pub struct RankLateness {
-    /// Steps that all ranks have.
+    /// Number of steps that all ranks have.
     pub steps: u64,
-    /// Steps in which it was late.
+    /// Number of steps in which it was late.
     pub late: u64,
-    /// Runs of late steps.
+    /// Number of runs of late steps.
     pub episodes: u64,
-    /// Steps in which it was late, and its own delay the largest.
+    /// Number of steps in which it was late with the largest own delay.
     pub latest: u64,
-    /// Its late steps, as far as there is room: the first ones.
+    /// Its first late steps, up to the maximum number.
     pub late_steps: Vec<LateStep>,
     /// Own delay in late steps.
     pub late_delay: Sketch,
@@ -106,8 +106,9 @@ pub struct RankLateness {
 }
 
 impl RankLateness {
-    /// The own delay to which the middle nanosecond of all its lateness belongs, ns. Beside a pause of a second, steps that
-    /// are late by a hair say nothing about how often it pauses. `None` if its late steps are too many to be kept.
+    /// Returns the middle delay in ns: the own delay to which the middle nanosecond of all its lateness belongs. Next
+    /// to a pause of a second, barely late steps say nothing about the frequency of the pause. Returns `None` if there
+    /// are too many late steps to keep.
     fn middle_delay_ns(&self) -> Option<i64> {
         if self.late_steps.len() < self.late as usize {
             return None;
@@ -122,8 +123,9 @@ impl RankLateness {
         })
     }
 
-    /// Notable late steps: late by a quarter of [`RankLateness::middle_delay_ns`]. Of delays that vary as waits for
-    /// something rare do, two thirds are. And the runs of steps that are late by half of it: a hiccup beside a pause is no
+    /// Returns the number of notably late steps, and of their episodes. Notably late means late by a quarter of
+    /// [`RankLateness::middle_delay_ns`]. If delays vary like waits for rare events, this is two thirds of them. An
+    /// episode is a run of steps that are late by half of the middle delay, so that a hiccup next to a pause is not a
     /// second pause.
     pub fn notable(&self) -> (u64, u64) {
         let Some(middle) = self.middle_delay_ns() else {
@@ -139,7 +141,7 @@ impl RankLateness {
         (late_by(middle / 4).count() as u64, episodes)
     }
 
-    /// Steps in which it was the latest by so much, as far as they are kept.
+    /// Returns the number of kept steps in which it was the latest by at least `least_ns`.
     fn latest_from(&self, least_ns: i64) -> u64 {
         let late = self.late_steps.iter();
         late.filter(|late| late.is_latest && late.delay_ns >= least_ns)
@@ -147,74 +149,75 @@ impl RankLateness {
     }
 }
 
-/// Where the time of one rank went in the steps that all ranks have.
+/// Time of one rank in the steps that all ranks have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StageTime {
-    /// Steps.
+    /// Number of steps.
     pub steps: u64,
-    /// Step time, ns.
+    /// Step time, in ns.
     pub window_ns: i64,
-    /// Its own part of it, ns.
+    /// Own time, in ns.
     pub own_ns: i64,
-    /// Exposed waiting in receives along a pipeline, ns.
+    /// Exposed waiting in receives along a pipeline, in ns.
     pub bubble_ns: i64,
 }
 
-/// Which steps of a part of a run are whole.
+/// Whole steps of a part of a run.
 struct PartSteps {
-    /// The first that was seen of each rank.
+    /// First recorded step of each rank.
     first: Vec<Option<u32>>,
-    /// Those before have operations that reach over the part's begin.
+    /// First whole step. Earlier steps have operations that began before the part.
     whole_from: u32,
     left_out: u64,
 }
 
-/// The steps of one world.
+/// Steps of one world.
 pub struct StepBoard {
     world: u32,
     ranks: usize,
-    /// What the steps are.
+    /// Kinds of the steps.
     anchors: Arc<AnchorList>,
-    /// Ranks that are compared with each other, where not all are: replicas of one stage.
+    /// Groups of compared ranks: the replicas of each stage, or all ranks.
     groups: Vec<Vec<usize>>,
-    /// How many a rank is compared with, itself included.
+    /// Number of compared ranks per rank, including the rank.
     pub compared: Vec<usize>,
-    /// Steps in which any of those that a rank is compared with was late, itself included; per rank.
+    /// Number of steps per rank in which any compared rank was late, including the rank.
     pub late_among: Vec<u64>,
     median_ns: i64,
     error_ns: i64,
     first: u32,
     open: VecDeque<Vec<Cell>>,
-    /// Ranks of the oldest open step, from the first on, that have nothing more to come.
+    /// Number of ranks of the oldest open step, from the first on, whose data is complete.
     front_ready: usize,
     spare: Vec<Vec<Cell>>,
     ended: Vec<bool>,
     most_columns: usize,
-    /// Steps per column.
+    /// Number of steps per column.
     pub steps_per_column: u32,
     /// Columns of the matrix.
     pub columns: Vec<Column>,
-    /// Per rank.
+    /// Lateness per rank.
     pub lateness: Vec<RankLateness>,
-    /// Whole steps of training: all ranks have them. Statistics are of these alone.
+    /// Number of whole training steps, which all ranks have. Statistics include only these.
     pub count: u64,
-    /// Whole steps that are mostly something else.
+    /// Number of whole steps of other kinds.
     pub other_kinds: u64,
-    /// Steps in which any rank was late.
+    /// Number of steps in which any rank was late.
     pub any_late: u64,
     /// Step time over ranks and steps.
     pub duration: Sketch,
-    /// Exposed and hidden wait per rank over whole steps, ns.
+    /// Exposed and hidden wait per rank over whole steps, in ns.
     pub waited: Vec<(i64, i64)>,
-    /// Per rank: steps that are told by their names to be no training.
+    /// Steps per rank that are not training according to their named times.
     pub no_training: Vec<NoTraining>,
-    /// Where each rank's time went, as a pipeline sees it.
+    /// Time of each rank from the point of view of a pipeline.
     pub stage_times: Vec<StageTime>,
-    /// Share of a step in which a rank's devices computed, percent; per rank, of steps in which that is known.
+    /// Share of a step in which a rank's devices computed, in percent, per rank, over steps with recorded device work.
     pub utilisation: Vec<Sketch>,
-    /// Of a part of a run: which steps it has whole.
+    /// Whole steps, if only a part of the run is merged.
     part: Option<PartSteps>,
-    /// Of the step being closed, per rank: host time, the same sorted, own delay, and from which delay on it is late.
+    /// Buffers for the step being closed, per rank: host time, the same sorted, own delay, and the delay from which it
+    /// is late.
     hosts: Vec<i64>,
     sorted_hosts: Vec<i64>,
     delays: Vec<Option<i64>>,
@@ -224,8 +227,8 @@ pub struct StepBoard {
 }
 
 impl StepBoard {
-    /// For a world whose seen ranks are of these groups, by whose number each is compared with others only. `median_ns` is
-    /// the median step; `error_ns` the clock interval in it.
+    /// Creates a board for a world. `group_of` has the group of each rank; ranks are compared with others of their
+    /// group. `median_ns` is the median step, and `error_ns` the clock interval.
     pub fn new(world: u32, group_of: Vec<u32>, median_ns: i64, error_ns: i64) -> Self {
         let ranks = group_of.len();
         let mut by_group: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
@@ -273,14 +276,14 @@ impl StepBoard {
         }
     }
 
-    /// With these operations at the ends of its steps, which tell what each is.
+    /// Sets the operations that end its steps, which determine the kind of each step.
     #[must_use]
     pub fn with_anchors(mut self, anchors: Arc<AnchorList>) -> Self {
         self.anchors = anchors;
         self
     }
 
-    /// Of a part of a run: steps that some rank began before it are left out.
+    /// Sets whether this is a part of a run. Steps that a rank began before the part are left out.
     #[must_use]
     pub fn of_part(mut self, is_part: bool) -> Self {
         self.part = is_part.then(|| PartSteps {
@@ -291,19 +294,19 @@ impl StepBoard {
         self
     }
 
-    /// Steps that were left out since they begin before the part, or because of what does.
+    /// Returns the number of steps that were left out because they, or operations in them, began before the part.
     pub fn left_out(&self) -> u64 {
         self.part.as_ref().map_or(0, |part| part.left_out)
     }
 
-    /// An operation of this step belongs to what reaches over the begin of the part.
+    /// Leaves a step out because one of its operations began before the part.
     pub fn leave_out(&mut self, step: u32) {
         if let Some(part) = &mut self.part {
             part.whole_from = part.whole_from.max(step.saturating_add(1));
         }
     }
 
-    /// What this step is.
+    /// Returns the kind of a step.
     pub fn kind(&self, step: u32) -> StepKind {
         self.anchors.kind(step.saturating_add(1))
     }
@@ -325,7 +328,7 @@ impl StepBoard {
         self.open.get_mut(index)?.get_mut(rank)
     }
 
-    /// A rank's operation belongs to a step, and has not been matched yet.
+    /// Registers an operation of a rank in a step that has not been matched yet.
     #[inline]
     pub fn expect(&mut self, rank: usize, step: u32) {
         if let Some(cell) = self.cell(rank, step) {
@@ -333,7 +336,7 @@ impl StepBoard {
         }
     }
 
-    /// It has been matched; what it newly waited.
+    /// Registers that an operation was matched, with its newly counted waits.
     #[inline]
     pub fn matched(&mut self, rank: usize, step: u32, exposed_ns: i64, hidden_ns: i64) {
         if let Some(cell) = self.cell(rank, step) {
@@ -343,7 +346,7 @@ impl StepBoard {
         }
     }
 
-    /// A stage of a pipeline newly waited in a receive.
+    /// Adds newly counted waiting of a pipeline stage in a receive.
     #[inline]
     pub fn waited_in_chain(&mut self, rank: usize, step: u32, exposed_ns: i64) {
         if step != NO_STEP
@@ -353,7 +356,7 @@ impl StepBoard {
         }
     }
 
-    /// A rank's step is over.
+    /// Registers the end of a rank's step.
     pub fn cut(&mut self, rank: usize, cut: StepCut) {
         if let Some(cell) = self.cell(rank, cut.step) {
             cell.cut = Some(cut);
@@ -363,7 +366,7 @@ impl StepBoard {
             && first.is_none()
         {
             *first = Some(cut.step);
-            // It has none of those before.
+            // The rank lacks all earlier steps.
             let before = cut.step.saturating_sub(self.first) as usize;
             for cells in self.open.iter_mut().take(before) {
                 if let Some(cell) = cells.get_mut(rank) {
@@ -373,7 +376,7 @@ impl StepBoard {
         }
     }
 
-    /// A rank's log is at its end: it has no further steps.
+    /// Registers the end of a rank's log. No further steps of the rank follow.
     pub fn rank_ended(&mut self, rank: usize) {
         self.ended[rank] = true;
         for cells in &mut self.open {
@@ -383,11 +386,10 @@ impl StepBoard {
         }
     }
 
-    /// Closes the steps at the front that are whole (`all`: every step). Rows are handed out as (rank of the world,
-    /// row).
+    /// Closes the complete steps at the front, or every step if `all` is true. Emits rows as (rank of the world, row).
     pub fn close(&mut self, all: bool, mut row: impl FnMut(usize, StepRow)) {
         while let Some(cells) = self.open.front_mut() {
-            // Those before it were ready already: of a thousand ranks each looks at few.
+            // Earlier ranks were ready at the last check, so each check of a thousand ranks reads only a few.
             while let Some(cell) = cells.get(self.front_ready) {
                 if !(cell.absent || (cell.cut.is_some() && cell.outstanding == 0)) {
                     break;
@@ -395,7 +397,7 @@ impl StepBoard {
                 self.front_ready += 1;
             }
             let ready = self.front_ready >= cells.len();
-            // A rank that lost the end of a step has it not; a later step that is ready says so.
+            // A rank that lost the end of a step lacks that step. This is the case if a later step is ready.
             let overtaken = || {
                 self.open.len() > MOST_OPEN
                     || (self.open.len() > 8 && self.open[8].iter().all(|cell| cell.cut.is_some()))
@@ -430,7 +432,7 @@ impl StepBoard {
                 cell.cut.iter().for_each(|cut| sum.add(cut));
             }
         }
-        // Statistics never mix kinds: of what is no training there are rows, and no more.
+        // Statistics never mix kinds. Steps that are not training have rows, and nothing else.
         let is_complete = cells.iter().all(|cell| cell.cut.is_some());
         let whole = is_complete && kind == StepKind::Train;
         self.other_kinds += u64::from(is_complete && !whole);
@@ -453,7 +455,7 @@ impl StepBoard {
             let delay = self.delays[rank];
             let late = delay.is_some_and(|delay| delay >= self.thresholds[rank]);
             let duration = cut.end_ns - cut.start_ns;
-            // Waiting lies inside exposed communication by definition; stamps of two threads may disagree by little.
+            // Waiting is inside exposed communication by definition, but timestamps of two threads may differ slightly.
             let exposed = cell.exposed_ns.min(cut.parts.exposed_ns);
             row(
                 rank,
@@ -541,15 +543,16 @@ impl StepBoard {
         }
     }
 
-    /// Those that a rank is compared with, itself included.
+    /// Returns the ranks that a rank is compared with, including itself.
     pub fn peers(&self, rank: usize) -> &[usize] {
         let group = self.groups.iter().find(|group| group.contains(&rank));
         group.map_or(&[], Vec::as_slice)
     }
 
-    /// In how many steps a rank is the latest, of those in which any that it is compared with is late by half of the
-    /// delay to which the middle nanosecond of its lateness belongs: two hiccups of another that are as long as a third of
-    /// its own delay hide nothing then (simulated in `findings::lateness`). `None` if late steps are too many to be kept.
+    /// Returns the number of steps in which a rank is the latest, and the number of steps in which any compared rank is
+    /// late. Only delays of at least half of this rank's middle delay count. Hiccups of another rank up to a third of
+    /// its own delay then hide nothing (simulated in `findings::ranks::lateness`). Returns `None` if there are too many
+    /// late steps to keep.
     pub fn latest_of_notable(&self, row: usize) -> Option<(u64, u64)> {
         let least_ns = self.lateness.get(row)?.middle_delay_ns()? / 2;
         let peers: Vec<&RankLateness> = self.peers(row).iter().map(|&peer| &self.lateness[peer]).collect();
@@ -563,9 +566,9 @@ impl StepBoard {
         Some((self.lateness[row].latest_from(least_ns), all))
     }
 
-    /// By how much these rows of the board were late in the steps in which they were the latest of those that they are
-    /// compared with, ns: no step is longer for them than that. Where ranks meet several times in a step, what one loses at
-    /// one meeting the other loses at the next, and both wait.
+    /// Returns the total delay of these rows in the steps in which they were the latest of the compared ranks, in ns.
+    /// No step is longer because of them by more than that. If ranks meet several times in a step, one loses at one
+    /// meeting and the other at the next, and both wait.
     pub fn latest_delays_ns(&self, rows: &[usize]) -> i64 {
         let cells = self
             .columns
@@ -574,7 +577,7 @@ impl StepBoard {
         cells.map(|cell| cell.latest_delay_ns).sum()
     }
 
-    /// Of each group the rank with the largest own delay, if that is above 0.
+    /// Marks the rank with the largest own delay above 0 in each group.
     fn find_latest(&mut self) {
         self.is_latest.clear();
         self.is_latest.resize(self.ranks, false);
@@ -590,7 +593,7 @@ impl StepBoard {
         }
     }
 
-    /// Host time beyond the median of the peers': elapsed time without the waiting.
+    /// Computes own delays: host time beyond the median of the peers. Host time is elapsed time without waits.
     fn own_delays(&mut self, cells: &[Cell], whole: bool) {
         self.delays.clear();
         self.delays.resize(cells.len(), None);
@@ -615,7 +618,7 @@ impl StepBoard {
         }
     }
 
-    /// From which own delay on a rank is late in this step.
+    /// Computes the own delay from which each rank is late in this step.
     fn lateness_thresholds(&mut self, cells: &[Cell], whole: bool) {
         let base = (self.median_ns * LATE_SHARE_PERCENT / 100)
             .max(self.error_ns)
@@ -630,7 +633,8 @@ impl StepBoard {
             self.sorted_hosts
                 .extend(group.iter().map(|&rank| self.hosts[rank]));
             self.sorted_hosts.sort_unstable();
-            // Leaving one rank out moves the median between its neighbours only: few different ones, however many ranks.
+            // Without one rank, the median moves only between its neighbours. There are few distinct medians for any
+            // number of ranks.
             let mut deviations: Vec<(i64, Vec<i64>)> = Vec::new();
             for &rank in group {
                 let own = self.hosts[rank];
@@ -662,7 +666,7 @@ impl StepBoard {
         }
     }
 
-    /// Joins columns two by two.
+    /// Joins pairs of columns.
     pub fn halve(&mut self) {
         let mut kept: Vec<Column> = Vec::with_capacity(self.columns.len() / 2 + 1);
         for (index, column) in self.columns.drain(..).enumerate() {
@@ -675,7 +679,7 @@ impl StepBoard {
         self.steps_per_column *= 2;
     }
 
-    /// The list of steps for the summary; `ranks` maps ranks of the world to those of the session.
+    /// Returns the list of steps for the summary. `ranks` maps ranks of the world to those of the session.
     pub fn list(&self, ranks: &[u32]) -> Vec<StepSummary> {
         self.columns
             .iter()
@@ -704,7 +708,7 @@ impl StepBoard {
     }
 }
 
-/// What a step mostly is, by what names the own time of all ranks that have it.
+/// Returns the kind of a step from the named times of all ranks that have it.
 fn named_kind(cells: &[Cell]) -> StepKind {
     let cuts = || cells.iter().filter_map(|cell| cell.cut);
     let window: i64 = cuts().map(|cut| cut.end_ns - cut.start_ns).sum();
@@ -736,7 +740,8 @@ fn merge(into: &mut Column, other: &Column) {
     }
 }
 
-/// Median of a sorted list without one of its values (the lower of two middle ones is averaged with the upper).
+/// Returns the median of a sorted list without one of its values. Of an even number, it is the mean of the two middle
+/// values.
 fn median_without(sorted: &[i64], value: i64) -> i64 {
     let without = sorted.partition_point(|&other| other < value);
     let rest = sorted.len().saturating_sub(1);
@@ -810,10 +815,10 @@ mod tests {
     fn hiccups_beside_a_pause_hide_nothing_and_are_no_pauses() {
         let mut board = StepBoard::new(0, vec![0; 2], 1000, 0);
         let host = |rank, step| match (rank, step) {
-            // One pause, twelve steps long, and a hiccup of its own before and behind it.
+            // A pause of twelve steps, with a hiccup before and after it.
             (1, 50..62) => 800,
             (1, 7 | 90) => 590,
-            // Two hiccups of the other.
+            // Two hiccups of the other rank.
             (0, 20 | 100) => 600,
             _ => 500,
         };
@@ -826,7 +831,7 @@ mod tests {
         assert_eq!(board.lateness[1].late, 14);
         assert_eq!(board.lateness[1].notable(), (14, 1));
         assert_eq!(board.latest_of_notable(1), Some((12, 12)));
-        // What steps are longer for them.
+        // The time by which the steps are longer because of them.
         assert_eq!(board.latest_delays_ns(&[1]), 12 * 300 + 2 * 90);
         assert_eq!(board.latest_delays_ns(&[0, 1]), 12 * 300 + 2 * 90 + 2 * 100);
     }

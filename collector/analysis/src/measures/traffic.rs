@@ -1,5 +1,5 @@
-//! What went from rank to rank: the program's own messages as called, the rest by the routes of [`crate::measures::routes`] or, where
-//! the library's proxies or its messages inside collectives tell, by what they tell. Becomes the table `traffic`.
+//! Traffic between ranks, for the table `traffic`. The program's messages count as called. Collectives follow the
+//! routes of [`crate::measures::routes`], unless the library's proxies or messages inside collectives were recorded.
 
 use crate::identity::{GlobalCommunicator, Identities};
 use crate::measures::routes;
@@ -13,14 +13,14 @@ use rankscope_ranklog::{Library, Operation};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Pairs of which what was called is kept by itself, over all communicators.
+/// Maximum number of pairs with separate sums, over all communicators.
 const MOST_PAIRS: usize = 1 << 20;
-/// Members up to which counts per pair are kept: they are a table of their own.
+/// Maximum number of members for which counts per pair are kept, as a square table.
 const MOST_MEMBERS_WITH_COUNTS: usize = 1024;
-/// Rows of routes, over all communicators.
+/// Maximum number of rows from routes, over all communicators.
 const MOST_ROUTED: usize = 1 << 22;
 
-/// What went over one way, or of one operation.
+/// Traffic over one connection, or of one operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Moved {
     operations: u64,
@@ -40,7 +40,7 @@ impl Moved {
         self.transfer_ns = self.transfer_ns.saturating_add(transfer_ns);
     }
 
-    /// The part of it that goes over a way.
+    /// Returns the part that a connection carries.
     fn over(&self, way: &Way) -> Self {
         let part = |bytes: u64| {
             let share = u128::from(bytes) * u128::from(way.numerator) / u128::from(way.denominator.max(1));
@@ -54,7 +54,7 @@ impl Moved {
     }
 }
 
-/// Operations whose ways are the same.
+/// Operations with the same route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Kind {
     communicator: u32,
@@ -72,18 +72,19 @@ struct Pair {
     to: u32,
 }
 
-/// Collects what was moved, in bounded memory.
+/// Collects traffic in bounded memory.
 #[derive(Default)]
 pub struct TrafficLedger {
     kinds: FxHashMap<Kind, Moved>,
     pairs: FxHashMap<Pair, Moved>,
-    /// Of all-to-alls with counts: per communicator a table of members × members, and what is common to all pairs.
+    /// All-to-alls with counts: a table of members × members per communicator, and the sums that all pairs have in
+    /// common.
     counted: BTreeMap<u32, (usize, Moved, Vec<[u64; 2]>)>,
     left_out: BTreeMap<(u32, Operation), Moved>,
 }
 
 impl TrafficLedger {
-    /// Takes the calls of an instance, or a call that belongs to none.
+    /// Adds the calls of an instance, or a call without an instance.
     pub fn moved(&mut self, communicator: u32, members: &Members, state: InstanceState) {
         let Some(first) = members.iter().next() else {
             return;
@@ -100,7 +101,7 @@ impl TrafficLedger {
                     self.move_pair(communicator, Operation::Put, first.member, to, bytes);
                 }
             }
-            // The one end says what both did.
+            // One end describes the message of both.
             (InstanceState::Unmatched, _) if first.state == OperationState::Completed => {
                 if let Ok(peer) = u32::try_from(first.peer) {
                     let (from, to) = match first.operation {
@@ -125,7 +126,7 @@ impl TrafficLedger {
         }
     }
 
-    /// Tells how long the transfer of an instance took, or of a launch of several of one kind: Σ S bytes, ns.
+    /// Adds the transfer time of an instance, or of a launch of several instances of one kind, with Σ S in bytes.
     pub fn timed(&mut self, communicator: u32, members: &[RankOperation], size_bytes: u64, transfer_ns: i64) {
         let Some(first) = members.first() else { return };
         if first.is_message() {
@@ -136,7 +137,7 @@ impl TrafficLedger {
                 }
             }
         } else if first.operation.is_variable() {
-            // How much of a launch's bytes went over each way only its calls say.
+            // Only the calls of a launch show how many bytes each connection carried.
             if members.iter().any(RankOperation::is_shared) {
                 return;
             }
@@ -242,7 +243,7 @@ impl TrafficLedger {
             .move_bytes(bytes);
     }
 
-    /// The table, in order of communicators; `host_of` tells the host of a rank.
+    /// Returns the table, sorted by communicator. `host_of` returns the host of a rank.
     pub fn rows(
         &self,
         identities: &Identities,
@@ -295,12 +296,12 @@ impl TrafficLedger {
     }
 }
 
-/// Rows that are being made.
+/// Rows under construction.
 struct Rows<'a> {
     communicators: &'a [GlobalCommunicator],
-    /// Ways on which messages inside collectives were seen, by communicator and number of the operation.
+    /// Connections with recorded messages inside collectives, by communicator and number of the operation.
     nested: BTreeMap<(u32, u8), BTreeSet<(u32, u32)>>,
-    /// Ways that proxies measured, by communicator.
+    /// Connections that proxies measured, by communicator.
     measured: BTreeSet<(u32, u32, u32)>,
     routed: usize,
     rows: Vec<TrafficRow>,
@@ -403,8 +404,9 @@ impl<'a> Rows<'a> {
         });
     }
 
-    /// What one kind of operation moved over the ways of its route. Where messages were seen that the route does not
-    /// have, it is another one: then all that the route carries is shared equally by the ways that were seen.
+    /// Distributes the traffic of one kind of operation over the connections of its route. If recorded messages
+    /// contradict the route, the library took another one. Its traffic is then divided equally between the recorded
+    /// connections.
     fn push_routed(&mut self, kind: &Kind, moved: &Moved, host_of: &impl Fn(u32) -> u32) {
         let library = self.library(kind.communicator);
         let algorithm = Algorithm::from_u8(kind.algorithm);
@@ -435,13 +437,14 @@ impl<'a> Rows<'a> {
         };
         let mut ways = routes::ways(route, called);
         self.routed += ways.len();
-        // Of operations with a root the messages do not say which: their ways together are those of all roots.
+        // Messages do not show the root of their operation. Over all roots together, they use the connections of all
+        // roots.
         let has_root = called.operation.pattern() != rankscope_ranklog::Pattern::AllToAll;
         let seen = self.nested.get(&(kind.communicator, kind.operation as u8));
         let strays = seen
             .filter(|seen| !has_root && !goes(&ways, seen))
             .filter(|seen| {
-                // The ring in its other direction, as another version of the library may have it.
+                // The ring in the opposite direction, as another version of the library may use it.
                 let mut back = ways.clone();
                 back.iter_mut()
                     .for_each(|way| std::mem::swap(&mut way.from, &mut way.to));
@@ -476,7 +479,8 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// What proxies measured. Each end tells; where one was not recorded, or lost something, the other knows more.
+    /// Adds the traffic that proxies measured. Both ends report it. If one end was not recorded or dropped records, the
+    /// other end reports more.
     fn push_proxies(&mut self, sums: &[RankSums]) {
         let mut moved: BTreeMap<(u32, u32, u32), Moved> = BTreeMap::new();
         for (rank, sums) in (0..).zip(sums) {
@@ -509,7 +513,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// True if all that was seen is among these ways, which are in order.
+/// Returns true if these connections, which are sorted, include all recorded ones.
 fn goes(ways: &[Way], seen: &BTreeSet<(u32, u32)>) -> bool {
     seen.iter()
         .all(|seen| ways.binary_search_by_key(seen, |way| (way.from, way.to)).is_ok())
@@ -560,8 +564,8 @@ fn has_counts(calls: &[RankOperation]) -> bool {
     calls.iter().all(|call| call.counts.len() == calls.len())
 }
 
-/// The ways of an operation with a count per member, other than all-to-all, with their bytes; false where the counts were
-/// not recorded.
+/// Calls `way` for the connections, with their bytes, of an operation with one count per member, except all-to-all.
+/// Returns false if the counts were not recorded.
 fn each_variable_way(calls: &[RankOperation], mut way: impl FnMut(u32, u32, u64)) -> bool {
     let Some(first) = calls.first() else {
         return false;
@@ -569,7 +573,7 @@ fn each_variable_way(calls: &[RankOperation], mut way: impl FnMut(u32, u32, u64)
     let members = calls.len() as u32;
     let root = usize::try_from(first.peer).unwrap_or(usize::MAX);
     match first.operation {
-        // Round the ring goes everything but what the next one has, or is to keep.
+        // A ring carries everything except the part that the next member already has, or that this member keeps.
         Operation::AllGatherV | Operation::ReduceScatterV if has_counts(calls) => {
             let total = first
                 .counts

@@ -1,53 +1,54 @@
-//! Who waited for whom and how long, and what the transfer took (METRICS.md, section 3).
+//! Waits and transfer of an instance: which member waited for which, how long, and how long the transfer took
+//! (METRICS.md, section 3).
 
 use crate::model::operation::RankOperation;
 use rankscope_formats::session::WaitClass;
 use rankscope_ranklog::{Operation, Pattern};
 
-/// Wait share up to which a launch is transfer-bound, in percent.
+/// Maximum wait share of a transfer-bound launch, in percent.
 pub const TRANSFER_BOUND_PERCENT: i64 = 20;
-/// Wait share from which it is skew-bound, in percent.
+/// Minimum wait share of a skew-bound launch, in percent.
 const SKEW_BOUND_PERCENT: i64 = 80;
 
-/// What one member waited.
+/// Wait of one member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemberWait {
-    /// End of its waiting: the last needed arrival, or its own leave. Its own arrival if it waited for nobody.
+    /// End of its wait: the last needed arrival, or its own leave. Its own arrival if it did not wait.
     pub until_ns: i64,
-    /// Member that it waited for last; its own number if for nobody.
+    /// Member that it waited for last; its own number if it did not wait.
     pub culprit: u32,
-    /// Waiting while the program was blocked because of the operation, ns.
+    /// Wait while the program was blocked because of the operation, in ns.
     pub exposed_ns: i64,
-    /// Waiting while the program computed, ns.
+    /// Wait while the program computed, in ns.
     pub hidden_ns: i64,
-    /// Waiting inside the call itself, blocked or not, ns: what the wait share counts.
+    /// Wait inside the call, blocked or not, in ns. The wait share counts this time.
     pub in_call_ns: i64,
 }
 
-/// What an instance was.
+/// Transfer and class of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InstanceWait {
-    /// Transfer time, ns; may be ≤ 0 where the axis is wrong.
+    /// Transfer time in ns; may be ≤ 0 if the axis is wrong.
     pub transfer_ns: i64,
-    /// Shortest member duration, ns.
+    /// Shortest member duration, in ns.
     pub shortest_ns: i64,
-    /// What bound it.
+    /// Class by wait share.
     pub class: WaitClass,
-    /// Waits are upper bounds: counts per member were not recorded.
+    /// True if waits are upper bounds, because counts per member were not recorded.
     pub upper_bound: bool,
-    /// A member left before one that it needs had entered.
+    /// True if a member left before a needed member had entered.
     pub acausal: bool,
-    /// How far the transfer time may be off because its begin and end are stamps of different clocks, ns.
+    /// Maximum error of the transfer time in ns, if its start and end are timestamps of different clocks.
     pub transfer_error_ns: i64,
 }
 
-/// How far times of two members may be off against each other.
+/// Maximum errors between the times of two members.
 #[derive(Clone, Copy)]
 pub enum ClockErrors<'a> {
-    /// By so much, ± ns, whoever they are.
+    /// The same error for all members, in ± ns.
     Same(i64),
-    /// The distance from the first member's stamp to the second's is in truth shorter by at most the first, and longer by
-    /// at most the second, ns.
+    /// Errors by pair, in ns. The true distance from the first member's timestamp to the second's is shorter by at most
+    /// the first value, and longer by at most the second.
     Between(&'a dyn Fn(usize, usize) -> (i64, i64)),
 }
 
@@ -64,10 +65,10 @@ impl ClockErrors<'_> {
     }
 }
 
-/// What members called, and with which root.
+/// Operation that members called, and its root.
 pub type Kind = (Operation, i32);
 
-/// The member whose arrival `member` needs last, with that arrival; `None` if it needs nobody.
+/// Returns the member that `member` needs last, with its arrival, or `None` if it needs no other member.
 fn last_needed(
     members: &[RankOperation],
     (operation, peer): Kind,
@@ -84,7 +85,7 @@ fn last_needed(
                     latest(members, |other| sends(&members[other], other, member) > 0)
                 }
                 _ => {
-                    // Everybody but itself: the last of all, or the second-last for the last itself.
+                    // A member needs all others: the last one, or the second-last if it is the last one.
                     let at = if extremes.last == member {
                         extremes.second_last
                     } else {
@@ -110,7 +111,7 @@ fn last_needed(
                         && own.counts.get(other).is_some_and(|&bytes| bytes == 0))
             })
         }
-        // A group's messages run as one: whoever is in it waits for all that are named in it.
+        // Messages of a group run as one launch. Each member of the group waits for all ranks that the group names.
         Pattern::PointToPoint => {
             (member == 1 || own.is_shared()).then(|| (1 - member, members[1 - member].arrival_ns()))
         }
@@ -119,10 +120,10 @@ fn last_needed(
     }
 }
 
-/// The member of a rooted operation that came last and kept others waiting although its meaning does not need it: an
-/// inner node of a chain or tree, a receiver that the root's send waits for. It is confirmed by the pattern of the
-/// durations: of those still inside when it came, and itself, it was the shortest there. Without that nobody is charged (METRICS.md, section 3,
-/// *algorithmic wait*).
+/// Returns the member of a rooted operation that arrived last and made others wait, although the operation's meaning
+/// does not require it. Examples are an inner node of a chain or tree, and a receiver that the root's send waits for.
+/// The durations must confirm it: of all members still inside at its arrival, it has the shortest. Otherwise no member
+/// is blamed (METRICS.md, section 3, *algorithmic wait*).
 fn confirmed_late(members: &[RankOperation], extremes: &Extremes) -> Option<usize> {
     if !matches!(
         members[0].operation.pattern(),
@@ -135,7 +136,7 @@ fn confirmed_late(members: &[RankOperation], extremes: &Extremes) -> Option<usiz
     let duration = |member: &RankOperation| member.leave_ns - member.enter_ns;
     let came = members[late].arrival_ns();
     let last_alone = came > members[extremes.second_last].arrival_ns();
-    // Who had left before it came was not kept, and its duration says nothing.
+    // Members that left before its arrival did not wait for it, so their durations do not count.
     let shortest = (0..members.len())
         .filter(|&other| other != late && members[other].leave_ns > came)
         .all(|other| duration(&members[other]) > duration(&members[late]));
@@ -149,7 +150,7 @@ fn receives_nothing(own: &RankOperation, member: usize) -> bool {
     }
 }
 
-/// Bytes that `sender` has for `to`: of an all-to-all-v its own count for that member, of an all-gather-v its part.
+/// Returns the bytes that `sender` has for `to`: for all-to-all-v its count for that member, for all-gather-v its part.
 fn sends(sender: &RankOperation, number: usize, to: usize) -> u64 {
     if number == to {
         return 0;
@@ -169,7 +170,7 @@ fn latest(members: &[RankOperation], needed: impl Fn(usize) -> bool) -> Option<(
         .max_by_key(|&(other, arrival)| (arrival, std::cmp::Reverse(other)))
 }
 
-/// The two last arrivals, and whether counts per member are there.
+/// The last two arrivals, and whether all members have counts per member.
 struct Extremes {
     last: usize,
     second_last: usize,
@@ -198,13 +199,14 @@ impl Extremes {
     }
 }
 
-/// Computes what the members of a complete instance waited. `out` is replaced, one entry per member.
+/// Computes the waits of the members of a complete instance. Replaces `out` with one entry per member.
 pub fn waits(members: &[RankOperation], errors: ClockErrors<'_>, out: &mut Vec<MemberWait>) -> InstanceWait {
     let kind = (members[0].operation, members[0].peer);
     waits_of(members, &[kind], errors, out)
 }
 
-/// The same of a launch in which members called all of `kinds`: each needs whom any of them needs.
+/// Does the same for a launch in which members called all of `kinds`. Each member needs the union of their needed
+/// members.
 pub fn waits_of(
     members: &[RankOperation],
     kinds: &[Kind],
@@ -213,7 +215,7 @@ pub fn waits_of(
 ) -> InstanceWait {
     out.clear();
     let extremes = Extremes::of(members);
-    // Which algorithm came in whose way cannot be told of several.
+    // With several kinds, it is unknown which algorithm caused a wait.
     let late = (kinds.len() == 1)
         .then(|| confirmed_late(members, &extremes))
         .flatten();
@@ -227,11 +229,11 @@ pub fn waits_of(
         let duration = own.leave_ns - own.enter_ns;
         shortest = shortest.min(duration);
         in_calls += duration;
-        // Only who could not leave before the late one came has waited for it.
+        // Only members that left after the late arrival have waited for it.
         let algorithmic = late
             .map(|late| (late, members[late].arrival_ns()))
             .filter(|&(late, came)| late != number && own.leave_ns > came);
-        // Of equals the first, as everywhere.
+        // Of equal arrivals the first counts, as everywhere.
         let meant = kinds
             .iter()
             .filter_map(|&kind| last_needed(members, kind, number, &extremes))
@@ -247,8 +249,8 @@ pub fn waits_of(
         };
         needs_anybody = true;
         let (less, more) = errors.between(number, culprit);
-        // Only of whom it needs by the operation's meaning: a member that an algorithm waits for may be queued still.
-        // Nor of whom its launch waits for: a message may be sent before its receiver is there.
+        // This applies only to members needed by the operation's meaning. A member that only the algorithm waits for
+        // may still be queued. It does not apply to senders: a message may leave before its receiver arrives.
         let is_sender = operation.pattern() == Pattern::PointToPoint && number == 0;
         acausal |= !is_sender
             && meant.is_some_and(|(needed, _)| {
@@ -333,7 +335,7 @@ fn last_enter(members: &[RankOperation]) -> i64 {
     members.iter().map(|member| member.enter_ns).max().unwrap_or(0)
 }
 
-/// The members whose stamps begin and end the transfer time.
+/// Returns the members whose timestamps start and end the transfer time.
 fn deciding(members: &[RankOperation], is_one_kind: bool) -> (usize, usize) {
     let last = |time: fn(&RankOperation) -> i64| {
         (0..members.len())
@@ -352,7 +354,7 @@ fn deciding(members: &[RankOperation], is_one_kind: bool) -> (usize, usize) {
     }
 }
 
-/// Transfer time of an instance; while a confirmed late member was not there nothing was transferred to it.
+/// Returns the transfer time of an instance. A confirmed late member receives nothing before it arrives.
 fn transfer(members: &[RankOperation], late: Option<usize>) -> i64 {
     let (last_leave, last_enter) = (last_leave(members), last_enter(members));
     let root = usize::try_from(members[0].peer)
@@ -363,7 +365,7 @@ fn transfer(members: &[RankOperation], late: Option<usize>) -> i64 {
             let begun = late.map_or(root.enter_ns, |late| members[late].enter_ns.max(root.enter_ns));
             last_leave - begun
         }
-        // The root's own contribution counts among the senders': a root that comes last has not been transferring.
+        // The root contributes data like the senders. Before a late root arrives, there is no transfer.
         (Pattern::ToRoot, Some(root)) => root.leave_ns - last_enter,
         (Pattern::PointToPoint, _) => members.get(1).map_or(0, |receiver| receiver.leave_ns) - last_enter,
         _ => last_leave - last_enter,
@@ -376,7 +378,7 @@ mod tests {
     use crate::model::operation::{Blocked, NO_TIME};
     use proptest::prelude::*;
 
-    /// Who needs whom, as the table of METRICS.md says it, one pair at a time.
+    /// Returns whether member r needs member j, as in the table of METRICS.md.
     fn needs(members: &[RankOperation], r: usize, j: usize) -> bool {
         if r == j {
             return false;
@@ -395,7 +397,8 @@ mod tests {
         }
     }
 
-    /// Member j kept member r of a rooted operation waiting: the last to come, the shortest inside, and r left after.
+    /// Returns whether member j of a rooted operation made member r wait: j arrived last, has the shortest duration of
+    /// the members inside, and r left later.
     fn kept_waiting(members: &[RankOperation], r: usize, j: usize) -> bool {
         let rooted = matches!(
             members[0].operation,
@@ -492,7 +495,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every wait equals what counting each nanosecond by the table gives.
+        /// Every wait equals a count of each nanosecond by the table.
         #[test]
         fn waits_are_what_brute_force_counts(sample in sample()) {
             let members = &sample.members;
@@ -552,7 +555,8 @@ mod tests {
 
     #[test]
     fn whom_an_operation_does_not_need_cannot_come_too_late() {
-        // The last to come is the shortest: the root waited for it. It was asked for at 80 and ran when the root had left.
+        // The last member has the shortest duration, so the root waited for it. It was issued at 80 and ran after the
+        // root had left.
         let mut members = [
             RankOperation::sample(0, 0, 84),
             RankOperation::sample(1, 2, 40),
@@ -566,7 +570,7 @@ mod tests {
         let mut out = Vec::new();
         let wait = waits(&members, ClockErrors::Same(0), &mut out);
         assert_eq!((out[0].culprit, wait.acausal), (2, false));
-        // A root that begins when a member has left is another matter.
+        // A root that begins after a member has left is a different case.
         members[0].enter_ns = 50;
         assert!(waits(&members, ClockErrors::Same(0), &mut out).acausal);
     }
@@ -599,11 +603,12 @@ mod tests {
             let wait = waits(&members, ClockErrors::Same(0), &mut out);
             (out.iter().map(|wait| wait.exposed_ns).collect(), wait.transfer_ns)
         };
-        // Rank 2 comes at 80 and is through in 5: the root waited for it, rank 1 had left before.
+        // Rank 2 arrives at 80 and takes 5. The root waited for it; rank 1 had left before.
         assert_eq!(broadcast(&[(0, 84), (2, 40), (80, 85)]), (vec![80, 0, 0], 5));
-        // Rank 1 was quicker still, but had left before.
+        // Rank 1 was faster, but had left before.
         assert_eq!(broadcast(&[(0, 84), (2, 4), (80, 85)]), (vec![80, 0, 0], 5));
-        // The last to come is not the shortest of those inside: the root is not charged, and the time is transfer.
+        // The last member does not have the shortest duration of those inside. The root does not wait, and the time is
+        // transfer.
         assert_eq!(broadcast(&[(70, 84), (2, 6), (80, 185)]), (vec![0, 4, 0], 115));
     }
 

@@ -35,6 +35,6 @@ fn round(bytes: u64) -> String {
 /// Returns why waiting is unknown for the whole session, if it is. A wait needs the records of all members.
 pub fn waits_unknown(session: &Session) -> Option<&'static str> {
     (session.totals.operations > 0 && session.totals.instances == 0).then_some(
-        "no operation has the records of all its members, so that waiting is not known and stands under transfer",
+        "no operation has the records of all its members, so waiting is not known and is included in transfer",
     )
 }

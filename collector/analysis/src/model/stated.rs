@@ -80,7 +80,7 @@ fn parted(text: &str) -> Result<(Option<String>, &str), StatedError> {
     match known {
         Some((name, _)) => Ok((Some((*name).to_owned()), value.trim())),
         None => Err(StatedError(format!(
-            "{scope} is no scope: inside-host, across-hosts or mixed"
+            "unknown scope '{scope}': use inside-host, across-hosts or mixed"
         ))),
     }
 }
@@ -93,7 +93,7 @@ fn number(text: &str) -> Result<(f64, &str), StatedError> {
     let value = f64::from_str(&text[..end])
         .ok()
         .filter(|value| value.is_finite() && *value > 0.0)
-        .ok_or_else(|| StatedError(format!("{text} does not begin with a number above 0")))?;
+        .ok_or_else(|| StatedError(format!("'{text}' does not start with a number above 0")))?;
     Ok((value, text[end..].trim()))
 }
 
@@ -107,7 +107,7 @@ pub fn peak(text: &str) -> Result<ForScope, StatedError> {
         "Gbit/s" => 1e9 / 8.0,
         _ => {
             return Err(StatedError(format!(
-                "{unit} is no unit of a peak: GB/s, MB/s or Gbit/s"
+                "unknown unit '{unit}' of a peak: use GB/s, MB/s or Gbit/s"
             )));
         }
     };
@@ -126,7 +126,7 @@ pub fn latency_limit(text: &str) -> Result<ForScope, StatedError> {
         "us" | "µs" => 1e3,
         "ms" => 1e6,
         "s" => 1e9,
-        _ => return Err(StatedError(format!("{text} needs a unit: ns, us, ms or s"))),
+        _ => return Err(StatedError(format!("'{text}' needs a unit: ns, us, ms or s"))),
     };
     Ok(ForScope {
         scope,

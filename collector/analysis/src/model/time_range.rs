@@ -28,7 +28,7 @@ impl std::str::FromStr for TimeRange {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("'{text}' is not a time range; write it as 1.5s..3s, 250ms.. or ..10s");
+        let wrong = || format!("invalid time range '{text}'; write it as 1.5s..3s, 250ms.. or ..10s");
         let (from, to) = text
             .split_once("..")
             .or_else(|| text.split_once('-'))

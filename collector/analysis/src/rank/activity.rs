@@ -1,8 +1,8 @@
-//! What one rank's devices did: works joined with the calls that launched them and with the calls of communication
-//! libraries that they are of, put in order of their begin, in bounded memory.
+//! The device activity of one rank. Device work is joined with the CUDA calls that launched it and with the calls of
+//! communication libraries that it belongs to. It is emitted in order of its start, in bounded memory.
 //!
-//! A log has them late: CUPTI hands them out in buffers, when they are over. How late is learnt in a pass of its own, so
-//! that what is handed on is complete: nothing that begins earlier comes later.
+//! The log contains it late, because CUPTI delivers completed work in buffers. A separate pass determines how late. So
+//! emitted work is complete: no work that starts earlier arrives later.
 
 use super::by_correlation::{ByCorrelation, Done};
 use super::gaps::{Gaps, Place};
@@ -26,37 +26,37 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-/// Works that may wait to be put in order; with more the first go on, complete or not.
+/// Maximum number of work items that wait for their order; on overflow the first are emitted, complete or not.
 const MOST_HELD: usize = 1 << 21;
-/// Launches that are remembered until their step is cut.
+/// Maximum number of launches that are stored until their step ends.
 const MOST_LAUNCHED: usize = 1 << 20;
-/// Functions that return when all that was launched is over.
+/// Functions that return when all launched work is complete.
 const WAITS_FOR_ALL: [&str; 2] = ["cuCtxSynchronize", "cudaDeviceSynchronize"];
-/// Works that are remembered for the calls that waited for them.
+/// Number of recent work items that are stored for calls that waited for them.
 const RECENT: usize = 4096;
-/// Names of functions stand above those of kernels.
+/// Number of the first function name; kernel names have smaller numbers.
 const FUNCTION_NAMES: u32 = 1 << 24;
-/// Kernels of which sums are kept.
+/// Maximum number of kernels with sums.
 const MOST_SUMS: usize = 1 << 14;
-/// Stretches without compute that are remembered until their step is over.
+/// Maximum number of stretches without compute that are stored until their step is over.
 const MOST_STRETCHES: usize = 1 << 18;
-/// Such stretches at one place recur (METRICS.md, section 6) from one in so many parts of a step …
+/// A stretch at one place recurs (METRICS.md, section 6) if it takes at least one part in this many of a step …
 const SHARE_OF_STEP: i64 = 100;
-/// … in one of so many steps …
+/// … in at least one of this many steps …
 const SHARE_OF_STEPS: u64 = 5;
-/// … where there are so many.
+/// … and there are at least this many steps.
 const FEWEST_STEPS: u64 = 5;
-/// Kernels that a summary tells.
+/// Maximum number of kernels, and of recurring places, in a summary.
 const MOST_TOP: usize = 12;
 
-/// What is learnt of a log before it is read.
+/// Properties of a log that a first pass determines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lateness {
-    /// How far behind the newest record a work that comes may begin, ns.
+    /// Maximum time by which device work starts before the newest record when it arrives, in nanoseconds.
     pub reach_ns: i64,
-    /// Works in the log.
+    /// Number of work items in the log.
     pub works: u64,
-    /// The log says for which times there are some.
+    /// True if the log declares the times for which activity was recorded.
     pub is_covered: bool,
 }
 
@@ -92,7 +92,7 @@ impl Lateness {
         learnt
     }
 
-    /// The moment that a record tells the log has come to, if it does; counts works.
+    /// Returns the time that the log has reached with this record, if it shows one. Counts work items.
     fn told(&mut self, record: &Record, line: &Line) -> Option<i64> {
         if record.kind != RecordKind::Activity as u8 {
             return Some(line.ns(record.leave_ticks));
@@ -114,12 +114,13 @@ impl Lateness {
     }
 }
 
-/// True of a record that tells of the recorder or the driver: no sign of what the job did, nor of how long.
+/// Returns true for a record of the recorder's or the driver's overhead. It shows neither activity of the job nor its
+/// duration.
 pub fn is_overhead(record: &Record) -> bool {
     record.kind == RecordKind::Activity as u8 && record.operation == ActivityKind::Overhead as u8
 }
 
-/// When what a record of activity tells began, in ticks; `None` of what is not waited for.
+/// Returns the start of a record of activity in ticks, or `None` if no wait for it is needed.
 fn begun(record: &Record) -> Option<u64> {
     match Activity::of(record)? {
         Activity::Kernel { work, .. }
@@ -133,8 +134,8 @@ fn begun(record: &Record) -> Option<u64> {
     }
 }
 
-/// The moments that a batch of a log tells it has come to: few beside its works, so that only they need be put in the
-/// order in which records left. Each with when its record left, in ticks, and its place in the batch.
+/// The times that the log has reached in a batch. They are few compared with work items, so only they need to be sorted
+/// by leave time. Each has the leave time of its record in ticks, its position in the batch, and its value.
 #[derive(Default)]
 struct Moments {
     list: Vec<((u64, usize), i64)>,
@@ -149,7 +150,7 @@ impl Moments {
         self.list.push((left, ns));
     }
 
-    /// From now on each is the newest of those up to it, and of what came before all of them.
+    /// Sorts the times and replaces each by the maximum so far, including `before`.
     fn put_in_order(&mut self, before: i64) {
         self.list.sort_unstable();
         let mut newest = before;
@@ -159,10 +160,10 @@ impl Moments {
         }
     }
 
-    /// How many left before a record, of which `at` left before the one in front of it.
+    /// Returns the number of entries before a record. `at` is the result for the preceding record.
     fn before(&self, left: (u64, usize), at: usize) -> usize {
         let is_before = |moment: &((u64, usize), i64)| moment.0 < left;
-        // Records are nearly in order: mostly nothing has changed.
+        // Records are nearly in order, so usually the result is unchanged.
         let is_still = at.checked_sub(1).is_none_or(|last| is_before(&self.list[last]))
             && self.list.get(at).is_none_or(|next| !is_before(next));
         if is_still {
@@ -173,16 +174,16 @@ impl Moments {
     }
 }
 
-/// A call of the host, on the axis.
+/// A CUDA call of the host, on the axis.
 #[derive(Clone, Copy)]
 struct Called {
     start_ns: i64,
     end_ns: i64,
     thread: u32,
     name: u32,
-    /// It waits for a device.
+    /// True if it waits for a device.
     waits: bool,
-    /// A work of it came.
+    /// True if work of it has arrived.
     has_work: bool,
 }
 
@@ -192,11 +193,11 @@ impl Done for Called {
     }
 }
 
-/// Of which call what a launch brought is.
+/// The call that a launch belongs to.
 #[derive(Clone, Copy)]
 struct Link {
     to: LinkedTo,
-    /// A work of it came.
+    /// True if work of it has arrived.
     has_work: bool,
 }
 
@@ -212,7 +213,7 @@ impl Moment for SpanRow {
     }
 }
 
-/// A work that waits for its place in the order of begins.
+/// Device work that waits for its order.
 #[derive(Clone, Copy)]
 struct Held {
     start_ns: i64,
@@ -228,7 +229,7 @@ struct Held {
 }
 
 impl Held {
-    /// Of no name, size or bytes.
+    /// Creates device work without name, size and bytes.
     #[inline]
     fn new(work: &Work, kind: WorkKind, (start_ns, end_ns): (i64, i64)) -> Self {
         Self {
@@ -252,7 +253,7 @@ impl Moment for Held {
     }
 }
 
-/// A work that is asked for when its step is cut.
+/// Device work that is evaluated when its step ends.
 struct Launched {
     launch_ns: i64,
     end_ns: i64,
@@ -264,133 +265,136 @@ impl Moment for Launched {
     }
 }
 
-/// A work of a communication library's call.
+/// Device work of a communication library's call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OfCall {
-    /// Of which.
+    /// The call or group that it belongs to.
     pub to: LinkedTo,
     /// Number of its stream in the log.
     pub stream: u32,
-    /// Begin, ns.
+    /// Start, in nanoseconds.
     pub start_ns: i64,
-    /// End, ns.
+    /// End, in nanoseconds.
     pub end_ns: i64,
 }
 
-/// Sums over a log's activity.
+/// Sums over the activity of a log.
 #[derive(Clone, Debug, Default)]
 pub struct ActivitySums {
-    /// Kernels of compute and of communication, copies, sets, graphs.
+    /// Number of compute kernels.
     pub kernels: u64,
-    /// See `kernels`.
+    /// Number of communication kernels.
     pub communication_kernels: u64,
-    /// See `kernels`.
+    /// Number of memory copies.
     pub copies: u64,
-    /// See `kernels`.
+    /// Number of memory sets.
     pub sets: u64,
-    /// See `kernels`.
+    /// Number of graphs.
     pub graphs: u64,
-    /// Works of which it is known when they were launched.
+    /// Number of work items with a known launch.
     pub with_launch: u64,
-    /// Launches of which no work came.
+    /// Number of launches without work.
     pub launches_without_work: u64,
-    /// Communication kernels that no call is known of.
+    /// Number of communication kernels without a known call.
     pub without_call: u64,
-    /// Those whose call is known by their order on their stream, not by CUPTI's word.
+    /// Number of communication kernels whose call was found by their order on the stream, not through CUPTI's
+    /// correlation IDs.
     pub by_order: u64,
-    /// Time in which all, or only communication, was recorded, and in which another profiler had it, ns.
+    /// Time in which all activity was recorded, in nanoseconds.
     pub covered_ns: i64,
-    /// See `covered_ns`.
+    /// Time in which only communication was recorded, in nanoseconds.
     pub covered_communication_ns: i64,
-    /// See `covered_ns`.
+    /// Time in which another profiler used CUPTI, in nanoseconds.
     pub yielded_ns: i64,
-    /// Of the time in which all was recorded, that in which the recorder worked for itself on some thread, ns.
+    /// Time in which the recorder itself worked on some thread while all activity was recorded, in nanoseconds.
     pub recorder_ns: i64,
-    /// Until when activity was delivered, ns.
+    /// End of the delivered activity, in nanoseconds.
     pub delivered_until_ns: Option<i64>,
-    /// Shortest time from a launch's begin to its work's, ns.
+    /// Shortest time from the start of a launch to the start of its work, in nanoseconds.
     pub shortest_launch_ns: Option<i64>,
-    /// Shortest time from the end of a work to the return of the call that waited for it, ns.
+    /// Shortest time from the end of a work item to the return of the call that waited for it, in nanoseconds.
     pub shortest_wait_ns: Option<i64>,
-    /// Parts of the time in which all was recorded, and of whole steps in it.
+    /// Parts of the time in which all activity was recorded.
     pub run: DeviceParts,
-    /// See `run`.
+    /// Parts of the whole steps in which all activity was recorded.
     pub in_steps: DeviceParts,
-    /// Whole steps in it.
+    /// Number of these steps.
     pub steps: u64,
-    /// Gaps by cause: how many, and ns. In the order of [`super::gaps::CAUSES`].
+    /// Idle gaps by cause: number and nanoseconds, in the order of [`super::gaps::CAUSES`].
     pub idle: [(u64, i64); super::gaps::CAUSES.len()],
-    /// Places at which stretches without compute came again: steps in which they took a hundredth or more, their time in
-    /// those, ns; those that took most time.
+    /// Places of recurring stretches without compute: number of steps in which they took a hundredth or more, and their
+    /// time in those, in nanoseconds. Only the places with most time.
     pub recurring: Vec<(Place, u64, i64)>,
-    /// The kernels that took most time: number of the name in the log, how often, ns.
+    /// The kernels with most time: number of the name in the log, count, nanoseconds.
     pub top: Vec<(i32, u64, i64)>,
-    /// Gaps on streams of compute in which a call that waits for a device returned, and whose next work was launched only
-    /// then, by that call's position in [`CUDA_FUNCTIONS`]: how many, and ns.
+    /// Idle gaps before compute in which a call that waits for a device returned, and whose next work was launched only
+    /// then. By the position of that call in [`CUDA_FUNCTIONS`]: number and nanoseconds.
     pub after_waits: BTreeMap<usize, (u64, i64)>,
     /// False once parts did not add up.
     pub adds_up: bool,
 }
 
-/// The devices of one rank.
+/// The device activity of one rank.
 pub struct Activities {
     reach_ns: i64,
-    /// Where the part of the run begins that is told; works before it are read for what they say of later ones.
+    /// Start of the part of the run that is reported. Earlier work is read only because later results depend on it.
     from_ns: i64,
-    /// Somebody wants rows of works, and intervals of calls.
+    /// True if rows of work and spans of CUDA calls are requested.
     hands_out_works: bool,
-    /// The newest moment that the log has told of.
+    /// Latest time that the log has reached.
     newest_ns: i64,
-    /// Until when the log has said whether activity was recorded.
+    /// Time until which the log has declared whether activity was recorded.
     told_until_ns: i64,
-    /// Everything that began before is complete, and was handed on.
+    /// All work that started before this is complete and was emitted.
     released_ns: i64,
     calls: ByCorrelation<Called>,
     links: ByCorrelation<Link>,
     waiting: InOrder<Held>,
-    /// The operations that kernels of communication may be of, by the number of their name.
+    /// Operations that a communication kernel may belong to, by the number of its name.
     communication_names: FxHashMap<i32, Option<u64>>,
-    /// Intervals in which all was recorded, in order, merged.
+    /// Intervals in which all activity was recorded, ordered and merged.
     covered: VecDeque<(i64, i64)>,
     breakdown: DeviceBreakdown,
-    /// Compute of late, as a union in order, for what is exposed of an operation.
+    /// Recent compute as an ordered union. It shows which part of an operation is exposed.
     compute: VecDeque<(i64, i64)>,
     gaps: Gaps,
-    /// Launch and end of works since the last step: which of them were launched in it.
+    /// Launch and end of work since the last step. They show which work was launched in a step.
     launched: InOrder<Launched>,
     sums_by_name: FxHashMap<i32, (u64, i64)>,
-    /// Steps in which stretches at a place took a hundredth or more, and their time in those, ns.
+    /// By place: number of steps in which stretches without compute took a hundredth or more, and their time in those,
+    /// in nanoseconds.
     places: FxHashMap<Place, (u64, i64)>,
     last_end_ns: i64,
-    /// Launch and end of the last works.
+    /// Launch and end of the most recent work items.
     recent: VecDeque<(i64, i64)>,
-    /// Calls that waited for everything that was launched: end and begin.
+    /// End and start of calls that waited for all launched work.
     waits: BinaryHeap<Reverse<(i64, i64)>>,
-    /// Ends of late calls that waited for a device, with the call's position in the list of functions.
+    /// Ends of recent calls that waited for a device, with the position of the call in the list of functions.
     wait_ends: BTreeMap<i64, usize>,
     communicators: BTreeMap<u32, u32>,
-    /// Kernels that no number links to their call.
+    /// Kernels that no correlation ID links to their call.
     pub order: StreamOrder,
-    /// Sums so far; whole at the end.
+    /// Sums so far; complete at the end.
     pub sums: ActivitySums,
-    /// Intervals that wait for their place in the order of begins.
+    /// Spans that wait for their order.
     spans: InOrder<SpanRow>,
-    /// What the recorder took for itself.
+    /// Time that the recorder used for itself.
     recorder: RecorderTime,
-    /// Works in order, to be written.
+    /// Ordered rows of work, to be written.
     pub rows: Vec<WorkRow>,
-    /// Stretches without compute, to be written.
+    /// Stalls, to be written.
     pub stalls: Vec<StallRow>,
-    /// Works of calls, in order.
+    /// Ordered work of communication calls.
     pub of_calls: Vec<OfCall>,
-    /// Launches of calls.
+    /// Launches of communication calls.
     pub linked: Vec<LinkedTo>,
-    /// The same of those whose calls were found by their order.
+    /// Launches of communication calls that were found by order.
     pub linked_by_order: Vec<LinkedTo>,
 }
 
 impl Activities {
-    /// For a log of which this was learnt. `communicators`: the session's number by the log's.
+    /// Creates the activity of a log. `lateness` is the result of the first pass. `communicators` maps the log's
+    /// communicator numbers to those of the session.
     pub fn new(log: &RankLog, line: &Line, lateness: Lateness, communicators: BTreeMap<u32, u32>) -> Self {
         let communication_names = log
             .texts
@@ -442,13 +446,13 @@ impl Activities {
         }
     }
 
-    /// The same for the part of the run from this moment on: nothing before it is counted.
+    /// Restricts the activity to the part of the run from this time on: nothing before it is counted.
     pub fn of_part(mut self, from_ns: i64) -> Self {
         self.from_ns = from_ns;
         self
     }
 
-    /// The same without rows of works and of calls of CUDA: they are only counted.
+    /// Disables rows of work and spans of CUDA calls: they are only counted.
     pub fn without_works(self) -> Self {
         Self {
             hands_out_works: false,
@@ -456,7 +460,7 @@ impl Activities {
         }
     }
 
-    /// What works and functions of a log are called, for its table.
+    /// Returns the names of the kernels and functions of a log for its table.
     pub fn names(log: &RankLog) -> Vec<NameRow> {
         let kernels = log.texts.range(1 << 16..FUNCTION_NAMES).map(|(&number, text)| {
             let name = demangled(text);
@@ -477,13 +481,13 @@ impl Activities {
         kernels.chain(functions).collect()
     }
 
-    /// The log told of a moment: works that are over since long are complete.
+    /// Records that the log has reached a time. It determines which work is complete.
     #[inline]
     pub fn reached(&mut self, ns: i64) {
         self.newest_ns = self.newest_ns.max(ns);
     }
 
-    /// Takes a record of activity that was entered and left at these moments.
+    /// Adds a record of activity with these enter and leave times.
     pub fn take(&mut self, record: &Record, enter_ns: i64, leave_ns: i64) {
         let Some(activity) = Activity::of(record) else {
             return;
@@ -537,7 +541,7 @@ impl Activities {
         }
     }
 
-    /// An interval of the rank, which is handed on in order with the calls that launched something.
+    /// Adds a span of the rank. It is emitted in order with the spans of CUDA calls.
     pub fn span(&mut self, span: SpanRow) {
         self.spans.push(span);
     }
@@ -553,7 +557,7 @@ impl Activities {
             waits,
             has_work: false,
         };
-        // Of a call of the run-time library and the driver's inside it the outer one counts.
+        // A runtime call contains a call of the driver with the same ID. The outer one counts.
         let is_inside = self
             .calls
             .get(call.correlation)
@@ -575,7 +579,7 @@ impl Activities {
                 start_ns,
                 end_ns,
                 object: u64::from(call.correlation),
-                name: Some(Cow::Borrowed(known.map_or("call of CUDA", |known| known.name))),
+                name: Some(Cow::Borrowed(known.map_or("CUDA call", |known| known.name))),
             });
         }
         if let Some(position) = position.filter(|_| waits) {
@@ -615,7 +619,7 @@ impl Activities {
         self.newest_ns = self.newest_ns.max(end);
         let length = end - start;
         let is_recorded = matches!(coverage, Coverage::All | Coverage::Communication);
-        // Where one state follows another the log says so for an instant: nothing was put on a stream in it.
+        // An empty interval only marks a change of state. No work is put on a stream in it.
         if length > 0 {
             self.order.covered(start, end, is_recorded);
         }
@@ -634,7 +638,7 @@ impl Activities {
                 name: None,
             });
         }
-        // What is switched off stays so until the next word.
+        // A disabled recorder stays disabled until the next declaration.
         self.told_until_ns = if coverage == Coverage::Off { i64::MAX } else { end };
         let start = start.max(self.from_ns);
         if end < start {
@@ -661,7 +665,7 @@ impl Activities {
         }
     }
 
-    /// Puts works in order that are complete by now; all of them at the end.
+    /// Emits the work that is complete by now, in order; at the end all of it.
     pub fn release(&mut self, is_over: bool) {
         let safe = if is_over {
             i64::MAX
@@ -705,7 +709,7 @@ impl Activities {
         }
     }
 
-    /// Hands on intervals that are in order by now.
+    /// Emits the spans that are complete by now, in order.
     pub fn release_spans(&mut self, out: &mut Vec<SpanRow>) {
         while let Some(span) = self.spans.next_until(self.released_ns) {
             out.push(span);
@@ -784,12 +788,13 @@ impl Activities {
             }
         }
         if self.gaps.stretches.len() > MOST_STRETCHES {
-            // No step is cut: nothing of them is asked for.
+            // Without steps nothing needs them.
             self.gaps.stretches.drain(..MOST_STRETCHES / 2);
         }
-        // What was launched in a step ends it. Where that is not known its begin is what comes nearest.
+        // A step ends with the last work that was launched in it. If the launch is unknown, the start of the work is
+        // the best substitute.
         if self.launched.len() >= MOST_LAUNCHED {
-            // Nobody cuts steps.
+            // There are no steps.
             self.launched = InOrder::default();
         }
         self.launched.push(Launched {
@@ -858,7 +863,7 @@ impl Activities {
         });
     }
 
-    /// Counts a work.
+    /// Counts a work item.
     fn count(&mut self, held: &Held, kind: WorkKind, is_communication: bool, has_call: bool) {
         match kind {
             WorkKind::Kernel if is_communication => self.sums.communication_kernels += 1,
@@ -882,7 +887,7 @@ impl Activities {
         }
     }
 
-    /// What is known of the kernels that follow one on its stream tells of which launches they are.
+    /// Determines from the following kernels of a stream which launches they belong to.
     fn settle_order(&mut self, first: &Held) {
         let is_unlinked = |held: &&Held| {
             held.stream == first.stream
@@ -898,7 +903,7 @@ impl Activities {
         self.order.settle(first.stream, &starts);
     }
 
-    /// A step in which everything was recorded: which places took a hundredth of it, or more.
+    /// Evaluates a step in which all activity was recorded: finds the places that took a hundredth of it or more.
     pub fn step(&mut self, start_ns: i64, end_ns: i64) {
         let mut in_step: BTreeMap<Place, i64> = BTreeMap::new();
         while let Some(&(at, place, ns)) = self.gaps.stretches.front().filter(|stretch| stretch.0 <= end_ns) {
@@ -930,13 +935,13 @@ impl Activities {
         places
     }
 
-    /// Everything that began before this is known.
+    /// Returns the time before which all activity is known.
     pub fn known_until(&self) -> i64 {
         self.released_ns
     }
 
-    /// What of an interval is not hidden behind compute: its pieces in order; `None` where not all compute in it was
-    /// recorded.
+    /// Returns the pieces of an interval that compute does not hide, in order. Returns `None` if compute in it was not
+    /// completely recorded.
     pub fn exposed(&self, start: i64, end: i64) -> Option<Vec<(i64, i64)>> {
         if !self.is_covered(start, end) {
             return None;
@@ -959,14 +964,14 @@ impl Activities {
         Some(pieces)
     }
 
-    /// True if all activity between two moments was recorded.
+    /// Returns true if all activity between two times was recorded.
     pub fn is_covered(&self, start: i64, end: i64) -> bool {
         let last = self.covered.partition_point(|interval| interval.0 <= start);
         last > 0 && self.covered[last - 1].1 >= end
     }
 
-    /// The end of the last work that was launched before a moment of the host; `None` if there was none since the last
-    /// question.
+    /// Returns the latest end of the work that was launched before a time of the host. Returns `None` if there is none
+    /// since the last call.
     pub fn end_of_launched_before(&mut self, host_ns: i64) -> Option<i64> {
         let mut end = None;
         while let Some(work) = self.launched.next_until(host_ns) {
@@ -975,7 +980,8 @@ impl Activities {
         end
     }
 
-    /// The parts since the last cut, if all of that time was recorded; the next window begins at `until`.
+    /// Returns the parts since the last cut, if all activity of that time was recorded. The next window starts at
+    /// `until`.
     pub fn cut(&mut self, from: Option<i64>, until: i64) -> Option<DeviceParts> {
         let parts = self.breakdown.cut(until);
         let from = from.unwrap_or(until - parts.window_ns);
@@ -983,19 +989,19 @@ impl Activities {
         self.is_covered(from, until).then_some(parts)
     }
 
-    /// The end of the last work, if there was any.
+    /// Returns the end of the last work, if there was any.
     pub fn last_end(&self) -> Option<i64> {
         (self.last_end_ns != i64::MIN).then_some(self.last_end_ns)
     }
 
-    /// Folds what lies before a moment, and forgets what nobody asks for any more.
+    /// Folds the intervals before a time, if there are many.
     pub fn fold(&mut self, until: i64) {
         if self.breakdown.is_full() {
             self.breakdown.fold(until);
         }
     }
 
-    /// Compute before a moment is not asked for any more.
+    /// Forgets compute before a time.
     pub fn forget_before(&mut self, ns: i64) {
         while self.compute.front().is_some_and(|interval| interval.1 < ns) && self.compute.len() > 1 {
             self.compute.pop_front();
@@ -1005,7 +1011,8 @@ impl Activities {
         }
     }
 
-    /// Calls that waited for everything, and of which everything is known: no work that was launched before ended later.
+    /// Evaluates calls that waited for all launched work, once all activity before their end is known. No work that was
+    /// launched before the call ended later.
     fn judge_waits(&mut self) {
         while let Some(&Reverse((end_ns, start_ns))) = self.waits.peek() {
             if end_ns >= self.released_ns {
@@ -1035,7 +1042,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// As if all records had been put in the order in which they left, and looked at one by one.
+        /// The result equals sorting all records by leave time and examining them one by one.
         #[test]
         fn the_newest_moment_before_a_record_is_found_without_putting_records_in_order(
             records in proptest::collection::vec((0u64..30, any::<bool>(), -50i64..50), 0..80),

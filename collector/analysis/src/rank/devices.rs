@@ -1,4 +1,4 @@
-//! What the device did for each call: device records joined with the calls they belong to, in bounded memory.
+//! Joins device records with the calls that they belong to, in bounded memory.
 
 use super::activity::OfCall;
 use super::device_clock::{DeviceClock, is_usable};
@@ -11,27 +11,29 @@ use rankscope_ranklog::record::{
 };
 use rustc_hash::FxHashMap;
 
-/// Device records of a communicator that may come before those of an earlier call: the library's threads tell of the
-/// last channel of one and the first of the next in any order.
+/// Maximum number of device records of a communicator that may arrive before those of an earlier call. The library's
+/// threads report the last channel of one call and the first of the next in any order.
 const SLACK: u64 = 64;
-/// Calls whose records may be there before they are asked for, or never be asked for.
+/// Maximum number of calls with device records that no call has requested yet.
 const MOST_JOINED: usize = 1 << 16;
-/// Captured calls that are told apart.
+/// Maximum number of captured calls that are distinguished.
 const MOST_TEMPLATES: usize = 1 << 18;
-/// Groups whose streams are remembered.
+/// Maximum number of groups whose streams are stored.
 const MOST_GROUPS: u32 = 4096;
-/// Calls in a row of which nothing came, after which nothing more is awaited of that communicator and operation.
+/// Number of consecutive calls without a record after which no more records are expected for that communicator and
+/// operation.
 const MOST_MISSES: u32 = 16;
 
-/// Launches of a call whose work has not come are awaited until the device's works are known for so long behind its
-/// last one: what follows it on its stream begins within microseconds.
+/// Time after the last work of a call for which further launches are expected, in nanoseconds of complete device
+/// activity. Work that follows on the same stream starts within microseconds.
 const LAUNCH_SLACK_NS: i64 = 50_000_000;
-/// The same where it is only its stream's order that tells which is its: nothing says that it has none.
+/// Time for which a kernel is expected that only the order on its stream identifies, in nanoseconds. No record shows
+/// that there is none.
 const ORDER_PATIENCE_NS: i64 = 10_000_000_000;
-/// Calls whose kernels are remembered before they are asked for.
+/// Maximum number of calls or groups with stored kernels.
 const MOST_LINKED: usize = 1 << 18;
 
-/// By what a device record and the record of its call are joined.
+/// Key that joins a device record with the record of its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CallKey {
     communicator: u32,
@@ -41,7 +43,7 @@ pub struct CallKey {
 }
 
 impl CallKey {
-    /// Of either record.
+    /// Returns the key of either record.
     pub fn of(record: &Record) -> Self {
         let is_message =
             record.operation == Operation::Send as u8 || record.operation == Operation::Receive as u8;
@@ -54,33 +56,33 @@ impl CallKey {
     }
 }
 
-/// When an operation ran, on the axis.
+/// Start and end of an operation on the axis.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
     enter_ns: i64,
     leave_ns: i64,
-    /// How far they may lie too late.
+    /// Maximum delay of both times, in nanoseconds.
     error_ns: u32,
 }
 
-/// What is known of a call's work on the device.
+/// Device work of a call, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Begin and end by the device's clock, ns; `None` where the library tells no times.
+    /// Start and end on the device's clock, in nanoseconds; `None` if the library reports no times.
     pub times: Option<(u64, u64)>,
-    /// Device records so far.
+    /// Number of device records so far.
     pub parts: u32,
-    /// Channels of the part that had most.
+    /// Largest number of channels of any part.
     pub channels: u8,
-    /// How it went.
+    /// Algorithm.
     pub algorithm: Algorithm,
-    /// In what pieces.
+    /// Protocol.
     pub protocol: Protocol,
-    /// A part of it had channels that never told when.
+    /// True if the channels of a part never reported their times.
     is_partial: bool,
-    /// The times are those of events around the whole launch.
+    /// True if the times come from CUDA events around the whole launch.
     pub by_events: bool,
-    /// When its kernels ran, on the axis, ns: better than all that a library tells.
+    /// Start and end of its kernels on the axis, in nanoseconds. They are more exact than the library's reports.
     kernels: Option<(i64, i64)>,
 }
 
@@ -94,7 +96,7 @@ impl Work {
         } else if work.channels > 0 {
             self.is_partial = true;
         }
-        // What a rank copies to itself has no channels and no times: the others' are the whole's.
+        // A copy of a rank to itself has no channels and no times. The times of the other parts apply.
         self.parts += 1;
         self.channels = self.channels.max(work.channels);
         if work.algorithm != Algorithm::Unknown {
@@ -105,19 +107,19 @@ impl Work {
         }
     }
 
-    /// Events around its launch tell when, and better than channels that do not.
+    /// Sets the times of events around its launch. They are better than channels without times.
     fn set_times(&mut self, times: Option<(u64, u64)>) {
         if times.is_some() {
             (self.times, self.is_partial, self.by_events) = (times, false, true);
         }
     }
 
-    /// True if its times are those of its kernels.
+    /// Returns true if its times are those of its kernels.
     pub fn by_kernels(&self) -> bool {
         self.kernels.is_some()
     }
 
-    /// Its times on the axis, if it has any that are whole.
+    /// Returns its times on the axis, if they are complete.
     pub fn times_by(&self, clock: Option<&DeviceClock>) -> Option<Times> {
         if let Some((enter_ns, leave_ns)) = self.kernels {
             return Some(Times {
@@ -129,7 +131,7 @@ impl Work {
         let (start, stop) = self.times.filter(|_| !self.is_partial)?;
         let clock = clock?;
         let enter_ns = clock.ns(start);
-        // Where nothing bounds it from below nothing is known of two devices beside each other.
+        // Without a lower bound, the times of two devices cannot be compared.
         let widest = clock.error_ns.map_or(i64::MAX, |(widest, _)| widest);
         Some(Times {
             enter_ns,
@@ -138,7 +140,7 @@ impl Work {
         })
     }
 
-    /// Puts what is known into the operation; true if it says when it was done.
+    /// Copies the known values to the operation. Returns true if they include its completion.
     pub fn apply(&self, operation: &mut RankOperation, times: Option<Times>) -> bool {
         operation.channels = self.channels;
         operation.algorithm = self.algorithm;
@@ -152,14 +154,14 @@ impl Work {
     }
 }
 
-/// Whether what devices do was recorded when a call was made.
+/// Whether device activity was recorded at the time of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recorded {
-    /// It was not.
+    /// It was not recorded.
     No,
-    /// It was, and numbers link it.
+    /// It was recorded, and correlation IDs link it.
     Yes,
-    /// It was; what no number links is found by its order on its stream.
+    /// It was recorded. Unlinked kernels are identified by their order on the stream.
     InOrder,
 }
 
@@ -167,92 +169,93 @@ pub enum Recorded {
 #[derive(Clone, Copy, Debug)]
 pub struct Awaited {
     key: CallKey,
-    /// How many there are, 255 for at least so many.
+    /// Number of expected device records; 255 means at least 255.
     parts: u8,
-    /// The call by whose key events tell of its launch.
+    /// Key of the call under which events report its launch.
     launch: Option<CallKey>,
-    /// By what its kernels are known.
+    /// Key of its kernels.
     linked: Option<LinkedTo>,
-    /// The program's stream.
+    /// Handle of the program's stream.
     stream: u64,
-    /// When its call returned, ns.
+    /// Return of the call, in nanoseconds.
     returned_ns: i64,
-    /// Its kernel may be found by the order on its stream.
+    /// True if its kernel may be found by the order on its stream.
     is_in_order: bool,
-    /// How many calls of its communicator were awaited before.
+    /// Number of earlier pending calls of its communicator.
     serial: u64,
-    /// When its communicator has had so many records, this one's do not come any more; 0 before a later call's came.
+    /// Number of records of its communicator after which the records of this call are no longer expected; 0 until a
+    /// record of a later call arrives.
     until: u64,
 }
 
 impl Awaited {
-    /// Number of its communicator in the log.
+    /// Returns the number of its communicator in the log.
     pub fn communicator(&self) -> u32 {
         self.key.communicator
     }
 }
 
-/// What became of an awaited call.
+/// State of a pending call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Its records may still come.
+    /// Its records may still arrive.
     Wait,
-    /// All that will be known of it; `None`: nothing.
+    /// Everything that will be known of it; `None` means nothing.
     Known(Option<Work>),
 }
 
-/// When a call began.
+/// Start of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Began {
-    /// By its device's clock.
+    /// On its device's clock, in nanoseconds.
     ByDevice(u64),
-    /// On the axis.
+    /// On the axis, in nanoseconds.
     OnAxis(i64),
 }
 
-/// A launch that is timed by events.
+/// A launch that CUDA events measure.
 #[derive(Clone, Copy, Default)]
 struct Launch {
-    /// Calls that await it.
+    /// Number of calls that wait for it.
     users: u32,
-    /// What was told: begin and end, or that nothing came of it.
+    /// Report, once received: start and end, or `None` if the launch has no times.
     told: Option<Option<(u64, u64)>>,
 }
 
-/// Kernels of a call, or of a group.
+/// Kernels of a call or a group.
 #[derive(Default)]
 struct Linked {
-    /// Launches that are known.
+    /// Number of known launches.
     launches: u32,
-    /// Stream, begin, end of what came, on the axis.
+    /// Stream, start and end of each kernel, in nanoseconds on the axis.
     kernels: Vec<(u32, i64, i64)>,
-    /// Some were found by their order: nothing says how many there are.
+    /// True if some kernels were found by order. Then their number is unknown.
     is_in_order: bool,
-    /// No more are.
+    /// True if no more kernels will be found by order.
     is_given_up: bool,
-    /// Calls of the group that have not asked yet, and its communicators.
+    /// Number of calls of the group without an answer yet.
     users: u32,
     communicators: Vec<u32>,
 }
 
-/// What is known of a call's kernels.
+/// Kernels of a call, as far as they are known.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kernels {
-    /// They may still come.
+    /// They may still arrive.
     Wait,
-    /// There are none, or it cannot be told which.
+    /// There are none, or they cannot be identified.
     Nothing,
-    /// From the first one's begin to the last one's end, ns.
+    /// Start of the first and end of the last kernel, in nanoseconds.
     Ran(i64, i64),
 }
 
 #[derive(Default)]
 struct Communicator {
-    /// Device records so far.
+    /// Number of device records so far.
     told: u64,
-    /// Calls that were awaited so far.
+    /// Number of pending calls so far.
     awaited: u64,
-    /// The latest of them that was told of, plus one.
+    /// Serial of the latest call with a record, plus one.
     latest: u64,
 }
 
@@ -262,7 +265,7 @@ struct Template {
     parts: u8,
     launch: u32,
     replays: u32,
-    /// The replay that is being put together.
+    /// Device work of the current replay.
     current: Work,
 }
 
@@ -271,24 +274,26 @@ struct Template {
 pub struct Devices {
     joined: FxHashMap<CallKey, Work>,
     communicators: FxHashMap<u32, Communicator>,
-    /// Serials of calls that are awaited.
+    /// Serials of pending calls.
     serials: FxHashMap<CallKey, u64>,
-    /// Calls in a row of which nothing came, by communicator and operation.
+    /// Number of consecutive calls without a record, by communicator and operation.
     misses: FxHashMap<(u32, u8), u32>,
     templates: FxHashMap<CallKey, Template>,
     launches: FxHashMap<CallKey, Launch>,
-    /// By whose key the launches of groups go, by group and stream.
+    /// Call under whose key the launch of a group is reported, by group and stream.
     leaders: FxHashMap<(u32, u64), CallKey>,
     linked: FxHashMap<LinkedTo, Linked>,
-    /// CUPTI's stream by the program's, as the log names it, or as calls outside groups showed it.
+    /// CUPTI's stream by the program's handle, from the log or from calls outside of groups.
     streams: FxHashMap<u64, u32>,
-    /// Device records that belong to no call that is known.
+    /// Number of device records that belong to no known call.
     pub without_call: u64,
 }
 
 impl Devices {
-    /// A call was read, of the launch with that number. What to wait for before it is handed on, if anything.
-    /// `recorded`: whether activity was, so that its group's end may have been linked. `returned_ns`: when it returned.
+    /// Adds a call of the launch with number `launch`. Returns what it must wait for before it is emitted, if anything.
+    ///
+    /// `recorded` shows whether activity was recorded, so that the end of its group may be linked. `returned_ns` is the
+    /// return of the call.
     pub fn called(
         &mut self,
         record: &Record,
@@ -317,7 +322,8 @@ impl Devices {
             }
             return None;
         }
-        // The library does not tell of everything: of what symmetric kernels do, of what goes to itself in place.
+        // The library does not report all operations, such as symmetric kernels and in-place operations of a rank with
+        // itself.
         let misses = self.misses.get(&(key.communicator, key.operation));
         if misses.is_some_and(|&misses| misses >= MOST_MISSES) && !self.joined.contains_key(&key) {
             if !enqueued.is_timed && !is_linked {
@@ -349,7 +355,7 @@ impl Devices {
         })
     }
 
-    /// By what the kernels of a call are known.
+    /// Returns the key of a call's kernels, and registers the call as their user.
     fn awaits_kernels(&mut self, key: &CallKey, group: u32) -> LinkedTo {
         let to = if group == 0 {
             LinkedTo::Call {
@@ -369,14 +375,14 @@ impl Devices {
         to
     }
 
-    /// A launch of a call was told of.
+    /// Records a launch of a call.
     pub fn linked(&mut self, to: LinkedTo) {
         if self.linked.len() < MOST_LINKED || self.linked.contains_key(&to) {
             self.linked.entry(to).or_default().launches += 1;
         }
     }
 
-    /// The same, found by the order on its stream.
+    /// Records a launch that was found by the order on its stream.
     pub fn found_by_order(&mut self, to: LinkedTo) {
         self.linked(to);
         if let Some(linked) = self.linked.get_mut(&to) {
@@ -384,19 +390,19 @@ impl Devices {
         }
     }
 
-    /// No more kernels of a call are found by their order.
+    /// Records that no more kernels of a call will be found by order.
     pub fn given_up(&mut self, to: LinkedTo) {
         if let Some(linked) = self.linked.get_mut(&to) {
             linked.is_given_up = true;
         }
     }
 
-    /// The program's stream is this one of CUPTI's.
+    /// Binds the program's stream handle to a stream of CUPTI.
     pub fn named(&mut self, handle: u64, stream: u32) {
         self.streams.insert(handle, stream);
     }
 
-    /// A work of a call ran.
+    /// Adds device work of a call.
     pub fn ran(&mut self, work: &OfCall) {
         if self.linked.len() < MOST_LINKED || self.linked.contains_key(&work.to) {
             let linked = self.linked.entry(work.to).or_default();
@@ -404,7 +410,7 @@ impl Devices {
         }
     }
 
-    /// What is known of the kernels of an awaited call, where everything that began before `known_until` is.
+    /// Returns the kernels of a pending call. All activity that started before `known_until` is known.
     fn kernels(&mut self, awaited: &Awaited, known_until: i64) -> Option<Kernels> {
         let to = awaited.linked?;
         let Some(linked) = self.linked.get(&to) else {
@@ -417,7 +423,7 @@ impl Devices {
         };
         let is_patient = known_until <= awaited.returned_ns.saturating_add(patience_ns);
         let Some(last) = linked.kernels.iter().map(|kernel| kernel.2).max() else {
-            // Launches are told of before what they launch.
+            // Launches are reported before the work that they launch.
             let is_none = linked.launches == 0 && !is_patient;
             return Some(if is_none { Kernels::Nothing } else { Kernels::Wait });
         };
@@ -429,7 +435,8 @@ impl Devices {
         if is_call && let [(stream, ..)] = linked.kernels[..] {
             self.streams.insert(awaited.stream, stream);
         }
-        // Of a group of several communicators each has kernels of its own, on streams that are known or are not.
+        // If a group has several communicators, each has its own kernels. The stream distinguishes them, if it is
+        // known.
         let own = if linked.communicators.len() < 2 {
             None
         } else if let Some(&stream) = self.streams.get(&awaited.stream) {
@@ -446,13 +453,13 @@ impl Devices {
         }
         Some(match times {
             Some((start, end)) => Kernels::Ran(start, end),
-            // That of another communicator of its group came first.
+            // A kernel of another communicator of the group arrived first.
             None if linked.is_in_order && is_patient => Kernels::Wait,
             None => Kernels::Nothing,
         })
     }
 
-    /// An awaited call asks no more for its kernels.
+    /// Releases the kernels of a pending call.
     fn forget_kernels(&mut self, to: LinkedTo) {
         if let Some(linked) = self.linked.get_mut(&to) {
             linked.users = linked.users.saturating_sub(1);
@@ -462,7 +469,8 @@ impl Devices {
         }
     }
 
-    /// The key by which the launch of a call is told of: its own, or in a group that of the first on its stream.
+    /// Returns the key under which the launch of a call is reported: its own key, or in a group that of the first call
+    /// on its stream.
     fn launch_of(&mut self, record: &Record, group: u32, key: CallKey) -> CallKey {
         let leader = if group == 0 {
             key
@@ -477,7 +485,7 @@ impl Devices {
         leader
     }
 
-    /// Events told of a launch.
+    /// Adds the times of a launch from CUDA events.
     fn told_by_events(&mut self, record: &Record) {
         let key = CallKey::of(record);
         let Some(launch) = self.launches.get_mut(&key) else {
@@ -494,7 +502,8 @@ impl Devices {
         }
     }
 
-    /// A device record was read. If it completes a replay: what it did, its number from 1, the launch of its template.
+    /// Adds a device record. If it completes a replay, returns its work, its number from 1, and the launch of its
+    /// template.
     pub fn told(&mut self, record: &Record) -> Option<(Work, u32, u32)> {
         if record.flags & FLAG_SEQUENCE_UNKNOWN != 0 {
             self.without_call += 1;
@@ -511,7 +520,7 @@ impl Devices {
             if let Some(serial) = self.serials.get(&key) {
                 known.latest = known.latest.max(serial + 1);
             }
-            // The library does tell of these, if not of all.
+            // The library reports this operation, although not every call.
             self.misses.remove(&(key.communicator, key.operation));
             if self.joined.len() >= MOST_JOINED {
                 let (serials, mut dropped) = (&self.serials, 0);
@@ -529,7 +538,7 @@ impl Devices {
             self.without_call += 1;
             return None;
         }
-        // Without the call's own record: one part is what nearly all have.
+        // The record of the captured call is missing. Nearly all calls have one part.
         let template = self.templates.entry(key).or_insert(Template {
             parts: 1,
             launch: ALONE,
@@ -548,7 +557,7 @@ impl Devices {
         ))
     }
 
-    /// When a call began on the device, if all of it is known; `None` while that may still come.
+    /// Returns the start of a call on the device, if all of it is known. Returns `None` while it may still arrive.
     pub fn begins(&mut self, awaited: &Awaited, known_until: i64) -> Option<Option<Began>> {
         match self.kernels(awaited, known_until) {
             Some(Kernels::Wait) => return None,
@@ -576,8 +585,8 @@ impl Devices {
         )
     }
 
-    /// What is known of a call. `is_over`: no more is waited for; `is_let_go`: because too much waits behind it.
-    /// Everything that began before `known_until` is known.
+    /// Returns the device work of a call. `is_over`: no more records will be read. `is_let_go`: too many operations
+    /// wait after it. All activity that started before `known_until` is known.
     pub fn answer(
         &mut self,
         awaited: &mut Awaited,
@@ -597,7 +606,7 @@ impl Devices {
         let is_whole = has_parts && launch != Some(None) && kernels != Some(Kernels::Wait);
         let mut has_passed = false;
         if let Some(known) = self.communicators.get(&key.communicator) {
-            // A later call's records are there: this one's are still on their way for a little while, or never were.
+            // Records of a later call have arrived. The records of this one arrive soon, or never.
             if awaited.until == 0 && known.latest > awaited.serial + 1 {
                 awaited.until = known.told + SLACK;
             }
@@ -629,12 +638,12 @@ impl Devices {
         if awaited.parts > 0 && (work.is_none() && has_passed || is_let_go) {
             *self.misses.entry((key.communicator, key.operation)).or_insert(0) += 1;
         }
-        // Of many parts the last may be missing: then it was not done when the log ended. Of parts that were announced
-        // and passed over, those that came are what there was.
+        // If the last of many parts is missing, the operation was not complete when the log ended. If announced parts
+        // were passed over, those that arrived are all.
         Answer::Known(work.filter(|_| is_whole || has_passed))
     }
 
-    /// Device records whose calls never came.
+    /// Returns the number of device records whose calls were never read.
     pub fn left_over(&self) -> u64 {
         self.joined.values().map(|work| u64::from(work.parts)).sum()
     }
@@ -691,7 +700,7 @@ mod tests {
             panic!("known");
         };
         assert_eq!(work.times, Some((90, 110)));
-        // One whose record never comes is let go when enough later ones have come.
+        // A call without a record is released when enough later records have arrived.
         let mut missing = devices
             .called(&call(1, 1, 0), ALONE, Recorded::No, 0)
             .expect("announced");
@@ -741,7 +750,7 @@ mod tests {
             ..device(sequence, start, 10, 0)
         };
         devices.told(&events(0, 100));
-        // Nothing came of it.
+        // This launch has no times.
         devices.told(&events(3, 0));
         let mut times = |call: usize| match devices.answer(&mut calls[call], 0, false, false) {
             Answer::Wait => None,
@@ -766,7 +775,7 @@ mod tests {
         let mut devices = Devices::default();
         let mut waited = 0;
         for n in 0..1000 {
-            // Nothing comes at all: the reader lets each go when too much waits behind it.
+            // No records arrive. The reader releases each call when too many operations wait after it.
             if let Some(mut awaited) = devices.called(&call(n, 1, 0), ALONE, Recorded::No, 0) {
                 waited += 1;
                 assert_eq!(devices.answer(&mut awaited, 0, false, false), Answer::Wait);
@@ -775,7 +784,7 @@ mod tests {
         }
         assert_eq!(waited, MOST_MISSES);
         assert!(devices.serials.is_empty());
-        // Until it does.
+        // It is awaited again after the library reports one.
         devices.told(&device(2000, 1, 1, 0));
         assert!(
             devices

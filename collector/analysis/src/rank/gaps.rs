@@ -30,7 +30,7 @@ struct Stretch {
     compute_ns: i64,
     /// Compute after its end.
     tail_ns: i64,
-    /// Time in which the compute after it, or after a part of it, had not been launched; `None` if unknown.
+    /// Time in which the compute that ended it, or ended a part of it, had not been launched; `None` if unknown.
     not_launched_ns: Option<i64>,
     /// Number of the name of the compute kernel that ended it.
     before: i32,

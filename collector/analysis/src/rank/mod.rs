@@ -1,5 +1,5 @@
-//! One rank's log as a stream of whole operations: issue, call, wait and step joined from its records, in bounded
-//! memory. Runs on a thread of its own for each rank.
+//! Reads one rank's log as a stream of complete operations: issue, call, wait and step are joined from its records, in
+//! bounded memory. Each rank has a separate reader, so readers may run on different threads.
 
 mod activity;
 pub mod anchors;
@@ -55,41 +55,43 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::OnceLock;
 use works::Works;
 
-/// Operations held until it is known when the program was blocked because of them. More are let go, counted.
+/// Maximum number of held operations, which wait until the intervals are known in which they blocked the program. On
+/// overflow operations are released incomplete, and counted.
 const MOST_HELD: usize = 1 << 17;
 
-/// Operations held behind one whose device records have not come. One that waits longer is let go as it is.
+/// Maximum number of operations that wait after one without its device records. On overflow that one is released
+/// incomplete.
 const MOST_AWAITING: usize = 1 << 12;
 
-/// The same where CUPTI tells: it is late by as much as a second.
+/// The same limit with CUPTI, whose records are late by up to a second.
 const MOST_AWAITING_ACTIVITY: usize = 1 << 16;
 
-/// Records that one call of [`RankReader::advance`] takes at most, where [`RankReader::with_stride`] says nothing else.
+/// Default maximum number of records that one call of [`RankReader::advance`] reads. See [`RankReader::with_stride`].
 const STRIDE: usize = 1 << 13;
 
-/// How long a step took on this rank, and where its time went.
+/// Duration and breakdown of a step on this rank.
 #[derive(Clone, Copy, Debug)]
 pub struct StepCut {
-    /// The step.
+    /// Number of the step.
     pub step: u32,
-    /// Its start, ns.
+    /// Start, in nanoseconds.
     pub start_ns: i64,
-    /// Its end, ns.
+    /// End, in nanoseconds.
     pub end_ns: i64,
-    /// Its parts.
+    /// Parts of the rank's time.
     pub parts: Parts,
-    /// Those of its devices, where all of their activity was recorded.
+    /// Parts of its devices' time, if all of their activity was recorded.
     pub device: Option<DeviceParts>,
-    /// Own time of its host's threads, also where the parts are its devices', ns.
+    /// Host time of its threads, in nanoseconds. It is known even if `parts` describes the devices.
     pub host_ns: i64,
-    /// Its host's own time by what names it, in the order of [`crate::model::pauses::KINDS`].
+    /// Named host time, in the order of [`crate::model::pauses::KINDS`].
     pub named_ns: [i64; COUNT],
 }
 
 #[cfg(test)]
 impl StepCut {
-    /// A step of a host-only rank, which begins as many windows behind zero as its number says: the rank's own time, then
-    /// exposed communication.
+    /// Returns step `step` of a host-only rank in a run of steps of `window_ns`: first host time, then exposed
+    /// communication.
     pub(crate) fn on_host(step: u32, window_ns: i64, host_ns: i64) -> Self {
         let start_ns = i64::from(step) * window_ns;
         Self {
@@ -110,143 +112,143 @@ impl StepCut {
     }
 }
 
-/// What one call of [`RankReader::advance`] found.
+/// Result of one call of [`RankReader::advance`].
 #[derive(Default)]
 pub struct RankBatch {
-    /// Whole operations, in the order in which they were left (nearly: one may wait for what blocked it).
+    /// Complete operations, nearly in order of their leave. One may have waited until it was known what blocked it.
     pub operations: Vec<RankOperation>,
     /// Steps that ended.
     pub steps: Vec<StepCut>,
-    /// Intervals beside operations.
+    /// Spans next to operations.
     pub spans: Vec<SpanRow>,
-    /// Intervals in which the reducer of DistributedDataParallel waited: a mark in the pattern of a step.
+    /// Intervals in which the reducer of DistributedDataParallel waited. They help to find steps.
     pub reducer_waits: Vec<(i64, i64)>,
-    /// What devices did, nearly in order.
+    /// Device work, nearly in order.
     pub works: Vec<WorkRow>,
-    /// Stretches in which they did not compute.
+    /// Stalls of the devices.
     pub stalls: Vec<StallRow>,
-    /// What works are called, once.
+    /// Names of device work, reported once.
     pub names: Vec<NameRow>,
     /// Named times of the host whose step is known by now.
     pub pauses: Vec<PauseRow>,
-    /// Messages inside collectives, if asked for.
+    /// Messages inside collectives, if requested.
     pub evidence: Vec<EvidenceMessage>,
 }
 
-/// One end of a message inside a collective, kept as evidence about clocks.
+/// One end of a message inside a collective: evidence about clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct EvidenceMessage {
     /// Rank of this end.
     pub rank: u32,
-    /// Position of the communicator in the session.
+    /// Index of the communicator in the session.
     pub communicator: u32,
     /// Member that sent it.
     pub sender: u32,
-    /// Member that it went to.
+    /// Member that received it.
     pub receiver: u32,
-    /// The collective: operation and use of its tag.
+    /// The collective: operation, and number of uses of its tag.
     pub object: u64,
     /// Tag of the collective.
     pub tag: u32,
     /// Slot of the message.
     pub slot: u64,
-    /// Its number among those of the collective that go this way.
+    /// Its number among the messages of the collective in this direction.
     pub number: u32,
-    /// This is the sender's end.
+    /// True for the sender's end.
     pub is_send: bool,
-    /// Sent no earlier, or received by then, ns.
+    /// Timestamp in nanoseconds. A message was sent no earlier, or received by then.
     pub at_ns: i64,
 }
 
 /// Sums over a whole log.
 #[derive(Clone, Debug, Default)]
 pub struct RankSums {
-    /// Records read.
+    /// Number of records read.
     pub records: u64,
-    /// Records of kinds this program does not know.
+    /// Number of records of unknown kinds.
     pub unknown_records: u64,
-    /// First and last stamp, ns.
+    /// First and last timestamp, in nanoseconds.
     pub span_ns: Option<(i64, i64)>,
-    /// Operations, communicator building excluded.
+    /// Number of operations, without communicator setup.
     pub operations: u64,
-    /// Completed operations that were seen to be waited for, and all completed ones.
+    /// Number of completed operations with an observed wait.
     pub waited: u64,
-    /// Completed operations.
+    /// Number of completed operations.
     pub completed: u64,
-    /// Operations that were put on a device's stream, of which it is not known when they were done.
+    /// Number of operations that were enqueued on a device's stream and whose completion is unknown.
     pub enqueued: u64,
-    /// Operations whose times are the device's.
+    /// Number of operations with device times.
     pub on_device: u64,
-    /// Those among them whose times are of events around their launch.
+    /// Number of these with times of CUDA events around their launch.
     pub by_events: u64,
-    /// Those whose times are of their kernels.
+    /// Number of these with times of their kernels.
     pub by_kernels: u64,
-    /// Replays of captured calls among them.
+    /// Number of replays of captured calls.
     pub replays: u64,
-    /// Calls that bypassed the hooks: only the library told of them.
+    /// Number of calls that bypassed the hooks: only the library reported them.
     pub bypassed: u64,
-    /// Calls of which the library told nothing though it tells of others.
+    /// Number of calls that the library did not report although it reports others.
     pub hooks_only: u64,
-    /// Device records that belong to no call.
+    /// Number of device records that belong to no call.
     pub without_call: u64,
-    /// The device's clock beside the host's.
+    /// The device's clock compared with the host's.
     pub device_clock: Option<DeviceClockSums>,
-    /// What devices did, where that was recorded.
+    /// Device activity, if it was recorded.
     pub activity: Option<ActivitySums>,
-    /// What proxies moved, by communicator of the session and peer in it: sent, then received.
+    /// Data moved by NCCL's proxies, by communicator of the session and peer in it: sent, then received.
     pub traffic: BTreeMap<(u32, u32), [TrafficSums; 2]>,
-    /// Between whom messages inside collectives were seen.
+    /// Pairs between which messages inside collectives were recorded.
     pub nested: BTreeSet<Nested>,
-    /// Operations for which it is not known when the program was blocked.
+    /// Number of operations that were released before the intervals were known in which they blocked the program.
     pub let_go: u64,
-    /// Calls that build communicators: how many, failed, Σ ns, longest ns.
+    /// Number of calls that build communicators.
     pub connects: u64,
-    /// Failed ones among them.
+    /// Number of these that failed.
     pub connects_failed: u64,
-    /// Their duration, ns.
+    /// Their total duration, in nanoseconds.
     pub connects_ns: i64,
-    /// The longest, ns.
+    /// Duration of the longest one, in nanoseconds.
     pub connects_longest_ns: i64,
-    /// Waits of DistributedDataParallel's reducer for its gradients.
+    /// Number of waits of DistributedDataParallel's reducer for its gradients.
     pub reducer_waits: u64,
-    /// Its searches for unused parameters: how many, and their time, ns.
+    /// Its searches for unused parameters: number and nanoseconds.
     pub unused_searches: (u64, i64),
     /// Named times of the host.
     pub pauses: PauseSums,
-    /// Own time of the host in whole steps, ns: of its threads, also where the parts are its devices'.
+    /// Host time in whole steps, in nanoseconds. It is known even if the parts describe the devices.
     pub host_in_steps_ns: i64,
     /// Parts of the whole run.
     pub run: Parts,
     /// Parts of all whole steps.
     pub in_steps: Parts,
-    /// Whole steps.
+    /// Number of whole steps.
     pub steps: u64,
     /// True if an operation was queued.
     pub queues: bool,
-    /// Threads that issued operations.
+    /// Number of threads that issued operations.
     pub training_threads: u32,
     /// False once a step's parts did not add up.
     pub adds_up: bool,
-    /// What was going on when the log ended.
+    /// Calls in progress when the log ended.
     pub in_flight: Vec<String>,
-    /// When the oldest of that began, ns.
+    /// Start of the oldest of them, in nanoseconds.
     pub in_flight_since_ns: Option<i64>,
-    /// Ordinals of messages may be wrong.
+    /// True if ordinals of messages may be wrong.
     pub message_counters_forgotten: bool,
 }
 
 impl RankSums {
-    /// Something that did not end began then.
+    /// Records the start of a call that did not end.
     fn in_flight_since(&mut self, begin_ns: i64) {
         let since = self.in_flight_since_ns.get_or_insert(begin_ns);
         *since = begin_ns.min(*since);
     }
 
-    /// An operation that was counted reaches over the begin of the part that is read. `is_open`: whether it was waited for
-    /// is counted elsewhere.
+    /// Removes an operation that crosses the start of the part from the sums. With `is_open` its wait is counted
+    /// elsewhere.
     fn leave_out(&mut self, operation: &RankOperation, is_open: bool) {
         if operation.state == OperationState::Queued {
-            // It never was one, and is not counted.
+            // It never ran and is not counted.
             return;
         }
         self.operations = self
@@ -263,67 +265,67 @@ impl RankSums {
     }
 }
 
-/// How a device's clock was found to run beside its host's.
+/// A device's clock compared with its host's.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceClockSums {
-    /// Drift, ppm.
+    /// Drift, in parts per million.
     pub drift_ppm: f64,
-    /// Widest and middle interval, ns; `None` where no call bounds it from below.
+    /// Largest and median width of the error interval, in nanoseconds; `None` if no call bounds it from below.
     pub error_ns: Option<(i64, i64)>,
-    /// Stretches of time in which its bounds contradict each other.
+    /// Number of time windows in which its bounds contradict each other.
     pub contradictions: u64,
 }
 
-/// What proxies moved in one direction between two ranks, and what its steps waited for.
+/// Data moved by NCCL's proxies in one direction between two ranks, and the waits of their steps.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TrafficSums {
-    /// Works of proxies.
+    /// Number of proxy operations.
     pub works: u64,
-    /// On the wire.
+    /// Bytes on the wire.
     pub bytes: u64,
-    /// Time in which any of them was at work, ns.
+    /// Time in which at least one of them was active, in nanoseconds.
     pub busy_ns: i64,
-    /// Waits of its steps for the device, the peer, the network, ns. Steps overlap.
+    /// Waits of their steps for the device, the peer and the network, in nanoseconds. Steps overlap.
     pub waited_ns: [i64; 3],
 }
 
-/// Messages inside one kind of collective of a communicator, of one rank with one peer.
+/// Messages inside one kind of collective of a communicator, between one rank and one peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Nested {
-    /// Position of the communicator in the session.
+    /// Index of the communicator in the session.
     pub communicator: u32,
     /// Number of the collective's operation.
     pub operation: u8,
-    /// This rank's number in the communicator.
+    /// Member number of this rank.
     pub member: u32,
-    /// The peer's.
+    /// Member number of the peer.
     pub peer: u32,
-    /// The peer sent.
+    /// True if the peer sent.
     pub is_receive: bool,
 }
 
-/// Different [`Nested`] that are kept of a rank.
+/// Maximum number of different [`Nested`] entries per rank.
 const MOST_NESTED: usize = 1 << 16;
 
-/// Stretches that are remembered of the time in which proxies work for one peer.
+/// Maximum number of stored intervals of proxy activity per peer.
 const PROXY_STRETCHES: usize = 256;
 
-/// For whom an operation is held.
+/// The reasons to hold an operation.
 #[derive(Clone, Copy)]
 struct HeldFor {
     lane: u32,
     object: u64,
-    /// False for operations that carry their own blocked time.
+    /// False for operations whose blocked intervals are already known.
     open: bool,
-    /// Group whose end says what became of it, 0 if none.
+    /// Group whose end decides its outcome; 0 if none.
     group: u32,
-    /// Its launch, [`ALONE`] if it is one by itself.
+    /// Its launch; [`ALONE`] if it is a launch by itself.
     launch: u32,
-    /// What is awaited of the device: position in `awaited`, [`NOTHING`] if nothing.
+    /// Device records that it waits for: key in `awaited`; [`NOTHING`] if none.
     awaited: u32,
 }
 
-/// Nothing is awaited of a device.
+/// Marks an operation that waits for no device records.
 const NOTHING: u32 = u32::MAX;
 
 /// Reads one rank's log.
@@ -332,7 +334,7 @@ pub struct RankReader<'a> {
     log: &'a RankLog,
     stream: RecordStream<'a>,
     line: Line,
-    /// Per communicator of the log: its position in the session, our number in it, its library.
+    /// Per communicator of the log: its index in the session, this rank's member number, its library.
     communicators: Vec<(u32, u32, Library)>,
     batch: Vec<ThreadRecord>,
     batch_at: usize,
@@ -340,9 +342,10 @@ pub struct RankReader<'a> {
     lanes: Lanes,
     works: Works,
     messages: Messages,
-    /// When proxies were at work, by communicator, peer and direction.
+    /// Intervals of proxy activity by communicator, peer and direction.
     proxies: BTreeMap<(u32, u32, bool), Covered>,
-    /// Operations that are held, and beside each for whom. Apart, so that whole runs of them are handed on.
+    /// Held operations. The reasons are in `held_for`: the vectors are separate so that whole runs of operations can be
+    /// moved.
     held: Vec<RankOperation>,
     held_for: Vec<HeldFor>,
     counts: Vec<Vec<u64>>,
@@ -351,55 +354,55 @@ pub struct RankReader<'a> {
     ordinals: Ordinals,
     devices: Devices,
     device_clocks: DeviceClocks,
-    /// Messages inside collectives are handed out.
+    /// True if messages inside collectives are emitted.
     hands_out_evidence: bool,
-    /// What devices did is handed out.
+    /// True if device work is emitted.
     hands_out_works: bool,
-    /// Where it is kept how late the log tells of devices.
+    /// Shared cache for the lateness of device activity in the log.
     lateness: Option<&'a OnceLock<Lateness>>,
-    /// Of a process that drives several devices each communicator's handle is on one of its own.
+    /// True if the process drives several devices. Then each communicator counts as a device of its own.
     has_devices: bool,
-    /// The library tells of its devices, and when.
+    /// True if the library reports device times.
     has_plugin: bool,
-    /// Of held operations, by a number that counts up.
+    /// Pending device records of held operations, by a serial number.
     awaited: FxHashMap<u32, Awaited>,
     next_awaited: u32,
     breakdown: Breakdown,
     pauses: Pauses,
-    /// The end of the reducer's last wait, behind which the next forward pass has not begun.
+    /// End of the reducer's last wait, if the next forward pass has not started yet.
     backward_end: Option<i64>,
-    /// What devices did, where that was recorded.
+    /// Device activity, if it was recorded.
     activity: Option<Activities>,
-    /// Anchors whose steps end on the device when all is known that was launched in them: number, when the host called
-    /// the anchor, and the end so far.
+    /// Anchors whose steps end on the device, once all work launched in them is known: number, host time of the
+    /// anchor's call, end so far.
     cuts: VecDeque<(u32, i64, i64)>,
-    /// The end of the last of them.
+    /// End of the last of them.
     cut_end: i64,
     anchors: Anchors,
     begun: bool,
-    /// The last anchor met, not yet folded: its number and when it ended.
+    /// The last anchor read and its end. Its step is not yet folded.
     pending_cut: Option<(u32, i64)>,
-    /// The anchor before.
+    /// The anchor before it, and its end.
     last_cut: Option<(u32, i64)>,
-    /// Step that runs now.
+    /// Current step.
     step: u32,
     last_leave: i64,
-    /// End of the last work on the device that was launched so far.
+    /// End of the last device work launched so far.
     device_end: i64,
-    /// Lane under which the device's time is kept.
+    /// Lane to which device time is assigned.
     device_lane: Option<u32>,
     ended: bool,
-    /// Where the part of the run begins that is read; what reaches over it is cut.
+    /// Start of the part of the run that is read. Operations that cross it are cut.
     from_ns: Option<i64>,
-    /// The last anchor that is cut there.
+    /// The last anchor that crosses the start.
     last_cut_anchor: Option<u32>,
-    /// Sums so far; whole at the end.
+    /// Sums so far; complete at the end.
     pub sums: RankSums,
 }
 
 impl<'a> RankReader<'a> {
-    /// A reader at the front of the log of the session's `rank`. `communicators` maps its communicators to (position in the session, member
-    /// number); `anchors` are the operations that end steps.
+    /// Creates a reader at the start of the log of the session's `rank`. `communicators` maps its communicators to
+    /// (index in the session, member number). `anchors` are the operations that end steps.
     pub fn new(
         rank: u32,
         log: &'a RankLog,
@@ -478,19 +481,19 @@ impl<'a> RankReader<'a> {
         }
     }
 
-    /// The same with `records` as the most that one [`RankReader::advance`] takes: many ranks go forward in small
-    /// strides, since all that one has taken ahead waits in memory for its peers.
+    /// Sets the maximum number of records that one [`RankReader::advance`] reads. With many ranks a small stride saves
+    /// memory: operations of a rank that is ahead wait for those of its peers.
     #[must_use]
     pub fn with_stride(self, records: usize) -> Self {
         let stride = records.max(1);
         Self { stride, ..self }
     }
 
-    /// The same for a log of which only the last part is read: from then on its records are whole.
+    /// Restricts the reader to the part of the log from `from_ns` on. Records are complete from then on.
     #[must_use]
     pub fn from_ns(mut self, from_ns: i64) -> Self {
         self.from_ns = Some(from_ns);
-        // A process that came later has no time before it came.
+        // A process that started later has no time before its start.
         let begins = self.log.calibrations.first();
         if begins.is_none_or(|begins| self.line.ns(begins.ticks) < from_ns) {
             self.breakdown.start(from_ns);
@@ -498,13 +501,13 @@ impl<'a> RankReader<'a> {
         self
     }
 
-    /// True if a moment lies before the part that is read.
+    /// Returns true if a time is before the part that is read.
     #[inline]
     fn is_before(&self, ns: i64) -> bool {
         self.from_ns.is_some_and(|from_ns| ns < from_ns)
     }
 
-    /// The same with messages inside collectives handed out.
+    /// Enables the output of messages inside collectives.
     #[must_use]
     pub fn with_evidence(self) -> Self {
         Self {
@@ -513,7 +516,7 @@ impl<'a> RankReader<'a> {
         }
     }
 
-    /// The same that hands out nothing of what devices did and of calls that launched it, for who asks for operations,
+    /// Disables the output of device work and of the calls that launched it, for a caller that only needs operations,
     /// steps and marks.
     #[must_use]
     pub fn without_works(self) -> Self {
@@ -523,8 +526,8 @@ impl<'a> RankReader<'a> {
         }
     }
 
-    /// The same with a place for how late the log tells of devices, shared by all who read it by the same line: it takes a
-    /// pass of its own to learn.
+    /// Shares a cache for the lateness of device activity among all readers of this log with the same line. It takes a
+    /// separate pass to determine.
     #[must_use]
     pub fn with_lateness(self, known: &'a OnceLock<Lateness>) -> Self {
         Self {
@@ -533,17 +536,17 @@ impl<'a> RankReader<'a> {
         }
     }
 
-    /// True if times of this log's operations are a device's; known after the first [`RankReader::advance`].
+    /// Returns true if operations of this log have device times. Valid after the first [`RankReader::advance`].
     pub fn has_device_times(&self) -> bool {
         self.device_clocks.iter().next().is_some()
     }
 
-    /// Problems met in the records.
+    /// Returns the problems found in the records.
     pub fn problems(&self) -> &[rankscope_ranklog::reader::Problem] {
         self.stream.problems()
     }
 
-    /// Replaces `out` by what the next records say; false at the end of the log.
+    /// Replaces `out` by the results of the next records. Returns false at the end of the log.
     pub fn advance(&mut self, out: &mut RankBatch) -> bool {
         out.operations.clear();
         out.steps.clear();
@@ -563,11 +566,11 @@ impl<'a> RankReader<'a> {
         }
         if self.batch_at == self.batch.len() {
             self.batch_at = 0;
-            // What devices did stands far from its place: there whole frames are put in order.
+            // Device work is far from its position in time, so whole frames are sorted.
             let most = if self.activity.is_some() {
                 usize::MAX
             } else {
-                // With what an earlier frame had beyond its watermark little more than a stride.
+                // Records beyond the watermark of earlier frames are added, so the total is little more than a stride.
                 self.stride.div_ceil(2)
             };
             if !self.stream.next_part(most, &mut self.batch) {
@@ -597,7 +600,8 @@ impl<'a> RankReader<'a> {
         true
     }
 
-    /// Intervals that reach over the begin of the part that is read; only what was recorded is known for a part of them.
+    /// Removes output that crosses the start of the part. Spans that show whether activity was recorded are clipped
+    /// instead.
     fn leave_out_what_began_before(&self, out: &mut RankBatch) {
         let Some(from_ns) = self.from_ns else {
             return;
@@ -613,8 +617,7 @@ impl<'a> RankReader<'a> {
         out.pauses.retain(|pause| pause.start_ns >= from_ns);
     }
 
-    /// A pass of its own over the log, where a device tells of itself: its clock must be known before the first of its
-    /// times is used.
+    /// Determines the clocks of devices in a separate pass. A clock must be known before the first use of its times.
     fn learn_device_clocks(&mut self) {
         if ![PLUGIN, EVENTS]
             .iter()
@@ -626,7 +629,7 @@ impl<'a> RankReader<'a> {
         self.has_plugin = self.has_device_times() && self.log.properties.contains_key(PLUGIN);
         let worse = |one: DeviceClockSums, other: DeviceClockSums| DeviceClockSums {
             drift_ppm: one.drift_ppm,
-            // Where one is not known the worst is not.
+            // If one error is unknown, the largest is unknown.
             error_ns: one
                 .error_ns
                 .zip(other.error_ns)
@@ -641,7 +644,7 @@ impl<'a> RankReader<'a> {
         self.sums.device_clock = sums.reduce(worse);
     }
 
-    /// Another pass, where CUPTI told: how late it did.
+    /// Determines in a separate pass how late CUPTI delivered its records.
     fn learn_activity(&mut self, out: &mut RankBatch) {
         if !self.log.properties.contains_key(CUPTI) {
             return;
@@ -669,7 +672,7 @@ impl<'a> RankReader<'a> {
         }
     }
 
-    /// Hands on works of devices that are complete by now.
+    /// Emits the device work that is complete by now.
     fn release_activity(&mut self, is_over: bool, out: &mut RankBatch) {
         let Some(activity) = &mut self.activity else {
             return;
@@ -695,7 +698,7 @@ impl<'a> RankReader<'a> {
         out.stalls.append(&mut activity.stalls);
     }
 
-    /// What devices' calls did comes late: so the rank's other intervals wait for their turn.
+    /// Sorts the rank's spans together with those of device activity, which arrive late.
     fn order_spans(&mut self, out: &mut RankBatch) {
         if let Some(activity) = &mut self.activity {
             for span in out.spans.drain(..) {
@@ -705,12 +708,13 @@ impl<'a> RankReader<'a> {
         }
     }
 
-    /// Everything that began on the devices before this is known; nothing, where nobody tells of them.
+    /// Returns the time before which all device activity is known. Without recorded activity it is the maximum.
     fn activity_known_until(&self) -> i64 {
         self.activity.as_ref().map_or(i64::MAX, Activities::known_until)
     }
 
-    /// The device that a communicator of the log works on: the process's one, or one of its own.
+    /// Returns the device number of a communicator of the log: 0, or the communicator's own number if the process
+    /// drives several devices.
     fn device_of(&self, index: u32) -> Option<u32> {
         let is_known = self
             .communicators
@@ -823,7 +827,7 @@ impl<'a> RankReader<'a> {
                 self.named_span(SpanKind::Failure, name, entry, enter, leave, out);
             }
             RecordKind::Device if record.flags & FLAG_TRAFFIC != 0 => self.take_traffic(record, enter, leave),
-            // What the clock is was learnt before.
+            // The first pass has evaluated these records.
             RecordKind::Device if record.flags & FLAG_CLOCK != 0 => {}
             RecordKind::Device => self.take_device(entry),
             RecordKind::Activity => {
@@ -841,7 +845,7 @@ impl<'a> RankReader<'a> {
         }
     }
 
-    /// What a mark says of the host's time, and what it counts.
+    /// Handles a mark that names host time or contains a count.
     fn take_named(
         &mut self,
         entry: &ThreadRecord,
@@ -856,7 +860,7 @@ impl<'a> RankReader<'a> {
         };
         let thread_id = self.thread_id(entry.thread);
         if text == FORWARD_BEGINS {
-            // Of the first pass nothing tells where the one before ended.
+            // It is unknown where the pass before the first one ended.
             let ended = self.backward_end.take().filter(|&from| from < enter);
             if let Some(from) = ended.filter(|&from| !self.is_before(from)) {
                 let kind = PauseKind::BetweenPasses;
@@ -874,7 +878,7 @@ impl<'a> RankReader<'a> {
         let Some(kind) = kind.filter(|_| enter < leave && !self.is_before(enter)) else {
             return;
         };
-        // A program's first thread has the process's number.
+        // The main thread has the id of the process.
         let pauses_training = thread_id == self.log.pid || self.breakdown.is_training(entry.lane);
         if pauses_training {
             self.breakdown.named(position(kind), enter, leave);
@@ -909,7 +913,7 @@ impl<'a> RankReader<'a> {
             slot: record.aux,
             number: record.sequence,
             is_send,
-            // Of all but the first the enter says both.
+            // For the first message of a receiver only the leave bounds the arrival. Otherwise the enter does.
             at_ns: if is_send || record.sequence > 0 {
                 enter
             } else {
@@ -1001,7 +1005,7 @@ impl<'a> RankReader<'a> {
         }
     }
 
-    /// What a call has for each member, from the records before it.
+    /// Adds the counts per member of a call, which precede it in separate records.
     fn take_counts(&mut self, operation: &mut RankOperation, entry: &ThreadRecord) {
         if let Some(counts) = self.counts.get_mut(entry.lane as usize)
             && !counts.is_empty()
@@ -1041,7 +1045,7 @@ impl<'a> RankReader<'a> {
         self.sums.completed += completed;
         self.breakdown.communicated(enter, leave);
         if record.aux == 0 {
-            // Called by the program itself: its thread is blocked throughout.
+            // The program called the library directly, so its thread is blocked throughout.
             operation.direct = true;
             operation.blocked = Blocked::one(enter, leave);
             self.breakdown.blocked(entry.lane, enter, leave);
@@ -1057,8 +1061,8 @@ impl<'a> RankReader<'a> {
                 self.breakdown.queued(work.issue_ns, enter);
                 self.hold(operation, work.lane, record.aux, true);
             }
-            // The issue was lost: the call is known, not when it was asked for nor who waited. Or it lies before the part
-            // that is read.
+            // The issue is missing: it was lost, or is before the part that is read. So neither the request nor the
+            // waiting thread is known.
             None => {
                 operation.is_cut = self.from_ns.is_some();
                 self.sums.waited += completed * u64::from(operation.is_cut);
@@ -1067,13 +1071,14 @@ impl<'a> RankReader<'a> {
         }
     }
 
-    /// A call put an operation on a stream. What the program does meanwhile is not known to be communication.
+    /// Handles a call that enqueued an operation on a stream. The time of the call itself does not count as
+    /// communication.
     fn take_enqueue(&mut self, entry: &ThreadRecord, enter: i64, leave: i64) {
         let record = &entry.record;
         let mut operation = self.operation(record, self.thread_id(entry.thread), enter, NO_TIME);
         operation.returned_ns = leave;
         operation.direct = true;
-        // The field holds what the call returned; these libraries have no tags.
+        // The field contains the result of the call. These libraries have no tags.
         operation.tag = 0;
         self.take_counts(&mut operation, entry);
         if operation.state == OperationState::Completed {
@@ -1097,9 +1102,9 @@ impl<'a> RankReader<'a> {
             .map_or(0, |known| known.size);
         let kernels = match &mut self.activity {
             None => Recorded::No,
-            // The null stream is another one on each device.
+            // Each device has its own null stream.
             Some(_) if self.has_devices && record.object == 0 => Recorded::Yes,
-            // Of a part nobody knows how many launches were on a stream when it began: an order would be off by these.
+            // In a part of a run the number of launches already on a stream is unknown, so the order would be shifted.
             Some(_) if self.log.is_cut() => Recorded::Yes,
             Some(activity) => {
                 if let Some(stream) = activity.order.stream_of(record.object) {
@@ -1113,10 +1118,10 @@ impl<'a> RankReader<'a> {
             }
         };
         if has_failed {
-            // Nothing of it comes to the device.
+            // Nothing of it reaches the device.
         } else if let Some(what) = self.devices.called(record, launch, kernels, leave) {
             awaited = self.next_awaited;
-            // NOTHING is never a number of one.
+            // `NOTHING` is never used as a number.
             self.next_awaited = (awaited + 1) % NOTHING;
             self.awaited.insert(awaited, what);
         } else if self.has_plugin && record.flags & FLAG_CAPTURED == 0 {
@@ -1135,8 +1140,8 @@ impl<'a> RankReader<'a> {
         });
     }
 
-    /// The library told of an operation's work on the device: of a call that is held, or of a replay of one that was
-    /// captured, which is an operation of its own.
+    /// Handles a device record of the library. It belongs to a held call, or to a replay of a captured call, which is a
+    /// separate operation.
     fn take_device(&mut self, entry: &ThreadRecord) {
         let record = &entry.record;
         let Some((work, number, launch)) = self.devices.told(record) else {
@@ -1146,7 +1151,7 @@ impl<'a> RankReader<'a> {
         let mut operation = self.operation(record, self.thread_id(entry.thread), told, NO_TIME);
         operation.tag = number;
         if self.log.is_cut() {
-            // It is not known how many there were before.
+            // The number of earlier ones is unknown.
             operation.flags |= FLAG_SEQUENCE_UNKNOWN;
         }
         operation.direct = true;
@@ -1156,7 +1161,7 @@ impl<'a> RankReader<'a> {
         self.sums.replays += 1;
         let times = work.times_by(self.device_clock(record.communicator));
         ran(&mut operation, &work, times, &mut self.sums);
-        // Nobody called it.
+        // No call belongs to a replay.
         operation.called_ns = NO_TIME;
         if let Some(launch) = self.launches.of(launch) {
             share(&mut operation, &launch);
@@ -1164,8 +1169,8 @@ impl<'a> RankReader<'a> {
         self.hold(operation, entry.lane, 0, false);
     }
 
-    /// When the launch of the held operation at `position` began, by what is known of all its calls; `None` while that may
-    /// still change, unless nothing more is waited for.
+    /// Returns the start of the launch of the held operation at `position`, as far as its calls are known. Returns
+    /// `None` while it may still change, unless `waits_no_more` is set.
     fn launch_began(&mut self, position: usize, launch: u32, waits_no_more: bool) -> Option<Option<i64>> {
         let known_until = self.activity_known_until();
         let mut left = self.launches.of(launch)?.held;
@@ -1199,7 +1204,7 @@ impl<'a> RankReader<'a> {
         Some(began)
     }
 
-    /// A message inside a collective: here it only says who talks to whom.
+    /// Records the two ends of a message inside a collective.
     fn take_nested(&mut self, record: &Record) {
         let (communicator, member, _) = self.communicator(record.communicator);
         let Ok(peer) = u32::try_from(record.peer) else {
@@ -1251,7 +1256,7 @@ impl<'a> RankReader<'a> {
             return;
         };
         if self.log.is_cut() {
-            // It is not known how many there were before.
+            // The number of earlier ones is unknown.
             record.flags |= FLAG_SEQUENCE_UNKNOWN;
         }
         let ordinal = (record.peer >= 0).then(|| {
@@ -1259,7 +1264,7 @@ impl<'a> RankReader<'a> {
             self.messages
                 .next_ordinal(communicator, operation, record.peer, record.aux)
         });
-        // A post that threw has no completion, but it was asked for: its ordinal counts on neither side.
+        // A post that threw an exception never completes, but its ordinal is used.
         if record.flags & FLAG_FAILED == 0 {
             let thread_id = self.thread_id(entry.thread);
             self.messages.posted(
@@ -1326,7 +1331,7 @@ impl<'a> RankReader<'a> {
         });
     }
 
-    /// Lets go what is known whole. `all`: the log is at its end, nothing more will be known.
+    /// Releases the held operations that are complete. `all` means the end of the log: nothing more will be known.
     fn release(&mut self, all: bool, out: &mut RankBatch) {
         let count = self.held.len();
         let mut released = 0;
@@ -1344,7 +1349,7 @@ impl<'a> RankReader<'a> {
                 match self.groups.outcome(held.group) {
                     None if !all && count - released <= MOST_HELD => break,
                     Some(GroupOutcome::Launched) => {}
-                    // The log ends before the group does, and before its end nothing is on a stream.
+                    // The log ended before the group. Before its end, nothing of a group is on a stream.
                     None => {
                         if operation.state == OperationState::Enqueued {
                             operation.state = OperationState::InFlight;
@@ -1371,7 +1376,7 @@ impl<'a> RankReader<'a> {
                         if operation.state != OperationState::Failed {
                             self.ordinals.take_back(operation);
                         }
-                        // Taken out below: this operation never was one.
+                        // The operation never ran and is removed below.
                         operation.operation = Operation::Unknown;
                         operation.state = OperationState::Queued;
                         never_ran = true;
@@ -1447,7 +1452,7 @@ impl<'a> RankReader<'a> {
             if operation.library == Library::Nccl {
                 let before = operation.sequence;
                 self.ordinals.correct(operation);
-                // What shifts one of a launch shifts all of it.
+                // A correction applies to the whole launch.
                 if let Some(launch) = operation.shared.as_deref_mut() {
                     let shift = before.wrapping_sub(operation.sequence);
                     launch.first = launch.first.wrapping_sub(shift);
@@ -1466,9 +1471,10 @@ impl<'a> RankReader<'a> {
             }
             let is_on_device = is_timed_by_device(operation);
             if is_on_device {
-                // On the device communication is all that is known: it is blocked throughout, and what lies between is
-                // its own time.
-                // One lane, whichever threads called: a device's time passes once.
+                // Without activity records, communication is all that is known of the device. Its time is blocked
+                // throughout, and the time between is its own.
+                //
+                // The device's time passes only once, so one lane gets it, whichever threads called.
                 let (enter, leave) = (operation.enter_ns, operation.leave_ns);
                 let lane = *self.device_lane.get_or_insert(held.lane);
                 self.breakdown.communicated(enter, leave);
@@ -1478,7 +1484,7 @@ impl<'a> RankReader<'a> {
                 self.breakdown.trains(lane);
                 self.device_end = self.device_end.max(leave);
             }
-            // For the host an operation that it put on a stream is over when the call returns.
+            // For the host an enqueued operation is over when the call returns.
             let leave = if operation.returned_ns == NO_TIME {
                 operation.leave_ns
             } else {
@@ -1492,7 +1498,7 @@ impl<'a> RankReader<'a> {
                     self.last_cut_anchor = Some(anchor);
                 }
                 let end = if is_on_device {
-                    // A step of the device ends with the last work that was launched in it (METRICS.md, section 7).
+                    // A step of the device ends with the last work launched in it (METRICS.md, section 7).
                     self.device_end
                 } else {
                     self.lanes.blocked_end(held.lane, leave)
@@ -1527,9 +1533,9 @@ impl<'a> RankReader<'a> {
         }
         self.held_for.drain(..released);
         if released == 0 {
-            // Nothing moves.
+            // No operation is released.
         } else if out.operations.is_empty() {
-            // Mostly all of them go: few move.
+            // Usually all of them are released, so few are moved.
             std::mem::swap(&mut out.operations, &mut self.held);
             self.held.extend(out.operations.drain(released..));
         } else {
@@ -1544,13 +1550,13 @@ impl<'a> RankReader<'a> {
         self.lanes.forget_before(needed);
         if let Some(activity) = &mut self.activity {
             activity.forget_before(needed);
-            // Without steps, and where none is about to be cut.
+            // Only without steps and while no step is about to end.
             if self.cuts.is_empty() && self.pending_cut.is_none() {
                 activity.fold(needed.min(known_until));
             }
         }
         if self.breakdown.is_full() && self.pending_cut.is_none() {
-            // Without steps: everything up to the oldest operation that is still held.
+            // Without steps, everything before the oldest held operation is folded.
             self.breakdown.fold(needed.min(self.last_leave));
         } else if self.breakdown.is_full()
             && let Some(cut) = self.pending_cut.take()
@@ -1560,7 +1566,7 @@ impl<'a> RankReader<'a> {
         }
     }
 
-    /// Steps that end on the devices, as soon as all is known that was launched in them.
+    /// Ends steps on the devices as soon as all work launched in them is known.
     fn cut_on_devices(&mut self, all: bool, out: &mut RankBatch) {
         while let (Some(&(anchor, host_ns, end)), Some(activity)) = (self.cuts.front(), &mut self.activity) {
             let end = activity
@@ -1576,12 +1582,12 @@ impl<'a> RankReader<'a> {
             self.cut_end = self.cut_end.max(end);
             let step = self.step;
             self.cut(anchor, self.cut_end, out);
-            // Operations behind it were read before.
+            // Operations after it were read before.
             self.step = step;
         }
     }
 
-    /// Of the first `count` held operations those whose group was only simulated; returns how many there were.
+    /// Removes operations of simulated groups from the first `count` held operations. Returns their number.
     fn take_out_what_never_ran(&mut self, count: usize) -> usize {
         let is_one = |operation: &RankOperation| {
             operation.operation == Operation::Unknown && operation.state == OperationState::Queued
@@ -1597,7 +1603,7 @@ impl<'a> RankReader<'a> {
         taken
     }
 
-    /// Anchor number `anchor` ended at `end`. What lies before is folded when the next one is met: by then the
+    /// Records that anchor `anchor` ended at `end`. The step before it is folded at the next anchor: by then the
     /// operations that ran across its end have been read.
     fn cut(&mut self, anchor: u32, end: i64, out: &mut RankBatch) {
         if let Some(cut) = self.pending_cut.replace((anchor, end)) {
@@ -1606,7 +1612,7 @@ impl<'a> RankReader<'a> {
         self.step = anchor;
     }
 
-    /// Step k lies between anchors k and k + 1.
+    /// Closes the step that ends with this anchor. Step k is between anchors k and k + 1.
     fn close_step(&mut self, (anchor, end): (u32, i64), out: &mut RankBatch) {
         let mut parts = self.breakdown.cut(end);
         let named_ns = self.breakdown.named_ns;
@@ -1614,7 +1620,7 @@ impl<'a> RankReader<'a> {
         add_all(&mut self.pauses.sums.in_run_ns, &named_ns);
         let device = self.cut_activity(end);
         if let Some(device) = device {
-            // What the devices did is all there is to know: its own time is what is not spent on communication alone.
+            // The devices' activity defines the parts: everything except exposed communication is own time.
             parts = Parts {
                 window_ns: parts.window_ns,
                 host_ns: parts.window_ns - device.exposed_communication_ns,
@@ -1628,7 +1634,7 @@ impl<'a> RankReader<'a> {
         self.sums.adds_up &= parts.adds_up();
         let last_cut = self.last_cut.replace((anchor, end));
         let is_whole = last_cut.is_some_and(|(before, start_ns)| {
-            // When a step ended whose last operation is cut is not sure.
+            // The end of a step is uncertain if its last operation crosses the start of the part.
             let is_sure = self.last_cut_anchor.is_none_or(|last| last < before);
             before + 1 == anchor && start_ns < end && is_sure && !self.is_before(start_ns)
         });
@@ -1662,7 +1668,7 @@ impl<'a> RankReader<'a> {
         }
     }
 
-    /// The parts of the devices since the last cut, if all was recorded and they have the same window.
+    /// Returns the parts of the devices since the last cut, if all activity was recorded and the window is the same.
     fn cut_activity(&mut self, end: i64) -> Option<DeviceParts> {
         let from = self.last_cut.map(|(_, from)| from);
         let activity = self.activity.as_mut()?;
@@ -1672,7 +1678,8 @@ impl<'a> RankReader<'a> {
             .then_some(parts)
     }
 
-    /// Calls in progress: operations that never ended. Their peers wait for them.
+    /// Handles calls in progress at the end of the log. They become operations that never ended, because their peers
+    /// wait for them.
     fn take_in_flight(&mut self, out: &mut RankBatch) {
         let end = self.sums.span_ns.map_or(0, |(_, last)| last);
         for call in &self.log.in_flight {
@@ -1714,10 +1721,10 @@ impl<'a> RankReader<'a> {
                         .in_flight
                         .push(format!("{doing} a communicator, on thread {}", call.thread_id));
                 }
-                // Not yet on its stream: the call itself never returned.
+                // The call never returned, so the operation is not on its stream yet.
                 Some(RecordKind::Enqueue) => {
                     self.sums.in_flight.push(format!(
-                        "{name}, being put on its stream, on thread {}",
+                        "{name}, being enqueued on its stream, on thread {}",
                         call.thread_id
                     ));
                     let mut operation = self.operation(record, call.thread_id, enter, NO_TIME);
@@ -1756,7 +1763,8 @@ impl<'a> RankReader<'a> {
                 }
                 _ => {}
             }
-            // Who was killed before the part is no news in it; who still runs is stuck in it, too.
+            // A call that started before the part is only reported if the process still runs, because then it is stuck
+            // in the part too.
             if self.is_before(enter) && self.log.ending != Ending::Running {
                 self.sums.in_flight.truncate(told);
             }
@@ -1778,7 +1786,7 @@ impl<'a> RankReader<'a> {
                 continue;
             }
             let name = Operation::from_u8(work.operation).map_or("work", Operation::name);
-            self.sums.in_flight.push(format!("{name} queued and not begun"));
+            self.sums.in_flight.push(format!("{name} queued, not started"));
             self.sums.in_flight_since(work.issue_ns);
         }
         self.sums.waited += self.works.waited;
@@ -1796,7 +1804,7 @@ impl<'a> RankReader<'a> {
         self.sums.pauses = std::mem::take(&mut self.pauses.sums);
         if let Some(activity) = &mut self.activity {
             let from = self.last_cut.map(|(_, from)| from);
-            // Behind the last work nothing is known to be idle.
+            // After the last work no time is known to be idle.
             if let Some(until) = activity.last_end()
                 && let Some(parts) = activity.cut(from, until)
             {
@@ -1814,7 +1822,7 @@ fn add_all(into: &mut [i64; COUNT], more: &[i64; COUNT]) {
     into.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
 }
 
-/// What a thread was blocked in.
+/// Returns the kind of span for a blocked thread.
 fn blocked_kind(place: Option<BlockedIn>) -> SpanKind {
     match place {
         Some(BlockedIn::WorkWait) | None => SpanKind::WorkWait,
@@ -1825,7 +1833,7 @@ fn blocked_kind(place: Option<BlockedIn>) -> SpanKind {
     }
 }
 
-/// A thread was blocked when its log ended.
+/// Returns the span of a thread that was blocked when its log ended.
 fn blocked_to_the_end(kind: SpanKind, thread_id: u32, start_ns: i64, end_ns: i64) -> SpanRow {
     SpanRow {
         kind,
@@ -1837,7 +1845,7 @@ fn blocked_to_the_end(kind: SpanKind, thread_id: u32, start_ns: i64, end_ns: i64
     }
 }
 
-/// What a thread is blocked in that waits for a message of its own.
+/// Returns the kind of span for a thread that waits for one of its messages.
 fn completing_kind(operation: u8) -> SpanKind {
     if operation == Operation::Send as u8 {
         SpanKind::SendWait
@@ -1846,7 +1854,7 @@ fn completing_kind(operation: u8) -> SpanKind {
     }
 }
 
-/// Of an operation's time on the device only what no compute hides is blocked.
+/// Limits the blocked time of an operation on the device to the pieces that compute does not hide.
 fn expose(operation: &mut RankOperation, activity: &Activities) {
     if !is_timed_by_device(operation) || operation.leave_ns > activity.known_until() {
         return;
@@ -1859,7 +1867,7 @@ fn expose(operation: &mut RankOperation, activity: &Activities) {
     }
 }
 
-/// Says with what else an operation was launched; a message runs from its launch's begin.
+/// Adds the shared launch to an operation. A message starts with its launch.
 fn share(operation: &mut RankOperation, launch: &launches::Launch) {
     if launch.operations < 2 {
         return;
@@ -1881,7 +1889,7 @@ fn share(operation: &mut RankOperation, launch: &launches::Launch) {
     operation.shared = Some(Box::new(shared));
 }
 
-/// True if a process has several members of one communicator, each on a device of its own.
+/// Returns true if a process has several members of one communicator, each on a separate device.
 fn drives_devices(communicators: &BTreeMap<u32, (u32, u32)>) -> bool {
     let mut members: BTreeMap<u32, u32> = BTreeMap::new();
     communicators
@@ -1889,16 +1897,16 @@ fn drives_devices(communicators: &BTreeMap<u32, (u32, u32)>) -> bool {
         .any(|&(position, member)| *members.entry(position).or_insert(member) != member)
 }
 
-/// True if an operation's times are its device's.
+/// Returns true if an operation has device times.
 fn is_timed_by_device(operation: &RankOperation) -> bool {
     operation.library == Library::Nccl && operation.state == OperationState::Completed
 }
 
-/// What the device did for an operation is known: it is done, if the library says when.
+/// Adds the device work of an operation. The operation is complete if its times are known.
 fn ran(operation: &mut RankOperation, work: &Work, times: Option<Times>, sums: &mut RankSums) {
     if work.apply(operation, times) {
         operation.state = OperationState::Completed;
-        // A kernel is blocked throughout.
+        // The operation blocks during its whole kernel.
         operation.blocked = Blocked::one(operation.enter_ns, operation.leave_ns);
         sums.enqueued -= 1;
         sums.on_device += 1;
@@ -1909,7 +1917,7 @@ fn ran(operation: &mut RankOperation, work: &Work, times: Option<Times>, sums: &
     }
 }
 
-/// What a mark is called: a number at its end is kept apart from its text.
+/// Returns the name of a mark. A trailing number is stored separately from its text.
 fn mark_name(text: &str, record: &Record) -> String {
     match text.strip_suffix('#') {
         Some(what) if record.tag == 1 => format!("{what}{}", record.sequence),
@@ -1917,7 +1925,7 @@ fn mark_name(text: &str, record: &Record) -> String {
     }
 }
 
-/// A memory record in words.
+/// Describes a memory record.
 fn memory_call(record: &Record) -> String {
     const CALLS: [(MemoryCall, &str); 8] = [
         (MemoryCall::Allocate, "allocate"),

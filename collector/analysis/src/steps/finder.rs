@@ -1,8 +1,8 @@
-//! Steps from the program's marks, or from the repeating sequence of operations (METRICS.md, section 7).
+//! Finds steps from the program's marks, or from the repeating sequence of operations (METRICS.md, section 7).
 //!
-//! One rank of each world, the reference, is read first: its sequence of (communicator, operation, type), without
-//! sizes, and of waits of DistributedDataParallel's reducer. The operation that ends a cycle is an *anchor*: its key
-//! is the same on all ranks, so all ranks are cut at the same instances and number their steps alike.
+//! One rank of each world, the reference, is read first. Its sequence consists of (communicator, operation, type)
+//! without sizes, and of waits of DistributedDataParallel's reducer. The operation that ends a cycle is an *anchor*.
+//! Its key is the same on all ranks, so all ranks are cut at the same instances and number their steps alike.
 
 use crate::model::operation::RankOperation;
 use crate::rank::anchors::{AnchorList, Anchors, Key};
@@ -15,52 +15,52 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-/// Share of the operations that the pattern must explain.
+/// Minimum share of the operations that the pattern must explain.
 pub const LEAST_CONFIDENCE: f64 = 0.9;
-/// The same where only what leaves hardly anything over is a step.
+/// The same for patterns that must leave almost nothing unexplained.
 const WHOLE: f64 = 0.995;
-/// Events in which the pattern is looked for.
+/// Maximum number of events in which the pattern is searched.
 const WINDOW: usize = 1 << 14;
-/// Longest pattern.
+/// Maximum length of a pattern.
 const LONGEST: usize = 1 << 12;
-/// Events that are put into the order of their issue: worker threads may run them in another.
+/// Number of events that are sorted by issue time. Worker threads may run them in another order.
 const REORDER: usize = 256;
-/// Cycles without which there is no pattern.
+/// Minimum number of cycles.
 const FEWEST_CYCLES: u64 = 3;
-/// Share of all reduced bytes from which an operation is taken for one that every step has: gradients, not figures.
+/// Minimum share of all reduced bytes of an operation that every step must have: gradients, not metrics.
 const LEAST_REDUCED_SHARE: f64 = 0.01;
-/// Periods that are examined.
+/// Maximum number of examined periods.
 const MOST_PERIODS: usize = 256;
-/// Share of the bytes that a step reduces up to which what lies between two steps is no training, in percent.
+/// Operations between two steps are not training up to this share of the bytes that a step reduces, in percent.
 const MOST_REDUCED_PERCENT: u64 = 10;
-/// Symbol of a wait in the reducer.
+/// Symbol of a wait in DDP's reducer.
 const REDUCER: u32 = 0;
 
-/// The steps of a world, as its reference rank tells them.
+/// The steps of a world, as found on its reference rank.
 #[derive(Clone, Debug, Default)]
 pub struct StepPlan {
-    /// `marks`, `pattern`, `pattern-with-sizes` or `none`.
+    /// Source of the steps: `marks`, `pattern`, `pattern-with-sizes` or `none`.
     pub source: &'static str,
-    /// The cycle, for people.
+    /// Description of the cycle.
     pub pattern: Option<String>,
-    /// Operations of the cycles, and all operations between the first and the last cycle.
+    /// Number of operations in cycles.
     pub explained: u64,
-    /// See `explained`.
+    /// Number of operations between the first and the last cycle.
     pub total: u64,
-    /// The operations that end cycles; empty where there are no steps.
+    /// Operations that end cycles; empty if there are no steps.
     pub anchors: Arc<AnchorList>,
-    /// Median time between anchors on the reference rank, ns.
+    /// Median time between anchors on the reference rank, in ns.
     pub median_ns: Option<i64>,
-    /// Why there are no steps.
+    /// Reason why there are no steps.
     pub reason: Option<String>,
-    /// The rank from whose log it is.
+    /// The reference rank.
     pub reference: Option<u32>,
-    /// The anchors of ranks that take no part in those above: what ends the same steps for them, by rank.
+    /// Anchors by rank, for ranks that take no part in `anchors`. They end the same steps.
     pub others: BTreeMap<u32, Arc<AnchorList>>,
 }
 
 impl StepPlan {
-    /// The operations that end the cycles of a rank.
+    /// Returns the operations that end the cycles of a rank.
     pub fn anchors_of(&self, rank: u32) -> Anchors {
         Anchors::new(self.others.get(&rank).unwrap_or(&self.anchors).clone())
     }
@@ -73,7 +73,7 @@ impl StepPlan {
         }
     }
 
-    /// Share of the operations that the pattern explains.
+    /// Returns the share of the operations that the pattern explains.
     pub fn confidence(&self) -> Option<f64> {
         (self.total > 0).then(|| self.explained as f64 / self.total as f64)
     }
@@ -85,27 +85,28 @@ struct Event {
     end: i64,
     symbol: u32,
     sized: u32,
-    /// Members of its communicator.
+    /// Number of members of its communicator.
     width: u32,
-    /// Bytes that it reduces: gradients are, parameters that are gathered are not.
+    /// Bytes that the operation reduces. Gradients are reduced; gathered parameters are not.
     reduced_bytes: u64,
-    /// Data goes out to ranks with it, as before and during the forward pass: a step begins with such, and ends with others.
+    /// True if the operation distributes data to ranks, as before and during the forward pass. A step begins with such
+    /// operations and ends with others.
     opens: bool,
     key: Option<Key>,
-    /// A device ran it, and no call is known.
+    /// True if a device ran it and no host call is known.
     is_replay: bool,
 }
 
-/// Numbers for what events are, in order of appearance.
+/// Numbers the symbols of events in order of first use.
 struct Symbols {
     plain: FxHashMap<(u32, Operation, u8, i32), u32>,
     sized: FxHashMap<(u32, u64), u32>,
     names: Vec<String>,
     sized_names: Vec<String>,
     widths: Vec<u32>,
-    /// Of messages 1 for a send, −1 for a receive; `None` for what is none.
+    /// 1 for a send, −1 for a receive, `None` for other operations.
     directions: Vec<Option<i64>>,
-    /// Events stand at the time at which the host asked, also of operations whose times are a device's.
+    /// Orders events by the time of the host call, also for operations with device times.
     by_host: bool,
 }
 
@@ -146,7 +147,7 @@ impl Symbols {
                 Operation::Receive => Some(-1),
                 _ => None,
             });
-            // What only two ranks know of divides the steps of the others badly.
+            // Only two ranks have the message, so it is a poor boundary for the steps of the others.
             let is_message = operation.is_message();
             self.widths.push(if is_message {
                 0
@@ -173,7 +174,7 @@ impl Symbols {
             sized,
             width: self.widths[symbol as usize],
             reduced_bytes: if is_reduction(operation.operation) {
-                // Of unknown size it counts at least as one that was there.
+                // An unknown size counts as at least one byte.
                 operation.bytes.max(1)
             } else {
                 0
@@ -187,7 +188,7 @@ impl Symbols {
     }
 }
 
-/// Events in the order in which the program asked for them.
+/// Events in the order in which the program issued them.
 struct Sequence<'a, 'b> {
     reader: &'b mut RankReader<'a>,
     batch: RankBatch,
@@ -198,7 +199,7 @@ struct Sequence<'a, 'b> {
     ended: bool,
 }
 
-/// It sums up what ranks have.
+/// Returns true if the operation reduces data of ranks.
 fn is_reduction(operation: Operation) -> bool {
     matches!(
         operation,
@@ -206,7 +207,7 @@ fn is_reduction(operation: Operation) -> bool {
     )
 }
 
-/// It hands data out: parameters, inputs, activations.
+/// Returns true if the operation distributes data: parameters, inputs, activations.
 fn opens(operation: Operation) -> bool {
     matches!(
         operation.pattern(),
@@ -217,8 +218,8 @@ fn opens(operation: Operation) -> bool {
     )
 }
 
-/// True unless the operation was in progress at the end of its log. What was only enqueued is over for the host; but
-/// beside operations whose times are a device's, the host's have no place in the order.
+/// Returns true unless the operation was in progress at the end of its log. An operation that was only enqueued is over
+/// for the host. If other operations have device times, host times do not fit into their order.
 fn is_over(operation: &RankOperation, has_device_times: bool) -> bool {
     operation.leave_ns != crate::model::operation::NO_TIME
         || (operation.state == OperationState::Enqueued && !has_device_times)
@@ -247,7 +248,7 @@ impl<'a, 'b> Sequence<'a, 'b> {
                 self.ended = true;
                 break;
             } else {
-                // Two lists, each nearly in order; the heap has room only for nearby events.
+                // Two nearly sorted lists. The heap has only capacity for events that are close to each other.
                 let has_device_times = self.reader.has_device_times();
                 let mut events: Vec<Event> = self
                     .batch
@@ -276,7 +277,7 @@ impl<'a, 'b> Sequence<'a, 'b> {
     }
 }
 
-/// Finds the steps of a world in its reference rank's log. `width` is the size of a communicator.
+/// Finds the steps of a world in its reference rank's log. `width` returns the size of a communicator.
 pub fn plan(reader: &mut RankReader<'_>, width: impl Fn(u32) -> u32) -> StepPlan {
     let mut symbols = Symbols::new();
     let mut sequence = Sequence::new(reader);
@@ -299,18 +300,18 @@ pub fn plan(reader: &mut RankReader<'_>, width: impl Fn(u32) -> u32) -> StepPlan
     };
     let mut source = "pattern";
     let mut cycle = find_cycle(&seen(|event| event.symbol));
-    // One operation over and over says nothing about where a step ends; its sizes may.
+    // A single repeated operation does not show where a step ends. Its sizes may.
     if cycle.as_ref().is_some_and(|cycle| cycle.len() == 1) {
         if let Some(with_sizes) = find_cycle(&seen(|event| event.sized)).filter(|cycle| cycle.len() > 1) {
             cycle = Some(with_sizes);
             source = "pattern-with-sizes";
         } else if let Some(longer) = find_cycle_of(2, &seen(|event| event.symbol)) {
-            // A broadcast before thirty reductions is hardly more than none, but it is where a step begins.
+            // A broadcast before thirty reductions explains hardly more operations, but a step begins with it.
             cycle = Some(longer);
         }
     }
-    // A micro-batch of a pipeline explains all but the begin and the end of each step: of messages alone hardly anything
-    // may be left over.
+    // A micro-batch of a pipeline explains everything but the start and the end of each step. A cycle of messages alone
+    // must therefore leave almost nothing unexplained.
     let is_message = |sought: u32| {
         symbols
             .directions
@@ -359,7 +360,7 @@ pub fn plan(reader: &mut RankReader<'_>, width: impl Fn(u32) -> u32) -> StepPlan
             return;
         };
         if let Some((key, end)) = found.between {
-            // Evaluation, or something else that is no training: what follows begins behind it.
+            // Evaluation, or another kind that is not training. The next step begins after it.
             anchors.push_other(key, StepKind::Evaluate);
             last = Some(end);
         }
@@ -413,8 +414,8 @@ pub fn plan(reader: &mut RankReader<'_>, width: impl Fn(u32) -> u32) -> StepPlan
     plan
 }
 
-/// The steps that a program marks, from the reference rank's log, read once more. `None` if the marks divide it badly:
-/// then the pattern may do better.
+/// Finds the steps that the program marks, by reading the reference rank's log again. Returns `None` if the marks
+/// divide the log poorly. The pattern may then do better.
 pub fn plan_by_marks(
     reader: &mut RankReader<'_>,
     marks: &Marks,
@@ -428,7 +429,7 @@ pub fn plan_by_marks(
     let mut anchors = AnchorList::default();
     let mut inside = 0;
     let mut boundaries = marks.boundaries.iter().copied().peekable();
-    // The last operation of the step that all ranks take part in, as far as there is one.
+    // The last operation of the step that involves the most ranks.
     let mut last: Option<(u32, Key, i64)> = None;
     let mut times = Vec::new();
     let mut last_end = None;
@@ -446,8 +447,8 @@ pub fn plan_by_marks(
     };
     let mut divided = 0;
     while let Some(event) = sequence.next(&mut symbols, &width) {
-        // What all members of its communicator do: a message has another name on its other end. A replay was asked for by
-        // nobody at a time that is known.
+        // Only operations of all members of a communicator qualify: the two ends of a message have different keys. The
+        // issue time of a replay is unknown.
         let is_shared = |key: &Key| {
             let pattern = key.operation.pattern();
             !matches!(pattern, Pattern::PointToPoint | Pattern::OneSided) && !event.is_replay
@@ -458,7 +459,7 @@ pub fn plan_by_marks(
         while boundaries.next_if(|&boundary| boundary <= event.start).is_some() {
             divided += usize::from(cut(&mut last, &mut anchors));
         }
-        // What lies before the first mark and behind the last one is in no step, and no fault of theirs.
+        // Operations before the first mark and after the last one are in no step. They do not count against the marks.
         inside += u64::from(boundaries.peek().is_some() && marks.boundaries[0] <= event.start);
         let members = symbols.widths[event.symbol as usize];
         if last.is_none_or(|(widest, ..)| members >= widest) {
@@ -468,7 +469,7 @@ pub fn plan_by_marks(
     for _ in boundaries {
         divided += usize::from(cut(&mut last, &mut anchors));
     }
-    // Before the first mark there need be no operation; between two marks there must.
+    // Before the first mark there may be no operation. Between two marks there must be one.
     if (divided as f64) < LEAST_CONFIDENCE * (marks.boundaries.len() - 1) as f64 {
         return None;
     }
@@ -486,43 +487,44 @@ pub fn plan_by_marks(
     })
 }
 
-/// What the search for a cycle looks at.
+/// Event as the search for a cycle sees it.
 #[derive(Clone, Copy)]
 struct Seen {
     symbol: u32,
     reduced_bytes: u64,
-    /// A wait of the reducer: each step has one.
+    /// True for a wait of the reducer. Each step has one.
     is_mark: bool,
 }
 
-/// The shortest sequence whose repetition explains the events: nine tenths of the operations, of the reducer's waits, and of
-/// each operation that reduces a notable part of all that is reduced. A longer one would be several steps with what lies
-/// between them (an evaluation every fifty); a shorter one, that leaves reductions out, would be a part of a step (a
-/// micro-step of gradient accumulation, a layer).
+/// Finds the shortest sequence whose repetition explains the events. It explains nine tenths of the operations, of the
+/// reducer's waits, and of each operation that reduces a notable part of all reduced bytes. A longer sequence would be
+/// several steps with an evaluation every fifty steps between them. A shorter sequence without reductions would be a
+/// part of a step, such as a layer or a micro-step of gradient accumulation.
 fn find_cycle(events: &[Seen]) -> Option<Vec<u32>> {
     find_cycle_of(1, events)
 }
 
-/// The same, of so many different symbols at least.
+/// The same with a minimum number of different symbols.
 fn find_cycle_of(different: usize, events: &[Seen]) -> Option<Vec<u32>> {
     let (explains, nearest) = search_cycle(different, LEAST_CONFIDENCE, events);
     explains.or(nearest.filter(|_| different < 2))
 }
 
-/// The shortest sequence that leaves nearly nothing unexplained.
+/// Finds the shortest sequence that leaves almost nothing unexplained.
 fn find_whole_cycle(events: &[Seen]) -> Option<Vec<u32>> {
     search_cycle(1, WHOLE, events).0
 }
 
-/// The shortest sequence that explains so large a share of the events, and the one whose repetition differs least from them.
+/// Finds the shortest sequence that explains at least the share `least` of the events, and the sequence whose
+/// repetition differs least from them.
 fn search_cycle(different: usize, least: f64, events: &[Seen]) -> (Option<Vec<u32>>, Option<Vec<u32>>) {
-    // Warm-up is at the front: initial broadcasts, buckets that are rebuilt after the first step.
+    // Warm-up is at the front: initial broadcasts, and buckets that are rebuilt after the first step.
     let events = &events[events.len() / 4..];
     let symbols: Vec<u32> = events.iter().map(|event| event.symbol).collect();
     let needed = Needed::of(events);
     let longest = (symbols.len() / 2).min(LONGEST);
     let mut examined = 0;
-    // The period that differs least, for what no sequence explains well.
+    // The period that differs least, if no sequence explains enough.
     let mut nearest: Option<(f64, usize)> = None;
     for period in 1..=longest {
         let pairs = symbols.len() - period;
@@ -557,14 +559,14 @@ fn search_cycle(different: usize, least: f64, events: &[Seen]) -> (Option<Vec<u3
     )
 }
 
-/// Two equal cycles in a row are a clean one.
+/// Returns a cycle that occurs twice in a row.
 fn clean_cycle(symbols: &[u32], period: usize) -> Option<Vec<u32>> {
     (0..symbols.len().checked_sub(2 * period)? + 1)
         .find(|&at| symbols[at..at + period] == symbols[at + period..at + 2 * period])
         .map(|at| symbols[at..at + period].to_vec())
 }
 
-/// What a cycle must explain: how often each of these symbols was seen.
+/// Number of occurrences of each symbol that a cycle must explain.
 struct Needed {
     all: u64,
     each: FxHashMap<u32, u64>,
@@ -597,7 +599,7 @@ impl Needed {
 
     fn are_explained(&self, events: &[Seen], cycle: &[u32], least: f64) -> bool {
         let in_cycle = |symbol: u32| cycle.iter().filter(|&&one| one == symbol).count() as u64;
-        // Nothing that every step has may be missing in it: before the events are gone through.
+        // Every step has these symbols, so the cycle must contain them. This check avoids a pass over the events.
         #[expect(clippy::iter_over_hash_type, reason = "all must hold, in whatever order")]
         for &symbol in self.each.keys() {
             if in_cycle(symbol) == 0 {
@@ -606,7 +608,7 @@ impl Needed {
         }
         let mut search = Search::new(cycle);
         let cycles = events.iter().filter(|event| search.feed(event.symbol)).count() as u64;
-        // The first and the last may be cut off.
+        // The first and the last cycle may be cut off.
         let enough = |explained: u64, seen: u64, each: u64| {
             explained as f64 >= least * seen.saturating_sub(2 * each) as f64
         };
@@ -619,8 +621,9 @@ impl Needed {
     }
 }
 
-/// Ends of a cycle of messages at which most of what was sent has been answered: a stage that sends micro-batches and
-/// gets their gradients back owes nothing at the end of a step, and only there.
+/// Returns, for each position of a cycle of messages, whether a step can end there. A stage sends micro-batches and
+/// receives their gradients. The number of unanswered messages is therefore smallest at the end of a step, and only
+/// there. If sends and receives do not balance, every position qualifies.
 fn answered(directions: &[i64]) -> Vec<bool> {
     let open: Vec<i64> = directions
         .iter()
@@ -634,8 +637,8 @@ fn answered(directions: &[i64]) -> Vec<bool> {
     open.iter().map(|&open| !returns || open == least).collect()
 }
 
-/// Turns the cycle so that a step ends where communication ends: after the reducer's wait, else before the longest
-/// pause. `directions` of a cycle that has messages only.
+/// Rotates the cycle so that a step ends where communication ends: after the reducer's wait, else before the longest
+/// pause. `directions` is known for cycles that consist of messages only.
 fn rotate(
     mut cycle: Vec<u32>,
     directions: Option<&[i64]>,
@@ -667,8 +670,8 @@ fn rotate(
                 .is_some_and(|event| event.opens)
         })
         .collect();
-    // Behind what reduces, before what hands out: gradients end a step, and the next one begins with parameters, input or
-    // activations. Inside a step such places may be too, but there no optimizer is between.
+    // A step ends between a reduction and a distribution: gradients end it, and parameters, input or activations begin
+    // the next one. Such places also exist inside a step, but without an optimizer between them.
     let is_seam = |position: usize| !opening[position] && opening[(position + 1) % length];
     let has_seam = (0..length).any(is_seam);
     let may_end = directions.map_or_else(|| vec![true; length], answered);
@@ -694,7 +697,7 @@ fn rotate(
     cycle
 }
 
-/// Finds a sequence in a stream (after Knuth, Morris and Pratt), each time without what was found before.
+/// Finds a sequence in a stream without overlaps (Knuth, Morris, Pratt).
 struct Search<'a> {
     cycle: &'a [u32],
     failure: Vec<usize>,
@@ -719,7 +722,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// True if this symbol ends the sequence.
+    /// Returns true if this symbol completes the sequence.
     fn feed(&mut self, symbol: u32) -> bool {
         while self.state > 0 && self.cycle[self.state] != symbol {
             self.state = self.failure[self.state - 1];
@@ -735,22 +738,22 @@ impl<'a> Search<'a> {
 
 /// A whole cycle.
 struct Found {
-    /// The last operation of what lies between it and the one before, if that is something by itself.
+    /// Last shared operation between this cycle and the previous one, if they form a step of another kind.
     between: Option<(Key, i64)>,
-    /// Its anchor.
+    /// The anchor of the cycle.
     anchor: Option<(Key, i64)>,
 }
 
-/// What lies between two cycles.
+/// Operations between two cycles.
 #[derive(Clone, Copy, Default)]
 struct Between {
     operations: u64,
     reduced_bytes: u64,
-    /// The last operation that all members of the widest communicator take part in.
+    /// The last operation that all members of the widest communicator call.
     last: Option<(u32, Key, i64)>,
 }
 
-/// Finds whole cycles in a stream of events, and what lies between them.
+/// Finds whole cycles in a stream of events, and the operations between them.
 struct Matcher<'a> {
     search: Search<'a>,
     anchor: usize,
@@ -779,7 +782,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// What this event ends, if it ends a cycle.
+    /// Returns the cycle that this event completes, if any.
     fn feed(&mut self, symbol: u32, event: &Event) -> Option<Found> {
         self.since_last += u64::from(event.key.is_some());
         self.recent.push_back(*event);
@@ -798,12 +801,13 @@ impl<'a> Matcher<'a> {
             .recent
             .iter()
             .fold(0u64, |sum, event| sum.saturating_add(event.reduced_bytes));
-        // What reduces as a step does is one, of another order; one operation alone is a barrier, a figure, a flag.
+        // Operations that reduce as much as a step are a step in another order. A single operation is a barrier, a
+        // metric or a flag.
         let is_other = between.operations > 1
             && reduced > 0
             && between.reduced_bytes.saturating_mul(100) <= reduced.saturating_mul(MOST_REDUCED_PERCENT);
-        // Before the first cycle lies warm-up, after the last the end: neither speaks against the pattern. Nor does what
-        // is no step.
+        // Warm-up before the first cycle, the end after the last cycle, and steps of other kinds do not count against
+        // the pattern.
         self.total += if self.cycles == 1 || is_other {
             self.operations_in_cycle
         } else {
@@ -824,7 +828,7 @@ impl<'a> Matcher<'a> {
         })
     }
 
-    /// An event that no cycle has.
+    /// Counts an event that belongs to no cycle.
     fn pass(&mut self, event: &Event) {
         let Some(key) = event.key else { return };
         self.between.operations += 1;
@@ -836,7 +840,7 @@ impl<'a> Matcher<'a> {
     }
 }
 
-/// `3 × all-reduce …, reducer wait`.
+/// Describes a cycle, as in `3 × all-reduce …, reducer wait`.
 fn describe(cycle: &[u32], names: &[String]) -> String {
     const MOST_SHOWN: usize = 12;
     let mut parts: Vec<(u32, u32)> = Vec::new();
@@ -859,7 +863,7 @@ fn describe(cycle: &[u32], names: &[String]) -> String {
         })
         .collect();
     if parts.len() > MOST_SHOWN {
-        text.push(format!("… ({} operations in all)", cycle.len()));
+        text.push(format!("… ({} operations in total)", cycle.len()));
     }
     text.join(", ")
 }
@@ -868,7 +872,7 @@ fn describe(cycle: &[u32], names: &[String]) -> String {
 mod tests {
     use super::*;
 
-    /// Symbol 0 is the reducer's wait; the others reduce a kilobyte.
+    /// Creates events. Symbol 0 is the reducer's wait; the others reduce a kilobyte.
     fn seen(symbols: &[u32]) -> Vec<Seen> {
         let seen = symbols.iter().map(|&symbol| Seen {
             symbol,
@@ -878,7 +882,7 @@ mod tests {
         seen.collect()
     }
 
-    /// Gathers (1), reductions of gradients (2) and of figures (3).
+    /// Gathers (1), reductions of gradients (2), and reductions of metrics (3).
     fn gathered(symbols: &[u32]) -> Vec<Seen> {
         let seen = symbols.iter().map(|&symbol| Seen {
             symbol,
@@ -890,12 +894,14 @@ mod tests {
 
     #[test]
     fn micro_steps_are_no_steps_and_evaluations_are_no_part_of_them() {
-        // Sixteen micro-steps of eight gathers, of which the last one reduces: gathers alone are 96 % of the operations.
+        // Sixteen micro-steps of eight gathers; only the last micro-step reduces. Gathers alone are 96 % of the
+        // operations.
         let mut step = [1; 8].repeat(15);
         step.extend([1, 1, 1, 1, 1, 2, 1, 2, 1, 2, 1, 2]);
         let accumulated = find_cycle(&gathered(&step.repeat(20))).expect("a cycle");
         assert_eq!(accumulated.len(), step.len());
-        // Every ten steps an evaluation that gathers and reduces figures: exactly periodic, and yet no step of ten.
+        // Every ten steps, an evaluation gathers and reduces metrics. That is exactly periodic, but ten steps are not
+        // one step.
         let step = [1, 1, 1, 2, 1, 2, 1, 2];
         let mut run = Vec::new();
         for _ in 0..12 {
@@ -903,7 +909,8 @@ mod tests {
             run.extend([1, 1, 3]);
         }
         assert_eq!(find_cycle(&gathered(&run)).expect("a cycle").len(), step.len());
-        // A layer reduces among few ranks, four times what the step reduces among all: the step is not a layer.
+        // A layer reduces four times as much among few ranks as the step reduces among all ranks. The layer is not the
+        // step.
         let mut step = [2].repeat(96);
         step.push(3);
         let mut events = gathered(&step.repeat(20));
@@ -940,12 +947,12 @@ mod tests {
 
     #[test]
     fn a_cycle_of_messages_ends_where_all_is_answered() {
-        // S S R S R R, seen from its middle.
+        // S S R S R R, beginning in the middle.
         assert_eq!(
             answered(&[1, -1, -1, 1, 1, -1]),
             [false, false, true, false, false, false]
         );
-        // Only sends: nothing is answered, and any place may be the end.
+        // Only sends: no message is answered, and the step may end anywhere.
         assert_eq!(answered(&[1, 1]), [true, true]);
     }
 

@@ -1,36 +1,36 @@
-//! Steps as the program marks them (METRICS.md, section 7): the NVTX ranges or marks that it puts around its iterations.
+//! Steps from the program's marks (METRICS.md, section 7): NVTX ranges or marks around its iterations.
 //!
-//! One rank of each world is read for them. Where a step ends is said by the last operation that was asked for before the
-//! next one was marked: its key is the same on all ranks, so that those are cut alike that mark nothing themselves.
+//! They are read from one rank of each world. A step ends with the last operation that was issued before the next mark.
+//! The key of that operation is the same on all ranks, so ranks without marks are cut at the same instances.
 
 use crate::rank::{RankBatch, RankReader};
 use rankscope_formats::session::SpanKind;
 use std::collections::BTreeMap;
 
-/// Marks without which there are no steps.
+/// Minimum number of marks.
 const FEWEST: usize = 3;
-/// Neighbours may overlap by this much: profilers that write whole microseconds round begin and duration separately.
+/// Maximum overlap of neighbours, in ns. Profilers that write whole microseconds round start and duration separately.
 const ROUNDING_NS: i64 = 1_000;
-/// Words that name an iteration, alone or at the end of another.
+/// Words that name an iteration, alone or at the end of another word.
 const WORDS: [&str; 4] = ["step", "iter", "iteration", "batch"];
 
-/// When steps began on one rank, by what the program says.
+/// Start times of steps on one rank, as the program marks them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marks {
-    /// What marks them: `step #`.
+    /// Name of the marks, such as `step #`.
     pub what: String,
-    /// Where each began, and where the last one ended, ns.
+    /// Starts of all marks, and the end of the last one, in ns.
     pub boundaries: Vec<i64>,
 }
 
-/// True for a text that may stand at an iteration. Numbers do not count: `step #`, `ProfilerStep#12`.
+/// Returns true if a text may name an iteration. Numbers do not count: `step #`, `ProfilerStep#12`.
 pub fn is_step_like(text: &str) -> bool {
     let mut words = text.split(|c: char| !c.is_alphabetic());
     let last = words.rfind(|word| !word.is_empty()).map(str::to_lowercase);
     last.is_some_and(|word| WORDS.iter().any(|step| word.ends_with(step)))
 }
 
-/// What is said without the number at its end, and that number.
+/// Splits a name into the text and the number at its end.
 fn parted(name: &str) -> (&str, Option<u64>) {
     let what = name.trim_end_matches(|c: char| c.is_ascii_digit());
     (what, name[what.len()..].parse().ok())
@@ -41,7 +41,7 @@ fn parted(name: &str) -> (&str, Option<u64>) {
 struct Candidate {
     intervals: Vec<(i64, i64)>,
     last_number: Option<u64>,
-    /// Numbers that follow on the one before.
+    /// Number of marks whose number follows the previous one.
     consecutive: usize,
     overlaps: bool,
 }
@@ -58,9 +58,9 @@ impl Candidate {
         self.intervals.push((start, end));
     }
 
-    /// Who counts first, then who covers more of the time.
+    /// Returns the sort key: candidates that count come first, then those with more of the time.
     fn weight(&self) -> (bool, i64) {
-        // Micro-steps count too, and begin again in every step.
+        // Micro-steps also count, but restart in every step.
         let restarts = self.intervals.len() - 1 - self.consecutive;
         let counts = restarts <= 1 + self.intervals.len() / 100;
         let covered = self.intervals.iter().map(|(start, end)| end - start).sum();
@@ -69,7 +69,8 @@ impl Candidate {
 }
 
 impl Candidate {
-    /// True if it lies inside another: a step is the outer one, with micro-steps inside (METRICS.md, section 7).
+    /// Returns true if these marks are inside those of another candidate. A step is the outer mark, with micro-steps
+    /// inside (METRICS.md, section 7).
     fn is_inside(&self, other: &Self) -> bool {
         let is_covered = |&(start, end): &(i64, i64)| {
             let after = other.intervals.partition_point(|outer| outer.0 <= start);
@@ -84,7 +85,7 @@ impl Candidate {
     }
 }
 
-/// The marks of a rank's log that may divide it into steps, the likeliest first.
+/// Returns the marks of a rank's log that may divide it into steps, the most likely first.
 pub fn find(reader: &mut RankReader<'_>) -> Vec<Marks> {
     let mut candidates: BTreeMap<(u32, String), Candidate> = BTreeMap::new();
     let mut batch = RankBatch::default();
@@ -115,7 +116,7 @@ pub fn find(reader: &mut RankReader<'_>) -> Vec<Marks> {
         .into_iter()
         .map(|((_, what), candidate)| {
             let mut boundaries: Vec<i64> = candidate.intervals.iter().map(|&(start, _)| start).collect();
-            // A range says where the last one ends; a mark does not.
+            // A range shows where the last step ends. A mark does not.
             let last = candidate.intervals.last().filter(|last| last.1 > last.0);
             boundaries.extend(last.map(|last| last.1));
             Marks {

@@ -1,42 +1,42 @@
-//! Pipelines from messages: ranks that hand something on from one to the next and get something back (METRICS.md,
-//! section 8). Which end is the first is told by who sends before it has received.
+//! Finds pipelines from messages: chains of ranks that send data forward and receive data back (METRICS.md, section 8).
+//! The first stage is the end that sends before it receives.
 
 use super::sample::{Message, Sample};
 use crate::model::operation::NO_STEP;
 use std::collections::BTreeMap;
 
-/// Share of the sampled steps that must look alike, percent.
+/// Minimum share of the sampled steps that must be alike, in percent.
 const ALIKE_PERCENT: usize = 90;
-/// Steps without which nothing is said.
+/// Minimum number of sampled steps.
 const FEWEST_STEPS: usize = 3;
-/// Peers with a smaller share of a rank's messages are no neighbours in a chain, percent: now and then a stage sends
-/// something to another one.
+/// Minimum share of a rank's messages with a neighbour in a chain, in percent. A stage may occasionally send to other
+/// ranks.
 const LEAST_NEIGHBOUR_PERCENT: usize = 5;
 
-/// Pipelines that were found.
+/// Pipelines of a world.
 #[derive(Clone, Debug, Default)]
 pub struct Chains {
-    /// By number of stages.
+    /// Pipelines by number of stages.
     pub pipelines: Vec<Pipeline>,
 }
 
-/// Chains of the same number of stages.
+/// Chains with the same number of stages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pipeline {
-    /// Each has one rank of each stage, the first first.
+    /// Chains with one rank of each stage, the first stage first.
     pub chains: Vec<Vec<u32>>,
     /// Ranks by stage.
     pub stages: Vec<Vec<u32>>,
-    /// Micro-batches of a step, if these are always as many.
+    /// Number of micro-batches per step, if it is constant.
     pub micro_batches: Option<u32>,
-    /// Messages for each from stage to stage.
+    /// Number of messages per micro-batch from stage to stage.
     pub per_micro_batch: u32,
 }
 
-/// Finds the pipelines among the ranks of a world, or says why messages are none's.
+/// Finds the pipelines among the ranks of a world. The error says why the messages form no pipeline.
 pub fn find(samples: &BTreeMap<u32, Sample>, has_steps: bool) -> Result<Chains, String> {
     if !has_steps {
-        return Err("no steps are known, by which the ends of a chain could be told apart".to_owned());
+        return Err("without steps, the ends of a chain cannot be distinguished".to_owned());
     }
     let neighbours: BTreeMap<u32, Vec<u32>> = samples
         .iter()
@@ -70,7 +70,7 @@ pub fn find(samples: &BTreeMap<u32, Sample>, has_steps: bool) -> Result<Chains, 
     Ok(Chains { pipelines })
 }
 
-/// Those with whom a rank exchanges a good part of its messages.
+/// Returns the peers that exchange a significant share of a rank's messages with it.
 fn neighbours(sample: &Sample) -> Vec<u32> {
     let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
     for message in &sample.messages {
@@ -81,13 +81,13 @@ fn neighbours(sample: &Sample) -> Vec<u32> {
     counts.into_keys().collect()
 }
 
-/// The sets of ranks that messages connect, each a path from one end to the other.
+/// Returns the sets of ranks that messages connect, each as a path from one end to the other.
 fn paths(neighbours: &BTreeMap<u32, Vec<u32>>) -> Result<Vec<Vec<u32>>, String> {
     let mut visited: Vec<u32> = Vec::new();
     let mut all = Vec::new();
     if let Some((rank, peers)) = neighbours.iter().find(|(_, peers)| peers.len() > 2) {
         return Err(format!(
-            "rank {rank} exchanges messages with {} others: no chain",
+            "rank {rank} exchanges messages with {} other ranks: not a chain",
             peers.len()
         ));
     }
@@ -97,7 +97,7 @@ fn paths(neighbours: &BTreeMap<u32, Vec<u32>>) -> Result<Vec<Vec<u32>>, String> 
             .find(|peer| neighbours.get(peer).is_none_or(|back| !back.contains(rank)))
         {
             return Err(format!(
-                "of rank {peer} not all messages with rank {rank} were seen"
+                "rank {peer} lacks messages that rank {rank} exchanged with it"
             ));
         }
     }
@@ -117,12 +117,12 @@ fn paths(neighbours: &BTreeMap<u32, Vec<u32>>) -> Result<Vec<Vec<u32>>, String> 
         all.push(path);
     }
     if visited.len() != neighbours.len() {
-        return Err("messages go round in a ring, whose stages, if it has any, have no first one".to_owned());
+        return Err("messages form a ring, so no rank is the first stage".to_owned());
     }
     Ok(all)
 }
 
-/// Messages of a rank by whole step.
+/// Returns the messages of a rank by whole step.
 fn by_step(sample: &Sample) -> Vec<Vec<&Message>> {
     let mut steps: BTreeMap<u32, Vec<&Message>> = BTreeMap::new();
     for message in sample.messages.iter().filter(|message| message.step != NO_STEP) {
@@ -131,7 +131,7 @@ fn by_step(sample: &Sample) -> Vec<Vec<&Message>> {
     steps.into_values().collect()
 }
 
-/// Share of a rank's steps that begin with a message like this; `None` with too few steps.
+/// Returns whether a sufficient share of a rank's steps begins with such a message; `None` with too few steps.
 fn begins_with(sample: &Sample, is: impl Fn(&Message) -> bool) -> Option<bool> {
     let steps = by_step(sample);
     let alike = steps
@@ -141,14 +141,14 @@ fn begins_with(sample: &Sample, is: impl Fn(&Message) -> bool) -> Option<bool> {
     (steps.len() >= FEWEST_STEPS).then_some(alike * 100 >= steps.len() * ALIKE_PERCENT)
 }
 
-/// The path with its first stage first.
+/// Returns the path with its first stage first.
 fn orient(mut path: Vec<u32>, samples: &BTreeMap<u32, Sample>) -> Result<Vec<u32>, String> {
     let starts = |rank: u32| {
         let told = samples
             .get(&rank)
             .and_then(|sample| begins_with(sample, |first| first.is_send));
         told.ok_or_else(|| {
-            format!("too few steps of rank {rank} were seen to tell the ends of its chain apart")
+            format!("too few steps of rank {rank} were recorded to distinguish the ends of its chain")
         })
     };
     let ends = [path.first(), path.last()].map(|end| end.copied().unwrap_or(0));
@@ -157,7 +157,7 @@ fn orient(mut path: Vec<u32>, samples: &BTreeMap<u32, Sample>) -> Result<Vec<u32
         (false, true) => path.reverse(),
         (true, true) => {
             return Err(format!(
-                "both ends of a chain (ranks {} and {}) send first: an exchange, no pipeline",
+                "both ends of a chain (ranks {} and {}) send first: an exchange, not a pipeline",
                 ends[0], ends[1]
             ));
         }
@@ -175,15 +175,15 @@ fn orient(mut path: Vec<u32>, samples: &BTreeMap<u32, Sample>) -> Result<Vec<u32
             .and_then(|sample| begins_with(sample, |first| !first.is_send && first.peer == before));
         if follows != Some(true) {
             return Err(format!(
-                "steps of rank {rank} do not begin with what rank {before} sends: no pipeline"
+                "steps of rank {rank} do not begin with a message from rank {before}: not a pipeline"
             ));
         }
     }
     Ok(path)
 }
 
-/// Micro-batches of a step and messages for each, from what the first stage sends to the second; `None` where steps
-/// differ.
+/// Returns the number of micro-batches per step and of messages per micro-batch, from the messages of the first stage
+/// to the second. Returns `None` if steps differ.
 fn micro_batches(chain: &[u32], samples: &BTreeMap<u32, Sample>) -> Option<(u32, u32)> {
     let (first, second) = (chain.first()?, chain.get(1)?);
     let steps = by_step(samples.get(first)?);
@@ -205,7 +205,7 @@ fn micro_batches(chain: &[u32], samples: &BTreeMap<u32, Sample>) -> Option<(u32,
     Some(((usual.len() / period) as u32, period as u32))
 }
 
-/// The shortest part of which a list is a whole number of repetitions.
+/// Returns the length of the shortest part whose repetition gives the list.
 fn period(sizes: &[u64]) -> usize {
     (1..=sizes.len())
         .find(|&period| {
@@ -248,7 +248,8 @@ mod tests {
             .collect()
     }
 
-    /// A chain in which each of `micro` batches goes down and comes back, with `sizes` messages each way.
+    /// Creates a chain in which each of `micro` micro-batches passes forward and back, with messages of `sizes` in each
+    /// direction.
     fn pipeline(chain: &[u32], micro: usize, sizes: &[u64]) -> Vec<(u32, Vec<Message>)> {
         let stages = chain.len();
         let mut lists: Vec<(u32, Vec<Message>)> = chain.iter().map(|&rank| (rank, Vec::new())).collect();
@@ -279,7 +280,7 @@ mod tests {
 
     #[test]
     fn chains_beside_each_other_are_one_pipeline_whose_micro_batches_are_counted() {
-        // Numbers do not say which end is the first.
+        // The rank numbers do not show which end is the first stage.
         let mut lists = pipeline(&[6, 4, 2], 4, &[SIZE]);
         lists.extend(pipeline(&[7, 5, 3], 4, &[SIZE]));
         let found = find(&sampled(lists), true).expect("a pipeline").pipelines;
@@ -339,7 +340,7 @@ mod tests {
             star.push(more.remove(1));
         }
         let reason = find(&sampled(star), true).expect_err("no pipeline");
-        assert!(reason.contains("3 others"), "{reason}");
+        assert!(reason.contains("3 other"), "{reason}");
 
         assert!(find(&sampled(pipeline(&[0, 1], 2, &[SIZE])), false).is_err());
     }

@@ -1,5 +1,5 @@
-//! Roles of communicators from what they are called, what they are used for, and how their members lie beside those of the
-//! others.
+//! Roles of communicators from their names, their usage, and the positions of their members relative to other
+//! communicators.
 
 use super::names;
 use super::sample::{Sample, Usage};
@@ -7,34 +7,35 @@ use crate::identity::Identities;
 use rankscope_ranklog::Operation;
 use std::collections::BTreeMap;
 
-/// Collectives in so many bursts a step, in percent, are those of its end: gradients.
+/// Maximum number of bursts per step, in percent, of collectives that occur only at the end of a step: gradients.
 const FEW_BURSTS_PERCENT: u64 = 150;
-/// Sizes of one family's all-reduces that are another one's results, from which both are of one kind, percent.
+/// Minimum share of a family's all-reduce sizes that are reduce-scatter results of another family, in percent. Then
+/// both are data parallel.
 const SAME_SIZES_PERCENT: usize = 90;
 
-/// Communicators of one shape: the same size, and members at the same distances.
+/// Communicators of one shape: the same size, and the same distances between members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Family {
-    /// Positions in [`Identities::communicators`].
+    /// Indices into [`Identities::communicators`].
     pub communicators: Vec<u32>,
-    /// Members of each.
+    /// Number of members of each communicator.
     pub size: u32,
-    /// Distances of neighbouring members' numbers in the world.
+    /// Distances between the numbers of neighbouring members in the world.
     pub gaps: Vec<u32>,
-    /// What they are for.
+    /// Role of the communicators.
     pub role: &'static str,
-    /// How that was learnt.
+    /// Source of the role.
     pub role_source: &'static str,
 }
 
 impl Family {
-    /// The distance of neighbours, where it is the same everywhere.
+    /// Returns the distance between neighbours, if it is constant.
     pub fn stride(&self) -> Option<u32> {
         let first = *self.gaps.first()?;
         self.gaps.iter().all(|&gap| gap == first).then_some(first)
     }
 
-    /// How its ranks use it, as the mean of those that were sampled: sums, and how many ranks.
+    /// Returns the usage by its ranks, summed over the sampled ones, and their number.
     fn usage(&self, samples: &BTreeMap<u32, Sample>) -> (Usage, u64) {
         let mut sum = Usage::default();
         let mut ranks = 0;
@@ -57,14 +58,14 @@ impl Family {
     }
 }
 
-/// The sub-groups of a world by shape, the smallest strides first.
+/// Returns the sub-groups of a world by shape, the smallest strides first.
 pub fn families(identities: &Identities, world: usize) -> Vec<Family> {
     let mut all: BTreeMap<(u32, Vec<u32>), Vec<u32>> = BTreeMap::new();
     for (known, position) in identities.communicators.iter().zip(0..) {
         if known.world != Some(world as u32) || known.role != "sub-group" {
             continue;
         }
-        // Numbers of a member that was not seen are not known.
+        // The number of a member without a log is unknown.
         let numbers: Option<Vec<u32>> = known
             .members
             .iter()
@@ -89,7 +90,7 @@ pub fn families(identities: &Identities, world: usize) -> Vec<Family> {
     families
 }
 
-/// The role that the names of a family say, if those that say one agree.
+/// Returns the role that the names of a family give, if all names with a role agree.
 pub fn role_by_name(identities: &Identities, family: &Family) -> Option<&'static str> {
     let mut said = family
         .communicators
@@ -99,7 +100,7 @@ pub fn role_by_name(identities: &Identities, family: &Family) -> Option<&'static
     said.all(|other| other == first).then_some(first)
 }
 
-/// The role that its use says by itself.
+/// Returns the role that the usage alone gives.
 pub fn role_by_use(
     family: &Family,
     samples: &BTreeMap<u32, Sample>,
@@ -117,11 +118,11 @@ pub fn role_by_use(
         return users.all(is_staged).then_some("pipeline");
     }
     if usage.collectives.contains_key(&Operation::AllToAllV) {
-        // What goes where is decided by the data: tokens to experts.
+        // The data decides where it is sent: tokens to experts.
         return Some("expert");
     }
-    // Among the ranks of a stage: what comes once at the end of each step is of gradients, what comes with each
-    // micro-batch is of a layer that is divided.
+    // Between ranks of one stage: collectives once at the end of each step are gradients. Collectives with each
+    // micro-batch belong to a divided layer.
     let staged = samples.iter().filter(|(_, sample)| {
         family
             .communicators
@@ -149,9 +150,9 @@ pub fn role_by_use(
     }
 }
 
-/// Two families that together span the ranks, one inside the other: the inner one of neighbours is called for each layer,
-/// the outer one for gradients. If the outer one reduces just what the inner one has scattered, it replicates shards,
-/// and both are of data parallelism.
+/// Sets the roles of two families that span all ranks together, one nested in the other. The inner one, of neighbours,
+/// is called for each layer, and the outer one for gradients. If the outer one reduces exactly what the inner one has
+/// scattered, it replicates shards, and both are data parallel.
 pub fn roles_side_by_side(families: &mut [Family], samples: &BTreeMap<u32, Sample>, world: usize) {
     let open: Vec<usize> = (0..families.len())
         .filter(|&at| families[at].role == "sub-group")

@@ -1,9 +1,9 @@
-//! The structure of a job (METRICS.md, sections 1 and 8): what its communicators are for, which ranks hold the same
-//! position in replicas of the model, and which are stages of a pipeline.
+//! Structure of a job (METRICS.md, sections 1 and 8): the roles of communicators, the ranks at the same position in
+//! replicas of the model, and the stages of pipelines.
 //!
-//! Learnt before the merge from a sample of each rank's first steps, because lateness compares peers while instances come
-//! in. [`names`] reads what groups are called, [`sample`] what they are used for, [`lattice`] how their members lie,
-//! [`chains`] finds stages. Where nothing tells, nothing is said.
+//! The structure comes from a sample of each rank's first steps, before the merge, because lateness compares peers
+//! while instances arrive. [`names`] reads the names of groups, [`sample`] their usage, [`lattice`] the positions of
+//! their members, and [`chains`] finds stages. Without evidence, the structure is left unknown.
 
 pub mod chains;
 pub mod lattice;
@@ -18,31 +18,31 @@ use chains::Chains;
 use sample::Sample;
 use std::collections::BTreeMap;
 
-/// Operations that are sampled of all ranks of a world together …
+/// Maximum number of sampled operations of all ranks of a world together, …
 const MOST_SAMPLED: usize = 1 << 21;
 /// … and of one rank.
 const MOST_OF_RANK: usize = 1 << 12;
-/// See [`MOST_OF_RANK`]: no fewer.
+/// Minimum number of sampled operations of one rank.
 const FEWEST_OF_RANK: usize = 1 << 9;
 
-/// What is known of one world.
+/// Structure of one world.
 #[derive(Clone, Debug, Default)]
 pub struct Structure {
-    /// Families of communicators with a role, by position in [`Identities::communicators`].
+    /// Families of communicators with a role.
     pub groups: Vec<lattice::Family>,
-    /// Ranks of the same position; all of them together are the world's.
+    /// Sets of ranks at the same position. Together they are all ranks of the world.
     pub peers: Vec<Vec<u32>>,
-    /// `data-groups`, `stages` or `all-ranks`.
+    /// Source of the peers: `data-groups`, `stages` or `all-ranks`.
     pub peers_source: &'static str,
     /// Pipelines.
     pub pipelines: Vec<chains::Pipeline>,
-    /// Why messages are no pipeline's.
+    /// Reason why the messages form no pipeline.
     pub no_pipeline: Option<String>,
 }
 
 impl Structure {
-    /// With whom each rank of the world (by its place there) is compared: replicas of one stage where there are stages,
-    /// else all ranks. Numbers of groups.
+    /// Returns a group number for each rank of the world. Ranks of one group are compared with each other: the replicas
+    /// of one stage if there are stages, else all ranks.
     pub fn compared(&self, ranks: &[u32]) -> Vec<u32> {
         let stages = self.pipelines.iter().flat_map(|pipeline| &pipeline.stages);
         let mut group_of: BTreeMap<u32, u32> = BTreeMap::new();
@@ -55,15 +55,15 @@ impl Structure {
             .collect()
     }
 
-    /// True if a rank is a stage of a pipeline.
+    /// Returns true if a rank is a stage of a pipeline.
     pub fn is_staged(&self, rank: u32) -> bool {
         let mut stages = self.pipelines.iter().flat_map(|pipeline| &pipeline.stages);
         stages.any(|stage| stage.contains(&rank))
     }
 }
 
-/// What must be read of the ranks of a world: nothing where one communicator is all there is and nobody sends messages,
-/// as its first rank shows.
+/// Reads samples of the ranks of a world. If the world has no sub-groups and the first rank sends no messages, only the
+/// first rank is read.
 pub fn samples<'a>(
     identities: &Identities,
     world: usize,
@@ -87,7 +87,7 @@ pub fn samples<'a>(
     all
 }
 
-/// Learns the structure of a world from samples that know their steps, and gives its communicators their roles.
+/// Determines the structure of a world from samples with steps, and sets the roles of its communicators.
 pub fn learn(
     identities: &mut Identities,
     world: usize,
@@ -123,11 +123,11 @@ pub fn learn(
     structure
 }
 
-/// Ranks of the same position in the replicas.
+/// Returns the sets of ranks at the same position in the replicas, and their source.
 fn peers(identities: &Identities, structure: &Structure, ranks: &[u32]) -> (Vec<Vec<u32>>, &'static str) {
     let place: BTreeMap<u32, usize> = ranks.iter().zip(0..).map(|(&rank, at)| (rank, at)).collect();
-    // Members of data-parallel groups hold the same position; of several such groups of a rank (sharding inside of
-    // replication) all that they connect do.
+    // Members of a data-parallel group hold the same position. If a rank has several such groups, as with sharding
+    // inside of replication, all ranks that they connect hold it.
     let mut root: Vec<usize> = (0..ranks.len()).collect();
     let find = |root: &mut Vec<usize>, mut at: usize| {
         while root[at] != at {

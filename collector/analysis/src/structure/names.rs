@@ -1,6 +1,6 @@
-//! What groups are called: `mesh_tp`, `pipeline_parallel_group`, `dp_cp`.
+//! Roles from the names of groups: `mesh_tp`, `pipeline_parallel_group`, `dp_cp`.
 
-/// Words of names, and what they say.
+/// Roles, and the words that stand for them in names.
 const WORDS: [(&str, &[&str]); 5] = [
     ("tensor", &["tp", "tensor", "mp"]),
     ("pipeline", &["pp", "pipe", "pipeline"]),
@@ -12,7 +12,7 @@ const WORDS: [(&str, &[&str]); 5] = [
     ("context", &["cp", "context", "sp", "sequence", "ulysses"]),
 ];
 
-/// All roles that names can give, alone and joined, so that they are static.
+/// All roles and combinations of roles that a name can give, as static strings.
 const JOINED: [&str; 31] = [
     "tensor",
     "pipeline",
@@ -47,7 +47,7 @@ const JOINED: [&str; 31] = [
     "tensor+pipeline+data+expert+context",
 ];
 
-/// The role that a group's name says, if it says one.
+/// Returns the role that a group's name gives, if any.
 pub fn role(name: &str) -> Option<&'static str> {
     let lower = name.to_lowercase();
     let words: Vec<&str> = lower

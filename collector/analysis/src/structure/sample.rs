@@ -1,4 +1,4 @@
-//! What the first steps of a rank show: with whom it exchanges messages, and how it uses its communicators.
+//! Sample of a rank's first steps: its messages, and its usage of communicators.
 
 use crate::identity::Identities;
 use crate::model::operation::{NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation};
@@ -7,61 +7,61 @@ use rankscope_formats::session::OperationState;
 use rankscope_ranklog::{Operation, Pattern};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Records that are read at most for a sample: a rank that hardly communicates must not cost a whole pass.
+/// Maximum number of records of a sample. A rank that hardly communicates must not cost a whole pass.
 const MOST_RECORDS: u64 = 1 << 18;
-/// Different sizes that are remembered of a communicator.
+/// Maximum number of distinct sizes per communicator.
 const MOST_SIZES: usize = 256;
 
 /// One end of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// When it was asked for (a send) or had come (a receive), ns: what it depends on lies before.
+    /// Time at which it was issued (a send) or received (a receive), in ns. Operations that it depends on are earlier.
     pub at_ns: i64,
-    /// The other end: position in the session's ranks.
+    /// The other end, as an index into the session's ranks.
     pub peer: u32,
-    /// This end sent it.
+    /// True if this end is the sender.
     pub is_send: bool,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Step, [`NO_STEP`] if in none.
+    /// Step, or [`NO_STEP`].
     pub step: u32,
 }
 
-/// How a rank uses a communicator.
+/// Usage of a communicator by a rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Messages.
+    /// Number of messages.
     pub messages: u64,
-    /// Collectives by operation.
+    /// Number of collectives by operation.
     pub collectives: BTreeMap<Operation, u64>,
-    /// How often collectives begin on it after something else.
+    /// Number of times that collectives on it begin after other operations.
     pub bursts: u64,
-    /// Sizes of its reduce-scatters' results.
+    /// Distinct sizes of the results of its reduce-scatters.
     pub scattered: BTreeSet<u64>,
-    /// Sizes of its all-reduces, of so many.
+    /// Distinct sizes of its all-reduces.
     pub reduced: BTreeSet<u64>,
 }
 
 impl Usage {
-    /// Collectives of all kinds.
+    /// Returns the number of collectives.
     pub fn calls(&self) -> u64 {
         self.collectives.values().sum()
     }
 }
 
-/// What was sampled of a rank.
+/// Sample of a rank.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
-    /// Its messages in order of time.
+    /// Messages in order of time.
     pub messages: Vec<Message>,
-    /// By position of the communicator in the session.
+    /// Usage by index of the communicator in the session.
     pub usage: BTreeMap<u32, Usage>,
-    /// Whole steps in the sample.
+    /// Number of whole steps in the sample.
     pub steps: u32,
 }
 
 impl Sample {
-    /// Reads until `most` operations were seen.
+    /// Reads until `most` operations are sampled.
     pub fn read(reader: &mut RankReader<'_>, identities: &Identities, most: usize) -> Self {
         let mut sample = Self::default();
         let mut batch = RankBatch::default();
@@ -85,7 +85,7 @@ impl Sample {
             cuts.append(&mut batch.steps);
         }
         sample.put_into_steps(&cuts);
-        // The last one is cut off.
+        // The last step is cut off.
         if let (true, Some(&cut)) = (seen >= most, steps.last()) {
             steps.remove(&cut);
             sample.messages.retain(|message| message.step != cut);
@@ -95,8 +95,8 @@ impl Sample {
         sample
     }
 
-    /// Operations are told in the order in which they were left, and a send may be waited for after the end of its step:
-    /// a message is of the step in which it was asked for, or had come.
+    /// Assigns messages to steps. Operations arrive in the order of their completion, and a send may complete after the
+    /// end of its step. A message belongs to the step in which it was issued or received.
     fn put_into_steps(&mut self, cuts: &[StepCut]) {
         for message in &mut self.messages {
             let at = cuts.partition_point(|cut| cut.end_ns < message.at_ns);
@@ -128,14 +128,14 @@ impl Sample {
         }
     }
 
-    /// Ranks with which it exchanges messages.
+    /// Returns the ranks with which the rank exchanges messages.
     pub fn peers(&self) -> impl Iterator<Item = u32> {
         let peers: BTreeSet<u32> = self.messages.iter().map(|message| message.peer).collect();
         peers.into_iter()
     }
 }
 
-/// True for what ran, or was put on a stream.
+/// Returns true for operations that ran or were enqueued.
 pub fn is_counted(operation: &RankOperation) -> bool {
     operation.has_key()
         && matches!(
@@ -145,7 +145,7 @@ pub fn is_counted(operation: &RankOperation) -> bool {
         && !matches!(operation.operation.pattern(), Pattern::OneSided)
 }
 
-/// A message's end, if its other end is a rank that is known.
+/// Returns the end of a message, if its other end is a known rank.
 pub fn message(operation: &RankOperation, identities: &Identities) -> Option<Message> {
     if !operation.is_message() {
         return None;

@@ -1,9 +1,9 @@
-//! Steps of ranks that take no part in the operation that ends them: the stages of a pipeline, groups beside each other.
+//! Steps of ranks that take no part in the anchors, such as other stages of a pipeline or separate groups.
 //!
-//! A rank whose steps are known counts what it shares with another one (their messages, or the collectives of a
-//! communicator) up to the end of each step. Where the other one has done as many, its step ends too: numbers are the same
-//! by what the job did, not by when. There the next collective that it has with most ranks becomes its anchor, so that
-//! whoever shares that is cut alike; without one the last thing it shared.
+//! A rank with known steps counts the operations that it shares with another rank up to the end of each step. These are
+//! their messages, or the collectives of a communicator. A step of the other rank ends where it has done as many. The
+//! counts do not depend on time. From there, the rank's next collective with the most members becomes its anchor, so
+//! that all its members are cut alike. Without such a collective, the last shared operation is the anchor.
 
 use crate::identity::Identities;
 use crate::rank::anchors::{AnchorList, Anchors, Key};
@@ -15,23 +15,23 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
-/// Events that are put into order of time: they are read in the order in which they were left.
+/// Number of events that are sorted by time. They are read in the order of their completion.
 const REORDER: usize = 256;
-/// Share of the steps in which two ranks must share something, percent, and of those that must end with a collective so
-/// that collectives are the anchors.
+/// Minimum share of the steps in which two ranks must share an operation, in percent. Also the minimum share of steps
+/// with a collective for collectives to become the anchors.
 const MOST_PERCENT: u64 = 90;
 
-/// What two ranks share.
+/// Operations that two ranks share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Link {
-    /// Messages: the other end.
+    /// Messages with this rank.
     Messages(u32),
-    /// Collectives of a communicator.
+    /// Collectives of this communicator.
     Collectives(u32),
 }
 
 impl Link {
-    /// Which of two counts an operation of a rank adds to: sent or shared, received.
+    /// Returns the count to which an operation adds, 0 for sent or collective and 1 for received, and its time.
     fn side(
         self,
         operation: &crate::model::operation::RankOperation,
@@ -53,12 +53,12 @@ impl Link {
     }
 }
 
-/// How much was shared up to the end of each step: runs of equal steps take one entry.
+/// Number of shared operations up to the end of each step. Runs of equal steps take one entry.
 #[derive(Debug, Default)]
 struct Counts {
-    /// What each step adds, and how many do.
+    /// Operations that each step of a run adds, and the number of steps in the run.
     runs: Vec<([u64; 2], u32)>,
-    /// Steps that lie before the first one that is known.
+    /// Number of steps before the first known one.
     missing: u32,
 }
 
@@ -70,7 +70,7 @@ impl Counts {
         }
     }
 
-    /// True if something is shared in most steps: else nothing says where they end.
+    /// Returns true if most steps have a shared operation. Otherwise the ends of steps are unknown.
     fn tells(&self) -> bool {
         let all: u64 = self.runs.iter().map(|&(_, count)| u64::from(count)).sum();
         let empty = self.runs.iter().filter(|(added, _)| *added == [0, 0]);
@@ -78,7 +78,7 @@ impl Counts {
         (all - empty) * 100 >= all * MOST_PERCENT && all > 0
     }
 
-    /// What is shared up to each end, one after the other.
+    /// Returns the totals of shared operations at the end of each step.
     fn totals(&self) -> impl Iterator<Item = [u64; 2]> {
         let each = self
             .runs
@@ -91,7 +91,8 @@ impl Counts {
     }
 }
 
-/// Completes the plan of a world for ranks that take no part in its anchors. `reader_of` reads a rank by given anchors.
+/// Completes the plan of a world for ranks that take no part in its anchors. `reader_of` returns a reader of a rank
+/// with given anchors.
 pub fn complete<'a>(
     plan: &mut StepPlan,
     reference: u32,
@@ -149,7 +150,7 @@ pub fn complete<'a>(
     }
 }
 
-/// Ranks that have all of these anchors: at least the one that they are of.
+/// Returns the ranks that take part in all of these anchors, including `rank`.
 fn who_has(list: &AnchorList, rank: u32, identities: &Identities) -> BTreeSet<u32> {
     let mut sets = list.communicators().into_iter().flatten().map(|communicator| {
         let known = identities.communicators.get(communicator as usize);
@@ -164,7 +165,7 @@ fn who_has(list: &AnchorList, rank: u32, identities: &Identities) -> BTreeSet<u3
     all
 }
 
-/// What a rank shares with others: messages first, whose two directions say most.
+/// Returns what a rank shares with others. Messages come first, because their two directions give the most information.
 fn links(rank: u32, samples: &BTreeMap<u32, Sample>, identities: &Identities) -> Vec<Link> {
     let Some(sample) = samples.get(&rank) else {
         return Vec::new();
@@ -183,7 +184,7 @@ fn links(rank: u32, samples: &BTreeMap<u32, Sample>, identities: &Identities) ->
     sample.peers().map(Link::Messages).chain(collectives).collect()
 }
 
-/// Counts, on a rank whose steps are known, what it shares up to the end of each.
+/// Counts the operations that a rank with known steps shares up to the end of each step.
 fn count(reader: &mut RankReader<'_>, link: Link, identities: &Identities) -> Counts {
     let mut counts = Counts::default();
     let mut batch = RankBatch::default();
@@ -215,7 +216,7 @@ fn count(reader: &mut RankReader<'_>, link: Link, identities: &Identities) -> Co
                 counts.missing = cut.step;
                 counts.push(take_until(cut.start_ns));
             } else {
-                // Steps that this rank lost have no end that it could tell.
+                // The ends of steps that this rank lost are unknown.
                 for _ in next.unwrap_or(cut.step)..cut.step {
                     counts.push([0, 0]);
                 }
@@ -227,16 +228,16 @@ fn count(reader: &mut RankReader<'_>, link: Link, identities: &Identities) -> Co
     counts
 }
 
-/// One event of the rank that is divided.
+/// One event of the divided rank.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Event {
     at_ns: i64,
     number: usize,
 }
 
-/// Divides another rank's operations where it has shared as much.
+/// Divides the operations of another rank where it has shared as many operations.
 fn divide(reader: &mut RankReader<'_>, link: Link, counts: &Counts, identities: &Identities) -> AnchorList {
-    // What the one sends the other receives.
+    // Sends of one rank are receives of the other.
     let mirrored = matches!(link, Link::Messages(_));
     let mut divider = Divider {
         totals: counts
@@ -292,11 +293,11 @@ fn divide(reader: &mut RankReader<'_>, link: Link, counts: &Counts, identities: 
 
 struct Divider<T> {
     totals: T,
-    /// What will have been shared at the end of this step.
+    /// Totals of shared operations at the end of the current step.
     target: Option<[u64; 2]>,
     shared: [u64; 2],
     last_shared: Option<Key>,
-    /// The collective with most members since the target was reached.
+    /// The collective with the most members since the target was reached.
     candidate: Option<(u32, Key)>,
     by_collective: AnchorList,
     by_last: AnchorList,
@@ -325,7 +326,7 @@ impl<T: Iterator<Item = [u64; 2]>> Divider<T> {
 
     fn take(&mut self, key: Key, side: Option<usize>, width: u32) {
         if let Some(side) = side {
-            // What is shared beyond the target is of the next step.
+            // Shared operations beyond the target belong to the next step.
             while self.is_reached() {
                 self.cut();
             }

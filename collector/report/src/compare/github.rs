@@ -1,14 +1,14 @@
-//! A comparison as commands of a GitHub workflow, which become annotations of the run: a line for each gate that fails or is
-//! inconclusive, and the result.
+//! A comparison as commands of a GitHub workflow, which become annotations of the run. There is one line for each gate
+//! that fails or is inconclusive, and one for the result.
 
 use super::words;
 use rankscope_formats::comparison::{Comparison, GateResult};
 use std::fmt::Write;
 
-/// Annotations of one level that GitHub shows of a step.
+/// Maximum number of annotations of one level that GitHub shows per step.
 const MOST: usize = 10;
 
-/// The commands, a line each.
+/// Returns the commands, one per line.
 pub fn comparison_workflow_commands(comparison: &Comparison) -> String {
     let mut out = String::new();
     for (verdict, level) in [("fail", "error"), ("inconclusive", "warning")] {
@@ -18,7 +18,7 @@ pub fn comparison_workflow_commands(comparison: &Comparison) -> String {
             .enumerate()
             .filter(|(_, gate)| gate.verdict == verdict)
             .collect();
-        // What GitHub would leave out without a word is named in the last one.
+        // GitHub silently drops further annotations, so the last one names the rest.
         let single = if gates.len() > MOST { MOST - 1 } else { gates.len() };
         let (single, rest) = gates.split_at(single);
         for (at, gate) in single {
@@ -44,7 +44,7 @@ pub fn comparison_workflow_commands(comparison: &Comparison) -> String {
     out
 }
 
-/// The values of a gate and why.
+/// Returns the values of a gate, and the reason for its verdict.
 fn said(comparison: &Comparison, at: usize, gate: &GateResult) -> String {
     let reason = words::gate_reason(comparison, at).plain();
     match words::metric(comparison, &gate.metric) {
@@ -57,12 +57,12 @@ fn command(out: &mut String, level: &str, title: &str, message: &str) {
     let _ = writeln!(out, "::{level} title={}::{}", property(title), data(message));
 }
 
-/// A message as the runner reads it back.
+/// Escapes a message for the runner.
 fn data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// A property as the runner reads it back.
+/// Escapes a property for the runner.
 fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }

@@ -1,15 +1,16 @@
-//! A comparison as JUnit's XML, for all CI systems that show tests: a case per gate and per thing that runs must have in common.
+//! A comparison as JUnit XML, for all CI systems that show tests. There is one case per gate, and one per property that
+//! runs must have in common.
 //!
-//! What is inconclusive is an error, not a failure: the test could not be carried out. Jenkins and GitLab show errors as loud as
-//! failures, as the exit status asks for, while skipped cases are nearly invisible. Where the user asked that inconclusive is no
-//! failure, the exit status is 0, and the case is skipped.
+//! An inconclusive result is an error, not a failure: the test could not be carried out. Jenkins and GitLab show errors
+//! as prominently as failures, but skipped cases are nearly invisible. If the user accepts inconclusive results, the
+//! exit status is 0 and the case is skipped.
 
 use super::words;
 use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStatus, TestSuite};
 use rankscope_compare::comparable::NAMES;
 use rankscope_formats::comparison::{Comparison, Difference, GateResult};
 
-/// The XML; an error where it cannot be written.
+/// Returns the XML, or an error if it cannot be written.
 pub fn comparison_junit(comparison: &Comparison) -> Result<String, SerializeError> {
     let mut suite = TestSuite::new("rankscope compare");
     suite.add_property(("verdict", comparison.verdict.as_str()));
@@ -79,7 +80,7 @@ fn of_check(comparison: &Comparison, what: &str) -> TestCase {
     case
 }
 
-/// An error, or skipped where the user wants no failure of it.
+/// Returns an error, or skipped if the user accepts inconclusive results.
 fn undecided(comparison: &Comparison, kind: &str, message: &str, description: &str) -> TestCaseStatus {
     if comparison.exit_status == 0 {
         let mut status = TestCaseStatus::skipped();
@@ -92,7 +93,7 @@ fn undecided(comparison: &Comparison, kind: &str, message: &str, description: &s
 fn non_success(kind: NonSuccessKind, type_: &str, message: &str, description: &str) -> TestCaseStatus {
     let mut status = TestCaseStatus::non_success(kind);
     status.set_message(message).set_type(type_);
-    // Most CI systems show the text of the element, and not all of them the message too.
+    // Most CI systems show the text of the element, but not all of them show the message as well.
     let lines = if description.is_empty() || description == message {
         message.to_owned()
     } else {

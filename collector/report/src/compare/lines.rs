@@ -1,4 +1,4 @@
-//! Lines of a terminal: labels before sentences, tables whose long names give way to numbers, colours.
+//! Lines of a terminal: labels before sentences, tables that shorten long names in favour of numbers, colours.
 
 use super::moods::mark;
 use crate::Look;
@@ -8,13 +8,14 @@ use crate::text::summary::wrapped;
 use crate::text::table::TextTable;
 use crate::words::Mood;
 
-/// Columns of the words before a sentence.
+/// Width of the label before a sentence, in columns.
 pub const LABEL: usize = 14;
 const INDENT: usize = 2;
-/// A name is not shortened below this share of the width, since names differ in the middle: then columns at the right go.
+/// Minimum share of the width for names. Names differ in the middle, so columns at the right are dropped before names
+/// get shorter.
 const LEAST_OF_NAME: f64 = 0.4;
 
-/// A text that is being written.
+/// Text under construction.
 #[derive(Debug)]
 pub struct Lines {
     out: String,
@@ -22,21 +23,21 @@ pub struct Lines {
     width: usize,
 }
 
-/// A row of a table: its verdict, a name that may be shortened, its numbers, and a sentence below it.
+/// Row of a table: its verdict, a name that may be shortened, its numbers, and a sentence below it.
 #[derive(Debug, Default)]
 pub struct Row {
-    /// Mood and word of the verdict.
+    /// Severity and word of the verdict.
     pub verdict: Option<(Mood, String)>,
     /// The name.
     pub name: String,
-    /// The other cells.
+    /// Other cells.
     pub cells: Vec<String>,
-    /// What is said below the row.
+    /// Sentence below the row.
     pub below: String,
 }
 
 impl Lines {
-    /// Nothing yet.
+    /// Creates an empty text.
     pub fn new(look: &Look) -> Self {
         Self {
             out: String::from("\n"),
@@ -45,7 +46,7 @@ impl Lines {
         }
     }
 
-    /// All that was written.
+    /// Returns the text.
     pub fn finish(self) -> String {
         self.out
     }
@@ -64,13 +65,13 @@ impl Lines {
         }
     }
 
-    /// A sentence behind a label in bold.
+    /// Adds a sentence after a bold label.
     pub fn labelled(&mut self, label: &str, mood: Mood, text: &str) {
         let label = self.paint.bold(&format!("{label:LABEL$}"));
         self.behind(&label, LABEL, mood, text);
     }
 
-    /// A sentence behind a verdict, both in its colour.
+    /// Adds a sentence after a verdict, both in its colour.
     pub fn verdict(&mut self, verdict: &str, mood: Mood, text: &str) {
         let label = self.paint(mood, &format!("{verdict:LABEL$}"));
         self.behind(&label, LABEL, mood, text);
@@ -88,29 +89,29 @@ impl Lines {
         }
     }
 
-    /// A heading behind an empty line.
+    /// Adds an empty line and a heading.
     pub fn heading(&mut self, heading: &str) {
         let heading = self.paint.bold(heading);
         self.line("");
         self.line(&heading);
     }
 
-    /// An empty line.
+    /// Adds an empty line.
     pub fn line_break(&mut self) {
         self.line("");
     }
 
-    /// A sentence by itself.
+    /// Adds a sentence without a label.
     pub fn sentence(&mut self, text: &str) {
         self.behind("", 0, Mood::Plain, text);
     }
 
-    /// A sentence under a heading.
+    /// Adds a sentence under a heading.
     pub fn plain(&mut self, text: &str) {
         self.behind(&" ".repeat(INDENT), INDENT, Mood::Plain, text);
     }
 
-    /// The same, for completeness.
+    /// Adds a secondary sentence under a heading.
     pub fn faint(&mut self, text: &str) {
         for part in wrapped(text, self.width - INDENT) {
             let part = self.paint.faint(&part);
@@ -118,7 +119,7 @@ impl Lines {
         }
     }
 
-    /// A sentence with a mark, and with a number before it that is `columns` wide.
+    /// Adds a sentence with a mark, and a number of `columns` columns before it.
     pub fn item(&mut self, mood: Mood, number: &str, columns: usize, text: &str) {
         let pad = columns.saturating_sub(number.chars().count());
         let mark = self.paint(mood, mark(mood));
@@ -126,13 +127,13 @@ impl Lines {
         self.behind(&label, INDENT + 2 + columns + 2, Mood::Plain, text);
     }
 
-    /// Something to be copied, as it is.
+    /// Adds a command to copy, without wrapping.
     pub fn command(&mut self, command: &str) {
         let indent = " ".repeat(INDENT);
         self.line(&format!("{indent}{command}"));
     }
 
-    /// A table. `headings` are of the verdict, the name and the cells; the first `left` of them hold words.
+    /// Adds a table. `headings` are those of the verdict, the name and the cells; the first `left` of them are text.
     pub fn table(&mut self, left: usize, headings: &[&'static str], rows: &[Row], reasons: &Reasons) {
         if rows.is_empty() {
             return;
@@ -152,7 +153,7 @@ impl Lines {
             self.line(&format!("{:INDENT$}{heading}", ""));
         }
         for (row, line) in rows.iter().zip(lines) {
-            // The verdict's cell is the first: what follows is as plain as numbers are.
+            // Only the first cell, the verdict, is coloured.
             let line = match (&row.verdict, line.strip_prefix(verdict_cell(row).as_str())) {
                 (Some((mood, _)), Some(rest)) => self.paint(*mood, &verdict_cell(row)) + rest,
                 _ => line.clone(),
@@ -173,12 +174,12 @@ fn verdict_cell(row: &Row) -> String {
     }
 }
 
-/// A name is of a recording, and may hold anything: neither lines nor a terminal's commands are made of it.
+/// Replaces control characters. A name comes from a recording and may contain line breaks or terminal commands.
 fn printable(text: &str) -> String {
     text.replace(char::is_control, " ")
 }
 
-/// How wide names may be beside the columns that fit.
+/// Returns the width of names next to the columns that fit.
 fn name_width(headings: &[&str], rows: &[Row], width: usize) -> usize {
     const GAP: usize = 2;
     let verdicts = rows.iter().map(|row| verdict_cell(row).chars().count());
@@ -204,7 +205,7 @@ fn name_width(headings: &[&str], rows: &[Row], width: usize) -> usize {
     width.saturating_sub(others).max(shortest)
 }
 
-/// A name that is too long keeps its beginning and its end: there are the metric and the limit.
+/// Shortens a name in the middle. Its start is the metric and its end the limit.
 pub fn shortened(name: &str, most: usize) -> String {
     let length = name.chars().count();
     if length <= most {

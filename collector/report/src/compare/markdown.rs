@@ -1,6 +1,7 @@
-//! A comparison as a comment on a pull request, in GitHub's Markdown. A step's summary (`GITHUB_STEP_SUMMARY`) is the same text.
+//! A comparison as a comment on a pull request, in GitHub's Markdown. The summary of a step (`GITHUB_STEP_SUMMARY`) is
+//! the same text.
 //!
-//! Names come from recordings and may hold anything: nothing of them becomes markup, a mention or a column.
+//! Names come from recordings and may contain anything. They must not become markup, mentions or columns.
 
 use super::lines::shortened;
 use super::{rows, words};
@@ -10,20 +11,20 @@ use rankscope_analysis::model::units;
 use rankscope_formats::comparison::{Comparison, SideSummary};
 use std::fmt::Write;
 
-/// GitHub takes no comment of more characters.
+/// Maximum number of characters of a GitHub comment.
 pub const MOST_CHARACTERS: usize = 65_536;
-/// Tables end here, bytes, so that what follows them has room.
+/// Size at which tables end, in bytes. It leaves capacity for the rest of the comment.
 const TABLES_END: usize = 50_000;
-/// Bytes of a cell and of a sentence.
+/// Maximum size of a cell and of a sentence, in bytes.
 const MOST_OF_CELL: usize = 600;
 const MOST_OF_SENTENCE: usize = 1_500;
-/// Sentences of a list.
+/// Maximum number of sentences of a list, and of rows of tables.
 const MOST_SENTENCES: usize = 6;
 const MOST_METRICS: usize = 50;
 const MOST_RANKS: usize = 10;
 const MOST_CHANGES: usize = 30;
 
-/// How a column is set.
+/// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Column {
     Word(&'static str),
@@ -32,7 +33,7 @@ enum Column {
 
 use Column::{Number, Word};
 
-/// The comment.
+/// Returns the comment.
 pub fn comparison_markdown(comparison: &Comparison) -> String {
     let mut text = Markdown {
         out: String::new(),
@@ -71,7 +72,7 @@ impl Markdown<'_> {
         self.list(
             cautions
                 .iter()
-                .map(|caution| format!("Keep in mind: {}", sentence(caution))),
+                .map(|caution| format!("Note: {}", sentence(caution))),
         );
         if let Some(sizes) = words::can_find(self.comparison) {
             let _ = writeln!(self.out, "{}\n", sentence(&sizes.plain()));
@@ -89,7 +90,7 @@ impl Markdown<'_> {
         self.blank();
     }
 
-    /// An empty line, but one at most.
+    /// Adds an empty line unless there is one.
     fn blank(&mut self) {
         if !self.out.ends_with("\n\n") {
             self.out.push('\n');
@@ -146,13 +147,13 @@ impl Markdown<'_> {
             let count = units::count(ranks.len() as u64);
             let _ = writeln!(
                 self.out,
-                "Ranks that changed most unlike the others, of {count}:\n"
+                "Ranks with the most unusual change, of {count}:\n"
             );
             let rows = ranks.iter().take(MOST_RANKS).map(|(at, rank)| {
                 let row = rows::rank(self.comparison, *at, rank);
                 row.iter().map(cell).collect()
             });
-            let columns = [Word("rank"), Word("host"), Number("change"), Word("most of it")];
+            let columns = [Word("rank"), Word("host"), Number("change"), Word("main parts")];
             self.table(&columns, rows.collect(), usize::MAX);
         }
         self.close();
@@ -163,7 +164,7 @@ impl Markdown<'_> {
         if changes.is_empty() {
             return;
         }
-        self.open(&format!("What changed ({})", units::count(changes.len() as u64)));
+        self.open(&format!("Changes ({})", units::count(changes.len() as u64)));
         let rows = changes.iter().enumerate().map(|(at, change)| {
             let word = match change.is_worse {
                 Some(true) => "worse",
@@ -176,7 +177,7 @@ impl Markdown<'_> {
                 cell(&rows::step_share(self.comparison, at)),
             ]
         });
-        let columns = [Word(""), Word("what"), Number("of the mean step")];
+        let columns = [Word(""), Word("what"), Number("per mean step")];
         self.table(&columns, rows.collect(), MOST_CHANGES);
         self.close();
     }
@@ -262,14 +263,14 @@ impl Markdown<'_> {
         let all: Vec<String> = sides.into_iter().chain(method).collect();
         self.list(all.into_iter());
         if let Ok(command) = words::view_command(self.comparison) {
-            let _ = writeln!(self.out, "To look closer: {}", code(&command));
+            let _ = writeln!(self.out, "To see both sides: {}", code(&command));
         }
         self.close();
     }
 
     fn open(&mut self, summary: &str) {
         self.blank();
-        // Without the empty line what follows would be HTML, not Markdown.
+        // Without the empty line, the following text would be HTML instead of Markdown.
         let _ = write!(self.out, "<details><summary>{}</summary>\n\n", escaped(summary));
     }
 
@@ -278,12 +279,12 @@ impl Markdown<'_> {
         self.out.push_str("</details>\n");
     }
 
-    /// A table of as many rows as are asked for and have room; and how many it leaves out.
+    /// Adds a table with at most `most` rows, as far as they fit. Reports the number of rows left out.
     fn table(&mut self, columns: &[Column], rows: Vec<Vec<String>>, most: usize) {
         if rows.is_empty() {
             return;
         }
-        // An empty column says nothing.
+        // Empty columns are left out.
         let is_filled = |at: usize| {
             rows.iter()
                 .any(|row| row.get(at).is_some_and(|cell| !cell.is_empty()))
@@ -341,7 +342,7 @@ fn sentence(text: &str) -> String {
     within(text, MOST_OF_SENTENCE)
 }
 
-/// A name, as it is.
+/// Formats a name as code.
 fn code(name: &str) -> String {
     let is_plain = |letter: char| !matches!(letter, '`' | '|') && !letter.is_control();
     let is_whole = !name.is_empty() && name.trim() == name && name.len() <= MOST_OF_CELL;
@@ -352,7 +353,7 @@ fn code(name: &str) -> String {
     }
 }
 
-/// A text cut to this number of bytes, which are more than its letters: both of its ends stay.
+/// Shortens a text in the middle until its escaped form fits into `most` bytes.
 fn within(text: &str, most: usize) -> String {
     let mut letters = text.chars().count().min(most);
     loop {
@@ -364,7 +365,7 @@ fn within(text: &str, most: usize) -> String {
     }
 }
 
-/// Text of which nothing becomes markup, neither GitHub's nor HTML's.
+/// Escapes text so that nothing in it becomes markup of GitHub or HTML.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     let mut before = ' ';
@@ -377,7 +378,8 @@ fn escaped(text: &str) -> String {
                 let _ = write!(out, "&#{};", u32::from(letter));
             }
             '_' if !is_inside_word => out.push_str("&#95;"),
-            // Nobody is to be notified, and no other pull request to be mentioned: these are looked for after entities are read.
+            // Prevents notifications of users and mentions of other pull requests. GitHub searches for these after
+            // decoding entities.
             '@' | '#' if next.is_alphanumeric() => {
                 out.push(letter);
                 out.push_str("&#8203;");

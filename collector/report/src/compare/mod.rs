@@ -1,9 +1,9 @@
-//! What a comparison says, to everybody who reads it. All are pure functions of a [`Comparison`] and decide nothing.
+//! Output of a comparison in all formats. All functions are pure functions of a [`Comparison`] and decide nothing.
 //!
-//! In this order: [`shown`] writes a change and how far it may be off, [`moods`] says what is good and what is bad, [`words`] has
-//! the sentences and [`rows`] the rows of tables that all of them share. Then [`text`] for a terminal (on [`lines`]),
-//! [`markdown`] for a pull request, [`github`] for the log of a workflow, [`junit`] for every other CI, and [`html`] for people
-//! who want to see it.
+//! In this order: [`shown`] formats a change and its uncertainty, [`moods`] gives the severity, [`words`] has the
+//! sentences and [`rows`] the rows of tables that all formats share. The formats are [`text`] for a terminal (with
+//! [`lines`]), [`markdown`] for a pull request, [`github`] for the log of a workflow, [`junit`] for every other CI, and
+//! [`html`] for a page with charts.
 //!
 //! [`Comparison`]: rankscope_formats::comparison::Comparison
 

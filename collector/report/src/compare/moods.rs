@@ -1,9 +1,9 @@
-//! What is good and what is bad: the colours and marks of verdicts.
+//! Severity of results, as colours and marks.
 
 use crate::words::Mood;
 use rankscope_formats::comparison::{Change, Difference};
 
-/// Of the comparison's verdict.
+/// Returns the severity of the comparison's verdict.
 pub fn of_comparison(verdict: &str) -> Mood {
     match verdict {
         "fine" => Mood::Good,
@@ -12,7 +12,7 @@ pub fn of_comparison(verdict: &str) -> Mood {
     }
 }
 
-/// Of a gate's verdict.
+/// Returns the severity of a gate's verdict.
 pub fn of_gate(verdict: &str) -> Mood {
     match verdict {
         "pass" => Mood::Good,
@@ -21,7 +21,7 @@ pub fn of_gate(verdict: &str) -> Mood {
     }
 }
 
-/// Of a metric's verdict.
+/// Returns the severity of a metric's verdict.
 pub fn of_metric(verdict: &str) -> Mood {
     match verdict {
         "improved" => Mood::Good,
@@ -31,7 +31,7 @@ pub fn of_metric(verdict: &str) -> Mood {
     }
 }
 
-/// Of something that is otherwise.
+/// Returns the severity of a change.
 pub fn of_change(change: &Change) -> Mood {
     match change.is_worse {
         Some(true) => Mood::Bad,
@@ -40,7 +40,7 @@ pub fn of_change(change: &Change) -> Mood {
     }
 }
 
-/// Of a difference between runs that should be alike.
+/// Returns the severity of a difference between runs that should be equal.
 pub fn of_difference(difference: &Difference) -> Mood {
     match difference.effect.as_str() {
         "blocks" => Mood::Bad,
@@ -49,7 +49,7 @@ pub fn of_difference(difference: &Difference) -> Mood {
     }
 }
 
-/// The mark that says a mood without colour, as the page has it.
+/// Returns the mark that shows a severity without colour, as on the page.
 pub fn mark(mood: Mood) -> &'static str {
     match mood {
         Mood::Good => "✓",

@@ -1,4 +1,4 @@
-//! Rows of a comparison's tables: the terminal, the pull request and the page show the same ones.
+//! Rows of a comparison's tables, shared by the terminal, the pull request and the page.
 
 use super::{moods, shown, words};
 use crate::figures;
@@ -8,29 +8,29 @@ use crate::reasons::Reasons;
 use crate::words::Mood;
 use rankscope_formats::comparison::{Comparison, MetricResult, RankChange};
 
-/// Parts of a rank's change that are named.
+/// Maximum number of parts of a rank's change that are named.
 const MOST_PARTS: usize = 2;
 
-/// A gate.
+/// Row of a gate.
 #[derive(Debug)]
 pub struct GateRow {
-    /// Of its verdict.
+    /// Severity of the verdict.
     pub mood: Mood,
     /// `pass`, `fail` or `inconclusive`.
     pub verdict: Prose,
-    /// As written.
+    /// Rule as declared.
     pub rule: Prose,
     /// Value of the base.
     pub base: Prose,
     /// Value of the new runs.
     pub new: Prose,
-    /// Change, and how far it may be off.
+    /// Change and its uncertainty.
     pub change: Prose,
-    /// Why, and how many runs would decide.
+    /// Reason for the verdict, and the number of runs that would decide.
     pub reason: Prose,
 }
 
-/// The gates, as they were declared.
+/// Returns the gates in the order of their declaration.
 pub fn gates(comparison: &Comparison, reasons: &mut Reasons) -> Vec<GateRow> {
     let gates = comparison.gates.iter().enumerate();
     gates
@@ -62,11 +62,11 @@ fn why_unknown(comparison: &Comparison, metric: &str) -> Prose {
     let mut not_compared = comparison.not_compared.iter().enumerate();
     match not_compared.find(|(_, not)| not.metric == metric) {
         Some((at, not)) => quoted(&not.reason, format!("/not_compared/{at}/reason")).into(),
-        None => "one of the sides does not have this metric".into(),
+        None => "one of the sides lacks this metric".into(),
     }
 }
 
-/// Base, new and change.
+/// Returns base, new and change.
 fn values(metric: &MetricResult, at: &str) -> [Prose; 3] {
     [
         shown::value(metric.base, &metric.unit, format!("{at}/base")),
@@ -75,10 +75,10 @@ fn values(metric: &MetricResult, at: &str) -> [Prose; 3] {
     ]
 }
 
-/// A metric.
+/// Row of a metric.
 #[derive(Debug)]
 pub struct MetricRow {
-    /// Of its verdict.
+    /// Severity of the verdict.
     pub mood: Mood,
     /// `improved`, `unchanged`, `regressed` or `inconclusive`.
     pub verdict: Prose,
@@ -88,13 +88,14 @@ pub struct MetricRow {
     pub base: Prose,
     /// Value of the new runs.
     pub new: Prose,
-    /// Change, and how far it may be off.
+    /// Change and its uncertainty.
     pub change: Prose,
-    /// Runs a side that would decide, or within what it is unchanged; empty if neither is known.
+    /// Number of runs per side that would decide, or the margin within which it is unchanged. Empty if neither is
+    /// known.
     pub note: Prose,
 }
 
-/// The metric at this place of the list.
+/// Returns the metric at this position of the list.
 pub fn metric(comparison: &Comparison, metric: &MetricResult, at: usize) -> MetricRow {
     let from = format!("/metrics/{at}");
     let [base, new, change] = values(metric, &from);
@@ -120,7 +121,7 @@ pub fn metric(comparison: &Comparison, metric: &MetricResult, at: usize) -> Metr
     }
 }
 
-/// Metrics that were not declared and of which there is something to say, in the order of the list.
+/// Returns notable metrics that were not declared, in the order of the list.
 pub fn telling(comparison: &Comparison) -> Vec<(usize, &MetricResult)> {
     let metrics = comparison.metrics.iter().enumerate();
     metrics
@@ -128,7 +129,7 @@ pub fn telling(comparison: &Comparison) -> Vec<(usize, &MetricResult)> {
         .collect()
 }
 
-/// The rest of those that were not declared.
+/// Returns the number of the other metrics that were not declared.
 pub fn unchanged(comparison: &Comparison) -> usize {
     let metrics = comparison.metrics.iter();
     metrics
@@ -136,8 +137,8 @@ pub fn unchanged(comparison: &Comparison) -> usize {
         .count()
 }
 
-/// Ranks by how much one of their parts changed unlike that of the median rank, the most first; with their places in the list.
-/// Where ranks wait for each other their steps all take longer: who is the cause shows in the parts.
+/// Returns the ranks with their positions, sorted by the largest deviation of one of their parts from the median rank.
+/// Ranks that wait for each other all have longer steps. The cause is visible only in the parts.
 pub fn ranks_by_difference(comparison: &Comparison) -> Vec<(usize, &RankChange)> {
     let ranks = &comparison.attribution.ranks;
     let medians: Vec<i64> = (0..comparison.attribution.parts.len())
@@ -159,14 +160,14 @@ pub fn ranks_by_difference(comparison: &Comparison) -> Vec<(usize, &RankChange)>
     ordered
 }
 
-/// The rank in the middle, by the change of its step.
+/// Returns the median rank by the change of its step.
 pub fn median_of_ranks(comparison: &Comparison) -> Option<(usize, &RankChange)> {
     let mut ranks: Vec<_> = comparison.attribution.ranks.iter().enumerate().collect();
     ranks.sort_by_key(|(_, rank)| rank.change_ns);
     ranks.get(ranks.len() / 2).copied()
 }
 
-/// A rank: name, host, change, and the parts that make up most of it.
+/// Returns name, host, change, and main parts of a rank.
 pub fn rank(comparison: &Comparison, at: usize, rank: &RankChange) -> [Prose; 4] {
     let of = |field: &str| format!("/attribution/ranks/{at}/{field}");
     let mut parts: Vec<(usize, i64)> = rank.parts_ns.iter().copied().enumerate().collect();
@@ -174,7 +175,7 @@ pub fn rank(comparison: &Comparison, at: usize, rank: &RankChange) -> [Prose; 4]
     let most = parts.iter().map(|(_, ns)| ns.unsigned_abs()).max().unwrap_or(0);
     let named = parts
         .iter()
-        // A tenth of the largest part explains nothing.
+        // Parts below a tenth of the largest explain nothing.
         .filter(|(_, ns)| *ns != 0 && ns.unsigned_abs().saturating_mul(10) >= most)
         .take(MOST_PARTS)
         .filter_map(|&(part, ns)| {
@@ -193,12 +194,12 @@ pub fn rank(comparison: &Comparison, at: usize, rank: &RankChange) -> [Prose; 4]
     ]
 }
 
-/// A change of a time, with its sign.
+/// Formats a change of a time, with its sign.
 pub fn change_ns(ns: i64, from: String) -> Prose {
     figures::change(ns as f64, "ns", from).into()
 }
 
-/// A part of the mean step: name, base, new, change.
+/// Returns name, base, new and change of a part of the mean step.
 pub fn part(comparison: &Comparison, at: usize) -> Option<[Prose; 4]> {
     let part = comparison.attribution.parts.get(at)?;
     let of = |field: &str| format!("/attribution/parts/{at}/{field}");
@@ -210,7 +211,7 @@ pub fn part(comparison: &Comparison, at: usize) -> Option<[Prose; 4]> {
     ])
 }
 
-/// The step that the parts make up.
+/// Returns the step that the parts add up to.
 pub fn whole(comparison: &Comparison) -> [Prose; 4] {
     let of = |field: &str| format!("/attribution/{field}");
     let attribution = &comparison.attribution;
@@ -222,7 +223,7 @@ pub fn whole(comparison: &Comparison) -> [Prose; 4] {
     ]
 }
 
-/// How much of the mean step something accounts for; empty where it has no time of its own.
+/// Returns the time of the mean step for which a change accounts, or nothing if it has none.
 pub fn step_share(comparison: &Comparison, at: usize) -> Prose {
     let change = comparison.changes.get(at);
     let ns = change

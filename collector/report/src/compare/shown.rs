@@ -1,27 +1,27 @@
-//! How a change is written: as a share of the base where there is one, else in the metric's unit; with its sign, and with how
-//! far it may be off.
+//! Format of a change with its sign and uncertainty: as a share of the base if there is one, else in the metric's unit.
 
 use crate::figures;
 use crate::prose::{Prose, prose};
 use crate::source::{less, share, times};
 use rankscope_formats::comparison::{Interval, MetricResult};
 
-/// Ends whose distances from the middle differ by less than this share of the whole are written as `± half`.
+/// Largest difference between the two half-widths, as a share of the interval, that is still written as `± half`.
 const LOPSIDED: f64 = 0.02;
 
-/// A change of more than this many times the base is written in the metric's unit: hundreds of thousands of percent say nothing.
+/// Largest change, in multiples of the base, that is written in percent. Hundreds of thousands of percent are
+/// meaningless, so a larger change is in the metric's unit.
 const MOST_TIMES: f64 = 100.0;
 
-/// What a change is measured by.
+/// Scale of a change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scale {
-    /// The base: a share of this value.
+    /// Share of this base value.
     Base(f64),
-    /// The metric's own unit: its base is 0, less, or next to nothing; or it is a share itself.
+    /// Unit of the metric: its base is 0, negative or tiny, or the metric is a share itself.
     Own,
 }
 
-/// By what a metric's change is measured. Shares change by percentage points: 10 % of 10 % says nothing to anybody.
+/// Returns the scale of a metric's change. Shares change by percentage points: 10 % of 10 % is meaningless.
 pub fn scale(metric: &MetricResult) -> Scale {
     let is_far = metric.change.abs() > MOST_TIMES * metric.base;
     if metric.unit == "share" || metric.relative.is_none() || metric.base <= 0.0 || is_far {
@@ -31,7 +31,7 @@ pub fn scale(metric: &MetricResult) -> Scale {
     }
 }
 
-/// A value of a metric, or a dash for what is no number.
+/// Formats a value of a metric, or a dash if it is not finite.
 pub fn value(value: f64, unit: &str, from: String) -> Prose {
     if value.is_finite() {
         figures::mean(value, unit, from).into()
@@ -40,7 +40,7 @@ pub fn value(value: f64, unit: &str, from: String) -> Prose {
     }
 }
 
-/// A change of a metric: `value` is in its unit.
+/// Formats a change of a metric; `value` is in its unit.
 pub fn part(value: f64, metric: &MetricResult, at: &str, field: &str) -> Prose {
     let from = format!("{at}/{field}");
     if !value.is_finite() {
@@ -53,7 +53,7 @@ pub fn part(value: f64, metric: &MetricResult, at: &str, field: &str) -> Prose {
     .into()
 }
 
-/// The change of the metric at `at`, and how far it may be off: `+6.1 % ± 0.8 %`.
+/// Formats the change of the metric at `at` with its uncertainty: `+6.1 % ± 0.8 %`.
 pub fn change(metric: &MetricResult, at: &str) -> Prose {
     let change = part(metric.change, metric, at, "change");
     let Some(interval) = metric.interval else {

@@ -1,4 +1,4 @@
-//! A comparison on a terminal: what could be found at all first, then the verdict, why, and how sure that is.
+//! A comparison on a terminal: first what it can find, then the verdict, the reasons, and the certainty.
 
 use super::lines::{Lines, Row};
 use super::{moods, rows, words};
@@ -9,21 +9,21 @@ use crate::words::Mood;
 use rankscope_analysis::model::units;
 use rankscope_formats::comparison::{Comparison, SideSummary};
 
-/// Metrics shown unless all are asked for.
+/// Maximum number of rows without `--all`.
 const MOST_METRICS: usize = 20;
 const MOST_RANKS: usize = 5;
 const MOST_CHANGES: usize = 15;
 const MOST_NOT_COMPARED: usize = 5;
-/// Columns of a bar, on each side of its middle.
+/// Width of a bar on each side of its middle, in columns.
 const BAR: usize = 8;
 
-/// Which rows of long lists are shown.
+/// Selection of rows of long lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Listed {
-    /// Those of which there is something to say, and not too many.
+    /// Notable rows, up to a maximum.
     #[default]
     Telling,
-    /// All (`--all`).
+    /// All rows (`--all`).
     All,
 }
 
@@ -36,7 +36,7 @@ impl Listed {
     }
 }
 
-/// The whole text.
+/// Returns the whole text.
 pub fn comparison_text(comparison: &Comparison, listed: Listed, look: &Look) -> String {
     let mut text = Text {
         lines: Lines::new(look),
@@ -83,11 +83,11 @@ impl Text<'_> {
         let mood = moods::of_comparison(verdict);
         self.lines.verdict(&verdict.to_uppercase(), mood, headline);
         for (at, reason) in reasons.iter().enumerate() {
-            let label = if at == 0 { "Because" } else { "" };
+            let label = if at == 0 { "Reasons" } else { "" };
             self.lines.labelled(label, Mood::Warning, reason);
         }
         for (at, caution) in cautions.iter().enumerate() {
-            let label = if at == 0 { "Keep in mind" } else { "" };
+            let label = if at == 0 { "Note" } else { "" };
             self.lines.labelled(label, Mood::Plain, caution);
         }
     }
@@ -149,7 +149,7 @@ impl Text<'_> {
         }
         let most = self.listed.most(MOST_RANKS);
         self.lines.heading(&format!(
-            "Ranks that changed most unlike the others, of {}",
+            "Ranks with the most unusual change, of {}",
             units::count(ranks.len() as u64)
         ));
         let mut rows: Vec<Row> = ranks
@@ -172,7 +172,7 @@ impl Text<'_> {
                 ..Row::default()
             });
         }
-        let headings = ["", "rank", "host", "most of it", "change"];
+        let headings = ["", "rank", "host", "main parts", "change"];
         self.lines.table(4, &headings, &rows, &Reasons::default());
     }
 
@@ -181,7 +181,7 @@ impl Text<'_> {
         if changes.is_empty() {
             return;
         }
-        self.lines.heading("What changed");
+        self.lines.heading("Changes");
         let most = self.listed.most(MOST_CHANGES);
         let shares: Vec<String> = (0..changes.len().min(most))
             .map(|at| rows::step_share(self.comparison, at).plain())
@@ -284,7 +284,7 @@ impl Text<'_> {
     }
 
     fn method(&mut self) {
-        // The chances of all verdicts are a paragraph of their own, for those who ask for everything.
+        // The error probabilities of all verdicts are a long paragraph. It appears only with `--all`.
         let most = self.listed.most(2);
         let sentences = words::method(self.comparison);
         for (at, sentence) in sentences.iter().take(most).enumerate() {
@@ -309,7 +309,7 @@ fn plain(cells: &[&Prose]) -> Vec<String> {
     cells.iter().map(|cell| cell.plain()).collect()
 }
 
-/// A change as a bar from the middle: to the right what takes longer.
+/// Draws a change as a bar from the middle. Longer times are to the right.
 fn bar(ns: i64, most: u64) -> String {
     let length = if most == 0 {
         0

@@ -1,4 +1,4 @@
-//! What a comparison says in sentences: the same ones everywhere.
+//! Sentences about a comparison, shared by all formats.
 
 use super::shown;
 use crate::figures;
@@ -8,17 +8,17 @@ use crate::source::{among, number, sum};
 use rankscope_analysis::model::units;
 use rankscope_formats::comparison::{Comparison, Detectable, MetricResult, RunUsed, SideSummary};
 
-/// Directories that a line names.
+/// Maximum number of directories in a line.
 const MOST_DIRECTORIES: usize = 3;
 
-/// The metric of this full name, and where it is listed.
+/// Returns the metric with this full name, and its position.
 pub fn metric<'a>(comparison: &'a Comparison, full_name: &str) -> Option<(String, &'a MetricResult)> {
     let mut metrics = comparison.metrics.iter().enumerate();
     let (at, metric) = metrics.find(|(_, metric)| metric.full_name() == full_name)?;
     Some((format!("/metrics/{at}"), metric))
 }
 
-/// Metric and subject, each with its source.
+/// Formats metric and subject, each with its source.
 pub fn name(metric: &MetricResult, at: &str) -> Prose {
     let name = quoted(&metric.metric, format!("{at}/metric"));
     match &metric.subject {
@@ -27,7 +27,7 @@ pub fn name(metric: &MetricResult, at: &str) -> Prose {
     }
 }
 
-/// With a full stop, unless it has one: sentences of the JSON have none where they are all that is said.
+/// Adds a full stop if it is missing. Single sentences of the JSON have none.
 pub fn ended(sentence: impl Into<Prose>) -> Prose {
     let mut sentence = sentence.into();
     if !sentence.plain().ends_with(['.', '!', '?']) {
@@ -36,7 +36,7 @@ pub fn ended(sentence: impl Into<Prose>) -> Prose {
     sentence
 }
 
-/// Why a gate is decided so, and how many runs would decide it.
+/// Returns the reason for a gate's verdict, and the number of runs that would decide it.
 pub fn gate_reason(comparison: &Comparison, at: usize) -> Prose {
     let Some(gate) = comparison.gates.get(at) else {
         return Prose::default();
@@ -49,12 +49,12 @@ pub fn gate_reason(comparison: &Comparison, at: usize) -> Prose {
             ended(reason),
             " ",
             repeats(comparison, runs, of("runs_needed")),
-            " a side would decide."
+            " per side would decide."
         ],
     }
 }
 
-/// `23 runs`, or batches of them where these are what varies.
+/// Formats `23 runs`, or batches if these are the unit of variation.
 pub fn repeats(comparison: &Comparison, number: u32, from: String) -> Prose {
     if comparison.method.unit == "batches" {
         prose![count(u64::from(number), from), " batches"]
@@ -63,7 +63,7 @@ pub fn repeats(comparison: &Comparison, number: u32, from: String) -> Prose {
     }
 }
 
-/// A gate's rule; with its metric, if a rule with a pattern became several gates.
+/// Returns the rule of a gate, with its metric if a rule with a pattern became several gates.
 pub fn gate_name(comparison: &Comparison, at: usize) -> Prose {
     let Some(gate) = comparison.gates.get(at) else {
         return Prose::default();
@@ -77,7 +77,7 @@ pub fn gate_name(comparison: &Comparison, at: usize) -> Prose {
     }
 }
 
-/// From one value to the other: `49.8 ms to 52.8 ms, +6.1 % ± 0.8 %`.
+/// Formats a change of values: `49.8 ms to 52.8 ms, +6.1 % ± 0.8 %`.
 pub fn values(metric: &MetricResult, at: &str) -> Prose {
     prose![
         shown::value(metric.base, &metric.unit, format!("{at}/base")),
@@ -88,12 +88,12 @@ pub fn values(metric: &MetricResult, at: &str) -> Prose {
     ]
 }
 
-/// The smallest change of a gated metric that is found, with the sign of a change for the worse.
+/// Returns the smallest detectable change of a gated metric, with the sign of a change for the worse.
 pub fn smallest(comparison: &Comparison, at: usize, detectable: &Detectable) -> Prose {
     let of = |field: &str| format!("/detectable/{at}/{field}");
     let name = quoted(&detectable.metric, of("metric"));
     let known = metric(comparison, &detectable.metric);
-    // The sizes are of changes for the worse: a rise, or a fall of what should be high.
+    // The sizes are those of changes for the worse: a rise, or a fall if higher is better.
     let falls = known
         .as_ref()
         .is_some_and(|(_, metric)| metric.better == "higher");
@@ -101,7 +101,7 @@ pub fn smallest(comparison: &Comparison, at: usize, detectable: &Detectable) -> 
     let unit = known.as_ref().map_or("ns", |(_, metric)| metric.unit.as_str());
     let sized = |value: f64, from: String| {
         let worse = if falls { -value.abs() } else { value.abs() };
-        // What was stored with the other sign is shown with this one.
+        // If the stored value has the other sign, the source negates it.
         let from = if worse == value {
             from
         } else {
@@ -132,7 +132,7 @@ pub fn smallest(comparison: &Comparison, at: usize, detectable: &Detectable) -> 
     }
 }
 
-/// All of them, and what they mean; nothing without gates.
+/// Returns the smallest detectable changes and their meaning, or nothing without gates.
 pub fn can_find(comparison: &Comparison) -> Option<Prose> {
     let all = comparison.detectable.iter().enumerate();
     let sizes: Vec<Prose> = all.map(|(at, of)| smallest(comparison, at, of)).collect();
@@ -150,24 +150,24 @@ pub fn can_find(comparison: &Comparison) -> Option<Prose> {
     Some(text)
 }
 
-/// What a difference does to the verdict.
+/// Returns the effect of a difference on the verdict.
 pub fn effect(effect: &str) -> &str {
     match effect {
-        "blocks" => "no verdict can be given",
+        "blocks" => "no verdict is possible",
         "cannot-pass" => "a regression counts, a pass does not",
         other => other,
     }
 }
 
-/// From one step time to the other.
+/// Returns the change of the step time.
 pub fn step_change(comparison: &Comparison) -> Prose {
     let of = |field: &str| format!("/attribution/{field}");
     let attribution = &comparison.attribution;
     let time = figures::time;
     prose![
-        "A step of the mean rank took ",
+        "The step of the mean rank took ",
         time(attribution.base_step_ns, of("base_step_ns")),
-        " and takes ",
+        ", now ",
         time(attribution.new_step_ns, of("new_step_ns")),
         ": ",
         figures::change(attribution.change_ns as f64, "ns", of("change_ns")),
@@ -175,7 +175,7 @@ pub fn step_change(comparison: &Comparison) -> Prose {
     ]
 }
 
-/// The runs of a side in a sentence, its directories last.
+/// Describes the runs of a side.
 pub fn side(side: &SideSummary, of: &str) -> Prose {
     let compared = || side.runs.iter().filter(|run| run.is_compared);
     let for_noise = side.runs.iter().filter(|run| !run.is_compared).count();
@@ -202,7 +202,7 @@ pub fn side(side: &SideSummary, of: &str) -> Prose {
         text.push(prose![
             " (",
             figures::drawn(units::count(for_noise as u64)),
-            " of them only to know the noise)"
+            " of them only for the noise)"
         ]);
     }
     if let Some(first) = side.runs.first() {
@@ -229,7 +229,7 @@ pub fn side(side: &SideSummary, of: &str) -> Prose {
     text
 }
 
-/// The directories of a side, as far as a line has room.
+/// Returns the directories of a side, as many as fit into a line.
 pub fn directories(side: &SideSummary, of: &str) -> Prose {
     let runs = side.runs.iter().enumerate().take(MOST_DIRECTORIES);
     let mut text = Prose::join(
@@ -247,13 +247,13 @@ pub fn directories(side: &SideSummary, of: &str) -> Prose {
     text
 }
 
-/// The same, one by one.
+/// Returns the first directories of a side.
 pub fn first_directories(side: &SideSummary) -> impl Iterator<Item = &str> {
     let runs = side.runs.iter().take(MOST_DIRECTORIES);
     runs.map(|run| run.name.directory.as_str())
 }
 
-/// How it was decided, a sentence or two each.
+/// Describes the method, in a few sentences per topic.
 pub fn method(comparison: &Comparison) -> Vec<Prose> {
     let method = &comparison.method;
     let of = |field: &str| format!("/method/{field}");
@@ -266,9 +266,9 @@ pub fn method(comparison: &Comparison) -> Vec<Prose> {
             _ => "No noise is known.",
         },
         if method.is_interleaved {
-            " Base and new were recorded in turns, so that a drift of the machine reaches both."
+            " Base and new runs alternated, so that a drift of the machine affects both."
         } else {
-            " Base and new were not recorded in turns: a drift of the machine looks like a change."
+            " Base and new runs did not alternate: a drift of the machine looks like a change."
         }
     ];
     if !method.noise.is_empty() {
@@ -308,7 +308,7 @@ pub fn method(comparison: &Comparison) -> Vec<Prose> {
     vec![noise, rules, chances]
 }
 
-/// What the outliers do to the step time.
+/// Describes the effect of outliers on the step time.
 pub fn outlier_effect(comparison: &Comparison) -> Prose {
     let of = |field: &str| format!("/method/outlier_effect/{field}");
     let figure = &comparison.method.outlier_effect;
@@ -329,7 +329,7 @@ pub fn outlier_effect(comparison: &Comparison) -> Prose {
     }
 }
 
-/// The command that shows both sides on one screen; or why there is none.
+/// Returns the command that shows both sides on one screen, or why there is none.
 pub fn view_command(comparison: &Comparison) -> Result<String, &'static str> {
     let there = |side: &SideSummary| {
         let mut runs = side.runs.iter().filter(|run| !run.is_stored);
@@ -337,8 +337,8 @@ pub fn view_command(comparison: &Comparison) -> Result<String, &'static str> {
         let run = runs.find(|run| run.is_compared).or(first);
         run.map(|run| run.name.directory.clone())
     };
-    let new = there(&comparison.new).ok_or("no session of the new runs is kept")?;
-    let base = there(&comparison.base).ok_or("no session of the base is kept")?;
+    let new = there(&comparison.new).ok_or("no session of the new runs is stored")?;
+    let base = there(&comparison.base).ok_or("no session of the base is stored")?;
     Ok(format!(
         "rankscope view {} --compare {}",
         shell_word(&new),
@@ -346,7 +346,7 @@ pub fn view_command(comparison: &Comparison) -> Result<String, &'static str> {
     ))
 }
 
-/// A path as a shell reads it back.
+/// Quotes a path for a shell.
 fn shell_word(path: &str) -> String {
     let is_plain = |letter: char| letter.is_alphanumeric() || "/._-+=:,@%".contains(letter);
     if !path.is_empty() && path.chars().all(is_plain) {

@@ -1,4 +1,4 @@
-//! The streams of one rank's devices as tracks: each work a slice, with an arrow from the call that launched it.
+//! Tracks for the streams of one rank's devices. Each work is a slice, with an arrow from the call that launched it.
 
 use rankscope_analysis::model::kernel_name;
 use rankscope_formats::perfetto::{
@@ -13,10 +13,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::path::Path;
 
-/// Operations that are remembered for the kernels that are theirs.
+/// Number of recent operations kept to find those of a kernel.
 const RECENT: usize = 256;
 
-/// What a kernel of communication is told of the operation that it is of.
+/// Attributes of an operation that are copied to its communication kernel.
 struct Recent {
     enter_ns: i64,
     operation: Operation,
@@ -29,13 +29,13 @@ struct Recent {
     exposed_wait_ns: Option<i64>,
 }
 
-/// A kernel's name, short and whole.
+/// Name of a kernel, short and complete.
 struct Name {
     short: String,
     whole: String,
 }
 
-/// The tracks of one rank.
+/// Device tracks of one rank.
 pub struct DeviceTracks {
     rank: u32,
     streams: Vec<(u32, u32)>,
@@ -45,18 +45,18 @@ pub struct DeviceTracks {
     recent: VecDeque<Recent>,
 }
 
-/// The arrow from a launch to its works.
+/// Returns the id of the arrow from a launch to its works.
 pub fn flow_of(rank: u32, correlation: u32) -> Option<FlowId> {
     FlowId::new(1 << 63 | u64::from(rank) << 32 | u64::from(correlation))
 }
 
 impl DeviceTracks {
-    /// For a rank of which this was recorded, with its names.
+    /// Opens the tracks of a rank with recorded activity, and reads its names.
     pub fn open(activity: &DeviceActivity, names: &Path) -> Result<Self, TableError> {
         let mut known = FxHashMap::default();
         if names.exists() {
             for row in TableReader::<NameRow>::read_all(names)? {
-                // Templates make names of a thousand characters. The whole one is an argument.
+                // Templates produce names of a thousand characters. The complete name is an argument.
                 let short = kernel_name::short(&row.name);
                 known.insert(
                     row.number,
@@ -81,7 +81,7 @@ impl DeviceTracks {
         })
     }
 
-    /// An operation ran on the device: its kernels may come.
+    /// Remembers an operation that ran on the device: its kernels may follow.
     pub fn saw(&mut self, row: &OperationRow) {
         if self.recent.len() >= RECENT {
             self.recent.pop_front();
@@ -99,7 +99,7 @@ impl DeviceTracks {
         });
     }
 
-    /// Writes a work, which begins at `start_ns` of the trace.
+    /// Writes a work that starts at `start_ns` of the trace.
     pub fn work(
         &mut self,
         writer: &mut TraceWriter<File>,
@@ -128,7 +128,7 @@ impl DeviceTracks {
         };
         let lanes = self.lanes.entry(stream).or_insert_with(|| {
             let name = if number == u32::MAX {
-                "stream unknown".to_owned()
+                "unknown stream".to_owned()
             } else {
                 format!("stream {number}")
             };
@@ -191,7 +191,7 @@ impl DeviceTracks {
     }
 }
 
-/// What the operations that a kernel is of say: those that begin with it.
+/// Adds the attributes of a kernel's operations. These operations start together with the kernel.
 fn of_operations<'a>(recent: &'a VecDeque<Recent>, row: &WorkRow, args: &mut Vec<Arg<'a>>) {
     let mut own = recent
         .iter()

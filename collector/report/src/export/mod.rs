@@ -1,4 +1,4 @@
-//! A session in formats that other tools open.
+//! Export of a session to formats of other tools.
 
 mod device_tracks;
 mod ordered;

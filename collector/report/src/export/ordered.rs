@@ -1,14 +1,14 @@
 //! Rows of a table in the order of their start, in bounded memory.
 //!
-//! An operation is written when its instance is complete, so a row may come after others that started later: by as many
-//! as its rank did meanwhile, mostly none. Rows are looked at ahead and sorted; one that is later still comes late here
-//! too, which the trace's reader sorts.
+//! An operation is written when its instance is complete. So a row may follow rows that started later: as many as its
+//! rank recorded meanwhile, usually none. The reader sorts a bounded number of rows ahead. A row that is even later
+//! stays late here, and the reader of the trace sorts it.
 
 use rankscope_formats::session::{Table, TableError, TableReader};
 use std::collections::VecDeque;
 use std::path::Path;
 
-/// Rows that are looked at ahead.
+/// Number of rows read ahead.
 const AHEAD: usize = 80_000;
 
 /// Rows of one file, in order.
@@ -30,7 +30,7 @@ impl<T: Table> Ordered<T> {
         })
     }
 
-    /// The next row, without taking it.
+    /// Returns the next row without taking it.
     pub fn peek(&mut self) -> Result<Option<&T>, TableError> {
         if !self.ended && self.rows.len() < AHEAD {
             while self.rows.len() < 2 * AHEAD {
@@ -40,13 +40,13 @@ impl<T: Table> Ordered<T> {
                 }
                 self.rows.extend(self.incoming.drain(..));
             }
-            // Nearly sorted already: the cost is that of one comparison per row.
+            // The rows are nearly sorted, so this costs about one comparison per row.
             self.rows.make_contiguous().sort_by_key(T::sort_key);
         }
         Ok(self.rows.front())
     }
 
-    /// The next row.
+    /// Takes the next row.
     pub fn next(&mut self) -> Result<Option<T>, TableError> {
         self.peek()?;
         Ok(self.rows.pop_front())

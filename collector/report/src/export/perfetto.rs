@@ -1,8 +1,13 @@
-//! A session as a Perfetto trace.
+//! Export of a session as a Perfetto trace.
 //!
-//! One process per rank. Under it: one track per thread (library calls, and what blocked it), one group of lanes per
-//! communicator (how much of it runs at once), lanes of messages, the steps, counters of what is in flight and of what was
-//! lost, and the streams of its devices. A flow joins the calls of one instance, another a launch and what it launched.
+//! Each rank is a process. Its tracks are:
+//! - one track per thread, with library calls and blocked intervals;
+//! - one group of lanes per communicator, which shows concurrent operations;
+//! - lanes of messages, and the steps;
+//! - counters of operations in flight and lost records;
+//! - the streams of its devices.
+//!
+//! A flow joins the calls of one instance. Another flow joins a launch and the works that it launched.
 
 use super::device_tracks::{DeviceTracks, flow_of};
 use super::ordered::Ordered;
@@ -23,30 +28,32 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What the Perfetto page opens without trouble.
+/// Maximum size in bytes that the Perfetto page opens without trouble.
 pub const DEFAULT_MAX_BYTES: u64 = 1 << 30;
-/// Start of the trace on its own axis: zero would be taken for "not set" by some tools.
+/// Start of the trace on its own axis. Some tools treat zero as "not set".
 const TRACE_START_NS: u64 = 1_000_000;
-/// Instances remembered while the operations that belong to them are read.
+/// Maximum number of instances kept while their operations are read.
 const INSTANCES_AROUND: u64 = 400_000;
-/// Changes of what is in flight that are put into order.
+/// Maximum number of changes of the in-flight counters that are sorted ahead.
 const CHANGES_AHEAD: usize = 1 << 14;
 
-/// What to export.
+/// Options of the export.
 #[derive(Clone, Debug)]
 pub struct PerfettoOptions {
-    /// The file to write; replaced if it exists.
+    /// File to write; replaced if it exists.
     pub output: PathBuf,
-    /// Only these ranks: positions in [`Session::ranks`]. `None`: all.
+    /// Positions in [`Session::ranks`] of the ranks to export. `None`: all.
     pub ranks: Option<Vec<u32>>,
-    /// Only what lies (partly) in this time since [`rankscope_formats::session::Axis::start_ns`], ns. `None`: all.
+    /// Interval to export, since [`rankscope_formats::session::Axis::start_ns`], in nanoseconds. Partly overlapping
+    /// records are included. `None`: all.
     pub range_ns: Option<(i64, i64)>,
-    /// About how large the file may become. Every rank gets its share; what does not fit is cut off at its end.
+    /// Approximate maximum size of the file in bytes. Every rank gets its share; records beyond it are left out at the
+    /// end.
     pub max_bytes: u64,
 }
 
 impl PerfettoOptions {
-    /// Everything, up to what the page can open.
+    /// Exports everything, up to the size that the page can open.
     pub fn whole(output: PathBuf) -> Self {
         Self {
             output,
@@ -57,24 +64,24 @@ impl PerfettoOptions {
     }
 }
 
-/// What was exported.
+/// Summary of the export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exported {
-    /// Counted as the engine should find it.
+    /// Counts that the trace engine should find.
     pub written: Written,
     /// Ranks in the trace.
     pub ranks: u32,
-    /// Operations in the trace.
+    /// Number of operations in the trace.
     pub operations: u64,
-    /// Works of devices in the trace.
+    /// Number of works of devices in the trace.
     pub works: u64,
-    /// Operations and spans that the format cannot hold where they lie (overlapping on one thread), left out.
+    /// Number of operations and spans left out because they overlap on one thread, which the format cannot represent.
     pub dropped: u64,
-    /// Time since the session's start from which some rank is cut off, because the file would be too large.
+    /// Time since the start of the session from which records of some ranks are missing because of the size limit.
     pub cut_off_ns: Option<i64>,
 }
 
-/// A session could not be exported.
+/// Error while exporting a session.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// A table could not be read.
@@ -83,22 +90,22 @@ pub enum ExportError {
     /// The trace could not be written.
     #[error("{path}: {source}")]
     Trace {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause of the error.
         source: Error,
     },
     /// The file could not be created.
     #[error("cannot write {path}: {source}")]
     Output {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause of the error.
         source: io::Error,
     },
 }
 
-/// Writes a session directory, whose summary is `session`, as a trace. `progress` gets a share from 0 to 1.
+/// Writes a session directory with the summary `session` as a trace. `progress` receives a share from 0 to 1.
 pub fn export(
     directory: &Path,
     session: &Session,
@@ -109,7 +116,7 @@ pub fn export(
         path: options.output.clone(),
         source,
     };
-    // Whole or not at all: the trace takes its name when it is finished.
+    // The write is atomic: the trace gets its name when it is finished.
     let mut unfinished = options.output.clone().into_os_string();
     unfinished.push(".unfinished");
     let unfinished = PathBuf::from(unfinished);
@@ -191,7 +198,7 @@ fn write(
     Ok(exported)
 }
 
-/// What of an instance is shown on each of its calls.
+/// Attributes of an instance that are shown on each of its calls.
 #[derive(Clone, Copy)]
 struct InstanceFacts {
     transfer_ns: Option<i64>,
@@ -200,7 +207,7 @@ struct InstanceFacts {
     last_rank: Option<u32>,
 }
 
-/// The instances around the operations that are being read.
+/// Instances around the operations that are being read.
 struct Instances {
     reader: Ordered<InstanceRow>,
     known: FxHashMap<u64, InstanceFacts>,
@@ -219,7 +226,7 @@ impl Instances {
         })
     }
 
-    /// The instance of an operation that was entered at `enter_ns`. An instance starts with its first member.
+    /// Returns the instance of an operation that was entered at `enter_ns`. An instance starts with its first member.
     fn of(&mut self, number: u64, enter_ns: i64) -> Result<Option<InstanceFacts>, TableError> {
         if enter_ns > self.until_ns {
             while self.reader.peek()?.is_some_and(|row| row.start_ns <= enter_ns) {
@@ -248,7 +255,7 @@ impl Instances {
     }
 }
 
-/// One rank of the trace.
+/// State of the export of one rank.
 struct RankExport<'a, 'w> {
     writer: &'w mut TraceWriter<File>,
     session: &'a Session,
@@ -259,17 +266,17 @@ struct RankExport<'a, 'w> {
     communicators: BTreeMap<u32, Lanes>,
     group: Option<TrackId>,
     messages: Lanes,
-    /// What ran on the rank's device.
+    /// Operations on the rank's device.
     device: Lanes,
-    /// What the recorder and the driver took for themselves: it may overlap what its thread did, and is no part of that.
+    /// Overhead of the recorder and the driver. It may overlap the calls of its thread, and is not a part of them.
     recorder: Lanes,
-    /// The streams of its devices, where their work was recorded.
+    /// Streams of its devices, if their activity was recorded.
     streams: Option<DeviceTracks>,
     in_flight: CounterId,
     bytes_in_flight: CounterId,
     changes: BinaryHeap<Reverse<(u64, i64, i64)>>,
     flying: (i64, i64),
-    /// Bytes of the file at which this rank is cut off.
+    /// Size of the file, in bytes, at which this rank is cut off.
     limit: u64,
     operations: u64,
     works: u64,
@@ -354,7 +361,7 @@ impl<'a, 'w> RankExport<'a, 'w> {
         self.track_of::<StepRow>(&steps, "steps", |row| (row.start_ns, row.end_ns), Self::step)?;
         let stalls = rank_path::<StallRow>(directory, index);
         if stalls.exists() {
-            let name = "stalls of the devices";
+            let name = "device stalls";
             self.track_of::<StallRow>(&stalls, name, |row| (row.start_ns, row.end_ns), Self::stall)?;
         }
         let mut operations = Ordered::<OperationRow>::open(&rank_path::<OperationRow>(directory, index))?;
@@ -362,14 +369,15 @@ impl<'a, 'w> RankExport<'a, 'w> {
         let mut works = self.open_works(directory)?;
         let mut instances = Instances::open(directory)?;
         loop {
-            // What blocks a thread holds the calls that it makes meanwhile: of equal starts the longer first.
+            // A blocked interval contains the calls that its thread makes meanwhile. So the longer of two with equal
+            // start comes first.
             let next_operation = operations.peek()?.map(|row| {
                 let end = row.leave_ns.or(row.returned_ns);
                 (row.enter_ns, Reverse(end.unwrap_or(i64::MAX)))
             });
             let next_span = spans.peek()?.map(|row| (row.start_ns, Reverse(row.end_ns)));
             if let Some(works) = &mut works {
-                // Behind the operations that they are of.
+                // Works come after the operations that they belong to.
                 let others = [next_operation, next_span].into_iter().flatten();
                 let next_ns = others.map(|(start, _)| start).min();
                 if let Some(start) = works.peek()?.map(|row| row.start_ns)
@@ -415,7 +423,7 @@ impl<'a, 'w> RankExport<'a, 'w> {
         self.losses().map_err(trace_error)
     }
 
-    /// Time in the trace.
+    /// Converts a time of the session to the trace.
     fn at(&self, ns: i64) -> u64 {
         u64::try_from(ns.saturating_sub(self.session.axis.start_ns)).unwrap_or(0) + TRACE_START_NS
     }
@@ -427,7 +435,7 @@ impl<'a, 'w> RankExport<'a, 'w> {
         })
     }
 
-    /// The works of the rank's devices, where there are any.
+    /// Opens the works of the rank's devices, if any.
     fn open_works(&mut self, directory: &Path) -> Result<Option<Ordered<WorkRow>>, TableError> {
         let index = self.rank.index;
         let Some(activity) = self.session.activity.iter().find(|known| known.rank == index) else {
@@ -478,7 +486,7 @@ impl<'a, 'w> RankExport<'a, 'w> {
         Ok(track)
     }
 
-    /// What the engine would bend is left out, counted; what the disk refuses is an error.
+    /// Counts and drops records that the trace engine would distort. Errors of the disk are returned.
     fn kept(&mut self, outcome: Result<(), Error>) -> Result<bool, Error> {
         match outcome {
             Ok(()) => Ok(true),
@@ -491,7 +499,7 @@ impl<'a, 'w> RankExport<'a, 'w> {
     }
 
     fn span(&mut self, row: &SpanRow) -> Result<(), Error> {
-        // What was recorded of devices is of no thread.
+        // Recording states of devices belong to no thread.
         let is_of_devices = matches!(row.kind, SpanKind::Covered | SpanKind::Yielded);
         if is_of_devices || !self.is_wanted(row.start_ns, row.end_ns) {
             return Ok(());
@@ -659,7 +667,7 @@ impl<'a, 'w> RankExport<'a, 'w> {
             .filter(|_| matches!(row.matched, InstanceState::Complete | InstanceState::Enqueued))
             .and_then(|instance| FlowId::new(instance.wrapping_add(1)));
         let flows: &[FlowId] = flow.as_slice();
-        // Of what was only seen to be enqueued the slice is the call: it tells nothing about what was under way.
+        // If an operation is known only as enqueued, the slice is the call. It does not show what was in flight.
         let is_call_only = row.leave_ns.is_none() && row.returned_ns.is_some();
         let is_on_device = row.library == Library::Nccl && row.state == OperationState::Completed;
         let is_message = !is_call_only
@@ -682,13 +690,13 @@ impl<'a, 'w> RankExport<'a, 'w> {
             ..Slice::default()
         };
         let outcome = if is_on_device {
-            // Of several communicators several at once.
+            // Operations of several communicators may run at the same time.
             match self.device.place(self.writer, start_ns, slice.duration_ns) {
                 Ok(track) => self.writer.slice(track, &slice),
                 Err(error) => Err(error),
             }
         } else if is_message {
-            // A message lasts from its post to its wait: several at once on one thread are usual.
+            // A message lasts from its post to its wait, so one thread usually has several at once.
             match self.messages.place(self.writer, start_ns, slice.duration_ns) {
                 Ok(track) => self.writer.slice(track, &slice),
                 Err(error) => Err(error),
@@ -716,8 +724,8 @@ impl<'a, 'w> RankExport<'a, 'w> {
         Ok(())
     }
 
-    /// The operation on its communicator's lanes, from its call on: how much of it runs at once. (Queueing is in the
-    /// arguments of the call; lanes must be filled in the order of starts, and a queue is not in that order.)
+    /// Writes the operation on its communicator's lanes, from its call on, to show concurrent operations. Queueing is
+    /// in the arguments of the call: lanes must be filled in the order of starts, and a queue is not in that order.
     fn on_communicator(&mut self, row: &OperationRow, stop_ns: u64) -> Result<(), Error> {
         let Some(communicator) = row
             .communicator
@@ -773,7 +781,7 @@ impl<'a, 'w> RankExport<'a, 'w> {
         Ok(())
     }
 
-    /// Writes the earliest change of what is in flight; false if there is none.
+    /// Writes the earliest change of the in-flight counters. Returns false if there is none.
     fn pop_change(&mut self) -> Result<bool, Error> {
         let Some(Reverse((time_ns, operations, bytes))) = self.changes.pop() else {
             return Ok(false);
@@ -787,7 +795,7 @@ impl<'a, 'w> RankExport<'a, 'w> {
         Ok(true)
     }
 
-    /// A table of intervals as a track of its own, if it has any.
+    /// Writes a table of intervals as a separate track, if it has any rows.
     fn track_of<T: Table>(
         &mut self,
         path: &Path,
@@ -896,7 +904,7 @@ impl<'a, 'w> RankExport<'a, 'w> {
         Ok(())
     }
 
-    /// Losses so far, as a counter that is there only where something was lost.
+    /// Writes the losses so far as a counter, only if records were lost.
     fn losses(&mut self) -> Result<(), Error> {
         let mut changes: Vec<(i64, u64)> = self
             .session

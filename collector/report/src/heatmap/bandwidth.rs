@@ -7,7 +7,7 @@ use crate::prose::{Prose, prose};
 use rankscope_formats::session::{OperationClass, Session};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What tells one row from another.
+/// Attributes that distinguish rows.
 type Kind<'a> = (&'a str, &'a str, &'a str, &'a str, u32, bool);
 
 fn kind(class: &OperationClass) -> Kind<'_> {
@@ -21,12 +21,12 @@ fn kind(class: &OperationClass) -> Kind<'_> {
     )
 }
 
-/// The grid; no rows where no operation has a bandwidth.
+/// Builds the grid. It has no rows if no operation has a bandwidth.
 pub fn grid(session: &Session) -> Grid {
-    // A row in which no cell could ever have a value would say nothing.
+    // Rows that cannot have a value are left out.
     let has_value = |class: &&OperationClass| class.bus_bytes_per_s.value.is_some();
     let with_value: BTreeSet<Kind> = session.operations.iter().filter(has_value).map(kind).collect();
-    // Each with its place in the list.
+    // Classes with their positions in the list.
     let classes: Vec<(usize, &OperationClass)> = session
         .operations
         .iter()
@@ -38,7 +38,7 @@ pub fn grid(session: &Session) -> Grid {
         .iter()
         .filter_map(|(_, class)| class.size_from_bytes)
         .collect();
-    // Size classes are powers of two: those between that nobody used are columns too, so that distances are true.
+    // Size classes are powers of two. Unused classes in between are columns too, so that distances are proportional.
     let columns: Vec<u64> = match (sizes.first(), sizes.last()) {
         (Some(&first), Some(&last)) => {
             let powers = (0..64).map(|power| 1u64 << power);
@@ -76,7 +76,7 @@ pub fn grid(session: &Session) -> Grid {
             if !cells.contains_key(&(row, column)) {
                 reasons
                     .entry((row, column))
-                    .or_insert_with(|| "not called with this size".into());
+                    .or_insert_with(|| "no call with this size".into());
             }
         }
     }
@@ -100,7 +100,7 @@ pub fn grid(session: &Session) -> Grid {
                 .collect(),
         },
         columns: Axis {
-            name: "size of the payload of one rank, from".to_owned(),
+            name: "payload size of one rank, from".to_owned(),
             items: columns
                 .iter()
                 .map(|&size| {
@@ -123,7 +123,8 @@ pub fn grid(session: &Session) -> Grid {
     }
 }
 
-/// The operation, and of the rest what tells it from others of that name. `place`: where one of them stands in the list.
+/// Formats the operation, and the attributes that distinguish it from others of the same name. `place` is the position
+/// of one of them in the list.
 fn label(kind: &Kind, all: &[Kind], place: usize) -> Prose {
     let same: Vec<&Kind> = all.iter().filter(|other| other.0 == kind.0).collect();
     let of = |field: &str| format!("/operations/{place}/{field}");
@@ -154,7 +155,7 @@ fn label(kind: &Kind, all: &[Kind], place: usize) -> Prose {
     label
 }
 
-/// A power of two in bytes: `512 KiB`.
+/// Formats a power of two in bytes: `512 KiB`.
 fn size_label(size: u64) -> String {
     let (value, unit) = match size {
         0..1024 => (size, "B"),

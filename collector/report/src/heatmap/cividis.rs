@@ -1,13 +1,13 @@
-//! The colour map cividis: dark blue to yellow, its lightness even, readable with any colour vision and in grey.
-//! After Nuñez, Anderton and Renslow, 2018 (doi 10.1371/journal.pone.0199239).
+//! Colour map cividis: dark blue to yellow, with uniform lightness, readable with any colour vision and in grey. After
+//! Nuñez, Anderton and Renslow, 2018 (doi 10.1371/journal.pone.0199239).
 //!
-//! 255 colours, all different but neighbours here and there: a colour read from a picture tells its number within one, and
-//! with the scale its value.
+//! It has 255 colours, which are distinct except for some neighbours. So a colour in a picture gives its number within
+//! one, and its value with the scale.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-/// Colours. One number of a byte is left for *no value*.
+/// Number of colours. One value of a byte is left for *no value*.
 pub const COLOURS: usize = 255;
 
 const STOPS: [[u8; 3]; 12] = [
@@ -25,7 +25,7 @@ const STOPS: [[u8; 3]; 12] = [
     [0xff, 0xea, 0x46],
 ];
 
-/// The colour with this number; numbers beyond the last mean the last.
+/// Returns the colour with this number; larger numbers mean the last colour.
 pub fn colour(number: u8) -> [u8; 3] {
     static ALL: OnceLock<[[u8; 3]; COLOURS]> = OnceLock::new();
     let all = ALL.get_or_init(|| std::array::from_fn(|number| mixed(number as u8)));
@@ -43,7 +43,7 @@ fn mixed(number: u8) -> [u8; 3] {
     [mix(0), mix(1), mix(2)]
 }
 
-/// The number of a colour, the lower of two neighbours that have it; `None` if it is not on the map.
+/// Returns the number of a colour, the lower one if two neighbours are equal. `None`: the colour is not on the map.
 pub fn number(colour_of: [u8; 3]) -> Option<u8> {
     static NUMBERS: OnceLock<BTreeMap<[u8; 3], u8>> = OnceLock::new();
     let numbers = NUMBERS.get_or_init(|| {
@@ -55,13 +55,13 @@ pub fn number(colour_of: [u8; 3]) -> Option<u8> {
     numbers.get(&colour_of).copied()
 }
 
-/// True for colours on which white letters are read better than black ones.
+/// Whether white letters are more readable than black ones on this colour.
 pub fn is_dark(number: u8) -> bool {
-    // Here both have the same contrast: (1 + 0.05) / (l + 0.05) = (l + 0.05) / 0.05.
+    // At this luminance both have the same contrast: (1 + 0.05) / (l + 0.05) = (l + 0.05) / 0.05.
     luminance(colour(number)) < 0.179
 }
 
-/// Relative luminance as the contrast rules of the web define it.
+/// Computes the relative luminance as defined by the contrast rules of the web.
 fn luminance(colour: [u8; 3]) -> f64 {
     let [r, g, b] = colour.map(|channel| {
         let value = f64::from(channel) / 255.0;
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn lightness_only_grows_and_a_colour_tells_its_number_within_one() {
         let all: Vec<[u8; 3]> = (0..COLOURS as u8).map(colour).collect();
-        // A channel is rounded: a step may lose what rounding takes.
+        // A channel is rounded: a step may lose as much as rounding changes.
         assert!(
             all.windows(2)
                 .all(|pair| luminance(pair[0]) <= luminance(pair[1]) + 0.002)

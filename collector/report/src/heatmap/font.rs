@@ -1,11 +1,11 @@
-//! The letters of pictures: a part of DejaVu Sans (`labels.ttf`, licence beside it), so that a picture looks the same on
-//! every machine, and a label's width is known when it is placed.
+//! Font of pictures: a subset of DejaVu Sans (`labels.ttf`, with its licence next to it). A picture looks the same on
+//! every machine, and the width of a label is known when it is placed.
 
 use ab_glyph::{Font, FontRef, Glyph, PxScale, ScaleFont, point};
 use std::sync::OnceLock;
 
 const FILE: &[u8] = include_bytes!("labels.ttf");
-/// Width of a letter that another font may have, in sizes: a picture's SVG is shown with the viewer's own.
+/// Assumed width of a letter in other fonts, relative to the font size. A viewer may show the SVG in another font.
 const OTHER_FONTS_WIDTH: f64 = 0.6;
 
 fn font() -> Option<&'static FontRef<'static>> {
@@ -18,7 +18,7 @@ fn scale(font: &FontRef<'_>, size: f64) -> PxScale {
     PxScale::from((size * f64::from(font.height_unscaled()) / per_em) as f32)
 }
 
-/// A character, or what stands for one that the part lacks.
+/// Returns the character, or a replacement if the subset lacks it.
 fn known(font: &FontRef<'_>, character: char) -> char {
     if font.glyph_id(character).0 == 0 {
         '?'
@@ -27,7 +27,7 @@ fn known(font: &FontRef<'_>, character: char) -> char {
     }
 }
 
-/// Width of a label of this size as drawn, px.
+/// Returns the drawn width of a label of this size, in pixels.
 fn drawn_width(text: &str, size: f64) -> f64 {
     let Some(font) = font() else {
         return text.chars().count() as f64 * size * OTHER_FONTS_WIDTH;
@@ -38,13 +38,12 @@ fn drawn_width(text: &str, size: f64) -> f64 {
         .sum()
 }
 
-/// Width to keep free for a label of this size, px: in this font, and in most others.
+/// Returns the width to reserve for a label of this size, in pixels. It suffices for this font and most others.
 pub fn width(text: &str, size: f64) -> f64 {
     drawn_width(text, size).max(text.chars().count() as f64 * size * OTHER_FONTS_WIDTH)
 }
 
-/// Hands every pixel of a label that begins at `x` on the baseline `y` to `put`: place, and how much of it is covered,
-/// 0 to 1.
+/// Calls `put` with every pixel of a label that starts at `x` on the baseline `y`: its position and coverage, 0 to 1.
 pub fn draw(text: &str, size: f64, x: f64, y: f64, mut put: impl FnMut(i64, i64, f32)) {
     let Some(font) = font() else { return };
     let scale = scale(font, size);
@@ -62,7 +61,7 @@ pub fn draw(text: &str, size: f64, x: f64, y: f64, mut put: impl FnMut(i64, i64,
     }
 }
 
-/// Where a label begins that ends at, or is centred on, `x`.
+/// Returns the start of a label that ends at `x`, or is centred on it.
 pub fn start(text: &str, size: f64, x: f64, part: f64) -> f64 {
     x - drawn_width(text, size) * part
 }

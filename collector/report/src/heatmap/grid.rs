@@ -1,4 +1,4 @@
-//! A grid of values as a table holds them, and the same in as many places as a picture has.
+//! Grid of values, and its reduction to the number of cells in a picture.
 
 use super::grouping::groups;
 use super::scale::Unit;
@@ -7,26 +7,26 @@ use crate::prose::{Prose, prose};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A row or a column.
+/// Row or column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item {
-    /// In full: `rank 3`, `steps 12–15`.
+    /// Full name: `rank 3`, `steps 12–15`.
     pub label: Prose,
-    /// Short, for an axis: `3`, `12`.
+    /// Short name for an axis: `3`, `12`.
     pub tick: String,
 }
 
 /// Rows or columns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// What they are: `rank`, `step`.
+    /// Singular noun of the items: `rank`, `step`.
     pub name: String,
-    /// In order.
+    /// Items in order.
     pub items: Vec<Item>,
 }
 
 impl Axis {
-    /// What a tooltip calls some neighbours.
+    /// Returns the name of neighbouring items in a tooltip.
     pub fn name_of(&self, range: &Range<usize>) -> Prose {
         let first = &self.items[range.start];
         match range.len() {
@@ -39,61 +39,61 @@ impl Axis {
     }
 }
 
-/// A value and its place.
+/// Value with its position.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cell {
     /// Position in the rows.
     pub row: u32,
     /// Position in the columns.
     pub column: u32,
-    /// In the grid's unit.
+    /// Value in the grid's unit.
     pub value: f64,
 }
 
-/// How several cells become one, where a picture has fewer places than the grid.
+/// Rule that combines cells if a picture has fewer cells than the grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
-    /// Of each row the mean over neighbouring columns, of those the largest: a late rank is not hidden by its neighbours,
-    /// a single slow step does not stand for many.
+    /// Mean over neighbouring columns of each row, then the largest of these. A late rank is not hidden by its
+    /// neighbours, and a single slow step does not represent many.
     MeanOfColumnsThenLargest,
-    /// The largest.
+    /// Largest value.
     Largest,
 }
 
-/// Values in rows and columns. Places without a cell have no value.
+/// Values in rows and columns. Positions without a cell have no value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grid {
-    /// What tells it from others in the same picture; empty if it is alone.
+    /// Title that distinguishes the grid from others in the same picture; empty if it is the only one.
     pub title: String,
-    /// Rows, from above.
+    /// Rows, from top to bottom.
     pub rows: Axis,
-    /// Columns, from the left.
+    /// Columns, from left to right.
     pub columns: Axis,
-    /// By row, then column, none twice.
+    /// Cells by row, then column, without duplicates.
     pub cells: Vec<Cell>,
     /// Unit of the values.
     pub unit: Unit,
-    /// How several become one.
+    /// Rule that combines several cells.
     pub reduction: Reduction,
-    /// Why some places have no value, by row and column.
+    /// Reasons why positions have no value, by row and column.
     pub reasons: BTreeMap<(u32, u32), Prose>,
-    /// Where in `rankscope report --json` the values stand.
+    /// Source of the values in `rankscope report --json`.
     pub origin: Origin,
 }
 
-/// Where in `rankscope report --json` the values of a grid stand.
+/// Source of a grid's values in `rankscope report --json`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Origin {
-    /// Nowhere: it was made from tables.
+    /// None: the grid was made from tables.
     Tables,
-    /// In a list of rows of columns.
+    /// List of rows of columns.
     Matrix(&'static str),
-    /// Each somewhere, by row and column.
+    /// Source of each value, by row and column.
     Each(BTreeMap<(u32, u32), String>),
 }
 
 impl Origin {
-    /// Of one value.
+    /// Returns the source of one value.
     pub fn of(&self, row: usize, column: usize) -> String {
         match self {
             Self::Tables => String::new(),
@@ -108,19 +108,19 @@ impl Origin {
     }
 }
 
-/// A grid in the places of a picture.
+/// Grid reduced to the cells of a picture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fitted {
     /// Rows of the grid that share a row.
     pub rows: Vec<Range<usize>>,
     /// Columns of the grid that share a column.
     pub columns: Vec<Range<usize>>,
-    /// Row by row; `None` where no cell has a value.
+    /// Values row by row; `None` if no cell has a value.
     pub values: Vec<Option<f64>>,
 }
 
 impl Grid {
-    /// The same in at most so many rows and columns.
+    /// Reduces the grid to a maximum number of rows and columns.
     pub fn fit(&self, most_rows: usize, most_columns: usize) -> Fitted {
         let rows = groups(self.rows.items.len(), most_rows);
         let columns = groups(self.columns.items.len(), most_columns);
@@ -156,7 +156,7 @@ impl Grid {
         }
     }
 
-    /// How cells came about where several became one, for people; nothing where each is one.
+    /// Returns a note on how cells were combined, or nothing if each is one cell of the grid.
     pub fn note(&self, fitted: &Fitted) -> Option<Prose> {
         let rows = fitted.rows.first().map_or(1, Range::len);
         let columns = fitted.columns.first().map_or(1, Range::len);
@@ -165,26 +165,26 @@ impl Grid {
         match (self.reduction, rows, columns) {
             (_, 1, 1) => None,
             (Reduction::MeanOfColumnsThenLargest, 1, columns) => {
-                Some(prose!["Each place: the mean over ", number(columns), " columns."])
+                Some(prose!["Each cell: the mean over ", number(columns), " columns."])
             }
             (Reduction::MeanOfColumnsThenLargest, rows, 1) => Some(prose![
-                "Each place: the largest of ",
+                "Each cell: the largest of ",
                 number(rows),
                 format!(" neighbouring {row}s.")
             ]),
             (Reduction::MeanOfColumnsThenLargest, rows, columns) => Some(prose![
-                format!("Each place: per {row} the mean over "),
+                format!("Each cell: per {row} the mean over "),
                 number(columns),
                 " columns, and of ",
                 number(rows),
                 format!(" neighbouring {row}s the largest.")
             ]),
             (Reduction::Largest, rows, columns) => Some(prose![
-                "Each place: the largest of ",
+                "Each cell: the largest of ",
                 number(rows),
                 " × ",
                 number(columns),
-                format!(" neighbouring cells ({row} × {column}).")
+                format!(" neighbouring values ({row} × {column}).")
             ]),
         }
     }
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn neighbours_become_one_by_the_stated_rule() {
-        // Rows 0 and 1 share a row, columns 0 to 2 and 3 to 5 a column.
+        // Rows 0 and 1 share a row. Columns 0 to 2 share a column, and 3 to 5.
         let cells = [
             (0, 0, 1.0),
             (0, 1, 2.0),
@@ -232,7 +232,7 @@ mod tests {
             (2, 5, -1.0),
         ];
         let mean = grid(Reduction::MeanOfColumnsThenLargest, &cells).fit(2, 2);
-        // Row 0: (1 + 2 + 9) / 3 = 4, row 1: (5 + 5) / 2 = 5 of those that there are; the larger one stands.
+        // Row 0: (1 + 2 + 9) / 3 = 4. Row 1: (5 + 5) / 2 = 5, over the existing cells. The larger one is used.
         assert_eq!(mean.values, [Some(5.0), None, None, Some(-2.0)]);
         let largest = grid(Reduction::Largest, &cells).fit(2, 2);
         assert_eq!(largest.values, [Some(9.0), None, None, Some(-1.0)]);

@@ -1,8 +1,8 @@
-//! Long lists in bounded pictures: neighbours share a row or a column.
+//! Grouping of long lists for bounded pictures: neighbours share a row or a column.
 
 use std::ops::Range;
 
-/// At most `most` ranges of one length (the last may be shorter) that cover `0..count`.
+/// Splits `0..count` into at most `most` ranges of one length; the last may be shorter.
 pub fn groups(count: usize, most: usize) -> Vec<Range<usize>> {
     if count == 0 {
         return Vec::new();

@@ -1,12 +1,15 @@
-//! Heat maps: rank × rank, rank × step, operation × size. The same pictures in the report and as files.
+//! Heat maps: rank × rank, rank × step, operation × size. The report and files show the same pictures.
 //!
-//! In the order in which the data flows: [`steps`], [`traffic`] and [`bandwidth`] take values from a session as they are
-//! (nothing is computed here that METRICS.md would define) into a [`grid`]; [`scale`] gives values colours of
-//! [`cividis`], [`picture`] a layout in the colours of a [`theme`] with the letters of [`font`]; the [`scene`] that comes
-//! out is written by [`svg`] and [`png`].
+//! The data passes through these modules in order:
+//! - [`steps`], [`traffic`] and [`bandwidth`] copy values of a session into a [`grid`]. They compute no metric of
+//!   METRICS.md.
+//! - [`scale`] maps values to colours of [`cividis`].
+//! - [`picture`] makes the layout, in the colours of a [`theme`] and the letters of [`font`]. The result is a
+//!   [`scene`].
+//! - [`svg`] and [`png`] write the scene.
 //!
-//! A picture can be read back: cells lie on whole pixels, a colour tells a value within one of 255 steps, places without
-//! a value have a look of their own, and what was done where several cells share a place stands in the picture.
+//! A picture can be converted back to values. Cells have whole pixels, a colour gives a value within one of 255 steps,
+//! and positions without a value have a distinct pattern. If several values share a cell, the picture names the rule.
 
 pub mod bandwidth;
 pub mod cividis;
@@ -33,7 +36,7 @@ use std::path::Path;
 use steps::{Chosen, StepQuantity};
 use traffic::TrafficValue;
 
-/// A heat map of a session.
+/// Kind of heat map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -54,7 +57,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every kind, in the order of the report.
+    /// All kinds, in the order of the report.
     pub const ALL: [Self; 7] = [
         Self::Wait,
         Self::Communication,
@@ -65,7 +68,7 @@ impl Kind {
         Self::TrafficBandwidth,
     ];
 
-    /// The name of its file, without an ending.
+    /// Returns the name of the file, without extension.
     pub fn name(self) -> &'static str {
         match self {
             Self::Traffic => "traffic",
@@ -78,7 +81,7 @@ impl Kind {
         }
     }
 
-    /// What a step's cell shows; `None` of maps without steps.
+    /// Returns the quantity of a step's cell; `None` for maps without steps.
     pub fn of_steps(self) -> Option<StepQuantity> {
         match self {
             Self::Wait => Some(StepQuantity::Wait),
@@ -90,13 +93,13 @@ impl Kind {
     }
 }
 
-/// A picture, or why there is none, with sources.
+/// Picture, or the reason why there is none, with sources.
 pub type Reasoned = Result<Picture, Prose>;
 
-/// A picture, or why there is none.
+/// Picture, or the reason why there is none.
 pub type Made = Result<Picture, String>;
 
-/// The rows of the table `traffic`; none where the session is of a version that had no such table.
+/// Reads the table `traffic`. Returns no rows if the session is from a version without this table.
 pub fn read_traffic(directory: &Path) -> Result<Vec<TrafficRow>, TableError> {
     let path = part_path::<TrafficRow>(directory);
     if path.is_file() {
@@ -106,7 +109,7 @@ pub fn read_traffic(directory: &Path) -> Result<Vec<TrafficRow>, TableError> {
     }
 }
 
-/// The pictures of a session from its tables. `most_columns`: steps that are told apart at most.
+/// Draws the pictures of a session from its tables. `most_columns` is the maximum number of distinct steps.
 pub fn pictures(
     directory: &Path,
     session: &Session,
@@ -140,7 +143,7 @@ pub fn pictures(
                     None => grids.next().map_or_else(
                         || Err("no step was read".into()),
                         |grid| {
-                            of_step_grid(kind, grid, "none of the chosen ranks has one of the chosen steps")
+                            of_step_grid(kind, grid, "none of the chosen ranks has a chosen step")
                         },
                     ),
                 },
@@ -150,7 +153,7 @@ pub fn pictures(
         .collect())
 }
 
-/// A picture from the summary alone, as the report has it; `moved` is the table `traffic`.
+/// Draws a picture from the summary alone, as in the report; `moved` is the table `traffic`.
 pub fn of_summary(session: &Session, moved: &[TrafficRow], kind: Kind) -> Reasoned {
     match kind {
         Kind::Traffic | Kind::TrafficBandwidth => {
@@ -165,14 +168,14 @@ pub fn of_summary(session: &Session, moved: &[TrafficRow], kind: Kind) -> Reason
                 None => of_step_grid(
                     kind,
                     steps::from_matrix(session, quantity),
-                    "the session was written by a version that did not compute it",
+                    "the session was written by a version that did not compute this",
                 ),
             }
         }
     }
 }
 
-/// Why there is nothing per step.
+/// Returns the reason why there are no values per step.
 fn no_steps(session: &Session) -> Option<Prose> {
     session
         .waits
@@ -192,17 +195,18 @@ fn of_step_grid(kind: Kind, grid: Grid, reason: &str) -> Reasoned {
         Kind::Communication => (
             "Exposed communication per rank and step",
             "exposed communication per step",
-            "Bright: in this step this rank could not go on for long because of communication, waiting for peers included.",
+            "Bright: communication blocked this rank for a long time in this step, waiting for peers included.",
         ),
         Kind::StepTime => (
             "Step time per rank and step",
-            "time of the step",
-            "Bright: this step took this rank long.",
+            "duration of the step",
+            "Bright: this step was long on this rank.",
         ),
         Kind::Delay => (
             "Own delay per rank and step",
             "own delay per step, against the median of the peers",
-            "Bright: this rank came late by itself, and others waited for it. Who only passes on a delay is not bright.",
+            "Bright: this rank was late by itself, and others waited for it. A rank that only passes on a delay is \
+             not bright.",
         ),
         _ => (
             "Exposed wait per rank and step",
@@ -243,13 +247,13 @@ fn of_bandwidth(session: &Session) -> Reasoned {
             let reason = class.bus_bytes_per_s.reason.as_ref()?;
             Some(quoted(reason, format!("/operations/{at}/bus_bytes_per_s/reason")).into())
         });
-        return Err(reason.unwrap_or_else(|| "no operation was recorded".into()));
+        return Err(reason.unwrap_or_else(|| "no operations were recorded".into()));
     }
     Ok(Picture {
         title: "Bus bandwidth per operation and size".to_owned(),
         quantity: "bus bandwidth, median".to_owned(),
-        notes: vec![of_awaited("Of launches that waited for at most ")],
-        missing: "no value: not called with this size, or always waited for longer".to_owned(),
+        notes: vec![of_awaited("Launches with a wait share of at most ")],
+        missing: "no value: no call with this size, or all launches waited longer".to_owned(),
         grids: vec![grid],
         prefers_log: true,
         square: false,
@@ -257,9 +261,9 @@ fn of_bandwidth(session: &Session) -> Reasoned {
     })
 }
 
-/// Which launches a bandwidth is of (METRICS.md, section 2).
+/// Returns which launches a bandwidth refers to (METRICS.md, section 2).
 fn of_awaited(what: &str) -> Prose {
-    prose![what, rule("20 %"), " of their time."]
+    prose![what, rule("20 %"), "."]
 }
 
 fn of_traffic(session: &Session, moved: &[TrafficRow], ranks: &[u32], kind: Kind) -> Reasoned {
@@ -273,42 +277,43 @@ fn of_traffic(session: &Session, moved: &[TrafficRow], ranks: &[u32], kind: Kind
     let what_is_left_out = (left_out.operations > 0).then(|| {
         let names = left_out.names.iter().enumerate();
         prose![
-            "Not in it: ",
+            "Not included: ",
             counted(left_out.operations, "instance", "/pairs/left_out/operations"),
             " (",
             Prose::join(
                 names.map(|(at, name)| quoted(name, format!("/pairs/left_out/names/{at}"))),
                 ", "
             ),
-            ") of which it is not known between whom."
+            ") between unknown ranks."
         ]
     });
     if grids.is_empty() {
         let reason = if moved.is_empty() {
-            "nothing that went from rank to rank is in the session; one that an older version merged has no such table, merge again"
+            "the session has no traffic between ranks; sessions of older versions lack this table, so merge the run \
+             again"
         } else if value == TrafficValue::Bandwidth {
-            "of nothing that went from rank to rank it is known how long it took"
+            "the duration of the traffic between ranks is not known"
         } else {
-            "of nothing it is known between which of these ranks it went"
+            "the traffic between these ranks is not known"
         };
         let parts = [Some(reason.into()), what_is_left_out];
         return Err(Prose::join(parts.into_iter().flatten(), ". "));
     }
     let mut notes: Vec<Prose> = vec![
-        "From the rank of the row to that of the column, over the whole run: messages as the program called them, of \
-         collectives the bytes that their ring or tree carries."
+        "From the rank of the row to the rank of the column, over the whole run. Messages are as called by the \
+         program. Collectives are the bytes that their ring or tree carries."
             .into(),
     ];
     if traffic::has_proxies(moved) {
         notes.push(
-            "Where NCCL's proxies measured a pair, it is what they moved on the wire; what goes by shared memory or directly \
-             between devices they do not see."
+            "If NCCL's proxies measured a pair, its value is their traffic on the wire. They do not see shared \
+             memory or transfers directly between devices."
                 .into(),
         );
     }
     if value == TrafficValue::Bandwidth {
         notes.push(of_awaited(
-            "Bandwidth: bytes over the sum of the transfers in which they went, of launches that waited for at most ",
+            "Bandwidth: bytes over the sum of their transfer times, in launches with a wait share of at most ",
         ));
     }
     notes.extend(what_is_left_out);
@@ -316,12 +321,12 @@ fn of_traffic(session: &Session, moved: &[TrafficRow], ranks: &[u32], kind: Kind
         TrafficValue::Bytes => (
             "Bytes from rank to rank",
             "bytes sent",
-            "nothing of this kind between these two",
+            "no traffic of this kind between these two",
         ),
         TrafficValue::Bandwidth => (
             "Bandwidth from rank to rank",
             "bytes per second of transfer",
-            "no transfer between these two of which the time is known",
+            "no transfer with a known time between these two",
         ),
     };
     Ok(Picture {

@@ -1,4 +1,4 @@
-//! A picture's layout: title, notes, the scale with its unit, and one grid or several.
+//! Layout of a picture: title, notes, the scale with its unit, and one or more grids.
 
 use super::cividis;
 use super::font;
@@ -11,97 +11,97 @@ use crate::prose::{Prose, prose};
 use serde::Serialize;
 use std::ops::Range;
 
-/// Width of the scale: a pixel per colour.
+/// Width of the scale: one pixel per colour.
 const RAMP: u32 = cividis::COLOURS as u32;
 const RAMP_HEIGHT: u32 = 12;
-/// Distance between lines of text.
+/// Distance between lines of text, in pixels.
 const LINE: u32 = 16;
-/// Narrowest picture.
+/// Width of the narrowest picture, in pixels.
 const NARROWEST: u32 = 520;
-/// Cells that say their own value when pointed at where they have none.
+/// Maximum number of cells without a value that have a tooltip.
 const MOST_SILENT: usize = 512;
-/// From this width on cells have gaps.
+/// Smallest cell width with gaps, in pixels.
 const WITH_GAPS: u32 = 8;
-/// Room for numbers in cells.
+/// Smallest cell that can hold a number, in pixels.
 const NUMBER_CELL: (u32, u32) = (58, 22);
 
-/// What is drawn.
+/// Content of a picture.
 #[derive(Clone, Debug)]
 pub struct Picture {
-    /// For people: `Exposed wait per rank and step`.
+    /// Title: `Exposed wait per rank and step`.
     pub title: String,
-    /// What the scale shows: `exposed wait per step`.
+    /// Quantity of the scale: `exposed wait per step`.
     pub quantity: String,
-    /// What one must know to read it, one sentence each.
+    /// Notes for the reader, one sentence each.
     pub notes: Vec<Prose>,
-    /// What a place without a value means.
+    /// Meaning of a cell without a value.
     pub missing: String,
     /// Grids of one unit.
     pub grids: Vec<Grid>,
-    /// Values are so different that a logarithmic scale may be the better one.
+    /// Whether values may differ so much that a logarithmic scale is better.
     pub prefers_log: bool,
-    /// Cells as wide as high.
+    /// Whether cells are square.
     pub square: bool,
-    /// Values are written into the cells.
+    /// Whether values are written into the cells.
     pub numbers: bool,
 }
 
-/// How large and how it is drawn.
+/// Size and style of a picture.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
-    /// Pixels for the cells of a grid at most, width and height.
+    /// Maximum width and height of the cells of a grid, in pixels.
     pub most: (u32, u32),
-    /// Largest cell, px.
+    /// Largest cell, in pixels.
     pub cell: (u32, u32),
-    /// Pixels around everything.
+    /// Margin around the picture, in pixels.
     pub margin: u32,
-    /// Cells up to which each is an element of its own that says its value when pointed at.
+    /// Maximum number of cells that are separate elements with a tooltip.
     pub most_elements: usize,
-    /// Title and notes are in the picture.
+    /// Whether title and notes are in the picture.
     pub with_words: bool,
-    /// How colours are spread; `None`: as suits.
+    /// Spread of the colours; `None`: chosen by the values.
     pub spread: Option<Spread>,
-    /// The scale ends where nearly all values do, if a few are far beyond ([`Scale::of`]).
+    /// Whether the scale ends below a few values that are far above all others ([`Scale::of`]).
     pub clips: bool,
 }
 
-/// Where the cells of a grid are in a picture.
+/// Position of a grid's cells in a picture.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Placed {
-    /// The grid's title, empty if it is alone.
+    /// Title of the grid, empty if it is the only one.
     pub title: String,
-    /// Left of the first cell, px.
+    /// Left edge of the first cell, in pixels.
     pub x: u32,
-    /// Top of the first cell, px.
+    /// Top edge of the first cell, in pixels.
     pub y: u32,
-    /// Distance from cell to cell, px: gaps of one pixel are part of it where it is 8 or more.
+    /// Distance between cells, in pixels. From 8 pixels on it includes a gap of one pixel.
     pub cell_width: u32,
     /// See `cell_width`.
     pub cell_height: u32,
-    /// Cells from above to below.
+    /// Number of rows of cells.
     pub rows: usize,
-    /// Cells from left to right.
+    /// Number of columns of cells.
     pub columns: usize,
-    /// Rows of the table that share a row of cells.
+    /// Number of rows of the table that share a row of cells.
     pub table_rows_per_row: usize,
-    /// Columns of the table that share a column of cells.
+    /// Number of columns of the table that share a column of cells.
     pub table_columns_per_column: usize,
-    /// How several of the table's cells became one; `null` where each is one.
+    /// Rule that combined several values of the table into a cell; `null` if each cell is one value.
     pub reduced: Option<String>,
-    /// Cells without a value.
+    /// Number of cells without a value.
     pub missing: u64,
 }
 
-/// A picture that can be written.
+/// Finished picture.
 #[derive(Clone, Debug)]
 pub struct Drawn {
-    /// Its marks.
+    /// Marks of the picture.
     pub scene: Scene,
-    /// Its scale.
+    /// Scale of the picture.
     pub scale: Scale,
-    /// Its grids.
+    /// Positions of the grids.
     pub placed: Vec<Placed>,
-    /// The grids' values as drawn, for each the places of [`Placed`] row by row.
+    /// Drawn values of the grids, row by row for the cells of [`Placed`].
     pub values: Vec<Vec<Option<f64>>>,
 }
 
@@ -121,7 +121,7 @@ impl Measured<'_> {
     }
 
     fn width(&self) -> u32 {
-        // The last column's label stands half beyond it.
+        // The label of the last column extends half its width beyond the column.
         let title = font::width(&self.grid.title, LABEL).ceil() as u32 + 20;
         (self.left + self.plot().0 + 28).max(title)
     }
@@ -135,7 +135,7 @@ impl Measured<'_> {
     }
 }
 
-/// Draws a picture; nothing without rows and columns.
+/// Draws a picture. Returns nothing without rows and columns.
 pub fn draw(picture: &Picture, look: &Look) -> Option<Drawn> {
     let unit = picture.grids.first()?.unit;
     let measured: Vec<Measured> = picture
@@ -159,7 +159,7 @@ pub fn draw(picture: &Picture, look: &Look) -> Option<Drawn> {
     );
     let widest = measured.iter().map(Measured::width).max().unwrap_or(0);
     let beside: u32 = measured.iter().map(Measured::width).sum();
-    // Beside each other if that is no wider than a grid may be.
+    // Grids are side by side if that is no wider than a grid may be.
     let is_beside = beside <= look.most.0.max(widest) + 120;
     let inner = if is_beside { beside } else { widest }.max(NARROWEST);
     let mut scene = Scene {
@@ -250,7 +250,7 @@ fn measure<'a>(grid: &'a Grid, picture: &Picture, look: &Look) -> Measured<'a> {
     }
 }
 
-/// A line of a note that was wrapped: pieces do not survive that, and what notes in a picture count is the picture.
+/// Converts a line of a wrapped note. Wrapping loses the sources; numbers in notes of a picture describe the picture.
 fn note_line(line: String) -> Prose {
     if line.contains(|letter: char| letter.is_ascii_digit()) {
         drawn(line).into()
@@ -278,18 +278,18 @@ fn notes(picture: &Picture, measured: &[Measured], scale: &Scale, with_words: bo
     if scale.above > 0 {
         notes.push(prose![
             match scale.above {
-                1 => prose!["One place is"],
-                count => prose![drawn(count.to_string()), " places are"],
+                1 => prose!["One cell is"],
+                count => prose![drawn(count.to_string()), " cells are"],
             },
             " beyond the scale, up to ",
             tick(scale.unit.shown(scale.largest)),
-            ", in its last colour."
+            ", in the last colour."
         ]);
     }
     notes
 }
 
-/// The scale, its values and its unit; below it what else a place may look like. Returns where the next thing begins.
+/// Adds the scale, its values and its unit, and below it the other cell styles. Returns the position of the next item.
 fn legend(
     scene: &mut Scene,
     picture: &Picture,
@@ -298,7 +298,7 @@ fn legend(
     inner: u32,
     has_missing: bool,
 ) -> u32 {
-    // Half of the first label stands left of the scale.
+    // Half of the first label is to the left of the scale.
     let first = scale.unit.shown(scale.bottom);
     let x = left + (font::width(&first, LABEL) / 2.0).ceil() as u32 + 1;
     scene.marks.push(Mark::Field {
@@ -314,7 +314,7 @@ fn legend(
     if scale.above > 0 {
         top_label = format!("≥ {top_label}");
     }
-    // The ends are always told; between them what has room.
+    // The ends always have a label. The labels between them appear if they fit.
     let end = (scale.top, 1.0);
     ticks.retain(|(_, share)| *share < 0.999);
     let end_width = font::width(&top_label, LABEL);
@@ -340,7 +340,7 @@ fn legend(
     };
     tell(scene, 0.0, &first, true, end_from);
     for (value, share) in ticks {
-        // On a logarithmic scale the first colour is 0, and the rest begins behind it.
+        // On a logarithmic scale the first colour is 0, and the positive values start after it.
         let share = match scale.spread {
             Spread::Linear => share,
             Spread::Log => (1.0 + share * f64::from(RAMP - 2)) / f64::from(RAMP - 1),
@@ -541,7 +541,7 @@ fn cells(
         };
         match (value, number) {
             (Some(value), Some(number)) => {
-                // Cells that are elements of their own are cells of the grid.
+                // Cells that are separate elements are cells of the grid.
                 let shown = scale.unit.figure(*value, grid.origin.of(row, column));
                 let tooltip = prose![of(), ": ", shown.clone()];
                 scene.rect(place, Paint::Value(*number), tooltip);

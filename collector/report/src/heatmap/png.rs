@@ -1,4 +1,4 @@
-//! A picture as PNG. Every colour is exact: nothing is smoothed but letters.
+//! PNG writer for pictures. All colours are exact; only letters are smoothed.
 
 use super::cividis;
 use super::font;
@@ -6,10 +6,10 @@ use super::scene::{Anchor, Letters, Mark, Paint, Scene};
 use super::theme::{Palette, Rgb};
 use png::{BitDepth, ColorType, Encoder, EncodingError};
 
-/// Number of *no value* in a field that is written by itself.
+/// Number of *no value* in a separately written field.
 const NOTHING: u8 = cividis::COLOURS as u8;
 
-/// The picture, in the colours of `palette`.
+/// Writes the picture in the colours of `palette`.
 pub fn write(scene: &Scene, palette: &Palette) -> Result<Vec<u8>, EncodingError> {
     let mut canvas = Canvas::new(scene.width, scene.height, palette);
     for mark in &scene.marks {
@@ -25,7 +25,7 @@ pub fn write(scene: &Scene, palette: &Palette) -> Result<Vec<u8>, EncodingError>
     Ok(out)
 }
 
-/// Only a field's cells, one pixel each, transparent where there is no value: what an SVG carries of a large one.
+/// Writes only the cells of a field, one pixel each, transparent without a value. An SVG embeds this for a large field.
 pub fn write_field(columns: usize, cells: &[Option<u8>]) -> Result<Vec<u8>, EncodingError> {
     let columns = columns.max(1);
     let rows = cells.len() / columns;

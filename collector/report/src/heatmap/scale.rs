@@ -1,4 +1,4 @@
-//! From a value to a colour's number and back.
+//! Conversion between values and colour numbers.
 
 use super::cividis::COLOURS;
 use super::ticks::ticks;
@@ -7,16 +7,16 @@ use crate::figures::Shown;
 use rankscope_analysis::model::units;
 use serde::Serialize;
 
-/// Colours above the lowest.
+/// Highest colour number.
 const LAST: f64 = (COLOURS - 1) as f64;
-/// Values that are so many times the 99th percentile would leave all others dark.
+/// Factor over the 99th percentile from which a value would leave all others dark.
 const OUTLIER: f64 = 4.0;
-/// Fewer values have no percentile worth the name.
+/// Minimum number of values for a meaningful percentile.
 const LEAST_FOR_OUTLIERS: usize = 100;
-/// Decades at most.
+/// Maximum number of decades.
 const DECADES: f64 = 9.0;
 
-/// What values are.
+/// Unit of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
@@ -32,7 +32,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// A value with its unit, for people.
+    /// Formats a value with its unit.
     pub fn shown(self, value: f64) -> String {
         match self {
             Self::Time => units::time_f(value),
@@ -43,7 +43,7 @@ impl Unit {
 }
 
 impl Unit {
-    /// As [`Self::shown`], with its source; a value of no JSON is a place on the scale.
+    /// Like [`Self::shown`], with its source. A value without a source is a tick of the scale.
     pub(crate) fn figure(self, value: f64, from: String) -> Shown {
         if from.is_empty() {
             return figures::tick(self.shown(value));
@@ -56,39 +56,40 @@ impl Unit {
     }
 }
 
-/// How colours are spread.
+/// Spread of the colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spread {
-    /// In equal steps.
+    /// Equal steps.
     Linear,
-    /// By equal factors; the first colour is 0 and less.
+    /// Equal factors; the first colour is 0 and less.
     Log,
 }
 
-/// Which value has which colour.
+/// Mapping of values to colours.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Scale {
-    /// What values are.
+    /// Unit of the values.
     pub unit: Unit,
-    /// How colours are spread.
+    /// Spread of the colours.
     pub spread: Spread,
-    /// Value of the first colour; of a logarithmic scale that of the second.
+    /// Value of the first colour; on a logarithmic scale, of the second.
     pub bottom: f64,
-    /// Value of the last colour, and of all above.
+    /// Value of the last colour, also used for all values above it.
     pub top: f64,
-    /// The largest value.
+    /// Largest value.
     pub largest: f64,
-    /// Places whose value is above the top.
+    /// Number of cells with a value above `top`.
     pub above: u64,
-    /// Places whose value is 0 or less.
+    /// Number of cells with a value of 0 or less.
     pub zeros: u64,
 }
 
 impl Scale {
-    /// For these values. `spread`: `None` chooses the logarithm where positive values differ by more than 100 times and
-    /// `prefers_log`. `clips`: where a few values are far above all others, the top is the 99th percentile; else it is the
-    /// largest in any case, for among a thousand ranks the one that is looked for is less than one in a hundred.
+    /// Creates a scale for these values. `spread`: `None` chooses the logarithm if `prefers_log` is set and positive
+    /// values differ by more than a factor of 100. `clips`: if a few values are far above all others, the top is the
+    /// 99th percentile. Otherwise the top is always the largest value: among a thousand ranks, the important one is
+    /// less than one in a hundred.
     pub fn of(
         values: impl Iterator<Item = f64>,
         unit: Unit,
@@ -123,7 +124,7 @@ impl Scale {
             Spread::Log => smallest.unwrap_or(1.0).max(top / 10f64.powf(DECADES)),
         };
         if top <= bottom {
-            // All values are one: it has a colour, and the scale some length.
+            // All values are equal: give them a colour, and the scale some length.
             match spread {
                 Spread::Linear => top = bottom + 1.0,
                 Spread::Log => bottom = top / 10.0,
@@ -140,7 +141,7 @@ impl Scale {
         }
     }
 
-    /// Number of the colour of a value.
+    /// Returns the colour number of a value.
     pub fn number(&self, value: f64) -> u8 {
         let share = match self.spread {
             Spread::Linear => (value - self.bottom) / (self.top - self.bottom) * LAST,
@@ -153,7 +154,7 @@ impl Scale {
         share.round().clamp(0.0, LAST) as u8
     }
 
-    /// The value in the middle of a colour.
+    /// Returns the value in the middle of a colour.
     pub fn value(&self, number: u8) -> f64 {
         let number = f64::from(number);
         match self.spread {
@@ -163,7 +164,7 @@ impl Scale {
         }
     }
 
-    /// Round values with their place on the scale, 0 to 1, ascending.
+    /// Returns round values with their positions on the scale, 0 to 1, ascending.
     pub fn ticks(&self) -> Vec<(f64, f64)> {
         let mut out = Vec::new();
         match self.spread {

@@ -1,57 +1,57 @@
-//! What a picture consists of: rectangles, labels and fields of colours, at whole pixels. From it SVG and PNG are written,
-//! so that both are the same picture.
+//! Elements of a picture: rectangles, labels and fields of colours, at whole pixels. SVG and PNG are both written from
+//! them, so that they are the same picture.
 
 use super::font;
 use crate::prose::Prose;
 
-/// Size of labels, px.
+/// Size of labels, in pixels.
 pub const LABEL: f64 = 11.0;
-/// Size of numbers in cells, px.
+/// Size of numbers in cells, in pixels.
 pub const NUMBER: f64 = 10.0;
-/// Size of titles, px.
+/// Size of titles, in pixels.
 pub const TITLE: f64 = 14.0;
 
-/// What something is painted with.
+/// Paint of a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paint {
-    /// The colour of a value: its number.
+    /// Colour of a value, by its number.
     Value(u8),
-    /// Letters and lines.
+    /// Colour of letters and lines.
     Ink,
-    /// Letters that matter less.
+    /// Colour of secondary text.
     Faint,
-    /// A place without a value.
+    /// Pattern of a cell without a value.
     Missing,
 }
 
-/// Where a label stands relative to its point.
+/// Position of a label relative to its point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
-    /// Starts there.
+    /// The label starts at the point.
     Start,
-    /// Centred there.
+    /// The label is centred at the point.
     Middle,
-    /// Ends there.
+    /// The label ends at the point.
     End,
 }
 
-/// How a label is written.
+/// Style of a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Letters {
-    /// Of axes and legends.
+    /// Axes and legends.
     Label,
-    /// Of notes.
+    /// Notes.
     Note,
-    /// Of a picture or a part of it.
+    /// Title of a picture or a part of it.
     Title,
-    /// In a cell of a dark colour.
+    /// Text in a dark cell.
     OnDark,
-    /// In a cell of a light colour.
+    /// Text in a light cell.
     OnLight,
 }
 
 impl Letters {
-    /// Their size, px.
+    /// Returns the font size, in pixels.
     pub fn size(self) -> f64 {
         match self {
             Self::Label | Self::Note => LABEL,
@@ -61,52 +61,52 @@ impl Letters {
     }
 }
 
-/// One thing in a picture.
+/// Mark in a picture.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Mark {
-    /// A rectangle that says something when pointed at.
+    /// Rectangle with a tooltip.
     Rect {
-        /// Left, top, width, height, px.
+        /// Left, top, width, height, in pixels.
         at: [u32; 4],
-        /// Its colour.
+        /// Colour.
         paint: Paint,
-        /// What it says; nothing if empty.
+        /// Tooltip; none if empty.
         tooltip: Prose,
     },
-    /// A label.
+    /// Label.
     Text {
-        /// Point on its baseline, px.
+        /// Point on its baseline, in pixels.
         at: (f64, f64),
-        /// Where it stands relative to that.
+        /// Position relative to the point.
         anchor: Anchor,
-        /// How it is written.
+        /// Style.
         letters: Letters,
-        /// What it says.
+        /// Text.
         text: Prose,
     },
     /// Many cells of one size without gaps.
     Field {
-        /// Left and top, px.
+        /// Left and top, in pixels.
         at: (u32, u32),
-        /// Width and height of a cell, px.
+        /// Width and height of a cell, in pixels.
         cell: (u32, u32),
-        /// Cells in a row.
+        /// Number of cells in a row.
         columns: usize,
-        /// Row by row the number of a colour, or `None`.
+        /// Colour numbers row by row, or `None`.
         cells: Vec<Option<u8>>,
     },
 }
 
-/// A picture.
+/// Picture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scene {
-    /// Width, px.
+    /// Width, in pixels.
     pub width: u32,
-    /// Height, px.
+    /// Height, in pixels.
     pub height: u32,
-    /// For those who cannot see it.
+    /// Description for screen readers.
     pub description: String,
-    /// In the order in which they are drawn.
+    /// Marks in drawing order.
     pub marks: Vec<Mark>,
 }
 
@@ -131,7 +131,7 @@ impl Scene {
     }
 }
 
-/// Words in as many lines as they need, none wider than `width` px unless one word alone is.
+/// Wraps text to lines of at most `width` pixels. A longer word is not split.
 pub fn wrap(text: &str, letters: Letters, width: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// What a step's cell shows.
+/// Quantity of a step's cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepQuantity {
     /// Exposed wait.
@@ -25,7 +25,7 @@ pub enum StepQuantity {
 }
 
 impl StepQuantity {
-    /// Its value in a row of the table `steps`, ns.
+    /// Returns the value in a row of the table `steps`, in nanoseconds.
     pub fn of(self, row: &StepRow) -> Option<i64> {
         match self {
             Self::Wait => Some(row.exposed_wait_ns),
@@ -35,7 +35,7 @@ impl StepQuantity {
         }
     }
 
-    /// Where the summary has its matrix.
+    /// Returns the source of the matrix in the summary.
     fn place(self) -> &'static str {
         match self {
             Self::Wait => "/waits/exposed_wait_ns",
@@ -45,7 +45,7 @@ impl StepQuantity {
         }
     }
 
-    /// Its cells in the summary's matrix.
+    /// Returns the cells in the summary's matrix.
     fn in_matrix(self, matrix: &WaitMatrix) -> &[Vec<Option<i64>>] {
         match self {
             Self::Wait => &matrix.exposed_wait_ns,
@@ -56,19 +56,19 @@ impl StepQuantity {
     }
 }
 
-/// Which rows of the table are looked at.
+/// Selection of rows of the table.
 #[derive(Clone, Debug, Default)]
 pub struct Chosen {
     /// Positions of the ranks, ascending; `None`: all.
     pub ranks: Option<Vec<u32>>,
     /// Steps; `None`: all.
     pub steps: Option<RangeInclusive<u32>>,
-    /// Only steps that begin before its end and end after its begin, ns on the axis; `None`: all.
+    /// Steps that overlap this interval, in nanoseconds on the axis; `None`: all.
     pub range_ns: Option<(i64, i64)>,
 }
 
 impl Chosen {
-    /// Positions of the chosen ranks.
+    /// Returns the positions of the chosen ranks.
     pub fn ranks_of(&self, session: &Session) -> Vec<u32> {
         self.ranks
             .clone()
@@ -83,7 +83,7 @@ impl Chosen {
     }
 }
 
-/// As a grid from the summary alone, without the table: columns as the summary has them.
+/// Builds a grid from the summary alone, without the table. Columns are those of the summary.
 pub fn from_matrix(session: &Session, quantity: StepQuantity) -> Grid {
     let matrix = &session.waits;
     let rows = matrix
@@ -117,15 +117,15 @@ pub fn from_matrix(session: &Session, quantity: StepQuantity) -> Grid {
     grid(rows, columns, cells, Origin::Matrix(quantity.place()))
 }
 
-/// Values of one quantity while the tables are read.
+/// Sums of one quantity while the tables are read.
 struct Sums {
     quantity: StepQuantity,
-    /// By row, then column: Σ and count.
+    /// Sum and count, by row, then column.
     cells: Vec<(i64, u32)>,
 }
 
-/// As grids from the tables, each column the mean over as few steps as fit into `most_columns`. The tables are read twice,
-/// so that memory is bounded by the grids.
+/// Builds grids from the tables. Each column is the mean over as few steps as `most_columns` allows. The tables are
+/// read twice, so that only the grids are in memory.
 pub fn from_tables(
     directory: &Path,
     session: &Session,
@@ -193,7 +193,7 @@ pub fn from_tables(
                 .map(|(at, &(sum, count))| Cell {
                     row: (at / columns) as u32,
                     column: (at % columns) as u32,
-                    // As the summary's means: whole nanoseconds.
+                    // Whole nanoseconds, as the means of the summary.
                     value: (sum / i64::from(count)) as f64,
                 })
                 .collect();
@@ -235,7 +235,7 @@ fn grid(rows: Vec<Item>, columns: Vec<Item>, cells: Vec<Cell>, origin: Origin) -
     }
 }
 
-/// A rank in a row or a column.
+/// Returns the row or column of a rank.
 pub fn rank_item(session: &Session, rank: u32) -> Item {
     let label = figures::rank(session, rank);
     let tick = label.text.rsplit(' ').next().unwrap_or(&label.text).to_owned();
@@ -245,7 +245,7 @@ pub fn rank_item(session: &Session, rank: u32) -> Item {
     }
 }
 
-/// Each step with where it stands.
+/// Returns the column of one or more steps, from the number and source of the first and last one.
 fn step_item(first: (u64, String), last: (u64, String)) -> Item {
     let tick = first.0.to_string();
     let is_one = first.0 == last.0;
@@ -260,7 +260,7 @@ fn step_item(first: (u64, String), last: (u64, String)) -> Item {
     }
 }
 
-/// The first step of a column of a grid made here; `None` of other columns.
+/// Returns the first step of a column from this module; `None` for other columns.
 pub fn first_step(column: &Item) -> Option<u64> {
     column.tick.parse().ok()
 }

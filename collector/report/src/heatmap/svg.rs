@@ -1,5 +1,5 @@
-//! A picture as SVG: as a file that follows light and dark by itself, or as an element of the report, whose style sheet
-//! knows the same classes.
+//! SVG writer for pictures: a file that follows light and dark mode by itself, or an element of the report, whose style
+//! sheet has the same classes.
 
 use super::cividis;
 use super::png;
@@ -12,7 +12,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::fmt::Write as _;
 
-/// The element for a page, which has [`shared`] once.
+/// Returns the element for a page, which needs [`shared`] once.
 pub fn element(scene: &Scene) -> String {
     let mut out = String::new();
     open(&mut out, scene, "");
@@ -21,7 +21,8 @@ pub fn element(scene: &Scene) -> String {
     format!(r#"<div class="picture">{out}</div>"#)
 }
 
-/// What a page must have once for its elements: nothing to be seen, but the stripes of places without a value.
+/// Returns the shared definitions for all elements of a page. They are invisible; they hold the pattern of cells
+/// without a value.
 pub fn shared() -> String {
     let mut out = String::from(r#"<svg width="0" height="0" style="position:absolute" aria-hidden="true">"#);
     pattern(&mut out);
@@ -29,7 +30,7 @@ pub fn shared() -> String {
     out
 }
 
-/// A file of its own.
+/// Returns a separate file.
 pub fn file(scene: &Scene, theme: Theme) -> String {
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     open(&mut out, scene, r#" xmlns="http://www.w3.org/2000/svg""#);
@@ -65,7 +66,7 @@ pub fn file(scene: &Scene, theme: Theme) -> String {
     out
 }
 
-/// The stripes of places without a value.
+/// Writes the pattern of cells without a value.
 fn pattern(out: &mut String) {
     let _ = write!(
         out,
@@ -105,7 +106,7 @@ fn open(out: &mut String, scene: &Scene, namespace: &str) {
     );
 }
 
-/// How a text becomes an element: its name, its attributes, the text, what figures in it are called.
+/// Function that writes text as an element, from its tag, its attributes, the text, and the tag of figures in it.
 type WriteText = fn(&str, &str, &Prose, &str) -> String;
 
 fn marks(out: &mut String, scene: &Scene, element: WriteText) {
@@ -160,7 +161,7 @@ fn marks(out: &mut String, scene: &Scene, element: WriteText) {
                 cells,
             } => {
                 let columns = (*columns).max(1);
-                // Writing to memory fails for sizes only that no picture has.
+                // Writing to memory fails only for sizes that no picture has.
                 let Ok(field) = png::write_field(columns, cells) else {
                     continue;
                 };

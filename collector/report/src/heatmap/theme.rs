@@ -1,4 +1,4 @@
-//! Paper and ink, light and dark. The colours of values are the same on both.
+//! Background and text colours, light and dark. Both use the same colours for values.
 
 /// Red, green, blue.
 pub type Rgb = [u8; 3];
@@ -8,34 +8,34 @@ pub const ON_DARK: Rgb = [0xff, 0xff, 0xff];
 /// Letters in light cells.
 pub const ON_LIGHT: Rgb = [0x00, 0x00, 0x00];
 
-/// Which paper.
+/// Colour theme.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Theme {
-    /// An SVG follows its viewer, a PNG is light.
+    /// An SVG follows the program that shows it. A PNG is light.
     #[default]
     Auto,
-    /// Dark ink on light paper.
+    /// Dark letters on a light background.
     Light,
-    /// Light ink on dark paper.
+    /// Light letters on a dark background.
     Dark,
 }
 
-/// Colours of all that is no value.
+/// Colours of everything except values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Palette {
-    /// Behind everything.
+    /// Background.
     pub paper: Rgb,
     /// Letters.
     pub ink: Rgb,
-    /// Letters that matter less.
+    /// Secondary text.
     pub faint: Rgb,
-    /// Places without a value.
+    /// Cells without a value.
     pub missing: Rgb,
-    /// The stripes on them.
+    /// Stripes of cells without a value.
     pub stripe: Rgb,
 }
 
-/// On light paper.
+/// Colours on a light background.
 pub const LIGHT: Palette = Palette {
     paper: [0xff, 0xff, 0xff],
     ink: [0x1c, 0x20, 0x24],
@@ -44,7 +44,7 @@ pub const LIGHT: Palette = Palette {
     stripe: [0xd9, 0xde, 0xe2],
 };
 
-/// On dark paper.
+/// Colours on a dark background.
 pub const DARK: Palette = Palette {
     paper: [0x14, 0x17, 0x1a],
     ink: [0xe6, 0xe9, 0xec],
@@ -54,8 +54,8 @@ pub const DARK: Palette = Palette {
 };
 
 impl Palette {
-    /// The colour of a pixel of a place without a value: stripes, so that it is told from every colour also where these
-    /// look alike to somebody.
+    /// Returns the colour of a pixel in a cell without a value. Stripes distinguish it from every colour, also for
+    /// colour-blind readers.
     pub fn missing_at(&self, x: u32, y: u32) -> Rgb {
         if (x + y).is_multiple_of(STRIPE) {
             self.stripe
@@ -65,7 +65,7 @@ impl Palette {
     }
 }
 
-/// Distance of stripes, px.
+/// Distance of the stripes, in pixels.
 pub const STRIPE: u32 = 4;
 
 #[cfg(test)]
@@ -83,7 +83,7 @@ mod tests {
                         (0..3).map(|at| colour[at].abs_diff(of[at])).max().unwrap_or(0)
                     })
                     .min();
-                // Beside letters' smoothed edges nothing comes near.
+                // Only the smoothed edges of letters come near a value's colour.
                 assert!(nearest >= Some(16), "{colour:?}: {nearest:?}");
             }
         }

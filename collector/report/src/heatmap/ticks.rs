@@ -1,6 +1,7 @@
-//! Ticks of axes: round values, as many as have room.
+//! Ticks of axes: round values, as many as fit.
 
-/// At most `most` round values from 0 to at least `top`; the last is the axis's end. `top` must be above 0.
+/// Returns at most `most` round values from 0 to at least `top`. The last is the end of the axis. `top` must be above
+/// 0.
 pub fn ticks(top: f64, most: usize) -> Vec<f64> {
     let rough = top / most.max(1) as f64;
     let power = 10f64.powf(rough.log10().floor());
@@ -13,7 +14,8 @@ pub fn ticks(top: f64, most: usize) -> Vec<f64> {
     (0..=count).map(|at| at as f64 * step).collect()
 }
 
-/// At most `most` or so round values between `low` and `high`, which must be below it: for an axis that does not begin at 0.
+/// Returns about `most` round values between `low` and `high`, for an axis that does not start at 0. `low` must be
+/// below `high`.
 pub fn ticks_between(low: f64, high: f64, most: usize) -> Vec<f64> {
     let step = match ticks(high - low, most).get(1) {
         Some(step) if step.is_finite() && *step > 0.0 => *step,
@@ -21,15 +23,15 @@ pub fn ticks_between(low: f64, high: f64, most: usize) -> Vec<f64> {
     };
     let first = (low / step).ceil();
     let count = (high / step - first + 1e-9).floor().max(-1.0) as usize;
-    // Adding up steps would not give a round zero.
+    // Adding steps would not give an exact zero.
     (0..=count)
         .map(|at| (first + at as f64) * step)
         .filter(|tick| (low..=high).contains(tick))
         .collect()
 }
 
-/// Distance between labelled items of `count`, so that labels `label` px wide stand apart where items are `item` px
-/// wide: 1, 2, 5, 10, 20, ….
+/// Returns the distance between labelled items of `count`: 1, 2, 5, 10, 20, …. Labels of `label` pixels do not touch if
+/// items are `item` pixels wide.
 pub fn label_every(count: usize, item: f64, label: f64) -> usize {
     let mut every = 1;
     let mut factors = [2, 5, 10].into_iter().cycle();

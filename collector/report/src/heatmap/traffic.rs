@@ -1,4 +1,4 @@
-//! Rank × rank: what went from one to the other, in one grid what was recorded, in another what is modelled.
+//! Rank × rank: traffic from one rank to another, in one grid as recorded and in another as modelled.
 
 use super::grid::{Axis, Cell, Grid, Origin, Reduction};
 use super::scale::Unit;
@@ -7,19 +7,20 @@ use rankscope_formats::session::{LeftOut, Pair, Session, TrafficRow, TrafficSour
 use rankscope_ranklog::Operation;
 use std::collections::BTreeMap;
 
-/// What a cell shows.
+/// Quantity of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrafficValue {
     /// Bytes over the whole run.
     Bytes,
-    /// Bytes over the time of the transfers in which they went.
+    /// Bytes over the time of their transfers.
     Bandwidth,
 }
 
-/// Pairs that a summary lists at most: more than the page tells apart, and a ring of a thousand ranks.
+/// Maximum number of pairs that a summary lists. It exceeds what the page can show, and suffices for a ring of a
+/// thousand ranks.
 pub const MOST_PAIRS: usize = 4_096;
 
-/// What went from one rank to another, all of one kind together: what was recorded first, then by sender and receiver.
+/// Sums the traffic per pair of ranks: recorded pairs first, then by sender and receiver.
 pub fn pairs(rows: &[TrafficRow]) -> Vec<Pair> {
     let mut sums: BTreeMap<(bool, u32, u32), (u64, u64, i64)> = BTreeMap::new();
     for row in rows.iter().filter(|row| !row.superseded) {
@@ -52,7 +53,7 @@ pub fn pairs(rows: &[TrafficRow]) -> Vec<Pair> {
         .collect()
 }
 
-/// The grids that have anything: recorded, modelled. `ranks`: positions, ascending.
+/// Builds the non-empty grids: recorded, modelled. `ranks`: positions, ascending.
 pub fn grids(session: &Session, pairs: &[Pair], ranks: &[u32], value: TrafficValue) -> Vec<Grid> {
     let of = |is_modelled: bool, title: &str| {
         let (cells, origin) = cells(pairs, is_modelled, ranks, value);
@@ -74,8 +75,8 @@ pub fn grids(session: &Session, pairs: &[Pair], ranks: &[u32], value: TrafficVal
             origin,
         })
     };
-    let recorded = of(false, "recorded: who talks to whom was seen");
-    let modelled = of(true, "modelled: by the algorithm's ring or tree, not seen");
+    let recorded = of(false, "recorded: sender and receiver were seen");
+    let modelled = of(true, "modelled: by the ring or tree of the algorithm");
     recorded.into_iter().chain(modelled).collect()
 }
 
@@ -96,7 +97,7 @@ fn cells(pairs: &[Pair], is_modelled: bool, ranks: &[u32], value: TrafficValue) 
         };
         if let Some(value) = value.filter(|_| pair.is_modelled == is_modelled) {
             cells.push(Cell { row, column, value });
-            // Of more pairs the summary has none, and no cell says its value.
+            // With more pairs the summary has no list, and cells have no source.
             if pairs.len() <= MOST_PAIRS {
                 origin.insert((row, column), format!("/pairs/list/value/{place}/{field}"));
             }
@@ -105,7 +106,7 @@ fn cells(pairs: &[Pair], is_modelled: bool, ranks: &[u32], value: TrafficValue) 
     (cells, Origin::Each(origin))
 }
 
-/// What is in no pair because it is not known between whom it went.
+/// Returns the traffic between unknown ranks, which is in no pair.
 pub fn left_out(rows: &[TrafficRow]) -> LeftOut {
     let mut out = LeftOut::default();
     for row in rows.iter().filter(|row| row.source == TrafficSource::LeftOut) {
@@ -117,7 +118,7 @@ pub fn left_out(rows: &[TrafficRow]) -> LeftOut {
     out
 }
 
-/// True if proxies measured any of it.
+/// Whether proxies measured any of the traffic.
 pub fn has_proxies(rows: &[TrafficRow]) -> bool {
     rows.iter()
         .any(|row| row.source == TrafficSource::Proxies && row.operation == Operation::Unknown)

@@ -1,5 +1,5 @@
-//! The pictures of where each rank's time went, and that of its devices: one bar per rank, its parts adding up to the
-//! window.
+//! Charts of the breakdown of each rank's time and of its devices' time. Each rank has one bar, whose parts add up to
+//! the window.
 
 use super::svg::{Anchor, Svg, text_width};
 use crate::figures::{percent, tick, time};
@@ -9,20 +9,20 @@ use crate::source::{among, less, share, sum};
 use crate::words;
 use rankscope_formats::session::{DeviceActivity, RankBreakdown, Session};
 
-/// Rows at most; more ranks share rows.
+/// Maximum number of rows; above it, ranks share rows.
 pub const MOST_ROWS: usize = 64;
 const BARS: f64 = 860.0;
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 24.0;
 
-/// A part of a bar.
+/// Part of a bar.
 struct Part<E> {
     style: &'static str,
     name: &'static str,
     ns: fn(&E) -> i64,
-    /// The field that has it.
+    /// Field of the part.
     field: &'static str,
-    /// And the one that is to be taken off.
+    /// Field to subtract.
     without: Option<&'static str>,
 }
 
@@ -43,7 +43,7 @@ const fn part<E>(
 }
 
 impl<E> Part<E> {
-    /// Where its sum over these entries of a list comes from.
+    /// Returns the source of the part's sum over these entries of a list.
     fn source(&self, list: &str, entries: &[usize]) -> String {
         let all = |field: &str| sum(&[among(list, entries.iter().copied(), field)]);
         match self.without {
@@ -53,11 +53,11 @@ impl<E> Part<E> {
     }
 }
 
-/// What bars are drawn of.
+/// Data of the bars.
 struct Bars<'a, E> {
-    /// The list of which they are.
+    /// List of the entries.
     list: &'static str,
-    /// Each with its place in that list.
+    /// Entries with their positions in the list.
     entries: Vec<(usize, &'a E)>,
     parts: &'a [Part<E>],
     rank: fn(&E) -> u32,
@@ -131,16 +131,16 @@ const PARTS: [Part<RankBreakdown>; 4] = [
     ),
     part(
         "other",
-        "otherwise blocked",
+        "other blocked",
         |entry| entry.other_blocked_ns,
         "/other_blocked_ns",
         None,
     ),
 ];
 
-/// The picture; nothing without ranks, or where communication has no times.
+/// Draws the chart. Returns nothing without ranks, or if communication has no times.
 pub fn draw(session: &Session) -> Option<String> {
-    // Bars of which the communication is missing would say that there was none.
+    // Bars without communication would suggest that there was none.
     if session.breakdown.iter().any(|entry| entry.leaves_out()) {
         return None;
     }
@@ -155,7 +155,7 @@ pub fn draw(session: &Session) -> Option<String> {
     bars.draw(session)
 }
 
-/// The picture of the devices; nothing where their work was not recorded as a whole.
+/// Draws the chart of the devices. Returns nothing if their activity was not recorded completely.
 pub fn draw_devices(session: &Session) -> Option<String> {
     let bars = Bars {
         list: "/activity",

@@ -1,7 +1,7 @@
-//! `report.html`: one file that needs nothing else, opens from a disk or a mail, and prints.
+//! `report.html`: a single self-contained file that can be mailed and printed.
 //!
-//! It is well-formed XML as well as HTML, so that a test can read it back; it runs no script and loads nothing, which
-//! its own policy enforces.
+//! It is well-formed XML as well as HTML, so that a test can parse it. It runs no script and loads nothing; its content
+//! security policy enforces this.
 
 mod breakdown;
 mod steps;
@@ -24,10 +24,10 @@ use std::fmt::Write;
 use std::ops::Range;
 
 const STYLE: &str = include_str!("style.css");
-/// Worlds whose steps are drawn.
+/// Maximum number of worlds whose steps are drawn.
 const MOST_WORLDS: u32 = 4;
 
-/// How heat maps are drawn on the page: small enough that the page stays so whatever the job's size.
+/// Size of heat maps on the page. It bounds the size of the page for jobs of any size.
 const MAP: picture::Look = picture::Look {
     most: (860, 512),
     cell: (28, 26),
@@ -38,12 +38,12 @@ const MAP: picture::Look = picture::Look {
     clips: false,
 };
 
-/// The page; `moved` is the session's table `traffic`.
+/// Writes the page; `moved` is the session's table `traffic`.
 pub fn page(session: &Session, moved: &[TrafficRow]) -> String {
     page_with(session, moved, None)
 }
 
-/// The page with a picture of the timeline, a PNG.
+/// Writes the page with a picture of the timeline (PNG).
 pub fn page_with(session: &Session, moved: &[TrafficRow], timeline: Option<&[u8]>) -> String {
     let mut out = String::with_capacity(1 << 16);
     head(&mut out, session);
@@ -70,10 +70,10 @@ pub fn page_with(session: &Session, moved: &[TrafficRow], timeline: Option<&[u8]
     );
     section(
         &mut out,
-        "Who caused waiting",
+        "Waiting caused by each rank",
         Some(&prose![
-            "Of each gap between arrivals every rank that was still missing gets an equal part; \
-             exposed is what passed while the waiting program could not go on."
+            "Each gap between arrivals is divided equally among the ranks that were still missing. Exposed: the \
+             waiting program could not continue."
         ]),
         &tables::blame(session),
     );
@@ -93,21 +93,17 @@ pub fn page_with(session: &Session, moved: &[TrafficRow], timeline: Option<&[u8]
             &mut out,
             "Devices",
             Some(&prose![
-                "A device's times come onto the axis by what the run itself tells of its clock; they lie at most so much too late."
+                "Device times are converted to the axis with evidence from the run itself. They are late by at most \
+                 the given error."
             ]),
             &tables::devices(session),
         );
     }
     section(&mut out, "Communicators", None, &tables::communicators(session));
+    section(&mut out, "Losses", None, &tables::losses(session));
     section(
         &mut out,
-        "What could not be recorded",
-        None,
-        &tables::losses(session),
-    );
-    section(
-        &mut out,
-        "What did not match",
+        "Unmatched operations",
         listed(session.matching.listed.len()).as_ref(),
         &tables::unmatched(session),
     );
@@ -118,7 +114,7 @@ pub fn page_with(session: &Session, moved: &[TrafficRow], timeline: Option<&[u8]
             .then(|| {
                 prose![
                     figures::count(session.problems.total, "/problems/total"),
-                    " in all; the first of them:"
+                    " in total; the first of them:"
                 ]
             })
             .as_ref(),
@@ -167,7 +163,7 @@ fn head(out: &mut String, session: &Session) {
     }
 }
 
-/// A page's beginning, up to where its body begins; `style` is what it has beside the style sheet of all.
+/// Starts a page, up to the start of its body; `style` is added to the common style sheet.
 pub(super) fn open(out: &mut String, title: &Prose, style: &str) {
     let _ = write!(
         out,
@@ -179,7 +175,7 @@ pub(super) fn open(out: &mut String, title: &Prose, style: &str) {
     );
 }
 
-/// What a reader must know before any figure: who was seen, what was lost, who is late.
+/// Adds what a reader must know before any figure: coverage, losses, late ranks.
 fn verdicts(out: &mut String, session: &Session) {
     out.push_str("<div class=\"verdicts\"><dl>\n");
     entry(
@@ -198,7 +194,7 @@ fn verdicts(out: &mut String, session: &Session) {
         entry(out, "Kernels", &activity);
     }
     entry(out, "Steps", &[words::steps(session)]);
-    entry(out, "Who is late", &[words::verdict(session)]);
+    entry(out, "Late ranks", &[words::verdict(session)]);
     entry(out, "Matching", &words::matching(session));
     if session.problems.total > 0 {
         let text = prose![
@@ -264,7 +260,7 @@ fn findings(out: &mut String, session: &Session) {
         if !behind.is_empty() {
             let _ = write!(
                 out,
-                "<details><summary>how that was decided and counted, where to look</summary>{}</details>",
+                "<details><summary>conditions, cost basis, and examples</summary>{}</details>",
                 items(&behind)
             );
         }
@@ -272,7 +268,7 @@ fn findings(out: &mut String, session: &Session) {
     }
 }
 
-/// A list; nothing if it has nothing.
+/// Formats a list, or nothing if it is empty.
 pub(super) fn items(texts: &[Prose]) -> String {
     let items: String = texts.iter().map(|text| element("li", "", text, "span")).collect();
     if items.is_empty() {
@@ -305,7 +301,7 @@ fn evidence(at: usize, finding: &Finding) -> Vec<Prose> {
             quoted(&late.class, of("class")),
             ", in ",
             counted(late.episodes, "episode", of("episodes")),
-            "; chance alone would do as much with p = ",
+            "; probability of this by chance: p = ",
             figures::tiny(late.p_value, of("p_value"))
         ]);
     }
@@ -313,7 +309,7 @@ fn evidence(at: usize, finding: &Finding) -> Vec<Prose> {
 }
 
 fn breakdown_section(out: &mut String, session: &Session) {
-    // The devices' own picture says more.
+    // The device breakdown shows more.
     if session
         .breakdown
         .iter()
@@ -335,7 +331,7 @@ fn breakdown_section(out: &mut String, session: &Session) {
     };
     let note = prose![
         what,
-        ". Exposed: the training thread could not go on because of communication; what ran behind its back \
+        ". Exposed: the training thread could not continue because of communication. Communication in the background \
          costs nothing and is not in the bars.",
         if session.breakdown.len() > breakdown::MOST_ROWS {
             " Neighbouring ranks share a bar."
@@ -344,7 +340,7 @@ fn breakdown_section(out: &mut String, session: &Session) {
         }
     ];
     figure(out, &picture, &note);
-    details(out, "The figures", &tables::breakdown(session));
+    details(out, "Table", &tables::breakdown(session));
 }
 
 fn activity_section(out: &mut String, session: &Session) {
@@ -355,34 +351,38 @@ fn activity_section(out: &mut String, session: &Session) {
     if let Some(picture) = breakdown::draw_devices(session) {
         let note = match session.activity.iter().find(|entry| entry.window_ns > 0) {
             Some(entry) if entry.window == "steps" => {
-                "Whole steps in which all of the devices' work was recorded. A kernel of communication spins while a peer is \
-                 late: that part is the exposed wait."
+                "Complete steps in which all device activity was recorded. A communication kernel spins while a peer \
+                 is late: that part is the exposed wait."
             }
-            _ => "All of the time in which all of the devices' work was recorded.",
+            _ => "The time in which all device activity was recorded.",
         };
         figure(out, &picture, &prose![note]);
     }
     out.push_str(&tables::activity(session));
     let has = |is_there: fn(&DeviceActivity) -> bool| session.activity.iter().any(is_there);
     if has(|entry| entry.device_stalls.count > 0) {
-        details(out, "Why the devices did not compute", &tables::stalls(session));
+        details(out, "Stalls by cause", &tables::stalls(session));
     }
     if has(|entry| !entry.recurring_stalls.is_empty()) {
         let places = tables::recurring_stalls(session);
-        details(out, "Where they did not in each step", &places);
+        details(out, "Recurring stalls", &places);
     }
-    details(out, "Why streams did nothing", &tables::idle(session));
-    details(out, "The kernels that took most time", &tables::kernels(session));
+    details(out, "Idle gaps by cause", &tables::idle(session));
+    details(
+        out,
+        "Kernels with the longest total time",
+        &tables::kernels(session),
+    );
     if let Some(figures) = beside_hta::figures(session) {
         let note = paragraph("note", &prose![beside_hta::NOTE, "."]);
         let table = tables::beside_hta(session, figures);
-        details(out, "As Holistic Trace Analysis counts", &(note + &table));
+        details(out, "Figures of Holistic Trace Analysis", &(note + &table));
     }
 }
 
 fn waits(out: &mut String, session: &Session) {
     out.push_str(&heatmap::svg::shared());
-    out.push_str("<h2>Who waited when</h2>\n");
+    out.push_str("<h2>Waits over time</h2>\n");
     let maps = [
         (Kind::Wait, "Exposed wait"),
         (Kind::Delay, "Own delay"),
@@ -404,10 +404,10 @@ fn waits(out: &mut String, session: &Session) {
     }
 }
 
-/// A heat map with its notes, or why there is none.
+/// Draws a heat map with its notes, or returns why there is none.
 fn heat_map(session: &Session, moved: &[TrafficRow], kind: Kind) -> Result<String, Prose> {
     let picture = heatmap::of_summary(session, moved, kind)?;
-    let drawn = picture::draw(&picture, &MAP).ok_or("there is nothing to draw")?;
+    let drawn = picture::draw(&picture, &MAP).ok_or("no data for this map")?;
     let mut out = String::new();
     figure(
         &mut out,
@@ -435,8 +435,9 @@ fn traffic_section(out: &mut String, session: &Session, moved: &[TrafficRow]) {
     if !session.traffic.is_empty() {
         let _ = writeln!(
             out,
-            "<h3>By proxies</h3>\n<p class=\"faint\">As the proxies of NCCL measured it; what goes by shared memory, directly \
-             between devices or through another process's proxy is not in it. Waits are summed over steps, which overlap.</p>\n{}",
+            "<h3>By proxies</h3>\n<p class=\"faint\">As measured by NCCL's proxies. Traffic by shared memory, \
+             directly between devices, or through the proxy of another process is not included. Waits are summed \
+             over steps, which overlap.</p>\n{}",
             tables::traffic(session)
         );
     }
@@ -453,24 +454,25 @@ fn named_times_section(out: &mut String, session: &Session) {
     }
     section(
         out,
-        "Named parts of the hosts' time",
+        "Named parts of host time",
         Some(&note),
         &tables::named_times(session),
     );
 }
 
-/// Sums by host, by device, by role: every level adds up to the one below it.
+/// Adds sums by host, device and role. Each level adds up to the level below it.
 fn rolled_up_section(out: &mut String, session: &Session, moved: &[TrafficRow]) {
     let sums = rollups(session, moved);
     section(
         out,
         "By host, device and role",
         Some(&prose![
-            "Sums over ranks; shares are of all their windows together. What is not known of one rank is not known of its group."
+            "Sums over ranks. Shares refer to the sum of their windows. A value that is unknown for one rank is \
+             unknown for its group."
         ]),
         &tables::rolled_up(&sums.host, "/rollups/host"),
     );
-    // Where no device was seen its level says nothing that the host's does not.
+    // Without devices the device level would repeat the host level.
     if session.activity.iter().any(|known| !known.streams.is_empty()) {
         details(
             out,
@@ -495,7 +497,7 @@ fn structure_section(out: &mut String, session: &Session) {
     section(out, "Structure of the job", Some(&note), &content);
     let peers = tables::peers(session);
     if !peers.is_empty() {
-        details(out, "Ranks of the same position in the replicas", &peers);
+        details(out, "Peers (same position in the replicas)", &peers);
     }
 }
 
@@ -524,7 +526,7 @@ fn steps_section(out: &mut String, session: &Session) {
         let note = match session.steps.steps_per_entry {
             0 | 1 => prose!["The longest rank of each step."],
             steps => prose![
-                "The longest rank of each step, mean over ",
+                "The longest rank of each step, mean of ",
                 figures::plain(steps, "/steps/steps_per_entry"),
                 " steps."
             ],
@@ -540,13 +542,13 @@ fn steps_section(out: &mut String, session: &Session) {
 fn operations_note(session: &Session) -> Prose {
     let connect = &session.connect;
     let mut note = prose![
-        "Medians where nothing else is said. Σ wait: over all ranks. Bandwidth: of launches that waited for at most ",
+        "Medians unless noted. Σ wait: over all ranks. Bandwidth: of launches with a wait share of at most ",
         rule("20 %"),
-        " of their time; effective: over the whole duration of all."
+        "; effective: over the whole duration of all launches."
     ];
     if connect.calls > 0 {
         note.push(prose![
-            " Not in the table: building communicators, ",
+            " Not in the table: building of communicators, ",
             counted(connect.calls, "call", "/connect/calls"),
             ", ",
             time(connect.duration_rank_ns, "/connect/duration_rank_ns"),
@@ -561,7 +563,7 @@ fn operations_note(session: &Session) -> Prose {
 fn clocks(session: &Session) -> Prose {
     if session.hosts.len() == 1 {
         return prose![
-            "One host, one clock: every time is right within ± ",
+            "One host, one clock: every time is correct within ± ",
             time(session.axis.error_inside_host_ns, "/axis/error_inside_host_ns"),
             "."
         ];
@@ -579,11 +581,10 @@ fn heading(text: &Prose) -> String {
     element("h3", "", text, "span")
 }
 
-/// A heading, a note and what they are about; nothing if that is empty.
-/// What the viewer shows of the whole run.
+/// Adds the timeline of the whole run as the viewer shows it.
 fn timeline_section(out: &mut String, png: &[u8]) {
     let image = format!(
-        "<img class=\"timeline\" alt=\"the timeline of all ranks\" src=\"data:image/png;base64,{}\"/>",
+        "<img class=\"timeline\" alt=\"timeline of all ranks\" src=\"data:image/png;base64,{}\"/>",
         BASE64_STANDARD.encode(png)
     );
     let _ = writeln!(out, "<h2>Timeline</h2>");
@@ -591,11 +592,13 @@ fn timeline_section(out: &mut String, png: &[u8]) {
         out,
         &image,
         &prose![
-            "As the viewer (rankscope view) opens it: there one can look closer, at one instance on all ranks, at any range of time."
+            "Shown as in the viewer (rankscope view), which can zoom in to any range of time and to one instance on \
+             all ranks."
         ],
     );
 }
 
+/// Adds a heading, a note and the content, or nothing if the content is empty.
 pub(super) fn section(out: &mut String, title: &str, note: Option<&Prose>, content: &str) {
     if content.is_empty() {
         return;
@@ -631,7 +634,7 @@ fn foot(out: &mut String, session: &Session) {
         Prose::join(directories, ", "),
         " on ",
         moment(session.written_unix_ns, "/written_unix_ns"),
-        ". What could not be computed is shown as – with its reason."
+        ". A value that could not be computed is shown as – with its reason."
     ];
     let _ = write!(
         out,
@@ -640,7 +643,7 @@ fn foot(out: &mut String, session: &Session) {
     );
 }
 
-/// Name of a row that stands for one rank or for neighbours.
+/// Returns the name of a row that represents one rank or several neighbours.
 fn row_label(session: &Session, row: &Range<usize>, rank: impl Fn(usize) -> u32) -> Prose {
     let first = figures::rank(session, rank(row.start));
     if row.len() == 1 {

@@ -1,4 +1,4 @@
-//! Step times one after another, and how much of them was waiting.
+//! Chart of step times over the run, with their exposed wait.
 
 use super::svg::{Anchor, Svg, text_width};
 use crate::figures;
@@ -15,7 +15,7 @@ const WIDEST_BAR: f64 = 28.0;
 const HEIGHT: f64 = 180.0;
 const TOP: f64 = 28.0;
 
-/// The picture of one world's steps; nothing without steps.
+/// Draws the steps of one world. Returns nothing without steps.
 pub fn draw(session: &Session, world: u32) -> Option<String> {
     let steps: Vec<(usize, &StepSummary)> = session
         .steps
@@ -96,7 +96,7 @@ pub fn draw(session: &Session, world: u32) -> Option<String> {
     Some(svg.finish())
 }
 
-/// `wait` is the mean, and where the number of ranks stands.
+/// Formats a tooltip. `wait` is the mean wait, and the source of the number of ranks.
 fn tooltip(
     session: &Session,
     (place, step): (usize, &StepSummary),
@@ -114,7 +114,7 @@ fn tooltip(
         prose!["step ", first, ": ", duration]
     };
     text.push(prose![
-        ", of it exposed wait ",
+        ", including exposed wait ",
         time(wait.0, share(of("exposed_wait_rank_ns"), wait.1)),
         " (mean over ranks)"
     ]);
@@ -122,9 +122,9 @@ fn tooltip(
         && delay > 0
     {
         text.push(prose![
-            "; latest ",
+            "; latest: ",
             figures::rank(session, rank),
-            ", by ",
+            ", late by ",
             time(delay, of("latest_delay_ns"))
         ]);
     }

@@ -1,26 +1,26 @@
-//! A picture as inline SVG. Our own few lines rather than a drawing library: colours come from the page's style sheet,
-//! so that one picture serves light, dark and paper, and every mark carries its exact values as a tooltip.
+//! Charts as inline SVG. A few lines of code replace a drawing library: colours come from the page's style sheet, so
+//! that one chart serves light, dark and paper. Every mark has its exact values as a tooltip.
 
 use crate::markup;
 use crate::markup::escape;
 use crate::prose::Prose;
 use std::fmt::Write;
 
-/// Width of a letter of 11 px on average, px; a little more than measured, so that labels never touch.
+/// Mean width of a letter at 11 px, in pixels. It is slightly more than measured, so that labels never touch.
 const LETTER_WIDTH: f64 = 6.6;
 
-/// Where a label stands relative to its point.
+/// Position of a label relative to its point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
-    /// Starts there.
+    /// The label starts at the point.
     Start,
-    /// Centred there.
+    /// The label is centred at the point.
     Middle,
-    /// Ends there.
+    /// The label ends at the point.
     End,
 }
 
-/// A picture that is being drawn.
+/// Chart under construction.
 #[derive(Debug)]
 pub struct Svg {
     body: String,
@@ -30,7 +30,7 @@ pub struct Svg {
 }
 
 impl Svg {
-    /// An empty picture with a description for those who cannot see it.
+    /// Creates an empty chart with a description for screen readers.
     pub fn new(width: f64, height: f64, description: &str) -> Self {
         Self {
             body: String::new(),
@@ -40,7 +40,7 @@ impl Svg {
         }
     }
 
-    /// A rectangle that says `tooltip` when pointed at. `style` is its class, or its fill if it starts with `#`.
+    /// Adds a rectangle with a tooltip. `style` is its class, or its fill if it starts with `#`.
     pub fn rect(&mut self, x: f64, y: f64, width: f64, height: f64, style: &str, tooltip: &Prose) {
         let paint = if style.starts_with('#') { "fill" } else { "class" };
         let _ = write!(
@@ -54,7 +54,7 @@ impl Svg {
         self.end("rect", tooltip);
     }
 
-    /// A label whose baseline is `y`.
+    /// Adds a label with its baseline at `y`.
     pub fn text(&mut self, x: f64, y: f64, anchor: Anchor, text: impl Into<Prose>) {
         let anchor = match anchor {
             Anchor::Start => "",
@@ -66,7 +66,7 @@ impl Svg {
             .push_str(&markup::element("text", &at, &text.into(), "tspan"));
     }
 
-    /// A disc that says `tooltip` when pointed at.
+    /// Adds a disc with a tooltip.
     pub fn dot(&mut self, x: f64, y: f64, radius: f64, class: &str, tooltip: &Prose) {
         let _ = write!(
             self.body,
@@ -78,7 +78,7 @@ impl Svg {
         self.end("circle", tooltip);
     }
 
-    /// A filled shape with these corners that says `tooltip` when pointed at.
+    /// Adds a filled polygon with a tooltip.
     pub fn shape(&mut self, corners: &[(f64, f64)], class: &str, tooltip: &Prose) {
         let corners: Vec<String> = corners
             .iter()
@@ -101,7 +101,7 @@ impl Svg {
         }
     }
 
-    /// A line of a class.
+    /// Adds a line of a class.
     pub fn stroke(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
         let _ = write!(
             self.body,
@@ -113,24 +113,24 @@ impl Svg {
         );
     }
 
-    /// A thin line.
+    /// Adds a thin line.
     pub fn line(&mut self, x1: f64, y1: f64, x2: f64, y2: f64) {
         self.stroke((x1, y1), (x2, y2), "grid");
     }
 
-    /// A small square and what it stands for; returns where the next may start.
+    /// Adds a legend entry: a small square and its text. Returns the position for the next entry.
     pub fn key(&mut self, x: f64, y: f64, style: &str, words: &str) -> f64 {
         self.rect(x, y - 9.0, 10.0, 10.0, style, &Prose::default());
         self.text(x + 14.0, y, Anchor::Start, words);
         x + Self::key_width(words)
     }
 
-    /// How far the next key is from the one of these words.
+    /// Returns the distance to the next legend entry.
     pub fn key_width(words: &str) -> f64 {
         14.0 + text_width(words) + 16.0
     }
 
-    /// The element. It keeps its size in pixels, so that letters stay readable; what is too wide scrolls.
+    /// Returns the element. It keeps its size in pixels, so that letters stay readable. A wide chart scrolls.
     pub fn finish(self) -> String {
         let Self {
             body,
@@ -147,12 +147,12 @@ impl Svg {
     }
 }
 
-/// Width of a label, px, rather too much than too little.
+/// Estimates the width of a label in pixels, rather too large than too small.
 pub fn text_width(text: &str) -> f64 {
     text.chars().count() as f64 * LETTER_WIDTH
 }
 
-/// A coordinate: two digits behind the point are finer than a screen.
+/// Formats a coordinate. Two decimal places are finer than a screen.
 fn px(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,4 +1,4 @@
-//! Tables of the page, with what is not known explained below them.
+//! Tables of the HTML page, with the reasons for unknown values below them.
 
 use crate::figures::{drawn, rule};
 use crate::markup::{element, html};
@@ -6,38 +6,38 @@ use crate::prose::{Prose, prose};
 use crate::reasons::Reasons;
 use std::fmt::Write;
 
-/// How a column's cells are set.
+/// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Column {
-    /// Words, to the left.
+    /// Text, aligned to the left.
     Word(&'static str),
-    /// Long words, which may be wrapped.
+    /// Long text, which may be wrapped.
     Long(&'static str),
-    /// Numbers, to the right.
+    /// Numbers, aligned to the right.
     Number(&'static str),
 }
 
-/// Rows at most: lists grow with the job, and the page is to be mailed whatever its size.
+/// Maximum number of rows. Lists grow with the job, but the page must stay small enough to be mailed.
 const MOST_ROWS: usize = 500;
 
-/// A table that is being filled.
+/// Table under construction.
 #[derive(Debug)]
 pub struct Table {
     columns: Vec<Column>,
-    /// Each with its class.
+    /// Rows with their class.
     rows: Vec<(&'static str, Vec<Prose>)>,
-    /// What has all rows.
+    /// Command that prints all rows.
     all_in: &'static str,
-    /// Rows beyond those.
+    /// Number of rows beyond the maximum.
     left_out: usize,
-    /// Rows at the end, which are never left out: sums, and what is said of all.
+    /// Rows at the end, which are never left out: sums, and values for all rows.
     last: Vec<Vec<Prose>>,
     /// Reasons for its dashes.
     pub reasons: Reasons,
 }
 
 impl Table {
-    /// An empty table.
+    /// Creates an empty table.
     pub fn new(columns: &[Column]) -> Self {
         Self {
             columns: columns.to_vec(),
@@ -49,7 +49,7 @@ impl Table {
         }
     }
 
-    /// The command that prints all rows, for a table that has more than it shows.
+    /// Sets the command that prints all rows, for a table with more rows than shown.
     pub fn all_in(mut self, command: &'static str) -> Self {
         self.all_in = command;
         self
@@ -60,7 +60,7 @@ impl Table {
         self.push_as("", row);
     }
 
-    /// Adds a row of a class of the style sheet.
+    /// Adds a row with a class of the style sheet.
     pub fn push_as<C: Into<Prose>>(&mut self, class: &'static str, row: Vec<C>) {
         if self.rows.len() < MOST_ROWS {
             let row = row.into_iter().map(Into::into).collect();
@@ -70,12 +70,12 @@ impl Table {
         }
     }
 
-    /// Adds a row that stands behind all others.
+    /// Adds a row after all others.
     pub fn push_last(&mut self, row: Vec<Prose>) {
         self.last.push(row);
     }
 
-    /// The element; nothing without rows. Columns in which nothing stands are left out.
+    /// Returns the element, or nothing without rows. Empty columns are left out.
     pub fn finish(self) -> String {
         let Self {
             columns,
@@ -137,7 +137,7 @@ impl Table {
                 drawn((count + left_out).to_string()),
                 " rows; ",
                 all_in,
-                " has all."
+                " prints all rows."
             ];
             out.push_str(&element("p", r#" class="faint""#, &told, "span"));
         }
@@ -146,7 +146,7 @@ impl Table {
     }
 }
 
-/// A heading that has a number has one of a definition: `p99`.
+/// Formats a heading. A number in it is part of a definition: `p99`.
 fn heading(name: &'static str) -> Prose {
     if name.contains(|letter: char| letter.is_ascii_digit()) {
         rule(name).into()

@@ -1,4 +1,4 @@
-//! The page's tables, one function each.
+//! Tables of the HTML page, one function each.
 
 use super::table::{Column, Table};
 use crate::figures;
@@ -11,7 +11,7 @@ use rankscope_analysis::model::labels;
 use rankscope_analysis::selection::rollup::Rollup;
 use rankscope_formats::session::{HtaFigures, Scorecard, Session};
 
-/// A row of cells, each of which becomes [`Prose`].
+/// Row of cells, each converted to [`Prose`].
 macro_rules! row {
     ($($cell:expr),* $(,)?) => { vec![$(Prose::from($cell)),*] };
 }
@@ -94,7 +94,7 @@ pub fn operations(session: &Session) -> String {
     table.finish()
 }
 
-/// The dimensions of a scorecard, with the figures behind each.
+/// Dimensions of a scorecard, with their figures.
 pub fn scorecard(card: &Scorecard) -> String {
     let mut table = Table::new(&[
         Word("dimension"),
@@ -132,7 +132,7 @@ pub fn scorecard(card: &Scorecard) -> String {
     table.finish()
 }
 
-/// The figures behind the breakdown's picture.
+/// Figures of the breakdown chart.
 pub fn breakdown(session: &Session) -> String {
     let mut table = Table::new(&[
         Word("rank"),
@@ -146,13 +146,13 @@ pub fn breakdown(session: &Session) -> String {
         Number("queued"),
         Number("hidden wait"),
         Number("overlap"),
-        Number("waits seen"),
+        Number("known waits"),
         Word("check"),
     ]);
     for (at, entry) in session.breakdown.iter().enumerate() {
         let of = |field: &str| format!("/breakdown/{at}/{field}");
         let reasons = &mut table.reasons;
-        // A part of which pieces are missing is not told as if it were whole.
+        // An incomplete part must not be shown like a complete one.
         let timed = |ns: i64, from: String| -> Prose {
             if entry.leaves_out() {
                 "–".into()
@@ -207,15 +207,15 @@ pub fn breakdown(session: &Session) -> String {
     table.finish()
 }
 
-/// Who caused waiting.
+/// Waiting caused by each rank.
 pub fn blame(session: &Session) -> String {
     let mut table = Table::new(&[
         Word("rank"),
         Number("caused waiting"),
-        Number("of it exposed"),
+        Number("exposed part"),
         Number("exposed, in steps"),
         Number("job time lost"),
-        Number("of it exposed"),
+        Number("exposed part"),
         Number("exposed, in steps"),
         Number("arrived last"),
     ]);
@@ -233,10 +233,8 @@ pub fn blame(session: &Session) -> String {
             ]
         };
         if entry.launches == 0 {
-            // That it caused none is not known: its operations lack a member, or when they were done.
-            let dash = table
-                .reasons
-                .dash("of no operation of the rank it is known who waited");
+            // The rank may have caused waiting: its operations lack a member or their completion times.
+            let dash = table.reasons.dash("no operation of the rank has known waits");
             let mut row = row![figures::rank(session, entry.rank)];
             row.resize(7, dash);
             table.push(row);
@@ -262,7 +260,7 @@ pub fn blame(session: &Session) -> String {
     table.finish()
 }
 
-/// Every rank and its log.
+/// Ranks and their logs.
 pub fn ranks(session: &Session) -> String {
     let mut table = Table::new(&[
         Word("rank"),
@@ -289,7 +287,7 @@ pub fn ranks(session: &Session) -> String {
                 "closed" => "closed",
                 "live-area" => "killed or crashed; its last records were found",
                 "torn" => "killed or crashed; its last seconds are missing",
-                "running" => "still ran",
+                "running" => "still running",
                 other => other,
             },
             words::some_prose(in_flight, 4),
@@ -298,7 +296,7 @@ pub fn ranks(session: &Session) -> String {
     table.finish()
 }
 
-/// Hosts and how well their clocks are known.
+/// Hosts and the accuracy of their clocks.
 pub fn hosts(session: &Session) -> String {
     let mut table = Table::new(&[
         Word("host"),
@@ -336,7 +334,7 @@ pub fn hosts(session: &Session) -> String {
     table.finish()
 }
 
-/// Pairs of hosts and how well their clocks are tied; nothing with one host.
+/// Pairs of hosts and the accuracy of their clock offsets. Returns nothing with one host.
 pub fn clock_pairs(session: &Session) -> String {
     let Some(evidence) = &session.axis.evidence else {
         return String::new();
@@ -345,9 +343,9 @@ pub fn clock_pairs(session: &Session) -> String {
         Word("host"),
         Word("and host"),
         Number("error, ±"),
-        Number("seen together"),
+        Number("common instances"),
         Number("left out"),
-        Number("stretches without a jump"),
+        Number("segments without a jump"),
         Word("assumed inside the interval"),
     ]);
     for (at, pair) in evidence.pairs.iter().enumerate() {
@@ -365,9 +363,9 @@ pub fn clock_pairs(session: &Session) -> String {
             count(pair.left_out, of("left_out")),
             count(pair.segments.len() as u64, number(of("segments/*"))),
             if by_leaves {
-                "where operations that all leave together leave together"
+                "where operations that end together on all members coincide"
             } else {
-                "where wall clocks say, as far as bounds allow"
+                "at the offset of the wall clocks, within the bounds"
             },
         ];
         table.push(row);
@@ -375,15 +373,15 @@ pub fn clock_pairs(session: &Session) -> String {
     table.finish()
 }
 
-/// What libraries told of the work on devices.
+/// Device times reported by libraries.
 pub fn devices(session: &Session) -> String {
     let mut table = Table::new(&[
         Word("rank"),
-        Word("told by"),
+        Word("source"),
         Number("operations with times"),
-        Number("replays of graphs"),
-        Number("calls known from it alone"),
-        Number("calls known from hooks alone"),
+        Number("graph replays"),
+        Number("calls known only from it"),
+        Number("calls known only from hooks"),
         Number("device records without a call"),
         Number("clock drift"),
         Number("late on the axis, at most"),
@@ -415,12 +413,12 @@ pub fn devices(session: &Session) -> String {
     table.finish()
 }
 
-/// What devices did, as CUPTI tells.
+/// Device activity recorded by CUPTI.
 pub fn activity(session: &Session) -> String {
     let mut table = Table::new(&[
         Word("rank"),
         Number("kernels"),
-        Number("of communication"),
+        Number("communication kernels"),
         Number("copies and sets"),
         Number("lost"),
         Number("recorded for"),
@@ -476,7 +474,7 @@ pub fn activity(session: &Session) -> String {
     table.finish()
 }
 
-/// What Holistic Trace Analysis says of an import, and why streams did nothing in its words.
+/// Figures of Holistic Trace Analysis for an import, and its idle categories.
 pub fn beside_hta(session: &Session, hta: &HtaFigures) -> String {
     let columns = beside_hta::COLUMNS.map(Number);
     let mut table = Table::new(&columns);
@@ -509,7 +507,7 @@ pub fn beside_hta(session: &Session, hta: &HtaFigures) -> String {
     table.finish() + &idle.finish()
 }
 
-/// Stretches of at least 1 ms in which devices did not compute.
+/// Stalls of at least 1 ms, in which devices did not compute.
 pub fn stalls(session: &Session) -> String {
     let mut table = Table::new(&[
         Word("rank"),
@@ -531,7 +529,7 @@ pub fn stalls(session: &Session) -> String {
                 words::stall_cause(&cause.cause),
                 count(cause.count, format!("{from}/by_cause/{place}/count")),
                 time(cause.ns, format!("{from}/by_cause/{place}/ns")),
-                // Of all causes together: said once.
+                // The value is for all causes together, so it appears once.
                 (place == 0).then(|| Prose::join(late, ", ")),
             ]);
         }
@@ -539,7 +537,7 @@ pub fn stalls(session: &Session) -> String {
     table.finish()
 }
 
-/// Places in a step at which devices did not compute, again and again.
+/// Recurring stalls: places in a step at which devices repeatedly did not compute.
 pub fn recurring_stalls(session: &Session) -> String {
     let mut table = Table::new(&[
         Word("rank"),
@@ -570,7 +568,7 @@ pub fn recurring_stalls(session: &Session) -> String {
     table.finish()
 }
 
-/// Why streams of devices did nothing.
+/// Idle gaps of streams by cause.
 pub fn idle(session: &Session) -> String {
     let mut table = Table::new(&[
         Word("rank"),
@@ -593,7 +591,7 @@ pub fn idle(session: &Session) -> String {
     table.finish()
 }
 
-/// The kernels that took most time.
+/// Kernels with the longest total time.
 pub fn kernels(session: &Session) -> String {
     let mut table = Table::new(&[
         Word("rank"),
@@ -620,7 +618,7 @@ pub fn kernels(session: &Session) -> String {
     table.finish()
 }
 
-/// What proxies moved between ranks.
+/// Traffic of proxies between ranks.
 pub fn traffic(session: &Session) -> String {
     let mut table = Table::new(&[
         Word("rank"),
@@ -654,7 +652,7 @@ pub fn traffic(session: &Session) -> String {
     table.finish()
 }
 
-/// Ranks together by device or host; `from` is where the sums stand.
+/// Sums of ranks by device or host; `from` is their source.
 pub fn rolled_up(rollup: &Rollup, from: &str) -> String {
     let [of, numbers @ ..] = rollup_rows::GROUP_COLUMNS;
     let columns: Vec<Column> = std::iter::once(Word(of)).chain(numbers.map(Number)).collect();
@@ -670,7 +668,7 @@ pub fn rolled_up(rollup: &Rollup, from: &str) -> String {
     table.finish()
 }
 
-/// Operations by the role of their communicators; `from` is where the sums stand.
+/// Operations by the role of their communicators; `from` is the source of the sums.
 pub fn roles(rollup: &Rollup, from: &str) -> String {
     let [role, numbers @ ..] = rollup_rows::ROLE_COLUMNS;
     let columns: Vec<Column> = std::iter::once(Word(role)).chain(numbers.map(Number)).collect();
@@ -682,14 +680,14 @@ pub fn roles(rollup: &Rollup, from: &str) -> String {
     table.finish()
 }
 
-/// Named parts of the hosts' own time, and what nothing names.
+/// Named parts of host time, and the unnamed rest.
 pub fn named_times(session: &Session) -> String {
     let mut table = Table::new(&[
         Word("rank"),
         Word("part"),
         Number("times"),
         Number("in steps"),
-        Number("of the steps"),
+        Number("share of the steps"),
         Number("in the run"),
         Number("on other threads"),
     ]);
@@ -755,7 +753,7 @@ pub fn stages(session: &Session) -> String {
     table.finish()
 }
 
-/// Ranks of the same position.
+/// Ranks at the same position.
 pub fn peers(session: &Session) -> String {
     let [position, known_by, peers] = structure::PEER_COLUMNS;
     let mut table = Table::new(&[Number(position), Word(known_by), Long(peers)]);
@@ -801,12 +799,12 @@ pub fn communicators(session: &Session) -> String {
     table.finish()
 }
 
-/// The beginning of a communicator's identity: enough to tell it from others.
+/// Returns the start of a communicator's identity, which is enough to distinguish it from others.
 fn identity(identity: &str, from: String) -> figures::Shown {
     part(identity.chars().take(12).collect::<String>(), from)
 }
 
-/// What could not be recorded.
+/// Lost records.
 pub fn losses(session: &Session) -> String {
     let mut table = Table::new(&[
         Word("where"),
@@ -815,7 +813,7 @@ pub fn losses(session: &Session) -> String {
         Number("lost"),
         Number("from"),
         Number("to"),
-        Long("what to do"),
+        Long("advice"),
     ]);
     for (at, loss) in session.losses.iter().enumerate() {
         let of = |field: &str| format!("/losses/{at}/{field}");
@@ -835,7 +833,7 @@ pub fn losses(session: &Session) -> String {
     table.finish()
 }
 
-/// What did not match.
+/// Unmatched operations.
 pub fn unmatched(session: &Session) -> String {
     let mut table = Table::new(&[
         Word("kind"),
@@ -846,7 +844,7 @@ pub fn unmatched(session: &Session) -> String {
         Number("at"),
         Long("seen"),
         Long("missing members"),
-        Long("what is wrong"),
+        Long("problem"),
     ]);
     for (at, entry) in session.matching.listed.iter().enumerate() {
         let of = |field: &str| format!("/matching/listed/{at}/{field}");
@@ -872,7 +870,7 @@ pub fn unmatched(session: &Session) -> String {
     table.finish()
 }
 
-/// What was not as it should be.
+/// Problems of the recordings.
 pub fn problems(session: &Session) -> String {
     let mut table = Table::new(&[Word("rank"), Long("file"), Number("at byte"), Long("what")]);
     for (at, problem) in session.problems.listed.iter().enumerate() {

@@ -1,25 +1,25 @@
-//! What a terminal can show: its width, and colours if it wants them.
+//! Properties of a terminal: its width, and colours if enabled.
 
 use std::env;
 use std::io::{self, IsTerminal};
 
-/// How text is to look.
+/// Layout of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Columns.
+    /// Width in columns.
     pub width: usize,
     /// Whether to use colours.
     pub colours: bool,
 }
 
-/// Columns of what is not a terminal: a file, a pipe.
+/// Width of output that is not a terminal (a file, a pipe), in columns.
 const WIDTH_OF_A_FILE: usize = 110;
 const NARROWEST: usize = 60;
-/// Wider lines are hard to read.
+/// Widest text, in columns. Wider lines are hard to read.
 const WIDEST: usize = 160;
 
 impl Look {
-    /// Without colours, as wide as this.
+    /// Creates a layout without colours, with this width.
     pub fn plain(width: usize) -> Self {
         Self {
             width,
@@ -27,12 +27,12 @@ impl Look {
         }
     }
 
-    /// As standard output wants it.
+    /// Returns the layout for standard output.
     pub fn of_stdout() -> Self {
         Self::of(io::stdout().is_terminal())
     }
 
-    /// As standard error wants it.
+    /// Returns the layout for standard error.
     pub fn of_stderr() -> Self {
         Self::of(io::stderr().is_terminal())
     }

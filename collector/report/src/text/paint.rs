@@ -1,31 +1,31 @@
 //! Colours of a terminal, or none.
 
-/// A brush that paints or does not.
+/// Painter that adds colours if enabled.
 #[derive(Clone, Copy, Debug)]
 pub struct Paint(pub bool);
 
 impl Paint {
-    /// A heading.
+    /// Paints a heading.
     pub fn bold(self, text: &str) -> String {
         self.with("1", text)
     }
 
-    /// What is there for completeness.
+    /// Paints secondary information.
     pub fn faint(self, text: &str) -> String {
         self.with("2", text)
     }
 
-    /// Good.
+    /// Paints a good result.
     pub fn good(self, text: &str) -> String {
         self.with("32", text)
     }
 
-    /// Worth a look.
+    /// Paints a warning.
     pub fn warning(self, text: &str) -> String {
         self.with("33", text)
     }
 
-    /// Bad.
+    /// Paints a problem.
     pub fn bad(self, text: &str) -> String {
         self.with("1;31", text)
     }

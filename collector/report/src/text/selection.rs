@@ -1,4 +1,4 @@
-//! A selected window on a terminal: how much of what, then where the time went, operations, stalls, who was last.
+//! Text of a selected window on a terminal: totals, then breakdown, operations, stalls, and last arrivals.
 
 use super::paint::Paint;
 use super::summary::wrapped;
@@ -10,13 +10,13 @@ use rankscope_analysis::model::labels::rank_name;
 use rankscope_analysis::model::units;
 use rankscope_formats::session::{Selection, Session};
 
-/// Rows of a table; all are in the JSON.
+/// Maximum number of rows of a table. The JSON has all rows.
 const MOST_ROWS: usize = 24;
 const MOST_STALLS: usize = 8;
-/// Columns of the words before a sentence.
+/// Width of the label before a sentence, in columns.
 const LABEL: usize = 12;
 
-/// What happened in the window.
+/// Formats the selection.
 pub fn selection_text(selection: &Selection, session: &Session, look: &Look) -> String {
     let mut text = Text {
         out: String::from("\n"),
@@ -24,9 +24,11 @@ pub fn selection_text(selection: &Selection, session: &Session, look: &Look) -> 
         width: look.width,
     };
     text.labelled("Window", &window(selection, session));
-    text.labelled("In it", &totals(selection));
+    text.labelled("Totals", &totals(selection));
     if !selection.adds_up() {
-        text.bad("The parts of a rank do not add up to its window: a bug; please report it.");
+        text.bad(
+            "The parts of a rank do not add up to its window. This is a bug of rankscope; please report it.",
+        );
     }
     for which in Which::ALL {
         let table = table_of(selection, session, which);
@@ -41,7 +43,7 @@ pub fn selection_text(selection: &Selection, session: &Session, look: &Look) -> 
 fn window(selection: &Selection, session: &Session) -> String {
     let (from, to) = (selection.from_ns, selection.to_ns);
     let mut text = format!(
-        "{} from {} to {} after the session's start",
+        "{} from {} to {} after the start of the session",
         units::time(to.saturating_sub(from)),
         units::time(from),
         units::time(to)
@@ -67,7 +69,7 @@ fn totals(selection: &Selection) -> String {
     let exposed = totals.exposed_wait_rank_ns.value.map(units::rank_time);
     let hidden = totals.hidden_wait_rank_ns.value.map(units::rank_time);
     for (what, sum) in [
-        ("S in all", bytes),
+        ("S in total", bytes),
         ("exposed wait", exposed),
         ("hidden wait", hidden),
     ] {
@@ -78,21 +80,21 @@ fn totals(selection: &Selection) -> String {
     text
 }
 
-/// What has to be known to read the rows.
+/// Returns a note with the definitions of a table.
 fn note(which: Which) -> &'static str {
     match which {
-        Which::Parts => "As far as the window was recorded of a rank. The parts add up to it.",
+        Which::Parts => "Only the recorded part of the window. The parts add up to it.",
         Which::Operations => {
-            "An instance counts where its first member enters, with all of its time. Bandwidth is that of launches \
-             with a wait share of at most 20 %."
+            "An instance counts in the window in which its first member enters, with all of its time. Bandwidth is \
+             that of launches with a wait share of at most 20 %."
         }
         Which::StallCauses => {
-            "A stall counts where it begins, with all of its time, also what lies beyond the window."
+            "A stall counts in the window in which it starts, with all of its time, including time after the window."
         }
         Which::Stalls => "",
         Which::Lateness => {
-            "Waiting where it was last: the exposed wait of all members of those launches, which others may have \
-             kept waiting, too. What it waited itself is cut at the window's ends."
+            "Waiting where it was last: the exposed wait of all members of those launches. Other ranks may have \
+             caused some of it. Own waiting is cut at the ends of the window."
         }
     }
 }

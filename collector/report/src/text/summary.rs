@@ -1,4 +1,4 @@
-//! The summary on a terminal: who was seen and what was lost first, then the figures, then where to look further.
+//! Summary of a session on a terminal: first coverage and losses, then the figures, then where to find details.
 
 use super::paint::Paint;
 use super::table::TextTable;
@@ -13,15 +13,15 @@ use rankscope_analysis::model::units;
 use rankscope_analysis::selection::rollup::{By, Rollup};
 use rankscope_formats::session::{Finding, RankBreakdown, Session};
 
-/// Ranks and operation classes shown; all are on the page.
+/// Maximum number of displayed ranks, operation classes and findings. The page has all of them.
 const MOST_RANKS: usize = 16;
 const MOST_CLASSES: usize = 12;
 const MOST_FINDINGS: usize = 6;
-/// Columns of the words before a sentence.
+/// Width of the label before a sentence, in columns.
 const LABEL: usize = 12;
 const BAR: usize = 24;
 
-/// The summary.
+/// Formats the summary.
 pub fn summary_text(session: &Session, places: &Places, look: &Look) -> String {
     let mut text = Text {
         out: String::from("\n"),
@@ -35,7 +35,7 @@ pub fn summary_text(session: &Session, places: &Places, look: &Look) -> String {
     for (at, line) in words::losses(session).iter().enumerate() {
         text.labelled(if at == 0 { "Losses" } else { "" }, line);
     }
-    text.labelled("In short", &words::headline(session));
+    text.labelled("Summary", &words::headline(session));
     text.labelled("Run", &words::run(session));
     for (at, line) in structure::sentences(session).iter().enumerate() {
         text.labelled(if at == 0 { "Structure" } else { "" }, line);
@@ -70,7 +70,7 @@ pub fn summary_text(session: &Session, places: &Places, look: &Look) -> String {
     text.out
 }
 
-/// Sums by rank, device, host or role: all of them, since they were asked for.
+/// Formats sums by rank, device, host or role. All rows are shown because they were requested.
 pub fn rollup_text(rollup: &Rollup, look: &Look) -> String {
     let mut text = Text {
         out: String::new(),
@@ -130,7 +130,7 @@ impl Text {
         }
     }
 
-    /// What to do.
+    /// Adds advice with an arrow.
     fn arrow(&mut self, advice: &str, indent: usize) {
         for (at, part) in wrapped(advice, self.width - indent - 2).iter().enumerate() {
             let mark = if at == 0 { "→ " } else { "  " };
@@ -236,7 +236,7 @@ impl Text {
         let connect = &session.connect;
         if connect.calls > 0 {
             self.faint(&format!(
-                "building communicators: {}, {} over all ranks, longest {}",
+                "communicators built: {}, {} over all ranks, longest {}",
                 units::counted(connect.calls, "call"),
                 units::time(connect.duration_rank_ns),
                 units::time(connect.longest_ns)
@@ -244,7 +244,7 @@ impl Text {
         }
     }
 
-    /// Where the devices' time went, where that is known of any.
+    /// Adds the breakdown of device time, if any is known.
     fn activity(&mut self, session: &Session) {
         let known: Vec<_> = session
             .activity
@@ -292,7 +292,7 @@ impl Text {
         if session.activity.iter().any(|entry| !entry.adds_up) {
             let wrong = self
                 .paint
-                .bad("the parts of a device do not add up to the window, a bug of rankscope");
+                .bad("the parts of a device do not add up to the window; this is a bug of rankscope");
             self.line(&format!("  {wrong}"));
         }
         for line in words::stalls(session) {
@@ -300,26 +300,26 @@ impl Text {
         }
     }
 
-    /// The stages of pipelines, where there are any.
+    /// Adds the stages of pipelines, if any.
     fn stages(&mut self, session: &Session) {
         let mut reasons = Reasons::default();
         let rows = structure::stage_rows(session, &mut reasons);
         if rows.is_empty() {
             return;
         }
-        self.heading("Stages of the pipeline, by the mean rank and step");
+        self.heading("Stages of the pipeline, mean per rank and step");
         let mut table = TextTable::new(2, &structure::STAGE_COLUMNS);
         let rows = rows.iter().take(MOST_RANKS);
         rows.for_each(|row| table.push(plain_cells(row)));
         self.table(&table, &reasons);
     }
 
-    /// What Holistic Trace Analysis says of an import, where it was asked for.
+    /// Adds the figures of Holistic Trace Analysis for an import, if they were requested.
     fn beside_hta(&mut self, session: &Session) {
         let Some(figures) = beside_hta::figures(session) else {
             return;
         };
-        self.heading("As Holistic Trace Analysis counts");
+        self.heading("Figures of Holistic Trace Analysis");
         let mut table = TextTable::new(1, &beside_hta::COLUMNS);
         for row in beside_hta::rows(session, figures).into_iter().take(MOST_RANKS) {
             table.push(plain_cells(&row));
@@ -329,7 +329,7 @@ impl Text {
     }
 
     fn breakdown(&mut self, session: &Session) {
-        // Of ranks whose devices' work is known the devices' parts say more.
+        // For ranks with device activity the device breakdown shows more.
         let is_told = |entry: &RankBreakdown| words::is_told_by_devices(session, entry);
         if session.breakdown.iter().all(is_told) {
             return;
@@ -365,7 +365,7 @@ impl Text {
                     "–".to_owned()
                 }
             };
-            // A part of which pieces are missing is not told as if it were whole.
+            // An incomplete part must not be shown like a complete one.
             let timed = |ns: i64| {
                 if entry.leaves_out() {
                     "–".to_owned()
@@ -396,7 +396,7 @@ impl Text {
             .collect();
         if !wrong.is_empty() {
             let text = format!(
-                "the parts do not add up to the window, a bug of rankscope: {}",
+                "the parts do not add up to the window; this is a bug of rankscope: {}",
                 words::some_of(&wrong, 8)
             );
             for part in wrapped(&text, self.width - 2) {
@@ -412,7 +412,8 @@ impl Text {
         }
     }
 
-    /// The table with its bars in colour: painted last, so that the columns are measured without the colours.
+    /// Adds the table with its bars in colour. Colours are added last because they would change the measured column
+    /// widths.
     fn bars(&mut self, table: &TextTable, reasons: &Reasons) {
         let from = self.out.len();
         self.table(table, reasons);
@@ -456,7 +457,7 @@ impl Text {
     }
 
     fn lateness(&mut self, session: &Session) {
-        self.heading("Who is late");
+        self.heading("Late ranks");
         let late: Vec<_> = session
             .findings
             .iter()
@@ -473,7 +474,7 @@ impl Text {
             let has_times = session.totals.enqueued == 0 && labels::waits_unknown(session).is_none();
             if let Some(share) = share.filter(|_| session.ranks.len() > 1 && has_times) {
                 self.faint(&format!(
-                    "all waiting for peers together: {} of the ranks' time",
+                    "total waiting for peers: {} of the ranks' time",
                     units::percent(share)
                 ));
             }
@@ -484,13 +485,13 @@ impl Text {
         if late.len() > MOST_FINDINGS {
             self.line(&format!("  … {} more on the page", late.len() - MOST_FINDINGS));
         }
-        // Where lateness goes round, a table of names would blame somebody all the same.
+        // If lateness rotates, a table of names would still blame single ranks.
         if late.iter().all(|(_, finding)| finding.kind != "late-rank") {
             return;
         }
-        // Start-up is no step, and waiting there is nobody's lateness.
+        // Start-up is not a step, and waiting during start-up is no rank's lateness.
         let in_steps = session.steps.count > 0;
-        let mut table = TextTable::new(1, &["rank", "caused waiting", "job lost", "arrived last"]);
+        let mut table = TextTable::new(1, &["rank", "caused waiting", "job time lost", "arrived last"]);
         for entry in session
             .blame
             .ranks
@@ -580,7 +581,7 @@ impl Text {
         if others.is_empty() {
             return;
         }
-        self.heading("What else is worth knowing");
+        self.heading("Other findings");
         for &(at, finding) in others.iter().take(MOST_FINDINGS) {
             self.finding(at, finding);
         }
@@ -618,7 +619,7 @@ impl Text {
     }
 
     fn places(&mut self, places: &Places) {
-        self.heading("To look further");
+        self.heading("Details");
         let mut line = |what: &dyn std::fmt::Display, how: &str| {
             self.line(&format!("  {what}"));
             for part in wrapped(how, self.width - 6) {
@@ -632,12 +633,12 @@ impl Text {
         let run = places.session.parent().unwrap_or(&places.session);
         line(
             &format_args!("rankscope view {}", run.display()),
-            "a native window: who waits for whom",
+            "the timeline of all ranks in a native window",
         );
         if let Some(trace) = &places.trace {
             line(
                 &trace.display(),
-                "https://ui.perfetto.dev → Open trace file; it stays on your machine",
+                "https://ui.perfetto.dev → Open trace file; the file stays on your machine",
             );
         }
         line(
@@ -652,7 +653,7 @@ const TRANSFER: char = '▒';
 const WAIT: char = '░';
 const OTHER: char = '·';
 
-/// The ranks that wait most, in the order of ranks.
+/// Returns the ranks that wait most, in the order of ranks.
 fn shown_ranks(session: &Session) -> Vec<&RankBreakdown> {
     let mut entries: Vec<&RankBreakdown> = session.breakdown.iter().collect();
     if entries.len() > MOST_RANKS {
@@ -664,8 +665,7 @@ fn shown_ranks(session: &Session) -> Vec<&RankBreakdown> {
     entries
 }
 
-/// Words in lines of at most `width` columns; a longer word keeps its line.
-/// Words in lines that are no wider than asked, if no word is.
+/// Wraps text to lines of at most `width` columns. A longer word is not split.
 pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -1,16 +1,16 @@
-//! A table for a terminal: columns as wide as what is in them, numbers to the right.
+//! Table for a terminal: columns as wide as their content, numbers aligned to the right.
 
-/// Rows of cells under headings.
+/// Rows of cells with headings.
 #[derive(Debug)]
 pub struct TextTable {
     headings: Vec<&'static str>,
-    /// Columns whose cells start at the left.
+    /// Number of columns aligned to the left.
     left: usize,
     rows: Vec<Vec<String>>,
 }
 
 impl TextTable {
-    /// A table whose first `left` columns hold words and whose others hold numbers.
+    /// Creates a table. The first `left` columns are text and the others numbers.
     pub fn new(left: usize, headings: &[&'static str]) -> Self {
         Self {
             headings: headings.to_vec(),
@@ -19,22 +19,22 @@ impl TextTable {
         }
     }
 
-    /// Adds a row; a missing cell is empty.
+    /// Adds a row; missing cells are empty.
     pub fn push(&mut self, row: Vec<String>) {
         self.rows.push(row);
     }
 
-    /// True without rows.
+    /// Whether the table has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The lines, the headings first. Columns that do not fit into `width` are left out, the last before the first.
+    /// Returns the lines, headings first. Columns that exceed `width` are left out from the right.
     pub fn lines(&self, width: usize) -> Vec<String> {
         const GAP: usize = 2;
         let mut columns = self.headings.len();
         let widths: Vec<usize> = (0..columns).map(|column| self.column_width(column)).collect();
-        // Columns in which nothing stands say nothing.
+        // Empty columns are left out.
         let shown = |column: usize| widths[column] > 0;
         while columns > self.left + 1 && total(&widths[..columns], GAP) > width {
             columns -= 1;

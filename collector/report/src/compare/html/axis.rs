@@ -1,14 +1,14 @@
-//! From values to places: a straight axis that need not begin at zero.
+//! Linear axis that need not start at zero.
 
 use crate::figures::tick;
 use crate::heatmap::ticks::ticks_between;
 use crate::html::svg::{Anchor, Svg, text_width};
 
-/// Room beyond the outermost values, as a share of their span.
+/// Margin beyond the outermost values, as a share of their span.
 const PAD: f64 = 0.05;
 const MOST_TICKS: usize = 7;
 
-/// An axis from left to right.
+/// Axis from left to right.
 #[derive(Clone, Copy, Debug)]
 pub struct Axis {
     low: f64,
@@ -18,7 +18,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// Over all these values, with some room; nothing without any.
+    /// Creates an axis over all these values with a margin. Returns nothing without values.
     pub fn over(values: impl IntoIterator<Item = f64>, left: f64, width: f64) -> Option<Self> {
         let (low, high) = values
             .into_iter()
@@ -45,7 +45,7 @@ impl Axis {
         })
     }
 
-    /// From `low` to `high`, which must be above it.
+    /// Creates an axis from `low` to `high`, which must be above `low`.
     pub fn between(low: f64, high: f64, left: f64, width: f64) -> Self {
         Self {
             low,
@@ -55,7 +55,7 @@ impl Axis {
         }
     }
 
-    /// Where a value is; what is beyond an end is at that end.
+    /// Returns the position of a value. Values beyond an end are at that end.
     pub fn x(&self, value: f64) -> f64 {
         self.left + self.width * ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
     }
@@ -65,17 +65,18 @@ impl Axis {
         (self.low..=self.high).contains(&value)
     }
 
-    /// Its left end, px.
+    /// Returns the left end, in pixels.
     pub fn left(&self) -> f64 {
         self.left
     }
 
-    /// Its right end, px.
+    /// Returns the right end, in pixels.
     pub fn right(&self) -> f64 {
         self.left + self.width
     }
 
-    /// Thin lines from `top` to `bottom` at round values, whose labels are below. As many as have labels of their own and room.
+    /// Draws thin lines from `top` to `bottom` at round values, with labels below. It draws as many as fit and have
+    /// distinct labels.
     pub fn grid(&self, svg: &mut Svg, top: f64, bottom: f64, label: impl Fn(f64) -> String) {
         let labelled = |most: usize| -> Vec<(f64, String)> {
             let values = ticks_between(self.low, self.high, most).into_iter();
@@ -84,7 +85,7 @@ impl Axis {
         self.grid_of(svg, top, bottom, (1..=MOST_TICKS).rev().map(labelled));
     }
 
-    /// The same with the first of these sets of values and labels in which no two labels touch or are the same.
+    /// Draws the first of these sets of values and labels in which all labels are distinct and do not touch.
     pub fn grid_of(
         &self,
         svg: &mut Svg,

@@ -1,7 +1,7 @@
-//! All metrics on one axis: the change as a share of the base, with its interval; the declared ones first.
+//! All metrics on one axis: the change as a share of the base, with its interval. The declared metrics come first.
 //!
-//! The axis is straight near zero and logarithmic farther out: a wait that is ten times as long must not hide that a step is 2 %
-//! longer.
+//! The axis is linear near zero and logarithmic farther out. A wait that is ten times as long must not hide that a step
+//! is 2 % longer.
 
 use super::axis::Axis;
 use super::{Drawn, axis_width};
@@ -15,15 +15,15 @@ use crate::words::Mood;
 use rankscope_analysis::model::units;
 use rankscope_formats::comparison::{Comparison, MetricResult};
 
-/// Rows at most; the table has all.
+/// Maximum number of rows. The table has all of them.
 const MOST_ROWS: usize = 50;
-/// Letters of a name.
+/// Maximum number of letters of a name.
 const MOST_LETTERS: usize = 38;
 const PITCH: f64 = 18.0;
 const TOP: f64 = 10.0;
-/// The axis is straight up to here where no margin is given.
+/// Limit of the linear range if no margin is given.
 const STRAIGHT: f64 = 0.01;
-/// It ends here, on either side.
+/// Ends of the axis.
 const LOWEST: f64 = -2.0;
 const HIGHEST: f64 = 1e4;
 
@@ -35,7 +35,7 @@ struct Row<'a> {
     high: f64,
 }
 
-/// The picture; nothing where no metric has a base.
+/// Draws the chart. Returns nothing if no metric has a base.
 pub fn draw(comparison: &Comparison) -> Option<Drawn> {
     let all: Vec<Row> = comparison
         .metrics
@@ -87,7 +87,7 @@ pub fn draw(comparison: &Comparison) -> Option<Drawn> {
     })
 }
 
-/// A metric on the axis; nothing where its change cannot be said as a share of its base.
+/// Returns the row of a metric, or nothing if its change is not a share of its base.
 fn row(at: usize, metric: &MetricResult) -> Option<Row<'_>> {
     if metric.base <= 0.0 || !metric.change.is_finite() {
         return None;
@@ -106,7 +106,7 @@ fn row(at: usize, metric: &MetricResult) -> Option<Row<'_>> {
     })
 }
 
-/// Those of which there is something to say, and of the others as many as have room; in the order of the list.
+/// Returns all notable metrics, and as many others as fit, in the order of the list.
 fn chosen<'a>(all: &'a [Row<'a>]) -> Vec<&'a Row<'a>> {
     let is_telling = |row: &&Row| row.metric.is_declared || row.metric.verdict != "unchanged";
     let telling = all.iter().filter(is_telling).count();
@@ -124,10 +124,10 @@ fn chosen<'a>(all: &'a [Row<'a>]) -> Vec<&'a Row<'a>> {
         .collect()
 }
 
-/// Ticks of each power of ten; the first that fits is taken.
+/// Ticks of each power of ten. The first set that fits is used.
 const FACTORS: [&[f64]; 4] = [&[1.0, 2.0, 5.0], &[1.0, 3.0], &[1.0], &[]];
 
-/// Zero, and round shares on both sides of it from where the axis has bent.
+/// Returns zero, and round shares on both sides from the end of the linear range.
 fn ticks(factors: &[f64], bend: f64, axis: &Axis, place: impl Fn(f64) -> f64) -> Vec<(f64, String)> {
     let mut shares = vec![0.0];
     let first = bend.log10().ceil() as i32;
@@ -146,13 +146,13 @@ fn ticks(factors: &[f64], bend: f64, axis: &Axis, place: impl Fn(f64) -> f64) ->
         .collect()
 }
 
-/// `+10 %`: a tick needs no digits that say how exact it is.
+/// Formats a tick: `+10 %`. It needs no digits that show precision.
 fn whole_percent(share: f64) -> String {
     let percent = (share * 1e8).round() / 1e6;
     units::signed(share, format!("{percent} %"))
 }
 
-/// The name, of a long subject only both ends.
+/// Returns the name. A long subject is shortened in the middle.
 fn name(metric: &MetricResult, at: usize) -> Prose {
     let from = format!("/metrics/{at}");
     let whole = words::name(metric, &from);
@@ -180,7 +180,7 @@ fn value(row: &Row) -> Prose {
     let from = format!("/metrics/{}", row.at);
     let change = match shown::scale(row.metric) {
         Scale::Base(_) => shown::change(row.metric, &from),
-        // The axis is of shares of the base, also where the number beside it is not.
+        // The axis shows shares of the base, even if the number next to it is in another unit.
         Scale::Own => prose![
             shown::part(row.metric.change, row.metric, &from, "change"),
             " of ",
@@ -194,8 +194,8 @@ fn value(row: &Row) -> Prose {
     ]
 }
 
-/// Interval and change. The shape says what the colour does: a triangle up or down, a ring for what is not sure, a
-/// disc for what is unchanged.
+/// Draws interval and change. The shape repeats the meaning of the colour: a triangle up or down, a ring for
+/// inconclusive, a disc for unchanged.
 fn mark(svg: &mut Svg, row: &Row, y: f64, x: impl Fn(f64) -> f64) {
     let mood = moods::of_metric(&row.metric.verdict);
     let class = match mood {
@@ -229,14 +229,14 @@ fn mark(svg: &mut Svg, row: &Row, y: f64, x: impl Fn(f64) -> f64) {
 
 fn note(comparison: &Comparison, left_out: usize, without: usize) -> Prose {
     let mut note = prose![
-        "A change as a share of the base, and its interval: ▼ worse, ▲ better, ○ not sure, ● unchanged. The declared metrics come \
-         first. Far from zero the axis is logarithmic. "
+        "Changes as shares of the base, with their intervals: ▼ worse, ▲ better, ○ inconclusive, ● unchanged. The \
+         declared metrics come first. The axis is logarithmic far from zero. "
     ];
     if comparison.method.margin > 0.0 {
         note.push(prose![
             "The band is ± ",
             percent(comparison.method.margin, "/method/margin"),
-            ", within which a metric is called unchanged. "
+            ", within which a metric counts as unchanged. "
         ]);
     }
     if left_out > 0 {
@@ -248,7 +248,7 @@ fn note(comparison: &Comparison, left_out: usize, without: usize) -> Prose {
     if without > 0 {
         note.push(prose![
             drawn(units::count(without as u64)),
-            " have a base of zero or below, and so are only in the table."
+            " have a base of zero or below, and are only in the table."
         ]);
     }
     note

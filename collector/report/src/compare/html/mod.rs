@@ -1,9 +1,9 @@
-//! The page of a comparison: one file that needs nothing else, as the report's page, of which it takes head, style sheet, tables
-//! and pictures.
+//! HTML page of a comparison: a single self-contained file. It shares head, style sheet, tables and charts with the
+//! report's page.
 //!
-//! In this order: [`axis`] from values to places; the pictures [`runs`] of each gated metric and of all steps of each run, [`parts`]
-//! from one step time to the other, [`ranks`], [`forest`] of all metrics; [`worst_steps`] as the viewer shows them; [`tables`].
-//! Every number names its source in `rankscope compare --json`.
+//! The modules: [`axis`] maps values to positions. Charts are [`runs`] (each gated metric, and all steps of each run),
+//! [`parts`] (from one step time to the other), [`ranks`], and [`forest`] (all metrics). [`worst_steps`] shows pictures
+//! of the viewer, and [`tables`] the numbers. Every number names its source in `rankscope compare --json`.
 
 mod axis;
 mod forest;
@@ -26,14 +26,14 @@ use rankscope_formats::comparison::Comparison;
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("style.css");
-/// Width of every picture, px: the style sheet scales them all alike, so their letters are of one size.
+/// Width of every chart, in pixels. The style sheet scales all of them equally, so that their letters have one size.
 const WIDTH: f64 = 760.0;
-/// An axis is not shorter than this, however long its labels are: then the picture is wider.
+/// Minimum length of an axis, in pixels. Long labels make the chart wider instead.
 const SHORTEST_AXIS: f64 = 260.0;
-/// Rows of a list that are shown unfolded.
+/// Maximum number of rows of a list that are shown unfolded.
 const MOST_UNFOLDED: usize = 12;
 
-/// The page, with pictures of long steps of both sides where there are some.
+/// Returns the page, with pictures of long steps of both sides if there are any.
 pub fn comparison_page(comparison: &Comparison, pictures: &[Picture]) -> String {
     let mut out = String::with_capacity(1 << 17);
     head(&mut out, comparison);
@@ -77,7 +77,7 @@ fn head(out: &mut String, comparison: &Comparison) {
     );
 }
 
-/// What a reader must know before any figure: what could be found at all, why there is no verdict, what is compared.
+/// Adds what a reader must know before any figure: what can be found, why there is no verdict, what is compared.
 fn first(out: &mut String, comparison: &Comparison) {
     out.push_str("<div class=\"verdicts\"><dl>\n");
     let list = |texts: &[String], field: &str| -> Vec<Prose> {
@@ -90,13 +90,13 @@ fn first(out: &mut String, comparison: &Comparison) {
     entry(out, "Sensitivity", Mood::Plain, &can_find);
     entry(
         out,
-        "Because",
+        "Reasons",
         Mood::Warning,
         &list(&comparison.reasons, "reasons"),
     );
     entry(
         out,
-        "Keep in mind",
+        "Note",
         Mood::Plain,
         &list(&comparison.cautions, "cautions"),
     );
@@ -109,15 +109,15 @@ fn first(out: &mut String, comparison: &Comparison) {
     entry(out, "New", Mood::Plain, &[words::side(&comparison.new, "/new")]);
     let _ = write!(
         out,
-        "<dt>Look closer</dt><dd>{}</dd>\n</dl></div>\n",
+        "<dt>Timeline</dt><dd>{}</dd>\n</dl></div>\n",
         closer(comparison)
     );
 }
 
-/// How to see both sides in the viewer.
+/// Returns how to see both sides in the viewer.
 fn closer(comparison: &Comparison) -> String {
     match words::view_command(comparison) {
-        // A path is made of letters and digits of the JSON; it says nothing that was measured.
+        // A path consists of letters and digits from the JSON. It is not a measured value.
         Ok(command) => format!(
             "<code data-as=\"drawn\" class=\"command\">{}</code>",
             escape(&command)
@@ -148,12 +148,13 @@ fn gated(out: &mut String, comparison: &Comparison) {
     if pictures.is_empty() && boxes.is_none() {
         return;
     }
-    out.push_str("<h2>How the runs are spread</h2>\n");
+    out.push_str("<h2>Distribution of the runs</h2>\n");
     if !pictures.is_empty() {
         let note = prose![
-            "A point is the mean of one run, a line across the points the mean of a side. The bar below is the change from the \
-             base's mean with its interval. Behind a dashed line a change is beyond the limit. A gate fails if the whole bar is there. \
-             It passes if the short mark on the bar is before the limit: a larger change is excluded but for ",
+            "A point is the mean of one run, a line across the points the mean of a side. The bar below is the \
+             change from the base's mean with its interval. A change beyond the dashed line exceeds the limit. A \
+             gate fails if the whole bar is beyond it. It passes if the short mark on the bar is within the limit: a \
+             larger change is excluded except for ",
             percent(comparison.method.pass_alpha, "/method/pass_alpha"),
             " of cases."
         ];
@@ -181,15 +182,16 @@ fn why(out: &mut String, comparison: &Comparison) {
             out,
             &picture,
             &prose![
-                "From the base's step at the top to the new one at the bottom: each bar begins where the one above ended. A bar to \
-                 the right is time that came, one to the left time that went. The axis need not begin at zero."
+                "From the base's step at the top to the new one at the bottom: each bar starts where the one above \
+                 ends. A bar to the right is added time, one to the left removed time. The axis need not start at \
+                 zero."
             ],
         );
     }
     if let Some(picture) = parts::steps(comparison) {
-        figure(out, &picture, &prose!["The same steps as a whole, from zero."]);
+        figure(out, &picture, &prose!["The same steps, from zero."]);
     }
-    details(out, "The figures", &tables::parts(comparison));
+    details(out, "Table", &tables::parts(comparison));
 }
 
 fn of_ranks(out: &mut String, comparison: &Comparison) {
@@ -200,7 +202,7 @@ fn of_ranks(out: &mut String, comparison: &Comparison) {
     figure(out, &picture.picture, &picture.note);
     details(
         out,
-        "The ranks that changed most unlike the others",
+        "Ranks with the most unusual change",
         &tables::ranks(comparison),
     );
 }
@@ -210,7 +212,7 @@ fn what_changed(out: &mut String, comparison: &Comparison) {
     let first = all.min(MOST_UNFOLDED);
     section(
         out,
-        "What changed",
+        "Changes",
         Some(&prose!["Times are changes of the mean step."]),
         &tables::changes(comparison, 0..first),
     );
@@ -248,7 +250,7 @@ fn foot(out: &mut String, comparison: &Comparison) {
         quoted(&comparison.tool.name, "/tool/name"),
         " ",
         quoted(&comparison.tool.version, "/tool/version"),
-        ". What could not be computed is shown as – with its reason."
+        ". A value that could not be computed is shown as – with its reason."
     ];
     let _ = write!(
         out,
@@ -257,12 +259,12 @@ fn foot(out: &mut String, comparison: &Comparison) {
     );
 }
 
-/// How long an axis is between what is on its left and on its right.
+/// Returns the length of an axis between the texts on its left and right, in pixels.
 fn axis_width(left: f64, right: f64) -> f64 {
     (WIDTH - left - right).max(SHORTEST_AXIS)
 }
 
-/// A picture and what is said below it.
+/// Chart with the note below it.
 #[derive(Debug)]
 struct Drawn {
     picture: String,

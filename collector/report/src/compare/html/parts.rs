@@ -1,4 +1,4 @@
-//! From the base's step to the new one, part by part.
+//! Change from the base's step to the new one, by part.
 
 use super::axis::Axis;
 use super::runs::diamond;
@@ -14,7 +14,7 @@ const PITCH: f64 = 24.0;
 const TOP: f64 = 8.0;
 const BAR: f64 = 14.0;
 
-/// The class of a part in the style sheet: the report's page gives the same parts the same colours.
+/// Returns the style class of a part. The report's page gives the same parts the same colours.
 pub fn style(part: &str) -> &'static str {
     match part {
         "host" | "compute-only" => "host",
@@ -27,7 +27,7 @@ pub fn style(part: &str) -> &'static str {
     }
 }
 
-/// Bars that lead from one step time to the other; nothing without parts.
+/// Draws bars that lead from one step time to the other. Returns nothing without parts.
 pub fn waterfall(comparison: &Comparison) -> Option<String> {
     let attribution = &comparison.attribution;
     if attribution.parts.is_empty() {
@@ -109,10 +109,10 @@ pub fn waterfall(comparison: &Comparison) -> Option<String> {
     Some(svg.finish())
 }
 
-/// Height of a line of keys, px.
+/// Height of a line of the legend, in pixels.
 const KEYS: f64 = 16.0;
 
-/// Height of the keys of all parts, px, if they begin at `left`.
+/// Returns the height of the legend if it starts at `left`, in pixels.
 pub fn keys_height(comparison: &Comparison, left: f64) -> f64 {
     let lines = key_places(comparison, left)
         .last()
@@ -120,7 +120,7 @@ pub fn keys_height(comparison: &Comparison, left: f64) -> f64 {
     KEYS * lines
 }
 
-/// What each colour stands for, in as few lines as have room.
+/// Draws the legend of the colours in as few lines as possible.
 pub fn keys(svg: &mut Svg, comparison: &Comparison, left: f64) {
     let parts = comparison.attribution.parts.iter();
     for (part, (x, line)) in parts.zip(key_places(comparison, left)) {
@@ -128,7 +128,7 @@ pub fn keys(svg: &mut Svg, comparison: &Comparison, left: f64) {
     }
 }
 
-/// Where each key begins, and its line.
+/// Returns the start of each legend entry, and its line.
 fn key_places(comparison: &Comparison, left: f64) -> Vec<(f64, f64)> {
     let (mut x, mut line) = (left, 0.0);
     let parts = comparison.attribution.parts.iter();
@@ -145,7 +145,7 @@ fn key_places(comparison: &Comparison, left: f64) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// Both steps as stacked bars from zero; nothing without parts.
+/// Draws both steps as stacked bars from zero. Returns nothing without parts.
 pub fn steps(comparison: &Comparison) -> Option<String> {
     const LEFT: f64 = 44.0;
     const RIGHT: f64 = 34.0;

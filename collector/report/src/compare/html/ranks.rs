@@ -1,4 +1,4 @@
-//! The change of each rank's step by its parts: a bar per rank, or a narrow column where there are many.
+//! Change of each rank's step by part: one bar per rank, or one narrow column if there are many ranks.
 
 use super::axis::Axis;
 use super::parts::{keys, keys_height, style};
@@ -14,12 +14,12 @@ use rankscope_analysis::model::units;
 use rankscope_formats::comparison::{Comparison, RankChange};
 use std::ops::Range;
 
-/// Ranks that have a bar each.
+/// Maximum number of ranks with a bar each.
 const MOST_BARS: usize = 64;
-/// Columns of the picture of more.
+/// Maximum number of columns for more ranks.
 const MOST_COLUMNS: usize = 350;
 
-/// The picture; nothing of fewer than two ranks.
+/// Draws the chart. Returns nothing for fewer than two ranks.
 pub fn draw(comparison: &Comparison) -> Option<Drawn> {
     let attribution = &comparison.attribution;
     if attribution.ranks.len() < 2 || attribution.reason.is_some() || attribution.parts.is_empty() {
@@ -39,14 +39,15 @@ pub fn draw(comparison: &Comparison) -> Option<Drawn> {
     }
 }
 
-/// How far parts that went and parts that came reach, ns.
+/// Returns the sums of removed and added parts, in nanoseconds.
 fn reach(rank: &RankChange) -> (i64, i64) {
     let below = rank.parts_ns.iter().filter(|ns| **ns < 0).sum();
     let above = rank.parts_ns.iter().filter(|ns| **ns > 0).sum();
     (below, above)
 }
 
-/// Where each part of a rank's change begins and ends: those that came one behind the other from zero, those that went too.
+/// Returns the start and end of each part of a rank's change. Added parts are stacked from zero upwards, removed parts
+/// downwards.
 fn stacked(rank: &RankChange) -> impl Iterator<Item = (usize, i64, i64)> {
     let (mut below, mut above) = (0, 0);
     rank.parts_ns
@@ -66,7 +67,7 @@ fn part_style(comparison: &Comparison, part: usize) -> &'static str {
     part.map_or("other", |part| style(&part.part))
 }
 
-/// Room for the sum beside a bar, px.
+/// Space for the sum next to a bar, in pixels.
 const RIGHT: f64 = 80.0;
 
 fn bars(comparison: &Comparison, low: i64, high: i64) -> Drawn {
@@ -82,7 +83,7 @@ fn bars(comparison: &Comparison, low: i64, high: i64) -> Drawn {
     let bar = pitch - if ranks.len() <= 16 { 6.0 } else { 3.0 };
     let top = keys_height(comparison, left) + 10.0;
     let bottom = top + pitch * ranks.len() as f64;
-    // Widened by hand, so that the outermost labels have room.
+    // Widened explicitly, so that the outermost labels fit.
     let pad = (high - low) as f64 * 0.04;
     let axis = Axis::between(low as f64 - pad, high as f64 + pad, left, axis_width(left, RIGHT));
     let mut svg = Svg::new(
@@ -116,7 +117,8 @@ fn bars(comparison: &Comparison, low: i64, high: i64) -> Drawn {
     Drawn {
         picture: svg.finish(),
         note: prose![
-            "To the right of the zero line is time that came, to the left time that went; the diamond and the number are their sum."
+            "Added time is to the right of the zero line, removed time to the left. The diamond and the number are \
+             their sum."
         ],
     }
 }
@@ -138,7 +140,7 @@ fn columns(comparison: &Comparison, low: i64, high: i64) -> Drawn {
     const HEIGHT: f64 = 180.0;
     let ranks = &comparison.attribution.ranks;
     let order = rows::ranks_by_difference(comparison);
-    // Of neighbours that share a column the one most unlike the others is drawn.
+    // If neighbours share a column, the most unusual rank is drawn.
     let mut place = vec![0; ranks.len()];
     for (at, (rank, _)) in order.iter().enumerate() {
         place[*rank] = at;
@@ -200,12 +202,12 @@ fn columns(comparison: &Comparison, low: i64, high: i64) -> Drawn {
 
 fn note(group: Option<&Range<usize>>) -> Prose {
     let mut note =
-        prose!["A column per rank: above the zero line is time that came, below it time that went."];
+        prose!["A column per rank: added time is above the zero line, removed time below it."];
     if let Some(group) = group.filter(|group| group.len() > 1) {
         note.push(prose![
             " ",
             drawn(group.len().to_string()),
-            " neighbours share a column; it is of the one that changed most unlike the others."
+            " neighbours share a column, which shows the rank with the most unusual change."
         ]);
     }
     note

@@ -1,4 +1,4 @@
-//! How runs are spread: a point per run for each gated metric, and a box per run for all its steps.
+//! Distribution of runs: one point per run for each gated metric, and one box per run for all its steps.
 
 use super::axis::Axis;
 use super::{Drawn, axis_width};
@@ -12,13 +12,13 @@ use rankscope_formats::comparison::{Comparison, GateResult, MetricResult, RunUse
 use rankscope_formats::session::Figure;
 
 const MOST_METRICS: usize = 12;
-/// Boxes of a side.
+/// Maximum number of boxes per side.
 const MOST_RUNS: usize = 16;
 const LEFT: f64 = 66.0;
 const RIGHT: f64 = 34.0;
 const RADIUS: f64 = 4.5;
 
-/// A picture of each gated metric that is known, with its name.
+/// Draws a chart of each known gated metric, with its name.
 pub fn of_gates(comparison: &Comparison) -> Vec<(Prose, String)> {
     let mut seen: Vec<&str> = Vec::new();
     let mut pictures = Vec::new();
@@ -48,7 +48,7 @@ fn points(metric: &MetricResult, from: &str, gate: &GateResult) -> Option<String
     let interval = metric
         .interval
         .filter(|interval| interval.low.is_finite() && interval.high.is_finite());
-    // Of a gate both are sizes of a change for the worse.
+    // Both are sizes of a change for the worse.
     let worse = if metric.better == "higher" { -1.0 } else { 1.0 };
     let change_of = |figure: &Figure<f64>| {
         let size = figure.value.filter(|size| size.is_finite())?;
@@ -134,7 +134,7 @@ fn points(metric: &MetricResult, from: &str, gate: &GateResult) -> Option<String
     Some(svg.finish())
 }
 
-/// Where a gate fails.
+/// Marks the range in which a gate fails.
 fn beyond(svg: &mut Svg, axis: &Axis, limit: f64, is_below: bool, bottom: f64) {
     const WORDS: &str = "beyond the limit";
     let x = axis.x(limit);
@@ -146,7 +146,7 @@ fn beyond(svg: &mut Svg, axis: &Axis, limit: f64, is_below: bool, bottom: f64) {
     svg.rect(from, 18.0, to - from, bottom - 18.0, "beyond", &Prose::default());
     svg.stroke((x, 4.0), (x, bottom), "limit");
     let has_room = to - from > text_width(WORDS) + 6.0;
-    // The words are on the side they speak of, unless that is too narrow: then an arrow says which it is.
+    // The words are in the range that they describe. If it is too narrow, an arrow points to it.
     match (is_below, has_room) {
         (false, true) => svg.text(x + 5.0, 12.0, Anchor::Start, WORDS),
         (true, true) => svg.text(x - 5.0, 12.0, Anchor::End, WORDS),
@@ -155,20 +155,20 @@ fn beyond(svg: &mut Svg, axis: &Axis, limit: f64, is_below: bool, bottom: f64) {
     }
 }
 
-/// The mark of a mean.
+/// Draws the mark of a mean.
 pub fn diamond(svg: &mut Svg, x: f64, y: f64, class: &str) {
     let corners = [(x - 5.0, y), (x, y - 5.0), (x + 5.0, y), (x, y + 5.0)];
     svg.shape(&corners, class, &Prose::default());
 }
 
-/// A run that has a box.
+/// Run with a box.
 struct Boxed<'a> {
     side: &'static str,
     at: usize,
     run: &'a RunUsed,
 }
 
-/// The step times of each run as boxes; nothing where no run has any.
+/// Draws the step times of each run as boxes. Returns nothing if no run has any.
 pub fn boxes(comparison: &Comparison) -> Option<Drawn> {
     const TOP: f64 = 8.0;
     let mut left_out = 0;
@@ -246,7 +246,7 @@ pub fn boxes(comparison: &Comparison) -> Option<Drawn> {
         );
     }
     let mut note = prose![
-        "A box is the middle half of a run's steps, the line in it their median; the line through it reaches from the ",
+        "A box is the middle half of a run's steps, and the line in it their median. The whisker reaches from the ",
         rule("5th"),
         " to the ",
         rule("95th"),

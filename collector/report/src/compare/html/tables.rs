@@ -1,4 +1,4 @@
-//! The tables of a comparison's page, one function each.
+//! Tables of a comparison's page, one function each.
 
 use crate::compare::moods;
 use crate::compare::moods::mark;
@@ -13,16 +13,16 @@ use Column::{Long, Number, Word};
 use rankscope_formats::comparison::{Comparison, RunUsed};
 use std::ops::Range;
 
-/// What has the rows that a page leaves out.
+/// Command whose output has the rows that a page leaves out.
 const ALL_IN: &str = "rankscope compare --json";
-/// Ranks of the table.
+/// Maximum number of ranks in the table.
 const MOST_RANKS: usize = 32;
 
 fn table(columns: &[Column]) -> Table {
     Table::new(columns).all_in(ALL_IN)
 }
 
-/// The class of a row whose first cell is a verdict.
+/// Returns the class of a row whose first cell is a verdict.
 fn row_class(mood: Mood) -> &'static str {
     match mood {
         Mood::Good => "is-good",
@@ -36,7 +36,7 @@ fn marked(mood: Mood, verdict: Prose) -> Prose {
     prose![mark(mood), " ", verdict]
 }
 
-/// The gates.
+/// Gates.
 pub fn gates(comparison: &Comparison) -> String {
     let mut table = table(&[
         Word("verdict"),
@@ -63,7 +63,7 @@ pub fn gates(comparison: &Comparison) -> String {
     table.finish()
 }
 
-/// The parts of a step.
+/// Parts of a step.
 pub fn parts(comparison: &Comparison) -> String {
     let mut table = table(&[Word("part"), Number("base"), Number("new"), Number("change")]);
     for at in 0..comparison.attribution.parts.len() {
@@ -75,7 +75,7 @@ pub fn parts(comparison: &Comparison) -> String {
     table.finish()
 }
 
-/// The ranks that changed most unlike the others.
+/// Ranks with the most unusual change.
 pub fn ranks(comparison: &Comparison) -> String {
     let mut columns = vec![Word("rank"), Word("host"), Number("step")];
     columns.extend(
@@ -106,7 +106,7 @@ pub fn ranks(comparison: &Comparison) -> String {
     table.finish()
 }
 
-/// Names of parts: headings are of the page, not of the JSON.
+/// Names of parts. Headings belong to the page, not to the JSON.
 const PARTS: [&str; 8] = [
     "host",
     "compute-only",
@@ -118,7 +118,7 @@ const PARTS: [&str; 8] = [
     "idle",
 ];
 
-/// What the new runs do otherwise: these of the list.
+/// Changes of the new runs in this range of the list.
 pub fn changes(comparison: &Comparison, which: Range<usize>) -> String {
     let mut table = table(&[Word(""), Long("what"), Number("of the step"), Word("kind")]);
     let changes = comparison.changes.iter().enumerate();
@@ -149,7 +149,7 @@ pub fn changes(comparison: &Comparison, which: Range<usize>) -> String {
     table.finish()
 }
 
-/// Every metric.
+/// All metrics.
 pub fn metrics(comparison: &Comparison) -> String {
     let mut table = table(&[
         Word("verdict"),
@@ -190,7 +190,7 @@ pub fn metrics(comparison: &Comparison) -> String {
     table.finish()
 }
 
-/// What cannot be compared.
+/// Metrics that cannot be compared.
 pub fn not_compared(comparison: &Comparison) -> String {
     let mut table = table(&[Long("metric"), Long("why")]);
     for (at, not) in comparison.not_compared.iter().enumerate() {
@@ -203,7 +203,7 @@ pub fn not_compared(comparison: &Comparison) -> String {
     table.finish()
 }
 
-/// What runs should have in common and have not.
+/// Differences between runs that should be equal.
 pub fn differences(comparison: &Comparison) -> String {
     let mut table = table(&[Word("what"), Long("both values"), Long("effect")]);
     for (at, difference) in comparison.differences.iter().enumerate() {
@@ -221,7 +221,7 @@ pub fn differences(comparison: &Comparison) -> String {
     table.finish()
 }
 
-/// All runs of both sides.
+/// Runs of both sides.
 pub fn runs(comparison: &Comparison) -> String {
     let mut table = table(&[
         Word("run"),
@@ -266,13 +266,13 @@ fn run_row(side: &str, at: usize, run: &RunUsed) -> Vec<Prose> {
     ]
 }
 
-/// The longest steps of all runs; nothing where none are kept.
+/// Longest steps of all runs. Empty if none are stored.
 pub fn worst_steps(comparison: &Comparison) -> String {
     let mut table = table(&[
         Word("run"),
         Number("step"),
         Number("lasted"),
-        Number("begins at"),
+        Number("starts at"),
         Long("directory"),
     ]);
     for (side, of) in [("base", &comparison.base), ("new", &comparison.new)] {

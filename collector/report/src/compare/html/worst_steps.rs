@@ -1,4 +1,4 @@
-//! The longest steps of both sides next to each other, as the viewer shows them.
+//! Longest steps of both sides next to each other, as the viewer shows them.
 
 use super::tables;
 use crate::compare::words;
@@ -12,25 +12,25 @@ use base64::prelude::BASE64_STANDARD;
 use rankscope_formats::comparison::{Comparison, SideSummary};
 use std::fmt::Write;
 
-/// One of the two sides.
+/// Side of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// What is compared with.
+    /// Base.
     Base,
-    /// What is judged.
+    /// New runs, which are judged.
     New,
 }
 
-/// A picture of one step's timeline.
+/// Picture of one step's timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picture {
-    /// Whose run.
+    /// Side of the run.
     pub side: Side,
-    /// Which of the side's runs: its place in [`SideSummary::runs`].
+    /// Position of the run in [`SideSummary::runs`].
     pub run: usize,
-    /// The step's number, as in [`rankscope_formats::comparison::WorstStep::step`].
+    /// Number of the step, as in [`rankscope_formats::comparison::WorstStep::step`].
     pub step: u64,
-    /// The picture, a PNG.
+    /// Picture as PNG.
     pub png: Vec<u8>,
 }
 
@@ -50,13 +50,13 @@ impl Side {
     }
 }
 
-/// The pictures in two columns; without any, which steps those are and how to see them.
+/// Adds the pictures in two columns. Without pictures it lists the steps, and how to see them.
 pub fn section(out: &mut String, comparison: &Comparison, pictures: &[Picture]) {
     let table = tables::worst_steps(comparison);
     if table.is_empty() && pictures.is_empty() {
         return;
     }
-    out.push_str("<h2>The longest steps</h2>\n");
+    out.push_str("<h2>Longest steps</h2>\n");
     if pictures.is_empty() {
         let how = match words::view_command(comparison) {
             Ok(command) => format!(
@@ -95,7 +95,7 @@ pub fn section(out: &mut String, comparison: &Comparison, pictures: &[Picture]) 
 fn folded(table: &str) -> String {
     let mut out = String::new();
     if !table.is_empty() {
-        crate::html::details(&mut out, "Which steps those are", table);
+        crate::html::details(&mut out, "List of these steps", table);
     }
     out
 }

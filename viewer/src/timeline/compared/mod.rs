@@ -1,15 +1,20 @@
 //! The other session of a comparison, and its state in the current frame.
 
-use super::counterparts::Counterparts;
-use super::reading::{Read, Reading};
-use super::reference::{Aligned, References, world_of};
-use super::steps::Steps;
-use super::table::Table;
+pub mod colour;
+pub mod rows;
+pub mod table;
+pub mod tooltip;
+
+use crate::compare::counterparts::Counterparts;
+use crate::compare::reading::{Read, Reading};
+use crate::compare::reference::{Aligned, References, world_of};
+use crate::compare::steps::Steps;
 use crate::model::{Action, Hovered, Opened, PickedInstance, View, Window};
 use crate::picture::Named;
 use crate::picture::Subject;
 use crate::picture::painter::SpanFilter;
 use crate::theme::Theme;
+use crate::timeline::compared::table::Table;
 use crate::timeline::gallery::{Gallery, Seen};
 use crate::timeline::gutter::lane_title;
 use crate::timeline::instance::Instances;
@@ -68,7 +73,7 @@ pub struct Compared {
     pub pointed: Option<Pointed>,
     /// The instance of B that was picked.
     pub picked: Option<PickedInstance>,
-    pub(super) instances: Instances,
+    pub(crate) instances: Instances,
     gallery: Gallery,
     reading: Reading,
     references: References,

@@ -1,6 +1,7 @@
 //! One open session: everything that is drawn of it, and its commands.
 
-use crate::compare::{Compared, Comparing, bar};
+use crate::app::comparing::bar;
+use crate::app::comparing::opening::Comparing;
 use crate::model::{
     Action, Opened, PanelTab, PickedInstance, State, View, ViewState, Window, duration_text, moment_text,
 };
@@ -8,6 +9,7 @@ use crate::panels::{FindingsPanel, HeatMapsPanel, Notes, NotesPanel, SelectionPa
 use crate::picture::painter::SpanFilter;
 use crate::search::{CommandId, SearchBar, held, parse, pressed};
 use crate::theme::Theme;
+use crate::timeline::compared::Compared;
 use crate::timeline::instance::by_number;
 use crate::timeline::{Outside, Timeline, legend};
 use egui::{Align, Context, Frame, LayerId, Layout, Panel, RichText, Ui};

@@ -1,9 +1,9 @@
 //! Tooltip of a comparison: a span of B, or the difference of steps.
 
 use super::colour::change_text;
-use super::compared::{Compared, Pointed};
-use super::steps::{Same, Step};
+use crate::compare::steps::{Same, Step};
 use crate::model::{Opened, View, duration_text};
+use crate::timeline::compared::{Compared, Pointed};
 use crate::timeline::layout::parts_lane;
 use crate::timeline::tooltip;
 use egui::{Grid, RichText, Ui};

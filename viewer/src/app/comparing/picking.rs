@@ -3,11 +3,11 @@
 //! The instance is outlined wherever it is visible and described in a separate panel. Actions of that panel refer to B.
 //! This module converts them to actions on A.
 
-use super::compared::{Compared, Placed, Pointed};
-use super::rows::x;
 use crate::model::{Action, Opened, Window};
 use crate::panels::instance;
 use crate::theme::Theme;
+use crate::timeline::compared::rows::x;
+use crate::timeline::compared::{Compared, Placed, Pointed};
 use crate::timeline::instance::Members;
 use crate::timeline::layout::RowKind;
 use crate::timeline::widget::picked;

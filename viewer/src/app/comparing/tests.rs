@@ -1,10 +1,10 @@
 use super::bar;
-use super::compared::{Compared, Pointed};
+use crate::app::workspace::Workspace;
 use crate::model::{Action, ViewState, Window};
 use crate::panels::test_support::run_until;
 use crate::search::fixture::{Made, Planned};
+use crate::timeline::compared::{Compared, Pointed};
 use crate::timeline::layout::{Row, RowKind};
-use crate::workspace::Workspace;
 use egui::{Event, PointerButton, Pos2, vec2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable;
@@ -389,7 +389,7 @@ fn tooltips_can_be_looked_at() {
             let compared = compared
                 .get_or_insert_with(|| Compared::new(&own.opened, &other.opened.path, session, ui.ctx()));
             let kind = RowKind::Difference(0);
-            let placed = super::compared::Placed {
+            let placed = crate::timeline::compared::Placed {
                 kind,
                 rect: egui::Rect::from_min_size(Pos2::ZERO, vec2(400.0, 16.0)),
             };
@@ -404,7 +404,9 @@ fn tooltips_can_be_looked_at() {
                         beyond,
                     });
                     egui::Frame::popup(ui.style()).show(ui, |ui| {
-                        ui.push_id(first, |ui| super::tooltip::show(ui, &own.opened, compared));
+                        ui.push_id(first, |ui| {
+                            crate::timeline::compared::tooltip::show(ui, &own.opened, compared)
+                        });
                     });
                 }
             });

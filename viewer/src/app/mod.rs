@@ -1,5 +1,9 @@
 //! The application window: the open session, dialogs that belong to no session, and state that outlives a start.
 
+pub mod comparing;
+pub mod workspace;
+
+use crate::app::workspace::{Request, Workspace};
 use crate::export::perfetto::{Serving, TraceJob};
 use crate::export::{Export, ExportDialog, ShapesKeeper, free_name, svg};
 use crate::follow::{Followed, Follower};
@@ -8,7 +12,6 @@ use crate::open::{self, Opening};
 use crate::panels::paper;
 use crate::screenshot::png_file;
 use crate::search::{HeldKeys, Palette, help::help_window};
-use crate::workspace::{Request, Workspace};
 use egui::{Color32, ColorImage, Context, RichText, Ui};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};

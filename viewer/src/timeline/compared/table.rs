@@ -4,7 +4,7 @@
 //! communication is per step. It comes from the session summaries, over all whole steps (METRICS.md, sections 5 and 7).
 
 use super::colour::{change_text, of_change};
-use super::counterparts::Counterparts;
+use crate::compare::counterparts::Counterparts;
 use crate::model::{Action, Opened, duration_text};
 use crate::theme::Theme;
 use egui::{Align, Context, Label, Layout, RichText, Sense, Ui};

@@ -1,11 +1,11 @@
 //! The line above the timeline: which sessions are compared, how they are aligned, and what the colours mean.
 
-use super::compared::Compared;
 use super::opening::Comparing;
-use super::reference::Aligned;
-use super::rows::scale;
+use crate::compare::reference::Aligned;
 use crate::model::{Opened, duration_text, moment_text};
 use crate::theme::Theme;
+use crate::timeline::compared::Compared;
+use crate::timeline::compared::rows::scale;
 use egui::{Align, Layout, RichText, Sense, Ui, Vec2};
 
 /// What was clicked.
@@ -66,7 +66,7 @@ pub fn show(
 }
 
 fn told(ui: &mut Ui, own: &Opened, compared: &Compared, theme: Theme) {
-    let (fill, edge) = super::colour::gutter(theme);
+    let (fill, edge) = crate::timeline::compared::colour::gutter(theme);
     let (dot, _) = ui.allocate_exact_size(Vec2::new(10.0, 12.0), Sense::hover());
     ui.painter().rect(
         dot,

@@ -1,11 +1,11 @@
 //! Draws the rows of a comparison: B's pictures on a tinted background, and the differences in colour.
 
 use super::colour::{change_text, neutral, of_change, rows};
-use super::compared::{Compared, Placed};
-use super::difference::{Sum, columns};
-use super::steps::Steps;
+use crate::compare::difference::{Sum, columns};
+use crate::compare::steps::Steps;
 use crate::model::{Opened, View, Window};
 use crate::theme::Theme;
+use crate::timeline::compared::{Compared, Placed};
 use crate::timeline::layout::RowKind;
 use egui::{Align2, Color32, FontId, Mesh, Painter, Pos2, Rect, Stroke, Vec2};
 
@@ -100,7 +100,7 @@ impl Compared {
 }
 
 /// Returns the x coordinate of a time. Clamps it near the edges of `rect`, where an `f32` is still precise.
-pub(super) fn x(window: Window, rect: Rect, ns: i64) -> f32 {
+pub(crate) fn x(window: Window, rect: Rect, ns: i64) -> f32 {
     let width = f64::from(rect.width());
     rect.left() + (window.share_of(ns) * width).clamp(-50.0, width + 50.0) as f32
 }
