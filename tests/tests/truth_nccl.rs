@@ -580,10 +580,7 @@ fn a_training_is_divided_into_steps() {
         assert!(bytes <= 24 * 1400, "{bytes} bytes for 1400 calls");
     }
     // There is no picture of waiting, because none was measured.
-    assert_eq!(
-        session["waits"]["reason"],
-        "when operations were done was not recorded"
-    );
+    assert_eq!(session["waits"]["reason"], "completion times were not recorded");
     assert_eq!(session["waits"]["ranks"], Value::Array(Vec::new()));
     let verdict = session["findings"].to_string();
     assert!(

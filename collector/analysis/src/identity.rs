@@ -229,7 +229,7 @@ fn join_communicators(
                 problems.push((
                     Some(index),
                     format!(
-                        "communicator {}: rank {} of {}, but other members have size {}; its operations are not matched",
+                        "communicator {}: rank {} of {}, but size {} on other members; its operations are not matched",
                         communicator.index, communicator.rank, communicator.size, draft.size
                     ),
                 ));

@@ -365,7 +365,10 @@ fn judge(members: &Members, reason: &'static str) -> (InstanceState, &'static st
         .iter()
         .any(|member| member.state == OperationState::InFlight)
     {
-        return (InstanceState::Incomplete, "the log of a member ended during the call");
+        return (
+            InstanceState::Incomplete,
+            "the log of a member ended during the call",
+        );
     }
     if calls.iter().any(|member| {
         !matches!(

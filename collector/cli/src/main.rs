@@ -17,7 +17,7 @@ fn main() -> ExitCode {
     start_logging();
     match cli.run() {
         Ok(exit) => exit.into(),
-        Err(error) if is_broken_pipe(&error) => commands::Exit::Fine.into(),
+        Err(error) if commands::is_broken_pipe(&error) => commands::Exit::Fine.into(),
         Err(error) => {
             print_error(&error);
             commands::Exit::Unusable.into()
@@ -44,14 +44,6 @@ fn start_logging() {
             .with_writer(io::stderr)
             .init();
     }
-}
-
-/// Whether the reader closed the pipe, as `| head` does. This is not a failure.
-pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .filter_map(|cause| cause.downcast_ref::<io::Error>())
-        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
 fn print_error(error: &anyhow::Error) {

@@ -279,7 +279,7 @@ fn what_the_profiler_took_for_itself_stands_beside_the_rest_and_changes_none_of_
     // 80 µs and 20 µs, each counted once. The driver's overhead is not the profiler's own, and later overhead was not
     // recorded.
     assert_eq!(with.activity[0].recorder_ns, Figure::known(100_000));
-    let reason = "what the recorder took for itself was not recorded";
+    let reason = "the recorder's overhead was not recorded";
     assert_eq!(with.activity[1].recorder_ns, Figure::unknown(reason));
     let but_that = |session: &Session| {
         let mut session = session.clone();

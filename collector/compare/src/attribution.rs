@@ -1,4 +1,5 @@
-//! The change of the mean step by its parts (METRICS.md, section 5). It adds up exactly, in whole nanoseconds.
+//! Attribution of the change of the mean step to its parts (METRICS.md, section 5). It adds up exactly, in whole
+//! nanoseconds.
 
 use super::Run;
 use super::layout::{Layout, Side};
@@ -23,23 +24,23 @@ pub fn attribution(base: &[Run], new: &[Run], layout: &Layout) -> Attribution {
     });
     let compared: Vec<&RunSummary> = compared.map(|run| &run.summary).collect();
     let Some(first) = compared.first() else {
-        return unknown("there is nothing to compare");
+        return unknown("there are no runs to compare");
     };
     if compared.iter().any(|run| run.parts != first.parts) {
-        return unknown("the parts of a step are not the same on both sides");
+        return unknown("the parts of a step differ between the sides");
     }
     if let Some(run) = compared.iter().find(|run| run.steps.reason.is_some()) {
         return unknown(run.steps.reason.as_deref().unwrap_or_default());
     }
     let numbers = |run: &RunSummary| run.ranks.iter().map(|rank| rank.number).collect::<Vec<_>>();
     if compared.iter().any(|run| numbers(run) != numbers(first)) {
-        return unknown("the ranks are not the same on both sides");
+        return unknown("the ranks differ between the sides");
     }
     if compared
         .iter()
         .any(|run| run.ranks.iter().any(|rank| rank.steps == 0))
     {
-        return unknown("a rank has no counted step of which all parts are known");
+        return unknown("a rank has no counted step whose parts are all known");
     }
     let parts = first.parts.len();
     let mean = |of: &dyn Fn(&RunSummary) -> Vec<f64>| {
@@ -104,12 +105,12 @@ pub fn attribution(base: &[Run], new: &[Run], layout: &Layout) -> Attribution {
     }
 }
 
-/// A sum that a damaged session cannot make overflow.
+/// Sums with saturation, because a damaged session must not overflow.
 fn total(parts: &[i64]) -> i64 {
     parts.iter().fold(0, |sum, part| sum.saturating_add(*part))
 }
 
-/// Means over the runs of a side, weighted as the step time itself is.
+/// Returns the means over the runs of a side, with the weights of the step time.
 fn weighted(
     runs: &[Run],
     layout: &Layout,
@@ -127,7 +128,7 @@ fn weighted(
     out
 }
 
-/// Whole numbers whose sum is the rounded sum of these: those that lose most by rounding down are rounded up.
+/// Rounds to integers whose sum is the rounded sum. Values that lose most by rounding down are rounded up.
 fn whole(values: &[f64]) -> Vec<i64> {
     let mut out: Vec<i64> = values.iter().map(|value| value.floor() as i64).collect();
     let sum = values.iter().sum::<f64>().round() as i64;

@@ -1,11 +1,11 @@
-//! Whether runs may be compared: what all of them must have in common.
+//! Check that runs may be compared: properties that all of them must have in common.
 
 use super::Run;
 use rankscope_analysis::summary::surroundings::DEVICE_MODEL;
 use rankscope_formats::comparison::{Difference, RunSummary};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What may differ, as `--accept` takes it.
+/// Names of accepted differences in `--accept`.
 pub const NAMES: [&str; 11] = [
     "kind",
     "world-size",
@@ -24,19 +24,19 @@ pub const NAMES: [&str; 11] = [
 const VERSIONS: [&str; 3] = ["kernel", "library.nccl.version", "rankscope_version"];
 /// Properties that are hardware.
 const HARDWARE: [&str; 3] = ["processor_model", "processors", DEVICE_MODEL];
-/// Steps at the ends of a run that not all ranks need have whole.
+/// Maximum number of steps at the ends of a run that may be incomplete on some ranks.
 const PARTIAL_AT_ENDS: u64 = 2;
 /// Share of the training steps above which partial ones are missing data.
 const MOST_PARTIAL: f64 = 0.01;
-/// Losses up to this share of the records change no mean that is shown.
+/// Largest share of lost records that changes no displayed mean.
 const NEGLIGIBLE_LOSS: f64 = 0.001;
-/// Numbers of operations per step that differ by this much are the same.
+/// Relative difference up to which numbers of operations per step count as equal.
 const SAME_COUNT: f64 = 0.005;
-/// Operations of a class that the counted steps may have more or fewer at their two ends: an operation near the cut between two
-/// steps may be on either side.
+/// Tolerance for the number of operations of a class at the two ends of the counted steps. An operation near the cut
+/// between two steps may be on either side.
 const AT_ENDS: f64 = 2.5;
 
-/// Differences are looked for in this order.
+/// Search for differences, in this order.
 struct Search<'a> {
     runs: Vec<(String, &'a Run)>,
     base: usize,
@@ -45,7 +45,7 @@ struct Search<'a> {
     out: Vec<Difference>,
 }
 
-/// What differs between the runs of both sides, and of those that say how much runs differ.
+/// Returns the differences between the runs of both sides, and of the noise runs.
 pub fn differences(base: &[&Run], new: &[&Run], noise: &[Run], accepted: &[String]) -> Vec<Difference> {
     let name = |side: &str, at: usize| format!("{side} {}", at + 1);
     let runs = base
@@ -66,12 +66,10 @@ pub fn differences(base: &[&Run], new: &[&Run], noise: &[Run], accepted: &[Strin
     search.must_be_same("world-size", "ranks of the world", |run| {
         run.summary.world.size.to_string()
     });
-    search.must_be_same("steps", "how steps are known", |run| {
-        run.summary.steps.source.clone()
-    });
+    search.must_be_same("steps", "source of steps", |run| run.summary.steps.source.clone());
     search.must_be_same("steps", "kinds of steps", step_kinds);
     search.properties("versions", &VERSIONS);
-    search.must_be_same("versions", "the rankscope that made the session", |run| {
+    search.must_be_same("versions", "rankscope version of the session", |run| {
         run.summary.tool.version.clone()
     });
     search.properties("hardware", &HARDWARE);
@@ -89,10 +87,10 @@ pub fn differences(base: &[&Run], new: &[&Run], noise: &[Run], accepted: &[Strin
         }
         .to_owned()
     });
-    search.must_be_same("rules", "rule of warm-up", |run| {
+    search.must_be_same("rules", "warm-up rule", |run| {
         run.summary.steps.warm_up_rule.clone()
     });
-    search.must_be_same("rules", "rule of outliers", |run| {
+    search.must_be_same("rules", "outlier rule", |run| {
         run.summary.steps.outlier_rule.clone()
     });
     search.operations();
@@ -152,7 +150,7 @@ impl Search<'_> {
         });
     }
 
-    /// Runs by what they say: `BASE 1–5: gloo`.
+    /// Groups runs by value: `BASE 1–5: gloo`.
     fn must_be_same(&mut self, what: &str, shown: &str, of: impl Fn(&Run) -> String) {
         let mut values: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         for (name, run) in &self.runs {
@@ -201,7 +199,7 @@ impl Search<'_> {
         if !lacking.is_empty() {
             self.add("coverage", lacking.join(", "), "blocks");
         }
-        // The first and the last step of a run may be partial; more of them are data that is missing.
+        // The first and the last step of a run may be partial. More partial steps are missing data.
         let partial: Vec<String> = self
             .runs
             .iter()
@@ -211,7 +209,7 @@ impl Search<'_> {
             })
             .map(|(name, run)| {
                 format!(
-                    "{name} has {} steps that not all ranks have whole",
+                    "{name} has {} steps that are incomplete on some ranks",
                     run.summary.steps.partial
                 )
             })
@@ -237,7 +235,8 @@ impl Search<'_> {
         }
     }
 
-    /// Runs of a side that do different things are no repeats; sides may differ, but then equal times are no proof that all is well.
+    /// Runs of a side with different operations are not repeats. Sides may differ, but then equal times do not prove
+    /// that nothing got worse.
     fn operations(&mut self) {
         if let Some(text) = self
             .differ_inside("BASE", 0..self.base)
@@ -258,7 +257,7 @@ impl Search<'_> {
         {
             self.add(
                 "operations",
-                "operations are called in another order".to_owned(),
+                "the order of operations changed".to_owned(),
                 "cannot-pass",
             );
         }
@@ -266,20 +265,20 @@ impl Search<'_> {
 }
 
 impl Search<'_> {
-    /// How the first run that differs from its side's first one does.
+    /// Returns how the first differing run of a side differs from the side's first run.
     fn differ_inside(&self, side: &str, runs: std::ops::Range<usize>) -> Option<String> {
         let (first, others) = self.runs[runs].split_first()?;
         others.iter().find_map(|(name, run)| {
             let differ = operations_differ(&first.1.summary, &run.summary);
             let differ = (!differ.is_empty()).then(|| differ.join("; "))?;
             Some(format!(
-                "operations per step differ inside {side}: {name} from {side} 1: {differ}"
+                "operations per step differ within {side}: {name} from {side} 1: {differ}"
             ))
         })
     }
 }
 
-/// Classes whose number per step differs, in words.
+/// Returns the classes whose number per step differs.
 fn operations_differ(one: &RunSummary, other: &RunSummary) -> Vec<String> {
     let count = |of: &RunSummary, class: &str| {
         let found = of.operations.iter().find(|found| found.class == class);
@@ -302,20 +301,20 @@ fn operations_differ(one: &RunSummary, other: &RunSummary) -> Vec<String> {
         .collect()
 }
 
-/// Counted steps of the shorter run.
+/// Returns the number of counted steps of the shorter run.
 pub fn fewest_steps(one: &RunSummary, other: &RunSummary) -> u64 {
     one.steps.counted.min(other.steps.counted)
 }
 
-/// True if a number of operations per step is another one, where the shorter run has N `steps`.
+/// Whether the number of operations per step differs, where the shorter run has N `steps`.
 pub fn is_other_count(before: f64, after: f64, steps: u64) -> bool {
     (after - before).abs() > (AT_ENDS / steps.max(1) as f64).max(SAME_COUNT * before.max(after).max(1.0))
 }
 
-/// Numbers that are this near to a whole one are shown as that: the rest is what [`AT_ENDS`] allows for.
+/// Distance from an integer within which a number is shown as the integer. [`AT_ENDS`] allows for the difference.
 const SHOWN_WHOLE: f64 = 0.1;
 
-/// A number per step: whole where it is.
+/// Formats a number per step, as an integer if it is one.
 pub fn number(value: f64) -> String {
     if (value - value.round()).abs() < SHOWN_WHOLE {
         format!("{value:.0}")
@@ -324,7 +323,7 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// `BASE 1–5`: runs in a row as one.
+/// Formats consecutive runs: `BASE 1–5`.
 fn names_of(names: &[&str]) -> String {
     let mut out: Vec<String> = Vec::new();
     for side in ["BASE", "NEW", "NOISE"] {

@@ -1,15 +1,15 @@
-//! The change of one metric, and how exactly it is known.
+//! Change of one metric, and its precision.
 
 use super::layout::{Layout, Side, Unit};
 use super::statistics::{mean, pooled_variance, satterthwaite};
 use rankscope_formats::comparison::{Mean, Value};
 
-/// Which steps of the runs are looked at.
+/// Selection of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Steps {
-    /// All counted ones.
+    /// All counted steps.
     All,
-    /// Those that are no outliers.
+    /// Counted steps without outliers.
     WithoutOutliers,
 }
 
@@ -22,43 +22,43 @@ impl Steps {
     }
 }
 
-/// One metric's values, as far as they are known: a value per run, in the order of the sides' runs.
+/// Known values of one metric: one value per run, in the order of the sides' runs.
 #[derive(Clone, Debug)]
 pub struct Values {
-    /// Of the base; `None` for a run that is not compared and lacks the metric.
+    /// Base values; `None` for a run that is not compared and lacks the metric.
     pub base: Vec<Option<Value>>,
-    /// Of the new runs.
+    /// Values of the new runs.
     pub new: Vec<Option<Value>>,
-    /// Of other runs that say how much runs differ, by batch.
+    /// Values of other runs that supply the noise between runs, by batch.
     pub noise: Vec<Vec<Value>>,
 }
 
-/// Base and new values, and the variances of the two.
+/// Base and new values, and their variances.
 #[derive(Clone, Copy, Debug)]
 pub struct Estimate {
     /// Mean of the base.
     pub base: f64,
     /// Mean of the new runs.
     pub new: f64,
-    /// Variances of both means and the degrees of freedom of their sum; `None` where no noise is known.
+    /// Noise of both means; `None` if no noise is known.
     pub noise: Option<Noise>,
 }
 
-/// How exactly means are known.
+/// Noise of the means.
 #[derive(Clone, Copy, Debug)]
 pub struct Noise {
     /// Variance of the base's mean.
     pub base: f64,
     /// Variance of the new runs' mean.
     pub new: f64,
-    /// Degrees of freedom.
+    /// Degrees of freedom of the sum of both variances.
     pub degrees: f64,
-    /// Variance of one more independent unit a side: by it more runs make the means more exact.
+    /// Variance of one more independent unit per side, by which the means become more precise with more runs.
     pub of_one: f64,
 }
 
 impl Estimate {
-    /// Of these values; `None` unless all are finite numbers.
+    /// Estimates these values; `None` unless all are finite numbers.
     pub fn of(values: &Values, layout: &Layout, steps: Steps) -> Option<Self> {
         let side = |side: Side, values: &[Option<Value>]| -> Option<f64> {
             let weights = layout.run_weights(side);
@@ -79,7 +79,7 @@ impl Estimate {
         is_finite.then_some(Self { base, new, noise })
     }
 
-    /// The noise of runs; the inner `None` where none is known.
+    /// Estimates the noise of runs; the inner `None` means that none is known.
     fn of_runs(values: &Values, layout: &Layout, steps: Steps) -> Option<Option<Noise>> {
         let groups = groups(values, layout, steps);
         let Some((of_one, degrees)) = pooled_variance(groups.iter().map(Vec::as_slice)) else {
@@ -90,7 +90,7 @@ impl Estimate {
         for (stratum, weight) in layout.strata.iter().zip(layout.weights()) {
             let sides = [(&stratum.base, &values.base), (&stratum.new, &values.new)];
             for ((runs, values), variance) in sides.into_iter().zip(&mut variances) {
-                // A run alone may be less exact than runs differ: by few steps, say.
+                // A single run may be less precise than the variation between runs, for example with few steps.
                 let own = values.get(*runs.first()?).and_then(|value| {
                     let mean = steps.of(value.as_ref()?);
                     Some((mean.variance?, f64::from(mean.blocks) - 1.0))
@@ -122,7 +122,7 @@ impl Estimate {
         }))
     }
 
-    /// The noise of batches: what a batch has in common is no change.
+    /// Estimates the noise of batches: a change must exceed what a batch has in common.
     fn of_batches(values: &Values, layout: &Layout, steps: Steps) -> Option<Noise> {
         let of = |batch: &Vec<usize>, values: &[Option<Value>]| -> Option<f64> {
             let means: Vec<f64> = batch
@@ -137,7 +137,7 @@ impl Estimate {
         let base = side(&layout.base_batches, &values.base)?;
         let new = side(&layout.new_batches, &values.new)?;
         let (between, degrees) = pooled_variance([base.as_slice(), new.as_slice()].into_iter())?;
-        // Runs of a batch may differ more than batches seem to, which are few.
+        // The few batches may vary less by chance than runs of a batch.
         let inside = pooled_variance(groups(values, layout, steps).iter().map(Vec::as_slice));
         let (inside, inside_degrees) = inside.unwrap_or((0.0, f64::INFINITY));
         let by_batches = [between / base.len() as f64, between / new.len() as f64];
@@ -161,12 +161,12 @@ impl Estimate {
         })
     }
 
-    /// The change.
+    /// Returns the change.
     pub fn change(&self) -> f64 {
         self.new - self.base
     }
 
-    /// Standard error of `new − factor · base`.
+    /// Returns the standard error of `new − factor · base`.
     pub fn standard_error(&self, factor: f64) -> Option<f64> {
         let noise = self.noise?;
         Some((noise.new + factor * factor * noise.base).sqrt())
@@ -177,7 +177,8 @@ fn known(values: &[Option<Value>], at: usize, steps: Steps) -> Option<f64> {
     Some(steps.of(values.get(at)?.as_ref()?).mean)
 }
 
-/// All runs that were recorded together on one side, and all groups of other runs: what varies inside a group is noise.
+/// Returns all groups of runs that were recorded together: those of each side, and groups of other runs. Variation
+/// within a group is noise.
 fn groups(values: &Values, layout: &Layout, steps: Steps) -> Vec<Vec<f64>> {
     let of_side = |batches: &[Vec<usize>], values: &[Option<Value>]| -> Vec<Vec<f64>> {
         let of_batch = |batch: &Vec<usize>| batch.iter().filter_map(|&at| known(values, at, steps)).collect();

@@ -1,46 +1,47 @@
-//! What fails a comparison, as people write it: `step_time>+2%`, `exposed_wait>+2%step`, `busbw[all-reduce *]<-10%`.
+//! Gates: limits that fail a comparison, as typed by users: `step_time>+2%`, `exposed_wait>+2%step`, `busbw[all-reduce
+//! *]<-10%`.
 
 use super::metrics::{self, Better, Metric, Unit};
 use rankscope_formats::comparison::full_name;
 
-/// The limits that hold where none is declared: METRICS.md's step time and its two parts that communication costs.
+/// Default limits if none is declared: METRICS.md's step time, and its two parts for exposed communication.
 pub const DEFAULT: [&str; 3] = [
     "step_time>+2%",
     "exposed_wait>+2%step",
     "exposed_transfer>+2%step",
 ];
 
-/// How far a metric may change for the worse.
+/// Maximum change of a metric for the worse.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Limit {
-    /// By this share of its own base.
+    /// Share of the metric's own base.
     OfItself(f64),
-    /// By this share of the base's step time; of times alone.
+    /// Share of the base's step time; only for times.
     OfStep(f64),
-    /// By this much, in the metric's unit.
+    /// Amount in the metric's unit.
     By(f64),
 }
 
-/// One limit.
+/// Limit of one metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gate {
-    /// As it was written.
+    /// Rule as typed.
     pub rule: String,
-    /// The metric.
+    /// Metric.
     pub metric: &'static str,
-    /// A pattern of subjects, where the metric has subjects: `*` stands for any text.
+    /// Pattern of subjects if the metric has subjects: `*` matches any text.
     pub subject: Option<String>,
-    /// The limit, above or at 0.
+    /// Limit, at least 0.
     pub limit: Limit,
 }
 
-/// A limit could not be understood.
+/// Error in a limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{rule}' is not a limit: {why}")]
+#[error("'{rule}' is not a valid limit: {why}")]
 pub struct GateError {
-    /// As it was written.
+    /// Rule as typed.
     pub rule: String,
-    /// What is wrong, and what to write.
+    /// Problem, and the correct form.
     pub why: String,
 }
 
@@ -56,7 +57,7 @@ impl std::str::FromStr for Gate {
 }
 
 fn parse(rule: &str) -> Result<Gate, String> {
-    // A subject may hold any sign: the last bracket ends it.
+    // A subject may contain any character: the last bracket ends it.
     let after_subject = rule.rfind(']').map_or(0, |at| at + 1);
     let at = rule[after_subject..]
         .find(['>', '<'])
@@ -76,10 +77,10 @@ fn parse(rule: &str) -> Result<Gate, String> {
     match (metric.subject, &subject) {
         (Some(of), None) => {
             return Err(format!(
-                "{name} has a value for each {of}: write {name}[*] for all of them"
+                "{name} has one value per {of}: write {name}[*] for all of them"
             ));
         }
-        (None, Some(_)) => return Err(format!("{name} has one value; leave the brackets out")),
+        (None, Some(_)) => return Err(format!("{name} has only one value; remove the brackets")),
         _ => {}
     }
     let amount = amount.trim();
@@ -103,7 +104,7 @@ fn parse(rule: &str) -> Result<Gate, String> {
     }
     let amount = amount
         .strip_prefix(direction)
-        .ok_or_else(|| format!("the amount is a change and needs its sign: write {example}"))?;
+        .ok_or_else(|| format!("the amount is a change and needs a sign: write {example}"))?;
     Ok(Gate {
         rule: rule.to_owned(),
         metric: metric.name,
@@ -115,16 +116,13 @@ fn parse(rule: &str) -> Result<Gate, String> {
 fn unknown_metric(name: &str) -> String {
     let nearest = metrics::nearest(name);
     if nearest.is_empty() {
-        format!("there is no metric '{name}'; rankscope compare --metrics lists them")
+        format!("unknown metric '{name}'; rankscope compare --metrics lists all metrics")
     } else {
-        format!(
-            "there is no metric '{name}'; did you mean {}?",
-            nearest.join(" or ")
-        )
+        format!("unknown metric '{name}'; did you mean {}?", nearest.join(" or "))
     }
 }
 
-/// A share, a share of the step, or an amount in the metric's unit.
+/// Parses a share, a share of the step, or an amount in the metric's unit.
 fn limit(amount: &str, metric: &Metric) -> Result<Limit, String> {
     let split = amount
         .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -132,7 +130,7 @@ fn limit(amount: &str, metric: &Metric) -> Result<Limit, String> {
     let (number, unit) = amount.split_at(split);
     let number: f64 = number
         .parse()
-        .map_err(|_| format!("'{amount}' does not begin with a number"))?;
+        .map_err(|_| format!("'{amount}' does not start with a number"))?;
     let unit = unit.trim();
     if !number.is_finite() {
         return Err(format!("{amount} is too large"));
@@ -153,7 +151,7 @@ fn limit(amount: &str, metric: &Metric) -> Result<Limit, String> {
             } else {
                 known.join(", ")
             };
-            format!("'{unit}' is no unit of {}; use %, {own}", metric.name)
+            format!("'{unit}' is not a unit of {}; use %, {own}", metric.name)
         })
     };
     match (unit, metric.unit) {
@@ -175,13 +173,13 @@ fn limit(amount: &str, metric: &Metric) -> Result<Limit, String> {
 }
 
 impl Gate {
-    /// The limits of [`DEFAULT`].
+    /// Returns the limits of [`DEFAULT`].
     pub fn defaults() -> Vec<Self> {
         let rules = DEFAULT.iter().map(|rule| rule.parse());
         rules.collect::<Result<_, GateError>>().unwrap_or_default()
     }
 
-    /// True if this metric is meant.
+    /// Whether the gate applies to this metric.
     pub fn is_of(&self, metric: &str, subject: Option<&str>) -> bool {
         self.metric == metric
             && match (&self.subject, subject) {
@@ -191,13 +189,13 @@ impl Gate {
             }
     }
 
-    /// Metric and pattern, as written.
+    /// Returns metric and pattern as typed.
     pub fn full_name(&self) -> String {
         full_name(self.metric, self.subject.as_deref())
     }
 }
 
-/// True if the text is what the pattern says, where `*` stands for any text.
+/// Whether the text matches the pattern, in which `*` matches any text.
 fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or("");

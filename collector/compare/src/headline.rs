@@ -1,4 +1,4 @@
-//! The result in one sentence: how much, in which part, and what probably causes it.
+//! Headline of a comparison: the change, the part with most of it, and its probable cause.
 
 use super::changes::Changes;
 use super::judge::Judged;
@@ -6,10 +6,10 @@ use super::metrics::{STEP_TIME, Unit};
 use super::shown;
 use rankscope_formats::comparison::{Attribution, Interval, MetricResult};
 
-/// A part that explains less than this share of the change is not named.
+/// Smallest share of the change that a named part explains.
 const LEAST_PART: f64 = 0.25;
 
-/// For these results.
+/// Returns the headline for these results.
 pub fn headline(judged: &Judged, attribution: &Attribution, changes: &Changes) -> String {
     let step = judged.metrics.iter().find(|result| result.metric == STEP_TIME);
     let Some(step) = step else {
@@ -17,7 +17,10 @@ pub fn headline(judged: &Judged, attribution: &Attribution, changes: &Changes) -
             .not_compared
             .iter()
             .find(|missing| missing.metric == STEP_TIME);
-        let reason = reason.map_or_else(|| "no run has one".to_owned(), |missing| missing.reason.clone());
+        let reason = reason.map_or_else(
+            || "no run has this metric".to_owned(),
+            |missing| missing.reason.clone(),
+        );
         return format!("the step time cannot be compared: {reason}");
     };
     let first = first(step);
@@ -49,12 +52,13 @@ pub fn headline(judged: &Judged, attribution: &Attribution, changes: &Changes) -
     let certain = certain(changes).filter(|_| step.verdict == "inconclusive");
     match (cause, certain) {
         (Some(cause), _) => format!("{out}: {cause}"),
-        (None, Some(certain)) => format!("{out}; for sure: {certain}"),
+        (None, Some(certain)) => format!("{out}; certain: {certain}"),
         (None, None) => out,
     }
 }
 
-/// Where the step time is lost in noise, what the program does or how long something takes may still be known.
+/// Returns a certain change. Even if the step time is lost in noise, changes of the program or of durations may be
+/// known.
 fn certain(changes: &Changes) -> Option<&str> {
     let is_of_program = |kind: &str| kind.starts_with("operation");
     let mut all = changes.all.iter();
@@ -62,7 +66,7 @@ fn certain(changes: &Changes) -> Option<&str> {
     Some(&first.text)
 }
 
-/// `step time +6.1 % ± 1.2 %`, or that it is the same.
+/// Returns `step time +6.1 % ± 1.2 %`, or that it is unchanged.
 fn first(step: &MetricResult) -> String {
     let base = step.base.abs().max(f64::MIN_POSITIVE);
     let half = step
@@ -86,7 +90,7 @@ fn first(step: &MetricResult) -> String {
     }
 }
 
-/// The part that changed most, and what did so in it.
+/// Returns the part with the largest change, and its main contributor.
 fn cause(attribution: &Attribution, changes: &Changes) -> Option<String> {
     let program: Vec<&str> = changes
         .all
@@ -136,7 +140,7 @@ fn cause(attribution: &Attribution, changes: &Changes) -> Option<String> {
             (name, _, _, Some((rank, ns))) if name != "exposed-transfer" && part.change_ns > 0 => {
                 let own = shown::value(Unit::Nanoseconds, ns);
                 format!(
-                    "{} {amount} {longer} per step; rank {rank} takes {own} more of its own",
+                    "{} {amount} {longer} per step; rank {rank} takes {own} more own time",
                     name.replace('-', " ")
                 )
             }

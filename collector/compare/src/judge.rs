@@ -1,4 +1,4 @@
-//! The verdict on each metric, and on each declared limit.
+//! Verdicts on metrics and on declared limits.
 
 use super::Run;
 use super::estimate::{Estimate, Steps, Values};
@@ -18,33 +18,33 @@ use rankscope_formats::comparison::{
 use rankscope_formats::session::Figure;
 use std::collections::BTreeSet;
 
-/// A gate passes although the change is at its limit in at most this share of cases; a change of the printed size is found in
-/// all others.
+/// Highest probability that a gate passes although the change is at its limit. A change of the detectable size is found
+/// in all other cases.
 pub const PASS_ALPHA: f64 = 0.05;
-/// Expected share of false ones among the other metrics that are called changed.
+/// Expected share of false discoveries among the other metrics that are called changed.
 pub const FALSE_DISCOVERIES: f64 = 0.01;
 /// Tail of the intervals of metrics that are not gated, on each side.
 pub const TAIL: f64 = 0.005;
-/// More runs than that are no advice.
+/// Maximum number of runs that is given as advice.
 const MOST_RUNS: u32 = 1000;
 
-/// What every metric says.
+/// Verdicts of all metrics.
 pub struct Judged {
-    /// Declared metrics first, then by how sure the change is.
+    /// Declared metrics first, then by certainty of the change.
     pub metrics: Vec<MetricResult>,
-    /// What cannot be compared.
+    /// Metrics that cannot be compared.
     pub not_compared: Vec<NotCompared>,
-    /// Limits, in the order of their declaration; a pattern gives one for each subject.
+    /// Limits in the order of their declaration; a pattern gives one for each subject.
     pub gates: Vec<GateResult>,
-    /// What the comparison can find.
+    /// Smallest changes that the comparison can find.
     pub detectable: Vec<Detectable>,
     /// Highest probability that one gate fails although nothing changed.
     pub gate_alpha: f64,
-    /// Of the noise of step time; `None` where none is known.
+    /// Degrees of freedom of the noise of step time; `None` if no noise is known.
     pub degrees_of_freedom: Option<f64>,
 }
 
-/// One metric with all that is known of it.
+/// Metric with all its data.
 struct Candidate {
     metric: &'static Metric,
     subject: Option<String>,
@@ -54,14 +54,14 @@ struct Candidate {
     new_runs: Vec<f64>,
 }
 
-/// A gate and what it is of; without a candidate there is a reason.
+/// Gate with its candidate, or the reason why it has none.
 struct Declared<'a> {
     gate: &'a Gate,
     name: String,
     of: Result<usize, String>,
 }
 
-/// Judges all metrics of these runs; `noise` are batches of other runs that say how much runs differ.
+/// Judges all metrics of these runs. `noise` has batches of other runs that supply the noise between runs.
 pub fn judge(base: &[Run], new: &[Run], noise: &[Vec<Run>], layout: &Layout, settings: &Settings) -> Judged {
     let (candidates, not_compared) = candidates(base, new, noise, layout);
     let declared = declare(&candidates, &not_compared, &settings.gates);
@@ -165,7 +165,7 @@ fn p_value(estimate: &Estimate) -> Option<f64> {
     }
 }
 
-/// Every metric that all compared runs have, and why others are not compared.
+/// Returns all metrics that all compared runs have, and why others are not compared.
 fn candidates(
     base: &[Run],
     new: &[Run],
@@ -202,7 +202,7 @@ fn candidates(
                 let measured = run.summary.measured(metric.name, subject);
                 let reason = match measured.map(|measured| measured.value.get()) {
                     Some(Err(reason)) => format!("{name}: {reason}"),
-                    _ => format!("{name} has none"),
+                    _ => format!("{name} lacks this metric"),
                 };
                 not_compared.push(NotCompared {
                     metric: full_name(metric.name, subject),
@@ -250,14 +250,14 @@ fn candidates(
     (out, not_compared)
 }
 
-/// True if a run that does not have this of a metric has none of it: a stall that never came took no time.
+/// Whether a missing value of a run means zero: a stall that did not occur took no time.
 fn is_zero_where_absent(metric: &str, subject: Option<&str>, run: &RunSummary) -> bool {
     let has_devices = ["device", "kineto", "nsys"].contains(&run.kind.as_str());
     run.steps.reason.is_none()
         && match metric {
             STALL_TIME | STALL_CAUSE | STREAM_IDLE | COPY_TIME | COPY_BYTES => has_devices,
             KERNEL_TIME => {
-                // Of many kernels a run keeps those that take most time.
+                // With many kernels, a run keeps only those with the longest time.
                 let kernels = run
                     .metrics
                     .iter()
@@ -273,7 +273,7 @@ fn is_zero_where_absent(metric: &str, subject: Option<&str>, run: &RunSummary) -
         }
 }
 
-/// What each gate is of: a pattern is of each subject that it matches.
+/// Assigns gates to candidates. A pattern applies to each subject that it matches.
 fn declare<'a>(
     candidates: &[Candidate],
     not_compared: &[NotCompared],
@@ -308,7 +308,7 @@ fn declare<'a>(
             }
         }
         if !found {
-            let reason = "no run has it".to_owned();
+            let reason = "no run has this metric".to_owned();
             out.push(Declared {
                 gate,
                 name: gate.full_name(),
@@ -319,14 +319,14 @@ fn declare<'a>(
     out
 }
 
-/// What separates a change from noise.
+/// Criterion that separates a change from noise.
 #[derive(Clone, Copy)]
 enum Significance {
-    /// By an interval with this tail on each side.
+    /// Interval with this tail on each side.
     Tail(f64),
-    /// By its false-discovery rate, with all steps and without outliers.
+    /// False-discovery rate, with all steps and without outliers.
     Rates(f64, f64),
-    /// Not at all: no noise is known.
+    /// None, because no noise is known.
     Unknown,
 }
 
@@ -337,7 +337,7 @@ struct Judge<'a> {
     step_time: Option<f64>,
 }
 
-/// What an estimate says by itself.
+/// Verdict from one estimate alone.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Verdict {
     Improved,
@@ -412,7 +412,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Of one estimate. `rate`: what decides instead of the interval whether there is a change.
+    /// Judges one estimate. `rate`: false-discovery rate that replaces the interval as the criterion of a change.
     fn verdict(&self, metric: &Metric, estimate: &Estimate, tail: f64, rate: Option<f64>) -> Verdict {
         let Some(half) = half_width(estimate, tail) else {
             return Verdict::Inconclusive;
@@ -440,7 +440,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Runs a side that would say of this change whether it is one, or that it is none beyond the margin.
+    /// Returns the number of runs per side that would decide whether this is a change, or none beyond the margin.
     fn runs_for_verdict(&self, estimate: &Estimate, tail: f64) -> Option<u32> {
         let change = estimate.change().abs();
         let smaller = estimate.base.abs().min(estimate.new.abs());
@@ -448,7 +448,7 @@ impl Judge<'_> {
         self.runs_for(estimate, 1.0, room, tail)
     }
 
-    /// Runs a side with which `new − factor · base` is known to less than `room` either way.
+    /// Returns the number of runs per side with which `new − factor · base` has an error below `room`.
     fn runs_for(&self, estimate: &Estimate, factor: f64, room: f64, tail: f64) -> Option<u32> {
         let of_one = estimate.noise?.of_one;
         if room <= 0.0 || self.layout.unit == Unit::None {
@@ -458,7 +458,7 @@ impl Judge<'_> {
             let variance = of_one * (1.0 + factor * factor) / f64::from(runs);
             T::new(f64::from(2 * (runs - 1))).is_some_and(|t| t.upper(tail) * variance.sqrt() < room)
         };
-        // More runs know more: the first that is enough is found by halving.
+        // Precision grows with the number of runs, so the smallest sufficient number is found by bisection.
         let (mut too_few, mut enough) = (1, MOST_RUNS);
         if !is_enough(enough) {
             return None;
@@ -474,19 +474,19 @@ impl Judge<'_> {
         Some(enough)
     }
 
-    /// The largest change for the worse that a gate allows, in the metric's unit.
+    /// Returns the largest change for the worse that a gate allows, in the metric's unit.
     fn allowed(&self, gate: &Gate, estimate: &Estimate) -> Result<f64, String> {
         match gate.limit {
             Limit::OfItself(share) => Ok(share * estimate.base.abs()),
             Limit::OfStep(share) => {
-                let step = self.step_time.ok_or("step_time is not known")?;
+                let step = self.step_time.ok_or("step_time is unknown")?;
                 Ok(share * step)
             }
             Limit::By(amount) => Ok(amount),
         }
     }
 
-    /// What the base counts in the difference that a gate looks at: a limit in percent moves with the base.
+    /// Returns the factor of the base in the gate's difference: a limit in percent moves with the base.
     fn factor(gate: &Gate, metric: &Metric) -> f64 {
         match gate.limit {
             Limit::OfItself(share) => 1.0 + metric.better.worse_sign() * share,
@@ -551,7 +551,7 @@ impl Judge<'_> {
             _ => (
                 "inconclusive",
                 format!(
-                    "{change} is not known exactly enough: up to {bound} cannot be excluded, and the limit is {limit}"
+                    "{change} is too uncertain: up to {bound} cannot be excluded, and the limit is {limit}"
                 ),
             ),
         };
@@ -573,10 +573,11 @@ impl Judge<'_> {
     }
 
     fn no_noise(&self) -> String {
-        "one run a side shows no noise between runs: record at least two runs of each, or name a baseline with --noise-from".to_owned()
+        "one run per side shows no noise between runs: record at least two runs per side, or name a baseline with \
+         --noise-from".to_owned()
     }
 
-    /// The largest change for the worse that is not excluded at [`PASS_ALPHA`]; positive is worse.
+    /// Returns the largest change for the worse that is not excluded at [`PASS_ALPHA`]; positive is worse.
     fn at_most(&self, gate: &Gate, metric: &Metric, estimate: &Estimate) -> Option<f64> {
         let error = estimate.standard_error(Self::factor(gate, metric))?;
         let t = T::new(estimate.noise?.degrees)?;
@@ -597,7 +598,7 @@ impl Judge<'_> {
         })
     }
 
-    /// The change that fails the gate in all but [`PASS_ALPHA`] of cases, with and without outliers.
+    /// Returns the change that fails the gate in all but [`PASS_ALPHA`] of cases, with and without outliers.
     fn detectable(&self, declared: &Declared<'_>, candidates: &[Candidate]) -> Detectable {
         let found = declared.of.clone().and_then(|at| {
             let candidate = &candidates[at];
@@ -637,7 +638,7 @@ enum Decision {
     Inconclusive,
 }
 
-/// Where outliers change the verdict, there is none.
+/// If outliers change the verdict, the result is inconclusive.
 fn agreed(all: Verdict, without: Verdict) -> Verdict {
     match (all, without) {
         (Verdict::Unchanged(one), Verdict::Unchanged(other)) => Verdict::Unchanged(one.max(other)),

@@ -1,28 +1,28 @@
-//! Which runs are compared with which, and what of them varies independently.
+//! Layout of a comparison: which runs are compared with which, and the unit that varies independently.
 
 use super::Run;
 use rankscope_formats::comparison::RunSummary;
 
-/// Runs of a batch were recorded within this time of each other, ns.
+/// Maximum gap between runs of one batch, in nanoseconds.
 const BATCH_GAP_NS: i64 = 3_600_000_000_000;
-/// Batches of the base without which their noise is not taken for that between batches.
+/// Minimum number of batches of the base from which the noise between batches is estimated.
 const FEWEST_BATCHES: usize = 3;
 
-/// What varies independently.
+/// Unit that varies independently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Runs.
     Runs,
-    /// Batches of runs: the new ones were recorded at another time than the base.
+    /// Batches of runs: the new runs were recorded at another time than the base.
     Batches,
-    /// Blocks of the steps of one run a side, and the stored noise between runs.
+    /// Blocks of the steps of one run per side, plus the stored noise between runs.
     Blocks,
-    /// Nothing that is known.
+    /// No known unit.
     None,
 }
 
 impl Unit {
-    /// As `--json` names it.
+    /// Returns the name in `--json`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Runs => "runs",
@@ -33,43 +33,43 @@ impl Unit {
     }
 }
 
-/// Base and new runs of one batch: positions in the sides' runs.
+/// Base and new runs of one batch, as positions in the sides' runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stratum {
-    /// Of the base.
+    /// Base runs.
     pub base: Vec<usize>,
-    /// Of the new runs.
+    /// New runs.
     pub new: Vec<usize>,
 }
 
-/// How runs are compared.
+/// Layout of a comparison.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// What varies independently.
+    /// Unit that varies independently.
     pub unit: Unit,
-    /// Runs that are compared with each other.
+    /// Groups of runs that are compared with each other.
     pub strata: Vec<Stratum>,
-    /// Batches of the base, each the positions of its runs.
+    /// Batches of the base, each with the positions of its runs.
     pub base_batches: Vec<Vec<usize>>,
     /// Batches of the new runs.
     pub new_batches: Vec<Vec<usize>>,
-    /// Base and new were recorded in turns.
+    /// Whether base and new runs alternated.
     pub is_interleaved: bool,
-    /// What to keep in mind.
+    /// Cautions for the reader.
     pub cautions: Vec<String>,
 }
 
-/// One of the sides.
+/// Side of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// What is compared with.
+    /// Base.
     Base,
-    /// What is judged.
+    /// New runs, which are judged.
     New,
 }
 
-/// Positions of runs by batch, in order of time. Runs of a baseline's entry are a batch of their own, whatever else was recorded then:
-/// an entry may be of another machine of its kind.
+/// Returns the positions of runs by batch, in order of time. Runs of a baseline's entry are a separate batch, whatever
+/// else was recorded then: an entry may be from another machine of the same type.
 fn batches(runs: &[Run]) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..runs.len()).collect();
     order.sort_by_key(|&at| (runs[at].entry, start(&runs[at].summary), at));
@@ -100,12 +100,13 @@ fn start(run: &RunSummary) -> i64 {
 }
 
 impl Layout {
-    /// Of these sides. `has_noise`: groups of other runs tell how much runs differ. Swapping the sides swaps the layout.
+    /// Computes the layout of these sides. `has_noise`: groups of other runs supply the noise between runs. Swapping
+    /// the sides swaps the layout.
     pub fn of(base: &[Run], new: &[Run], has_noise: bool) -> Self {
         let base_batches = batches(base);
         let new_batches = batches(new);
         let all: Vec<Run> = base.iter().chain(new).cloned().collect();
-        // What was recorded together, of both sides.
+        // Runs of both sides that were recorded together.
         let together: Vec<Stratum> = batches(&all)
             .into_iter()
             .map(|batch| {
@@ -169,8 +170,8 @@ impl Layout {
                 "one side after the other"
             };
             cautions.push(format!(
-                "base and new were recorded {when}: a drift of the machine in between counts as a change; record them in \
-                 turns (rankscope run --repeat N --against)"
+                "base and new runs were recorded {when}: a drift of the machine in between counts as a change; \
+                 alternate them (rankscope run --repeat N --against)"
             ));
         }
         let layout = Self {
@@ -184,21 +185,21 @@ impl Layout {
         layout.with_those_left_out(base.len(), new.len())
     }
 
-    /// Runs of other times than the rest of the comparison are not in the means.
+    /// Adds cautions about runs that were recorded at other times and are not in the means.
     fn with_those_left_out(mut self, base: usize, new: usize) -> Self {
         for (side, runs, name) in [(Side::Base, base, "base"), (Side::New, new, "new")] {
             let left_out = runs - self.compared(side).len();
             if left_out > 0 {
                 self.cautions.push(format!(
-                    "{left_out} of {runs} {name} runs were recorded at another time than those that are compared: they only add to \
-                     the noise"
+                    "{left_out} of {runs} {name} runs were recorded at another time than the compared runs: they \
+                     only add to the noise"
                 ));
             }
         }
         self
     }
 
-    /// Weight of each stratum: what its difference is known by, as if all runs varied alike.
+    /// Returns the weight of each stratum: the precision of its difference if all runs vary equally.
     pub fn weights(&self) -> Vec<f64> {
         let known = |stratum: &Stratum| {
             let (base, new) = (stratum.base.len() as f64, stratum.new.len() as f64);
@@ -208,7 +209,7 @@ impl Layout {
         self.strata.iter().map(|stratum| known(stratum) / sum).collect()
     }
 
-    /// What each compared run of a side counts in the side's mean, by its position. They add up to 1.
+    /// Returns the weight of each compared run in the mean of its side, by position. The weights add up to 1.
     pub fn run_weights(&self, side: Side) -> Vec<(usize, f64)> {
         if self.unit == Unit::Batches {
             let batches = if side == Side::Base {
@@ -235,7 +236,7 @@ impl Layout {
             .collect()
     }
 
-    /// Positions of a side's runs that are compared.
+    /// Returns the positions of a side's compared runs.
     pub fn compared(&self, side: Side) -> Vec<usize> {
         let of = |stratum: &Stratum| {
             if side == Side::Base {
@@ -250,7 +251,7 @@ impl Layout {
     }
 }
 
-/// True unless all runs of one side were recorded before all of the other.
+/// Whether base and new runs alternated: neither side was recorded completely before the other.
 fn in_turns(stratum: &Stratum, base: &[Run], new: &[Run]) -> bool {
     let span = |runs: &[Run], of: &[usize]| {
         let starts = of.iter().map(|&at| start(&runs[at].summary));

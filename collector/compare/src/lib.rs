@@ -1,10 +1,11 @@
-//! Comparison of runs: whether a change made training or communication worse, by how much, where, and how sure that is.
+//! Comparison of runs: whether a change made training or communication worse, by how much, where, and with which
+//! certainty.
 //!
 //! Files in the order of the data: [`metrics`] lists what is compared, [`summarise`] makes the summary of one [`run`],
-//! [`comparable`] checks that runs may be compared, [`layout`] groups them, [`estimate`] computes changes and their errors
-//! with [`statistics`], [`gate`] and [`settings`] hold the declared limits, [`judge`] gives verdicts. [`attribution`] and
-//! [`changes`] explain a change, [`headline`] states it in one sentence, [`shown`] formats amounts. [`compare`] calls them
-//! in this order. [`baseline`] stores the summaries of earlier runs.
+//! [`comparable`] checks that runs may be compared, and [`layout`] groups them. [`estimate`] computes changes and their
+//! errors with [`statistics`]. [`gate`] and [`settings`] hold the declared limits, and [`judge`] gives verdicts.
+//! [`attribution`] and [`changes`] explain a change, [`headline`] describes it in one sentence, and [`shown`] formats
+//! amounts. [`compare`] calls them in this order. [`baseline`] stores the summaries of earlier runs.
 
 pub mod attribution;
 pub mod baseline;
@@ -33,7 +34,7 @@ use rankscope_formats::session::{Figure, Tool};
 use settings::{Inconclusive, Settings};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The sides cannot be compared at all, whatever they hold.
+/// Error that makes any comparison of the sides impossible.
 #[derive(Debug, thiserror::Error)]
 pub enum CompareError {
     /// A side is empty.
@@ -42,17 +43,17 @@ pub enum CompareError {
         /// `BASE` or `NEW`.
         side: &'static str,
     },
-    /// A run was named twice: it would look like a repeat without noise.
+    /// A run appears twice: it would look like a repeat without noise.
     #[error("{first} and {second} are the same run")]
     SameRun {
-        /// Where it was named first.
+        /// First occurrence.
         first: String,
-        /// Where it was named again.
+        /// Second occurrence.
         second: String,
     },
 }
 
-/// Compares two sides. `noise` are batches of other runs that say how much runs differ.
+/// Compares two sides. `noise` has batches of other runs that supply the noise between runs.
 pub fn compare(
     base: &[Run],
     new: &[Run],
@@ -80,7 +81,7 @@ pub fn compare(
         .iter()
         .find(|difference| difference.effect == "blocks")
     {
-        headline = format!("the runs cannot be compared: {}", blocking.text);
+        headline = format!("cannot compare the runs: {}", blocking.text);
     }
     Ok(Comparison {
         version: COMPARISON_VERSION,
@@ -114,7 +115,8 @@ pub fn compare(
     })
 }
 
-/// Runs that say how much runs differ, without those that are compared or were named before: a run that counts twice shows less noise.
+/// Returns the noise runs without those that are compared or already listed. A run that counts twice would show less
+/// noise.
 fn others(base: &[Run], new: &[Run], noise: &[Vec<Run>]) -> Vec<Vec<Run>> {
     let mut seen: BTreeSet<&str> = base
         .iter()
@@ -133,7 +135,7 @@ fn others(base: &[Run], new: &[Run], noise: &[Vec<Run>]) -> Vec<Vec<Run>> {
     out
 }
 
-/// Names a run that is there twice.
+/// Rejects a run that appears twice.
 fn same_runs(base: &[Run], new: &[Run]) -> Result<(), CompareError> {
     let mut seen: BTreeMap<&str, String> = BTreeMap::new();
     for (side, runs) in [("BASE", base), ("NEW", new)] {
@@ -147,7 +149,7 @@ fn same_runs(base: &[Run], new: &[Run]) -> Result<(), CompareError> {
     Ok(())
 }
 
-/// What it all comes to, and why there is no verdict.
+/// Returns the overall verdict, and why there is none.
 fn verdict(judged: &judge::Judged, differences: &[Difference], unit: Unit) -> (&'static str, Vec<String>) {
     let of_effect = |effect: &str| -> Vec<String> {
         let found = differences
@@ -178,7 +180,7 @@ fn verdict(judged: &judge::Judged, differences: &[Difference], unit: Unit) -> (&
             .map(|gate| {
                 let needed = gate.runs_needed.map_or_else(String::new, |runs| {
                     let repeats = if unit == Unit::Batches { "batches" } else { "runs" };
-                    format!("; about {runs} {repeats} a side would decide")
+                    format!("; about {runs} {repeats} per side would decide")
                 });
                 format!("{}: {}{needed}", gate.rule, gate.reason)
             }),
@@ -193,7 +195,7 @@ fn verdict(judged: &judge::Judged, differences: &[Difference], unit: Unit) -> (&
     }
 }
 
-/// True if only noise keeps the limits from being decided: all data is there, and may be compared.
+/// Whether only noise prevents a verdict on the limits: all data exists and may be compared.
 fn is_left_open_by_noise(judged: &judge::Judged, differences: &[Difference]) -> bool {
     let has_noise = judged
         .detectable
@@ -210,7 +212,7 @@ fn exit_status(verdict: &str, is_left_open_by_noise: bool, inconclusive: Inconcl
     match (verdict, inconclusive) {
         ("fine", _) => 0,
         ("regressed", _) | ("inconclusive", Inconclusive::Fail) => 1,
-        // What has no data, or cannot be compared, never passes.
+        // Limits without data, or without comparable runs, never pass.
         ("inconclusive", Inconclusive::Pass) if is_left_open_by_noise => 0,
         _ => 3,
     }
@@ -220,7 +222,7 @@ fn cautions(base: &[Run], new: &[Run], layout: &Layout) -> Vec<String> {
     let mut out = layout.cautions.clone();
     if layout.unit == Unit::Blocks {
         out.push(
-            "one run a side: the noise between runs is that of the named baseline, and widens every interval"
+            "one run per side: the noise between runs is that of the named baseline, and widens every interval"
                 .to_owned(),
         );
     }
@@ -256,12 +258,12 @@ fn cautions(base: &[Run], new: &[Run], layout: &Layout) -> Vec<String> {
         hosts.collect::<BTreeSet<_>>()
     };
     if machines(base).is_disjoint(&machines(new)) {
-        out.push("base and new ran on different hosts".to_owned());
+        out.push("base and new runs ran on different hosts".to_owned());
     }
     out
 }
 
-/// A limit that holds says little where only changes several times as large would have been found.
+/// Returns cautions about limits that hold, but where only changes several times as large could have been found.
 fn coarse(judged: &judge::Judged) -> Vec<String> {
     const COARSE: f64 = 4.0;
     let gates = judged.gates.iter().zip(&judged.detectable);
@@ -273,7 +275,8 @@ fn coarse(judged: &judge::Judged) -> Vec<String> {
             let sign = metric.better.worse_sign();
             is_coarse.then(|| {
                 format!(
-                    "{} holds, but only a change from {} on would have been found for sure: more runs, or longer ones, find less",
+                    "{} holds, but only a change from {} on would certainly have been found: more or longer runs \
+                     find smaller changes",
                     gate.rule,
                     shown::amount(metric.unit, sign * found)
                 )
@@ -325,7 +328,7 @@ fn method(base: &[Run], new: &[Run], layout: &Layout, judged: &judge::Judged, se
         unit: layout.unit.name().to_owned(),
         is_interleaved: layout.is_interleaved,
         degrees_of_freedom: judged.degrees_of_freedom.map_or_else(
-            || Figure::unknown("no noise of the step time is known"),
+            || Figure::unknown("the noise of the step time is unknown"),
             Figure::known,
         ),
         family_alpha: settings.family_alpha,
@@ -351,7 +354,7 @@ fn method(base: &[Run], new: &[Run], layout: &Layout, judged: &judge::Judged, se
     }
 }
 
-/// How the noise was estimated.
+/// Describes the estimate of the noise.
 fn noise(layout: &Layout) -> String {
     match layout.unit {
         Unit::Runs => "variance of run means, pooled over the batches of both sides; Student's t",
@@ -360,7 +363,7 @@ fn noise(layout: &Layout) -> String {
             "variance of block means of the steps of each run plus the stored variance between runs; Student's t with \
              Satterthwaite's degrees of freedom"
         }
-        Unit::None => "none: one run a side, and no baseline says how much runs differ",
+        Unit::None => "none: one run per side, and no baseline supplies the noise between runs",
     }
     .to_owned()
 }

@@ -1,4 +1,4 @@
-//! Every metric that runs are compared by: its name, unit and direction. What a number means is METRICS.md's; here are no second
+//! Metrics of a comparison: name, unit and direction. METRICS.md defines their meaning; this file has no second
 //! definitions.
 
 /// Unit of a metric's values.
@@ -10,14 +10,14 @@ pub enum Unit {
     BytesPerSecond,
     /// Bytes.
     Bytes,
-    /// A share, 0 to 1.
+    /// Share, 0 to 1.
     Share,
-    /// A number of things.
+    /// Number of things.
     Count,
 }
 
 impl Unit {
-    /// As `--json` names it.
+    /// Returns the name in `--json`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Nanoseconds => "ns",
@@ -29,17 +29,17 @@ impl Unit {
     }
 }
 
-/// Which direction is better.
+/// Direction that is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
-    /// Less is better.
+    /// Lower is better.
     Lower,
-    /// More is better.
+    /// Higher is better.
     Higher,
 }
 
 impl Better {
-    /// As `--json` names it.
+    /// Returns the name in `--json`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Lower => "lower",
@@ -47,7 +47,7 @@ impl Better {
         }
     }
 
-    /// 1 where more is worse, −1 where less is worse.
+    /// Returns 1 if more is worse, −1 if less is worse.
     pub fn worse_sign(self) -> f64 {
         match self {
             Self::Lower => 1.0,
@@ -56,18 +56,18 @@ impl Better {
     }
 }
 
-/// A metric.
+/// Metric.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
-    /// Its name.
+    /// Name of the metric.
     pub name: &'static str,
-    /// What a subject in brackets names; `None`: it has none.
+    /// Noun of the subject in brackets; `None`: the metric has no subjects.
     pub subject: Option<&'static str>,
-    /// Unit of its values.
+    /// Unit of the values.
     pub unit: Unit,
-    /// Which direction is better.
+    /// Direction that is better.
     pub better: Better,
-    /// What it means, in words.
+    /// Meaning in words.
     pub meaning: &'static str,
 }
 
@@ -92,48 +92,49 @@ const RANK: Option<&str> = Some("rank");
 metrics! {
     /// Step time.
     STEP_TIME = "step_time", None, Nanoseconds, Lower, "time of a training step, mean over ranks";
-    /// Step time by token or sample.
+    /// Step time per token or sample.
     STEP_TIME_PER = "step_time_per", Some("counted thing"), Nanoseconds, Lower, "step time for each token or sample that the program counts";
-    /// Host part of a step, of ranks without device records.
+    /// Host part of a step, for ranks without device records.
     HOST_TIME = "host_time", None, Nanoseconds, Lower, "time of a step in which the training thread is not blocked for communication";
-    /// Part of a step.
+    /// Part of a step: computation only.
     COMPUTE_ONLY = "compute_only", None, Nanoseconds, Lower, "time of a step in which the device computes and does not communicate";
-    /// Part of a step.
+    /// Part of a step: computation and communication.
     OVERLAPPED = "overlapped", None, Nanoseconds, Lower, "time of a step in which the device computes and communicates at once";
-    /// Part of a step.
+    /// Part of a step: exposed wait.
     EXPOSED_WAIT = "exposed_wait", None, Nanoseconds, Lower, "time of a step spent waiting for peers while nothing is computed";
-    /// Part of a step.
+    /// Part of a step: exposed transfer.
     EXPOSED_TRANSFER = "exposed_transfer", None, Nanoseconds, Lower, "time of a step in which data moves while nothing is computed";
-    /// Part of a step.
+    /// Part of a step: exposed memory activity.
     EXPOSED_MEMORY = "exposed_memory", None, Nanoseconds, Lower, "time of a step in which the device only copies or sets memory";
-    /// Part of a step.
+    /// Part of a step: blocked without an operation.
     OTHER_BLOCKED = "other_blocked", None, Nanoseconds, Lower, "time of a step in which the training thread is blocked while no operation runs";
-    /// Part of a step.
+    /// Part of a step: idle.
     IDLE = "idle", None, Nanoseconds, Lower, "time of a step in which the device does nothing";
     /// Communication.
     COMMUNICATION = "communication", None, Nanoseconds, Lower, "time of a step with communication, overlapped or not";
     /// Hidden wait.
-    HIDDEN_WAIT = "hidden_wait", None, Nanoseconds, Lower, "time of a step spent waiting for peers behind compute";
+    HIDDEN_WAIT = "hidden_wait", None, Nanoseconds, Lower, "time of a step spent waiting for peers that computation \
+        hides";
     /// Overlap.
-    OVERLAP = "overlap", None, Share, Higher, "share of the communication behind which the program computes";
+    OVERLAP = "overlap", None, Share, Higher, "share of the communication that computation hides";
     /// Wait share.
     WAIT_SHARE = "wait_share", None, Share, Lower, "share of the time inside operations that is waiting for peers";
     /// Operations.
     OPERATIONS = "operations", None, Count, Lower, "operations of a step, mean over ranks";
     /// Bytes.
     BYTES = "bytes", None, Bytes, Lower, "payload of a step's operations, mean over ranks";
-    /// Transfer of a class.
+    /// Transfer time of a class.
     TRANSFER_TIME = "transfer_time", CLASS, Nanoseconds, Lower, "transfer time of one launch";
     /// Bus bandwidth of a class.
     BUSBW = "busbw", CLASS, BytesPerSecond, Higher, "bus bandwidth of launches with a wait share of at most 20 %";
     /// Exposed wait in a class.
     OPERATION_WAIT = "operation_wait", CLASS, Nanoseconds, Lower, "exposed wait of a step in these operations, mean over ranks";
-    /// Transfer of a class by step.
+    /// Transfer time of a class per step.
     OPERATION_TRANSFER = "operation_transfer", CLASS, Nanoseconds, Lower, "transfer time of all launches of a step, summed up";
-    /// A kernel.
+    /// Time of a kernel.
     KERNEL_TIME = "kernel_time", Some("kernel"), Nanoseconds, Lower, "time of a step in this kernel, mean over ranks";
-    /// Copies.
-    COPY_TIME = "copy_time", None, Nanoseconds, Lower, "time of a step in copies on the device, mean over ranks";
+    /// Time of copies.
+    COPY_TIME = "copy_time", None, Nanoseconds, Lower, "time of a step in device copies, mean over ranks";
     /// Copied bytes.
     COPY_BYTES = "copy_bytes", None, Bytes, Lower, "bytes that a device copies in a step, mean over ranks";
     /// Idle gaps of streams.
@@ -143,27 +144,28 @@ metrics! {
     /// Stalls by cause.
     STALL_CAUSE = "stall_cause", Some("cause"), Nanoseconds, Lower, "time of a step in stalls of this cause, mean over ranks";
     /// Named host time.
-    PAUSE = "pause", Some("kind"), Nanoseconds, Lower, "named host time of a step on threads that train, mean over ranks";
+    PAUSE = "pause", Some("kind"), Nanoseconds, Lower, "named host time of a step on training threads, mean over \
+        ranks";
     /// Lateness.
     LATENESS = "lateness", RANK, Nanoseconds, Lower, "own delay of a step, where it is above 0: host time beyond the median of the rank's peers";
     /// Caused wait.
     CAUSED_WAIT = "caused_wait", RANK, Nanoseconds, Lower, "exposed wait of a step that this rank causes, sum over the ranks that wait";
-    /// Building communicators.
+    /// Time to build communicators.
     CONNECT_TIME = "connect_time", None, Nanoseconds, Lower, "time for building communicators, mean over ranks";
     /// Start-up.
     TIME_TO_FIRST_STEP = "time_to_first_step", None, Nanoseconds, Lower, "time from the first record to the first step";
     /// Losses.
     LOST_SHARE = "lost_share", None, Share, Lower, "share of the records that were lost";
-    /// Overhead.
-    RECORDER_SHARE = "recorder_share", None, Share, Lower, "share of the recorded time in which CUPTI worked for itself";
+    /// Overhead of the recorder.
+    RECORDER_SHARE = "recorder_share", None, Share, Lower, "share of the recorded time that is overhead of CUPTI";
 }
 
-/// The metric of this name.
+/// Returns the metric with this name.
 pub fn find(name: &str) -> Option<&'static Metric> {
     ALL.iter().find(|metric| metric.name == name)
 }
 
-/// The names nearest to one that is none, the nearest first.
+/// Returns the names most similar to an unknown one, the nearest first.
 pub fn nearest(name: &str) -> Vec<&'static str> {
     const LEAST_ALIKE: f64 = 0.7;
     let mut alike: Vec<(f64, &str)> = ALL

@@ -1,21 +1,21 @@
-//! One run of a comparison.
+//! Run of a comparison.
 
 use super::summarise;
 use rankscope_formats::comparison::{RunSummary, WorstStep};
 
-/// A run that is compared.
+/// Compared run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// Its summary.
+    /// Summary of the run.
     pub summary: RunSummary,
-    /// Its longest steps; of a stored summary none.
+    /// Longest steps; empty for a stored summary.
     pub worst_steps: Vec<WorstStep>,
-    /// The entry of the baseline that it is of, counted from 0; `None` for a run whose session was read.
+    /// Entry of the baseline, counted from 0; `None` for a run whose session was read.
     pub entry: Option<u32>,
 }
 
 impl Run {
-    /// A run whose session was read.
+    /// Creates a run whose session was read.
     pub fn of_session(summarised: summarise::Summarised) -> Self {
         Self {
             summary: summarised.summary,
@@ -24,7 +24,7 @@ impl Run {
         }
     }
 
-    /// A run of the n-th entry of a baseline.
+    /// Creates a run of the n-th entry of a baseline.
     pub fn of_baseline(summary: RunSummary, entry: u32) -> Self {
         Self {
             summary,

@@ -1,4 +1,4 @@
-//! What a comparison is asked for, on the command line or in `rankscope.toml`.
+//! Settings of a comparison, from the command line or `rankscope.toml`.
 
 use super::gate::{Gate, GateError};
 use serde::Deserialize;
@@ -6,21 +6,21 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Name of the file with a project's own settings.
+/// Name of a project's settings file.
 pub const FILE: &str = "rankscope.toml";
 
-/// How a comparison decides.
+/// Settings of a comparison.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What fails it.
+    /// Limits.
     pub gates: Vec<Gate>,
     /// Highest probability that any gate fails although nothing changed.
     pub family_alpha: f64,
-    /// A change within this share is called unchanged.
+    /// Share of the base within which a metric counts as unchanged.
     pub margin: f64,
-    /// Differences between runs that do not matter.
+    /// Accepted differences between runs.
     pub accepted: Vec<String>,
-    /// What becomes of an inconclusive result.
+    /// Treatment of an inconclusive result.
     pub inconclusive: Inconclusive,
 }
 
@@ -36,7 +36,7 @@ impl Default for Settings {
     }
 }
 
-/// What becomes of an inconclusive result.
+/// Treatment of an inconclusive result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Inconclusive {
@@ -49,70 +49,70 @@ pub enum Inconclusive {
     Fail,
 }
 
-/// `rankscope.toml`.
+/// Content of `rankscope.toml`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct File {
-    /// Its part for comparisons.
+    /// Section for comparisons.
     #[serde(default)]
     pub compare: CompareSection,
 }
 
-/// `[compare]` of `rankscope.toml`. Options of the command line go before.
+/// Section `[compare]` of `rankscope.toml`. Options of the command line override it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct CompareSection {
-    /// See `--fail-on`.
+    /// Option `--fail-on`.
     pub fail_on: Option<Vec<String>>,
-    /// See `--alpha`, in percent.
+    /// Option `--alpha`, in percent.
     pub alpha_percent: Option<f64>,
-    /// See `--unchanged-within`, in percent.
+    /// Option `--unchanged-within`, in percent.
     pub unchanged_within_percent: Option<f64>,
-    /// See `--accept`.
+    /// Option `--accept`.
     pub accept: Option<Vec<String>>,
-    /// See `--inconclusive`.
+    /// Option `--inconclusive`.
     pub inconclusive: Option<Inconclusive>,
 }
 
-/// Settings could not be used.
+/// Error in settings.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// The file cannot be read.
     #[error("cannot read {path}: {source}")]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause of the error.
         source: io::Error,
     },
-    /// It is no TOML, or has a key that there is not.
+    /// The file is not valid TOML, or has an unknown key.
     #[error("{path}: {source}")]
     Toml {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Where and what.
+        /// Position and cause of the error.
         source: Box<toml::de::Error>,
     },
-    /// A limit in it cannot be understood.
+    /// A limit in the file is invalid.
     #[error("{path}: {source}")]
     Gate {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Which, and why.
+        /// Error in the limit.
         source: GateError,
     },
-    /// A number is beyond what makes sense.
+    /// A number is outside its range.
     #[error("{path}: {what}")]
     Number {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Which, and what it may be.
+        /// Name of the number, and its range.
         what: String,
     },
 }
 
 impl Settings {
-    /// Takes over what a file says.
+    /// Reads the settings of a file.
     pub fn read(&mut self, path: &Path) -> Result<(), SettingsError> {
         let text = fs::read_to_string(path).map_err(|source| SettingsError::Io {
             path: path.to_path_buf(),
@@ -156,7 +156,7 @@ impl Settings {
                 return Err(SettingsError::Number {
                     path: path.to_path_buf(),
                     what: format!(
-                        "accept: '{unknown}' is none of {}",
+                        "accept: '{unknown}' is not one of {}",
                         super::comparable::NAMES.join(", ")
                     ),
                 });
@@ -170,7 +170,7 @@ impl Settings {
     }
 }
 
-/// The project's own settings: in this directory, or above it up to the root of its repository.
+/// Finds the project's settings file: in this directory, or in a parent up to the root of its repository.
 pub fn find(from: &Path) -> Option<PathBuf> {
     for directory in from.ancestors() {
         let file = directory.join(FILE);

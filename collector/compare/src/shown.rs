@@ -1,9 +1,9 @@
-//! Changes in words.
+//! Formatting of changes.
 
 use super::metrics::Unit;
 use rankscope_analysis::model::units;
 
-/// A value.
+/// Formats a value.
 pub fn value(unit: Unit, value: f64) -> String {
     match unit {
         Unit::Nanoseconds => units::time_f(value),
@@ -14,7 +14,7 @@ pub fn value(unit: Unit, value: f64) -> String {
     }
 }
 
-/// A difference with its sign: `+3.2 ms`, `−1.5 pp`.
+/// Formats a difference with its sign: `+3.2 ms`, `−1.5 pp`.
 pub fn amount(unit: Unit, difference: f64) -> String {
     let sign = if difference < 0.0 { "−" } else { "+" };
     let size = difference.abs();
@@ -24,7 +24,7 @@ pub fn amount(unit: Unit, difference: f64) -> String {
     }
 }
 
-/// A change beside its base: `+3.2 ms (+6.1 %)`.
+/// Formats a change with its share of the base: `+3.2 ms (+6.1 %)`.
 pub fn change(unit: Unit, difference: f64, base: f64) -> String {
     let share = difference / base.abs();
     if share.is_finite() && unit != Unit::Share {
@@ -34,7 +34,7 @@ pub fn change(unit: Unit, difference: f64, base: f64) -> String {
     }
 }
 
-/// A share of the base with its sign: `+6.1 %`.
+/// Formats a share of the base with its sign: `+6.1 %`.
 pub fn percent(share: f64) -> String {
     let sign = if share < 0.0 { "−" } else { "+" };
     format!("{sign}{} %", units::digits(share.abs() * 100.0))

@@ -2,19 +2,20 @@
 
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
-/// A Student's t distribution. With very many degrees of freedom it is the normal one.
+/// Student's t distribution. With very many degrees of freedom it is replaced by the normal distribution.
 #[derive(Clone, Copy, Debug)]
 pub enum T {
-    /// Student's.
+    /// Student's t distribution.
     Student(StudentsT),
-    /// The normal one.
+    /// Normal distribution.
     Normal(Normal),
 }
 
 impl T {
-    /// With these degrees of freedom; `None` unless they are above 0.
+    /// Creates the distribution with these degrees of freedom; `None` unless they are above 0.
     pub fn new(degrees_of_freedom: f64) -> Option<Self> {
-        // From here on the two differ by less than 1 in 10⁵, and the library's own series by more: it is off by a tenth at 10⁹.
+        // From here on the two differ by less than 1 in 10⁵. The library's own series is less accurate: it is off by a
+        // tenth at 10⁹.
         const NEARLY_NORMAL: f64 = 1e5;
         if degrees_of_freedom >= NEARLY_NORMAL {
             return Normal::new(0.0, 1.0).ok().map(Self::Normal);
@@ -24,16 +25,16 @@ impl T {
             .map(Self::Student)
     }
 
-    /// The value that is exceeded with probability `alpha`, which is at most one half.
+    /// Returns the value that is exceeded with probability `alpha`, which is at most one half.
     pub fn upper(&self, alpha: f64) -> f64 {
-        // By the lower tail, where small probabilities keep their digits.
+        // Uses the lower tail, where small probabilities keep their digits.
         match self {
             Self::Student(t) => -t.inverse_cdf(alpha),
             Self::Normal(normal) => -normal.inverse_cdf(alpha),
         }
     }
 
-    /// The probability of a value as far from 0 as this, on either side.
+    /// Returns the probability of a value at least as far from 0, on either side.
     pub fn two_sided(&self, value: f64) -> f64 {
         let below = match self {
             Self::Student(t) => t.cdf(-value.abs()),
@@ -43,7 +44,7 @@ impl T {
     }
 }
 
-/// The variance inside groups, pooled, and its degrees of freedom; `None` if no group has two values.
+/// Returns the pooled variance within groups, and its degrees of freedom; `None` if no group has two values.
 pub fn pooled_variance<'a>(groups: impl Iterator<Item = &'a [f64]>) -> Option<(f64, f64)> {
     let mut squares = 0.0;
     let mut degrees = 0;
@@ -55,12 +56,12 @@ pub fn pooled_variance<'a>(groups: impl Iterator<Item = &'a [f64]>) -> Option<(f
     (degrees > 0).then(|| (squares / degrees as f64, degrees as f64))
 }
 
-/// The mean; NaN of nothing.
+/// Returns the mean; NaN without values.
 pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Degrees of freedom of a sum of variances, each with its own (Satterthwaite 1946).
+/// Returns the degrees of freedom of a sum of variances, each with its own (Satterthwaite 1946).
 pub fn satterthwaite(parts: &[(f64, f64)]) -> f64 {
     let sum: f64 = parts.iter().map(|(variance, _)| variance).sum();
     let spread: f64 = parts
@@ -77,7 +78,8 @@ pub fn satterthwaite(parts: &[(f64, f64)]) -> f64 {
     }
 }
 
-/// The smallest false-discovery rate at which each of these would be called a discovery (Benjamini and Hochberg 1995).
+/// Returns the smallest false-discovery rate at which each value would be called a discovery (Benjamini and Hochberg
+/// 1995).
 pub fn false_discovery(p_values: &[f64]) -> Vec<f64> {
     let count = p_values.len();
     let mut order: Vec<usize> = (0..count).collect();
@@ -98,7 +100,7 @@ mod tests {
 
     #[test]
     fn quantiles_are_those_of_the_tables() {
-        // One-sided critical values, by scipy 1.x `stats.t.isf`; the last by any table of the normal distribution.
+        // One-sided critical values from scipy 1.x `stats.t.isf`; the last from a table of the normal distribution.
         for (degrees, alpha, value) in [
             (1.0, 0.05, 6.313_751_515),
             (1.0, 0.000_1, 3_183.098_757_118),

@@ -1,33 +1,33 @@
-//! Which files are meant by what a user names.
+//! Resolution of user-given paths to trace files.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What is named cannot be read, or holds nothing.
+/// Error in the given paths.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// The operating system refused.
+    /// The operating system returned an error.
     #[error("cannot read {path}: {source}")]
     Io {
-        /// What.
+        /// Path of the file or directory.
         path: PathBuf,
-        /// Why.
+        /// Cause of the error.
         source: io::Error,
     },
-    /// A folder without traces.
+    /// A directory has no traces.
     #[error(
         "no trace (*.json, *.json.gz) in {0}; torch.profiler writes one with export_chrome_trace or tensorboard_trace_handler"
     )]
     Empty(PathBuf),
 }
 
-/// The traces that are meant: files as they are named, of folders those that end in `.json` or `.json.gz`, by name. A file
-/// that PyTorch is still writing (`.tmp`) is read only where it is named.
+/// Returns the trace files for the given paths: files unchanged, and all `.json` and `.json.gz` files of directories,
+/// by name. A file that PyTorch is still writing (`.tmp`) is read only if it is given by name.
 ///
 /// # Errors
 ///
-/// If something cannot be read, or a folder holds no trace.
+/// If a path cannot be read, or a directory has no trace.
 pub fn trace_files(named: &[PathBuf]) -> Result<Vec<PathBuf>, FileError> {
     let mut files = Vec::new();
     for path in named {
@@ -52,7 +52,7 @@ pub fn trace_files(named: &[PathBuf]) -> Result<Vec<PathBuf>, FileError> {
         inside.sort();
         files.append(&mut inside);
     }
-    // The same file named twice is one.
+    // A file that is given twice counts once.
     let mut known = std::collections::BTreeSet::new();
     files.retain(|file| known.insert(fs::canonicalize(file).unwrap_or_else(|_| file.clone())));
     Ok(files)

@@ -1,21 +1,21 @@
-//! Overlap, temporal breakdown and idle times as Holistic Trace Analysis computes them, digit by digit: its filter, its
+//! Overlap, temporal breakdown and idle times with the exact results of Holistic Trace Analysis: its filter, its
 //! classes, its window and its rounding (METRICS.md, section 5).
 //!
-//! Source: HolisticTraceAnalysis 0.5.0, `trace.py` (`_filter_irrelevant_gpu_kernels`, `transform_correlation_to_index`),
-//! `trace_parser.py` (`round_down_time_stamps`), `breakdown_analysis.py`, `communication_analysis.py`, `utils.py`. What
-//! looks odd here is odd there.
+//! Source: HolisticTraceAnalysis 0.5.0, `trace.py` (`_filter_irrelevant_gpu_kernels`,
+//! `transform_correlation_to_index`), `trace_parser.py` (`round_down_time_stamps`), `breakdown_analysis.py`,
+//! `communication_analysis.py`, `utils.py`. Unusual behaviour here reproduces that source.
 
 use rankscope_analysis::intervals::{intersection, length};
 use rankscope_formats::kineto::{Args, Category, Event};
 use rankscope_formats::session::{HtaFigures, HtaIdle, HtaOverlap, HtaTemporal};
 use rustc_hash::FxHashMap;
 
-/// Gaps shorter than this are the device's own, in whole µs (`consecutive_kernel_delay`).
+/// Gaps shorter than this count as delays of the device, in whole µs (`consecutive_kernel_delay`).
 const KERNEL_DELAY_US: i64 = 30;
-/// Causes of idle time, in the order in which they are told.
+/// Causes of idle time, in output order.
 const CAUSES: [&str; 3] = ["host_wait", "kernel_wait", "other"];
 
-/// What a kernel is, by its name.
+/// Class of a kernel, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     Communication,
@@ -25,7 +25,7 @@ enum Class {
 }
 
 impl Class {
-    /// `get_kernel_type`: three expressions, tried one after the other.
+    /// `get_kernel_type`: three expressions, tried in order.
     fn of(name: &str) -> Self {
         let is_communication = name
             .strip_prefix("nccl")
@@ -45,7 +45,7 @@ impl Class {
     }
 }
 
-/// An event on a stream.
+/// Event on a stream.
 #[derive(Clone, Copy, Debug)]
 struct OnStream {
     correlation: i64,
@@ -53,36 +53,36 @@ struct OnStream {
     start: f64,
     end: f64,
     class: Class,
-    /// Its category is a kernel's, a copy's or a set's; others are left out of idle times.
+    /// Whether the category is kernel, copy or set. Others are excluded from idle times.
     is_work: bool,
 }
 
-/// What launched: the host's events of one correlation.
+/// Host events of one correlation.
 #[derive(Clone, Copy, Debug, Default)]
 struct Launched {
-    /// Position and begin of the last one in the file.
+    /// Position in the file and start of the last one.
     last: (u32, f64),
-    /// Begins, where there are several.
+    /// Starts, if there are several.
     starts: [f64; 2],
     count: u32,
 }
 
-/// What is kept of a trace while it is read.
+/// State while a trace is read.
 #[derive(Default)]
 pub struct HtaTrace {
     on_stream: Vec<OnStream>,
     launched: FxHashMap<i64, Launched>,
-    /// Begin of the first event of the file, if it is one of the host's.
+    /// Start of the first event of the file, if it is a host event.
     first: Option<f64>,
-    /// Names of steps, and the last one's begin.
+    /// Names of steps, and the start of the last one.
     steps: std::collections::BTreeSet<String>,
     last_step: Option<f64>,
-    /// Times have fractions, and are rounded.
+    /// Whether times have fractions, and so are rounded.
     is_fractional: bool,
 }
 
 impl HtaTrace {
-    /// An event, the `index`-th of the file.
+    /// Processes an event, the `index`-th of the file.
     pub fn see(&mut self, index: u32, event: &Event<'_>) {
         let Some(start) = event.start else {
             return;
@@ -94,14 +94,14 @@ impl HtaTrace {
         ) else {
             return;
         };
-        // No time of a job: beyond this a sum of them would have no place.
+        // This is not a time of a job: a sum of larger times would overflow.
         let is_time = |time: f64| time.is_finite() && time.abs() < 4e15;
         if !is_time(start) || !is_time(duration) || matches!(event.category, Category::None | Category::Trace)
         {
             return;
         }
         let name = event.name.as_str();
-        // Most events are of operators, which have neither.
+        // Most events are operators, which have neither.
         let args = if event.may_tell("correlation") || event.may_tell("stream") {
             event.args()
         } else {
@@ -143,12 +143,12 @@ impl HtaTrace {
         }
     }
 
-    /// Names of the steps that were seen: the filter applies where all ranks together have two.
+    /// Returns the names of the steps. The filter applies if all ranks together have two.
     pub fn steps(&self) -> impl Iterator<Item = &str> {
         self.steps.iter().map(String::as_str)
     }
 
-    /// Times as they are compared: whole µs, begins rounded up and ends down where the file has fractions.
+    /// Converts a time to whole µs. Starts are rounded up and ends down if the file has fractions.
     fn up(&self, time: f64) -> i64 {
         if self.is_fractional {
             time.ceil() as i64
@@ -165,14 +165,15 @@ impl HtaTrace {
         }
     }
 
-    /// The figures of one rank. `is_filtered`: kernels of the last step, and those that nothing launched, are left out.
+    /// Computes the figures of one rank. `is_filtered`: kernels of the last step, and kernels without a launch, are
+    /// left out.
     pub fn figures(&self, rank: u32, is_filtered: bool) -> HtaFigures {
         let last_step = self.last_step.map_or(i64::MIN, |start| self.up(start));
         let is_before = |start: f64| self.up(start) < last_step;
         let mut kernels: Vec<Kernel> = Vec::new();
         for event in &self.on_stream {
             let launched = self.launched.get(&event.correlation);
-            // A join: a kernel comes once for each of the host's events that it is of.
+            // The source joins tables: a kernel appears once for each of its host events.
             let times = match launched {
                 _ if !is_filtered => 1,
                 None => 0,
@@ -182,7 +183,7 @@ impl HtaTrace {
                 }
             };
             let launch = match launched {
-                // Not in the trace: the file's first event stands for it.
+                // The launch is not in the trace. The first event of the file takes its place.
                 None => self.first.filter(|_| event.correlation > 0),
                 Some(launched) if launched.last.0 == 0 => self.first,
                 Some(launched) => Some(launched.last.1),
@@ -243,7 +244,7 @@ impl HtaTrace {
     }
 }
 
-/// A kernel that passed the filter, in whole µs.
+/// Kernel that passed the filter, in whole µs.
 struct Kernel {
     stream: i64,
     start: i64,
@@ -257,13 +258,13 @@ fn ratio(part: i64, whole: i64) -> Option<f64> {
     (whole != 0).then(|| part as f64 / whole as f64)
 }
 
-/// Rounded as numpy does.
+/// Rounds as numpy does.
 fn hundredths(value: f64) -> f64 {
     (value * 100.0).round_ties_even() / 100.0
 }
 
-/// `merge_kernel_intervals`: a new interval begins where a kernel begins behind the end of all before. Rounding may leave an
-/// end before its begin: such a kernel still opens an interval.
+/// `merge_kernel_intervals`: a kernel opens a new interval if it starts after the end of all earlier ones. Rounding may
+/// place an end before its start. Such a kernel still opens an interval.
 fn merge(mut kernels: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
     kernels.sort_by_key(|kernel| kernel.0);
     let mut merged: Vec<(i64, i64)> = Vec::new();
@@ -292,7 +293,7 @@ fn idle(rank: u32, kernels: &[Kernel]) -> Vec<HtaIdle> {
             continue;
         };
         of_stream.sort_by_key(|kernel| kernel.start);
-        // The first kernel has no gap before it, and is one of the others.
+        // The first kernel has no gap before it, and counts as "other".
         let mut sums: [Option<i64>; 3] = [None, None, Some(0)];
         for pair in of_stream.windows(2) {
             let gap = pair[1].start - pair[0].end;
@@ -338,7 +339,8 @@ mod tests {
         trace
     }
 
-    /// By hand: compute 10 to 20 and 40 to 50, communication 15 to 45; of a window of 40 none is idle.
+    /// Computed by hand: computation from 10 to 20 and 40 to 50, communication from 15 to 45. The window of 40 has no
+    /// idle time.
     #[test]
     fn figures_of_a_small_trace() {
         let trace = seen(&[

@@ -1,57 +1,56 @@
-//! What the traces of several ranks say together: which communicators there are, which call is which of theirs, and whose
-//! clock is whose.
+//! Join of the traces of several ranks: communicators, the operation of each call, and the clocks.
 
 use super::trace::{Call, Group, Trace};
 use rankscope_ranklog::definition::IdentitySource;
 use rankscope_ranklog::{Library, Operation};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A communicator as one rank sees it.
+/// Communicator as seen by one rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Communicator {
-    /// Whose.
+    /// Library of the communicator.
     pub library: Library,
-    /// The same on all members.
+    /// Identity, which is equal on all members.
     pub identity: [u8; 16],
-    /// How sure that is.
+    /// Certainty of the identity.
     pub source: IdentitySource,
-    /// This rank's number in it.
+    /// Number of this rank in it.
     pub rank: u32,
-    /// Members.
+    /// Number of members.
     pub size: u32,
-    /// For people.
+    /// Displayed name.
     pub name: String,
-    /// Members' global ranks, where they are known.
+    /// Global ranks of the members, if known.
     pub ranks: Vec<u32>,
 }
 
-/// What is learnt of one trace by looking at all.
+/// Results of the join for one trace.
 #[derive(Clone, Debug, Default)]
 pub struct Joined {
-    /// Communicators, by the number that its records have.
+    /// Communicators, by their number in records.
     pub communicators: Vec<Communicator>,
-    /// Of each call: its communicator, its ordinal, its peer.
+    /// Communicator, ordinal and peer of each call.
     pub keys: Vec<CallKey>,
-    /// Name of its host.
+    /// Name of the host.
     pub host: String,
-    /// What could not be told.
+    /// Problems of the join.
     pub notes: Vec<String>,
 }
 
-/// Which of a communicator's operations a call is.
+/// Key of a call among the operations of a communicator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallKey {
     /// Position in [`Joined::communicators`].
     pub communicator: u32,
-    /// Its ordinal, aligned between ranks.
+    /// Ordinal, aligned between ranks.
     pub sequence: u32,
     /// Peer in the communicator's numbering.
     pub peer: Option<i32>,
 }
 
-/// What is counted together: a communicator's collectives, or its messages in one direction.
+/// Counter of one rank: a communicator's collectives, or its messages in one direction.
 type Counted = (u32, u8, i32);
-/// The same in words of all ranks: communicator, class, and of messages who sends to whom.
+/// Counter as all ranks know it: communicator, class, and sender and receiver of messages.
 type Shared = ([u8; 16], u8, (i32, i32));
 
 /// Joins the traces of a job.
@@ -59,7 +58,7 @@ pub fn join(traces: &[Trace], one_host: bool) -> Vec<Joined> {
     let mut all: Vec<Joined> = traces.iter().map(communicators).collect();
     let common = common_step(traces);
     let has_steps = common.is_some();
-    // Calls before the first step that all ranks have: where the trace of one began earlier, it has more of them.
+    // Calls before the first step that all ranks have. A trace that started earlier has more of them.
     let mut before: Vec<BTreeMap<Counted, u32>> = Vec::new();
     for (trace, joined) in traces.iter().zip(&all) {
         let until = common.and_then(|number| {
@@ -77,7 +76,7 @@ pub fn join(traces: &[Trace], one_host: bool) -> Vec<Joined> {
         }
         before.push(counts);
     }
-    // The most calls that any rank has before that step, by communicator as all ranks know it.
+    // Largest number of calls before that step on any rank, by communicator as all ranks know it.
     let mut most: BTreeMap<Shared, u32> = BTreeMap::new();
     for (joined, counts) in all.iter().zip(&before) {
         for (&what, &count) in counts {
@@ -112,8 +111,8 @@ pub fn join(traces: &[Trace], one_host: bool) -> Vec<Joined> {
         joined.host = host(trace, one_host);
         if is_assumed && traces.len() > 1 && !trace.calls.is_empty() {
             joined.notes.push(
-                "the traces have no ProfilerStep that all ranks share: their operations were matched by their order, as if \
-                 all traces began at the same one"
+                "the traces have no common ProfilerStep: operations were matched by their order, assuming that all \
+                 traces start at the same operation"
                     .to_owned(),
             );
         }
@@ -124,16 +123,16 @@ pub fn join(traces: &[Trace], one_host: bool) -> Vec<Joined> {
         && let Some(first) = all.first_mut()
     {
         first.notes.push(format!(
-                "{hosts_unknown} of {} traces do not name their host, so that each is taken to have a clock of its own; if all \
-                 ran on one host, import them with --one-host",
+                "{hosts_unknown} of {} traces do not name their host, so each is assumed to have a separate clock; \
+                 if all ran on one host, import them with --one-host",
                 traces.len()
             ));
     }
     all
 }
 
-/// Communicators of whose collectives some have no number of PyTorch's, or not one of their own: of coalesced ones the next
-/// has the same.
+/// Returns communicators with collectives whose PyTorch sequence number is missing or not unique. After coalesced
+/// collectives, the next one has the same number.
 fn without_numbers(traces: &[Trace], all: &[Joined]) -> BTreeSet<[u8; 16]> {
     let mut out = BTreeSet::new();
     for (trace, joined) in traces.iter().zip(all) {
@@ -163,7 +162,7 @@ fn asked_ns(call: &Call) -> i64 {
     call.issue.map_or(call.start_ns, |(_, start, _)| start)
 }
 
-/// What a call is counted with. NCCL orders all collectives of a communicator, Gloo those of one kind.
+/// Returns the counter of a call. NCCL orders all collectives of a communicator, Gloo those of one kind.
 fn counted(call: &Call, key: &CallKey) -> Counted {
     let class = match (call.library, call.operation) {
         (_, Operation::Send | Operation::Receive) | (Library::Gloo, _) => call.operation as u8,
@@ -176,7 +175,7 @@ fn counted(call: &Call, key: &CallKey) -> Counted {
     (key.communicator, class, direction)
 }
 
-/// The same, as other ranks would say it: a message is its sender's and its receiver's.
+/// Returns the counter as other ranks know it. A message belongs to its sender and its receiver.
 fn shared(joined: &Joined, what: Counted) -> Shared {
     let communicator = &joined.communicators[what.0 as usize];
     if what.2 == NO_DIRECTION {
@@ -188,7 +187,7 @@ fn shared(joined: &Joined, what: Counted) -> Shared {
     (communicator.identity, Operation::Send as u8, (from, to))
 }
 
-/// The first step that all traces with calls have.
+/// Returns the first step that all traces with calls have.
 fn common_step(traces: &[Trace]) -> Option<u64> {
     let mut with_calls = traces.iter().filter(|trace| !trace.calls.is_empty());
     let first = with_calls.next()?;
@@ -199,7 +198,7 @@ fn common_step(traces: &[Trace]) -> Option<u64> {
     })
 }
 
-/// A name by which traces of one host have one clock.
+/// Returns the name of the host. Traces with equal names share one clock.
 fn host(trace: &Trace, one_host: bool) -> String {
     match &trace.host {
         _ if one_host => "one host".to_owned(),
@@ -208,7 +207,7 @@ fn host(trace: &Trace, one_host: bool) -> String {
     }
 }
 
-/// The communicators of a trace, and which of them each call is of.
+/// Returns the communicators of a trace, and the communicator of each call.
 fn communicators(trace: &Trace) -> Joined {
     let mut joined = Joined {
         notes: trace.notes.clone(),
@@ -239,7 +238,7 @@ fn communicators(trace: &Trace) -> Joined {
                 not_member += u64::from(group.is_some());
                 assumed += u64::from(is_world);
                 alone += u64::from(!is_world && group.is_none());
-                // A smaller group, whose members nobody tells, is matched with nobody's.
+                // A smaller group with unknown members is not matched with other ranks.
                 let members: &[u32] = if is_world { &[size] } else { &[size, own] };
                 Communicator {
                     library: call.library,
@@ -283,7 +282,7 @@ fn communicators(trace: &Trace) -> Joined {
         });
     }
     if joined.communicators.is_empty() {
-        // A process that was not seen to communicate is one of the job all the same.
+        // A process without recorded communication is still a member of the job.
         joined.communicators.push(Communicator {
             library: Library::Nccl,
             identity: identity(Library::Nccl, "", &[world]),
@@ -296,29 +295,31 @@ fn communicators(trace: &Trace) -> Joined {
     }
     if alone > 0 {
         joined.notes.push(format!(
-            "{alone} operations tell how large their process group is, not who belongs to it: they are matched with nobody's"
+            "{alone} operations record the size of their process group, but not its members: they are not matched \
+             with other ranks"
         ));
     }
     if assumed > 0 {
         joined.notes.push(format!(
-            "{assumed} of {} operations do not name their process group ({}): they are taken to be of one with all {world} \
-             ranks",
+            "{assumed} of {} operations do not name their process group ({}): they are assumed to belong to one \
+             group with all {world} ranks",
             trace.calls.len(),
             match trace.source {
-                "nsys" => "Nsight Systems does not tell",
+                "nsys" => "Nsight Systems does not record it",
                 _ => "PyTorch before 2.3, or Gloo with several groups",
             }
         ));
     }
     if not_member > 0 {
         joined.notes.push(format!(
-            "{not_member} operations are of process groups that rank {own} is no member of, as the trace lists them"
+            "{not_member} operations belong to process groups that do not contain rank {own} according to the trace"
         ));
     }
     joined
 }
 
-/// Of Gloo no group is told: where all of them have the same members, that does not matter.
+/// Returns the only candidate group of a Gloo call. Traces do not name Gloo's group. This does not matter if all groups
+/// have the same members.
 fn only_group<'a>(trace: &'a Trace, call: &Call) -> Option<&'a Group> {
     let first = trace.groups.first()?;
     let is_same =
@@ -326,7 +327,7 @@ fn only_group<'a>(trace: &'a Trace, call: &Call) -> Option<&'a Group> {
     is_same.then_some(first)
 }
 
-/// 128 bits that are the same wherever the same group is read (FNV-1a).
+/// Returns 128 bits that are equal for equal groups (FNV-1a).
 fn identity(library: Library, name: &str, ranks: &[u32]) -> [u8; 16] {
     let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     let mut add = |byte: u8| {

@@ -1,5 +1,5 @@
-//! What one trace of torch.profiler means: device work, the calls that launched it, ranges and process groups' operations,
-//! as the records that a recorder would have written.
+//! Reader for one trace of torch.profiler. It converts device work, launching calls, ranges and operations of process
+//! groups to records as a recorder would have written them.
 
 use super::hta::HtaTrace;
 use super::trace::{Call, DEVICE_LANE, Group, Trace};
@@ -16,11 +16,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-/// Beginning of the ranges that PyTorch's scheduler puts around iterations.
+/// Name prefix of the ranges that PyTorch's scheduler puts around iterations.
 const STEP: &str = "ProfilerStep#";
-/// More ranks than any job has; a world that says more is damaged.
+/// Largest plausible number of ranks. A larger world means that the trace is damaged.
 const MOST_RANKS: u32 = 1 << 20;
-/// Directions of copies, by the beginning of their events' names: numbers of `CUpti_ActivityMemcpyKind`.
+/// Directions of copies by the name prefix of their events, as numbers of `CUpti_ActivityMemcpyKind`.
 const DIRECTIONS: [(&str, u8); 6] = [
     ("Memcpy HtoD", 1),
     ("Memcpy DtoH", 2),
@@ -30,16 +30,16 @@ const DIRECTIONS: [(&str, u8); 6] = [
     ("Memcpy", 0),
 ];
 
-/// What to read of a trace.
+/// Options for reading a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadOptions {
     /// Keep operators of PyTorch as ranges.
     pub operators: bool,
-    /// Compute what Holistic Trace Analysis would.
+    /// Compute the figures of Holistic Trace Analysis.
     pub hta: bool,
 }
 
-/// `distributedInfo`.
+/// Member `distributedInfo`.
 #[derive(Default, Deserialize)]
 struct DistributedInfo {
     rank: Option<u32>,
@@ -49,7 +49,7 @@ struct DistributedInfo {
     pg_config: Vec<GroupConfig>,
 }
 
-/// One of `deviceProperties`.
+/// Element of `deviceProperties`.
 #[derive(Deserialize)]
 struct DeviceProperties {
     id: u32,
@@ -73,24 +73,24 @@ struct Parameters {
     group_size: Option<u32>,
     elements: (Option<u64>, Option<u64>),
     split: Split,
-    /// Ranges inside it: an uneven all-gather is several broadcasts.
+    /// Number of ranges inside it. An uneven all-gather consists of several broadcasts.
     ranges: Cell<u32>,
     element_bytes: Option<u8>,
     peer_rank: Option<u32>,
     sequence: Option<u32>,
 }
 
-/// How much goes to each member.
+/// Amounts for each member.
 enum Split {
-    /// The trace does not say.
+    /// The trace has no amounts.
     NotTold,
-    /// It does, but cuts the list short.
+    /// The trace has amounts, but the list is truncated.
     Unreadable,
-    /// Rows to each; none: equal parts.
+    /// Rows for each member; empty: equal parts.
     Parts(Vec<u64>),
 }
 
-/// A range of a library: `nccl:all_reduce`.
+/// Range of a library: `nccl:all_reduce`.
 struct Range {
     thread: u32,
     start_ns: i64,
@@ -102,7 +102,7 @@ struct Range {
     element_bytes: Option<u8>,
 }
 
-/// An operator by which a process group was asked: `c10d::allreduce_`.
+/// Operator that requested an operation from a process group: `c10d::allreduce_`.
 struct Issue {
     thread: u32,
     start_ns: i64,
@@ -111,7 +111,7 @@ struct Issue {
     peer: Option<i32>,
 }
 
-/// A trace that is being read.
+/// State while a trace is read.
 struct Reading {
     options: ReadOptions,
     trace: Trace,
@@ -121,20 +121,21 @@ struct Reading {
     issues: Vec<Issue>,
     index: u64,
     foreign: FxHashMap<String, u64>,
-    /// Calls that seem to launch something, of functions that are not known.
+    /// Calls of unknown functions that seem to launch work.
     unknown_calls: BTreeMap<String, u64>,
-    /// Names of processes and of threads, until it is known which process is the program's.
+    /// Names of processes and threads, kept until the program's process is known.
     process_names: Vec<(i64, String)>,
     thread_names: Vec<(i64, u32, String)>,
     odd_times: u64,
     failed: Option<io::Error>,
 }
 
-/// Reads a file; `None` if it is no trace. Records that do not fit in memory go to files in `directory`.
+/// Reads a file; `None` if it is not a trace. Records that do not fit in memory go to files in `directory`.
 ///
 /// # Errors
 ///
-/// If the file cannot be opened, or `directory` not written. What cannot be read of the file is in [`Trace::problems`].
+/// If the file cannot be opened, or `directory` cannot be written. Unreadable parts of the file are in
+/// [`Trace::problems`].
 pub fn read(
     path: &Path,
     directory: &Path,
@@ -188,7 +189,7 @@ impl Reading {
                 Err(error) => self
                     .trace
                     .notes
-                    .push(format!("distributedInfo is not understood: {error}")),
+                    .push(format!("invalid distributedInfo: {error}")),
             },
             "deviceProperties" => match serde_json::from_str::<Vec<DeviceProperties>>(value) {
                 Ok(devices) => {
@@ -198,7 +199,7 @@ impl Reading {
                 Err(error) => self
                     .trace
                     .notes
-                    .push(format!("deviceProperties is not understood: {error}")),
+                    .push(format!("invalid deviceProperties: {error}")),
             },
             "baseTimeNanoseconds" => self.trace.base_ns = Args::integer(Some(value)).unwrap_or(0),
             "host_name" => {
@@ -229,7 +230,7 @@ impl Reading {
             return Ok(());
         }
         if event.category == Category::Overhead {
-            // Of no use for how long the trace is: the last request for a buffer may stand far behind it.
+            // Not used for the length of the trace: the last buffer request may be long after its end.
             return self.overhead(event, start, end);
         }
         self.trace.saw(start, end);
@@ -247,7 +248,7 @@ impl Reading {
             return;
         };
         match (event.name.as_str(), event.process, event.thread) {
-            // Devices have names too: whose is whose tells the first event of a host's thread.
+            // Devices have process names, too. The first event of a host thread shows which process is the program's.
             ("process_name", Id::Number(process), _) => {
                 self.process_names.push((process, name.as_str().to_owned()))
             }
@@ -324,7 +325,7 @@ impl Reading {
         let name = event.name.as_str();
         let is_runtime = event.category == Category::Runtime;
         let args = event.args();
-        // The number is CUDA's where the name is; HIP has numbers of its own.
+        // The number is valid for names of CUDA. HIP has different numbers.
         let by_number = Args::integer(args.function)
             .and_then(|number| cuda_function(u32::try_from(number).ok()?, is_runtime))
             .filter(|function| name.starts_with(function.name));
@@ -359,7 +360,7 @@ impl Reading {
             .push(DEVICE_LANE, Activity::Call { call, waits }.to_record())
     }
 
-    /// All such events have the process −1; the thread is one of the program's, or 0.
+    /// Records an overhead event. These events have process −1, and a thread of the program or 0.
     fn overhead(&mut self, event: &Event<'_>, start: i64, end: i64) -> io::Result<()> {
         let thread = match event.thread {
             Id::Number(thread) => u32::try_from(thread).unwrap_or(0),
@@ -451,7 +452,7 @@ impl Reading {
             .into_iter()
             .filter(|group| !group.pg_name.is_empty())
             .filter_map(|group| {
-                // PyTorch lists nobody where all belong to it.
+                // PyTorch lists no members if all ranks belong to the group.
                 let ranks = match (group.ranks.is_empty(), info.world_size) {
                     (true, Some(world)) if world <= MOST_RANKS => (0..world).collect(),
                     _ => group.ranks,
@@ -471,14 +472,14 @@ impl Reading {
         for (process, thread, name) in std::mem::take(&mut self.thread_names) {
             if process == own {
                 let lane = self.trace.lane_for(thread) as usize;
-                // `thread 4037 (python3.8)`
+                // Format: `thread 4037 (python3.8)`
                 let inside = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
                 self.trace.threads[lane].1 = Some(inside.unwrap_or(&name).to_owned());
             }
         }
         for (name, count) in std::mem::take(&mut self.unknown_calls) {
             self.trace.notes.push(format!(
-                "{count} calls of {name}, a function that is not known: when their work was launched is not told"
+                "{count} calls of the unknown function {name}: the launch time of their work is not known"
             ));
         }
         self.trace.steps.sort_unstable();
@@ -499,7 +500,7 @@ impl Reading {
             let call = self.call(range, &mut issues);
             self.trace.calls.push(call);
         }
-        // A queue keeps its order, and its order is that of being asked.
+        // A queue keeps the order of requests.
         self.trace
             .calls
             .sort_by_key(|call| call.issue.map_or(call.start_ns, |(_, start, _)| start));
@@ -507,12 +508,12 @@ impl Reading {
         foreign.sort();
         for (backend, count) in foreign {
             self.trace.notes.push(format!(
-                "{count} operations of the process-group backend {backend}, which is not known, are kept as ranges"
+                "{count} operations of the unknown process-group backend {backend} are kept as ranges"
             ));
         }
         if self.odd_times > 0 {
             self.trace.notes.push(format!(
-                "{} spans without times that make sense were left out",
+                "{} spans with invalid times were left out",
                 self.odd_times
             ));
         }
@@ -549,7 +550,7 @@ impl Reading {
         let issue = (range.library == Library::Gloo)
             .then(|| issues.take(range.operation, range.start_ns))
             .flatten();
-        // What is told of several ranges together is of none of them.
+        // Metadata of several ranges together is not valid for a single one.
         let own = parameters.filter(|parameters| parameters.ranges.get() <= 1);
         let elements = match own.map(|parameters| parameters.elements) {
             Some(told) if told != (None, None) => told,
@@ -567,7 +568,7 @@ impl Reading {
             thread: range.thread,
             start_ns: range.start_ns,
             end_ns: range.end_ns,
-            // Both say it in the numbering of the group.
+            // Both use the numbering of the group.
             peer: range.peer.or_else(|| issue.as_ref()?.peer),
             peer_rank: parameters.and_then(|parameters| parameters.peer_rank),
             issue: issue.map(|issue| (issue.thread, issue.start_ns, issue.end_ns)),
@@ -586,7 +587,7 @@ impl Reading {
     }
 }
 
-/// Which exchange it is, and what is known of its size: parts are equal only where the trace says so.
+/// Returns the type and the known size of an exchange. Parts are equal only if the trace says so.
 fn exchanged(
     split: Option<&Split>,
     elements: (Option<u64>, Option<u64>),
@@ -603,7 +604,7 @@ fn exchanged(
     }
 }
 
-/// Operators that put something into a queue: those in which NCCL was called did not.
+/// Returns operators that queued an operation. An operator that called NCCL directly did not.
 fn of_queues(issues: Vec<Issue>, ranges: &[Range]) -> Vec<Issue> {
     let mut nccl: BTreeMap<u32, Vec<i64>> = BTreeMap::new();
     for range in ranges.iter().filter(|range| range.library == Library::Nccl) {
@@ -619,7 +620,7 @@ fn of_queues(issues: Vec<Issue>, ranges: &[Range]) -> Vec<Issue> {
         .collect()
 }
 
-/// Operators that asked for something that has not run yet, by operation, in order: queues keep it.
+/// Operators whose requested operation has not run yet, by operation. Their order is that of the queue.
 struct Issues {
     waiting: FxHashMap<Operation, std::collections::VecDeque<Issue>>,
 }
@@ -633,21 +634,21 @@ impl Issues {
         Self { waiting }
     }
 
-    /// The first that asked for `operation` before it ran.
+    /// Takes the first operator that requested `operation` before it ran.
     fn take(&mut self, operation: Operation, start_ns: i64) -> Option<Issue> {
         let waiting = self.waiting.get_mut(&operation)?;
         if waiting.front()?.start_ns > start_ns {
-            // What runs now was asked for before the trace began.
+            // This operation was requested before the start of the trace.
             return None;
         }
         waiting.pop_front()
     }
 }
 
-/// The innermost of nested intervals, in order of their begin, that holds another.
+/// Returns the innermost of nested intervals, sorted by start, that contains another.
 fn enclosing(list: &[Parameters], start: i64, end: i64) -> Option<&Parameters> {
     let behind = list.partition_point(|parameters| parameters.start_ns <= start);
-    // Operators nest a few deep at most; what ended before is not looked at for long.
+    // Operators nest only a few levels deep, so the search ends soon.
     list[..behind]
         .iter()
         .rev()
@@ -659,7 +660,7 @@ fn count(raw: Option<&str>) -> Option<u64> {
     Args::integer(raw).and_then(|value| u64::try_from(value).ok())
 }
 
-/// Numbers of a list in a string: `"[0, 1, 2]"`. `None` if it is cut short by dots.
+/// Parses the numbers of a list in a string: `"[0, 1, 2]"`. Returns `None` if it is truncated with dots.
 fn numbers(raw: Option<&str>) -> Option<Vec<u64>> {
     let text = Args::text(raw)?;
     let inside = text.as_str().trim().strip_prefix('[')?.strip_suffix(']')?;
@@ -694,7 +695,8 @@ fn parameters(args: &Args<'_>, start_ns: i64, end_ns: i64) -> Parameters {
     }
 }
 
-/// Elements of a range's inputs and the bytes of one: shapes are written since the profiler is asked for them.
+/// Returns the number of elements of a range's inputs, and the size of one in bytes. Shapes are recorded only if the
+/// profiler was asked for them.
 fn shape(args: &Args<'_>) -> (Option<u64>, Option<u8>) {
     let types: Vec<String> = args
         .input_types
@@ -714,7 +716,7 @@ fn shape(args: &Args<'_>) -> (Option<u64>, Option<u8>) {
     )
 }
 
-/// Elements of a tensor's shape, or of a list of tensors' shapes.
+/// Returns the number of elements of a tensor's shape, or of a list of tensors' shapes.
 fn elements_of(shape: &serde_json::Value) -> Option<u64> {
     let list = shape.as_array()?;
     if list.iter().any(serde_json::Value::is_array) {
@@ -724,7 +726,7 @@ fn elements_of(shape: &serde_json::Value) -> Option<u64> {
             .try_fold(0u64, |sum, elements| sum.checked_add(elements?));
     }
     if list.is_empty() {
-        // A scalar, or no tensor at all.
+        // A scalar, or not a tensor.
         return Some(0);
     }
     list.iter()
@@ -732,7 +734,7 @@ fn elements_of(shape: &serde_json::Value) -> Option<u64> {
         .try_fold(1u64, |product, size| product.checked_mul(size?))
 }
 
-/// The peer that a message's operator names among its inputs: `["", "", "1", "0"]`, rank and tag.
+/// Returns the peer that a message's operator has among its inputs, rank and tag: `["", "", "1", "0"]`.
 fn issued_peer(operation: Operation, inputs: Option<&str>) -> Option<i32> {
     if !matches!(operation, Operation::Send | Operation::Receive) {
         return None;

@@ -1,6 +1,6 @@
-//! Rank logs from the traces of other profilers.
+//! Import of traces from other profilers as rank logs.
 //!
-//! An imported run is a run like any other: the same code computes, shows, exports and compares it.
+//! An imported run is an ordinary run: the same code computes, shows, exports and compares it.
 //!
 //! Files in the order of the data: `files` lists the traces, `kineto` and `nsys` read one trace into a `trace` (`words`
 //! maps the names that PyTorch uses, `spool` sorts records on disk), `join` identifies ranks and operations across
@@ -29,75 +29,76 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use trace::Trace;
 
-/// Most threads that read at once, and most traces whose records are held in memory: some tens of megabytes each.
+/// Maximum number of threads that read at the same time. Each holds the records of one trace in memory: some tens of
+/// megabytes.
 const MOST_THREADS: usize = 16;
 
-/// How to import.
+/// Options of an import.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
     /// Traces, one per rank.
     pub files: Vec<PathBuf>,
-    /// Directory for the logs. It is created.
+    /// Directory for the logs. It is created if it does not exist.
     pub output: PathBuf,
-    /// What to read of each.
+    /// Options for reading each trace.
     pub read: ReadOptions,
-    /// All ranks ran on one host, whatever the traces say, so that they have one clock.
+    /// Whether all ranks ran on one host and so share a clock, whatever the traces contain.
     pub one_host: bool,
-    /// Threads; `None`: as many as there are processors.
+    /// Number of threads; `None`: as many as there are processors.
     pub threads: Option<usize>,
 }
 
-/// What was imported.
+/// Result of an import.
 #[derive(Clone, Debug, Default)]
 pub struct Imported {
-    /// The logs, in the order of the ranks.
+    /// Logs in the order of the ranks.
     pub logs: Vec<PathBuf>,
-    /// Events read.
+    /// Number of events read.
     pub events: u64,
-    /// Bytes read, unpacked.
+    /// Number of unpacked bytes read.
     pub bytes: u64,
-    /// Figures of Holistic Trace Analysis, where they were asked for.
+    /// Figures of Holistic Trace Analysis, if they were requested.
     pub hta: Option<HtaFigures>,
-    /// What could not be read.
+    /// Problems of the files.
     pub problems: Vec<ProblemSummary>,
 }
 
-/// An import that could not be done. What is only partly readable is no error.
+/// Error of an import. A partly readable file is not an error.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// A file could not be opened, or a log not be written.
+    /// A file could not be opened, or a log could not be written.
     #[error("{path}: {source}")]
     Io {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause of the error.
         source: io::Error,
     },
     /// No file is a trace.
-    #[error("{0} holds no events of torch.profiler: a trace is a JSON object with the member traceEvents")]
+    #[error("{0} has no events of torch.profiler: a trace is a JSON object with the member traceEvents")]
     NoTrace(PathBuf),
-    /// A report of Nsight Systems that cannot be read.
+    /// A report of Nsight Systems cannot be read.
     #[error(transparent)]
     Nsys(#[from] NsysError),
-    /// Two files say that they are the same rank's.
-    #[error("{one} and {other} are both of rank {rank}: name the files of one recording, one per rank")]
+    /// Two files have the same rank.
+    #[error("{one} and {other} are both of rank {rank}: give the files of one recording, one per rank")]
     TwoOfARank {
-        /// The rank.
+        /// Rank of both files.
         rank: u32,
-        /// A file.
+        /// First file.
         one: PathBuf,
-        /// Another.
+        /// Second file.
         other: PathBuf,
     },
 }
 
-/// Reads traces of torch.profiler, one per rank, and writes rank logs. `progress` is told the share that is done.
+/// Reads traces of torch.profiler, one per rank, and writes rank logs. `progress` receives the completed share.
 ///
 /// # Errors
 ///
 /// If no file is a trace, two are of one rank, or a file cannot be opened or written.
 pub fn kineto(options: &ImportOptions, progress: &(dyn Fn(f64) + Sync)) -> Result<Imported, ImportError> {
-    // A folder of traces may hold other files: they stop nothing, as long as there is a trace.
+    // A directory of traces may contain other files. They are skipped if there is a trace.
     let others: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
     let mut traces = read_all(options, progress, |path, told| {
         let trace =
@@ -119,7 +120,7 @@ pub fn kineto(options: &ImportOptions, progress: &(dyn Fn(f64) + Sync)) -> Resul
         Some(first) => first.notes.extend(
             others
                 .iter()
-                .map(|path| format!("{} is no trace and was left out", path.display())),
+                .map(|path| format!("{} is not a trace and was left out", path.display())),
         ),
         None => {
             return Err(ImportError::NoTrace(
@@ -130,12 +131,12 @@ pub fn kineto(options: &ImportOptions, progress: &(dyn Fn(f64) + Sync)) -> Resul
     finish(options, traces)
 }
 
-/// Reads reports of Nsight Systems, exported as SQLite, one per host, and writes rank logs, one per process that used a device.
-/// `progress` is told the share that is done.
+/// Reads reports of Nsight Systems, exported as SQLite, one per host. Writes rank logs, one per process that used a
+/// device. `progress` receives the completed share.
 ///
 /// # Errors
 ///
-/// If a file is no report, or cannot be opened or written.
+/// If a file is not a report, or cannot be opened or written.
 pub fn nsys(options: &ImportOptions, progress: &(dyn Fn(f64) + Sync)) -> Result<Imported, ImportError> {
     let traces = read_all(options, progress, |path, _| {
         Ok(nsys::read(path, &options.output)?)
@@ -143,9 +144,9 @@ pub fn nsys(options: &ImportOptions, progress: &(dyn Fn(f64) + Sync)) -> Result<
     finish(options, traces)
 }
 
-/// Joins what was read, and writes the logs.
+/// Joins the traces and writes the logs.
 fn finish(options: &ImportOptions, mut traces: Vec<Trace>) -> Result<Imported, ImportError> {
-    // Without a rank of its own a trace is told by its place among the others.
+    // A trace without a rank is numbered by its position among the others.
     traces.sort_by(|one, other| (one.rank, &one.path).cmp(&(other.rank, &other.path)));
     number(&mut traces)?;
     let mut imported = Imported::default();
@@ -183,14 +184,14 @@ fn read_all(
         source,
     })?;
     rankscope_analysis::ingest::open_files::allow_many_files();
-    // How long an unpacked file is nobody knows before its end: files count as a whole.
+    // The unpacked size of a file is not known before its end, so progress counts whole files.
     let done = AtomicUsize::new(0);
     let files = options.files.len().max(1) as f64;
     let tell = || progress(done.load(Ordering::Relaxed) as f64 / files);
     let traces = in_parallel(options.threads, options.files.clone(), |path| {
         let mut traces = read(&path, &mut |_| tell())?;
         if options.files.len() > MOST_THREADS {
-            // All wait for the last one to be read.
+            // Records go to disk, because all traces wait for the last one.
             for trace in &mut traces {
                 trace.spool.settle().map_err(|source| ImportError::Io {
                     path: options.output.clone(),
@@ -205,7 +206,7 @@ fn read_all(
     Ok(traces.into_iter().flatten().collect())
 }
 
-/// Does something with each of many things, in their order, on several threads.
+/// Processes items in order on several threads.
 fn in_parallel<T: Send, R: Send>(
     threads: Option<usize>,
     things: Vec<T>,
@@ -246,7 +247,7 @@ fn in_parallel<T: Send, R: Send>(
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Gives a rank to each trace: its own, else the first that nobody has.
+/// Assigns a rank to each trace: its own, else the first free one.
 fn number(traces: &mut [Trace]) -> Result<(), ImportError> {
     let mut known: BTreeMap<u32, PathBuf> = BTreeMap::new();
     for trace in traces.iter() {
@@ -266,12 +267,12 @@ fn number(traces: &mut [Trace]) -> Result<(), ImportError> {
         taken.insert(free);
         trace.rank = Some(free);
         trace.notes.push(format!(
-            "nothing says whose process {} is; it is called rank {free} by the order of files and devices",
+            "the rank of process {} is not recorded; it is called rank {free} by the order of files and devices",
             trace.process
         ));
     }
     traces.sort_by_key(|trace| trace.rank);
-    // Who does not say how large the job is belongs to one of those that were named together.
+    // A trace without a world size belongs to the world of the files that were given together.
     let highest = traces.iter().filter_map(|trace| trace.rank).max().unwrap_or(0);
     for trace in traces.iter_mut() {
         trace.world.get_or_insert(highest.saturating_add(1));
@@ -298,7 +299,7 @@ fn hta_figures(traces: &[Trace]) -> HtaFigures {
     all
 }
 
-/// The name of a file without its folders, for people.
+/// Returns the displayed file name, without directories.
 fn shown(path: &Path) -> String {
     path.file_name().map_or_else(
         || path.display().to_string(),

@@ -1,4 +1,4 @@
-//! Writes what a trace said as a rank log.
+//! Writer that converts a trace to a rank log.
 
 use super::join::{CallKey, Joined};
 use super::shown;
@@ -20,19 +20,20 @@ use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::Path;
 
-/// Records of a frame.
+/// Number of records of a frame.
 const FRAME: usize = 1 << 14;
-/// How far a stamp may be off, ns: traces before 2024 have whole microseconds.
+/// Largest error of a timestamp, in nanoseconds. Traces before 2024 have whole microseconds.
 const STAMP_ERROR_NS: u32 = 1000;
 
 /// Writes the log of one rank.
 pub fn write(path: &Path, mut trace: Trace, joined: Joined, hta: Option<&HtaFigures>) -> io::Result<()> {
     let out = BufWriter::with_capacity(1 << 18, File::create(path)?);
     let rank = trace.rank.unwrap_or(0);
-    // The profiler's own window begins before it records anything, and ends when it has written: of that time nothing is known.
+    // The profiler's window starts before its first record, and ends when it has written its output. Nothing is known
+    // of these times.
     let span = trace.span.or(trace.window).unwrap_or((0, 1));
     let base = Base::of(&trace, span);
-    // The job's traces have names of their own; a log's is a number.
+    // The traces have names of their own, but the nonce of a log is a number.
     let nonce = 0x1A90_0000_0000_0000 | u64::from(rank);
     let mut writer = LogWriter::new(out, Counter::MonotonicRaw, nonce, trace.process)?;
     define(&mut writer, &trace, &joined, rank, hta, base.ticks(span.0))?;
@@ -56,12 +57,12 @@ pub fn write(path: &Path, mut trace: Trace, joined: Joined, hta: Option<&HtaFigu
     Ok(())
 }
 
-/// From the trace's times to ticks: ns since 1970.
+/// Base that converts the trace's times to ticks, in nanoseconds since 1970.
 #[derive(Clone, Copy)]
 struct Base(i64);
 
 impl Base {
-    /// A trace whose base is unknown keeps its own times, moved to where none is negative.
+    /// A trace without a known base keeps its own times, shifted so that none is negative.
     fn of(trace: &Trace, span: (i64, i64)) -> Self {
         Self(trace.base_ns.max(span.0.saturating_neg().max(0)))
     }
@@ -78,7 +79,7 @@ impl Base {
             realtime_ns: ticks as i64,
             half_width_ticks: STAMP_ERROR_NS,
             realtime_half_width_ticks: STAMP_ERROR_NS,
-            // Nothing tells how well the host kept the time.
+            // The accuracy of the host's clock is not known.
             realtime_maxerror_us: u32::MAX,
             counter_trusted: 1,
             ..Calibration::default()
@@ -117,7 +118,7 @@ fn define<W: io::Write>(
     if trace.works > 0 || trace.overheads > 0 {
         properties.push((CUPTI.to_owned(), trace.source.to_owned()));
     }
-    // A trace without any does not say whether it was asked for them.
+    // A trace without overheads does not show whether they were requested.
     if trace.overheads > 0 {
         properties.push((OVERHEAD.to_owned(), OVERHEAD_RECORDED.to_owned()));
     }
@@ -165,7 +166,7 @@ fn define<W: io::Write>(
     Ok(())
 }
 
-/// A rank's rows, each in a property: a property has room for some dozens of words.
+/// Returns the rows of a rank, each as a property. A property can hold only some dozens of words.
 fn hta_properties(figures: &HtaFigures, rank: u32) -> Vec<(String, String)> {
     fn row<T: Serialize>(table: &str, row: &T) -> String {
         let mut value = serde_json::to_value(row).unwrap_or_default();
@@ -195,7 +196,8 @@ fn hta_properties(figures: &HtaFigures, rank: u32) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Process groups' operations as records: a call into NCCL enqueues, one into Gloo blocks a worker.
+/// Writes the operations of process groups as records. A call into NCCL enqueues; a call into Gloo blocks a worker
+/// thread.
 fn push_calls(trace: &mut Trace, joined: &Joined) -> io::Result<()> {
     let calls = std::mem::take(&mut trace.calls);
     for (position, (call, key)) in (1u64..).zip(calls.iter().zip(&joined.keys)) {
@@ -226,7 +228,7 @@ fn push_calls(trace: &mut Trace, joined: &Joined) -> io::Result<()> {
             let record = Record {
                 kind: RecordKind::Enqueue as u8,
                 flags: record.flags | FLAG_DIRECT,
-                // A stream of the communicator's own: which it was is told by its kernels.
+                // A separate stream for the communicator. The real stream is known from its kernels.
                 object: u64::from(key.communicator) + 1,
                 aux: enqueued.to_aux(),
                 ..record
@@ -235,7 +237,7 @@ fn push_calls(trace: &mut Trace, joined: &Joined) -> io::Result<()> {
             continue;
         }
         let Some((thread, start, end)) = call.issue else {
-            // Who asked is not told; the worker's time is.
+            // The requesting thread is not known, but the worker's time is.
             let executed = Record {
                 aux: position,
                 ..record
@@ -284,7 +286,7 @@ fn push_calls(trace: &mut Trace, joined: &Joined) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes to each member, where they differ.
+/// Writes the bytes for each member, if they differ.
 fn push_counts(trace: &mut Trace, lane: u32, call: &Call) -> io::Result<()> {
     let rows = call
         .split
@@ -295,7 +297,7 @@ fn push_counts(trace: &mut Trace, lane: u32, call: &Call) -> io::Result<()> {
     else {
         return Ok(());
     };
-    // A split counts rows of the tensor; who sends nothing says so too.
+    // A split counts rows of the tensor. A member that sends nothing has one, too.
     let row_bytes = elements
         .checked_div(rows)
         .unwrap_or(0)
@@ -312,7 +314,7 @@ fn push_counts(trace: &mut Trace, lane: u32, call: &Call) -> io::Result<()> {
     Ok(())
 }
 
-/// The call's own count times the element size (METRICS.md, section 2).
+/// Returns the call's own count times the element size (METRICS.md, section 2).
 fn bytes(call: &Call, size: u32) -> Option<u64> {
     let (given, got) = call.elements;
     let size = u64::from(size.max(1));
@@ -327,9 +329,9 @@ fn bytes(call: &Call, size: u32) -> Option<u64> {
     elements?.checked_mul(u64::from(call.element_bytes?))
 }
 
-/// Which launches are of which call: those of communication kernels that a thread makes while it is inside one.
+/// Assignment of launches to calls: launches of communication kernels by a thread inside a call.
 struct Links {
-    /// By thread, in order of their begin: begin, end, call.
+    /// Start, end and call, by thread, sorted by start.
     inside: BTreeMap<u32, Vec<(i64, i64, LinkedTo)>>,
 }
 
@@ -420,7 +422,7 @@ fn write_records<W: io::Write>(
     flush(writer, &mut lanes, &threads, end.saturating_add(1))
 }
 
-/// Writes what is held, and says that everything left before `until` is written.
+/// Writes the held records, and declares that all records that ended before `until` are written.
 fn flush<W: io::Write>(
     writer: &mut LogWriter<W>,
     lanes: &mut [Vec<Record>],

@@ -1,8 +1,8 @@
-//! What a report of Nsight Systems says, exported as SQLite: `nsys export --type sqlite`. One report holds all processes that
-//! were profiled on a host.
+//! Reader for a report of Nsight Systems, exported as SQLite: `nsys export --type sqlite`. One report contains all
+//! profiled processes of a host.
 //!
-//! Source: the schema in the files themselves (`nsys` 2022.2 to 2024.5), NVIDIA's "SQLite Export Schema Reference", and NCCL's
-//! ranges in the NVTX domain `NCCL`.
+//! Source: the schema in the files themselves (`nsys` 2022.2 to 2024.5), NVIDIA's "SQLite Export Schema Reference", and
+//! NCCL's ranges in the NVTX domain `NCCL`.
 
 use super::trace::{Call, DEVICE_LANE, LaunchGroup, Trace};
 use super::words;
@@ -16,57 +16,57 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// `eventType` of ranges: pushed and popped, begun and ended, and the same since 2021 in domains.
+/// `eventType` of ranges: push/pop and start/end, and the same types in domains since 2021.
 const RANGES: &str = "(59, 60, 70, 71)";
 /// `eventType` of a domain's name.
 const DOMAIN: i64 = 75;
 /// `eventType` of a thread's name.
 const THREAD_NAME: i64 = 39;
-/// A serialised id holds a process's and a thread's number, of this many bits each.
+/// Width of the process and thread numbers in a serialised id, in bits.
 const ID_BITS: u32 = 24;
 
-/// A report that cannot be read at all.
+/// Error that makes a report unreadable.
 #[derive(Debug, thiserror::Error)]
 pub enum NsysError {
-    /// It is no database, or cannot be opened.
+    /// The file is not a database, or cannot be opened.
     #[error("{path}: {source}; export a report with: nsys export --type sqlite FILE.nsys-rep")]
     Database {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause of the error.
         source: rusqlite::Error,
     },
-    /// It is a database without what Nsight Systems writes.
-    #[error("{0} has no table StringIds: it is no report of Nsight Systems exported as SQLite")]
+    /// The database is not from Nsight Systems.
+    #[error("{0} has no table StringIds: it is not a report of Nsight Systems exported as SQLite")]
     Foreign(PathBuf),
-    /// Nothing in it is about CUDA or NCCL.
+    /// The report has no data of CUDA or NCCL.
     #[error(
-        "{0} holds neither device activity nor ranges of NCCL: profile with nsys profile --trace=cuda,nvtx"
+        "{0} has neither device activity nor ranges of NCCL: profile with nsys profile --trace=cuda,nvtx"
     )]
     Empty(PathBuf),
-    /// Records could not be put aside.
+    /// Records could not be written to temporary files.
     #[error("{path}: {source}")]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause of the error.
         source: io::Error,
     },
 }
 
-/// A range of NCCL on a thread.
+/// Range of NCCL on a thread.
 struct NcclRange {
     start_ns: i64,
     end_ns: i64,
     name: String,
 }
 
-/// A report that is being read.
+/// State while a report is read.
 struct Reading<'a> {
     path: &'a Path,
     directory: &'a Path,
     database: Connection,
-    /// By process.
+    /// Traces by process.
     traces: BTreeMap<u32, Trace>,
     /// Texts by their number in the report.
     texts: FxHashMap<i64, String>,
@@ -78,7 +78,7 @@ struct Reading<'a> {
 ///
 /// # Errors
 ///
-/// If the file is no such report. Tables that cannot be read to their end are problems of the traces.
+/// If the file is not such a report. Tables that cannot be read to their end are problems of the traces.
 pub fn read(path: &Path, directory: &Path) -> Result<Vec<Trace>, NsysError> {
     let failed = |source| NsysError::Database {
         path: path.to_path_buf(),
@@ -115,7 +115,7 @@ pub fn read(path: &Path, directory: &Path) -> Result<Vec<Trace>, NsysError> {
     if traces.is_empty() {
         return Err(NsysError::Empty(path.to_path_buf()));
     }
-    // Ranks of a host take its devices in their order, whatever order their processes were made in.
+    // Ranks of a host use its devices in order, whatever the order of their processes.
     traces.sort_by_key(|trace| {
         (
             trace
@@ -147,15 +147,15 @@ fn thread_of(id: i64) -> u32 {
 }
 
 impl Reading<'_> {
-    /// Names of a table's columns; none if there is no such table.
+    /// Returns the names of a table's columns; empty if the table does not exist.
     fn columns(&self, table: &str) -> rusqlite::Result<Vec<String>> {
         let mut query = self.database.prepare("SELECT name FROM pragma_table_info(?1)")?;
         let names = query.query_map(params![table], |row| row.get(0))?;
         names.collect()
     }
 
-    /// Reads the named columns of a table, as far as it has them: what is missing is null. Rows that cannot be read end the
-    /// table, and are told.
+    /// Reads the named columns of a table. Missing columns are null. A row that cannot be read ends the table, and is
+    /// reported.
     fn rows(
         &mut self,
         table: &str,
@@ -182,7 +182,7 @@ impl Reading<'_> {
             })
             .collect();
         let text = format!("SELECT {} FROM {table} {condition}", chosen.join(", "));
-        // The statement borrows the connection, and what is visited needs the rest.
+        // The statement borrows the connection, but the callback needs the rest of `self`.
         let database = std::mem::replace(
             &mut self.database,
             match Connection::open_in_memory() {
@@ -215,7 +215,7 @@ impl Reading<'_> {
 
     fn problem(&mut self, table: &str, read: u64, error: &rusqlite::Error) {
         self.problems.push(format!(
-            "table {table} cannot be read further: {error}; {read} rows before were kept"
+            "table {table} could be read only in part: {error}; {read} earlier rows were kept"
         ));
     }
 
@@ -228,7 +228,7 @@ impl Reading<'_> {
         })
     }
 
-    /// All texts: names of kernels, functions and ranges are numbers everywhere else.
+    /// Reads all texts. Everywhere else, names of kernels, functions and ranges are numbers.
     fn learn_texts(&mut self) -> io::Result<()> {
         if !self.texts.is_empty() {
             return Ok(());
@@ -302,7 +302,7 @@ impl Reading<'_> {
         ];
         self.rows("CUPTI_ACTIVITY_KIND_MEMCPY", &columns, "", &mut |reading, row| {
             let bytes = row.get::<_, Option<i64>>(7)?.unwrap_or(0) as u64;
-            // The same numbers as CUPTI's.
+            // The numbers are those of CUPTI.
             let direction = row.get::<_, Option<u8>>(8)?.unwrap_or(0);
             let (trace, work) = reading.work(row)?;
             let copy = Activity::Copy {
@@ -327,7 +327,8 @@ impl Reading<'_> {
         )
     }
 
-    /// Begin, end, device, context, stream, correlation and process stand first in every table of works.
+    /// Reads a work. Start, end, device, context, stream, correlation and process are the first columns of every table
+    /// of works.
     fn work(&mut self, row: &Row<'_>) -> rusqlite::Result<(&mut Trace, Work)> {
         let (start, end): (i64, i64) = (row.get(0)?, row.get(1)?);
         let number = |at: usize| row.get::<_, Option<u32>>(at).map(Option::unwrap_or_default);
@@ -369,7 +370,7 @@ impl Reading<'_> {
             &mut |reading, row| {
                 let name: Option<i64> = row.get(4)?;
                 let known = name.and_then(|id| reading.texts.get(&id)).and_then(|name| {
-                    // `cudaLaunchKernel_ptsz_v7000`
+                    // Example: `cudaLaunchKernel_ptsz_v7000`
                     let plain = name.split("_v").next().unwrap_or(name);
                     let plain = plain.trim_end_matches("_ptsz").trim_end_matches("_ptds");
                     functions.get(&(plain, plain.starts_with("cuda")))
@@ -400,7 +401,7 @@ impl Reading<'_> {
         )
     }
 
-    /// Ranges: NCCL's own say what it was asked for, the rest is the program's.
+    /// Reads ranges. NCCL's ranges are its operations; all others belong to the program.
     fn ranges(&mut self) -> io::Result<()> {
         let named = format!("WHERE eventType = {THREAD_NAME}");
         self.rows(
@@ -408,7 +409,7 @@ impl Reading<'_> {
             &["text", "textId", "globalTid"],
             &named,
             &mut |reading, row| {
-                // Nsight Systems' own tracing of MPI names the thread that calls it.
+                // Nsight Systems' tracing of MPI names the calling thread.
                 let name = reading.range_name(row, 0)?;
                 let rank = name
                     .as_deref()
@@ -469,7 +470,7 @@ impl Reading<'_> {
         Ok(text.or_else(|| self.texts.get(&id?).cloned()))
     }
 
-    /// NCCL's ranges as calls, and groups of them: what is called in a group is launched when the outermost one ends.
+    /// Converts NCCL's ranges to calls and groups. Calls in a group are launched when the outermost group ends.
     fn calls(&mut self) {
         for ((process, thread), mut ranges) in std::mem::take(&mut self.nccl) {
             ranges.sort_by_key(|range| (range.start_ns, std::cmp::Reverse(range.end_ns)));
@@ -498,7 +499,7 @@ impl Reading<'_> {
                     }
                     name => {
                         let plain = name.trim_start_matches("nccl").to_lowercase();
-                        // NCCL calls itself: the outermost counts.
+                        // NCCL calls itself. Only the outermost range counts.
                         let is_inner = range.end_ns <= until;
                         if let Some(operation) = words::operation(&plain).filter(|_| !is_inner) {
                             until = range.end_ns;
@@ -530,7 +531,7 @@ impl Reading<'_> {
                 }
             }
             if depth > 0 {
-                // The report ends inside a group, which then launched nothing that is known.
+                // The report ends inside a group, so its launch is not recorded.
                 let open = trace.launch_groups.len() as u32 + 1;
                 for call in trace.calls.iter_mut().filter(|call| call.launch_group == open) {
                     call.launch_group = 0;
@@ -540,8 +541,7 @@ impl Reading<'_> {
         }
     }
 
-    /// What the report says of host and processes.
-    /// Models of the devices that each process sees. Older reports do not have them.
+    /// Reads the models of the devices of each process. Older reports do not have them.
     fn device_models(&mut self) {
         let Ok(mut query) = self.database.prepare(
             "SELECT device.pid, device.cudaId, gpu.name FROM TARGET_INFO_CUDA_DEVICE AS device \
@@ -557,6 +557,7 @@ impl Reading<'_> {
         }
     }
 
+    /// Reads the data of the host and the processes.
     fn describe(&mut self) {
         let one = |sql: &str| -> Option<String> {
             let value: rusqlite::types::Value = self.database.query_row(sql, [], |row| row.get(0)).ok()?;
@@ -580,7 +581,7 @@ impl Reading<'_> {
             .collect();
         self.device_models();
         for trace in self.traces.values_mut() {
-            // Processes of one report have one clock, whatever their host is called.
+            // Processes of one report share one clock, whatever the name of their host.
             trace.host = host.clone().or_else(|| Some(super::shown(self.path)));
             trace.base_ns = base;
             trace.process_name = names

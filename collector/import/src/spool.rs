@@ -1,5 +1,4 @@
-//! Records that come in any order, put in the order of their end: as many as fit in memory at once, the rest in files that
-//! nobody else sees.
+//! Sort of records by their end. As many as possible are sorted in memory, and the rest in unnamed files.
 
 use rankscope_ranklog::record::{RECORD_BYTES, Record};
 use std::cmp::Reverse;
@@ -8,15 +7,15 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::path::PathBuf;
 
-/// Records that are held in memory: 18 MiB.
+/// Maximum number of records held in memory: 18 MiB.
 const MOST_HELD: usize = 1 << 18;
-/// A record and its lane.
+/// Size of a record and its lane, in bytes.
 const ENTRY_BYTES: usize = RECORD_BYTES + 4;
 
-/// A record and the lane that it belongs to.
+/// Record and its lane.
 pub type Entry = (u32, Record);
 
-/// Where records are gathered.
+/// Collection of records.
 pub struct Spool {
     held: Vec<Entry>,
     runs: Vec<File>,
@@ -24,7 +23,7 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// Files are made in `directory`, and have no name there.
+    /// Creates an empty collection. Its files are in `directory` and have no name.
     pub fn new(directory: PathBuf) -> Self {
         Self {
             held: Vec::new(),
@@ -42,7 +41,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Holds nothing in memory any more, until something is added.
+    /// Moves all records from memory to a file.
     pub fn settle(&mut self) -> io::Result<()> {
         if self.held.is_empty() {
             Ok(())
@@ -52,7 +51,7 @@ impl Spool {
     }
 
     fn sort(&mut self) {
-        // Times may be negative until the trace's base is added. Of equal ends the order in which they came is kept.
+        // Times may be negative until the trace's base is added. The sort is stable for equal ends.
         self.held.sort_by_key(|(_, record)| record.leave_ticks as i64);
     }
 
@@ -71,7 +70,7 @@ impl Spool {
         Ok(())
     }
 
-    /// All records, in the order of their end.
+    /// Returns all records, sorted by end.
     pub fn sorted(mut self) -> io::Result<Sorted> {
         self.sort();
         let mut sorted = Sorted {
@@ -90,7 +89,7 @@ impl Spool {
     }
 }
 
-/// The next record of a run: end, which run, the record.
+/// Next record of a run: its end, the run, and the record.
 struct Head(Reverse<(i64, usize)>, Entry);
 
 impl PartialEq for Head {
@@ -110,7 +109,7 @@ impl Ord for Head {
     }
 }
 
-/// Records in the order of their end.
+/// Records sorted by end.
 pub struct Sorted {
     runs: Vec<BufReader<File>>,
     held: std::vec::IntoIter<Entry>,
@@ -118,7 +117,7 @@ pub struct Sorted {
 }
 
 impl Sorted {
-    /// The next record; `None` at the end.
+    /// Returns the next record; `None` at the end.
     pub fn next(&mut self) -> io::Result<Option<Entry>> {
         let Some(Head(Reverse((_, run)), entry)) = self.heads.pop() else {
             return Ok(None);
@@ -127,7 +126,7 @@ impl Sorted {
         Ok(Some(entry))
     }
 
-    /// Puts the next record of a run among the heads; the last run is what is held.
+    /// Adds the next record of a run to the heads. The last run is the memory.
     fn advance(&mut self, run: usize) -> io::Result<()> {
         let next = match self.runs.get_mut(run) {
             None => self.held.next(),

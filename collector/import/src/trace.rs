@@ -1,4 +1,4 @@
-//! What is known of one rank's process once its trace has been read, whichever profiler wrote it.
+//! Data of one rank's process from its trace, independent of the profiler.
 
 use super::hta::HtaTrace;
 use super::spool::Spool;
@@ -11,134 +11,135 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Lane of what devices did and of the calls that launched it; threads of the program have the lanes behind it.
+/// Lane of device activity and of the calls that launched it. Threads of the program have the following lanes.
 pub const DEVICE_LANE: u32 = 0;
 
-/// Number of the first text. Those of what runs on devices begin here in every log: a session's table of names has no others.
+/// Number of the first text. In every log the texts of device activity start here, because the table of names in a
+/// session has no others.
 pub const FIRST_TEXT: u32 = 1 << 16;
 
-/// A process group, as a trace describes it.
+/// Process group as described by a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group {
-    /// Its name, the same on all members.
+    /// Name, which is equal on all members.
     pub name: String,
-    /// Global ranks of its members, in order.
+    /// Global ranks of the members, in order.
     pub ranks: Vec<u32>,
 }
 
-/// A process group's operation on this rank.
+/// Operation of a process group on this rank.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Thread on which the library was called.
+    /// Thread that called the library.
     pub thread: u32,
-    /// Begin of the call, or of its execution, ns since the trace's base.
+    /// Start of the call, or of its execution, in nanoseconds since the trace's base.
     pub start_ns: i64,
-    /// Its end.
+    /// End of the call, or of its execution.
     pub end_ns: i64,
-    /// Where it was queued: thread, begin, end.
+    /// Thread, start and end of the queueing.
     pub issue: Option<(u32, i64, i64)>,
-    /// Which library did it.
+    /// Library of the operation.
     pub library: Library,
-    /// Which operation.
+    /// Type of the operation.
     pub operation: Operation,
-    /// Position in [`Trace::groups`], `None` where the trace does not tell.
+    /// Position in [`Trace::groups`]; `None` if the trace does not record it.
     pub group: Option<usize>,
-    /// Members that the trace tells of without naming the group.
+    /// Number of members, if the trace records it without naming the group.
     pub group_size: Option<u32>,
-    /// Number of the group whose end launched it ([`Trace::launch_groups`]), 0 if none.
+    /// Number of the launch group whose end launched it ([`Trace::launch_groups`]), 0 if none.
     pub launch_group: u32,
-    /// Elements given and got.
+    /// Number of input and output elements.
     pub elements: (Option<u64>, Option<u64>),
-    /// Elements to each member, where they differ.
+    /// Number of elements for each member, if they differ.
     pub split: Vec<u64>,
-    /// Bytes of an element.
+    /// Size of an element, in bytes.
     pub element_bytes: Option<u8>,
     /// Peer in the group's numbering.
     pub peer: Option<i32>,
     /// Global rank of the peer.
     pub peer_rank: Option<u32>,
-    /// The group's own number of it.
+    /// Sequence number from the group.
     pub sequence: Option<u32>,
 }
 
-/// Calls of NCCL between the begin and the end of a group: what they ask for is launched when it ends.
+/// Calls of NCCL between the start and the end of a group. They are launched when the group ends.
 #[derive(Clone, Copy, Debug)]
 pub struct LaunchGroup {
     /// Thread.
     pub thread: u32,
-    /// When it was begun, ns since the trace's base.
+    /// Start of the group, in nanoseconds since the trace's base.
     pub begun_ns: i64,
-    /// Begin and end of the call that ended it.
+    /// Start and end of the call that ended it.
     pub end: (i64, i64),
-    /// Calls in it.
+    /// Number of calls in it.
     pub calls: u32,
 }
 
-/// A trace, read.
+/// Trace that was read.
 pub struct Trace {
-    /// The profiler that wrote it: `kineto`, `nsys`.
+    /// Profiler that wrote it: `kineto`, `nsys`.
     pub source: &'static str,
-    /// Its file.
+    /// File of the trace.
     pub path: PathBuf,
-    /// Its rank, as PyTorch says.
+    /// Rank according to PyTorch.
     pub rank: Option<u32>,
-    /// Size of its world, as PyTorch says.
+    /// World size according to PyTorch.
     pub world: Option<u32>,
-    /// Name of its host; traces before 2025 have none.
+    /// Name of the host; traces before 2025 have none.
     pub host: Option<String>,
-    /// System id of its process.
+    /// Process id.
     pub process: u32,
-    /// Name of its process.
+    /// Name of the process.
     pub process_name: Option<String>,
     /// Version of NCCL.
     pub nccl_version: Option<String>,
     /// Models of the host's devices, by their ordinals.
     pub device_models: BTreeMap<u32, String>,
-    /// What its times count from, ns since 1970.
+    /// Base of its times, in nanoseconds since 1970.
     pub base_ns: i64,
-    /// For how long it was recorded, ns since the base.
+    /// Window of the recording, in nanoseconds since the base.
     pub window: Option<(i64, i64)>,
-    /// First and last moment of any event.
+    /// Start of the first and end of the last event.
     pub span: Option<(i64, i64)>,
     /// Process groups.
     pub groups: Vec<Group>,
-    /// What process groups did, in the order in which it was asked for.
+    /// Operations of process groups, in the order of their requests.
     pub calls: Vec<Call>,
-    /// Number and begin of each step that PyTorch's scheduler marked.
+    /// Number and start of each step that PyTorch's scheduler marked.
     pub steps: Vec<(u64, i64)>,
     /// Correlations of communication kernels.
     pub communication: FxHashSet<u32>,
-    /// Works of devices.
+    /// Number of works of devices.
     pub works: u64,
-    /// Times that the profiler or the driver took for itself.
+    /// Number of overheads of the profiler or the driver.
     pub overheads: u64,
-    /// The records, but for process groups' operations.
+    /// Records, except operations of process groups.
     pub spool: Spool,
-    /// Texts that records refer to, by their number.
+    /// Texts of records, by number.
     pub texts: Vec<String>,
-    /// Streams that records refer to, by their number.
+    /// Streams of records, by number.
     pub streams: Vec<Stream>,
-    /// Threads of the program by lane; lane 0 is none's.
+    /// Threads of the program by lane; lane 0 has none.
     pub threads: Vec<(u32, Option<String>)>,
     lanes: FxHashMap<u32, u32>,
     text_numbers: FxHashMap<Box<str>, u32>,
     stream_numbers: FxHashMap<(u32, u32, u32), u32>,
-    /// Groups of calls, by their number less one.
+    /// Launch groups. The group with number N is at index N − 1.
     pub launch_groups: Vec<LaunchGroup>,
-    /// What Holistic Trace Analysis needs to know of it.
+    /// Data for Holistic Trace Analysis.
     pub hta: Option<HtaTrace>,
-    /// Events that were read.
+    /// Number of events read.
     pub events: u64,
-    /// Length of the unpacked file, as far as it was read.
+    /// Size of the unpacked file that was read, in bytes.
     pub bytes: u64,
-    /// What could not be read of it.
+    /// Problems of the file.
     pub problems: Vec<ProblemSummary>,
-    /// What the trace says and an import cannot tell.
+    /// Limits of the import for this trace.
     pub notes: Vec<String>,
 }
 
 impl Trace {
-    /// Nothing is known yet. Records that do not fit in memory go to files in `directory`.
+    /// Creates an empty trace. Records that do not fit in memory go to files in `directory`.
     pub fn new(source: &'static str, path: &Path, directory: &Path) -> Self {
         Self {
             source,
@@ -175,7 +176,7 @@ impl Trace {
         }
     }
 
-    /// Lane of a thread of the program.
+    /// Returns the lane of a thread of the program.
     pub fn lane_for(&mut self, thread: u32) -> u32 {
         let next = self.threads.len() as u32;
         let lane = *self.lanes.entry(thread).or_insert(next);
@@ -185,7 +186,7 @@ impl Trace {
         lane
     }
 
-    /// Number of a text that records refer to.
+    /// Returns the number of a text.
     pub fn text(&mut self, text: &str) -> u32 {
         if let Some(&number) = self.text_numbers.get(text) {
             return number;
@@ -196,7 +197,7 @@ impl Trace {
         number
     }
 
-    /// Number of a stream by its device, its context and its own number there.
+    /// Returns the number of a stream, from its device, its context and its number there.
     pub fn stream(&mut self, key: (u32, u32, u32)) -> u32 {
         let next = self.streams.len() as u32;
         let index = *self.stream_numbers.entry(key).or_insert(next);
@@ -211,7 +212,7 @@ impl Trace {
         index
     }
 
-    /// A range of the program. A number at its end is told apart from the text: programs count.
+    /// Adds a range of the program. A number at the end of its name is separated from the text, because programs count.
     pub fn mark(&mut self, thread: u32, name: &str, start: i64, end: i64) -> io::Result<()> {
         let lane = self.lane_for(thread);
         let counted = name
@@ -232,7 +233,7 @@ impl Trace {
         self.spool.push(lane, record)
     }
 
-    /// Something could not be read, at this offset of the file if that means something.
+    /// Adds a problem, with its offset in the file if known.
     pub fn problem(&mut self, offset_bytes: Option<u64>, what: String) {
         self.problems.push(ProblemSummary {
             rank: None,
@@ -242,7 +243,7 @@ impl Trace {
         });
     }
 
-    /// Something happened then.
+    /// Extends the span by an event.
     pub fn saw(&mut self, start: i64, end: i64) {
         let span = self.span.get_or_insert((start, end));
         *span = (span.0.min(start), span.1.max(end));

@@ -1,8 +1,8 @@
-//! What PyTorch's process groups call their operations and elements, in our words.
+//! Mapping of PyTorch's names for operations and element types.
 
 use rankscope_ranklog::{Library, Operation};
 
-/// The library that stands before the colon of a range: `nccl:all_reduce`.
+/// Returns the library before the colon of a range's name: `nccl:all_reduce`.
 pub fn library(backend: &str) -> Option<Library> {
     match backend {
         "nccl" | "rccl" => Some(Library::Nccl),
@@ -11,7 +11,8 @@ pub fn library(backend: &str) -> Option<Library> {
     }
 }
 
-/// The operation that a process group names: `_all_gather_base`, `reduce_scatter_tensor_coalesced`, `allreduce_`.
+/// Returns the operation of a process group's name: `_all_gather_base`, `reduce_scatter_tensor_coalesced`,
+/// `allreduce_`.
 pub fn operation(word: &str) -> Option<Operation> {
     let plain: String = word.chars().filter(|&letter| letter != '_').collect();
     const BEGINNINGS: [(&str, Operation); 13] = [
@@ -35,7 +36,7 @@ pub fn operation(word: &str) -> Option<Operation> {
         .map(|&(_, operation)| operation)
 }
 
-/// Bytes of an element, by PyTorch's name of its type: `Float`, `float`, `c10::Half`.
+/// Returns the size of an element in bytes, from PyTorch's name of its type: `Float`, `float`, `c10::Half`.
 pub fn element_bytes(name: &str) -> Option<u8> {
     let plain = name.strip_prefix("c10::").unwrap_or(name).to_ascii_lowercase();
     Some(match plain.as_str() {
@@ -49,7 +50,7 @@ pub fn element_bytes(name: &str) -> Option<u8> {
     })
 }
 
-/// The peer in `send 0->3` or `recv 3<-0`, in the numbering of the process group.
+/// Returns the peer in `send 0->3` or `recv 3<-0`, in the numbering of the process group.
 pub fn peer(words: &str) -> Option<i32> {
     let (_, numbers) = words.split_once(' ')?;
     numbers.rsplit(['>', '-']).next()?.trim().parse().ok()

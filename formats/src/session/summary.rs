@@ -859,7 +859,7 @@ pub struct DeviceActivity {
 }
 
 fn overhead_not_asked_for() -> Figure<i64> {
-    Figure::unknown("what the recorder took for itself was not recorded")
+    Figure::unknown("the recorder's overhead was not recorded")
 }
 
 /// Stream of a device.

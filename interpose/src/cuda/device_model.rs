@@ -1,4 +1,4 @@
-//! Which GPUs the process uses, by the names of their models: two runs on other GPUs are not to be compared.
+//! Models of the GPUs that the process uses. Two runs on different GPUs must not be compared.
 
 use super::driver;
 use crate::core::life;
@@ -7,24 +7,24 @@ use std::ffi::c_char;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Devices of higher ordinals are not written down: one bit each.
+/// Maximum number of devices, one bit each. Devices with higher ordinals are not written.
 const MOST_DEVICES: u32 = u64::BITS;
-/// Longest name of a model, with its zero byte.
+/// Size of the buffer for a model's name, in bytes, with the final NUL.
 const MOST_BYTES: usize = 128;
 
-/// A bit for each ordinal whose model is in this log.
+/// One bit for each ordinal whose model is in this log.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
-/// A new log has none of them.
+/// Forgets which models were written, because a new log contains none.
 pub fn forget() {
     WRITTEN.store(0, Ordering::Relaxed);
 }
 
-/// Writes down the model of the calling thread's current device, if there is one.
+/// Writes the model of the calling thread's current device, if there is one.
 #[cold]
 pub fn learn_current() {
     let mut device = 0;
-    // SAFETY: a place of ours. The driver numbers its devices by their ordinals.
+    // SAFETY: `device` is a local. The driver numbers its devices by their ordinals.
     if unsafe { driver::current_device(&raw mut device) } == driver::SUCCESS
         && let Ok(ordinal) = u32::try_from(device)
     {
@@ -32,7 +32,7 @@ pub fn learn_current() {
     }
 }
 
-/// Writes down the model of a device, once. The program must have initialised the driver.
+/// Writes the model of a device, once. The program must have initialised the driver.
 #[cold]
 pub fn learn(ordinal: u32) {
     if ordinal >= MOST_DEVICES {
@@ -49,7 +49,8 @@ pub fn learn(ordinal: u32) {
         return;
     }
     let (mut device, mut name) = (0, [0_u8; MOST_BYTES]);
-    // SAFETY: places of ours, the second with its length. Both functions need neither a context nor the device itself.
+    // SAFETY: `device` and `name` are locals, and the second is passed with its length. Both functions need neither a
+    // context nor the device itself.
     let outcome = unsafe {
         match driver::device_at(&raw mut device, ordinal as i32) {
             driver::SUCCESS => {

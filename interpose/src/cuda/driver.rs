@@ -1,8 +1,8 @@
-//! The functions of the CUDA driver that we ask: looked up where NCCL has the driver loaded, which we never do. Of HIP,
-//! which RCCL has loaded instead, only whether a stream is being captured.
+//! Functions of the CUDA driver that this library calls. They are looked up in the driver that NCCL has loaded; this
+//! library never loads it. RCCL loads HIP instead. Of HIP, only the function that queries a stream's capture is used.
 //!
-//! Signatures: the driver interface since CUDA 11.8. A `_v2` is looked for first where a header maps the plain name to
-//! it. A stream or event of the run-time interface is one of the driver's.
+//! The signatures are those of the driver interface since CUDA 11.8. Where a header maps a plain name to a `_v2` name,
+//! the `_v2` is looked up first. A stream or event of the runtime interface is one of the driver's.
 
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,15 +11,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub const SUCCESS: i32 = 0;
 /// `CUDA_ERROR_NOT_READY`
 pub const NOT_READY: i32 = 600;
-/// What a function returns that the loaded driver does not have. No driver does: its codes are not negative.
+/// Result if the loaded driver does not have the function. No driver returns it, because its codes are not negative.
 pub const MISSING: i32 = -1;
 
 /// `CU_STREAM_NON_BLOCKING`
 pub const NON_BLOCKING: u32 = 1;
 /// `CU_STREAM_CAPTURE_MODE_RELAXED`
 pub const RELAXED: i32 = 2;
-/// The largest of the handles that mean a stream of whatever context is current: null, `CU_STREAM_LEGACY`,
-/// `CU_STREAM_PER_THREAD`.
+/// Largest handle that means a stream of the current context: null, `CU_STREAM_LEGACY` or `CU_STREAM_PER_THREAD`.
 pub const LAST_SPECIAL_STREAM: usize = 2;
 
 macro_rules! functions {
@@ -34,14 +33,15 @@ macro_rules! functions {
             $(#[$doc])*
             ///
             /// # Safety
-            /// As the driver has it: handles must be alive, and pointers writable.
+            /// The driver's own requirements: handles must be alive, and pointers writable.
             #[inline]
             pub unsafe fn $name($($argument: $type),*) -> i32 {
                 let address = ADDRESS[Number::$name as usize].load(Ordering::Relaxed);
                 if address == 0 {
                     return MISSING;
                 }
-                // SAFETY: the driver's function of that name, which has this signature.
+                // SAFETY: `address` is the driver's function of that name, which has this signature. The caller
+                // guarantees the driver's requirements for the arguments.
                 unsafe {
                     std::mem::transmute::<usize, unsafe extern "C" fn($($type),*) -> i32>(address)($($argument),*)
                 }
@@ -53,54 +53,54 @@ macro_rules! functions {
 }
 
 functions! {
-    /// What a stream's capture stands at. Allowed during any capture, and disturbs none.
+    /// Reads the capture status of a stream. Allowed during any capture, and disturbs none.
     stream_is_capturing(stream: usize, status: *mut i32) = c"cuStreamIsCapturing";
-    /// The context of a stream; of a special one the current context.
+    /// Reads the context of a stream; for a special stream, the current context.
     stream_context(stream: usize, context: *mut usize) = c"cuStreamGetCtx";
-    /// Makes a stream in the current context.
+    /// Creates a stream in the current context.
     stream_create(stream: *mut usize, flags: u32) = c"cuStreamCreate";
-    /// Forgets a stream when its work is done.
+    /// Destroys a stream once its work is complete.
     stream_destroy(stream: usize) = c"cuStreamDestroy_v2";
-    /// Makes an event in the current context; flags 0: it takes its time.
+    /// Creates an event in the current context. With flags 0 it records its time.
     event_create(event: *mut usize, flags: u32) = c"cuEventCreate";
-    /// Forgets an event when it has happened.
+    /// Destroys an event once it is complete.
     event_destroy(event: usize) = c"cuEventDestroy_v2";
-    /// Puts an event on a stream of its context.
+    /// Records an event on a stream of its context.
     event_record(event: usize, stream: usize) = c"cuEventRecord";
-    /// Whether it has happened.
+    /// Queries whether an event is complete.
     event_query(event: usize) = c"cuEventQuery";
-    /// Milliseconds from one event to another, both of which have happened.
+    /// Reads the milliseconds from one event to another. Both must be complete.
     event_elapsed(ms: *mut f32, start: usize, end: usize) = c"cuEventElapsedTime_v2", c"cuEventElapsedTime";
-    /// The current context of the calling thread, 0 if none.
+    /// Reads the current context of the calling thread, 0 if none.
     current_context(context: *mut usize) = c"cuCtxGetCurrent";
-    /// The device of the current context.
+    /// Reads the device of the current context.
     current_device(device: *mut i32) = c"cuCtxGetDevice";
-    /// The device of an ordinal. Needs no context.
+    /// Reads the device with an ordinal. Needs no context.
     device_at(device: *mut i32, ordinal: i32) = c"cuDeviceGet";
-    /// The name of a device's model. Needs no context.
+    /// Reads the name of a device's model. Needs no context.
     device_name(name: *mut c_char, most_bytes: i32, device: i32) = c"cuDeviceGetName";
-    /// A number that no other context of the process ever has (since CUDA 12).
+    /// Reads a number that no other context of the process ever has (since CUDA 12).
     context_id(context: usize, id: *mut u64) = c"cuCtxGetId";
-    /// Makes a context current, on top of the one that was.
+    /// Pushes a context on the thread's stack, which makes it current.
     push_context(context: usize) = c"cuCtxPushCurrent_v2";
-    /// Undoes that.
+    /// Pops the current context.
     pop_context(context: *mut usize) = c"cuCtxPopCurrent_v2";
-    /// The newest CUDA that it knows: 1000 × major + 10 × minor.
+    /// Reads the newest CUDA version that the driver supports: 1000 × major + 10 × minor.
     driver_version(version: *mut i32) = c"cuDriverGetVersion";
-    /// Swaps how the calling thread stands to captures of others.
+    /// Swaps the calling thread's mode for captures of other threads.
     exchange_capture_mode(mode: *mut i32) = c"cuThreadExchangeStreamCaptureMode";
 }
 
-/// As long as this lives, what the calling thread asks disturbs no capture of another thread.
+/// Guard: while it lives, calls of this thread disturb no capture of another thread.
 pub struct Relaxed {
     before: i32,
 }
 
 impl Relaxed {
-    /// Begins; `None` where the driver refuses.
+    /// Sets the mode; `None` if the driver refuses.
     pub fn begin() -> Option<Self> {
         let mut before = RELAXED;
-        // SAFETY: a place of ours.
+        // SAFETY: `before` is a local.
         let is_done = unsafe { exchange_capture_mode(&raw mut before) } == SUCCESS;
         is_done.then_some(Self { before })
     }
@@ -108,7 +108,7 @@ impl Relaxed {
 
 impl Drop for Relaxed {
     fn drop(&mut self) {
-        // SAFETY: a place of ours, with the mode that was.
+        // SAFETY: the pointer is to a field of `self`, which contains the previous mode.
         unsafe { exchange_capture_mode(&raw mut self.before) };
     }
 }
@@ -116,13 +116,14 @@ impl Drop for Relaxed {
 static ADDRESS: [AtomicUsize; NAMES.len()] = [const { AtomicUsize::new(0) }; NAMES.len()];
 static FOUND: AtomicBool = AtomicBool::new(false);
 
-/// Looks for the driver: to be called when a communicator is made, which needs it. Cold.
+/// Looks the driver's functions up. Call it when a communicator is created, because that needs the driver. Cold.
 #[cold]
 pub fn find() {
     if FOUND.load(Ordering::Relaxed) {
         return;
     }
-    // SAFETY: looks up what is loaded; the handle is kept, for the addresses are.
+    // SAFETY: dlopen and dlsym get NUL-terminated names and only search loaded libraries. The handle is never closed,
+    // because the addresses are kept.
     unsafe {
         let handle = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY);
         if handle.is_null() {
@@ -140,7 +141,7 @@ pub fn find() {
     FOUND.store(true, Ordering::Release);
 }
 
-/// The same of HIP: one function, whose arguments and answers are those of the CUDA driver's.
+/// Looks up HIP's only used function. Its arguments and results are those of the CUDA driver's.
 fn find_hip() {
     const HIP: [&CStr; 4] = [
         c"libamdhip64.so.7",
@@ -149,7 +150,8 @@ fn find_hip() {
         c"libamdhip64.so",
     ];
     for name in HIP {
-        // SAFETY: as in `find`.
+        // SAFETY: dlopen and dlsym get NUL-terminated names and only search loaded libraries. The handle is never
+        // closed, because the address is kept.
         unsafe {
             let handle = libc::dlopen(name.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY);
             if !handle.is_null() {
@@ -162,7 +164,7 @@ fn find_hip() {
     }
 }
 
-/// True if all functions are there that events need.
+/// Returns true if all functions that events need exist.
 pub fn is_whole() -> bool {
     const OTHERS: [Number; 4] = [
         Number::context_id,

@@ -1,8 +1,8 @@
-//! The hook of every call that puts an operation on a stream: collectives, messages, one-sided calls.
+//! The hook of every call that puts an operation on a stream: collectives, messages and one-sided calls.
 
 use super::events::{self, Timed};
 use super::plugin::{self, handles};
-use super::{capture, communicators, data_type, groups, result};
+use super::{capture, communicators, data_type, open_group, result};
 use crate::core::communicators::Entry;
 use crate::core::in_progress::InProgress;
 use crate::core::life;
@@ -18,19 +18,19 @@ use rankscope_ranklog::record::{
     FLAG_SEQUENCE_UNKNOWN, Record, RecordKind,
 };
 
-/// What the arguments of a function are, by position.
+/// Positions of a function's arguments by their meaning.
 pub struct Roles {
     operation: Operation,
-    /// Count of elements and their type.
+    /// Positions of the element count and of the data type.
     payload: Option<(usize, usize)>,
-    /// Counts of elements for each member, and their type.
+    /// Positions of the array of element counts, one per member, and of the data type.
     counts: Option<(usize, usize)>,
     reduction: Option<usize>,
-    /// Root or peer.
+    /// Position of the root or peer.
     peer: Option<usize>,
     communicator: usize,
     stream: usize,
-    /// Buffers; the same twice where there is one.
+    /// Positions of the send and receive buffers; equal if there is only one buffer.
     buffers: (usize, usize),
 }
 
@@ -46,13 +46,13 @@ impl Roles {
             reduction: None,
             peer: None,
             communicator,
-            // Everywhere the stream stands behind the communicator.
+            // In every signature the stream follows the communicator.
             stream: communicator + 1,
             buffers: (0, 1),
         }
     }
 
-    /// There is one buffer, the first argument.
+    /// Declares that the function has only one buffer, its first argument.
     const fn one_buffer(mut self) -> Self {
         self.buffers = (0, 0);
         self
@@ -115,8 +115,8 @@ impl Roles {
     /// `(number of descriptors, descriptors, communicator, stream)`
     pub const WAIT_SIGNAL: Self = Self::new(Operation::WaitSignal, 2);
 
-    /// What the ordinal of a call counts: all collectives of a communicator together, messages by peer, one-sided
-    /// calls by themselves.
+    /// Returns the counter that a call's ordinal comes from. All collectives of a communicator share one counter.
+    /// Messages have one per operation and peer, and one-sided calls have one per operation.
     #[inline]
     fn counted_as(&self, peer: i32) -> (u8, u32) {
         match self.operation {
@@ -127,7 +127,7 @@ impl Roles {
     }
 }
 
-/// Records that an operation was asked for.
+/// Records that the program requested an operation: an `Enqueue` record, committed when the real call returns.
 ///
 /// # Safety
 /// `real` must be the real function of this row and `arguments` its arguments.
@@ -136,19 +136,21 @@ pub unsafe fn enqueue(roles: &'static Roles, real: usize, arguments: &Wide) -> u
     let enter_ticks = ticks();
     let thread = thread::state();
     if thread.nccl_depth.get() > 0 {
-        // The library calls itself: `ncclBcast` is a `ncclBroadcast`.
-        // SAFETY: handed through.
+        // The library calls itself: for example, `ncclBcast` calls `ncclBroadcast`.
+        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+        // unchanged.
         return unsafe { arguments.call(real) };
     }
     if events::are_on() || cupti_calls::asks_calls() {
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
         return unsafe { enqueue_watched(roles, real, arguments, thread, enter_ticks) };
     }
-    // SAFETY: as above.
+    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
     unsafe { enqueue_as::<false>(roles, real, arguments, thread, enter_ticks) }
 }
 
-/// The same where launches are timed, or linked to what they launch: apart, so that it costs the others nothing.
+/// The variant of [`enqueue`] for launches that are timed, or linked to their kernels. It is a separate function, so
+/// that other calls do not pay for it.
 #[cold]
 #[inline(never)]
 unsafe fn enqueue_watched(
@@ -158,7 +160,7 @@ unsafe fn enqueue_watched(
     thread: &'static ThreadState,
     enter_ticks: u64,
 ) -> usize {
-    // SAFETY: handed through.
+    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
     unsafe { enqueue_as::<true>(roles, real, arguments, thread, enter_ticks) }
 }
 
@@ -170,17 +172,18 @@ unsafe fn enqueue_as<const IS_WATCHED: bool>(
     thread: &'static ThreadState,
     enter_ticks: u64,
 ) -> usize {
-    // SAFETY: the address is only compared, or handed to the library itself.
+    // SAFETY: the handle is the one that the program passes to `real`'s library. `known` only compares it, or passes it
+    // to that library.
     let communicator = unsafe { communicators::known(arguments[roles.communicator], real) };
     let mut record = describe(
         roles,
         arguments,
         communicator,
-        groups::current(thread),
+        open_group::current(thread),
         enter_ticks,
     );
     if let (Some((counts, _)), Some(entry)) = (roles.counts, communicator) {
-        // SAFETY: the program passes as many counts as the communicator has members.
+        // SAFETY: NCCL requires the program to pass one count per member of the communicator.
         unsafe { commit_counts(&mut record, arguments[counts], entry.size(), thread) };
     }
     let as_handle = handles::Call {
@@ -208,7 +211,7 @@ unsafe fn enqueue_as<const IS_WATCHED: bool>(
         events::read_left(thread, entry, enter_ticks);
     } else if IS_WATCHED && let Some(entry) = communicator {
         let handle = arguments[roles.communicator];
-        // SAFETY: handed through.
+        // SAFETY: the stream in `record`, `handle` and `real` are those of this call.
         timed = unsafe { events::begin(thread, entry, handle, &record, as_handle, real) };
         if !matches!(timed, Timed::No) {
             record.aux |= 1 << Enqueued::TIMED_SHIFT;
@@ -217,8 +220,8 @@ unsafe fn enqueue_as<const IS_WATCHED: bool>(
     if IS_WATCHED && cupti_calls::asks_calls() {
         cupti_calls::tell_stream(thread, &record);
     }
-    // In a group its end launches.
-    let linked = if IS_WATCHED && cupti_calls::asks_calls() && !groups::is_open(thread) {
+    // Inside a group, the end of the group launches and creates the link.
+    let linked = if IS_WATCHED && cupti_calls::asks_calls() && !open_group::is_open(thread) {
         cupti_calls::link_call(&record)
     } else {
         None
@@ -229,7 +232,8 @@ unsafe fn enqueue_as<const IS_WATCHED: bool>(
     let returned;
     {
         let mut call = InProgress::begin(thread, &thread.nccl_depth, &mut record);
-        // SAFETY: handed through.
+        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+        // unchanged.
         returned = unsafe { arguments.call(real) };
         call.returned(|record| {
             let result = result::of(returned);
@@ -239,7 +243,7 @@ unsafe fn enqueue_as<const IS_WATCHED: bool>(
                 if let Some(pending) = communicator.and_then(Entry::pending) {
                     pending.withdraw_call(as_handle);
                 }
-                // Nothing of it is on a stream, and its number may become the next call's.
+                // The call put nothing on a stream, and the next call may get its number.
                 record.aux &= !(1 << Enqueued::TIMED_SHIFT);
                 refused(record, roles, communicator, result);
             }
@@ -250,7 +254,7 @@ unsafe fn enqueue_as<const IS_WATCHED: bool>(
     if IS_WATCHED && let Timed::Alone(guard) = timed {
         match result::of(returned) {
             result::SUCCESS => guard.launched(arguments[roles.stream]),
-            // It reaches the stream later, by a thread of the library: behind our second event.
+            // A thread of the library puts the operation on the stream later, after the second event.
             result::IN_PROGRESS => drop(guard),
             _ => guard.refused(),
         }
@@ -258,17 +262,18 @@ unsafe fn enqueue_as<const IS_WATCHED: bool>(
     returned
 }
 
-/// Writes down what a call has for each member, and adds it up.
+/// Commits the bytes of a call for each member, and stores their sum in the record.
 ///
 /// # Safety
-/// `counts` must be null or so many counts of elements.
+/// `counts` must be null or point to `members` element counts.
 #[cold]
 unsafe fn commit_counts(record: &mut Record, counts: usize, members: u32, thread: &'static ThreadState) {
     if counts == 0 || members == 0 || record.element_bytes == 0 {
         record.flags |= FLAG_BYTES_UNKNOWN;
         return;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `counts` is not null, so the caller guarantees that it points to `members` counts. They are the program's
+    // memory and stay valid during its call.
     let counts = unsafe { std::slice::from_raw_parts(counts as *const usize, members as usize) };
     let element_bytes = u64::from(record.element_bytes);
     let bytes_of = |&count: &usize| (count as u64).saturating_mul(element_bytes);
@@ -282,7 +287,7 @@ unsafe fn commit_counts(record: &mut Record, counts: usize, members: u32, thread
     }
 }
 
-/// Leaves word by which the plugin will find this call when the library tells of its operation.
+/// Adds the call to the pending calls, so that the plugin finds it when the library reports its operation.
 #[cold]
 fn await_operation(
     roles: &Roles,
@@ -296,9 +301,9 @@ fn await_operation(
         entry.make_pending();
     }
     let Some(pending) = entry.pending() else { return };
-    // Empty collectives are no operations; empty messages are.
+    // Empty collectives are not reported as operations; empty messages are.
     let is_message = matches!(roles.operation, Operation::Send | Operation::Receive);
-    // These came with versions that name the call, and are told as others.
+    // These operations came with versions that name the call. Earlier versions report them as other operations.
     let is_later = matches!(
         roles.operation,
         Operation::AllToAll | Operation::Gather | Operation::Scatter | Operation::Put
@@ -313,7 +318,7 @@ fn await_operation(
         bytes: record.bytes,
         peer: if is_message { record.peer } else { 0 },
     };
-    pending.push(&asked, as_handle, groups::number(thread));
+    pending.push(&asked, as_handle, open_group::number(thread));
     thread.nccl_parts.set(1);
 }
 
@@ -348,7 +353,7 @@ fn describe(
         if roles.payload.is_some() {
             record.bytes = (arguments[count] as u64).saturating_mul(u64::from(record.element_bytes));
         }
-        // How many counts there are, which are added up later, is the communicator's size.
+        // An array of counts has as many elements as the communicator has members. The counts are added up later.
         if record.element_bytes == 0 || (roles.counts.is_some() && communicator.is_none()) {
             record.flags |= FLAG_BYTES_UNKNOWN;
         }
@@ -379,7 +384,7 @@ fn describe(
     record
 }
 
-/// The call failed. What the library refused was never enqueued: its ordinal is the next call's.
+/// Marks a failed call. An operation that the library refused was never enqueued, so the next call gets its ordinal.
 #[cold]
 fn refused(record: &mut Record, roles: &Roles, communicator: Option<&'static Entry>, result: u32) {
     record.flags |= FLAG_FAILED;

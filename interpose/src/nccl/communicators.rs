@@ -1,11 +1,12 @@
-//! NCCL's communicators: made from an id, made from another communicator, ended.
+//! NCCL's communicators: created from an id, created from another communicator, or ended.
 //!
-//! All members come to the same identity without a word between them: from the id's 128 bytes, or from the parent's
-//! identity and what all members of the child agree on. A handle may still be null when the call returns, inside a
-//! group; it is read again when the group has ended. Rank and size of a split are the library's secret until it is
-//! ready to tell; who is asked too early is asked again when the communicator is first used, and nobody ever waits.
+//! All members derive the same identity without communication: from the id's 128 bytes, or from the parent's identity
+//! and values that all members of the child agree on. Inside a group a handle may still be null when the call returns;
+//! it is read again when the group has ended. The library reports rank and size of a split only when the split is
+//! ready. If it is not ready, the library is asked again when the communicator is first used. No hook ever waits for
+//! it.
 
-use super::{config, events, groups, result, version};
+use super::{config, events, open_group, result, version};
 use crate::core::communicators;
 use crate::core::communicators::{Entry, Identity};
 use crate::core::hash::Hash128;
@@ -25,30 +26,30 @@ use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// What a child is made as: parts of its identity, and keys by which a parent counts its children.
+/// Ways to create a child: parts of its identity, and keys by which a parent counts its children.
 const SPLIT: u8 = 251;
 const SHRINK: u8 = 252;
 const GROW: u8 = 253;
 
-/// What is known of a communicator before its handle is.
+/// Values that are known about a communicator before its handle exists.
 #[derive(Clone, Copy)]
 struct Expected {
     identity: [u8; 16],
     source: IdentitySource,
-    /// By which some other members know it, if not by `identity`.
+    /// Identity by which some other members know the communicator, if it differs from `identity`.
     alias: Option<[u8; 16]>,
-    /// Rank and size, where the arguments tell.
+    /// Rank and size, if the arguments contain them.
     place: Option<(u32, u32)>,
     parent: u32,
-    /// The parent's handle, by which the program asks whether a child is there; 0 if there is none.
+    /// Handle of the parent, which the program polls until the child is ready; 0 if there is none.
     asked_by: usize,
-    /// By what the parent counted this child: given back if the library refuses it.
+    /// Ordinal that the parent gave to this child. It is returned if the library refuses the child.
     counted: Option<Counted>,
     name: [u8; config::NAME_BYTES],
     name_bytes: usize,
 }
 
-/// An ordinal of a parent.
+/// Ordinal that a parent gave to a child.
 #[derive(Clone, Copy)]
 struct Counted {
     entry: &'static Entry,
@@ -72,15 +73,18 @@ impl Expected {
         }
     }
 
+    /// Adds the name from a configuration.
+    ///
     /// # Safety
-    /// `config` must be null or a configuration.
+    /// `config` must be null or point to a configuration.
     unsafe fn named_by(mut self, config: usize) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that `config` is null or points to a configuration.
         (self.name, self.name_bytes) = unsafe { config::name(config) };
         self
     }
 
-    /// The communicator is at `handle`. `real` is a function of its library, or 0 where it must not be asked yet.
+    /// Records the communicator at `handle`. `real` is a function of its library, or 0 if the library must not be asked
+    /// yet.
     fn arrived(&self, handle: usize, real: usize) {
         let identity = Identity {
             value: self.identity,
@@ -100,7 +104,7 @@ impl Expected {
             }
             None => {
                 communicators::promised(handle, &identity);
-                // Without the library at hand its first use will ask.
+                // Without `real`, the first use of the communicator asks the library.
                 if real != 0 {
                     settle(handle, real);
                 }
@@ -112,7 +116,7 @@ impl Expected {
     }
 }
 
-/// Asks the library for rank and size of a communicator that was promised; without an answer it stays promised.
+/// Asks the library for rank and size of a promised communicator. Without an answer it stays promised.
 #[cold]
 fn settle(handle: usize, real: usize) {
     if let Some((rank, size)) = place_of(handle, real) {
@@ -120,9 +124,9 @@ fn settle(handle: usize, real: usize) {
     }
 }
 
-/// Rank and size, if the library tells: while a communicator is being made it does not.
+/// Returns rank and size if the library reports them. It does not while the communicator is being created.
 fn place_of(handle: usize, real: usize) -> Option<(u32, u32)> {
-    // Asked too early the library would complain aloud, and keep the complaint as its last error.
+    // If it is asked too early, the library prints an error and keeps it as its last error.
     if ask(handle, real, c"ncclCommGetAsyncError") != Some(result::SUCCESS) {
         return None;
     }
@@ -139,8 +143,8 @@ fn ask(handle: usize, real: usize, symbol: &CStr) -> Option<u32> {
         return None;
     }
     let mut answer = -1;
-    // SAFETY: these functions of NCCL have this signature in every version, check the handle themselves, and write
-    // nothing but the answer.
+    // SAFETY: `address` is a function of the library that owns `handle`. These functions have this signature in every
+    // version and check the handle themselves. They write only to `answer`, a local.
     let outcome = unsafe {
         let function = std::mem::transmute::<usize, Ask>(address);
         function(handle, &raw mut answer)
@@ -151,11 +155,11 @@ fn ask(handle: usize, real: usize, symbol: &CStr) -> Option<u32> {
     u32::try_from(answer).ok()
 }
 
-/// The entry of a communicator that is being used; settles what was promised, and takes in what was made behind our
-/// back.
+/// Returns the entry of a communicator that is being used. It completes a promised entry. If a communicator was created
+/// without passing the hooks, it creates an entry.
 ///
 /// # Safety
-/// `handle` must be what the program passes as a communicator to `real`'s library.
+/// `handle` must be the value that the program passes as a communicator to `real`'s library.
 #[inline]
 pub unsafe fn known(handle: usize, real: usize) -> Option<&'static Entry> {
     let entry = communicators::find(handle);
@@ -173,7 +177,8 @@ fn unknown(handle: usize, real: usize, entry: Option<&'static Entry>) -> Option<
     if entry.is_some() {
         settle(handle, real);
     } else if let Some(place) = place_of(handle, real) {
-        // Made by a caller that bypasses a preload: what the others call it cannot be known.
+        // A caller that bypasses the preload created this communicator. The identity that the other members use cannot
+        // be known.
         learn_surroundings(real);
         let expected = Expected {
             place: Some(place),
@@ -184,7 +189,7 @@ fn unknown(handle: usize, real: usize, entry: Option<&'static Entry>) -> Option<
     communicators::find(handle)
 }
 
-/// What a first communicator shows: the driver, the library's version, the device.
+/// Learns facts that the first communicator makes available: the driver, the library's version and the device.
 fn learn_surroundings(real: usize) {
     driver::find();
     version::learn(real);
@@ -192,7 +197,8 @@ fn learn_surroundings(real: usize) {
     events::prepare();
 }
 
-/// An identity that no other process comes to: better alone than joined with a stranger.
+/// Returns an identity that no other process computes. A separate communicator is better than a join with an unrelated
+/// one.
 fn nobody_elses(what: &[u8]) -> [u8; 16] {
     static MADE: AtomicU32 = AtomicU32::new(0);
     // SAFETY: getpid takes no arguments and cannot fail.
@@ -205,29 +211,31 @@ fn nobody_elses(what: &[u8]) -> [u8; 16] {
         .finish()
 }
 
-// ---- handles that are not there yet ------------------------------------------------------------------------------
+// ---- handles that do not exist yet ------------------------------------------------------------------------------
 
-/// Communicators whose handles the library may hide for a while, in all threads together.
+/// Maximum number of awaited handles in all threads together. Further ones are counted as missing definitions.
 const MOST_AWAITED: usize = 256;
 
-/// `owner` of a place that nobody uses.
+/// `owner` of an unused slot.
 const NOBODY: u32 = 0;
-/// `owner` of a handle that another thread of the library writes: told when the program asks after `asked_by`.
+/// `owner` of a handle that another thread of the library writes. It is read when the program polls `asked_by`.
 const LIBRARY: u32 = u32::MAX;
 
-/// A handle that is awaited. Its owner, a thread or whoever takes it over from [`LIBRARY`], alone touches the rest.
+/// A handle that is awaited. Only the owner uses the other fields: a thread, or the thread that takes the slot over
+/// from [`LIBRARY`].
 struct Awaited {
     owner: AtomicU32,
-    /// The group whose end brings it.
+    /// Number of the group whose end brings the handle.
     group: AtomicU32,
-    /// Where the library writes it, and what stood there before.
+    /// Address at which the library writes the handle.
     place: AtomicUsize,
     before: AtomicUsize,
     asked_by: AtomicUsize,
     expected: UnsafeCell<MaybeUninit<Expected>>,
 }
 
-// SAFETY: `expected` is only touched by the thread whose id stands in `owner`, or that has just put its own there.
+// SAFETY: only one thread uses `expected`: the one whose id is in `owner`. A thread gets there by a compare-exchange
+// with acquire ordering, and releases the slot with release ordering.
 unsafe impl Sync for Awaited {}
 
 static AWAITED: [Awaited; MOST_AWAITED] = [const {
@@ -241,7 +249,7 @@ static AWAITED: [Awaited; MOST_AWAITED] = [const {
     }
 }; MOST_AWAITED];
 
-/// How many wait for [`LIBRARY`]: while there are none, an answer to a poll costs one load.
+/// Number of slots owned by [`LIBRARY`]. While it is 0, an answer to a poll costs one load.
 static POLLED: AtomicU32 = AtomicU32::new(0);
 
 fn thread_id() -> u32 {
@@ -256,10 +264,14 @@ impl Awaited {
             .is_ok()
     }
 
+    /// Reads the handle, and records the communicator if the handle is there. Returns true in that case.
+    ///
     /// # Safety
-    /// The place must still be the program's, and this thread own the entry.
+    /// The address in `place` must still be readable memory of the program, and this thread must own the slot.
     unsafe fn arrive(&self, real: usize) -> bool {
-        // SAFETY: the caller's promise; `expected` was written before the owner was.
+        // SAFETY: the caller guarantees that `place` is readable and that this thread owns the slot. `expected` is
+        // initialised: this thread wrote it, or took the slot over after [`await_handle`] had written it and released
+        // the slot.
         let (handle, expected) = unsafe {
             let place = self.place.load(Ordering::Relaxed) as *const usize;
             (place.read(), *(*self.expected.get()).assume_init_ref())
@@ -272,20 +284,23 @@ impl Awaited {
     }
 }
 
+/// Waits for a handle that the library writes later.
+///
 /// # Safety
-/// `place` must be where the library writes the handle, until the group ends or the program has been told.
+/// `place` must be the address at which the library writes the handle. It must stay valid until the group ends, or
+/// until a poll reports to the program that the handle is there.
 unsafe fn await_handle(thread: &ThreadState, place: usize, before: usize, expected: &Expected) {
     let owner = thread_id();
-    let in_group = groups::is_open(thread);
+    let in_group = open_group::is_open(thread);
     let Some(awaited) = AWAITED.iter().find(|awaited| awaited.take_over(NOBODY, owner)) else {
         communicators::count_missing_definition();
         return;
     };
-    awaited.group.store(groups::number(thread), Ordering::Relaxed);
+    awaited.group.store(open_group::number(thread), Ordering::Relaxed);
     awaited.place.store(place, Ordering::Relaxed);
     awaited.before.store(before, Ordering::Relaxed);
     awaited.asked_by.store(expected.asked_by, Ordering::Relaxed);
-    // SAFETY: the entry is this thread's.
+    // SAFETY: this thread owns the slot, so no other thread uses `expected`.
     unsafe { (*awaited.expected.get()).write(*expected) };
     if in_group {
         thread.nccl_awaited.set(thread.nccl_awaited.get() + 1);
@@ -295,14 +310,15 @@ unsafe fn await_handle(thread: &ThreadState, place: usize, before: usize, expect
     }
 }
 
-/// The outermost group of this thread has ended so: handles are there, or come later, or never.
+/// Reads awaited handles after the outermost group of this thread has ended with `outcome`. Depending on `outcome`, the
+/// handles are there, come later, or never come.
 ///
 /// # Safety
-/// What was awaited must still be writable memory of the program, which NCCL itself requires until here.
+/// The addresses of awaited handles must still be writable memory of the program. NCCL itself requires this until here.
 #[inline]
 pub unsafe fn group_ended(thread: &ThreadState, group: u32, outcome: u32, real: usize) {
     if thread.nccl_awaited.get() > 0 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the addresses of awaited handles are still valid.
         unsafe { take_awaited(thread, group, outcome, real) };
     }
 }
@@ -316,9 +332,11 @@ unsafe fn take_awaited(thread: &ThreadState, group: u32, outcome: u32, real: usi
         if awaited.owner.load(Ordering::Relaxed) != owner {
             continue;
         }
-        // Of a group whose end was not seen, or of a dead thread that had this id: its place may be gone.
+        // The slot belongs to a group whose end was not seen, or to a dead thread that had the same id. Its address may
+        // be invalid.
         let is_stale = awaited.group.load(Ordering::Relaxed) != group;
-        // SAFETY: the caller's promise, for this group.
+        // SAFETY: this thread owns the slot, and the slot belongs to this group. The caller guarantees that the
+        // addresses of this group are still valid.
         let is_over = is_stale || !result::is_fine(outcome) || unsafe { awaited.arrive(real) };
         if !is_over && outcome == result::IN_PROGRESS && awaited.asked_by.load(Ordering::Relaxed) != 0 {
             POLLED.fetch_add(1, Ordering::Relaxed);
@@ -332,11 +350,12 @@ unsafe fn take_awaited(thread: &ThreadState, group: u32, outcome: u32, real: usi
     }
 }
 
-/// True if eight bytes can be read there. The kernel looks at the new mask before it looks at what is to be done with
-/// it, and nothing is ever done with number −1.
+/// Returns true if eight bytes at `address` can be read. The kernel reads the new signal mask before it checks the
+/// operation to perform with it. Operation −1 does not exist, so nothing changes.
 fn is_readable(address: usize) -> bool {
     let ignored: *mut u64 = std::ptr::null_mut();
-    // SAFETY: the kernel reads eight bytes or fails; the program's errno stays as it was.
+    // SAFETY: the kernel reads eight bytes or fails. It writes nothing, because the operation is invalid and `ignored`
+    // is null. errno belongs to this thread, and its value is restored.
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
@@ -353,14 +372,16 @@ fn is_readable(address: usize) -> bool {
     }
 }
 
-/// The program was told that what it asked of `communicator` is no longer in progress: its children are there.
+/// Reads awaited handles after the program got the answer that `communicator` has no request in progress any more. Its
+/// children exist now.
 ///
 /// # Safety
-/// A program that waits for a handle must keep its place until it is told; it could not read it otherwise.
+/// A program that waits for a handle must keep its address valid until this answer. It could not read the handle
+/// otherwise.
 #[inline]
 pub unsafe fn polled(communicator: usize) {
     if POLLED.load(Ordering::Relaxed) > 0 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that awaited addresses were valid until this answer.
         unsafe { take_polled(communicator) };
     }
 }
@@ -373,9 +394,10 @@ unsafe fn take_polled(communicator: usize) {
             && awaited.asked_by.load(Ordering::Relaxed) == communicator
             && awaited.take_over(LIBRARY, owner)
         {
-            // Whoever saw the handle by itself may have gone on, and its place be gone: then nothing is there to read, or
-            // something else, which the library must not be asked about before the program itself passes it.
-            // SAFETY: it can be read.
+            // A program that saw the handle without polling may have continued, and its variable may no longer exist.
+            // The address is then unreadable, or it holds another value. So `arrive` gets no function: the library must
+            // not be asked about that value before the program itself passes it.
+            // SAFETY: this thread has taken the slot over, and the address is readable.
             let is_there = is_readable(awaited.place.load(Ordering::Relaxed)) && unsafe { awaited.arrive(0) };
             if !is_there {
                 communicators::count_missing_definition();
@@ -386,10 +408,10 @@ unsafe fn take_polled(communicator: usize) {
     }
 }
 
-/// A call that makes a communicator has returned: notes it now, or when its handle comes.
+/// Records a communicator after the call that creates it has returned, or arranges to do so when its handle comes.
 ///
 /// # Safety
-/// `place` must be the argument in which the library returns the handle, and `before` what stood there.
+/// `place` must be the argument in which the library returns the handle, and `before` the value before the call.
 unsafe fn made(
     thread: &ThreadState,
     place: usize,
@@ -398,13 +420,15 @@ unsafe fn made(
     expected: &Expected,
     real: usize,
 ) {
-    // A job's first communicator takes milliseconds anyway: from here on no operation is lost to our own start.
+    // A job's first communicator takes milliseconds anyway. From here on, no operation is lost because the recorder is
+    // still starting.
     life::wait_for_start();
     learn_surroundings(real);
     if let Some(counted) = expected.counted
         && matches!(outcome, result::INVALID_ARGUMENT | result::INVALID_USAGE)
     {
-        // Refused: not a child. Members that are refused differently often must not count differently.
+        // The library refused the call, so there is no child. Members that are refused a different number of times must
+        // still count alike.
         counted
             .entry
             .return_sequence(counted.made_as, counted.tag, counted.ordinal);
@@ -412,32 +436,37 @@ unsafe fn made(
     if !result::is_fine(outcome) || place == 0 {
         return;
     }
-    // SAFETY: the library has just written there, or will.
+    // SAFETY: `place` is not null. The program passed it for the handle, and the library has written it or will write
+    // it.
     let handle = unsafe { (place as *const usize).read() };
-    let comes_with_the_group = groups::is_open(thread) && (handle == 0 || handle == before);
+    let comes_with_the_group = open_group::is_open(thread) && (handle == 0 || handle == before);
     let comes_later = handle == 0 && outcome == result::IN_PROGRESS && expected.asked_by != 0;
     if comes_with_the_group || comes_later {
-        // SAFETY: as above.
+        // SAFETY: `place` is the program's variable for the handle. The library writes it before the group ends, or
+        // before a poll reports that it is there.
         unsafe { await_handle(thread, place, before, expected) };
     } else if handle != 0 {
         expected.arrived(handle, real);
     }
 }
 
+/// Reads a handle; returns 0 if `place` is null.
+///
 /// # Safety
 /// `place` must be null or readable.
 unsafe fn read_handle(place: usize) -> usize {
     if place == 0 {
         return 0;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `place` is not null, so the caller guarantees that it is readable.
     unsafe { (place as *const usize).read() }
 }
 
-/// Calls on, recorded as one blocking call that makes or ends a communicator: who hangs in it must be seen.
+/// Calls the real function and records it as one blocking call that creates or ends a communicator. While it is in
+/// flight it is visible, so that a call that hangs can be seen.
 ///
 /// # Safety
-/// `real` and `arguments` must belong together.
+/// `real` must be the real function and `arguments` its arguments.
 unsafe fn timed(
     thread: &'static ThreadState,
     operation: Operation,
@@ -455,7 +484,7 @@ unsafe fn timed(
         record.communicator = index;
     }
     let mut call = InProgress::begin(thread, &thread.nccl_depth, &mut record);
-    // SAFETY: handed through.
+    // SAFETY: the caller guarantees that `arguments` belong to `real`; they are forwarded unchanged.
     let returned = unsafe { arguments.call(real) };
     call.returned(|record| {
         let outcome = result::of(returned);
@@ -470,15 +499,18 @@ unsafe fn timed(
     returned
 }
 
+/// Calls the real function, and records the call and the communicator that it creates.
+///
 /// # Safety
-/// As for [`timed`]; `place` must be where the library returns the handle.
+/// As for [`timed`]; `place` must be the address at which the library returns the handle.
 unsafe fn making(place: usize, expected: &Expected, real: usize, arguments: &impl Call) -> usize {
     let thread = thread::state();
     if thread.nccl_depth.get() > 0 || !life::is_on() {
-        // SAFETY: handed through.
+        // SAFETY: the caller guarantees that `arguments` belong to `real`; they are forwarded unchanged.
         return unsafe { arguments.call(real) };
     }
-    // SAFETY: the program passes the address of a handle.
+    // SAFETY: `place` is null or the address of the program's handle, which is valid during its call. `real` and
+    // `arguments` belong together and are forwarded unchanged.
     unsafe {
         let before = read_handle(place);
         timed(thread, Operation::Connect, None, real, arguments, |outcome| {
@@ -488,7 +520,7 @@ unsafe fn making(place: usize, expected: &Expected, real: usize, arguments: &imp
     }
 }
 
-// ---- made from an id ---------------------------------------------------------------------------------------------
+// ---- created from an id ------------------------------------------------------------------------------------------
 
 fn from_ids(ids: &[OnStack]) -> [u8; 16] {
     ids.iter()
@@ -497,16 +529,16 @@ fn from_ids(ids: &[OnStack]) -> [u8; 16] {
 }
 
 fn place(rank: usize, size: usize) -> Option<(u32, u32)> {
-    // As the C types have it: both are ints.
+    // Both C types are int, so the upper halves of the registers mean nothing.
     let (rank, size) = (u32::try_from(rank as i32).ok()?, u32::try_from(size as i32).ok()?);
     (rank < size).then_some((rank, size))
 }
 
-/// `ncclCommInitRank(handle, size, id, rank)` and `ncclCommInitRankConfig(handle, size, id, rank, config)`. The id
-/// stands on the stack.
+/// Hook of `ncclCommInitRank(handle, size, id, rank)` and `ncclCommInitRankConfig(handle, size, id, rank, config)`. It
+/// records one blocking call and the new communicator. The id is on the stack.
 ///
 /// # Safety
-/// `real` and `arguments` must be this function's; `has_config` tells which.
+/// `real` and `arguments` must be those of one of these functions; `has_config` is true for the second.
 pub unsafe fn init_rank(real: usize, arguments: &ById, has_config: bool) -> usize {
     let [handle, size, rank, config, ..] = arguments.registers;
     let expected = Expected {
@@ -516,48 +548,54 @@ pub unsafe fn init_rank(real: usize, arguments: &ById, has_config: bool) -> usiz
             IdentitySource::UniqueId,
         )
     };
-    // SAFETY: the fourth argument is a configuration where there is one; the rest is handed through.
+    // SAFETY: the fourth register is a configuration if `has_config`, else it is not read. `handle` is the program's
+    // variable for the handle, and `arguments` are forwarded unchanged to `real`.
     unsafe {
         let expected = expected.named_by(if has_config { config } else { 0 });
         making(handle, &expected, real, arguments)
     }
 }
 
-/// `ncclCommInitRankScalable(handle, size, rank, number of ids, ids, config)`.
+/// Hook of `ncclCommInitRankScalable(handle, size, rank, number of ids, ids, config)`. It records one blocking call and
+/// the new communicator.
 ///
 /// # Safety
 /// `real` and `arguments` must be this function's.
 pub unsafe fn init_rank_scalable(real: usize, arguments: &Wide) -> usize {
     let [handle, size, rank, count, ids, config, ..] = *arguments;
     let count = usize::try_from(count as i32).unwrap_or(0);
-    // More than members would be refused, perhaps unread.
+    // The library refuses more ids than members, perhaps without reading them. So they must not be read here either.
     let ids = if ids == 0 || count > usize::try_from(size as i32).unwrap_or(0) || !life::is_on() {
         &[][..]
     } else {
-        // SAFETY: the program passes so many ids.
+        // SAFETY: `ids` is not null, and the program passes `count` ids of 128 bytes that are valid during its call.
         unsafe { std::slice::from_raw_parts(ids as *const OnStack, count) }
     };
     let expected = Expected {
         place: place(rank, size),
         ..Expected::new(from_ids(ids), IdentitySource::UniqueId)
     };
-    // SAFETY: a configuration or null; handed through.
+    // SAFETY: `config` is a configuration or null. `handle` is the program's variable for the handle, and `arguments`
+    // are forwarded unchanged to `real`.
     unsafe { making(handle, &expected.named_by(config), real, arguments) }
 }
 
-/// `ncclCommInitAll(handles, count, devices)`: all members are this process's.
+/// Hook of `ncclCommInitAll(handles, count, devices)`. It records one blocking call and all new communicators. All
+/// members belong to this process.
 ///
 /// # Safety
 /// `real` and `arguments` must be this function's.
 pub unsafe fn init_all(real: usize, arguments: &Narrow) -> usize {
     let thread = thread::state();
     if thread.nccl_depth.get() > 0 || !life::is_on() {
-        // SAFETY: handed through.
+        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+        // unchanged.
         return unsafe { arguments.call(real) };
     }
     let (handles, count) = (arguments[0], u32::try_from(arguments[1] as i32).unwrap_or(0));
     let identity = nobody_elses(b"nccl all");
-    // SAFETY: handed through; the library has written `count` handles when it says so.
+    // SAFETY: `arguments` are forwarded unchanged to `real`. If the library reports success, it has written `count`
+    // handles.
     unsafe {
         timed(thread, Operation::Connect, None, real, arguments, |outcome| {
             life::wait_for_start();
@@ -580,22 +618,24 @@ pub unsafe fn init_all(real: usize, arguments: &Narrow) -> usize {
     }
 }
 
-// ---- made from another -------------------------------------------------------------------------------------------
+// ---- created from another communicator ---------------------------------------------------------------------------
 
-/// A parent as far as its children need it.
+/// Values of a parent that its children need.
 struct Parent {
     entry: &'static Entry,
     identity: [u8; 16],
 }
 
 impl Parent {
+    /// Returns the parent if it is known and has an identity.
+    ///
     /// # Safety
     /// As for [`known`].
     unsafe fn of(handle: usize, real: usize) -> Option<Self> {
         if !life::is_on() {
             return None;
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the program passes `handle` as a communicator to `real`'s library.
         let entry = unsafe { known(handle, real) }?;
         Some(Self {
             entry,
@@ -603,7 +643,8 @@ impl Parent {
         })
     }
 
-    /// `handle` is the parent's own; children of this kind are counted by `tag`.
+    /// Returns the expected values of a child. `handle` is the parent's own handle. Children of this kind are counted
+    /// by `tag`.
     fn child(&self, handle: usize, made_as: u8, tag: u32, what: &[u8]) -> Expected {
         let ordinal = self.entry.next_sequence(made_as, tag);
         let counted = ordinal.map(|ordinal| Counted {
@@ -629,19 +670,20 @@ impl Parent {
     }
 }
 
-/// A child of a communicator that we know nothing about.
+/// Returns the expected values of a child whose parent is unknown.
 fn orphan() -> Expected {
     Expected::new(nobody_elses(b"nccl orphan"), IdentitySource::Ordinal)
 }
 
-/// `ncclCommSplit(parent, colour, key, handle, config)`. All members of the parent call it, also those whose colour
-/// gives them no child.
+/// Hook of `ncclCommSplit(parent, colour, key, handle, config)`. It records one blocking call and the new communicator.
+/// All members of the parent call it, including those whose colour gives them no child.
 ///
 /// # Safety
 /// `real` and `arguments` must be this function's.
 pub unsafe fn split(real: usize, arguments: &Narrow) -> usize {
     let [parent, colour, _, handle, config] = *arguments;
-    // SAFETY: handed through, and what the program passes.
+    // SAFETY: the program passes `parent`, `config` and `handle` to `real`'s library, so they are valid during this
+    // call. `arguments` are forwarded unchanged.
     unsafe {
         let expected = Parent::of(parent, real).map_or_else(orphan, |known| {
             known.child(parent, SPLIT, 0, &(colour as i32).to_le_bytes())
@@ -650,24 +692,27 @@ pub unsafe fn split(real: usize, arguments: &Narrow) -> usize {
     }
 }
 
-/// `ncclCommShrink(parent, excluded, number of excluded, handle, config, flags)`. Only the survivors call it, so they
-/// count together how often just these were left out.
+/// Hook of `ncclCommShrink(parent, excluded, number of excluded, handle, config, flags)`. It records one blocking call
+/// and the new communicator. Only the remaining members call it. So they all count how often exactly these members were
+/// left out.
 ///
 /// # Safety
 /// `real` and `arguments` must be this function's.
 pub unsafe fn shrink(real: usize, arguments: &Wide) -> usize {
     let [parent, excluded, count, handle, config, ..] = *arguments;
     let count = usize::try_from(count as i32).unwrap_or(0);
-    // SAFETY: handed through, and what the program passes.
+    // SAFETY: the program passes `parent`, `config` and `handle` to `real`'s library, so they are valid during this
+    // call. It passes `count` excluded ranks, which are read only if fewer than the parent's members. `arguments` are
+    // forwarded unchanged.
     unsafe {
         let expected = Parent::of(parent, real).map_or_else(orphan, |known| {
-            // More than there are would be refused, perhaps unread.
+            // The library refuses as many excluded ranks as members or more, perhaps without reading them.
             let excluded = if excluded == 0 || count >= known.entry.size() as usize {
                 &[][..]
             } else {
                 std::slice::from_raw_parts(excluded as *const i32, count)
             };
-            // In whatever order they are named.
+            // The hash does not depend on the order of the ranks.
             let set = excluded.iter().fold(0u64, |sum, &rank| {
                 let hash = Hash128::new().add(&rank.to_le_bytes()).finish();
                 sum.wrapping_add(u64::from_le_bytes([
@@ -689,21 +734,23 @@ pub unsafe fn shrink(real: usize, arguments: &Wide) -> usize {
     }
 }
 
-/// `ncclCommGrow(parent, size, id, rank, handle, config)`. Members of the parent know it by the parent, of which only
-/// one has the id; new members have only the id.
+/// Hook of `ncclCommGrow(parent, size, id, rank, handle, config)`. It records one blocking call and the new
+/// communicator. Members of the parent know it by the parent, and only one of them has the id. New members have only
+/// the id.
 ///
 /// # Safety
 /// `real` and `arguments` must be this function's.
 pub unsafe fn grow(real: usize, arguments: &Wide) -> usize {
     let [parent, size, id, rank, handle, config, ..] = *arguments;
-    // SAFETY: null or an id.
+    // SAFETY: `id` is not null, so it points to the program's id of 128 bytes, which is valid during its call.
     let by_id = (id != 0).then(|| unsafe { from_ids(std::slice::from_ref(&*(id as *const OnStack))) });
-    // SAFETY: handed through, and what the program passes.
+    // SAFETY: the program passes `parent`, `config` and `handle` to `real`'s library, so they are valid during this
+    // call. `arguments` are forwarded unchanged.
     unsafe {
         let expected = match (Parent::of(parent, real), by_id) {
             (Some(known), alias) => Expected {
                 alias,
-                // Old members keep their ranks.
+                // Members of the parent keep their ranks.
                 place: place(known.entry.rank() as usize, size),
                 ..known.child(parent, GROW, 0, &[])
             },
@@ -719,26 +766,28 @@ pub unsafe fn grow(real: usize, arguments: &Wide) -> usize {
 
 // ---- ended -------------------------------------------------------------------------------------------------------
 
-/// How a communicator is ended.
+/// Way in which a communicator ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// `ncclCommFinalize(communicator)`, `ncclCommRevoke(communicator, flags)`: it is being left, and its handle lives on.
+    /// `ncclCommFinalize(communicator)` or `ncclCommRevoke(communicator, flags)`: the member leaves, and its handle
+    /// stays valid.
     Left,
-    /// `ncclCommDestroy(communicator)`: an orderly end; the device is there.
+    /// `ncclCommDestroy(communicator)`: an orderly end. The device works.
     Destroyed,
-    /// `ncclCommAbort(communicator)`: what was asked may hang, and the driver with it.
+    /// `ncclCommAbort(communicator)`: requested operations may hang, and the driver with them.
     Aborted,
 }
 
-/// A call that ends a communicator. Where its handle goes, the entry goes first: once the real function has run the
-/// address can be another's.
+/// Hook of a call that ends a communicator. It records one blocking call. If the call invalidates the handle, the entry
+/// is removed first: after the real function, another communicator may have the same address.
 ///
 /// # Safety
 /// `real` and `arguments` must be this function's.
 pub unsafe fn end(real: usize, arguments: &Narrow, ending: Ending) -> usize {
     let thread = thread::state();
     if thread.nccl_depth.get() > 0 || !life::is_on() || arguments[0] == 0 {
-        // SAFETY: handed through.
+        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+        // unchanged.
         return unsafe { arguments.call(real) };
     }
     let entry = communicators::find(arguments[0]);
@@ -748,12 +797,13 @@ pub unsafe fn end(real: usize, arguments: &Narrow, ending: Ending) -> usize {
         leaving = entry.and_then(events::leaves);
         communicators::gone(arguments[0]);
     }
-    // SAFETY: handed through.
+    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+    // unchanged.
     let returned = unsafe { timed(thread, Operation::Disconnect, index, real, arguments, |_| None) };
     if let Some(leaving) = leaving {
-        // In a group, or in the background, it goes on.
+        // Inside a group, or if it continues in the background, the end is not complete yet.
         let is_over = ending == Ending::Destroyed
-            && !groups::is_open(thread)
+            && !open_group::is_open(thread)
             && result::of(returned) == result::SUCCESS;
         events::left(leaving, thread, is_over);
     }
@@ -770,7 +820,7 @@ mod tests {
         assert!(is_readable(&raw const here as usize));
         assert!(!is_readable(0));
         assert!(!is_readable(8));
-        // SAFETY: a fresh mapping, undone before it is asked about.
+        // SAFETY: `address` is a fresh mapping that only this test uses. It is unmapped before the last check.
         let gone = unsafe {
             let size = 4096;
             let address = libc::mmap(

@@ -1,25 +1,26 @@
-//! `ncclConfig_t`, of which only a name for people is read.
+//! `ncclConfig_t`. Only its name for display is read.
 
 use std::ffi::c_char;
 
 /// `magic` of every version.
 const MAGIC: u32 = 0xCAFE_BEEF;
-/// Where the name stands since NCCL 2.27 (nccl.h, `ncclConfig_v22700`); a configuration that ends before has none.
+/// Offset of the name, since NCCL 2.27 (nccl.h, `ncclConfig_v22700`). A shorter configuration has no name.
 const NAME_OFFSET: usize = 48;
-/// Longest name kept.
+/// Maximum length of a name, in bytes. Longer names are truncated.
 pub const NAME_BYTES: usize = 64;
 
-/// The name of a communicator that is made with this configuration; empty if it has none.
+/// Returns the name of a communicator that is created with this configuration; empty if it has none.
 ///
 /// # Safety
-/// `config` must be null or an `ncclConfig_t` of any version, which says its own size.
+/// `config` must be null or point to an `ncclConfig_t` of any version, which contains its own size.
 pub unsafe fn name(config: usize) -> ([u8; NAME_BYTES], usize) {
     let mut name = [0; NAME_BYTES];
     let mut length = 0;
     if config == 0 {
         return (name, length);
     }
-    // SAFETY: every version begins with its size and the magic, and is as long as it says.
+    // SAFETY: `config` is not null. Every version starts with its size and the magic, and is as long as its size says.
+    // The name is null or a NUL-terminated string of the program, valid during its call.
     unsafe {
         let base = config as *const u8;
         let size = base.cast::<usize>().read_unaligned();
@@ -60,11 +61,11 @@ mod tests {
             (config(56, 1, text), b""),
             (config(56, MAGIC, std::ptr::null()), b""),
         ] {
-            // SAFETY: laid out as the header has it.
+            // SAFETY: the array has the layout of the header and is longer than the size that it contains.
             let (name, length) = unsafe { name(config.as_ptr() as usize) };
             assert_eq!(&name[..length], wanted);
         }
-        // SAFETY: null is allowed.
+        // SAFETY: null is an allowed argument.
         assert_eq!(unsafe { name(0) }.1, 0);
     }
 }

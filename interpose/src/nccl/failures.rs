@@ -1,4 +1,4 @@
-//! Errors that come after a call has returned: frameworks ask for them, over and over.
+//! Asynchronous errors, which occur after a call has returned. Frameworks poll for them.
 
 use super::{communicators as nccl_communicators, result};
 use crate::core::communicators;
@@ -8,23 +8,25 @@ use crate::core::thread;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{FLAG_FAILED, Record, RecordKind};
 
-/// `ncclCommGetAsyncError(communicator, error)`. An answer is recorded once per communicator and error.
+/// Hook of `ncclCommGetAsyncError(communicator, error)`. It records a `Failure` when the answer is an error that
+/// differs from the communicator's previous one.
 ///
 /// # Safety
 /// `real` and `arguments` must be this function's.
 pub unsafe fn asked(real: usize, arguments: &Narrow) -> usize {
     let enter_ticks = ticks();
-    // SAFETY: handed through.
+    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+    // unchanged.
     let returned = unsafe { arguments.call(real) };
     let thread = thread::state();
     if thread.nccl_depth.get() > 0 || result::of(returned) != result::SUCCESS || arguments[1] == 0 {
         return returned;
     }
-    // SAFETY: the library has just written its answer there.
+    // SAFETY: the address is not null. The library reported success, so it has just written its answer there.
     let answer = unsafe { (arguments[1] as *const u32).read() };
     if answer != result::IN_PROGRESS {
-        // The program polls here until what it makes is there.
-        // SAFETY: where it waits for a handle it keeps the place of it until it has been told.
+        // The program polls here until the communicators that it creates exist.
+        // SAFETY: a program that waits for a handle keeps the variable for it until it gets this answer.
         unsafe { nccl_communicators::polled(arguments[0]) };
     }
     if result::is_fine(answer) {

@@ -1,101 +1,80 @@
-//! Groups: calls between start and end reach their streams at the outermost end, as one launch or several.
+//! Groups: calls between a start and an end. They reach their streams at the outermost end, as one launch or several.
 
 use super::{communicators, events, plugin, result};
 use crate::core::in_progress::InProgress;
 use crate::core::stub::{Call, Narrow};
 use crate::core::thread;
-use crate::core::thread::ThreadState;
 use crate::cupti::calls as cupti_calls;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{FLAG_FAILED, FLAG_LINKED, FLAG_SIMULATED, Record, RecordKind};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Groups of this process are numbered from 1.
+/// Number of the last group of this process. Numbers start at 1.
 static LAST_GROUP: AtomicU32 = AtomicU32::new(0);
 
-/// The group in which this thread calls now, with one more operation in it; 0 outside one.
-#[inline]
-pub fn current(thread: &ThreadState) -> u32 {
-    if thread.nccl_group_depth.get() == 0 {
-        return 0;
-    }
-    thread
-        .nccl_group_operations
-        .set(thread.nccl_group_operations.get().wrapping_add(1));
-    thread.nccl_group.get()
-}
-
-/// Number of the group in which this thread calls now; 0 outside one.
-pub fn number(thread: &ThreadState) -> u32 {
-    if is_open(thread) {
-        thread.nccl_group.get()
-    } else {
-        0
-    }
-}
-
-/// True inside a group.
-#[inline]
-pub fn is_open(thread: &ThreadState) -> bool {
-    thread.nccl_group_depth.get() > 0
-}
-
-/// `ncclGroupStart()`.
+/// Hook of `ncclGroupStart()`. It stores the number and start time of an outermost group; the record follows at its
+/// end.
 ///
 /// # Safety
 /// `real` must be this function.
 pub unsafe fn start(real: usize, arguments: &Narrow) -> usize {
     let enter_ticks = ticks();
     let thread = thread::state();
-    // SAFETY: handed through.
+    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+    // unchanged.
     let returned = unsafe { arguments.call(real) };
     if thread.nccl_depth.get() == 0 && result::of(returned) == result::SUCCESS {
         let depth = thread.nccl_group_depth.get();
         thread.nccl_group_depth.set(depth + 1);
         if depth == 0 {
-            // 0 means no group, also after four thousand million of them.
+            // 0 means no group, also after the counter has wrapped around at 2³².
             let number = LAST_GROUP.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1);
             thread.nccl_group.set(number);
             thread.nccl_group_operations.set(0);
             thread.nccl_group_start_ticks.set(enter_ticks);
-            // Of a group whose end was not seen.
+            // Releases the launches of a group whose end was not seen.
             events::group_ended(thread, false);
         }
     }
     returned
 }
 
-/// `ncclGroupEnd()`.
+/// Hook of `ncclGroupEnd()`. It records an outermost group when the real call returns.
 ///
 /// # Safety
 /// `real` must be this function.
 pub unsafe fn end(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: handed through.
+    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
     unsafe { end_as(real, arguments, 0) }
 }
 
-/// `ncclGroupSimulateEnd(info)`: ends the group, and nothing of it runs.
+/// Hook of `ncclGroupSimulateEnd(info)`. It records an outermost group as simulated: the group ends, and none of its
+/// operations runs.
 ///
 /// # Safety
 /// `real` and `arguments` must be this function's.
 pub unsafe fn simulate_end(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: handed through.
+    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
     unsafe { end_as(real, arguments, FLAG_SIMULATED) }
 }
 
+/// Ends a group, and records it if it is the outermost.
+///
 /// # Safety
-/// As for the two above.
+/// As for [`end`] and [`simulate_end`].
 unsafe fn end_as(real: usize, arguments: &Narrow, flags: u8) -> usize {
     let enter_ticks = ticks();
     let thread = thread::state();
     let depth = thread.nccl_group_depth.get();
     if thread.nccl_depth.get() > 0 || depth == 0 {
-        // SAFETY: handed through.
+        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+        // unchanged.
         return unsafe { arguments.call(real) };
     }
     if depth > 1 {
         thread.nccl_group_depth.set(depth - 1);
-        // SAFETY: handed through.
+        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+        // unchanged.
         return unsafe { arguments.call(real) };
     }
     let mut record = Record {
@@ -107,7 +86,7 @@ unsafe fn end_as(real: usize, arguments: &Narrow, flags: u8) -> usize {
         ..Record::new(RecordKind::Group)
     };
     let group = thread.nccl_group.get();
-    // However it ends, the group is over.
+    // With any outcome of the call, the group is over.
     thread.nccl_group_depth.set(0);
     if flags & FLAG_SIMULATED == 0 {
         events::group_ends(thread);
@@ -123,7 +102,8 @@ unsafe fn end_as(real: usize, arguments: &Narrow, flags: u8) -> usize {
     let returned;
     {
         let mut call = InProgress::begin(thread, &thread.nccl_depth, &mut record);
-        // SAFETY: handed through.
+        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+        // unchanged.
         returned = unsafe { arguments.call(real) };
         call.returned(|record| {
             record.tag = result::of(returned);
@@ -138,13 +118,13 @@ unsafe fn end_as(real: usize, arguments: &Narrow, flags: u8) -> usize {
     if plugin::needs_pending() && (flags & FLAG_SIMULATED != 0 || !result::is_fine(result::of(returned))) {
         nothing_comes_of(group);
     }
-    // SAFETY: the places in which handles are awaited belong to calls of this group, which the library itself has
-    // just written to.
+    // SAFETY: the addresses of handles awaited in this group belong to its calls. The library itself has just written
+    // to them, so they are still valid.
     unsafe { communicators::group_ended(thread, group, result::of(returned), real) };
     returned
 }
 
-/// The plugin is not to wait for a group's operations.
+/// Removes a group's calls from the pending calls, because the plugin will report none of its operations.
 #[cold]
 fn nothing_comes_of(group: u32) {
     for (_, entry) in crate::core::communicators::live() {

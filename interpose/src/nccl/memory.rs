@@ -1,4 +1,4 @@
-//! Memory for communication: allocated, registered, and released while a communicator sleeps.
+//! Memory for communication: it is allocated, registered, and released while a communicator is suspended.
 
 use super::result;
 use crate::core::communicators;
@@ -9,28 +9,30 @@ use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{FLAG_FAILED, MemoryCall, NO_COMMUNICATOR, Record, RecordKind};
 use std::cell::Cell;
 
-/// Where a function has what is worth telling, by position.
+/// Positions of the arguments that are recorded.
 struct Roles {
     call: MemoryCall,
     communicator: Option<usize>,
     bytes: Option<usize>,
-    /// The address or handle itself.
+    /// Position of the address or handle itself.
     object: Option<usize>,
 }
 
+/// Calls the real function, and records a `Memory` call when it returns.
+///
 /// # Safety
-/// `real` and `arguments` must belong together.
+/// `real` must be the real function and `arguments` its arguments.
 unsafe fn record(roles: &Roles, real: usize, arguments: &Narrow) -> usize {
     let enter_ticks = ticks();
     let thread = thread::state();
     if thread.nccl_depth.get() > 0 {
-        // SAFETY: handed through.
+        // SAFETY: the caller guarantees that `arguments` belong to `real`; they are forwarded unchanged.
         return unsafe { arguments.call(real) };
     }
-    // Registering a window registers its buffer: one call of the program's.
+    // The registration of a window also registers its buffer. The program made only one call.
     thread.nccl_depth.set(1);
     let inside = Inside(&thread.nccl_depth);
-    // SAFETY: handed through.
+    // SAFETY: the caller guarantees that `arguments` belong to `real`; they are forwarded unchanged.
     let returned = unsafe { arguments.call(real) };
     drop(inside);
     let outcome = result::of(returned);
@@ -53,7 +55,7 @@ unsafe fn record(roles: &Roles, real: usize, arguments: &Narrow) -> usize {
     returned
 }
 
-/// Ends the nesting, however the call is left.
+/// Resets the nesting depth when the call returns, and also when an exception leaves it.
 struct Inside<'a>(&'a Cell<u32>);
 
 impl Drop for Inside<'_> {
@@ -75,7 +77,7 @@ macro_rules! memory_calls {
                 bytes: $bytes,
                 object: $object,
             };
-            // SAFETY: handed through.
+            // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
             unsafe { record(&roles, real, arguments) }
         }
     )*};

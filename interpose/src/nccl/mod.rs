@@ -1,8 +1,8 @@
 //! NCCL, and RCCL, which has the same names. One row per intercepted function of all versions since 2.18.
 //!
-//! Signatures: the public headers of NCCL 2.18.3 to 2.32.3, in which a function that exists in two versions is the same
-//! in both, and RCCL's of ROCm 6.2. A call puts work on a stream and returns: what is recorded here is that it was asked for, never that it was
-//! done.
+//! The signatures come from the public headers of NCCL 2.18.3 to 2.32.3, and of RCCL in ROCm 6.2. A function that
+//! exists in two versions has the same signature in both. A call puts work on a stream and returns. Records here say
+//! that the program requested an operation, never that it was completed.
 
 pub mod calls;
 pub mod capture;
@@ -13,6 +13,7 @@ pub mod events;
 pub mod failures;
 pub mod groups;
 pub mod memory;
+pub mod open_group;
 pub mod plugin;
 pub mod result;
 pub mod version;
@@ -35,10 +36,10 @@ pub static ADAPTER: Adapter = Adapter {
     ..Adapter::NOTHING
 };
 
-/// Returned where no loaded library has the function: `ncclSystemError`.
+/// Return value if no loaded library has the function: `ncclSystemError`.
 const MISSING: usize = 2;
 
-// What rows mean by "2.19": since that version.
+// In rows, "2.19" means: since that version.
 crate::wrappers! {
     // Collectives.
     all_reduce = "ncclAllReduce", seen "2.18", wide |real, a: &Wide| enqueue(&Roles::ALL_REDUCE, real, a);
@@ -50,7 +51,7 @@ crate::wrappers! {
     all_to_all = "ncclAlltoAll", seen "2.28", wide |real, a: &Wide| enqueue(&Roles::ALL_TO_ALL, real, a);
     gather = "ncclGather", seen "2.28", wide |real, a: &Wide| enqueue(&Roles::GATHER, real, a);
     scatter = "ncclScatter", seen "2.28", wide |real, a: &Wide| enqueue(&Roles::SCATTER, real, a);
-    // The same with one more argument, a configuration, which is handed on unread.
+    // The same functions with one more argument, a configuration. It is forwarded without being read.
     all_reduce_config = "ncclAllReduceConfig", seen "2.32", wide |real, a: &Wide| enqueue(&Roles::ALL_REDUCE, real, a);
     all_gather_config = "ncclAllGatherConfig", seen "2.32", wide |real, a: &Wide| enqueue(&Roles::ALL_GATHER, real, a);
     reduce_scatter_config = "ncclReduceScatterConfig", seen "2.32",
@@ -61,13 +62,13 @@ crate::wrappers! {
     gather_config = "ncclGatherConfig", seen "2.32", wide |real, a: &Wide| enqueue(&Roles::GATHER, real, a);
     scatter_config = "ncclScatterConfig", seen "2.32", wide |real, a: &Wide| enqueue(&Roles::SCATTER, real, a);
 
-    // RCCL's own: not in any NCCL.
+    // Functions of RCCL that no NCCL has.
     all_to_all_rccl = "ncclAllToAll", seen "rccl", wide |real, a: &Wide| enqueue(&Roles::ALL_TO_ALL, real, a);
     all_to_all_v = "ncclAllToAllv", seen "rccl", wide |real, a: &Wide| enqueue(&Roles::ALL_TO_ALL_V, real, a);
     all_reduce_with_bias = "ncclAllReduceWithBias", seen "rccl",
         wide |real, a: &Wide| enqueue(&Roles::ALL_REDUCE, real, a);
 
-    // Messages, and what one member does alone.
+    // Messages and one-sided calls.
     send = "ncclSend", seen "2.18", wide |real, a: &Wide| enqueue(&Roles::SEND, real, a);
     receive = "ncclRecv", seen "2.18", wide |real, a: &Wide| enqueue(&Roles::RECEIVE, real, a);
     put_signal = "ncclPutSignal", seen "2.29", wide |real, a: &Wide| enqueue(&Roles::PUT, real, a);
@@ -79,7 +80,7 @@ crate::wrappers! {
     group_end = "ncclGroupEnd", seen "2.18", narrow groups::end;
     group_simulate_end = "ncclGroupSimulateEnd", seen "2.22", narrow groups::simulate_end;
 
-    // Communicators: made, made from another, ended.
+    // Communicators: created, created from another one, ended.
     init_rank = "ncclCommInitRank", seen "2.18", by_id |real, a: &ById| communicators::init_rank(real, a, false);
     init_rank_config = "ncclCommInitRankConfig", seen "2.18", by_id |real, a: &ById| communicators::init_rank(real, a, true);
     init_rank_scalable = "ncclCommInitRankScalable", seen "2.23", wide communicators::init_rank_scalable;
@@ -104,8 +105,8 @@ crate::wrappers! {
     resume = "ncclCommResume", seen "2.29", narrow memory::resume;
 }
 
-/// Public functions that are deliberately not intercepted, with the reason: by the beginning of their name behind
-/// `nccl`. The coverage test fails on a function that is neither a row nor here.
+/// Public functions that are deliberately not intercepted, and the reason. Each is given by the start of its name after
+/// `nccl`. The coverage test fails on a function that is neither a row nor listed here.
 pub static EXCLUDED: &[(&str, &str)] = &[
     ("GetVersion", "asks"),
     ("GetErrorString", "asks"),

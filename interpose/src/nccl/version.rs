@@ -1,4 +1,5 @@
-//! Which NCCL the program has loaded: asked once, when its first communicator is made, and written into the header.
+//! The NCCL version that the program has loaded. It is read once, when the first communicator is created, and written
+//! into the log's header.
 
 use crate::core::life;
 use crate::core::resolve;
@@ -7,21 +8,23 @@ use rankscope_ranklog::lanes::LaneSet;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
-/// What the header says of it.
+/// Property of the header with the version.
 const VERSION: &str = "library.nccl.version";
-/// The file that holds it: a program may have linked NCCL statically, and RCCL has the same functions.
+/// Property of the header with the file that contains the library. A program may have linked NCCL statically, and RCCL
+/// has the same functions.
 const FILE: &str = "library.nccl.file";
-/// Longest name kept.
+/// Maximum length of a file name, in bytes. Longer names are truncated.
 const MOST_BYTES: usize = 64;
 
-/// Somebody has asked, or is asking. Nobody waits for who does: a child that was forked meanwhile would wait for good.
+/// True once a thread has asked, or is asking. No thread waits for another: a child that was forked meanwhile would
+/// wait forever.
 static IS_ASKED: AtomicBool = AtomicBool::new(false);
-/// Name of the file, and behind it zeros; written before [`KNOWN`].
+/// Name of the file, followed by zeros; written before [`KNOWN`].
 static NAME: [AtomicU8; MOST_BYTES] = [const { AtomicU8::new(0) }; MOST_BYTES];
-/// The library's number of its version, 0 until it is known.
+/// Number of the library's version; 0 until it is known.
 static KNOWN: AtomicU32 = AtomicU32::new(0);
 
-/// Asks the library that holds the function `real`, the first time.
+/// Asks the library that contains the function `real`; only the first call does so.
 #[cold]
 pub fn learn(real: usize) {
     if IS_ASKED.swap(true, Ordering::Relaxed) {
@@ -46,7 +49,8 @@ fn ask(real: usize) -> Option<u32> {
         return None;
     }
     let mut version = 0;
-    // SAFETY: the function has this signature in every version, and only writes the number.
+    // SAFETY: `address` is `ncclGetVersion`, which has this signature in every version. It only writes the number, to a
+    // local.
     let outcome = unsafe {
         let function = std::mem::transmute::<usize, Ask>(address);
         function(&raw mut version)
@@ -56,13 +60,13 @@ fn ask(real: usize) -> Option<u32> {
         .filter(|&version| outcome == super::result::SUCCESS && version > 0)
 }
 
-/// Writes down which it is, when the recorder is ready.
+/// Writes the version and the file name. Runs when the recorder is ready.
 pub fn define(set: &LaneSet) {
     let version = KNOWN.load(Ordering::Acquire);
     if version == 0 {
         return;
     }
-    // 2.8 and before: 2804; later 20905.
+    // Up to 2.8 the number is 2804 for 2.8.4; later it is 20905 for 2.9.5.
     let (major, rest) = if version < 10_000 {
         (version / 1_000, version % 1_000)
     } else {

@@ -1,7 +1,7 @@
 //! Keeps only the bounds that matter.
 //!
-//! A line is below all upper bounds of a window exactly if it is below the corners of their lower convex hull (Duda,
-//! Harrus, Haddad, Bernard 1987). So a window keeps the corners, forgets the rest, and loses nothing.
+//! A line is below all upper bounds of a window exactly if it is below the corners of their lower convex hull. The
+//! source is Duda, Harrus, Haddad, Bernard 1987. So a window keeps the corners, forgets the rest, and loses nothing.
 
 use super::MOST_DRIFT_PPM;
 

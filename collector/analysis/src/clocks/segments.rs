@@ -98,8 +98,10 @@ impl PairFit {
         fit
     }
 
-    /// Processes the windows from `first` on, as far as they agree. Returns the regions that are possible at the start
-    /// of each part by the evidence before and in it, the parts, and the first window that does not belong to them.
+    /// Processes the windows from `first` on, as far as they agree.
+    ///
+    /// Returns the regions that are possible at the start of each part, given the evidence before and in it. Also
+    /// returns the parts, and the first window that does not belong to them.
     fn forward(
         &mut self,
         windows: &mut [Window],

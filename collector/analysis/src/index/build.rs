@@ -1,4 +1,4 @@
-//! The index of one rank.
+//! Builds the index of one rank.
 
 use super::ViewBuildError;
 use super::parts::Parts;
@@ -16,13 +16,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Threads of a rank that have lanes of their own.
+/// Maximum number of threads of a rank with separate lanes.
 const MOST_SHOWN_THREADS: usize = 96;
 
-/// Rows between two looks at whether the index is still wanted.
+/// Number of rows between two checks for cancellation.
 const ROWS_PER_LOOK: u64 = 1 << 16;
 
-/// Makes the index of one rank of a session that lies in `path`. False if it was `cancelled`.
+/// Builds the index of one rank of the session in `path`. Returns false if it was `cancelled`.
 pub fn build(
     path: &Path,
     session: &Session,
@@ -65,7 +65,7 @@ pub fn build(
         let Some(at) = next.into_iter().flatten().min() else {
             break;
         };
-        // All that begins before this was seen.
+        // Everything that begins before this has been read.
         if builder.parts.is_full() {
             builder.parts.fold(&mut builder.writer, at)?;
         }
@@ -94,12 +94,12 @@ pub fn build(
     );
     if late > 0 {
         problems.push(format!(
-            "{late} rows stand far behind their place in the tables: the breakdown beside them may lack them"
+            "{late} rows are far out of order in the tables: the breakdown may lack them"
         ));
     }
     if builder.layers.shortened > 0 {
         problems.push(format!(
-            "{} spans lie on more than 32 others and are drawn behind their place",
+            "{} spans overlap more than 32 others and are drawn shortened",
             builder.layers.shortened
         ));
     }
@@ -120,18 +120,18 @@ struct Builder {
     writer: ViewWriter,
     layers: Layers,
     parts: Parts,
-    /// Numbers of operations' names by what is called and how much; of spans' by kind.
+    /// Numbers of names: of operations by operation and payload, of spans by kind.
     names: FxHashMap<(&'static str, Option<u64>), u32>,
-    /// Of kernels: from the table's numbers to ours.
+    /// Numbers of kernel names, from the table's numbers to those of the index.
     kernels: FxHashMap<u32, u32>,
     end_ns: i64,
-    /// The rank's devices were recorded: it has parts of theirs.
+    /// True if device activity of the rank was recorded, so that it has device parts.
     devices: bool,
-    /// The thread on which a device's communication counts as blocked time, where nothing else of the device is known.
+    /// The thread on which device communication counts as blocked time, if nothing else of the device is known.
     device_thread: Option<u32>,
-    /// Threads that have lanes of their own.
+    /// Threads with separate lanes.
     shown_threads: FxHashSet<u32>,
-    /// What could not be read.
+    /// Errors during reading.
     problems: Vec<String>,
 }
 
@@ -163,7 +163,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Steps, stalls and pauses: few, so that their lanes come first.
+    /// Adds steps, stalls and pauses. They are few, so their lanes come first.
     fn small_tables(&mut self, path: &Path, rank: u32, session: &Session) -> Result<(), ViewBuildError> {
         let mut steps = Stream::<IndexedStep>::open(path, rank)?;
         while let Some(row) = steps.next() {
@@ -216,7 +216,7 @@ impl Builder {
 
     fn operation(&mut self, row: &IndexedOperation) -> Result<(), ViewError> {
         let end_ns = match row.state {
-            // It is still going on.
+            // Still in progress.
             OperationState::InFlight => self.end_ns,
             OperationState::Enqueued | OperationState::Captured => row.returned_ns.unwrap_or(row.enter_ns),
             // It never began.
@@ -233,7 +233,7 @@ impl Builder {
             OperationState::Failed => operation::FAILED,
             OperationState::Completed => match (row.class, row.matched) {
                 (WaitClass::Inconclusive, _) => operation::INCONCLUSIVE,
-                // Of launches some operations carry no figures: what they waited is told of another.
+                // Some operations of a launch have no figures. Another operation has their wait.
                 (_, InstanceState::Complete | InstanceState::Alone) if row.exposed_wait_ns.is_some() => {
                     operation::TRANSFER
                 }
@@ -260,11 +260,11 @@ impl Builder {
         self.push(LaneKind::Operations { communicator }, span)
     }
 
-    /// As the merge counts: see `rank/mod.rs`, where communication and blocked time are told.
+    /// Counts parts as the merge does, see communication and blocked time in `rank/mod.rs`.
     fn take_parts(&mut self, row: &IndexedOperation, end_ns: i64, waited_until_ns: i64) {
         let is_over = matches!(row.state, OperationState::Completed | OperationState::Failed);
         let is_on_host = row.library != Library::Nccl;
-        // A message that was posted and never waited for is not known to go on.
+        // It is unknown whether a posted message without a wait is still in progress.
         let is_posted = row.state == OperationState::InFlight
             && !row.direct
             && matches!(row.operation, Operation::Send | Operation::Receive);
@@ -273,14 +273,15 @@ impl Builder {
         }
         if is_on_host && (is_over || row.state == OperationState::InFlight) {
             self.parts.communicated(row.enter_ns, end_ns);
-            // In its queue it keeps nobody waiting but itself: what is communicated then is another's.
+            // A queued operation keeps no other rank waiting. Communication during that time belongs to other
+            // operations.
             self.wait(false, row.enter_ns, waited_until_ns);
             if row.direct {
                 self.parts
                     .blocked(&mut self.writer, row.thread_id, row.enter_ns, end_ns);
             }
         } else if row.state == OperationState::Completed {
-            // On the device communication is all that is known: it counts as blocked throughout.
+            // Only the communication of the device is known, so it counts as blocked throughout.
             self.parts.communicated(row.enter_ns, end_ns);
             self.wait(true, row.enter_ns, waited_until_ns);
             let thread = *self.device_thread.get_or_insert(row.thread_id);
@@ -288,7 +289,7 @@ impl Builder {
         }
     }
 
-    /// Where devices were recorded, only their own operations wait on them.
+    /// Adds a wait. With recorded devices, only their own operations wait on them.
     fn wait(&mut self, on_device: bool, start_ns: i64, end_ns: i64) {
         if on_device || !self.devices {
             self.parts.waited(start_ns, end_ns);
@@ -343,7 +344,8 @@ impl Builder {
         self.push(kind, span)
     }
 
-    /// Many threads come and go: those that come last share a lane.
+    /// Returns the thread whose lane shows the span. Programs may have many short-lived threads, so the last ones share
+    /// a lane.
     fn shown_thread(&mut self, thread_id: u32) -> u32 {
         if self.shown_threads.len() < MOST_SHOWN_THREADS {
             self.shown_threads.insert(thread_id);

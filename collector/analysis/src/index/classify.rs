@@ -1,9 +1,9 @@
-//! Moments by which unions they lie in: from several unions to one row of intervals, each of a class.
+//! Classifies moments by the unions that cover them: from several unions to one row of intervals, each with a class.
 
 use crate::intervals::length;
 
-/// Hands on `from..until` as intervals of what `class_of` says of the set of unions (bit 0: the first) that cover them.
-/// Neighbours may be of one class. The unions are sorted, disjoint, and lie in the window.
+/// Emits `from..until` as intervals with the class that `class_of` returns for the set of unions (bit 0: the first)
+/// that cover them. Adjacent intervals may have the same class. The unions are sorted, disjoint, and inside the window.
 pub(super) fn classify<const N: usize>(
     unions: [&[(i64, i64)]; N],
     (from, until): (i64, i64),

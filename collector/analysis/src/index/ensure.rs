@@ -1,4 +1,4 @@
-//! Makes what is missing of a session's index, several ranks at once.
+//! Builds missing indexes of a session, several ranks at once.
 
 use super::{ViewBuildError, build};
 use rankscope_formats::index::{ViewFile, view_path};
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 
-/// True if a rank has an index, made of this session.
+/// Returns true if a rank has an index that was built from this session.
 pub fn is_current(path: &Path, session: &Session, rank: u32) -> bool {
     ViewFile::open(&view_path(path, rank)).is_ok_and(|view| {
         let footer = view.footer();
@@ -15,8 +15,8 @@ pub fn is_current(path: &Path, session: &Session, rank: u32) -> bool {
     })
 }
 
-/// Makes the index of those of `ranks` that have none of this session, which lies in `path`. `progress` is called from this
-/// thread with the number of ranks that are done, and of all that had to be.
+/// Builds the missing indexes of `ranks` for the session in `path`. Calls `progress` from this thread with the number
+/// of finished ranks and of all missing ranks.
 pub fn ensure(
     path: &Path,
     session: &Session,

@@ -1,10 +1,10 @@
-//! Makes the viewer's index (`formats::view`) from a session's tables: rank by rank, in memory that does not grow with
-//! the run.
+//! Builds the viewer's index (`formats::index`) from a session's tables, rank by rank, in memory that does not grow
+//! with the run.
 //!
-//! In the order of the data: [`stream`] reads a table in order of time, [`parts`] finds where the
-//! rank's time went, [`build`] makes the lanes of one rank, [`ensure`] those of all ranks that lack an index. A pass of
-//! its own, and not a part of the merge: that writes tables as fast as it matches, and of a thousand ranks none has
-//! memory to spare; here one rank at a time has all of it.
+//! In the order of the data: [`stream`] reads a table in order of time, [`parts`] computes where the rank's time went.
+//! [`build`] creates the lanes of one rank, and [`ensure`] those of all ranks without an index. The index is a separate
+//! pass. The merge writes tables as fast as it matches, and with a thousand ranks none has memory to spare. Here, one
+//! rank at a time has all of the memory.
 
 mod build;
 mod classify;
@@ -18,7 +18,7 @@ pub use ensure::{ensure, is_current};
 use rankscope_formats::index::ViewError;
 use rankscope_formats::session::TableError;
 
-/// An index could not be made.
+/// Error that prevents an index.
 #[derive(Debug, thiserror::Error)]
 pub enum ViewBuildError {
     /// A table could not be read.
@@ -27,7 +27,7 @@ pub enum ViewBuildError {
     /// The index could not be written.
     #[error("cannot write the viewer's index: {0}")]
     View(#[from] ViewError),
-    /// A thread died: a bug.
+    /// A thread panicked, which is a bug.
     #[error("an indexing thread ended unexpectedly; please report this")]
     Worker,
 }

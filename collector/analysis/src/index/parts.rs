@@ -1,45 +1,45 @@
-//! Where a rank's time went (METRICS.md, section 5), moment by moment: what the merge sums up per step, laid out.
+//! Where a rank's time went (METRICS.md, section 5), moment by moment. The merge sums the same parts per step.
 
 use super::classify::classify;
 use crate::intervals::Intervals;
 use rankscope_formats::index::{LaneKind, Span, ViewError, ViewWriter, part};
 
-/// Intervals of one kind that are collected at most before they are laid out.
+/// Maximum number of intervals of one kind that are collected before they are laid out.
 const FOLD_AT: usize = 1 << 15;
 
-/// Threads of a host that get a lane; of more those that came first.
+/// Maximum number of threads of a host with a lane; the first ones have it.
 const MOST_THREADS: usize = 64;
 
-/// Lays out the parts of one rank. Intervals come nearly in order of their begin.
+/// Lays out the parts of one rank. Intervals arrive nearly in order of their start.
 #[derive(Default)]
 pub(super) struct Parts {
     communication: Intervals,
     waiting: Intervals,
     compute: Intervals,
-    /// What devices communicated: works of communication libraries.
+    /// Communication on devices: works of communication libraries.
     on_device: Intervals,
     memory: Intervals,
     threads: Vec<Thread>,
     device: Option<Lane>,
-    /// All activity of the devices was recorded.
+    /// Times with complete device records.
     covered: Intervals,
     start_ns: i64,
-    /// Of the host's threads only what they were blocked for is known.
+    /// True if only the blocked time of the host's threads is known.
     is_own_unknown: bool,
-    /// What lies before is laid out.
+    /// Everything before this is laid out.
     from_ns: i64,
     scratch: [Vec<(i64, i64)>; 6],
 }
 
 struct Thread {
-    /// `None`: of a rank of which no thread was ever blocked.
+    /// Lanes by thread; `None` for a rank without blocked threads.
     id: Option<u32>,
     blocked: Intervals,
     blocked_ns: i64,
     lane: Lane,
 }
 
-/// A lane whose last span may grow yet.
+/// A lane whose last span may still grow.
 struct Lane {
     number: usize,
     open: Option<Span>,
@@ -85,7 +85,7 @@ impl Lane {
 }
 
 impl Parts {
-    /// Of a rank whose first record is at `from_ns`.
+    /// Creates the parts of a rank whose first record is at `from_ns`.
     pub(super) fn new(from_ns: i64) -> Self {
         Self {
             start_ns: from_ns,
@@ -94,8 +94,8 @@ impl Parts {
         }
     }
 
-    /// The same of a rank whose operations went to a device that told nothing: what its threads do meanwhile is not known to be
-    /// without communication.
+    /// Sets whether the rank has operations on a device without times. Then it is unknown whether its threads
+    /// communicate while they are not blocked.
     pub(super) fn with_own_unknown(self, is_own_unknown: bool) -> Self {
         Self {
             is_own_unknown,
@@ -111,17 +111,17 @@ impl Parts {
         }
     }
 
-    /// The library communicated, as the host or the library tells.
+    /// Adds communication of the library, as the host or the library reports it.
     pub(super) fn communicated(&mut self, start_ns: i64, end_ns: i64) {
         self.communication.add(start_ns, end_ns);
     }
 
-    /// It waited for peers.
+    /// Adds a wait for peers.
     pub(super) fn waited(&mut self, start_ns: i64, end_ns: i64) {
         self.waiting.add(start_ns, end_ns);
     }
 
-    /// A thread was blocked for communication.
+    /// Adds time in which a thread was blocked for communication.
     pub(super) fn blocked(&mut self, writer: &mut ViewWriter, thread_id: u32, start_ns: i64, end_ns: i64) {
         let known = self
             .threads
@@ -132,8 +132,9 @@ impl Parts {
             None if self.threads.len() < MOST_THREADS => {
                 let own = self.own();
                 let mut lane = Lane::new(writer, false);
-                // What was laid out before it was first blocked was all its own. Whether communication ran behind it is not
-                // known any more: of threads that are first blocked after many thousand intervals only.
+                // Everything that was laid out before its first blocked time was its own time. It is no longer known
+                // whether communication overlapped with it. This affects only threads that are first blocked after many
+                // thousand intervals.
                 if self.start_ns < self.from_ns {
                     lane.open = Some(Span {
                         start_ns: self.start_ns,
@@ -157,28 +158,28 @@ impl Parts {
         thread.blocked_ns += (end_ns - start_ns).max(0);
     }
 
-    /// A device communicated.
+    /// Adds communication on a device.
     pub(super) fn communicated_on_device(&mut self, start_ns: i64, end_ns: i64) {
         self.on_device.add(start_ns, end_ns);
     }
 
-    /// A device computed.
+    /// Adds computation on a device.
     pub(super) fn computed(&mut self, start_ns: i64, end_ns: i64) {
         self.compute.add(start_ns, end_ns);
     }
 
-    /// A device moved memory.
+    /// Adds memory operations of a device.
     pub(super) fn moved(&mut self, start_ns: i64, end_ns: i64) {
         self.memory.add(start_ns, end_ns);
     }
 
-    /// All activity of the devices was recorded; their parts are told of such times only.
+    /// Adds time with complete device records. Device parts are known only in such times.
     pub(super) fn covered(&mut self, writer: &mut ViewWriter, start_ns: i64, end_ns: i64) {
         self.device.get_or_insert_with(|| Lane::new(writer, true));
         self.covered.add(start_ns, end_ns);
     }
 
-    /// True if so much has gathered that it should be laid out.
+    /// Returns true if enough intervals are collected to be laid out.
     pub(super) fn is_full(&self) -> bool {
         let of_threads = self.threads.iter().map(|thread| thread.blocked.waiting());
         [
@@ -194,7 +195,7 @@ impl Parts {
         .any(|waiting| waiting > FOLD_AT)
     }
 
-    /// Lays out what lies before a moment. What begins before it and comes later is lost to the parts.
+    /// Lays out everything before a moment. The parts lack intervals that begin before it and arrive later.
     pub(super) fn fold(&mut self, writer: &mut ViewWriter, until: i64) -> Result<(), ViewError> {
         let from = self.from_ns;
         if from >= until {
@@ -220,7 +221,7 @@ impl Parts {
                 (from, until),
                 device_part,
                 |start, end, class| {
-                    // Before the first work nothing is known to be idle, and a lane begins with something.
+                    // Before the first work, idleness is unknown, and a lane must begin with a known part.
                     let is_nothing = matches!(class, part::NOT_RECORDED | part::IDLE);
                     if lane.open.is_some() || !is_nothing {
                         note(lane.take(writer, start, end, class));
@@ -257,12 +258,12 @@ impl Parts {
         }
         self.fold(writer, until)?;
         if let Some(lane) = &mut self.device {
-            // Nor is it behind the last one.
+            // The same applies after the last work.
             let is_nothing = |open: &Span| matches!(open.class, part::NOT_RECORDED | part::IDLE);
             lane.open = lane.open.take().filter(|open| !is_nothing(open));
             lane.end(writer)?;
         }
-        // The thread that was blocked most is the rank's.
+        // The thread that was blocked most represents the rank.
         self.threads
             .sort_by_key(|thread| std::cmp::Reverse(thread.blocked_ns));
         for (layer, thread) in self.threads.iter_mut().enumerate() {
@@ -273,7 +274,7 @@ impl Parts {
     }
 }
 
-/// Compute is bit 0, communication 1, waiting 2, memory 3, covered 4.
+/// Returns the class of a set: compute is bit 0, communication 1, waiting 2, memory 3, covered 4.
 fn device_part(set: u8) -> u8 {
     match (set & 1 != 0, set & 2 != 0) {
         _ if set & 16 == 0 => part::NOT_RECORDED,
@@ -286,7 +287,7 @@ fn device_part(set: u8) -> u8 {
     }
 }
 
-/// Blocked is bit 0, communication 1, waiting 2.
+/// Returns the class of a set: blocked is bit 0, communication 1, waiting 2.
 fn host_part(set: u8) -> u8 {
     match (set & 1 != 0, set & 2 != 0) {
         (true, true) if set & 4 != 0 => part::EXPOSED_WAIT,

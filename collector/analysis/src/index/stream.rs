@@ -1,33 +1,33 @@
-//! A table of one rank, row by row in order of time.
+//! Reads a table of one rank, row by row in order of time.
 
 use rankscope_formats::session::{Table, TableError, TableReader, rank_path};
 use std::collections::VecDeque;
 use std::path::Path;
 
-/// Rows that are held back, so that one that stands behind later ones finds its place. What is later still comes out of
+/// Number of rows that are held back, so that a row after later ones is sorted. Rows that are later still arrive out of
 /// order.
 const HELD: usize = 1 << 15;
 
-/// Rows in order of their begin.
+/// Rows in order of their start.
 pub(super) struct Stream<T: Table> {
     reader: Option<TableReader<T>>,
     rows: VecDeque<T>,
     more: Vec<T>,
-    /// Rows that came out of order.
+    /// Number of rows that arrived out of order.
     pub late: u64,
     last: i64,
-    /// Why the table was not read to its end.
+    /// Reason why the table was not read to its end.
     pub problem: Option<String>,
 }
 
 impl<T: Table> Stream<T> {
-    /// Opens a rank's table. One that is not there has no rows: not every rank has every table.
+    /// Opens a rank's table. A missing table has no rows, because not every rank has every table.
     pub(super) fn open(session: &Path, rank: u32) -> Result<Self, TableError> {
         let path = rank_path::<T>(session, rank);
         let (reader, problem) = if path.exists() {
             match TableReader::open(&path) {
                 Ok(reader) => (Some(reader), None),
-                // A column that is missing is missing in all tables: the session is of another version.
+                // A missing column is missing in all tables: the session has another version.
                 Err(error @ TableError::Column { .. }) => return Err(error),
                 Err(error) => (None, Some(error.to_string())),
             }
@@ -44,7 +44,7 @@ impl<T: Table> Stream<T> {
         })
     }
 
-    /// Begin of the next row.
+    /// Returns the start of the next row.
     pub(super) fn peek(&mut self) -> Option<i64> {
         if self.rows.len() <= HELD && self.reader.is_some() {
             self.fill();
@@ -52,7 +52,7 @@ impl<T: Table> Stream<T> {
         self.rows.front().map(T::sort_key)
     }
 
-    /// The next row.
+    /// Returns the next row.
     pub(super) fn next(&mut self) -> Option<T> {
         self.peek()?;
         let row = self.rows.pop_front()?;
@@ -68,14 +68,14 @@ impl<T: Table> Stream<T> {
             match reader.next_rows(&mut self.more) {
                 Ok(true) => self.rows.extend(self.more.drain(..)),
                 Ok(false) => self.reader = None,
-                // What was read is shown, and what was not is told.
+                // Rows that were read are shown, and the error is reported.
                 Err(error) => {
                     self.problem = Some(error.to_string());
                     self.reader = None;
                 }
             }
         }
-        // Fast on what is nearly in order.
+        // This sort is fast on nearly sorted rows.
         self.rows.make_contiguous().sort_by_key(T::sort_key);
     }
 }

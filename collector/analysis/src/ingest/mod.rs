@@ -156,7 +156,10 @@ fn find_logs(
             && fs::symlink_metadata(&entry).is_ok_and(|meta| meta.is_dir())
             && let Err(error) = find_logs(&entry, depth + 1, out, problems)
         {
-            problems.push(problem(&entry, format!("the directory could not be read: {error}")));
+            problems.push(problem(
+                &entry,
+                format!("the directory could not be read: {error}"),
+            ));
         }
     }
     Ok(())

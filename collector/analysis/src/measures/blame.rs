@@ -364,7 +364,10 @@ mod tests {
         assert_eq!(summary.ranks[0].job_lost_ns, 102);
         assert_eq!(summary.ranks[0].job_lost_exposed_ns, 102);
         assert_eq!(summary.ranks[0].caused_exposed_rank_ns, 102);
-        assert_eq!(summary.ranks[0].caused_rank_ns, 300, "each launch counts separately");
+        assert_eq!(
+            summary.ranks[0].caused_rank_ns, 300,
+            "each launch counts separately"
+        );
     }
 
     #[test]

@@ -125,7 +125,7 @@ impl RankLateness {
 
     /// Returns the number of notably late steps, and of their episodes. Notably late means late by a quarter of
     /// [`RankLateness::middle_delay_ns`]. If delays vary like waits for rare events, this is two thirds of them. An
-    /// episode is a run of steps that are late by half of the middle delay, so that a hiccup next to a pause is not a
+    /// episode is a run of steps that are late by half of the middle delay. A hiccup next to a pause is then not a
     /// second pause.
     pub fn notable(&self) -> (u64, u64) {
         let Some(middle) = self.middle_delay_ns() else {

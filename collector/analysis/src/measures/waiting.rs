@@ -233,7 +233,7 @@ pub fn waits_of(
         let algorithmic = late
             .map(|late| (late, members[late].arrival_ns()))
             .filter(|&(late, came)| late != number && own.leave_ns > came);
-        // Of equal arrivals the first counts, as everywhere.
+        // The first of equal arrivals counts, as everywhere.
         let meant = kinds
             .iter()
             .filter_map(|&kind| last_needed(members, kind, number, &extremes))

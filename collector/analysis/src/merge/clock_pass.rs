@@ -1,7 +1,8 @@
-//! The pass over the logs of several hosts in which evidence is collected, before it is known how their clocks run.
+//! Pass over the logs of several hosts that collects clock evidence, before the clocks are known.
 //!
-//! Instances are put together as in the merge itself, but no clock says which rank is behind: the rank goes first for
-//! which the oldest open instance waits. A pair of hosts keeps what [`crate::clocks::windows`] keeps, however long the run.
+//! Instances are matched as in the merge itself, but no clock shows which rank is behind. The rank that the oldest
+//! pending instance waits for goes first. A pair of hosts keeps the evidence of [`crate::clocks::windows`], for any
+//! length of run.
 
 use crate::clocks::clock::Clocks;
 use crate::clocks::evidence::{Instance, Proof, is_held_out};
@@ -17,19 +18,20 @@ use rankscope_ranklog::reader::RankLog;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Hosts of an instance up to which each pair of them is a pair; of more, those at distances that are powers of two.
+/// Maximum number of hosts of an instance for which all pairs are used. With more, only pairs at distances that are
+/// powers of two are used.
 const MOST_ALL_PAIRS: usize = 16;
-/// Records by which a rank goes forward at once. Not many: sightings are judged by their neighbours in time, and what a
-/// rank did while the others still stand comes out of order.
+/// Number of records that a rank advances at once. It is small, because sightings are judged by their neighbours in
+/// time, and records of a rank that is ahead arrive out of order.
 const STRIDE: usize = 64;
-/// Ends of messages inside collectives that wait for their other end.
+/// Maximum number of ends of messages inside collectives that wait for their other end.
 const MOST_OPEN_MESSAGES: usize = 1 << 16;
-/// Windows kept over all pairs, a few kilobytes each at most.
+/// Maximum number of windows over all pairs, of a few kilobytes each.
 const MOST_WINDOWS: usize = 1 << 17;
-/// The axis goes on beside the calibrations of the run, ns.
+/// Margin of the axis before and after the calibrations of the run, in ns.
 const MARGIN_NS: i64 = 5_000_000_000;
 
-/// Keys of messages inside collectives: communicator, sender and receiver, operation and use, tag, slot, number.
+/// Key of messages inside collectives: communicator, sender and receiver, operation and use, tag, slot, number.
 type MessageKey = (u32, u32, u32, u64, u32, u64, u32);
 
 struct Collector<'a> {
@@ -102,7 +104,7 @@ impl Collector<'_> {
             _ => {
                 self.open.insert(key, (message.is_send, host, message.at_ns));
                 self.open_order.push_back(key);
-                // What never finds its other end is forgotten in its turn.
+                // Ends without another end are forgotten, the oldest first.
                 while self.open_order.len() > MOST_OPEN_MESSAGES {
                     if let Some(oldest) = self.open_order.pop_front() {
                         self.open.remove(&oldest);
@@ -113,7 +115,7 @@ impl Collector<'_> {
     }
 }
 
-/// Reads all logs for evidence. `reader` opens one; `progress` is told how many operations were read.
+/// Reads all logs for evidence. `reader` opens a log; `progress` receives the number of read operations.
 pub fn collect<'l>(
     logs: &'l [RankLog],
     clocks: &Clocks,
@@ -142,7 +144,7 @@ pub fn collect<'l>(
         violations_before: 0,
         messages: 0,
     };
-    // Only what spans hosts says anything.
+    // Only operations across hosts are evidence.
     let spans: Vec<bool> = identities
         .communicators
         .iter()
@@ -223,7 +225,7 @@ impl Collector<'_> {
 
     fn solve(mut self, logs: &[RankLog]) -> Learnt {
         let hosts = &self.clocks.hosts;
-        // The run as each host saw it.
+        // The run as each host recorded it.
         let span_of = |host: usize| {
             let times = || {
                 hosts[host].logs.iter().flat_map(|&log| {

@@ -1,4 +1,4 @@
-//! From run directories to a session: the order in which everything else is called.
+//! Merges run directories into a session. This module calls all others in order.
 
 pub mod clock_pass;
 pub mod pool;
@@ -42,27 +42,27 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::mpsc::sync_channel;
 
-/// Marks a session directory whose merge is not finished.
+/// File that marks a session directory with an unfinished merge.
 const UNFINISHED: &str = ".unfinished";
 
-/// Kinds of marks that are tried: each takes a pass over a log.
+/// Maximum number of kinds of marks that are tried. Each takes a pass over a log.
 const MOST_MARKS: usize = 3;
 
-/// What to merge, and where to.
+/// Input and output of a merge.
 #[derive(Clone, Debug)]
 pub struct MergeOptions {
-    /// Run directories (or logs): all of one job, from one node or several.
+    /// Run directories (or logs) of one job, from one node or several.
     pub directories: Vec<PathBuf>,
     /// Session directory. It is created; an earlier session in it is replaced.
     pub output: PathBuf,
-    /// Threads beside the matching one; `None`: as many as there are processors.
+    /// Number of threads in addition to the matching thread; `None` for one per processor.
     pub threads: Option<usize>,
-    /// Calls that may wait for their peers at once; `None`: enough for half a million.
+    /// Maximum number of pending calls; `None` for enough for half a million.
     pub most_pending: Option<usize>,
 }
 
 impl MergeOptions {
-    /// One run directory into its `session` folder.
+    /// Returns the options to merge one run directory into its folder `session`.
     pub fn of_run(directory: &Path) -> Self {
         Self {
             directories: vec![directory.to_path_buf()],
@@ -73,21 +73,21 @@ impl MergeOptions {
     }
 }
 
-/// How far a merge is.
+/// Progress of a merge.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
-    /// What is being done: `opening logs`, `aligning clocks`, `finding steps`, `matching`, `writing`.
+    /// Current phase: `opening logs`, `aligning clocks`, `finding steps`, `matching`, `writing`.
     pub phase: &'static str,
-    /// Operations done in this phase.
+    /// Number of operations processed in this phase.
     pub operations: u64,
-    /// Share of the run's time that is done, 0 to 1; `None` where it cannot be told.
+    /// Processed share of the run's time, from 0 to 1; `None` if unknown.
     pub share: Option<f64>,
 }
 
-/// A merge could not be done. What is only partly readable is no error: it is in the session's problems.
+/// Error that prevents a merge. Partly readable logs are no error; they are in the session's problems.
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
-    /// Nothing could be read.
+    /// No log could be read.
     #[error(transparent)]
     Ingest(#[from] IngestError),
     /// A table could not be written.
@@ -98,23 +98,23 @@ pub enum MergeError {
     Output {
         /// The directory or file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
-    /// The session directory holds something else.
-    #[error("{0} is not empty and holds no session; name another directory")]
+    /// The session directory contains other files.
+    #[error("{0} is not empty and contains no session; name another directory")]
     Occupied(PathBuf),
-    /// A decoding thread died: a bug.
+    /// A decoding thread panicked, which is a bug.
     #[error("a decoding thread ended unexpectedly; please report this")]
     Worker,
 }
 
-/// Reads the logs of all directories and writes a session. `progress` is called often, from this thread.
+/// Reads the logs of all directories and writes a session. Calls `progress` often, from this thread.
 pub fn merge(options: &MergeOptions, progress: &mut dyn FnMut(Progress)) -> Result<Session, MergeError> {
     merge_last(options, part::Last::default(), progress)
 }
 
-/// The same with the last part of the run alone, as if it had begun there ([`part`]).
+/// Merges only the last part of the run, as if the run had begun there ([`part`]).
 pub fn merge_last(
     options: &MergeOptions,
     last: part::Last,
@@ -140,7 +140,7 @@ pub fn merge_last(
     if clocks.hosts.len() > 1 {
         let learnt = learn_clocks(options, &logs, &clocks, &identities, progress);
         clocks.correct(learnt);
-        // What came first, by the wall clocks, may have come later.
+        // By the corrected clocks, the first rank may be another one.
         identities = Identities::learn(&logs, &clocks);
     }
     let from_ns = begin.map(|begin| begin.from_ns(&clocks));
@@ -152,7 +152,7 @@ pub fn merge_last(
     }
     prepare(&options.output)?;
     allow_many_files();
-    // Read by several readers of each log, all by the clocks that hold from now on.
+    // Each log has several readers, all with the final clocks.
     let lateness: Vec<OnceLock<Lateness>> = logs.iter().map(|_| OnceLock::new()).collect();
     let logs = Logs { all: &logs, from_ns };
     let mut plans = plan_steps(logs, &clocks, &identities, &lateness, progress);
@@ -200,7 +200,7 @@ pub fn merge_last(
             path: options.output.join(SUMMARY_FILE),
             source,
         })?;
-    // The summary says now that what lies here is ours.
+    // From now on the summary shows that the directory is a session.
     let _ = fs::remove_file(options.output.join(UNFINISHED));
     Ok(session)
 }
@@ -222,7 +222,7 @@ fn rank_of_log(identities: &Identities, log: usize) -> Option<u32> {
         .map(|rank| rank as u32)
 }
 
-/// An empty session directory. Only an earlier session is ever removed.
+/// Creates an empty session directory. Only removes an earlier session.
 fn prepare(output: &Path) -> Result<(), MergeError> {
     let error = |source| MergeError::Output {
         path: output.to_path_buf(),
@@ -249,7 +249,7 @@ fn prepare(output: &Path) -> Result<(), MergeError> {
     if !is_session && !is_empty {
         return Err(MergeError::Occupied(output.to_path_buf()));
     }
-    // Says that what lies here is ours, should this merge be interrupted.
+    // Marks the directory as a session, in case this merge is interrupted.
     fs::write(&unfinished, b"").map_err(error)?;
     for name in [SUMMARY_FILE, "session.json.unfinished"] {
         match fs::remove_file(output.join(name)) {
@@ -266,7 +266,7 @@ fn prepare(output: &Path) -> Result<(), MergeError> {
     Ok(())
 }
 
-/// The logs, and where the part of them begins that is merged.
+/// The logs, and the start of the merged part.
 #[derive(Clone, Copy)]
 struct Logs<'a> {
     all: &'a [RankLog],
@@ -294,7 +294,7 @@ fn reader<'a>(
     }
 }
 
-/// What the job's own operations say about the clocks of several hosts: a pass of its own over all logs.
+/// Derives the clocks of several hosts from the job's own operations, in a separate pass over all logs.
 fn learn_clocks(
     options: &MergeOptions,
     logs: &[RankLog],
@@ -311,7 +311,7 @@ fn learn_clocks(
         |rank| {
             let logs = Logs {
                 all: logs,
-                // No clock is known yet.
+                // The clocks are not known yet.
                 from_ns: None,
             };
             reader(rank, logs, clocks, identities, Anchors::default())
@@ -326,14 +326,14 @@ fn learn_clocks(
     )
 }
 
-/// Calls that may wait for their peers at once.
+/// Returns the maximum number of pending calls.
 fn most_pending(options: &MergeOptions, ranks: usize) -> usize {
     options
         .most_pending
         .unwrap_or_else(|| MOST_PENDING.max(2 * ranks * stride(ranks)))
 }
 
-/// The steps of each world, told by the first of its ranks that knows them.
+/// Finds the steps of each world, from the first of its ranks that has marks, else from its first rank.
 fn plan_steps(
     logs: Logs<'_>,
     clocks: &Clocks,
@@ -353,7 +353,7 @@ fn plan_steps(
             let Some(&first) = world.ranks.first() else {
                 return StepPlan {
                     source: "none",
-                    reason: Some("no rank was seen".to_owned()),
+                    reason: Some("no rank was recorded".to_owned()),
                     ..StepPlan::default()
                 };
             };
@@ -368,7 +368,8 @@ fn plan_steps(
                     .get(communicator as usize)
                     .map_or(0, |known| known.size)
             };
-            // Reading a log for marks takes as long as reading it for a pattern: only where its texts promise some.
+            // Reading a log for marks takes as long as reading it for a pattern. It is worthwhile only if its texts
+            // contain such names.
             let marking = world.ranks.iter().copied().find(|&rank| {
                 let log = &logs.all[identities.ranks[rank as usize].log];
                 log.texts.values().any(|text| marks::is_step_like(text))
@@ -394,8 +395,8 @@ fn plan_steps(
         .collect()
 }
 
-/// The structure of each world, for which its ranks are sampled; where not all ranks take part in what ends the steps,
-/// the plan is completed.
+/// Determines the structure of each world from samples of its ranks. Completes the plan for ranks that take no part in
+/// the anchors.
 fn learn_structure(
     logs: Logs<'_>,
     clocks: &Clocks,
@@ -437,8 +438,8 @@ fn learn_structure(
     all
 }
 
-/// Where steps are told by messages alone: the rank that sends the first one along a chain, if it is not the reference. To
-/// the last one each micro-batch looks like a step.
+/// Returns the rank that sends the first message along a chain, if only messages determine the steps and it is not the
+/// reference. To the last rank of a chain, each micro-batch looks like a step.
 fn first_of_a_chain(plan: &StepPlan, samples: &BTreeMap<u32, structure::sample::Sample>) -> Option<u32> {
     if plan.anchors.communicators().is_some() {
         return None;
@@ -458,7 +459,7 @@ fn first_of_a_chain(plan: &StepPlan, samples: &BTreeMap<u32, structure::sample::
         .find(|rank| sends_first(rank) == Some(true))
 }
 
-/// What was learnt before the merge itself, by world.
+/// Results of the passes before the merge itself, by world.
 #[derive(Clone, Copy)]
 struct Learnable<'a> {
     /// By log.
@@ -474,23 +475,23 @@ struct Outcome<'a> {
     tables: Vec<TableInfo>,
 }
 
-/// Rows of a row group, so that those of all ranks that are in memory are one or two million, and few wait for late ones.
-/// Encoded they take 10 to 20 bytes, before that some 200.
+/// Returns the sizes of row groups. The rows of all ranks in memory are one or two million, and few rows wait for late
+/// ones. A row takes 10 to 20 bytes encoded, and some 200 before.
 fn row_limits(ranks: usize) -> RowLimits {
     RowLimits {
         per_group: ((1 << 20) / ranks.max(1)).clamp(2048, 1 << 16),
-        // By about as many an operation may be later than others of its rank: a stride of another rank.
+        // An operation may be later than others of its rank by about the stride of another rank.
         held: ((1 << 15) / ranks.max(1)).clamp(128, 1024),
     }
 }
 
-/// Rows that are handed to the thread that writes them at once: few enough to be in the cache still, and those of all
-/// ranks not more than 32,768.
+/// Returns the number of rows that are passed to the writing thread at once. They are few enough to stay in the cache,
+/// and at most 32,768 over all ranks.
 fn rows_per_handover(ranks: usize) -> usize {
     ((1 << 15) / ranks.max(1)).clamp(32, 4096)
 }
 
-/// Steps end one after the other: none comes late.
+/// Steps end in order, so few rows must be held back for late ones.
 const STEPS_HELD: usize = 16;
 
 fn match_ranks<'a>(
@@ -573,7 +574,7 @@ fn match_ranks<'a>(
             }
             table.finish()
         });
-        // The rank that is furthest behind goes first: what waits for it is in memory.
+        // The rank that is furthest behind goes first, because pending calls in memory wait for it.
         let mut frontier: BinaryHeap<Reverse<(i64, usize)>> =
             (0..ranks).map(|rank| Reverse((i64::MIN, rank))).collect();
         while let Some(Reverse((behind, rank))) = frontier.pop() {
@@ -628,7 +629,7 @@ fn match_ranks<'a>(
                     .send(std::mem::take(&mut analysis.instances))
                     .is_err()
             {
-                // Its table could not be written: the reason comes with the thread's result.
+                // The table could not be written. The thread's result contains the reason.
                 break;
             }
             let share = span.map(|(first, last)| {
@@ -689,7 +690,7 @@ fn match_ranks<'a>(
     })
 }
 
-/// The tables of stalls: made with their first row.
+/// Tables of stalls, each created with its first row.
 struct StallTables {
     session: PathBuf,
     limits: RowLimits,
@@ -707,7 +708,7 @@ impl StallTables {
         }
     }
 
-    /// Writes the stalls that are judged, where they are `at_least` so many.
+    /// Writes judged stalls of ranks that have at least `at_least` of them.
     fn close(
         &mut self,
         board: &mut StallBoard,
@@ -746,7 +747,7 @@ impl StallTables {
 
 type StepTables = Vec<(TableWriter<StepRow>, Vec<StepRow>)>;
 
-/// Writes the steps that are over, where they are `at_least` so many; with `None` all.
+/// Writes closed steps of ranks that have at least `at_least` of them; all steps with `None`.
 fn close_steps(
     analysis: &mut Analysis<'_>,
     tables: &mut StepTables,
@@ -774,7 +775,7 @@ fn close_steps(
     Ok(())
 }
 
-/// First and last calibration of all ranks: about the run, for progress.
+/// Returns the first and the last calibration of all ranks, the approximate span of the run for progress.
 fn run_span(logs: Logs<'_>, clocks: &Clocks, identities: &Identities) -> Option<(i64, i64)> {
     let times = || {
         identities.ranks.iter().flat_map(|rank| {

@@ -1,7 +1,7 @@
 //! Threads that decode rank logs and write tables, so that the matching thread only matches.
 //!
-//! Each rank is a task that is either at home (with the matching thread) or away (being advanced). One batch of each
-//! rank is read ahead: memory is bounded by the number of ranks, not by their logs.
+//! The task of each rank is either at home (with the matching thread) or away (being advanced). One batch per rank is
+//! read ahead, so memory depends on the number of ranks and not on the size of their logs.
 
 use crate::rank::{RankBatch, RankReader};
 use rankscope_formats::session::{
@@ -11,38 +11,38 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
-/// One rank's reader, batch and tables.
+/// Reader, batch and tables of one rank.
 pub struct RankTask<'a> {
-    /// Position in the session.
+    /// Index of the rank in the session.
     pub rank: u32,
-    /// Its log.
+    /// Reader of its log.
     pub reader: RankReader<'a>,
-    /// What the last advance found.
+    /// Result of the last advance.
     pub batch: RankBatch,
-    /// Rows to be written by the next advance.
+    /// Rows that the next advance writes.
     pub rows: Vec<OperationRow>,
     /// True once the log is read.
     pub ended: bool,
     operations: TableWriter<OperationRow>,
     spans: TableWriter<SpanRow>,
     devices: Option<DeviceTables>,
-    /// Made with its first row.
+    /// Created with its first row.
     pauses: Option<TableWriter<PauseRow>>,
     session: PathBuf,
     limits: RowLimits,
 }
 
-/// The tables of what devices did: made with their first row.
+/// Tables of device activity, created with their first row.
 struct DeviceTables {
     works: TableWriter<WorkRow>,
     names: TableWriter<NameRow>,
 }
 
-/// Rows and bytes of a table.
+/// Number of rows and bytes of a table.
 pub type Written = (&'static str, (u64, u64));
 
 impl<'a> RankTask<'a> {
-    /// A task at the front of a log, and its tables in a session directory.
+    /// Creates a task at the start of a log, and its tables in a session directory.
     pub fn new(
         rank: u32,
         reader: RankReader<'a>,
@@ -81,7 +81,7 @@ impl<'a> RankTask<'a> {
         self.write_devices()
     }
 
-    /// Named times stay in the batch: stalls are explained by them.
+    /// Named times also stay in the batch, because they explain stalls.
     fn write_pauses(&mut self) -> Result<(), TableError> {
         if self.batch.pauses.is_empty() {
             return Ok(());
@@ -115,7 +115,7 @@ impl<'a> RankTask<'a> {
         devices.names.write(&mut batch.names)
     }
 
-    /// Writes what is left. Returns the tables.
+    /// Writes the remaining rows. Returns the tables.
     pub fn finish(mut self) -> Result<Vec<Written>, TableError> {
         self.operations.write(&mut self.rows)?;
         let mut tables = vec![
@@ -143,7 +143,7 @@ pub struct Pool<'a> {
 }
 
 impl<'a> Pool<'a> {
-    /// Starts threads in a scope and sends all tasks out.
+    /// Starts threads in a scope and sends all tasks to them.
     pub fn start<'scope>(
         scope: &'scope std::thread::Scope<'scope, '_>,
         threads: usize,
@@ -159,8 +159,8 @@ impl<'a> Pool<'a> {
             let (work, done) = (Arc::clone(&work), done.clone());
             scope.spawn(move || {
                 loop {
-                    // A poisoned lock means that another worker panicked while it waited, which it cannot; whatever
-                    // happened, there is no work any more.
+                    // A poisoned lock would mean that another worker panicked while waiting, which cannot happen. In
+                    // any case, no work remains.
                     let job = work.lock().ok().and_then(|work| work.recv().ok());
                     let Some(mut task) = job else {
                         return;
@@ -184,7 +184,7 @@ impl<'a> Pool<'a> {
         pool
     }
 
-    /// Sends a task out to be advanced.
+    /// Sends a task to be advanced.
     pub fn send(&mut self, task: Box<RankTask<'a>>) {
         // Workers live as long as the pool: they end when this sender is dropped.
         let refused = match &self.jobs {
@@ -203,12 +203,13 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// Keeps a task at home: its log is read and there is nothing to write.
+    /// Keeps a task at home. Its log is read, and there is nothing to write.
     pub fn keep(&mut self, task: Box<RankTask<'a>>) {
         self.put_home(task);
     }
 
-    /// Takes a rank's task, waiting until it comes back. `None` if its worker is gone, which only a panic can do.
+    /// Takes a rank's task and waits until it returns. Returns `None` if its worker ended, which only a panic can
+    /// cause.
     pub fn fetch(&mut self, rank: u32) -> Result<Option<Box<RankTask<'a>>>, TableError> {
         loop {
             if let Some(task) = self.home.get_mut(rank as usize).and_then(Option::take) {

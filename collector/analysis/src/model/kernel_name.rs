@@ -3,7 +3,7 @@
 /// Maximum length of a shortened name, in characters.
 const LONGEST: usize = 80;
 
-/// Removes the arguments of a kernel's name and truncates it to [`LONGEST`]. Templates produce names of a thousand
+/// Removes the arguments of a kernel's name and truncates it to 80 characters. Templates produce names of a thousand
 /// characters.
 pub fn short(name: &str) -> String {
     let mut depth = 0i32;

@@ -1,4 +1,4 @@
-//! Bins of times: four to each power of two, with whole limits, so that nobody doubts in which one a time lies.
+//! Bins of durations: four per power of two, with whole limits, so that the bin of a duration is unambiguous.
 
 use rankscope_formats::session::TimeBin;
 
@@ -6,7 +6,7 @@ use rankscope_formats::session::TimeBin;
 #[derive(Clone, Debug, Default)]
 pub struct Bins(Vec<u64>);
 
-/// Times below have a bin each.
+/// Durations below this have one bin each.
 const SINGLE_BELOW: u64 = 4;
 
 fn bin_of(ns: u64) -> usize {
@@ -18,7 +18,7 @@ fn bin_of(ns: u64) -> usize {
     (power as usize - 1) * 4 + quarter as usize
 }
 
-/// Shortest time of a bin; beyond the last bin the largest number.
+/// Returns the shortest duration of a bin, or the largest number beyond the last bin.
 fn from_ns(bin: usize) -> i64 {
     if bin < SINGLE_BELOW as usize {
         return bin as i64;
@@ -29,7 +29,7 @@ fn from_ns(bin: usize) -> i64 {
 }
 
 impl Bins {
-    /// Counts a time; a negative one is 0.
+    /// Counts a duration. A negative one counts as 0.
     pub fn add(&mut self, ns: i64) {
         let bin = bin_of(ns.max(0).unsigned_abs());
         if self.0.len() <= bin {
@@ -38,7 +38,7 @@ impl Bins {
         self.0[bin] += 1;
     }
 
-    /// Adds what others counted.
+    /// Adds the counts of another instance.
     pub fn merge(&mut self, other: &Self) {
         if self.0.len() < other.0.len() {
             self.0.resize(other.0.len(), 0);
@@ -48,7 +48,7 @@ impl Bins {
         }
     }
 
-    /// Those in which something lies.
+    /// Returns the non-empty bins.
     pub fn table(&self) -> Vec<TimeBin> {
         let some = self.0.iter().enumerate().filter(|(_, count)| **count > 0);
         some.map(|(bin, &count)| TimeBin {

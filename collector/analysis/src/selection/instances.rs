@@ -3,19 +3,19 @@
 use super::lateness::Lateness;
 use super::operations::Operations;
 use super::parallel::{each_row, in_parallel};
+use super::request::{SelectError, Wanted};
 use super::scopes::Scopes;
-use super::{SelectError, Wanted};
 use rankscope_formats::session::{InstanceState, RowGroups, SelectedInstance, Session, part_path};
 use std::path::Path;
 
-/// What the instances of a window add up to.
+/// Sums over the instances of a window.
 pub struct Found {
     pub scopes: Scopes,
     pub operations: Operations,
     pub lateness: Lateness,
 }
 
-/// Adds up the instances that begin in the window, row group by row group.
+/// Sums the instances that begin in the window, row group by row group.
 pub fn sum_up(directory: &Path, session: &Session, wanted: &Wanted<'_>) -> Result<Found, SelectError> {
     let scopes = Scopes::new(session, wanted);
     let make = || (Operations::default(), Lateness::new(session));
@@ -52,10 +52,10 @@ pub fn sum_up(directory: &Path, session: &Session, wanted: &Wanted<'_>) -> Resul
     })
 }
 
-/// The scope of an instance that counts.
+/// Returns the scope of an instance that counts.
 pub fn scope_of(row: &SelectedInstance, wanted: &Wanted<'_>, scopes: &Scopes) -> Option<u32> {
     let (from, to) = wanted.window;
-    // What was captured into a graph did not run: its replays are instances of their own.
+    // A captured call did not run. Each of its replays is an instance.
     let counts = row.start_ns >= from && row.start_ns < to && row.state != InstanceState::Template;
     counts.then(|| scopes.number(row.communicator)).flatten()
 }

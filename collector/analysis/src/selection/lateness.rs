@@ -1,6 +1,6 @@
-//! Who arrived last in the launches of a window, and who waited in it.
+//! Last arrivals in the launches of a window, and the waits in them.
 
-use super::Wanted;
+use super::request::Wanted;
 use rankscope_formats::session::{Figure, RankLateness, RankParts, SelectedInstance, Session};
 
 #[derive(Clone, Copy, Default)]
@@ -11,9 +11,9 @@ struct OfRank {
 
 #[derive(Clone, Copy, Default)]
 struct OfCommunicator {
-    /// Launches of all members.
+    /// Number of launches of all members.
     launches: u64,
-    /// Messages between some of the members: whose, an instance does not tell.
+    /// Number of messages between some of the members. An instance does not show which.
     messages: u64,
 }
 
@@ -25,7 +25,7 @@ pub struct Lateness {
 }
 
 impl Lateness {
-    /// Of the ranks of a session.
+    /// Creates empty sums for the ranks of a session.
     pub fn new(session: &Session) -> Self {
         Self {
             ranks: vec![OfRank::default(); session.ranks.len()],
@@ -34,7 +34,7 @@ impl Lateness {
         }
     }
 
-    /// Takes an instance that begins in the window.
+    /// Counts an instance that begins in the window.
     pub fn take(&mut self, row: &SelectedInstance) {
         let Some(last) = row.last_rank.filter(|_| row.members > 1) else {
             return;
@@ -53,7 +53,7 @@ impl Lateness {
         }
     }
 
-    /// Adds what another thread found.
+    /// Adds the sums of another thread.
     pub fn merge(&mut self, other: &Self) {
         for (sum, more) in self.ranks.iter_mut().zip(&other.ranks) {
             sum.last_arrivals += more.last_arrivals;
@@ -65,7 +65,7 @@ impl Lateness {
         }
     }
 
-    /// One entry per wanted rank. What a rank waited itself is among its `parts`.
+    /// Returns an entry per requested rank. The rank's own waits come from its `parts`.
     pub fn table(&self, session: &Session, wanted: &Wanted<'_>, parts: &[RankParts]) -> Vec<RankLateness> {
         let mut of_rank = vec![OfCommunicator::default(); session.ranks.len()];
         for (known, sums) in session.communicators.iter().zip(&self.communicators) {
@@ -80,7 +80,7 @@ impl Lateness {
             let at = rank as usize;
             let sums = self.ranks.get(at).copied().unwrap_or_default();
             let took_part = of_rank.get(at).copied().unwrap_or_default();
-            // A rank's last level says most: its devices', where their work was recorded.
+            // The last level of a rank is the most exact: its devices, if their work was recorded.
             let waited = parts.iter().rfind(|entry| entry.rank == rank);
             RankLateness {
                 rank,
@@ -88,13 +88,13 @@ impl Lateness {
                 launches: if took_part.messages == 0 {
                     Figure::known(took_part.launches)
                 } else {
-                    Figure::unknown("messages do not tell here whose they were")
+                    Figure::unknown("the table does not show which ranks exchanged messages")
                 },
                 exposed_wait_where_last_rank_ns: sums.exposed_where_last,
                 exposed_wait_ns: match waited.map(|entry| entry.parts.get()) {
                     Some(Ok(parts)) => parts.exposed_wait_ns.clone(),
                     Some(Err(reason)) => Figure::unknown(reason),
-                    None => Figure::unknown("nothing was recorded of where its time went"),
+                    None => Figure::unknown("the rank's time was not recorded"),
                 },
             }
         };

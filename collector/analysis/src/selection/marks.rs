@@ -1,10 +1,10 @@
-//! The instances that a bin of a histogram counts, so that a viewer can mark them.
+//! Finds the instances that a bin of a histogram counts, so that a viewer can mark them.
 
 use super::instances::scope_of;
 use super::operations::{Key, duration_of, key_of, transfer_of};
 use super::parallel::{each_row, in_parallel};
+use super::request::{SelectError, Wanted};
 use super::scopes::Scopes;
-use super::{SelectError, Wanted};
 use crate::matching::size_class;
 use rankscope_formats::session::{
     RowGroups, SelectedInstance, SelectedOperations, Session, TimeHistogram, part_path,
@@ -15,27 +15,27 @@ use std::path::Path;
 /// An instance to mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Its number in the table `instances`.
+    /// Number in the table `instances`.
     pub instance: u64,
-    /// Position in [`Session::communicators`].
+    /// Index into [`Session::communicators`].
     pub communicator: u32,
-    /// First enter, ns on the axis.
+    /// First enter, in ns on the axis.
     pub start_ns: i64,
-    /// Last leave, ns on the axis.
+    /// Last leave, in ns on the axis.
     pub end_ns: i64,
 }
 
 /// Instances to mark.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// In the order of their begins, as many as were asked for at most.
+    /// Instances by start time, up to the requested number.
     pub list: Vec<Mark>,
-    /// How many there are.
+    /// Total number of instances.
     pub total: u64,
 }
 
-/// The instances of a class of a selection whose time, of which `class.histogram` tells, lies in `times_ns`: the first
-/// `most` of them in the order of their begins.
+/// Returns the instances of a selected class whose duration, in the sense of `class.histogram`, is within `times_ns`.
+/// Returns at most the first `most` instances by start time.
 pub fn marks(
     directory: &Path,
     session: &Session,
@@ -54,7 +54,7 @@ pub fn marks(
         duration_of
     };
     let is_of_class = |key: Key| {
-        // Sizes are given by their limits: the first size of a class names it.
+        // Sizes are ranges. The lower limit identifies the class.
         let size = class.size_from_bytes.map_or(u32::MAX, size_class);
         key.size == size
             && key.is_launch == class.launches
@@ -104,7 +104,7 @@ impl Marks {
     fn take(&mut self, mark: Mark, most: usize) {
         self.total += 1;
         self.list.push(mark);
-        // Row groups come in no order: any may have earlier ones.
+        // Row groups have no order, so any may contain earlier instances.
         if self.list.len() >= most.saturating_mul(2).max(1024) {
             self.keep_first(most);
         }

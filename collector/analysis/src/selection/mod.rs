@@ -1,10 +1,14 @@
-//! What happened in a selected window of time, of all ranks or of some: `rankscope report --range`, and the panels of the
-//! viewer. It is computed from the session's tables and the viewer's index, by the definitions that the whole report has.
+//! Figures of a selected time window and selected ranks, for `rankscope report --range` and the panels of the viewer.
+//! They come from the session's tables and the viewer's index, and have the definitions of the whole report.
 //!
-//! In the order of the data: [`parallel`] reads row groups on several threads; [`parts`] where each rank's time went, from the
-//! index; [`instances`] goes once over the instances that begin in the window, for [`operations`] (with [`scopes`], which
-//! communicators count together, and [`bins`] of their histograms) and [`lateness`]; [`stalls`]; [`marks`] finds the instances
-//! that a bin of a histogram counts.
+//! Modules in the order of the data:
+//!
+//! - [`parallel`] reads row groups on several threads.
+//! - [`parts`] computes where each rank's time went, from the index.
+//! - [`instances`] reads the instances that begin in the window once, for [`operations`] (with [`scopes`] of
+//!   communicators and [`bins`] of histograms) and [`lateness`].
+//! - [`stalls`] reads device stalls.
+//! - [`marks`] finds the instances that a bin of a histogram counts.
 
 mod bins;
 mod instances;
@@ -13,60 +17,22 @@ mod marks;
 mod operations;
 mod parallel;
 mod parts;
+mod request;
 pub mod rollup;
 mod scopes;
 mod stalls;
 
 pub use marks::{Mark, Marks, marks};
 pub use operations::payload_bytes;
+pub use request::{SelectError, Wanted};
 
 use rankscope_formats::index::ViewFile;
-use rankscope_formats::session::{Selection, Session, TableError};
-use std::collections::BTreeSet;
+use rankscope_formats::session::{Selection, Session};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-/// A selection could not be computed.
-#[derive(Debug, thiserror::Error)]
-pub enum SelectError {
-    /// A table cannot be read.
-    #[error("cannot sum up the window: {0}")]
-    Table(#[from] TableError),
-    /// Nobody wants it any more.
-    #[error("the selection was superseded")]
-    Cancelled,
-    /// A thread died: a bug.
-    #[error("a thread that sums up ended unexpectedly; please report this")]
-    Worker,
-}
-
-/// What is asked for.
-#[derive(Clone, Copy)]
-pub struct Wanted<'a> {
-    /// First moment and first moment beyond, ns on the axis.
-    pub window: (i64, i64),
-    /// Positions in [`Session::ranks`]; `None`: all of them.
-    pub ranks: Option<&'a BTreeSet<u32>>,
-    /// Set by whoever does not want it any more: the call then ends within milliseconds.
-    pub cancelled: &'a AtomicBool,
-}
-
-impl Wanted<'_> {
-    fn has(&self, rank: u32) -> bool {
-        self.ranks.is_none_or(|ranks| ranks.contains(&rank))
-    }
-
-    /// Positions of the ranks, ascending.
-    fn ranks_of(&self, session: &Session) -> Vec<u32> {
-        (0..session.ranks.len() as u32)
-            .filter(|&rank| self.has(rank))
-            .collect()
-    }
-}
-
-/// Sums up a window of the session in `directory`. `view` is the open index of a rank; what it does not have is told with a
-/// reason.
+/// Computes the figures of a window of the session in `directory`. `view` returns the open index of a rank. Figures
+/// without an index are unknown with a reason.
 pub fn select(
     directory: &Path,
     session: &Session,

@@ -1,4 +1,4 @@
-//! The operations of a window by kind, size class and scope, by their instances.
+//! Operations of a window by library, operation, size class and scope, from their instances.
 
 use super::bins::Bins;
 use super::scopes::Scopes;
@@ -11,10 +11,10 @@ use rankscope_formats::session::{
 use rankscope_ranklog::Operation;
 use rustc_hash::FxHashMap;
 
-/// Size class of what has no known size.
+/// Size class of operations with unknown size.
 const UNKNOWN_SIZE: u32 = u32::MAX;
 
-/// What counts together.
+/// Operations that are counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     pub scope: u32,
@@ -45,7 +45,7 @@ struct Sums {
     slowest: Option<SlowestInstance>,
 }
 
-/// Classes that are found without a look into the index.
+/// Number of classes that are cached in front of the index.
 const SLOTS: usize = 32;
 
 impl Key {
@@ -57,12 +57,12 @@ impl Key {
     }
 }
 
-/// Sums by class, and over all.
+/// Sums by class, and over all classes.
 #[derive(Default)]
 pub struct Operations {
     index: FxHashMap<Key, usize>,
     sums: Vec<(Key, Sums)>,
-    /// Where the classes stand that were asked for last, by [`Key::slot`]: a step has the same few in turn.
+    /// Indices of the last requested classes, by [`Key::slot`]. A step repeats the same few classes.
     recent: [usize; SLOTS],
     totals: Totals,
 }
@@ -76,7 +76,7 @@ struct Totals {
     hidden: Option<i64>,
 }
 
-/// The class by which an instance is told: that of its launch, if it carries that one's figures.
+/// Returns the class of an instance. It is that of its launch if the instance carries the launch's figures.
 pub fn key_of(row: &SelectedInstance, scope: u32) -> Key {
     Key {
         scope,
@@ -86,29 +86,29 @@ pub fn key_of(row: &SelectedInstance, scope: u32) -> Key {
     }
 }
 
-/// One of the instances of a launch has its figures.
+/// Returns true if the instance carries the figures of its launch.
 fn carries_launch(row: &SelectedInstance) -> bool {
     row.launch.is_some() && row.exposed_wait_rank_ns.is_some()
 }
 
-/// Its times and figures are another's: it shares a launch.
+/// Returns true if the instance shares a launch, so that another instance carries the figures.
 fn is_shared(row: &SelectedInstance) -> bool {
     row.state == InstanceState::Complete && row.transfer_ns.is_none()
 }
 
-/// The transfer that is drawn and listed, as in the whole report: what takes no time is none.
+/// Returns the transfer of an instance, as in the whole report. A transfer ≤ 0 does not count.
 pub fn transfer_of(row: &SelectedInstance) -> Option<i64> {
     row.transfer_ns.filter(|&ns| ns > 0)
 }
 
-/// First enter to last leave, where both are known and its own.
+/// Returns the time from first enter to last leave, if both are known and not shared.
 pub fn duration_of(row: &SelectedInstance) -> Option<i64> {
     let is_done = matches!(row.state, InstanceState::Complete | InstanceState::Alone);
     (is_done && !is_shared(row)).then_some(row.end_ns - row.start_ns)
 }
 
-/// c·e, by which sizes are classed: S without the members that METRICS.md, section 2, multiplies it by. Operations with a
-/// count per member have no single one: theirs is S.
+/// Returns c·e, which determines the size class. It is S divided by the members that METRICS.md, section 2, multiplies
+/// it by. Operations with a count per member have no single payload; for them it is S.
 pub fn payload_bytes(operation: Operation, members: u32, size_bytes: Option<u64>) -> Option<u64> {
     let members = match operation {
         Operation::AllGather
@@ -140,7 +140,7 @@ impl Operations {
         &mut self.sums[self.recent[slot]].1
     }
 
-    /// Takes an instance that begins in the window.
+    /// Counts an instance that begins in the window.
     pub fn take(&mut self, row: &SelectedInstance, scope: u32) {
         self.totals.instances += 1;
         self.totals.complete += u64::from(row.state == InstanceState::Complete);
@@ -164,7 +164,7 @@ impl Operations {
         sums.measure(row);
     }
 
-    /// Adds what another thread found.
+    /// Adds the sums of another thread.
     pub fn merge(&mut self, other: &Self) {
         for (key, sums) in &other.sums {
             self.sums_of(*key).merge(sums);
@@ -177,7 +177,7 @@ impl Operations {
         add(&mut totals.hidden, more.hidden);
     }
 
-    /// Sums over all classes.
+    /// Returns the sums over all classes.
     pub fn totals(&self) -> SelectionTotals {
         let totals = &self.totals;
         SelectionTotals {
@@ -189,7 +189,7 @@ impl Operations {
         }
     }
 
-    /// Of nothing it is 0; of instances of none of which it is known it is not known.
+    /// Returns 0 if there are no instances. If no instance has the value, it is unknown.
     fn total<T: Default>(&self, sum: Option<T>, reason: &str) -> Figure<T> {
         match sum {
             Some(sum) => Figure::known(sum),
@@ -198,11 +198,11 @@ impl Operations {
         }
     }
 
-    /// The classes, the most time first.
+    /// Returns the classes, the one with the most time first.
     pub fn table(&self, scopes: &Scopes) -> Vec<SelectedOperations> {
         let mut classes: Vec<&(Key, Sums)> = self.sums.iter().collect();
         let time = |sums: &Sums| sums.duration.quantiles().map_or(0.0, |quantiles| quantiles.sum);
-        // Threads find them in any order; their times are whole numbers, whose sum does not depend on it.
+        // Threads find classes in any order. Durations are whole numbers, so their sums do not depend on it.
         classes.sort_by(|(one, a), (two, b)| time(b).total_cmp(&time(a)).then_with(|| one.cmp(two)));
         let rows = classes.into_iter();
         rows.filter_map(|(key, sums)| Some(sums.row(key, scopes.get(key.scope)?)))
@@ -268,7 +268,7 @@ impl Sums {
     }
 
     fn look_at(&mut self, found: SlowestInstance) {
-        // Of several the first one, whichever thread found it.
+        // The first instance of equal transfers counts, whichever thread finds it.
         let is_slower = |known: SlowestInstance| {
             (found.transfer_ns, std::cmp::Reverse(found.instance))
                 > (known.transfer_ns, std::cmp::Reverse(known.instance))
@@ -305,14 +305,14 @@ impl Sums {
         }
     }
 
-    /// Why there is no figure that takes a complete instance.
+    /// Returns why figures of complete instances are unknown.
     fn no_instance(&self, members: u32) -> &'static str {
         if members == 1 {
             "one member: nothing is transferred"
         } else if self.enqueued > 0 && self.complete == 0 {
-            "when it was done was not recorded"
+            "completion times were not recorded"
         } else if self.shared > 0 && self.shared == self.complete {
-            "they share launches with others"
+            "all calls share launches with other operations"
         } else {
             "no instance is complete"
         }
@@ -320,11 +320,11 @@ impl Sums {
 
     fn no_bandwidth(&self, key: &Key, members: u32) -> &'static str {
         if key.operation == Operation::Barrier {
-            "a barrier carries no payload"
+            "a barrier has no payload"
         } else if self.transfer.count() == 0 || members == 1 {
             self.no_instance(members)
         } else if self.size_bytes.is_none() {
-            "sizes were not recorded, or nothing was carried"
+            "sizes were not recorded, or there was no payload"
         } else {
             "no launch with a wait share of at most 20 %"
         }

@@ -1,11 +1,11 @@
-//! Pieces of work on several threads, each of which adds up what it finds by itself.
+//! Parallel sums: several threads process pieces of work, and each has a separate sum.
 
-use super::SelectError;
+use super::request::SelectError;
 use rankscope_formats::session::{RowGroups, Table};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Does the pieces `0..count` in any order. Each thread makes a sum of its own with `make`, and `add` adds a piece to it.
-/// Returns these sums, the first of the threads first.
+/// Processes the pieces `0..count` in any order. Each thread creates a sum with `make`, and `add` adds a piece to it.
+/// Returns the sums in the order of the threads.
 pub fn in_parallel<A: Send>(
     count: usize,
     cancelled: &AtomicBool,
@@ -16,7 +16,7 @@ pub fn in_parallel<A: Send>(
         .map_or(1, usize::from)
         .min(count);
     let next = AtomicUsize::new(0);
-    // Another thread failed: nobody wants the rest.
+    // Another thread failed, so the remaining pieces are not needed.
     let failed = AtomicBool::new(false);
     let work = || {
         let mut sum = make();
@@ -46,7 +46,7 @@ pub fn in_parallel<A: Send>(
     })
 }
 
-/// The end of a call that nobody wants any more.
+/// Returns an error if the caller cancelled the call.
 pub fn stop_if(cancelled: &AtomicBool) -> Result<(), SelectError> {
     if cancelled.load(Ordering::Relaxed) {
         Err(SelectError::Cancelled)
@@ -55,7 +55,7 @@ pub fn stop_if(cancelled: &AtomicBool) -> Result<(), SelectError> {
     }
 }
 
-/// Hands on the rows of a row group, some thousand at a time.
+/// Emits the rows of a row group, some thousand at a time.
 pub fn each_row<T: Table>(
     groups: &RowGroups<T>,
     group: usize,

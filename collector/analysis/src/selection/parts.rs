@@ -1,7 +1,7 @@
-//! Where each rank's time went in the window: differences of the sums that the index has.
+//! Where each rank's time went in the window, from differences of the index's sums.
 
 use super::parallel::stop_if;
-use super::{SelectError, Wanted};
+use super::request::{SelectError, Wanted};
 use crate::model::labels;
 use rankscope_formats::index::{Lane, LaneKind, ViewFile, part};
 use rankscope_formats::session::{Figure, Parts, RankParts, Session};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 const HOST: &str = "host";
 const DEVICE: &str = "device";
 
-/// The parts of the ranks' time: of each rank its host's, then its devices' if there are any.
+/// Returns the parts of the ranks' time: for each rank those of the host, then those of its devices, if any.
 pub fn parts(
     session: &Session,
     view: &dyn Fn(u32) -> Option<Arc<ViewFile>>,
@@ -31,7 +31,7 @@ pub fn parts(
             );
             continue;
         };
-        // Of a host the lane of layer 0 is that of the thread that was blocked most, which is the rank's.
+        // Layer 0 of a host contains the thread that was blocked most, which represents the rank.
         let lane_of = |of_device| {
             view.lanes_of(|kind| kind == LaneKind::Parts { device: of_device })
                 .map(|(_, lane)| lane)
@@ -44,7 +44,8 @@ pub fn parts(
                 HOST,
                 if untimed > 0 {
                     Figure::unknown(format!(
-                        "{untimed} operations were put on a device's stream, and when they were done was not recorded"
+                        "{untimed} operations were put on a device's stream, and their completion times were not \
+                         recorded"
                     ))
                 } else {
                     of_lane(lane, false, wanted.window, waits_unknown)
@@ -55,10 +56,7 @@ pub fn parts(
             push(DEVICE, of_lane(lane, true, wanted.window, waits_unknown));
         }
         if host.is_none() && device.is_none() {
-            push(
-                HOST,
-                Figure::unknown("nothing was recorded of where its time went"),
-            );
+            push(HOST, Figure::unknown("the rank's time was not recorded"));
         }
     }
     Ok(out)
@@ -73,7 +71,7 @@ fn of_lane(
     let from_ns = from_ns.max(lane.info.start_ns);
     let to_ns = to_ns.min(lane.info.end_ns);
     if from_ns >= to_ns {
-        return Figure::unknown("nothing of it was recorded in this window");
+        return Figure::unknown("nothing of this rank was recorded in the window");
     }
     let sums = lane.sums_in(from_ns, to_ns);
     let of = |class: u8| sums.0.get(usize::from(class)).map_or(0, |&ns| ns as i64);
@@ -84,9 +82,9 @@ fn of_lane(
             Figure::unknown(reason)
         }
     };
-    // Between times in which devices were recorded nothing is known of them.
+    // Outside of the times with device records, the device's activity is unknown.
     let window_ns = to_ns - from_ns - of(part::NOT_RECORDED);
-    // Also what has no business here counts: it would be a bug, and is not to be hidden.
+    // Unexpected classes also count. They would be a bug, which must not be hidden.
     let sum: u64 = sums.0.iter().take(usize::from(part::NOT_RECORDED)).sum();
     Figure::known(Parts {
         from_ns,
@@ -99,9 +97,13 @@ fn of_lane(
             None => Figure::known(of(part::EXPOSED_WAIT)),
             Some(reason) => Figure::unknown(reason),
         },
-        exposed_memory_ns: only(of_device, part::EXPOSED_MEMORY, "memory work is told of devices"),
-        idle_ns: only(of_device, part::IDLE, "only a device is idle"),
-        other_blocked_ns: only(!of_device, part::OTHER_BLOCKED, "only a thread is blocked"),
+        exposed_memory_ns: only(
+            of_device,
+            part::EXPOSED_MEMORY,
+            "only devices have memory operations",
+        ),
+        idle_ns: only(of_device, part::IDLE, "only devices can be idle"),
+        other_blocked_ns: only(!of_device, part::OTHER_BLOCKED, "only threads can be blocked"),
         adds_up: sum == window_ns.unsigned_abs(),
     })
 }

@@ -1,27 +1,27 @@
-//! What is told of ranks, rolled up: rank → device → host, and of operations by the role of their communicator.
+//! Sums of the figures of ranks by device and host, and of operations by the role of their communicator.
 //!
-//! Sums only, over the session's own figures, so that every level adds up to the one below it exactly. Where a figure is
-//! not known of one rank it is not known of a group with that rank.
+//! All values are sums of the session's own figures, so every level adds up to the one below it exactly. If a figure is
+//! unknown for one rank, it is unknown for every group with that rank.
 
 use rankscope_formats::session::{Figure, OperationClass, RankBreakdown, Session, TrafficRow, TrafficSource};
 pub use rankscope_formats::session::{Group, RoleSum, Rollup, Rollups, Sum};
 use std::collections::BTreeMap;
 
-/// What ranks are put together by.
+/// Grouping of the sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
-    /// Each by itself.
+    /// Each rank separately.
     Rank,
-    /// Those on one device of one host; a rank that drives several is on all of them together.
+    /// Ranks on one device of one host. A rank with several devices is on all of them together.
     Device,
-    /// Those on one host.
+    /// Ranks on one host.
     Host,
-    /// Not ranks but operations: by what their communicators are for.
+    /// Operations, by the role of their communicator.
     Role,
 }
 
 impl By {
-    /// As commands and the JSON name it.
+    /// Returns the name in commands and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Rank => "rank",
@@ -32,7 +32,7 @@ impl By {
     }
 }
 
-/// What the report shows. `moved` is the session's table of traffic.
+/// Returns the groupings that the report shows. `moved` is the session's table of traffic.
 pub fn rollups(session: &Session, moved: &[TrafficRow]) -> Rollups {
     let by = |by: By| rollup(session, moved, by);
     Rollups {
@@ -42,7 +42,7 @@ pub fn rollups(session: &Session, moved: &[TrafficRow]) -> Rollups {
     }
 }
 
-/// Rolls a session up. `moved` is its table of traffic.
+/// Computes one grouping of a session. `moved` is its table of traffic.
 pub fn rollup(session: &Session, moved: &[TrafficRow], by: By) -> Rollup {
     if by == By::Role {
         return Rollup {
@@ -90,7 +90,7 @@ pub fn rollup(session: &Session, moved: &[TrafficRow], by: By) -> Rollup {
     }
 }
 
-/// The devices on which a rank was seen to work.
+/// Returns the devices on which a rank worked.
 fn devices_of(session: &Session, rank: u32) -> String {
     let known = session.activity.iter().find(|known| known.rank == rank);
     let mut devices: Vec<u32> = known
@@ -100,8 +100,8 @@ fn devices_of(session: &Session, rank: u32) -> String {
     devices.sort_unstable();
     devices.dedup();
     match &devices[..] {
-        [] => "no device seen".to_owned(),
-        // The number is one of the process: two ranks with the same may be on different ones.
+        [] => "no recorded device".to_owned(),
+        // The number is relative to the process: equal numbers of two ranks may be different devices.
         [one] => format!("device {one} of {}", process(session, rank)),
         several => {
             let numbers: Vec<String> = several.iter().map(u32::to_string).collect();
@@ -115,7 +115,7 @@ fn process(session: &Session, rank: u32) -> String {
     known.map_or_else(|| format!("log {rank}"), |known| format!("process {}", known.pid))
 }
 
-/// What one rank sent and received, bytes.
+/// Bytes that one rank sent and received.
 #[derive(Clone, Copy, Debug, Default)]
 struct Traffic {
     sent: u64,
@@ -123,7 +123,7 @@ struct Traffic {
     sent_to_other_hosts: u64,
 }
 
-/// Of each rank, as far as it is known between whom.
+/// Returns the traffic of each rank, as far as its pairs are known.
 fn traffic_of_ranks(session: &Session, moved: &[TrafficRow]) -> Vec<Traffic> {
     let mut of_ranks = vec![Traffic::default(); session.ranks.len()];
     let host_of = |rank: u32| session.ranks.get(rank as usize).map(|known| known.host);
@@ -171,7 +171,7 @@ fn group(session: &Session, traffic: &[Traffic], name: String, ranks: Vec<u32>) 
         sum.stalled_rank_ns.add(
             activity
                 .map(|known| known.device_stalls.ns)
-                .ok_or("the work of a rank's devices was not recorded"),
+                .ok_or("device activity of a rank was not recorded"),
         );
         for cause in activity.iter().flat_map(|known| &known.device_stalls.by_cause) {
             match sum
@@ -219,7 +219,7 @@ fn roles(session: &Session) -> Vec<RoleSum> {
         by_role.entry(&class.role).or_default().push(class);
     }
     let sums = by_role.into_iter().map(|(role, classes)| {
-        // What ran together stands besides as launches: their operations count once.
+        // Operations of a group are also listed as launches. They count once.
         let single = || classes.iter().filter(|class| !class.launches);
         let bytes: Option<u64> = single().map(|class| class.bytes.value).sum();
         let no_transfer = classes.iter().find(|class| {
@@ -233,13 +233,13 @@ fn roles(session: &Session) -> Vec<RoleSum> {
             operations: single().map(|class| class.operations).sum(),
             failed: single().map(|class| class.failed).sum(),
             bytes: bytes.map_or_else(
-                || Figure::unknown("sizes of some operations are not known"),
+                || Figure::unknown("sizes of some operations are unknown"),
                 Figure::known,
             ),
             exposed_wait_rank_ns: classes.iter().map(|class| class.exposed_wait_rank_ns).sum(),
             hidden_wait_rank_ns: classes.iter().map(|class| class.hidden_wait_rank_ns).sum(),
             transfer_ns: match no_transfer {
-                Some(class) => Figure::unknown(class.transfer_ns.get().err().unwrap_or("not known")),
+                Some(class) => Figure::unknown(class.transfer_ns.get().err().unwrap_or("unknown")),
                 None => Figure::known(
                     classes
                         .iter()

@@ -1,30 +1,30 @@
-//! Which communicators count together: the same library, role, scope and number of members.
+//! Communicators that are counted together: same library, role, scope and number of members.
 
-use super::Wanted;
+use super::request::Wanted;
 use rankscope_formats::session::Session;
 
-/// What communicators have in common.
+/// Properties that communicators have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
-    /// See [`rankscope_formats::session::CommunicatorSummary`].
+    /// Library, as in [`rankscope_formats::session::CommunicatorSummary`].
     pub library: String,
-    /// See there.
+    /// Role.
     pub role: String,
-    /// See there.
+    /// Scope.
     pub scope: String,
-    /// How many.
+    /// Number of members.
     pub members: u32,
 }
 
 /// The scopes of a session.
 pub struct Scopes {
     all: Vec<Scope>,
-    /// Scope of each communicator; `None`: none of the wanted ranks is a member.
+    /// Scope of each communicator; `None` if no requested rank is a member.
     of: Vec<Option<u32>>,
 }
 
 impl Scopes {
-    /// Of the communicators of which a wanted rank is a member.
+    /// Collects the scopes of communicators that have a requested rank as a member.
     pub fn new(session: &Session, wanted: &Wanted<'_>) -> Self {
         let mut all = vec![Scope {
             library: "unknown".to_owned(),
@@ -56,12 +56,13 @@ impl Scopes {
         Self { all, of }
     }
 
-    /// Number of a communicator's scope; `None`: it does not count. One that the summary does not know has the number 0.
+    /// Returns the index of a communicator's scope, or `None` if it does not count. A communicator that the summary
+    /// does not know has index 0.
     pub fn number(&self, communicator: u32) -> Option<u32> {
         self.of.get(communicator as usize).copied().unwrap_or(Some(0))
     }
 
-    /// A scope by its number.
+    /// Returns a scope by its index.
     pub fn get(&self, number: u32) -> Option<&Scope> {
         self.all.get(number as usize)
     }

@@ -1,8 +1,8 @@
-//! Stretches without compute that begin in the window. One that begins before it belongs to an earlier window, and one
-//! that ends behind it to this one, with all of its time: so windows side by side add up.
+//! Device stalls that begin in the window. A stall counts in the window in which it begins, with all of its time, so
+//! that adjacent windows add up.
 
 use super::parallel::{each_row, in_parallel};
-use super::{SelectError, Wanted};
+use super::request::{SelectError, Wanted};
 use rankscope_formats::session::{
     CauseSum, Figure, RowGroups, SelectedStall, SelectedStallRow, SelectedStalls, Selection, Session,
     StallCause, rank_path,
@@ -14,7 +14,7 @@ use std::path::Path;
 #[derive(Default)]
 struct Sums {
     causes: BTreeMap<StallCause, (u64, i64)>,
-    /// The longest so far, and up to as many again.
+    /// The longest stalls so far, up to twice the number that is kept.
     longest: Vec<(u32, SelectedStallRow)>,
 }
 
@@ -36,7 +36,7 @@ impl Sums {
     }
 }
 
-/// The stalls of the wanted ranks' devices.
+/// Returns the stalls of the requested ranks' devices.
 pub fn stalls(
     directory: &Path,
     session: &Session,
@@ -48,10 +48,10 @@ pub fn stalls(
         .collect();
     if told.is_empty() {
         return Ok(Figure::unknown(
-            "stalls are told of devices, and of none of them all work was recorded",
+            "stalls need complete device records, and no rank has them",
         ));
     }
-    // A rank without stalls has no table of them.
+    // A rank without stalls has no such table.
     let with_stalls: Vec<u32> = told
         .iter()
         .filter(|entry| entry.device_stalls.count > 0)

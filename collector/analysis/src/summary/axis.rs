@@ -1,4 +1,4 @@
-//! What a session says about its axis.
+//! Summary of the axis.
 
 use crate::clocks::clock::Clocks;
 use crate::clocks::held_out::Check;
@@ -6,10 +6,10 @@ use crate::clocks::learnt::Learnt;
 use crate::clocks::network::Cell;
 use rankscope_formats::session::{AxisEvidence, ClockKnot, ClockPair, ClockSegment, Figure};
 
-/// Moments told of a segment at most.
+/// Maximum number of moments per segment.
 const MOST_KNOTS: usize = 32;
 
-/// The summary of the axis of several hosts.
+/// Returns the summary of the axis of several hosts.
 pub fn evidence(clocks: &Clocks, learnt: &Learnt, check: Check) -> AxisEvidence {
     let hosts = clocks.hosts.len();
     let mut pairs: Vec<ClockPair> = Vec::new();
@@ -35,7 +35,7 @@ pub fn evidence(clocks: &Clocks, learnt: &Learnt, check: Check) -> AxisEvidence 
         }
     }
     let total = pairs.len() as u64;
-    // Those that are not bounded are named before all others, then the widest.
+    // Unbounded pairs are named first, then the widest.
     pairs.sort_by_key(|pair| {
         let error = pair.error_ns.value.unwrap_or(i64::MAX);
         (std::cmp::Reverse(error), pair.one, pair.other)
@@ -73,12 +73,12 @@ fn why_unbounded(clocks: &Clocks, learnt: &Learnt, one: usize, other: usize) -> 
             (low.iter().all(Option::is_some), high.iter().all(Option::is_some))
         });
     let (low, high) = sides.fold((true, true), |all, one| (all.0 && one.0, all.1 && one.1));
-    // What bounds from above is a proof that the first had entered when the second left.
+    // An upper bound is a proof that the first host had entered when the second left.
     let missing = match (low, high) {
         (true, false) => format!("{} never waited for {}", name(other), name(one)),
         (false, true) => format!("{} never waited for {}", name(one), name(other)),
         _ => format!(
-            "nothing that {} and {} did together was recorded",
+            "no common operation of {} and {} was recorded",
             name(one),
             name(other)
         ),
@@ -86,7 +86,7 @@ fn why_unbounded(clocks: &Clocks, learnt: &Learnt, one: usize, other: usize) -> 
     format!("{missing}, and their wall clocks are not synchronised")
 }
 
-/// The segments of a pair: between jumps of any clock, each with its interval at some moments.
+/// Returns the segments of a pair, between jumps of any clock. Each has its interval at some moments.
 fn segments(learnt: &Learnt, hosts: usize, one: usize, other: usize) -> Vec<ClockSegment> {
     learnt
         .network

@@ -1,4 +1,4 @@
-//! What the summary says of the devices' work.
+//! Summary of device activity.
 
 use crate::measures::merged::Merged;
 use crate::model::kernel_name::demangled;
@@ -10,7 +10,7 @@ use rankscope_formats::session::{
 use rankscope_ranklog::reader::RankLog;
 use rankscope_ranklog::record::RecordKind;
 
-/// One entry per rank whose devices' work was recorded, or should have been.
+/// Returns an entry for each rank whose device activity was recorded, or was requested.
 pub fn activity(parts: &Merged<'_>) -> Vec<DeviceActivity> {
     let entries = parts.sums.iter().enumerate().filter_map(|(rank, sums)| {
         let log = parts.logs.get(parts.identities.ranks.get(rank)?.log)?;
@@ -29,7 +29,7 @@ pub fn activity(parts: &Merged<'_>) -> Vec<DeviceActivity> {
     entries.collect()
 }
 
-/// Why it was not recorded, as far as the log tells.
+/// Returns why it was not recorded, as far as the log shows.
 fn reason(log: &RankLog) -> Option<String> {
     [ENDED, REFUSED]
         .iter()
@@ -69,7 +69,7 @@ fn of_rank(
         u32::try_from(name)
             .ok()
             .and_then(|number| log.texts.get(&number))
-            .map_or_else(|| "(its name was not kept)".to_owned(), |name| demangled(name))
+            .map_or_else(|| "(name not recorded)".to_owned(), |name| demangled(name))
     };
     let top = sums.top.iter().map(|&(name, count, ns)| KernelSum {
         name: name_of(name),
@@ -106,14 +106,11 @@ fn of_rank(
         recorder_ns: match log.properties.get(OVERHEAD).map(String::as_str) {
             Some(OVERHEAD_RECORDED) => Figure::known(sums.recorder_ns),
             Some(reason) => Figure::unknown(reason),
-            None => Figure::unknown("what the recorder took for itself was not recorded"),
+            None => Figure::unknown("the recorder's overhead was not recorded"),
         },
         delivered_until_ns: sums.delivered_until_ns,
         shortest_launch_ns: known(sums.shortest_launch_ns, "no launch was recorded"),
-        shortest_wait_ns: known(
-            sums.shortest_wait_ns,
-            "no call that waited for a device was recorded",
-        ),
+        shortest_wait_ns: known(sums.shortest_wait_ns, "no synchronising call was recorded"),
         window: if in_steps { "steps" } else { "run" }.to_owned(),
         window_ns: window.window_ns,
         compute_only_ns: window.compute_only_ns,
@@ -131,14 +128,14 @@ fn of_rank(
     }
 }
 
-/// Communication behind which the devices computed, of all; or why that cannot be told.
+/// Returns the share of communication that computation of the devices hides, or why it is unknown.
 pub fn overlap(sums: &ActivitySums) -> Figure<Ratio> {
     let window = if sums.steps > 0 { sums.in_steps } else { sums.run };
     if window.window_ns == 0 {
         return Figure::unknown(if sums.covered_ns > 0 {
-            "no step is whole in the time in which all of the devices' work was recorded"
+            "no whole step is inside the time with complete device records"
         } else {
-            "not all of the devices' work was recorded"
+            "not all device activity was recorded"
         });
     }
     Ratio::figure(

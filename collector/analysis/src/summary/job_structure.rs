@@ -1,4 +1,4 @@
-//! The structure of each world as `session.json` tells it.
+//! Structure of each world for `session.json`.
 
 use crate::measures::merged::Merged;
 use crate::measures::stages::{imbalance, own_per_step};
@@ -7,7 +7,7 @@ use crate::structure::chains;
 use crate::structure::lattice::Family;
 use rankscope_formats::session::{Figure, Pipeline, Ratio, RoleGroup, Stage, WorldStructure};
 
-/// One entry per world.
+/// Returns an entry per world.
 pub fn structure(parts: &Merged<'_>) -> Vec<WorldStructure> {
     let worlds = parts.structures.iter().enumerate();
     worlds
@@ -52,7 +52,7 @@ fn pipeline(parts: &Merged<'_>, world: usize, known: &chains::Pipeline) -> Pipel
         .map(|ranks| stage(parts, world, ranks))
         .collect();
     let p = stages.len() as i64;
-    let varies = "the number of messages differs from step to step, or from chain to chain";
+    let varies = "the number of messages differs between steps or between chains";
     let micro = known.micro_batches.map(i64::from);
     Pipeline {
         chains: known.chains.clone(),
@@ -62,7 +62,7 @@ fn pipeline(parts: &Merged<'_>, world: usize, known: &chains::Pipeline) -> Pipel
         messages_per_micro_batch: known.per_micro_batch,
         ideal_bubble: micro.map_or_else(
             || Figure::unknown(varies),
-            |m| Ratio::figure(p - 1, m + p - 1, "no micro-batch"),
+            |m| Ratio::figure(p - 1, m + p - 1, "no micro-batch was recorded"),
         ),
         imbalance_per_step_ns: match (micro, own_per_step(&stages)) {
             (None, _) => Figure::unknown(varies),
@@ -98,7 +98,7 @@ fn stage(parts: &Merged<'_>, world: usize, ranks: &[u32]) -> Stage {
         own_rank_ns: sum.own_ns,
         bubble_rank_ns: sum.bubble_ns,
         bubble: if has_no_times {
-            Figure::unknown("when operations were done was not recorded")
+            Figure::unknown("completion times were not recorded")
         } else {
             Ratio::figure(sum.bubble_ns, sum.window_ns, "no step is whole on all ranks")
         },
@@ -111,7 +111,8 @@ mod tests {
 
     #[test]
     fn the_slowest_stage_costs_all_but_the_first_micro_batch() {
-        // Stages of 4 and 8 ms for each of 4 micro-batches: 12 + 3 · 8 = 36 ms; even ones of 6: 12 + 3 · 6 = 30.
+        // Stages of 4 and 8 ms for each of 4 micro-batches: 12 + 3 · 8 = 36 ms. Even stages of 6 ms: 12 + 3 · 6 = 30
+        // ms.
         assert_eq!(imbalance(&[16, 32], 4), 6);
         assert_eq!(imbalance(&[10, 10, 10], 8), 0);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! `session.json` from what the merge learnt.
+//! Builds `session.json` from the results of a merge.
 
 pub mod axis;
 pub mod devices;
@@ -25,10 +25,11 @@ use rankscope_ranklog::definition::IdentitySource;
 use rankscope_ranklog::reader::Ending;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Share of completed operations that must be seen to be waited for, in percent; below it overlap is not told.
+/// Minimum share of completed operations with a recorded wait, in percent. Below it the overlap is unknown.
 const WAITS_SEEN_PERCENT: u64 = 99;
 
-/// The summary, without its tables. `problems.listed` holds all problems: the table is written from it.
+/// Builds the summary, without its tables. `problems.listed` contains all problems, because their table is written from
+/// it.
 pub fn session(parts: &Merged<'_>) -> Session {
     let mut problems = parts.problems.clone();
     problems.extend(late_problems(parts));
@@ -101,7 +102,7 @@ pub fn session(parts: &Merged<'_>) -> Session {
     session
 }
 
-/// What of the run this is, if it is not all of it.
+/// Describes the merged part, if only a part of the run was merged.
 fn part(parts: &Merged<'_>) -> Option<Part> {
     let (from_ns, left_out) = (parts.from_ns?, parts.analysis.left_out.as_ref()?);
     Some(Part {
@@ -125,7 +126,7 @@ fn part(parts: &Merged<'_>) -> Option<Part> {
     })
 }
 
-/// Problems that are known only after all records were read.
+/// Returns problems that are known only after all records were read.
 fn late_problems(parts: &Merged<'_>) -> Vec<ProblemSummary> {
     let mut out = Vec::new();
     for (rank, sums) in parts.sums.iter().enumerate() {
@@ -139,29 +140,29 @@ fn late_problems(parts: &Merged<'_>) -> Vec<ProblemSummary> {
         };
         if sums.let_go > 0 {
             add(format!(
-                "of {} operations it is not known when the program was blocked (a thread was silent for too long): \
-                 their exposed wait may be too small",
+                "it is unknown when {} operations blocked the program (a thread was silent for too long): their \
+                 exposed wait may be too small",
                 sums.let_go
             ));
         }
         if let Some(clock) = sums.device_clock.filter(|clock| clock.contradictions > 0) {
             add(format!(
-                "the device's clock does not fit its host's in {} stretches of 30 s: its times may be wrong there",
+                "the device's clock contradicts its host's in {} spans of 30 s: device times may be wrong there",
                 clock.contradictions
             ));
         }
         if sums.unknown_records > 0 {
             add(format!(
-                "{} records of a kind that this version does not know were left out",
+                "{} records of kinds that this version does not know were left out",
                 sums.unknown_records
             ));
         }
         if sums.message_counters_forgotten {
-            add("so many different messages that their order may be wrong late in the run".to_owned());
+            add("too many different messages to track: their order may be wrong late in the run".to_owned());
         }
         if !sums.adds_up {
             add(
-                "the parts of a step do not add up to its window: a bug of rankscope, please report it"
+                "the parts of a step do not add up to its window: please report this bug in rankscope"
                     .to_owned(),
             );
         }
@@ -193,16 +194,16 @@ fn coverage(parts: &Merged<'_>) -> Coverage {
     let advice = (!missing.is_empty()).then(|| {
         let several = parts.clocks.hosts.len() > 1;
         let files = "if ranks ran on other hosts, merge their run directories too (rankscope merge DIR DIR …)";
-        let forward = "pass LD_PRELOAD and RANKSCOPE_DIR on to every rank: mpirun -x LD_PRELOAD -x RANKSCOPE_DIR, \
-                       srun --export=ALL, deepspeed .deepspeed_env, Ray runtime_env env_vars, Kubernetes env";
+        let forward = "pass LD_PRELOAD and RANKSCOPE_DIR to every rank: mpirun -x LD_PRELOAD -x RANKSCOPE_DIR, srun \
+                       --export=ALL, deepspeed .deepspeed_env, Ray runtime_env env_vars, Kubernetes env";
         if parts.logs.iter().any(|log| log.properties.contains_key(imported::SOURCE)) {
-            "import the other ranks' traces with these: torch.profiler writes one per rank".to_owned()
+            "import the traces of the other ranks together with these: torch.profiler writes one per rank".to_owned()
         } else if several { format!("{files}; else {forward}") } else { format!("{forward}; {files}") }
     });
     Coverage {
         ranks_seen,
         ranks_expected: if identities.worlds.is_empty() {
-            Figure::unknown("no communicator was recorded, so nothing says how many ranks there are")
+            Figure::unknown("no communicator was recorded, so the number of ranks is unknown")
         } else {
             Figure::known(identities.worlds.iter().map(|world| world.size).sum())
         },
@@ -217,7 +218,7 @@ fn coverage(parts: &Merged<'_>) -> Coverage {
     }
 }
 
-/// First and last record of these ranks.
+/// Returns the first and the last record of these ranks.
 fn span(parts: &Merged<'_>, ranks: impl Iterator<Item = u32>) -> Option<(i64, i64)> {
     ranks
         .filter_map(|rank| parts.sums.get(rank as usize)?.span_ns)
@@ -291,7 +292,7 @@ fn hosts(parts: &Merged<'_>) -> Vec<Host> {
         .collect()
 }
 
-/// Now, on the axis, by this host's wall clock.
+/// Returns the current time on the axis, by this host's wall clock.
 fn now_ns(parts: &Merged<'_>) -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_nanos())
@@ -317,7 +318,7 @@ fn ranks(parts: &Merged<'_>, losses: &[LossSummary]) -> Vec<Rank> {
                 world: rank.world,
                 attempt: rank.attempt,
                 number: rank.number.map_or_else(
-                    || Figure::unknown("neither communicators nor environment tell it"),
+                    || Figure::unknown("neither communicators nor the environment contain it"),
                     Figure::known,
                 ),
                 name: rank.name.clone(),
@@ -416,20 +417,20 @@ fn connect(parts: &Merged<'_>) -> Connect {
 }
 
 fn steps(parts: &Merged<'_>, breakdown: &[RankBreakdown]) -> Steps {
-    // The worlds of a job usually do the same; what is told in one line is told for the world with the most steps.
+    // The worlds of a job usually behave alike. A single figure describes the world with the most steps.
     let boards = &parts.analysis.boards;
     let main = (0..boards.len()).max_by_key(|&world| (boards[world].count, std::cmp::Reverse(world)));
     let Some((plan, board)) = main.map(|world| (&parts.plans[world], &boards[world])) else {
         return Steps {
             source: "none".to_owned(),
             pattern: None,
-            confidence: Figure::unknown("no rank was seen"),
-            explained_operations: Figure::unknown("no rank was seen"),
+            confidence: Figure::unknown("no rank was recorded"),
+            explained_operations: Figure::unknown("no rank was recorded"),
             count: 0,
             other_kinds: 0,
             counted: Vec::new(),
-            duration_ns: Figure::unknown("no rank was seen"),
-            median_ns: Figure::unknown("no rank was seen"),
+            duration_ns: Figure::unknown("no rank was recorded"),
+            median_ns: Figure::unknown("no rank was recorded"),
             steps_per_entry: 1,
             list: Vec::new(),
         };
@@ -463,7 +464,7 @@ fn steps(parts: &Merged<'_>, breakdown: &[RankBreakdown]) -> Steps {
     }
 }
 
-/// The parts of a rank whose devices' work is known: what is not communication alone is its own time.
+/// Returns the parts of a rank with recorded device work. Everything except exposed communication is its own time.
 fn of_devices(activity: &ActivitySums) -> overlap::Parts {
     let device = if activity.steps > 0 {
         activity.in_steps
@@ -486,7 +487,7 @@ fn breakdown(parts: &Merged<'_>) -> Vec<RankBreakdown> {
         .iter()
         .enumerate()
         .map(|(rank, sums)| {
-            // Where all that the devices did is known the parts are theirs.
+            // With complete device records, the parts are those of the devices.
             let by_activity = sums.activity.as_ref().filter(|activity| {
                 activity.steps > 0 || sums.steps == 0 && activity.run.window_ns > 0
             });
@@ -505,12 +506,12 @@ fn breakdown(parts: &Merged<'_>) -> Vec<RankBreakdown> {
                 devices::overlap(activity)
             } else if sums.enqueued > 0 {
                 Figure::unknown(format!(
-                    "{} operations were put on a device's stream, and when they were done was not recorded",
+                    "{} operations were put on a device's stream, and their completion times were not recorded",
                     sums.enqueued
                 ))
             } else if sums.on_device > 0 {
                 Figure::unknown(format!(
-                    "{} operations ran on a device, of whose other kernels nothing was recorded",
+                    "{} operations ran on a device whose other kernels were not recorded",
                     sums.on_device
                 ))
             } else if sums.completed == 0 {
@@ -523,7 +524,7 @@ fn breakdown(parts: &Merged<'_>) -> Vec<RankBreakdown> {
                 )
             } else {
                 Figure::unknown(format!(
-                    "a wait was seen for only {} of {} completed operations: the program waits in a way that is not \
+                    "only {} of {} completed operations have a recorded wait: the program waits in a way that is not \
                      recorded",
                     sums.waited, sums.completed
                 ))
@@ -542,7 +543,7 @@ fn breakdown(parts: &Merged<'_>) -> Vec<RankBreakdown> {
                 queued_ns: if sums.queues {
                     Figure::known(window.queued_ns)
                 } else {
-                    Figure::unknown("the program calls the library itself: nothing is queued")
+                    Figure::unknown("the program calls the library directly, without a queue")
                 },
                 overlap,
                 operations_without_times: if by_activity.is_some() { 0 } else { sums.enqueued },
@@ -574,7 +575,7 @@ fn devices(parts: &Merged<'_>) -> Vec<DeviceSource> {
     };
     let entries = parts.sums.iter().enumerate().filter_map(|(rank, sums)| {
         let source = told(rank)?;
-        let no_times = "the library told no times of the device";
+        let no_times = "the library reported no device times";
         let no_bounds = "no call bounds the device's clock";
         let clock = sums.device_clock;
         let error = |which: fn((i64, i64)) -> i64| match clock {
@@ -650,15 +651,14 @@ fn matrix(parts: &Merged<'_>) -> WaitMatrix {
     if matching.complete == matching.shared_without_figures
         && (analysis.totals.enqueued > 0 || matching.complete > 0)
     {
-        // Zeros would say that nobody waited.
+        // Zeros would mean that no rank waited.
         return WaitMatrix {
-            reason: Some("when operations were done was not recorded".to_owned()),
+            reason: Some("completion times were not recorded".to_owned()),
             steps_per_column: 1,
             ..WaitMatrix::default()
         };
     }
-    // Columns of worlds that had to be joined at different widths are told at the width of each; their first steps
-    // are those of the longest.
+    // If worlds had columns of different widths, each keeps its width. Their first steps are those of the longest.
     let columns = longest.columns.len();
     let mut matrix = WaitMatrix {
         steps: longest

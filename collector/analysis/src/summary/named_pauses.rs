@@ -1,4 +1,4 @@
-//! Named parts of the hosts' time, and what programs count, as `session.json` tells them.
+//! Named host time, and counts from the program's marks, for `session.json`.
 
 use crate::measures::merged::Merged;
 use crate::model::pauses::{KINDS, position};
@@ -8,23 +8,24 @@ use rankscope_formats::session::{
 };
 use std::collections::BTreeMap;
 
-/// Why nothing is known of a kind.
+/// Returns why nothing is known about a kind of named time.
 fn reason(kind: PauseKind) -> &'static str {
     match kind {
-        PauseKind::GarbageCollection => "no mark or range names it, and Python does not tell",
+        PauseKind::GarbageCollection => "no mark or range names it, and Python does not report it",
         PauseKind::Checkpoint => {
-            "none was seen: of files torch.save and torch.load are, else marks and ranges"
+            "no checkpoint was recorded: the hooks know torch.save and torch.load, and marks or ranges must name \
+             others"
         }
         PauseKind::Evaluation => "no mark or range names it",
         PauseKind::Input => "no mark or range names it",
         PauseKind::Optimizer => "no mark or range names it",
         PauseKind::BetweenPasses => {
-            "no forward pass of DistributedDataParallel was seen behind a backward pass"
+            "no forward pass of DistributedDataParallel was recorded after a backward pass"
         }
     }
 }
 
-/// What is named of all ranks, and what of none.
+/// Returns the named times of all ranks, and the kinds that nothing names.
 pub fn named_times(parts: &Merged<'_>) -> NamedTimes {
     let ranks: Vec<NamedParts> = parts
         .sums
@@ -72,7 +73,7 @@ fn of_rank(rank: u32, sums: &RankSums) -> NamedParts {
     }
 }
 
-/// What programs counted by marks.
+/// Returns the counts that programs report with marks.
 pub fn counted(parts: &Merged<'_>, breakdown: &[RankBreakdown]) -> Vec<Counted> {
     let mut totals: BTreeMap<&str, u64> = BTreeMap::new();
     for sums in parts.sums {
@@ -85,7 +86,7 @@ pub fn counted(parts: &Merged<'_>, breakdown: &[RankBreakdown]) -> Vec<Counted> 
         .collect()
 }
 
-/// Tells figures for each token by what is stated of a step; what the program says of tokens goes.
+/// Adds figures per token from a declared number of tokens per step. It replaces the program's own count of tokens.
 pub fn state_tokens(session: &mut Session, tokens_per_step: u64) {
     let what = "tokens";
     session.steps.counted.retain(|counted| counted.what != what);
@@ -97,7 +98,7 @@ pub fn state_tokens(session: &mut Session, tokens_per_step: u64) {
     }));
 }
 
-/// Figures for each of so many; `None` without steps.
+/// Returns the figures per counted thing, or `None` without steps.
 pub fn per_each(what: &str, source: &str, total: u64, breakdown: &[RankBreakdown]) -> Option<Counted> {
     let in_steps: Vec<&RankBreakdown> = breakdown
         .iter()

@@ -1,23 +1,23 @@
-//! How good a run was, 0 to 100 (METRICS.md, section 9).
+//! Scorecard: scores of a run from 0 to 100 (METRICS.md, section 9).
 
 use crate::findings::shown;
 use crate::model::stated::Stated;
 use crate::model::units;
 use rankscope_formats::session::{Figure, Score, Scorecard, Session};
 
-/// Dimensions that a total needs.
+/// Minimum number of known dimensions of a total.
 const FEWEST_DIMENSIONS: usize = 3;
-/// The total while one finding costs more than [`CAPPING_PERCENT`] of the run.
+/// Maximum total while one finding costs more than [`CAPPING_PERCENT`] of the run.
 const CAP: f64 = 69.0;
-/// See [`CAP`].
+/// Cost of a finding above which the total is capped, in percent of the run.
 const CAPPING_PERCENT: i64 = 10;
-/// Totals from which a run is excellent, and good.
+/// Minimum totals of the grades `excellent` and `good`.
 const GRADES: [(f64, &str); 2] = [(85.0, "excellent"), (70.0, "good")];
-/// What a run is below both.
+/// Grade below both.
 const LOWEST_GRADE: &str = "needs work";
-/// How much less stable each failed operation makes a run.
+/// Points of stability that each failed operation costs.
 const POINTS_PER_FAILURE: f64 = 10.0;
-/// How much the spread of step times counts.
+/// Factor of the spread of step times in stability.
 const SPREAD_WEIGHT: f64 = 5.0;
 
 struct Ratio {
@@ -27,7 +27,7 @@ struct Ratio {
     basis: String,
 }
 
-/// The scorecard of a session, by what was stated.
+/// Returns the scorecard of a session, with declared peaks and limits.
 pub fn scorecard(session: &Session, stated: &Stated) -> Scorecard {
     let mut dimensions = vec![
         dimension("bandwidth", 30, "bytes", bandwidth(session, stated)),
@@ -55,7 +55,7 @@ pub fn scorecard(session: &Session, stated: &Stated) -> Scorecard {
     let mut uncapped = 0.0;
     for score in &mut dimensions {
         let Some(value) = score.score.value else {
-            score.applied_percent = Figure::unknown("the dimension is not known");
+            score.applied_percent = Figure::unknown("the dimension is unknown");
             continue;
         };
         let applied = f64::from(score.weight_percent) / f64::from(weights) * 100.0;
@@ -103,10 +103,10 @@ fn dimension(name: &str, weight_percent: u32, unit: &str, ratio: Result<Ratio, S
     }
 }
 
-/// 100 · min(1, Σ bus bytes / Σ(t · peak)) over transfer-bound launches of scopes with a peak.
+/// Bandwidth: 100 · min(1, Σ bus bytes / Σ(t · peak)) over transfer-bound launches of scopes with a declared peak.
 fn bandwidth(session: &Session, stated: &Stated) -> Result<Ratio, String> {
     if stated.peaks.is_empty() {
-        return Err("no peak is stated (rankscope report --peak-busbw) and none was probed".to_owned());
+        return Err("no peak is declared (rankscope report --peak-busbw)".to_owned());
     }
     let (mut moved, mut possible, mut launches, mut left_out) = (0.0, 0.0, 0, 0);
     for class in &session.operations {
@@ -121,10 +121,10 @@ fn bandwidth(session: &Session, stated: &Stated) -> Result<Ratio, String> {
         }
     }
     if possible <= 0.0 {
-        return Err("no transfer-bound launch of a scope with a stated peak has a bandwidth".to_owned());
+        return Err("no transfer-bound launch in a scope with a declared peak has a bandwidth".to_owned());
     }
     let others = if left_out > 0 {
-        format!("; {left_out} launches of scopes without a stated peak are left out")
+        format!("; {left_out} launches in scopes without a declared peak are excluded")
     } else {
         String::new()
     };
@@ -133,17 +133,18 @@ fn bandwidth(session: &Session, stated: &Stated) -> Result<Ratio, String> {
         numerator: moved,
         denominator: possible,
         basis: format!(
-            "{} on the bus of {} that the stated peaks allow in the time of {launches} transfer-bound launches{others}",
+            "{} of bus traffic, of {} that the declared peaks allow in the time of {launches} transfer-bound \
+             launches{others}",
             units::bytes(moved as u64),
             units::bytes(possible as u64)
         ),
     })
 }
 
-/// 100 · min(1, limit / p99 transfer of launches ≤ 64 KiB); of several scopes the lowest counts.
+/// Latency: 100 · min(1, limit / p99 transfer of launches ≤ 64 KiB). Of several scopes, the lowest counts.
 fn latency(session: &Session, stated: &Stated) -> Result<Ratio, String> {
     if stated.latency_limits.is_empty() {
-        return Err("no limit is stated (rankscope report --latency-limit)".to_owned());
+        return Err("no limit is declared (rankscope report --latency-limit)".to_owned());
     }
     let scopes = session.small_launches.iter().filter_map(|small| {
         let limit = stated.latency_limit(&small.scope)?;
@@ -151,14 +152,14 @@ fn latency(session: &Session, stated: &Stated) -> Result<Ratio, String> {
     });
     let (small, limit) = scopes
         .min_by(|one, other| (one.1 / one.0.transfer_ns.p99).total_cmp(&(other.1 / other.0.transfer_ns.p99)))
-        .ok_or("no launch of at most 64 KiB of a scope with a stated limit has a transfer")?;
+        .ok_or("no launch of at most 64 KiB in a scope with a declared limit has a transfer")?;
     let p99 = small.transfer_ns.p99;
     Ok(Ratio {
         score: 100.0 * (limit / p99).min(1.0),
         numerator: limit,
         denominator: p99,
         basis: format!(
-            "limit {} / {} at p99 of {} launches of at most 64 KiB ({})",
+            "limit {} / p99 of {} over {} launches of at most 64 KiB ({})",
             shown(limit as i64),
             shown(p99 as i64),
             small.transfer_ns.count,
@@ -167,10 +168,10 @@ fn latency(session: &Session, stated: &Stated) -> Result<Ratio, String> {
     })
 }
 
-/// 100 · (1 − exposed wait / window).
+/// Balance: 100 · (1 − exposed wait / window).
 fn balance(session: &Session) -> Result<Ratio, String> {
     if session.ranks.len() < 2 {
-        return Err("one rank waits for nobody".to_owned());
+        return Err("a single rank waits for no other rank".to_owned());
     }
     if let Some(entry) = session
         .breakdown
@@ -181,7 +182,9 @@ fn balance(session: &Session) -> Result<Ratio, String> {
             .ranks
             .get(entry.rank as usize)
             .map_or("a rank", |rank| rank.name.as_str());
-        return Err(format!("when operations of {name} were done was not recorded"));
+        return Err(format!(
+            "completion times of operations of {name} were not recorded"
+        ));
     }
     if session.totals.operations > 0 && session.totals.instances == 0 {
         return Err("no operation has the records of all its members".to_owned());
@@ -196,14 +199,14 @@ fn balance(session: &Session) -> Result<Ratio, String> {
         numerator: waited as f64,
         denominator: window as f64,
         basis: format!(
-            "{} of {} rank-time waiting for peers, exposed",
+            "{} of {} rank-time is exposed wait for peers",
             shown(waited),
             shown(window)
         ),
     })
 }
 
-/// max(0, 100 · max(0, 1 − 5 · IQR / median of steps) − 10 per failed operation).
+/// Stability: max(0, 100 · max(0, 1 − 5 · IQR / median of steps) − 10 per failed operation).
 fn stability(session: &Session) -> Result<Ratio, String> {
     let steps = &session.steps.duration_ns;
     let quantiles = steps.get().map_err(str::to_owned)?;
@@ -218,7 +221,7 @@ fn stability(session: &Session) -> Result<Ratio, String> {
         numerator: spread,
         denominator: quantiles.p50,
         basis: format!(
-            "half of the steps lie within {} around a median of {}; {failed} operations failed",
+            "half of the steps are within {} around a median of {}; {failed} operations failed",
             shown(spread as i64),
             shown(quantiles.p50 as i64)
         ),

@@ -1,14 +1,15 @@
-//! What the ranks of a run ran on and with, from the headers of their logs: what two runs must have in common to be compared.
+//! Hardware and software of the ranks, from the headers of their logs. Two runs must have these in common to be
+//! compared.
 
 use crate::measures::merged::Merged;
 use crate::model::sources::{CUPTI, EVENTS, PLUGIN};
 use rankscope_formats::session::Surrounding;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The models of the GPUs that ranks use.
+/// Property with the GPU models that ranks use.
 pub const DEVICE_MODEL: &str = "device_model";
 
-/// Properties that are kept as they are.
+/// Properties that are copied unchanged.
 const KEPT: [&str; 10] = [
     DEVICE_MODEL,
     "executable",
@@ -22,7 +23,7 @@ const KEPT: [&str; 10] = [
     CUPTI,
 ];
 
-/// Beginnings of variables that steer communication, or how much a rank computes at once.
+/// Prefixes of variables that affect communication, or how much a rank computes at once.
 const STEERING: [&str; 9] = [
     "env.NCCL_",
     "env.RCCL_",
@@ -35,17 +36,17 @@ const STEERING: [&str; 9] = [
     "env.OMPI_MCA_",
 ];
 
-/// A variable with more values than this names ranks or devices; it steers nothing.
+/// Maximum number of values of a variable. A variable with more values names ranks or devices and configures nothing.
 const MOST_VALUES: usize = 4;
 
-/// The properties of all ranks, by name and value.
+/// Returns the properties of all ranks, by name and value.
 pub fn surroundings(parts: &Merged<'_>) -> Vec<Surrounding> {
     let mut found: BTreeMap<&str, BTreeMap<&str, u32>> = BTreeMap::new();
     for rank in &parts.identities.ranks {
         let Some(log) = parts.logs.get(rank.log) else {
             continue;
         };
-        // A rank counts once for each model that it uses, however many devices it has of it.
+        // A rank counts once per GPU model that it uses, for any number of devices of that model.
         let models: BTreeSet<&str> = log
             .properties
             .iter()

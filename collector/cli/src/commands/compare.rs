@@ -206,7 +206,7 @@ impl Compare {
         drop(progress);
         // The verdict does not depend on the reader of the text, who may close the pipe (`| head`).
         match self.write(&comparison) {
-            Err(error) if !crate::is_broken_pipe(&error) => Err(error),
+            Err(error) if !print::is_broken_pipe(&error) => Err(error),
             _ => Ok(exit(&comparison)),
         }
     }

@@ -25,6 +25,7 @@ mod worst_steps;
 
 pub use compare::with_sides;
 pub use exit::Exit;
+pub use print::is_broken_pipe;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};

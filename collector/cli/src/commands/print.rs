@@ -19,3 +19,11 @@ pub fn json(value: &impl Serialize) -> Result<()> {
     json.push('\n');
     text(&json)
 }
+
+/// Whether the reader closed the pipe, as `| head` does. This is not a failure.
+pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}

@@ -437,9 +437,11 @@ impl Job {
         let cost = 20 * MS * steps;
         Finding {
             subject: Some(format!("rank {slow}")),
-            cause: Some("its own work between communications takes longer than that of the others".into()),
+            cause: Some(
+                "its own work between communications takes longer than that of the other ranks".into(),
+            ),
             path: vec![Condition {
-                what: "blocked waiting it causes per step".into(),
+                what: "exposed wait that it causes per step".into(),
                 value: (20 * MS) as f64,
                 is: ">=".into(),
                 limit: (self.step_ns() / 50) as f64,
@@ -453,7 +455,7 @@ impl Job {
                 start_ns: 2_000 * MS,
                 end_ns: 2_000 * MS + self.step_ns(),
             }],
-            cost_basis: Some("blocked waiting in steps for this rank".into()),
+            cost_basis: Some("exposed wait for this rank in steps".into()),
             lies_in: vec!["waiting".into()],
             cost_of_run: Figure::known(Ratio {
                 numerator: cost,

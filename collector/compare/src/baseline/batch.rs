@@ -1,53 +1,54 @@
-//! Runs that are to become one entry: they must be alike, have steps, and be new.
+//! Check of runs that become one entry: they must be similar, have steps, and be new.
 
 use super::entry::EntryName;
 use super::key::Key;
 use rankscope_formats::comparison::{READABLE_FROM, RunSummary, STORED_VERSION, StoredBatch};
 
-/// Runs cannot become an entry.
+/// Reason why runs cannot become an entry.
 #[derive(Debug, thiserror::Error)]
 pub enum BatchError {
-    /// There are none.
-    #[error("no run was given; a baseline's entry needs at least one")]
+    /// There are no runs.
+    #[error("no run is given; an entry of a baseline needs at least one")]
     NoRuns,
-    /// One has no steps.
-    #[error("{run} cannot be part of a baseline: {reason}")]
+    /// A run has no steps.
+    #[error("cannot add {run} to a baseline: {reason}")]
     NoSteps {
-        /// The run.
+        /// Run without steps.
         run: String,
-        /// Why it has none.
+        /// Reason why it has none.
         reason: String,
     },
-    /// Two were recorded differently.
+    /// Two runs were recorded differently.
     #[error(
-        "{first} and {other} differ in their {what}: {first_has} and {other_has}; add them one by one, each as its own entry"
+        "{first} and {other} differ in their {what}: {first_has} and {other_has}; add them one by one, each as a \
+         separate entry"
     )]
     Different {
-        /// What differs.
+        /// Property that differs.
         what: &'static str,
-        /// A run.
+        /// First run.
         first: String,
-        /// What it has.
+        /// Its value.
         first_has: String,
-        /// Another.
+        /// Other run.
         other: String,
-        /// What that has.
+        /// Value of the other run.
         other_has: String,
     },
-    /// Two are the same.
+    /// Two runs are the same.
     #[error("{first} and {other} are the same run; give each run once")]
     Twice {
-        /// One.
+        /// First run.
         first: String,
-        /// The other.
+        /// Second run.
         other: String,
     },
-    /// One was added before.
-    #[error("{run} is in the baseline already, in entry {entry}")]
+    /// A run was added before.
+    #[error("{run} is already in the baseline, in entry {entry}")]
     AlreadyThere {
-        /// The run.
+        /// Run that was added before.
         run: String,
-        /// The entry.
+        /// Entry with this run.
         entry: EntryName,
     },
 }
@@ -72,7 +73,7 @@ pub fn batch(
     })
 }
 
-/// Refuses runs that were added before.
+/// Rejects runs that were added before.
 pub fn refuse_known(runs: &[RunSummary], entries: &[(EntryName, StoredBatch)]) -> Result<(), BatchError> {
     for run in runs {
         let has = |batch: &StoredBatch| batch.runs.iter().any(|known| known.run.id == run.run.id);
@@ -86,7 +87,7 @@ pub fn refuse_known(runs: &[RunSummary], entries: &[(EntryName, StoredBatch)]) -
     Ok(())
 }
 
-/// Refuses runs that cannot be one batch.
+/// Rejects runs that cannot be one batch.
 pub fn check(runs: &[RunSummary]) -> Result<(), BatchError> {
     let first = runs.first().ok_or(BatchError::NoRuns)?;
     let shown = |run: &RunSummary| run.run.directory.clone();
@@ -109,7 +110,7 @@ pub fn check(runs: &[RunSummary]) -> Result<(), BatchError> {
     Ok(())
 }
 
-/// Refuses two runs that differ.
+/// Rejects two runs that differ.
 pub fn different(
     what: &'static str,
     [first, other]: [&RunSummary; 2],

@@ -1,4 +1,4 @@
-//! A store in a directory: each entry is written under another name, and then renamed.
+//! Store in a directory. Each entry is written under a temporary name and then renamed.
 
 use super::entry::EntryName;
 use super::error::StoreError;
@@ -9,20 +9,20 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Beginning of the name of a file that is being written.
+/// Name prefix of a file that is being written.
 const UNFINISHED: &str = ".unfinished-";
-/// Tries to write next to somebody who removes the folder because it is empty.
+/// Maximum number of attempts to write while another process removes the empty directory.
 const TRIES: usize = 10;
 
-/// The directory of a store.
+/// Store in a directory.
 #[derive(Clone, Debug)]
 pub struct DirectoryStore {
-    /// The directory, as given.
+    /// Directory as given.
     pub path: PathBuf,
 }
 
 impl DirectoryStore {
-    /// False before the first entry.
+    /// Returns false before the first entry.
     pub fn exists(&self) -> Result<bool, StoreError> {
         match fs::metadata(&self.path) {
             Ok(meta) if !meta.is_dir() => Err(StoreError::NotADirectory {
@@ -38,12 +38,12 @@ impl DirectoryStore {
         self.path.join(ENTRIES)
     }
 
-    /// The path of an entry.
+    /// Returns the path of an entry.
     pub fn path_of(&self, name: &EntryName) -> PathBuf {
         self.entries().join(name.path())
     }
 
-    /// Writes an entry: when this returns it is on the disk, whole and under its name.
+    /// Writes an entry. On return it is durable, complete and has its final name.
     pub fn add(&self, name: &EntryName, bytes: &[u8]) -> Result<(), StoreError> {
         self.exists()?;
         let folder = self.entries().join(name.folder());
@@ -51,7 +51,7 @@ impl DirectoryStore {
         for last in (0..TRIES).map(|attempt| attempt + 1 == TRIES) {
             make_durable(&folder)?;
             match write(&folder, &path, bytes) {
-                // Somebody took the empty folder away.
+                // Another process removed the empty directory.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && !last => {}
                 written => return written.map_err(StoreError::io("write", &path)),
             }
@@ -59,7 +59,7 @@ impl DirectoryStore {
         Ok(())
     }
 
-    /// Removes entries, and the folders that are then empty. What is gone already is no error.
+    /// Removes entries, and directories that become empty. A missing entry is not an error.
     pub fn remove(&self, names: &[EntryName]) -> Result<(), StoreError> {
         for name in names {
             let path = self.path_of(name);
@@ -69,7 +69,7 @@ impl DirectoryStore {
                 }
                 _ => {}
             }
-            // Each fails, as it should, if there is anything in it.
+            // `remove_dir` fails if the directory has content, as intended.
             let folders = path.ancestors().skip(1).take(3);
             let _ = folders
                 .take_while(|folder| fs::remove_dir(folder).is_ok())
@@ -78,13 +78,13 @@ impl DirectoryStore {
         Ok(())
     }
 
-    /// All entries in no order, and what is there that is none.
+    /// Returns all entries in no order, and files that are not entries.
     pub fn names(&self) -> Result<(Vec<EntryName>, Vec<Problem>), StoreError> {
         let mut names = Vec::new();
         let mut problems = Vec::new();
         let root = self.entries();
         let first = list(&root).map_err(StoreError::io("read", &root))?;
-        // Folders below the entries' own, with how deep they are.
+        // Directories below the root of the entries, with their depth.
         let mut waiting: Vec<(String, usize)> = first.into_iter().map(|name| (name, 1)).collect();
         while let Some((below, depth)) = waiting.pop() {
             let path = root.join(&below);
@@ -97,7 +97,7 @@ impl DirectoryStore {
                                 .map(|name| (format!("{below}/{name}"), depth + 1)),
                         );
                     }
-                    Err(error) => problems.push(problem(&path, format!("cannot be read: {error}"))),
+                    Err(error) => problems.push(problem(&path, format!("cannot read it: {error}"))),
                 }
             } else if let Some(name) = EntryName::from_path(&below) {
                 names.push(name);
@@ -109,11 +109,11 @@ impl DirectoryStore {
         Ok((names, problems))
     }
 
-    /// The bytes of an entry.
+    /// Reads the bytes of an entry.
     pub fn read(&self, name: &EntryName) -> Result<Vec<u8>, Problem> {
         let path = self.path_of(name);
         let read = || -> io::Result<Result<Vec<u8>, String>> {
-            // Asked before it is opened: nobody writes into a pipe of that name.
+            // Checked before opening, because opening a pipe of that name would block.
             let meta = fs::metadata(&path)?;
             if !meta.is_file() {
                 return Ok(Err("is not a file; remove it".to_owned()));
@@ -128,12 +128,12 @@ impl DirectoryStore {
         match read() {
             Ok(Ok(bytes)) => Ok(bytes),
             Ok(Err(what)) => Err(problem(&path, what)),
-            Err(error) => Err(problem(&path, format!("cannot be read: {error}"))),
+            Err(error) => Err(problem(&path, format!("cannot read it: {error}"))),
         }
     }
 }
 
-/// What is said of an entry that is too large to be one.
+/// Returns the problem of a file that is too large for an entry.
 pub(super) fn too_large(bytes: u64) -> String {
     format!("has {bytes} bytes; an entry has at most {LARGEST_ENTRY}, so this is something else")
 }
@@ -145,7 +145,7 @@ fn problem(path: &Path, what: impl Into<String>) -> Problem {
     }
 }
 
-/// Names in a folder, without hidden files: those are being written, or belong to other tools.
+/// Lists the names in a directory without hidden files. These are being written, or belong to other tools.
 fn list(folder: &Path) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -157,10 +157,10 @@ fn list(folder: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Makes a folder, and sees to it that a power failure does not take it away again.
+/// Creates a directory durably, so that it survives a power failure.
 fn make_durable(folder: &Path) -> Result<(), StoreError> {
     let missing: Vec<&Path> = folder.ancestors().take_while(|path| !path.exists()).collect();
-    fs::create_dir_all(folder).map_err(StoreError::io("make", folder))?;
+    fs::create_dir_all(folder).map_err(StoreError::io("create", folder))?;
     for made in missing {
         if let Some(parent) = made.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             sync_folder(parent);
@@ -170,7 +170,7 @@ fn make_durable(folder: &Path) -> Result<(), StoreError> {
 }
 
 fn write(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    // As open to others as they have chosen by their umask, unlike a temporary file.
+    // The permissions follow the user's umask, unlike those of a temporary file.
     let mut file = tempfile::Builder::new()
         .prefix(UNFINISHED)
         .permissions(Permissions::from_mode(0o666))
@@ -182,7 +182,7 @@ fn write(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Some file systems cannot do this for a folder; the entry is then as safe as they make it.
+/// Synchronises a directory. Some file systems cannot do this; the entry is then only as durable as they make it.
 fn sync_folder(folder: &Path) {
     let _ = File::open(folder).and_then(|folder| folder.sync_all());
 }

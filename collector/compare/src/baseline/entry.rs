@@ -1,4 +1,4 @@
-//! The name of an entry's file: unique, in the order of time, made from the entry alone.
+//! Name of an entry's file: unique, in order of time, made from the entry alone.
 
 use super::folder::folder;
 use super::key::{Key, KeyFilter};
@@ -6,22 +6,22 @@ use rankscope_analysis::model::date;
 use rankscope_analysis::model::fingerprint::fnv;
 use std::fmt;
 
-/// Ending of an entry's file.
+/// Extension of an entry's file.
 const ENDING: &str = ".json";
-/// What a name looks like: a digit, a digit of a hash, or itself.
+/// Pattern of a name: `d` is a digit, `h` a digit of a hash, any other character is itself.
 const SHAPE: &str = "dddddddd-dddddd-ddddddddd-hhhhhhhhhhhhhhhh";
 
-/// An entry's place below [`super::ENTRIES`]. Names are in the order in which entries were added.
+/// Path of an entry below [`super::ENTRIES`]. Names are in the order in which entries were added.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EntryName {
-    /// Moment and hash; first, so that names are in the order of time.
+    /// Moment and hash. This is the first field, so that names are in order of time.
     file: String,
-    /// Folders of branch, machine and job.
+    /// Directories of branch, machine and job.
     folders: [String; 3],
 }
 
 impl EntryName {
-    /// The name of the entry that holds these bytes.
+    /// Returns the name of the entry with these bytes.
     pub fn new(key: &Key, added_unix_ns: i64, bytes: &[u8]) -> Self {
         let moment: String = date::utc(added_unix_ns)
             .chars()
@@ -35,7 +35,7 @@ impl EntryName {
         }
     }
 
-    /// From a path below [`super::ENTRIES`]; `None` if it is no entry's.
+    /// Parses a path below [`super::ENTRIES`]; `None` if it is not an entry's path.
     pub fn from_path(path: &str) -> Option<Self> {
         let mut parts = path.split('/');
         let folders = [parts.next()?, parts.next()?, parts.next()?].map(str::to_owned);
@@ -60,27 +60,27 @@ impl EntryName {
         })
     }
 
-    /// The name of its file.
+    /// Returns the file name.
     pub fn file(&self) -> &str {
         &self.file
     }
 
-    /// Its path below [`super::ENTRIES`].
+    /// Returns the path below [`super::ENTRIES`].
     pub fn path(&self) -> String {
         format!("{}/{}", self.folder(), self.file)
     }
 
-    /// The folder of its key, below [`super::ENTRIES`].
+    /// Returns the directory of its key, below [`super::ENTRIES`].
     pub fn folder(&self) -> String {
         self.folders.join("/")
     }
 
-    /// True if it is where entries of this key are.
+    /// Whether the entry is in the directory of this key.
     pub fn is_of(&self, key: &Key) -> bool {
         self.may_match(&KeyFilter::only(key))
     }
 
-    /// False if no entry of this name can match the filter.
+    /// Returns false if no entry with this name can match the filter.
     pub fn may_match(&self, filter: &KeyFilter) -> bool {
         let wanted = [&filter.branch, &filter.machine, &filter.job];
         wanted
@@ -89,7 +89,7 @@ impl EntryName {
             .all(|(wanted, has)| wanted.as_deref().is_none_or(|wanted| folder(wanted) == *has))
     }
 
-    /// True if people mean this entry: its path, its file's name, or the beginning of that.
+    /// Whether `text` names this entry: its path, its file name, or a prefix of the file name.
     pub fn is_meant_by(&self, text: &str) -> bool {
         let text = text.strip_prefix("entries/").unwrap_or(text);
         !text.is_empty() && (self.path() == text || self.file.starts_with(text))

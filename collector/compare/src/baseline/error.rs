@@ -1,124 +1,122 @@
-//! Why a store cannot be used.
+//! Errors of a store.
 
 use rankscope_formats::comparison::StoredError;
 use std::io;
 use std::path::PathBuf;
 
-/// A store cannot be used.
+/// Error of a store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Nothing was added to it yet.
-    #[error(
-        "there is no baseline in {store} yet; add runs to it: rankscope baseline add --store {store} RUN…"
-    )]
+    /// The store has no entries yet.
+    #[error("no baseline in {store} yet; add runs to it: rankscope baseline add --store {store} RUN…")]
     Missing {
-        /// The store, as given.
+        /// Store as given.
         store: String,
     },
-    /// There is something else in its place.
+    /// The path is not a directory.
     #[error("{} is not a directory; name another store with --store DIR or --store git:BRANCH", path.display())]
     NotADirectory {
-        /// The path.
+        /// Path of the store.
         path: PathBuf,
     },
-    /// Its files cannot be read or written.
+    /// A file cannot be read or written.
     #[error("cannot {what} {}", path.display())]
     Io {
-        /// What was tried: `read`, `write`, `make`.
+        /// Failed action: `read`, `write`, `create`, and others.
         what: &'static str,
-        /// The file or directory.
+        /// File or directory.
         path: PathBuf,
-        /// Why not.
+        /// Cause of the error.
         source: io::Error,
     },
-    /// There is no git.
-    #[error("the program git was not found; install it, or keep the baseline in a directory: --store DIR")]
+    /// Git is not installed.
+    #[error("git not found; install it, or store the baseline in a directory: --store DIR")]
     NoGit,
     /// Git could not be started.
-    #[error("cannot start the program git")]
+    #[error("cannot start git")]
     GitStart(#[source] io::Error),
-    /// There is no repository.
-    #[error("{} is not in a git repository that can be used; name one with --repo DIR ({said})", directory.display())]
+    /// The directory is not in a repository.
+    #[error("{} is not in a usable git repository; name one with --repo DIR ({said})", directory.display())]
     NotARepository {
-        /// Where it was searched.
+        /// Directory of the search.
         directory: PathBuf,
-        /// What git said.
+        /// Message of git.
         said: String,
     },
-    /// The name is none that a branch can have.
-    #[error("'{branch}' cannot be the name of a branch; write the store as git:BRANCH")]
+    /// The name is not valid for a branch.
+    #[error("'{branch}' is not a valid branch name; write the store as git:BRANCH")]
     BranchName {
-        /// The name.
+        /// Name of the branch.
         branch: String,
     },
-    /// Somebody works on the branch.
+    /// The branch is checked out.
     #[error(
-        "the branch {branch} is checked out in {worktree}; a baseline needs a branch of its own that nobody checks out"
+        "the branch {branch} is checked out in {worktree}; a baseline needs a separate branch that is not checked out"
     )]
     CheckedOut {
-        /// The branch.
+        /// Name of the branch.
         branch: String,
-        /// Where it is checked out.
+        /// Directory of the checkout.
         worktree: String,
     },
-    /// A command of git failed.
+    /// A git command failed.
     #[error("git {command} failed: {said}")]
     Git {
-        /// The command and its arguments.
+        /// Command with its arguments.
         command: String,
-        /// What git said.
+        /// Message of git.
         said: String,
     },
-    /// Other writers, or a lock that a dead one left, kept us from writing.
-    #[error("the branch {branch} could not be written in {tries} tries: {said}")]
+    /// Other processes, or a stale lock of a dead process, prevented writing.
+    #[error("could not write the branch {branch} in {tries} attempts: {said}")]
     Contended {
-        /// The branch.
+        /// Name of the branch.
         branch: String,
-        /// Tries.
+        /// Number of attempts.
         tries: u32,
-        /// What git said last.
+        /// Last message of git.
         said: String,
     },
-    /// Other writers were faster each time.
+    /// Other processes were faster each time.
     #[error(
-        "{remote} did not take the branch {branch} in {tries} tries; the entry is on the local branch, so try again: \
-         git push {remote} {branch} ({said})"
+        "{remote} did not accept the branch {branch} in {tries} attempts; the entry is on the local branch, so push \
+         it later: git push {remote} {branch} ({said})"
     )]
     Rejected {
-        /// The remote.
+        /// Remote repository.
         remote: String,
-        /// The branch.
+        /// Name of the branch.
         branch: String,
-        /// Tries.
+        /// Number of attempts.
         tries: u32,
-        /// What git said last.
+        /// Last message of git.
         said: String,
     },
     /// A directory has no remote.
     #[error("{store} is a directory; only a store on a git branch can be pushed: --store git:BRANCH")]
     NoRemote {
-        /// The store.
+        /// Store as given.
         store: String,
     },
-    /// Nobody could read the entry again.
+    /// The entry would be too large to be read again.
     #[error(
-        "the entry would have {bytes} bytes, and at most {} are read; add fewer runs at once",
+        "the entry would have {bytes} bytes, but at most {} can be read; add fewer runs at once",
         super::LARGEST_ENTRY
     )]
     TooLarge {
-        /// Its size.
+        /// Size of the entry, in bytes.
         bytes: u64,
     },
-    /// Nobody could read the entry again.
-    #[error("the entry was not written, because it could not be read again; this is a fault of rankscope")]
+    /// The entry could not be read again.
+    #[error("the entry was not written because it could not be read again; this is a bug of rankscope")]
     Unreadable(#[source] StoredError),
     /// An entry could not be written as JSON.
-    #[error("the entry cannot be written as JSON")]
+    #[error("cannot write the entry as JSON")]
     Json(#[from] serde_json::Error),
 }
 
 impl StoreError {
-    /// An error of a file.
+    /// Creates an error of a file.
     pub(super) fn io(what: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { what, path, source }

@@ -1,11 +1,12 @@
-//! A part of a key as the name of a folder: readable, safe in every file system, and never the same for two parts.
+//! Directory name for a part of a key: readable, valid in every file system, and unique.
 
 use rankscope_analysis::model::fingerprint::fnv;
 
-/// Longest readable part of a folder's name, bytes.
+/// Maximum length of the readable part of a directory name, in bytes.
 const LONGEST: usize = 48;
 
-/// The folder of this part. A part of plain characters is its own folder; any other gets a hash behind what is readable of it.
+/// Returns the directory of this part. A part of plain characters is used unchanged. Any other part gets a hash after
+/// its readable characters.
 pub fn folder(part: &str) -> String {
     let is_plain = !part.is_empty()
         && part.len() <= LONGEST

@@ -1,11 +1,12 @@
-//! The job of a key, from what a recording says of its command.
+//! Job of a key, from the recorded command line.
 
 use rankscope_formats::session::Session;
 use std::path::Path;
 
-/// A short name of the job that a session is of, for example `train-4-ranks`: the script or program, and how many ranks ran it.
+/// Returns a short name of the session's job, for example `train-4-ranks`: the script or program, and the number of
+/// ranks.
 ///
-/// Arguments are no part of it: an output directory with a date would make every run a job of its own.
+/// Arguments are not included: an output directory with a date would make every run a separate job.
 pub fn job(session: &Session, ranks: u32) -> Option<String> {
     let line = session
         .ranks
@@ -15,7 +16,7 @@ pub fn job(session: &Session, ranks: u32) -> Option<String> {
     Some(format!("{}-{ranks}-{plural}", program(line)?))
 }
 
-/// The script, the module or else the program of a command line.
+/// Returns the script, the module, or else the program of a command line.
 fn program(line: &str) -> Option<String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let first = stem(words.first()?)?;
@@ -27,7 +28,7 @@ fn program(line: &str) -> Option<String> {
         match word {
             "-m" => return words.next().map(|module| (*module).to_owned()),
             "-c" => return Some(first),
-            // Options that take a value.
+            // These options take a value.
             "-W" | "-X" => {
                 words.next();
             }
@@ -38,7 +39,7 @@ fn program(line: &str) -> Option<String> {
     Some(first)
 }
 
-/// The name of a file without its folders and without `.py`.
+/// Returns the file name without directories and without `.py`.
 fn stem(path: &str) -> Option<String> {
     let name = Path::new(path).file_name()?.to_str()?;
     Some(name.strip_suffix(".py").unwrap_or(name).to_owned())

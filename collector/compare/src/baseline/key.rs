@@ -1,4 +1,4 @@
-//! What an entry is found by: the branch, the machine and the job of its runs.
+//! Key of an entry: the branch, the machine and the job of its runs.
 
 use rankscope_formats::comparison::StoredBatch;
 use std::fmt;
@@ -6,16 +6,16 @@ use std::fmt;
 /// Branch, machine and job. Runs are compared with the entries of one key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// Branch of the program that ran.
+    /// Branch of the recorded program.
     pub branch: String,
-    /// Machine, or kind of machine, that it ran on.
+    /// Machine, or type of machine, of the runs.
     pub machine: String,
-    /// Job that ran.
+    /// Name of the job.
     pub job: String,
 }
 
 impl Key {
-    /// The key of an entry.
+    /// Returns the key of an entry.
     pub fn of(batch: &StoredBatch) -> Self {
         Self {
             branch: batch.branch.clone(),
@@ -35,19 +35,19 @@ impl fmt::Display for Key {
     }
 }
 
-/// Parts of a key; what is not given may be anything.
+/// Parts of a key; missing parts match anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyFilter {
-    /// This branch.
+    /// Required branch.
     pub branch: Option<String>,
-    /// This machine.
+    /// Required machine.
     pub machine: Option<String>,
-    /// This job.
+    /// Required job.
     pub job: Option<String>,
 }
 
 impl KeyFilter {
-    /// Exactly this key.
+    /// Matches exactly this key.
     pub fn only(key: &Key) -> Self {
         Self {
             branch: Some(key.branch.clone()),
@@ -56,7 +56,7 @@ impl KeyFilter {
         }
     }
 
-    /// True for a key that has all given parts.
+    /// Whether a key has all given parts.
     pub fn matches(&self, key: &Key) -> bool {
         let is = |wanted: &Option<String>, has: &str| wanted.as_deref().is_none_or(|wanted| wanted == has);
         is(&self.branch, &key.branch) && is(&self.machine, &key.machine) && is(&self.job, &key.job)

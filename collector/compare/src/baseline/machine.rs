@@ -1,11 +1,11 @@
-//! What kind of machine runs ran on, as the machine of a key: runs of different machines must not share one by accident.
+//! Machine of a key, from the hardware of runs. Runs of different machines must not share a key by accident.
 
 use rankscope_analysis::summary::surroundings::DEVICE_MODEL;
 use rankscope_formats::comparison::RunSummary;
 use std::collections::BTreeSet;
 
-/// The machine of a run, for example `AMD EPYC 7B13, 16 processors, NVIDIA A100-SXM4-80GB`; `None` if the run does not say which
-/// processor it had.
+/// Returns the machine of a run, for example `AMD EPYC 7B13, 16 processors, NVIDIA A100-SXM4-80GB`. `None`: the run
+/// does not record its processor.
 pub fn machine(run: &RunSummary) -> Option<String> {
     let models = values(run, "processor_model");
     let counts = values(run, "processors");

@@ -1,11 +1,11 @@
-//! Made-up runs for tests.
+//! Artificial runs for tests.
 
 use rankscope_formats::comparison::{
     READABLE_FROM, RunName, RunSummary, STORED_VERSION, StepsUsed, StoredBatch, WorldOfRun,
 };
 use rankscope_formats::session::{Surrounding, Tool};
 
-/// A property that both ranks of a run have.
+/// Returns a property that both ranks of a run have.
 pub fn surrounding(property: &str, value: &str) -> Surrounding {
     Surrounding {
         property: property.to_owned(),
@@ -14,7 +14,7 @@ pub fn surrounding(property: &str, value: &str) -> Surrounding {
     }
 }
 
-/// A run of this name, with steps.
+/// Returns a run with this name and with steps.
 pub fn run(id: &str) -> RunSummary {
     RunSummary {
         tool: Tool {
@@ -65,7 +65,7 @@ pub fn run(id: &str) -> RunSummary {
     }
 }
 
-/// An entry with one run.
+/// Returns an entry with one run.
 pub fn entry(id: &str, branch: &str, added_unix_ns: i64) -> StoredBatch {
     StoredBatch {
         version: STORED_VERSION,

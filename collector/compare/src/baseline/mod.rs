@@ -1,10 +1,11 @@
-//! Baselines: summaries of earlier runs, kept in a directory or on a git branch, so that new runs can be compared with them.
+//! Baselines: summaries of earlier runs, stored in a directory or on a git branch, for comparisons with new runs.
 //!
-//! In the order of the data: [`batch`] checks runs that are to become one entry, [`machine`] and [`job`] name what they ran on and
-//! what they ran, [`key`] is branch, machine and job, [`entry`] names an entry's file. [`store`] is what all commands use; it keeps
-//! entries in a [`directory`] or on a branch ([`git`]). [`view`] reads one state of a store, [`prune`] chooses what may go.
+//! In the order of the data: [`batch`] checks runs that become one entry. [`machine`] and [`job`] name their hardware
+//! and program. [`key`] is branch, machine and job, and [`entry`] names an entry's file. [`store`] is the interface of
+//! all commands. It keeps entries in a [`directory`] or on a branch ([`git`]). [`view`] reads one state of a store, and
+//! [`prune`] selects entries to remove.
 //!
-//! Each entry is a file of its own. There is no index that two writers could overwrite for each other.
+//! Each entry is a separate file. There is no index that two processes could overwrite for each other.
 //!
 //! ```text
 //! entries/BRANCH/MACHINE/JOB/20261124-020842-123456789-0123456789abcdef.json
@@ -34,8 +35,8 @@ pub use problem::Problem;
 pub use store::{Found, Store, open};
 pub use view::View;
 
-/// Folder of the entries in a store. A branch or directory may hold other files next to it.
+/// Name of the directory of entries in a store. A branch or directory may have other files next to it.
 pub const ENTRIES: &str = "entries";
 
-/// The largest entry that is read, bytes. A usual one has some kilobytes.
+/// Maximum size of an entry, in bytes. A typical entry has some kilobytes.
 pub const LARGEST_ENTRY: u64 = 64 << 20;

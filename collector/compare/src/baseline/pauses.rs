@@ -1,12 +1,12 @@
-//! Pauses between two tries of writers that get into each other's way: random, so that they do not meet again.
+//! Random pauses between attempts of concurrent processes, so that they do not collide again.
 
 use rankscope_analysis::model::fingerprint::fnv;
 use std::time::{Duration, SystemTime};
 
-/// Shortest limit of a pause, and its longest.
+/// Smallest and largest limit of a pause.
 const LIMITS: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(250));
 
-/// A random pause. Its limit doubles with each try.
+/// Returns a random pause. Its limit doubles with each attempt.
 pub fn pause(attempt: u32) -> Duration {
     let limit = LIMITS.0.saturating_mul(1 << attempt.min(10)).min(LIMITS.1);
     let seed = format!(

@@ -1,13 +1,13 @@
-//! A file of a store that is left out, and why.
+//! File of a store that was left out, with the reason.
 
 use std::fmt;
 
-/// What is wrong with a file.
+/// Problem of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The file: a path, or `BRANCH:path` on a git branch.
+    /// Path of the file, or `BRANCH:path` on a git branch.
     pub path: String,
-    /// What is wrong with it.
+    /// Description of the problem.
     pub what: String,
 }
 

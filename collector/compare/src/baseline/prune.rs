@@ -1,4 +1,4 @@
-//! Which entries may go.
+//! Selection of entries to remove.
 
 use super::entry::EntryName;
 use super::key::{Key, KeyFilter};
@@ -6,27 +6,28 @@ use super::problem::Problem;
 use super::view::View;
 use std::collections::BTreeMap;
 
-/// What is kept.
+/// Rule of the entries to keep.
 #[derive(Clone, Copy, Debug)]
 pub struct Keep {
-    /// The newest entries of each key, as many as this.
+    /// Minimum number of newest entries of each key to keep.
     pub newest: usize,
-    /// Everything that was added after this moment, ns since 1970; none of it without.
+    /// Time after which all entries are kept, in nanoseconds since 1970. `None`: no such limit.
     pub after_unix_ns: Option<i64>,
 }
 
-/// What a prune removes.
+/// Result of a prune.
 #[derive(Debug, Default)]
 pub struct Pruned {
-    /// Entries that go, with their keys, in the order of time.
+    /// Removed entries with their keys, in order of time.
     pub removed: Vec<(EntryName, Key)>,
-    /// Entries that stay.
+    /// Number of entries that stay.
     pub kept: usize,
-    /// Files that cannot be read. They stay, and do not count as kept.
+    /// Unreadable files. They stay, and do not count as kept.
     pub problems: Vec<Problem>,
 }
 
-/// Chooses from the entries of matching keys. Entries are read one at a time: a damaged one must not stand for a good one.
+/// Chooses from the entries of matching keys. Entries are read one at a time, because a damaged entry must not replace
+/// a good one.
 pub fn choose(view: &mut View, filter: &KeyFilter, keep: Keep) -> Pruned {
     let mut pruned = Pruned {
         problems: view.problems().to_vec(),

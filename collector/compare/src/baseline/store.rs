@@ -1,4 +1,4 @@
-//! A store, wherever it is.
+//! Store of a baseline, independent of its location.
 
 use super::LARGEST_ENTRY;
 use super::directory::DirectoryStore;
@@ -11,29 +11,29 @@ use super::view::View;
 use rankscope_formats::comparison::StoredBatch;
 use std::path::{Path, PathBuf};
 
-/// Beginning of a store's name that is a branch.
+/// Prefix of the name of a store on a branch.
 const GIT: &str = "git:";
 
-/// Where a baseline's entries are.
+/// Location of a baseline's entries.
 #[derive(Clone, Debug)]
 pub enum Store {
-    /// In a directory.
+    /// Directory.
     Directory(DirectoryStore),
-    /// On a branch of a git repository.
+    /// Branch of a git repository.
     Git(GitBranch),
 }
 
-/// What was read of a store.
+/// Entries that were read from a store.
 #[derive(Debug, Default)]
 pub struct Found {
     /// Entries in the order in which they were added.
     pub entries: Vec<(EntryName, StoredBatch)>,
-    /// What was left out, and why.
+    /// Problems of files that were left out.
     pub problems: Vec<Problem>,
 }
 
-/// The store of this name: `git:BRANCH`, of the repository that is given or of the working directory's; else a directory.
-/// Nothing need be there yet.
+/// Opens the store with this name. `git:BRANCH` is a branch of the given repository, or of the working directory's. Any
+/// other name is a directory. The store need not exist yet.
 pub fn open(store: &str, repository: Option<&Path>) -> Result<Store, StoreError> {
     Ok(match store.strip_prefix(GIT) {
         Some(branch) => Store::Git(GitBranch::open(branch, repository)?),
@@ -43,13 +43,13 @@ pub fn open(store: &str, repository: Option<&Path>) -> Result<Store, StoreError>
     })
 }
 
-/// True if a store of this name is on a branch.
+/// Whether a store with this name is on a branch.
 pub fn is_git(store: &str) -> bool {
     store.starts_with(GIT)
 }
 
 impl Store {
-    /// Its name, as [`open`] takes it.
+    /// Returns its name, in the form that [`open`] accepts.
     pub fn shown(&self) -> String {
         match self {
             Self::Directory(store) => store.path.display().to_string(),
@@ -57,7 +57,7 @@ impl Store {
         }
     }
 
-    /// Its state now; [`StoreError::Missing`] if nothing was added to it yet.
+    /// Returns the current state of the store; [`StoreError::Missing`] if it has no entries yet.
     pub fn view(&self) -> Result<View, StoreError> {
         let view = match self {
             Self::Directory(store) if store.exists()? => Some(View::of_directory(store, store.names()?)),
@@ -67,8 +67,8 @@ impl Store {
         view.ok_or_else(|| StoreError::Missing { store: self.shown() })
     }
 
-    /// Entries of matching keys in the order in which they were added: all, or the `last` ones that can be read. A damaged one is
-    /// left out and named.
+    /// Reads the entries of matching keys in the order in which they were added: all, or the `last` readable ones.
+    /// Damaged entries are reported and left out.
     pub fn batches(&self, filter: &KeyFilter, last: Option<usize>) -> Result<Found, StoreError> {
         let mut view = self.view()?;
         let mut found = Found {
@@ -92,7 +92,8 @@ impl Store {
     /// Adds an entry.
     pub fn add(&self, batch: &StoredBatch) -> Result<EntryName, StoreError> {
         let bytes = batch.to_bytes()?;
-        // What nobody can read again must not be written: a figure that is no number, an entry beyond the limit.
+        // An entry that cannot be read again must not be written: for example with a non-finite number, or beyond the
+        // size limit.
         if bytes.len() as u64 > LARGEST_ENTRY {
             return Err(StoreError::TooLarge {
                 bytes: bytes.len() as u64,
@@ -118,7 +119,7 @@ impl Store {
         }
     }
 
-    /// Fetches what others pushed to a remote's branch of that name.
+    /// Fetches the branch of that name from a remote.
     pub fn pull(&self, remote: &str) -> Result<(), StoreError> {
         self.branch()?.pull(remote)
     }
@@ -163,7 +164,7 @@ mod tests {
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
-    /// A store of each kind, in a folder that keeps it.
+    /// Returns a store of each kind, with the directory that holds it.
     fn stores() -> Vec<(TempDir, Store)> {
         let folder = || tempfile::tempdir().expect("a folder");
         let (plain, work, bare) = (folder(), folder(), folder());
@@ -233,7 +234,7 @@ mod tests {
             let names: Vec<EntryName> = pruned.removed.into_iter().map(|(name, _)| name).collect();
             store.remove(&names).expect("removed");
             assert_eq!(ids(&store.batches(&all, None).expect("read")), ["x", "c"]);
-            // Again: it is gone, and that is what was wanted.
+            // A second removal of the same entries succeeds.
             store.remove(&names).expect("removed");
             let rest = chosen(0, None)
                 .removed
@@ -314,7 +315,7 @@ mod tests {
             assert!(told, "{place} {what}: {said:#?}");
         }
         assert_eq!(said.len(), 7, "{said:#?}");
-        // Damaged ones do not count as the newest.
+        // Damaged entries do not count as the newest.
         let last = store.batches(&KeyFilter::default(), Some(2)).expect("read");
         assert_eq!(ids(&last), ["0", "6"]);
     }
@@ -437,7 +438,7 @@ mod tests {
         let all = KeyFilter::default();
         let first = clones[0].add(&entry("first", "main", 1)).expect("added");
         clones[0].push("origin").expect("pushed");
-        // The other has no such branch yet: it begins one of its own, and the two are joined.
+        // The other clone has no such branch yet. It starts a new one, and the two are joined.
         clones[1].add(&entry("second", "main", 2)).expect("added");
         clones[1].push("origin").expect("joined and pushed");
         assert_eq!(

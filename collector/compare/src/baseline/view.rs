@@ -1,4 +1,4 @@
-//! One state of a store: its entries, read one at a time.
+//! Snapshot of a store, whose entries are read one at a time.
 
 use super::directory::DirectoryStore;
 use super::entry::EntryName;
@@ -7,7 +7,7 @@ use super::key::{Key, KeyFilter};
 use super::problem::Problem;
 use rankscope_formats::comparison::StoredBatch;
 
-/// The entries of a store at one moment, in the order in which they were added.
+/// Entries of a store at one moment, in the order in which they were added.
 #[derive(Debug)]
 pub struct View {
     names: Vec<EntryName>,
@@ -42,18 +42,18 @@ impl View {
         }
     }
 
-    /// Entries that may match, in the order of time.
+    /// Returns the entries that may match, in order of time.
     pub fn names(&self, filter: &KeyFilter) -> Vec<EntryName> {
         let names = self.names.iter().filter(|name| name.may_match(filter));
         names.cloned().collect()
     }
 
-    /// Files that are no entries.
+    /// Returns the files that are not entries.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 
-    /// The place of an entry, for people.
+    /// Returns the displayed path of an entry.
     pub fn shown(&self, name: &EntryName) -> String {
         match &self.source {
             Source::Directory(store) => store.path_of(name).display().to_string(),
@@ -75,7 +75,7 @@ impl View {
         let key = Key::of(&batch);
         if !name.is_of(&key) {
             return Err(problem(format!(
-                "belongs to another key ({key}); move it back to where it was"
+                "belongs to another key ({key}); move it back to its directory"
             )));
         }
         if batch.runs.is_empty() {
@@ -111,7 +111,7 @@ mod tests {
             } else {
                 damaged[at] = byte;
             }
-            // The last line break alone says nothing.
+            // The final line break alone carries no information.
             if let Ok(read) = StoredBatch::from_bytes(&damaged) {
                 prop_assert_eq!(read, entry("a", "main", 7));
             }

@@ -1,14 +1,14 @@
-//! Variables that steer communication.
+//! Environment variables that control communication.
 
-use super::untimed;
+use super::change::untimed;
 use crate::Run;
 use rankscope_formats::comparison::Change;
 use std::collections::BTreeMap;
 
-/// Set by rankscope itself.
+/// Variables set by rankscope itself.
 const OWN: [&str; 1] = ["NCCL_PROFILER_PLUGIN"];
 
-/// Variables that have another value on the new side.
+/// Returns the variables with a different value on the new side.
 pub fn changes(base: &[&Run], new: &[&Run]) -> Vec<Change> {
     let (Some(base), Some(new)) = (base.first(), new.first()) else {
         return Vec::new();

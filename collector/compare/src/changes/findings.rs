@@ -1,13 +1,13 @@
-//! Findings that appeared or went.
+//! Findings that appeared or disappeared.
 
-use super::untimed;
+use super::change::untimed;
 use crate::Run;
 use rankscope_formats::comparison::{Change, FindingOfRun};
 use std::collections::BTreeMap;
 
 type Key<'a> = (&'a str, Option<&'a str>);
 
-/// Findings that most runs of one side have and most of the other lack.
+/// Returns the findings that most runs of one side have and most of the other lack.
 pub fn changes(base: &[&Run], new: &[&Run]) -> Vec<Change> {
     let (before, after) = (seen(base), seen(new));
     let share = |of: &BTreeMap<Key<'_>, (usize, &FindingOfRun)>, key: &Key<'_>, runs: usize| {
@@ -42,7 +42,7 @@ fn sentence(what: &str, finding: &FindingOfRun, count: usize, runs: usize) -> St
     } else {
         String::new()
     };
-    // Most titles begin with their subject.
+    // Most titles start with their subject.
     let subject = finding
         .subject
         .as_deref()
@@ -51,7 +51,8 @@ fn sentence(what: &str, finding: &FindingOfRun, count: usize, runs: usize) -> St
     format!("{what}: {subject}{}{seen}", finding.title)
 }
 
-/// In how many runs each finding is, and how the first of them puts it. Notes are left out: they cost nothing.
+/// Returns the number of runs with each finding, and the finding in the first of them. Notes are left out because they
+/// have no cost.
 fn seen<'a>(runs: &[&'a Run]) -> BTreeMap<Key<'a>, (usize, &'a FindingOfRun)> {
     let mut out: BTreeMap<Key<'a>, (usize, &'a FindingOfRun)> = BTreeMap::new();
     for run in runs {

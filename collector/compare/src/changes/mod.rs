@@ -1,8 +1,10 @@
-//! What is otherwise in the new runs: the likely causes of a change of the step time.
+//! Changes in the new runs: the likely causes of a change of the step time.
 //!
-//! [`program`] compares what the program asks for, [`times`] which operations, kernels and pauses take longer, [`ranks`] which ranks
-//! and hosts, [`findings`] what the reports found, [`environment`] the variables that steer communication.
+//! [`program`] compares the requested operations, [`times`] the times of operations, kernels and pauses, [`ranks`] the
+//! ranks and hosts, [`findings`] the findings of the reports, and [`environment`] the variables that control
+//! communication.
 
+mod change;
 mod environment;
 mod findings;
 mod program;
@@ -13,21 +15,20 @@ use super::Run;
 use super::judge::Judged;
 use super::layout::{Layout, Side};
 use rankscope_formats::comparison::Change;
-use rankscope_formats::session::Figure;
 
-/// What changed, and what is said of it.
+/// Changes and their summary.
 pub struct Changes {
-    /// The most telling first.
+    /// Changes, the most important first.
     pub all: Vec<Change>,
-    /// The operation class whose waiting grew most, and by how much, ns of the mean step.
+    /// Operation class whose waiting grew most, and its growth in nanoseconds of the mean step.
     pub waits: Option<(String, f64)>,
-    /// The operation class whose transfer grew most, ns of the mean step.
+    /// Operation class whose transfer grew most, and its growth in nanoseconds of the mean step.
     pub transfers: Option<(String, f64)>,
-    /// The rank whose own time grew beyond that of the others, ns of its mean step.
+    /// Rank whose own time grew more than that of the others, and its growth in nanoseconds of its mean step.
     pub slower_rank: Option<(u32, f64)>,
 }
 
-/// Finds what changed between the compared runs.
+/// Finds the changes between the compared runs.
 pub fn changes(base: &[Run], new: &[Run], layout: &Layout, judged: &Judged) -> Changes {
     let compared_base: Vec<&Run> = layout.compared(Side::Base).iter().map(|&at| &base[at]).collect();
     let compared_new: Vec<&Run> = layout.compared(Side::New).iter().map(|&at| &new[at]).collect();
@@ -38,7 +39,7 @@ pub fn changes(base: &[Run], new: &[Run], layout: &Layout, judged: &Judged) -> C
     all.extend(ranks.all);
     all.extend(findings::changes(&compared_base, &compared_new));
     all.extend(environment::changes(&compared_base, &compared_new));
-    // What the program does otherwise explains the rest; then what costs most.
+    // Changes of the program come first because they explain the rest; then changes by cost.
     let rank = |change: &Change| {
         let is_program = change.kind.starts_with("operation-added")
             || [
@@ -67,25 +68,5 @@ pub fn changes(base: &[Run], new: &[Run], layout: &Layout, judged: &Judged) -> C
         waits: times.waits,
         transfers: times.transfers,
         slower_rank: ranks.slower,
-    }
-}
-
-/// A change without a time of its own.
-fn untimed(kind: &str, text: String, is_worse: Option<bool>) -> Change {
-    Change {
-        kind: kind.to_owned(),
-        text,
-        step_ns: Figure::unknown("it has no time of its own"),
-        is_worse,
-    }
-}
-
-/// A change with a time.
-fn timed(kind: &str, text: String, ns: f64) -> Change {
-    Change {
-        kind: kind.to_owned(),
-        text,
-        step_ns: Figure::known(ns),
-        is_worse: Some(ns > 0.0),
     }
 }

@@ -1,19 +1,19 @@
-//! What the program asks for: operations of a step, their sizes and order, communicators.
+//! Requests of the program: operations of a step, their sizes and order, communicators.
 
-use super::untimed;
+use super::change::untimed;
 use crate::Run;
 use crate::comparable::{fewest_steps, is_other_count, number};
 use rankscope_analysis::model::units;
 use rankscope_formats::comparison::{Change, CommunicatorsOfRun, OperationOfRun};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Payloads that differ by this share carry the same data: the parts of a split buffer are padded.
+/// Relative difference up to which payloads count as equal data. The parts of a split buffer are padded.
 const SAME_BYTES: f64 = 0.01;
 
 /// Operations of one kind on communicators of one role and scope.
 type Family<'a> = (&'a str, &'a str, &'a str);
 
-/// What the first run of each side shows; that the runs of a side agree is checked before.
+/// Compares the first run of each side. An earlier check ensures that the runs of a side agree.
 pub fn changes(base: &[&Run], new: &[&Run]) -> Vec<Change> {
     let (Some(base), Some(new)) = (base.first(), new.first()) else {
         return Vec::new();
@@ -22,7 +22,7 @@ pub fn changes(base: &[&Run], new: &[&Run]) -> Vec<Change> {
     let mut out = operations(&base.summary.operations, &new.summary.operations, steps);
     let (one, other) = (&base.summary.steps.sequence, &new.summary.steps.sequence);
     if out.is_empty() && one.is_some() && other.is_some() && one != other {
-        let text = "the operations of a step are the same, and are called in another order".to_owned();
+        let text = "the operations of a step are the same, but their order is different".to_owned();
         out.push(untimed("operations-reordered", text, None));
     }
     out.extend(communicators(
@@ -73,7 +73,8 @@ fn operations(base: &[OperationOfRun], new: &[OperationOfRun], steps: u64) -> Ve
         if same_bytes && grew && shrank {
             let total = |of: &BTreeMap<String, f64>| differ.iter().map(|class| value(of, class)).sum::<f64>();
             let text = format!(
-                "{operation} ({role}, {scope}) re-sized: the same {} per step in {} instead of {} operations ({} instead of {})",
+                "{operation} ({role}, {scope}) resized: the same {} per step in {} instead of {} operations ({} \
+                 instead of {})",
                 units::bytes(bytes_after.round() as u64),
                 number(total(&after)),
                 number(total(&before)),
@@ -111,13 +112,13 @@ fn value(of: &BTreeMap<String, f64>, class: &str) -> f64 {
     of.get(class).copied().unwrap_or(0.0)
 }
 
-/// `4 × 1-2 MiB`, of the classes that differ.
+/// Formats the classes that differ: `4 × 1-2 MiB`.
 fn list(counts: &BTreeMap<String, f64>, differ: &[&String], (operation, role, scope): Family<'_>) -> String {
     let shown: Vec<String> = differ
         .iter()
         .filter(|class| value(counts, class) > 0.0)
         .map(|class| {
-            // The family is named before; what is left is the size.
+            // The family is named before, so only the size is listed.
             let rest = class.strip_prefix(operation).unwrap_or(class);
             let size = rest.strip_suffix(&format!(" {role} {scope}")).unwrap_or(rest);
             format!("{} × {}", number(value(counts, class)), size.trim())

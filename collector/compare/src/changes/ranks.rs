@@ -1,6 +1,6 @@
-//! Ranks and hosts whose own time changed beyond that of the others.
+//! Ranks and hosts whose own time changed more than that of the others.
 
-use super::timed;
+use super::change::timed;
 use crate::Run;
 use crate::estimate::{Estimate, Steps, Values};
 use crate::layout::Layout;
@@ -10,25 +10,25 @@ use crate::statistics::{T, false_discovery};
 use rankscope_formats::comparison::{Change, RunSummary, Value};
 use std::collections::BTreeMap;
 
-/// Parts of a step that are the rank's own: neither waiting nor transfer, nor blocked by either.
+/// Parts of a step that belong to the rank itself: neither waiting nor transfer, nor blocked by either.
 const OWN: [&str; 5] = ["host", "compute-only", "overlapped", "exposed-memory", "idle"];
-/// A rank's change is named if its false-discovery rate among all ranks is at most that.
+/// Highest false-discovery rate among all ranks at which a rank's change is named.
 const MOST_FALSE: f64 = 0.01;
-/// Ranks that are named at most.
+/// Maximum number of named ranks.
 const MOST_NAMED: usize = 8;
 
-/// What changed of ranks.
+/// Changes of ranks.
 pub struct Ranks {
     /// Ranks and hosts.
     pub all: Vec<Change>,
-    /// The rank that is slower by most, ns of its mean step.
+    /// Rank with the largest slowdown, in nanoseconds of its mean step.
     pub slower: Option<(u32, f64)>,
 }
 
-/// A group of ranks: by number, or by host.
+/// Groups of ranks: by number, or by host.
 type Groups = BTreeMap<u32, Vec<usize>>;
 
-/// Compares the own time of each rank, and of each host, beside the median of all.
+/// Compares the own time of each rank and of each host with the median of all.
 pub fn changes(base: &[Run], new: &[Run], layout: &Layout) -> Ranks {
     let mut out = Ranks {
         all: Vec::new(),
@@ -87,12 +87,12 @@ fn named(kind: &str, name: &str, change: f64, of: &str) -> Change {
     let amount = shown::value(Unit::Nanoseconds, change.abs());
     timed(
         &format!("{kind}-{direction}"),
-        format!("{name} takes {amount} {word} of its own per step than the median {of} change"),
+        format!("{name} takes {amount} {word} own time per step than the median {of} change"),
         change,
     )
 }
 
-/// Groups whose change beside the median group's is no chance, the largest first.
+/// Returns the groups whose change relative to the median group is significant, the largest first.
 fn significant(groups: &Groups, base: &[Run], new: &[Run], layout: &Layout) -> Vec<(u32, f64)> {
     let of = |runs: &[Run]| -> Vec<BTreeMap<u32, f64>> {
         runs.iter()
@@ -132,14 +132,14 @@ fn significant(groups: &Groups, base: &[Run], new: &[Run], layout: &Layout) -> V
         .map(|((group, change, _), _)| (group, change))
         .collect();
     out.sort_by(|one, other| other.1.abs().total_cmp(&one.1.abs()));
-    // Of two ranks one is slower exactly as the other is faster: the slower one is named.
+    // Of two ranks, one is slower exactly as much as the other is faster. Only the slower one is named.
     if groups.len() == 2 {
         out.retain(|(_, change)| *change > 0.0);
     }
     out
 }
 
-/// Own time of the mean step of each group, less that of the middle one.
+/// Returns the own time of the mean step of each group, minus that of the median group.
 fn beside_median(groups: &Groups, run: &RunSummary) -> BTreeMap<u32, f64> {
     let own: Vec<bool> = run
         .parts
@@ -168,7 +168,7 @@ fn beside_median(groups: &Groups, run: &RunSummary) -> BTreeMap<u32, f64> {
         .collect();
     let mut sorted: Vec<f64> = means.values().copied().collect();
     sorted.sort_by(f64::total_cmp);
-    // The lower of two middle ones: of two ranks the one that is not late.
+    // The lower of two middle values: of two ranks, the one that is not late.
     let middle = sorted[(sorted.len() - 1) / 2];
     means
         .into_iter()

@@ -1,6 +1,6 @@
-//! Operations, kernels and pauses that take longer or shorter, by the mean step.
+//! Operations, kernels and pauses with a different time in the mean step.
 
-use super::{timed, untimed};
+use super::change::{timed, untimed};
 use crate::Run;
 use crate::judge::Judged;
 use crate::metrics::{
@@ -12,27 +12,27 @@ use crate::summarise::MOST_KERNELS;
 use rankscope_formats::comparison::{Change, MetricResult};
 use std::collections::BTreeSet;
 
-/// Changes below this share of a step are not listed.
+/// Smallest listed change, as a share of the step.
 const NOTABLE_SHARE: f64 = 0.001;
 
-/// What takes longer or shorter.
+/// Changes of times.
 pub struct Times {
-    /// Each that is significant.
+    /// All significant changes.
     pub all: Vec<Change>,
-    /// The class that waits longest beyond the base.
+    /// Class whose wait grew most.
     pub waits: Option<(String, f64)>,
-    /// The class that transfers longest beyond the base.
+    /// Class whose transfer time grew most.
     pub transfers: Option<(String, f64)>,
 }
 
-/// By the metrics with times.
+/// Finds the changes in metrics with times.
 pub fn changes(judged: &Judged, base: &[&Run], new: &[&Run]) -> Times {
     let step = judged.metrics.iter().find(|result| result.metric == STEP_TIME);
     let notable_ns = step.map_or(0.0, |step| step.base * NOTABLE_SHARE);
     let mut all = Vec::new();
     for result in &judged.metrics {
         let is_change = ["regressed", "improved"].contains(&result.verdict.as_str());
-        // What one side alone has is a change of the program, not of how long something takes.
+        // If only one side has it, this is a change of the program, not of a duration.
         let is_of_both = result.base != 0.0 && result.new != 0.0;
         if !is_change || !is_of_both || result.change.abs() < notable_ns {
             continue;
@@ -98,7 +98,7 @@ pub fn changes(judged: &Judged, base: &[&Run], new: &[&Run]) -> Times {
     }
 }
 
-/// `9.1 ms longer (+40 %)`.
+/// Formats `9.1 ms longer (+40 %)`.
 fn longer(result: &MetricResult) -> String {
     let direction = if result.change > 0.0 { "longer" } else { "shorter" };
     let share = result
@@ -110,7 +110,7 @@ fn longer(result: &MetricResult) -> String {
     )
 }
 
-/// Kernels that all runs of one side have and none of the other.
+/// Returns the kernels that all runs of one side have and none of the other.
 fn come_and_gone(base: &[&Run], new: &[&Run]) -> Vec<Change> {
     let names: BTreeSet<&str> = base
         .iter()
@@ -138,7 +138,7 @@ fn come_and_gone(base: &[&Run], new: &[&Run]) -> Vec<Change> {
         .collect()
 }
 
-/// Kernels of a run, and their time by the mean step.
+/// Returns the kernels of a run, and their time in the mean step.
 fn kernels(run: &Run) -> impl Iterator<Item = (&str, f64)> {
     let measured = run
         .summary
@@ -148,9 +148,10 @@ fn kernels(run: &Run) -> impl Iterator<Item = (&str, f64)> {
     measured.filter_map(|measured| Some((measured.subject.as_deref()?, measured.value.value?.all.mean)))
 }
 
-/// True if a run has no such kernel. Of many kernels a run keeps those that take most time: one that takes little may be left out.
+/// Whether a run certainly has no such kernel. With many kernels a run keeps only those with the longest time, so a
+/// short one may be left out.
 fn is_surely_lacking(run: &Run, name: &str, others: &[&Run]) -> bool {
-    // More than all that are left out can each take.
+    // No kernel that was left out can exceed this share.
     const MUCH_OF_THE_STEP: f64 = 1.0 / MOST_KERNELS as f64;
     let step = |run: &Run| {
         run.summary
@@ -166,9 +167,9 @@ fn is_surely_lacking(run: &Run, name: &str, others: &[&Run]) -> bool {
     kernels(run).all(|(known, _)| known != name) && (kernels(run).count() < MOST_KERNELS || takes_much)
 }
 
-/// The subject of a metric that grew most, if it did.
+/// Returns the subject of a metric that grew most, if any grew.
 fn most(judged: &Judged, metric: &str) -> Option<(String, f64)> {
-    // A change that is as likely noise names nothing.
+    // A change that is equally likely noise is not named.
     const LIKELY: f64 = 0.05;
     judged
         .metrics

@@ -1,16 +1,16 @@
-//! Sums of one metric over the blocks of a run's counted steps, with and without the steps that are outliers.
+//! Sums of one metric over the blocks of a run's counted steps, with and without outlier steps.
 
 use rankscope_formats::comparison::{Mean, Value};
 use std::ops::AddAssign;
 
-/// Most blocks: more of them are shorter than what neighbouring steps have in common.
+/// Maximum number of blocks. With more blocks, neighbouring blocks would be correlated.
 pub const MOST_BLOCKS: usize = 20;
-/// With fewer blocks their means say nothing of how exact the mean is.
+/// Minimum number of blocks from which the variance of a mean can be estimated.
 pub const FEWEST_BLOCKS: usize = 4;
-/// Shortest block, steps.
+/// Length of the shortest block, in steps.
 const SHORTEST: usize = 5;
 
-/// Blocks that N counted steps make.
+/// Returns the number of blocks for N counted steps.
 pub fn blocks(steps: usize) -> usize {
     match steps / SHORTEST {
         0..FEWEST_BLOCKS => 1,
@@ -18,21 +18,21 @@ pub fn blocks(steps: usize) -> usize {
     }
 }
 
-/// Where a step counts.
+/// Place of a counted step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Its block.
+    /// Block of the step.
     pub block: u8,
-    /// It is an outlier.
+    /// Whether the step is an outlier.
     pub is_outlier: bool,
 }
 
-/// What is added up in one cell: a metric is the quotient of the two.
+/// Sums of one cell. A metric is the quotient of the two.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Quotient {
-    /// Above the line.
+    /// Sum above the line.
     pub numerator: f64,
-    /// Below it.
+    /// Sum below the line.
     pub denominator: f64,
 }
 
@@ -43,14 +43,14 @@ impl AddAssign for Quotient {
     }
 }
 
-/// Sums by block: of typical steps, and of outliers.
+/// Sums by block, of typical steps and of outliers.
 #[derive(Clone, Debug, Default)]
 pub struct Cells {
     of_blocks: Vec<[Quotient; 2]>,
 }
 
 impl Cells {
-    /// Adds something of a step.
+    /// Adds a value of a step.
     pub fn add(&mut self, place: Place, numerator: f64, denominator: f64) {
         let block = usize::from(place.block);
         if self.of_blocks.len() <= block {
@@ -62,12 +62,12 @@ impl Cells {
         };
     }
 
-    /// True if nothing was added.
+    /// Whether nothing was added.
     pub fn is_empty(&self) -> bool {
         self.of_blocks.is_empty()
     }
 
-    /// Adds all of another's sums.
+    /// Adds all sums of another object.
     pub fn merge(&mut self, other: &Self) {
         if self.of_blocks.len() < other.of_blocks.len() {
             self.of_blocks
@@ -79,7 +79,8 @@ impl Cells {
         }
     }
 
-    /// The same numerators over these denominators, which count what there is of each block whether anything was added or not.
+    /// Returns the same numerators over other denominators. These count the steps of each block, whether or not
+    /// anything was added.
     pub fn over(&self, counts: &Self) -> Self {
         let of_blocks = counts.of_blocks.iter().enumerate().map(|(block, counts)| {
             let sums = self.of_blocks.get(block).copied().unwrap_or_default();
@@ -93,12 +94,12 @@ impl Cells {
         }
     }
 
-    /// The numerator over all blocks.
+    /// Returns the numerator over all blocks.
     pub fn total(&self) -> f64 {
         self.of_blocks.iter().flatten().map(|cell| cell.numerator).sum()
     }
 
-    /// The value of the run; `None` where the quotient is of nothing.
+    /// Returns the value of the run; `None` if the denominator is empty.
     pub fn value(&self) -> Option<Value> {
         let all = self.mean(|[typical, outliers]| {
             let mut sum = *typical;
@@ -111,7 +112,7 @@ impl Cells {
         })
     }
 
-    /// The mean over all blocks, and its variance by theirs.
+    /// Returns the mean over all blocks, and its variance from the block means.
     fn mean(&self, of: impl Fn(&[Quotient; 2]) -> Quotient) -> Option<Mean> {
         let mut whole = Quotient::default();
         for cell in &self.of_blocks {

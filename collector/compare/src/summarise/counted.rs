@@ -1,6 +1,6 @@
-//! Which steps of a run count: whole training steps of all ranks, without the first ones, and which of them are outliers.
+//! Selection of counted steps: complete training steps of all ranks, after warm-up. It also marks outliers.
 //!
-//! Both rules look at one run alone, and the first at no times at all: neither can favour a side.
+//! Both rules use one run alone, and the first uses no times. So neither can favour a side.
 
 use super::cells::{Place, blocks};
 use rankscope_formats::session::{ComparedStep, Session, StepKind, TableError, TableReader, rank_path};
@@ -8,28 +8,28 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The first training steps are left out: a tenth of them, but at least two and at most a hundred.
+/// Rule of warm-up: a tenth of the training steps, but at least two and at most a hundred.
 pub const WARM_UP_RULE: &str = "first tenth of the training steps, at least 2, at most 100";
-/// A step is an outlier if its time is this many scaled median absolute deviations from the median.
+/// Threshold of an outlier, in scaled median absolute deviations from the median.
 const OUTLIER_DEVIATIONS: f64 = 5.0;
-/// What makes a median absolute deviation comparable to a standard deviation of normal noise.
+/// Factor that makes a median absolute deviation comparable to the standard deviation of normal noise.
 const SCALE: f64 = 1.4826;
-/// Deviations are taken for at least this share of the median: the steps of a very even run are no outliers of each other.
+/// Smallest assumed deviation, as a share of the median. It prevents outliers in very uniform runs.
 const LEAST_DEVIATION: f64 = 0.01;
 
-/// The name of the rule for outliers.
+/// Rule of outliers.
 pub const OUTLIER_RULE: &str =
     "step time more than 5 scaled median absolute deviations (at least 5 % in all) from the run's median";
 
-/// Training steps that are left out of N.
+/// Returns the number of warm-up steps of N training steps.
 pub fn warm_up(train: usize) -> usize {
     (train / 10).clamp(2, 100).min(train)
 }
 
-/// The steps of one world.
+/// Steps of one world.
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
-    /// Counted steps in the order of their numbers: the number, and where the step counts.
+    /// Counted steps in the order of their numbers, each with its place.
     pub steps: Vec<(u32, Place)>,
     /// Position in `steps`, by number.
     at: FxHashMap<u32, usize>,
@@ -39,40 +39,40 @@ pub struct Counted {
     pub evaluate: u64,
     /// Checkpoint steps that all ranks have.
     pub checkpoint: u64,
-    /// Steps that some ranks lack, that ranks call by different kinds, or of which not all was recorded.
+    /// Steps that some ranks lack, that have different kinds on different ranks, or that were recorded only in part.
     pub partial: u64,
-    /// Training steps that are left out.
+    /// Warm-up steps.
     pub warm_up: u64,
     /// Counted steps.
     pub counted: u64,
     /// Outliers among them.
     pub outliers: u64,
-    /// Start of the first step of any kind, ns.
+    /// Start of the first step of any kind, in nanoseconds.
     pub first_start_ns: Option<i64>,
 }
 
-/// What is known of a step over all ranks.
+/// Data of a step over all ranks.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     ranks: u32,
-    /// Kind that its first rank says, and whether another rank says something else.
+    /// Kind on the first rank, and whether another rank differs.
     kind: Option<StepKind>,
     is_mixed: bool,
-    /// Of a rank not all was recorded.
+    /// Whether a rank recorded only a part.
     is_partial: bool,
     duration_ns: i64,
 }
 
 impl Counted {
-    /// Of one world of a session. Where devices were recorded (`is_device`), steps of which not all was recorded do not count: their
-    /// parts are not known.
+    /// Reads the steps of one world of a session. With device records (`is_device`), steps that were recorded only in
+    /// part do not count: their parts are unknown.
     pub fn read(
         directory: &Path,
         session: &Session,
         world: u32,
         is_device: bool,
     ) -> Result<Self, TableError> {
-        // By number and not in a list: a damaged table may have any number.
+        // A map instead of a list, because a damaged table may have any number.
         let mut seen: BTreeMap<u32, Seen> = BTreeMap::new();
         let mut first_start_ns: Option<i64> = None;
         let ranks = session
@@ -152,18 +152,19 @@ impl Counted {
         }
     }
 
-    /// Where a step counts; `None`: it does not.
+    /// Returns the place of a counted step; `None` if the step does not count.
     pub fn place(&self, step: Option<u32>) -> Option<Place> {
         Some(self.steps[self.position(step?)?].1)
     }
 
-    /// Its position among the counted steps.
+    /// Returns the position among the counted steps.
     pub fn position(&self, step: u32) -> Option<usize> {
         self.at.get(&step).copied()
     }
 }
 
-/// Which of these times are outliers. At most a quarter can be: if more are, the rule does not fit these times, and none is.
+/// Returns which of these times are outliers. If more than a quarter are, the rule does not fit these times, and none
+/// is.
 fn outliers(times: &[f64]) -> Vec<bool> {
     let centre = median(times.to_vec());
     let deviation = median(times.iter().map(|time| (time - centre).abs()).collect());

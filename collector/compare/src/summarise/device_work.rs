@@ -1,4 +1,4 @@
-//! What one rank's devices did in its counted steps: kernels by name, copies, idle gaps by cause.
+//! Device activity of one rank in its counted steps: kernels by name, copies, idle gaps by cause.
 
 use super::cells::Place;
 use super::counted::Counted;
@@ -58,7 +58,7 @@ pub fn read(
     Ok(())
 }
 
-/// The counted step in which a moment lies.
+/// Returns the counted step at a moment.
 fn place_at(windows: &[(i64, i64, Place)], at_ns: i64) -> Option<Place> {
     let after = windows.partition_point(|window| window.0 <= at_ns);
     let (_, end_ns, place) = windows.get(after.checked_sub(1)?)?;

@@ -1,7 +1,8 @@
-//! One run's summary, from its session. It looks at this run alone, so a stored summary is as good as the session.
+//! Summary of one run, from its session. It uses this run alone, so a stored summary is equivalent to the session.
 //!
-//! In the order of the data: [`counted`] says which steps count, [`step_parts`] reads the steps, [`operations`] the operations and
-//! instances, [`device_work`] what devices did, [`named_time`] what names host time, [`whole_run`] what `session.json` says of the run; [`cells`] is what they add up in.
+//! In the order of the data: [`counted`] selects the counted steps, [`step_parts`] reads the steps, and [`operations`]
+//! the operations and instances. [`device_work`] reads device activity, [`named_time`] the named parts of host time,
+//! and [`whole_run`] `session.json`. All of them add up [`cells`].
 
 mod cells;
 mod counted;
@@ -21,30 +22,30 @@ use rankscope_formats::session::{Session, SummaryError, TableError};
 use std::path::Path;
 use sums::Sums;
 
-/// A session could not be summarised.
+/// Error while summarising a session.
 #[derive(Debug, thiserror::Error)]
 pub enum SummariseError {
-    /// Its summary cannot be read.
+    /// The summary of the session cannot be read.
     #[error(transparent)]
     Session(#[from] SummaryError),
-    /// One of its tables cannot be read.
+    /// A table of the session cannot be read.
     #[error(transparent)]
     Table(#[from] TableError),
 }
 
-/// A run that is compared, and what only its session knows.
+/// Compared run, with data that only its session has.
 #[derive(Clone, Debug)]
 pub struct Summarised {
-    /// What is stored of it.
+    /// Stored summary.
     pub summary: RunSummary,
-    /// Its longest counted steps, the longest first.
+    /// Longest counted steps, the longest first.
     pub worst_steps: Vec<WorstStep>,
 }
 
-/// Longest steps that are kept.
+/// Maximum number of longest steps.
 const WORST_STEPS: usize = 3;
 
-/// Summarises the session in `directory`; `shown` is how people call the run.
+/// Summarises the session in `directory`; `shown` is the displayed name of the run.
 pub fn summarise(directory: &Path, shown: &str) -> Result<Summarised, SummariseError> {
     let session = Session::read(directory)?;
     let world = main_world(&session);
@@ -97,7 +98,7 @@ pub fn summarise(directory: &Path, shown: &str) -> Result<Summarised, SummariseE
     Ok(Summarised { summary, worst_steps })
 }
 
-/// The world with the most training steps, as the report's; of several the first.
+/// Returns the world with the most training steps, as in the report; the first one if several have equally many.
 fn main_world(session: &Session) -> u32 {
     let steps = |world: u32| -> u64 {
         let list = session.steps.list.iter().filter(|step| step.world == world);
@@ -108,7 +109,7 @@ fn main_world(session: &Session) -> u32 {
         .unwrap_or(0)
 }
 
-/// What the files of the ranks say.
+/// Data from the files of the ranks.
 struct RanksRead {
     ranks: Vec<rankscope_formats::comparison::RankOfRun>,
     sums: Sums,

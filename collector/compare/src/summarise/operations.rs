@@ -1,4 +1,4 @@
-//! Operations of a run's counted steps: by class, by rank, and in which order.
+//! Operations of a run's counted steps: by class, by rank, and their order.
 
 use super::cells::Cells;
 use super::counted::Counted;
@@ -19,7 +19,7 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What tells classes apart.
+/// Attributes that distinguish classes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct ClassKey {
     operation: rankscope_ranklog::Operation,
@@ -28,7 +28,7 @@ struct ClassKey {
     is_launch: bool,
 }
 
-/// Communicators of the same role, scope and world, by communicator.
+/// Communicators grouped by role, scope and world.
 struct Groups {
     all: Vec<(String, String)>,
     of: Vec<Option<usize>>,
@@ -57,7 +57,7 @@ impl Groups {
 }
 
 impl Groups {
-    /// A class as people write it: `all-reduce 1-2 MiB world inside-host`.
+    /// Formats a class: `all-reduce 1-2 MiB world inside-host`.
     fn label(&self, key: ClassKey) -> String {
         let (role, scope) = &self.all[key.group];
         let together = if key.is_launch { " in groups" } else { "" };
@@ -69,7 +69,7 @@ impl Groups {
     }
 }
 
-/// A size class as people type it: `1-2 MiB`.
+/// Formats a size class as users type it: `1-2 MiB`.
 fn size_label(size: Option<u32>) -> String {
     match size {
         None => "of unknown size".to_owned(),
@@ -118,7 +118,7 @@ pub fn instances(
             let class = classes.entry(key).or_default();
             class.instances += 1;
             class.bytes = class.bytes.saturating_add(bytes.unwrap_or(0));
-            // As in the report: a transfer that took no time is none (METRICS.md, section 2).
+            // A transfer that took no time does not count, as in the report (METRICS.md, section 2).
             if let Some(transfer) = row.transfer_ns.filter(|&ns| ns > 0) {
                 class.transfer.add(place, transfer as f64, 1.0);
             }
@@ -136,7 +136,7 @@ pub fn instances(
         .collect();
     classes.sort_by(|one, other| one.0.cmp(&other.0));
     for (label, key, class) in classes {
-        // What a step takes is the same sum, by steps instead of by launches.
+        // Transfer per step is the same sum, divided by steps instead of launches.
         let cells = [
             (TRANSFER_TIME, &class.transfer),
             (OPERATION_TRANSFER, &class.transfer),
@@ -165,7 +165,7 @@ pub fn instances(
     Ok(())
 }
 
-/// What is added up of the instances of a class.
+/// Sums over the instances of a class.
 #[derive(Default)]
 struct OfClass {
     instances: u64,
@@ -175,7 +175,7 @@ struct OfClass {
     wait: Cells,
 }
 
-/// Reads one rank's operations. Of the first rank the sequence of each step is taken, too.
+/// Reads the operations of one rank. For the first rank, also reads the sequence of each step.
 pub fn of_rank(
     directory: &Path,
     session: &Session,
@@ -208,7 +208,7 @@ pub fn of_rank(
                 row.leave_ns,
                 row.launch_operations,
             ) {
-                // METRICS.md, section 3: only waiting inside the operation counts, not that in a queue before it.
+                // METRICS.md, section 3: only waiting inside the operation counts, not waiting in a queue before it.
                 let until = row.waited_until_ns.unwrap_or(row.enter_ns);
                 let since_enter = until.saturating_sub(row.enter_ns).max(0);
                 let waited = exposed.saturating_add(hidden).min(since_enter);
@@ -235,7 +235,7 @@ pub fn of_rank(
     for (_, mut calls) in steps {
         calls.sort_by_key(|call| call.0);
         let calls: Vec<u64> = calls.into_iter().map(|(_, call)| call).collect();
-        // Where a step is cut is a matter of timing; what follows what is not.
+        // The position of a cut between steps depends on timing, but the cyclic order does not.
         let (before, after) = calls.split_at(least_rotation(&calls));
         let mut hash = Fnv::default();
         after
@@ -247,8 +247,8 @@ pub fn of_rank(
     Ok(())
 }
 
-/// Where the rotation of a sequence begins that comes first in order: the same for all rotations of one sequence (the algorithm of
-/// two pointers, Shiloach 1981).
+/// Returns the start of the lexicographically smallest rotation of a sequence. It is equal for all rotations of one
+/// sequence (the algorithm of two pointers, Shiloach 1981).
 fn least_rotation(calls: &[u64]) -> usize {
     let count = calls.len();
     let (mut one, mut other, mut same) = (0, 1, 0);
@@ -271,7 +271,7 @@ fn least_rotation(calls: &[u64]) -> usize {
     one.min(other).min(count)
 }
 
-/// What a call is in a sequence: the same in every run of the same program.
+/// Returns the identity of a call in a sequence. It is equal in all runs of the same program.
 fn call_hash(session: &Session, row: &ComparedOperation) -> u64 {
     let mut hash = Fnv::default();
     hash.add(row.operation.name().as_bytes());
@@ -286,7 +286,7 @@ fn call_hash(session: &Session, row: &ComparedOperation) -> u64 {
     hash.hash()
 }
 
-/// Operations of the mean step, by class.
+/// Returns the operations of the mean step, by class.
 pub fn of_run(sums: &Sums, counted: &Counted) -> Vec<OperationOfRun> {
     let steps = counted.counted.max(1) as f64;
     sums.classes

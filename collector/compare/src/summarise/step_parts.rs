@@ -1,4 +1,4 @@
-//! The steps of one rank: their time and its parts (METRICS.md, section 5).
+//! Steps of one rank: their time and its parts (METRICS.md, section 5).
 
 use super::cells::Place;
 use super::counted::Counted;
@@ -11,9 +11,9 @@ use rankscope_formats::comparison::RankOfRun;
 use rankscope_formats::session::{Session, StepRow, TableError, TableReader, rank_path};
 use std::path::Path;
 
-/// Names of a host's parts, as [`RankOfRun::parts_ns`] has them.
+/// Names of the parts of host time, in the order of [`RankOfRun::parts_ns`].
 const HOST_PARTS: [&str; 4] = ["host", "exposed-wait", "exposed-transfer", "other-blocked"];
-/// Names of a device's parts.
+/// Names of the parts of device time.
 const DEVICE_PARTS: [&str; 6] = [
     "compute-only",
     "overlapped",
@@ -23,12 +23,12 @@ const DEVICE_PARTS: [&str; 6] = [
     "idle",
 ];
 
-/// Names of the parts of a step.
+/// Returns the names of the parts of a step.
 pub fn names(is_device: bool) -> &'static [&'static str] {
     if is_device { &DEVICE_PARTS } else { &HOST_PARTS }
 }
 
-/// Metrics of the same parts.
+/// Returns the metrics of these parts.
 pub fn metrics(is_device: bool) -> &'static [&'static str] {
     if is_device {
         &[
@@ -44,7 +44,7 @@ pub fn metrics(is_device: bool) -> &'static [&'static str] {
     }
 }
 
-/// True if the devices of all these ranks were recorded: their steps have a device's parts.
+/// Whether the devices of all these ranks were recorded. Then their steps have device parts.
 pub fn is_device(session: &Session, ranks: &[u32]) -> bool {
     let recorded = |rank: u32| {
         let of_rank = session.activity.iter().find(|activity| activity.rank == rank);
@@ -53,17 +53,17 @@ pub fn is_device(session: &Session, ranks: &[u32]) -> bool {
     !ranks.is_empty() && ranks.iter().all(|&rank| recorded(rank))
 }
 
-/// What is known of one rank's steps.
+/// Steps of one rank.
 pub struct RankSteps {
-    /// Its sums.
+    /// Sums of the rank.
     pub rank: RankOfRun,
-    /// Begin, end and number of each of its counted steps in order of time, ns.
+    /// Start, end (in nanoseconds) and place of each counted step, in order of time.
     pub windows: Vec<(i64, i64, Place)>,
 }
 
-/// Parts of one step, in the order of [`names`]; they add up to it.
+/// Returns the parts of one step, in the order of [`names`]; they add up to it.
 fn parts(row: &StepRow, is_device: bool) -> Option<Vec<i64>> {
-    // A damaged table may have anything; clamp panics where its limits are the wrong way round.
+    // A damaged table may have any values, and `clamp` panics if its limits are reversed.
     let wait = row.exposed_wait_ns.min(row.exposed_communication_ns).max(0);
     let transfer = row.exposed_communication_ns.saturating_sub(wait);
     Some(if is_device {
@@ -118,7 +118,7 @@ pub fn read(
             series.add(STEP_TIME, step, row.end_ns.saturating_sub(row.start_ns) as f64);
             series.add(COMMUNICATION, step, row.communication_ns as f64);
             series.add(HIDDEN_WAIT, step, row.hidden_wait_ns as f64);
-            // Of a device a step without parts does not count, so that this is always so.
+            // A device step without parts does not count, so parts always exist here.
             if let Some(parts) = parts(&row, is_device) {
                 out.rank.steps += 1;
                 for (at, (&part, metric)) in parts.iter().zip(metrics(is_device)).enumerate() {
@@ -126,7 +126,8 @@ pub fn read(
                     sums.series.add(metric, step, part as f64);
                 }
             }
-            // Who is early is not late by less than nothing: of two ranks one would seem faster as the other is late.
+            // An early rank has no negative lateness. Otherwise, of two ranks one would seem faster because the other
+            // is late.
             if let Some(delay) = row.own_delay_ns.map(|delay| delay.max(0)) {
                 sums.add(LATENESS, &subject, place, delay as f64, 1.0);
             }

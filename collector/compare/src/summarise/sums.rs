@@ -1,4 +1,4 @@
-//! Everything that is added up of a run: by step where a metric has a value for each, else by block.
+//! Sums over a run: by step if a metric has a value for each step, else by block.
 
 use super::cells::{Cells, Place};
 use super::counted::Counted;
@@ -6,23 +6,23 @@ use rankscope_formats::comparison::{Value, WorstStep};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// A metric's name and its subject; an empty one is none.
+/// Name and subject of a metric; an empty subject means none.
 pub type Key = (&'static str, String);
 
 /// Sums of a run, or of some of its ranks.
 #[derive(Clone, Debug)]
 pub struct Sums {
-    /// Metrics that every step has.
+    /// Metrics with a value for every step.
     pub series: Series,
     /// Metrics with sums by block.
     pub cells: BTreeMap<Key, Cells>,
-    /// Instances of each class of operations by block: how many, and their payload.
+    /// Instances of each class of operations.
     pub classes: BTreeMap<String, Class>,
     /// Sequences of operations in steps.
     pub sequence: Sequences,
-    /// Counted steps by block: what sums are divided by to have them by step.
+    /// Counted steps by block: the divisors of sums per step.
     pub steps: Cells,
-    /// The same times the ranks that were read.
+    /// Counted steps times the ranks that were read.
     pub rank_steps: Cells,
 }
 
@@ -31,20 +31,20 @@ pub struct Sums {
 pub struct Class {
     /// See [`rankscope_formats::comparison::OperationOfRun`].
     pub operation: String,
-    /// See there.
+    /// See [`rankscope_formats::comparison::OperationOfRun`].
     pub role: String,
-    /// See there.
+    /// See [`rankscope_formats::comparison::OperationOfRun`].
     pub scope: String,
-    /// See there.
+    /// See [`rankscope_formats::comparison::OperationOfRun`].
     pub size_from_bytes: Option<u64>,
-    /// How many in counted steps.
+    /// Number of instances in counted steps.
     pub instances: u64,
-    /// Their payload, bytes.
+    /// Payload of these instances, in bytes.
     pub bytes: u64,
 }
 
 impl Sums {
-    /// Nothing yet.
+    /// Creates empty sums.
     pub fn new(counted: &Counted) -> Self {
         let mut steps = Cells::default();
         for (_, place) in &counted.steps {
@@ -60,7 +60,7 @@ impl Sums {
         }
     }
 
-    /// Adds something of a step.
+    /// Adds a value of a step.
     pub fn add(
         &mut self,
         metric: &'static str,
@@ -76,7 +76,7 @@ impl Sums {
             .add(place, numerator, denominator);
     }
 
-    /// Adds what was read of other ranks.
+    /// Adds the sums of other ranks.
     pub fn merge(&mut self, other: &Self) {
         self.series.merge(&other.series);
         for (key, cells) in &other.cells {
@@ -107,7 +107,7 @@ impl Series {
         }
     }
 
-    /// Adds one rank's value in a counted step, by its position.
+    /// Adds the value of one rank in a counted step, by the step's position.
     pub fn add(&mut self, metric: &'static str, step: usize, value: f64) {
         let steps = self.steps;
         let sums = self.sums.entry(metric).or_insert_with(|| vec![0.0; steps]);
@@ -116,7 +116,7 @@ impl Series {
         }
     }
 
-    /// When a rank was in a step.
+    /// Extends a step by the time of one rank.
     pub fn span(&mut self, step: usize, start_ns: i64, end_ns: i64) {
         if let (Some(start), Some(end)) = (self.start_ns.get_mut(step), self.end_ns.get_mut(step)) {
             *start = (*start).min(start_ns);
@@ -135,7 +135,7 @@ impl Series {
         ends.for_each(|(own, other)| *own = (*own).max(*other));
     }
 
-    /// The sums of a metric in counted steps, by step.
+    /// Returns the sums of a metric, by counted step.
     pub fn counted<'a>(
         &'a self,
         metric: &str,
@@ -150,7 +150,7 @@ impl Series {
         )
     }
 
-    /// A metric's mean over ranks, by the mean step.
+    /// Returns the mean of a metric over ranks and counted steps.
     pub fn value(&self, metric: &str, counted: &Counted, ranks: usize) -> Option<Value> {
         let mut cells = Cells::default();
         for (place, value) in self.counted(metric, counted)? {
@@ -159,7 +159,7 @@ impl Series {
         cells.value()
     }
 
-    /// Percentiles of a metric's mean over ranks.
+    /// Returns percentiles of a metric's mean over ranks.
     pub fn quantiles(&self, metric: &str, counted: &Counted, ranks: usize) -> Option<[f64; 7]> {
         let values = self.counted(metric, counted)?;
         let mut values: Vec<f64> = values.map(|(_, value)| value / ranks as f64).collect();
@@ -173,7 +173,7 @@ impl Series {
         }))
     }
 
-    /// The counted steps that took longest over all ranks.
+    /// Returns the longest counted steps over all ranks.
     pub fn longest(&self, counted: &Counted, most: usize) -> Vec<WorstStep> {
         let mut steps: Vec<WorstStep> = counted
             .steps
@@ -192,14 +192,14 @@ impl Series {
     }
 }
 
-/// How often each sequence of operations was a step's.
+/// Frequencies of the operation sequences of steps.
 #[derive(Clone, Debug, Default)]
 pub struct Sequences {
     counts: FxHashMap<u64, u64>,
 }
 
 impl Sequences {
-    /// One more step with this sequence.
+    /// Counts a step with this sequence.
     pub fn add(&mut self, hash: u64) {
         *self.counts.entry(hash).or_default() += 1;
     }
@@ -211,7 +211,7 @@ impl Sequences {
         }
     }
 
-    /// The sequence of most steps: of programs that alternate there is none.
+    /// Returns the sequence of most steps. Programs that alternate have none.
     pub fn usual(&self) -> Option<String> {
         let all: u64 = self.counts.values().sum();
         let usual = self

@@ -1,4 +1,4 @@
-//! What `session.json` says of a run, and all of its metrics.
+//! Values of `session.json`, and all metrics of a run.
 
 use super::cells::Cells;
 use super::counted::Counted;
@@ -15,14 +15,14 @@ use rankscope_formats::comparison::{CommunicatorsOfRun, FindingOfRun, Measured, 
 use rankscope_formats::session::{Figure, Session};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Fewest counted steps that a run must have.
+/// Minimum number of counted steps of a run.
 const FEWEST_STEPS: u64 = 5;
-/// Kernels that are metrics of their own: those that take the most time.
+/// Maximum number of kernels with a separate metric: those with the longest total time.
 pub const MOST_KERNELS: usize = 64;
-/// Ranks that are metrics of their own. Of more ranks those whose own delay or caused wait is largest are kept.
+/// Maximum number of ranks with a separate metric: those with the largest own delay or caused wait.
 const MOST_RANKS: usize = 256;
 
-/// Which run it is.
+/// Returns the identity of the run.
 pub fn name(session: &Session, shown: &str) -> RunName {
     let mut hash = Fnv::default();
     hash.add(&session.axis.origin_unix_ns.to_le_bytes());
@@ -53,7 +53,7 @@ pub fn name(session: &Session, shown: &str) -> RunName {
     }
 }
 
-/// What was recorded.
+/// Returns the kind of recording.
 pub fn kind(session: &Session) -> String {
     if let Some(imported) = &session.imported {
         return imported.source.clone();
@@ -68,7 +68,7 @@ pub fn kind(session: &Session) -> String {
     .to_owned()
 }
 
-/// Ranks and hosts.
+/// Returns the ranks and hosts.
 pub fn world(session: &Session, world: u32) -> WorldOfRun {
     let main = session.worlds.get(world as usize);
     WorldOfRun {
@@ -87,7 +87,7 @@ pub fn world(session: &Session, world: u32) -> WorldOfRun {
     }
 }
 
-/// Why the run has no steps that count; `None` if it has enough.
+/// Returns why the run has no counted steps; `None` if it has enough.
 pub fn why_no_steps(session: &Session, counted: &Counted) -> Option<String> {
     if counted.train == 0 {
         let reason = session
@@ -95,18 +95,18 @@ pub fn why_no_steps(session: &Session, counted: &Counted) -> Option<String> {
             .duration_ns
             .get()
             .err()
-            .unwrap_or("no training step is whole on all ranks");
+            .unwrap_or("no training step is complete on all ranks");
         return Some(format!("it has no training steps: {reason}"));
     }
     (counted.counted < FEWEST_STEPS).then(|| {
         format!(
-            "of {} training steps {} count after warm-up; at least {FEWEST_STEPS} are needed",
+            "of {} training steps only {} count after warm-up; at least {FEWEST_STEPS} are needed",
             counted.train, counted.counted
         )
     })
 }
 
-/// Communicators of the world by what they have in common.
+/// Returns the communicators of the world, grouped by their common properties.
 pub fn communicators(session: &Session, world: u32) -> Vec<CommunicatorsOfRun> {
     let mut alike: BTreeMap<(&str, &str, &str, u32), u32> = BTreeMap::new();
     let known = session.communicators.iter();
@@ -127,7 +127,7 @@ pub fn communicators(session: &Session, world: u32) -> Vec<CommunicatorsOfRun> {
         .collect()
 }
 
-/// What the report found.
+/// Returns the findings of the report.
 pub fn findings(session: &Session) -> Vec<FindingOfRun> {
     let findings = session.findings.iter();
     findings
@@ -144,7 +144,7 @@ pub fn findings(session: &Session) -> Vec<FindingOfRun> {
         .collect()
 }
 
-/// All metrics of a run in the order of their table.
+/// Metrics of a run in the order of their table.
 struct Metrics<'a> {
     out: Vec<Measured>,
     counted: &'a Counted,
@@ -157,14 +157,14 @@ impl Metrics<'_> {
     fn push(&mut self, metric: &str, subject: Option<&str>, value: Figure<Value>) {
         self.out.push(Measured {
             metric: metric.to_owned(),
-            // Sums without a subject have an empty one.
+            // Sums without a subject have an empty subject.
             subject: subject.filter(|subject| !subject.is_empty()).map(str::to_owned),
             value,
             quantiles: None,
         });
     }
 
-    /// Where there are no steps, no metric of steps has a value.
+    /// Without steps no metric of steps has a value.
     fn of_steps(&self, value: Option<Value>, reason: &str) -> Figure<Value> {
         match (self.no_steps, value) {
             (Some(reason), _) => Figure::unknown(reason),
@@ -177,7 +177,7 @@ impl Metrics<'_> {
         let value = self.sums.series.value(metric, self.counted, self.ranks);
         let value = match unknown {
             Some(reason) => Figure::unknown(self.no_steps.unwrap_or(reason)),
-            None => self.of_steps(value, "no step has it"),
+            None => self.of_steps(value, "no step has this value"),
         };
         self.push(metric, None, value);
         if let Some(last) = self.out.last_mut().filter(|last| last.value.value.is_some()) {
@@ -192,19 +192,19 @@ impl Metrics<'_> {
             .map(|((_, subject), cells)| (subject.as_str(), cells))
     }
 
-    /// Each subject of a metric, by its own quotients.
+    /// Adds each subject of a metric, as its own quotient.
     fn quotients(&mut self, metric: &'static str) {
         let found: Vec<_> = self
             .cells(metric)
             .map(|(subject, cells)| (subject.to_owned(), cells.value()))
             .collect();
         for (subject, value) in found {
-            let value = self.of_steps(value, "it never took place in a counted step");
+            let value = self.of_steps(value, "it did not occur in a counted step");
             self.push(metric, Some(&subject), value);
         }
     }
 
-    /// Each subject of a metric, by counted steps (of all ranks together, or of each).
+    /// Adds each subject of a metric, divided by counted steps (of all ranks together, or of each rank).
     fn by_step(&mut self, metric: &'static str, by_rank: bool, most: usize) {
         let counts = if by_rank {
             &self.sums.rank_steps
@@ -225,13 +225,13 @@ impl Metrics<'_> {
             .map(|(subject, cells)| (subject, cells.over(counts).value()))
             .collect();
         for (subject, value) in found {
-            let value = self.of_steps(value, "no counted step");
+            let value = self.of_steps(value, "there is no counted step");
             self.push(metric, Some(&subject), value);
         }
     }
 }
 
-/// Every metric of the run. Of those with subjects there are those that the run has.
+/// Returns all metrics of the run. Metrics with subjects have those of the run.
 pub fn metrics(
     session: &Session,
     world: u32,
@@ -297,7 +297,7 @@ pub fn metrics(
     all.out
 }
 
-/// Why nothing can be said of waiting and transfer; `None` if it can.
+/// Returns why waiting and transfer are unknown; `None` if they are known.
 fn untimed(session: &Session, members: &[u32], is_device: bool) -> Option<String> {
     if is_device {
         return None;
@@ -315,13 +315,13 @@ fn untimed(session: &Session, members: &[u32], is_device: bool) -> Option<String
         .sum();
     (operations > 0).then(|| {
         format!(
-            "{operations} operations ran on devices of whose other work nothing was recorded; record with --kernels"
+            "{operations} operations ran on devices without a record of their other activity; record with --kernels"
         )
     })
 }
 
 fn overlap(session: &Session, members: &[u32], all: &Metrics<'_>, is_device: bool) -> Figure<Value> {
-    // The report's own reason for "–" holds here too.
+    // The report's reason for "–" also applies here.
     let of_members = session
         .breakdown
         .iter()
@@ -356,7 +356,7 @@ fn overlap(session: &Session, members: &[u32], all: &Metrics<'_>, is_device: boo
     all.of_steps(cells.value(), "no communication in counted steps")
 }
 
-/// Lateness and caused wait by rank.
+/// Adds lateness and caused wait by rank.
 fn of_ranks(session: &Session, members: &[u32], all: &mut Metrics<'_>) {
     let lateness: Vec<(String, Option<Value>)> = all
         .cells(LATENESS)
@@ -386,7 +386,7 @@ fn of_ranks(session: &Session, members: &[u32], all: &mut Metrics<'_>) {
             ));
         }
     }
-    // Of very many ranks those are kept of which something can be told; both sides keep them by the same rule.
+    // With very many ranks only notable ones are kept. Both sides keep them by the same rule.
     let mut telling: Vec<(f64, &str)> = lateness
         .iter()
         .map(|(subject, value)| (value.map_or(0.0, |value| value.all.mean.abs()), subject.as_str()))
@@ -401,7 +401,7 @@ fn of_ranks(session: &Session, members: &[u32], all: &mut Metrics<'_>) {
     }
     for (subject, value) in &lateness {
         if kept.contains(subject) {
-            let value = all.of_steps(*value, "its own delay is not known");
+            let value = all.of_steps(*value, "its own delay is unknown");
             all.push(LATENESS, Some(subject), value);
         }
     }
@@ -419,7 +419,7 @@ fn start_up(session: &Session, members: &[u32], counted: &Counted, all: &mut Met
     let connect = if session.connect.calls > 0 {
         Figure::known(Value::once(session.connect.duration_rank_ns as f64 / ranks))
     } else {
-        Figure::unknown("no communicator was built while it was recorded")
+        Figure::unknown("no communicator was built during the recording")
     };
     all.push(CONNECT_TIME, None, connect);
     let begin = members
@@ -430,7 +430,7 @@ fn start_up(session: &Session, members: &[u32], counted: &Counted, all: &mut Met
         (Some(first), Some(begin)) if first >= begin => {
             Figure::known(Value::once(first.saturating_sub(begin) as f64))
         }
-        _ => Figure::unknown("there is no step"),
+        _ => Figure::unknown("there are no steps"),
     };
     all.push(TIME_TO_FIRST_STEP, None, first);
 }
@@ -449,7 +449,7 @@ fn recorder_share(session: &Session) -> Figure<Value> {
         }
     }
     if cells.1 == 0 {
-        return Figure::unknown("no work of devices was recorded");
+        return Figure::unknown("no device activity was recorded");
     }
     Figure::known(Value::once(cells.0 as f64 / cells.1 as f64))
 }

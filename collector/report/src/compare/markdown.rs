@@ -145,10 +145,7 @@ impl Markdown<'_> {
         let ranks = rows::ranks_by_difference(self.comparison);
         if ranks.len() > 1 {
             let count = units::count(ranks.len() as u64);
-            let _ = writeln!(
-                self.out,
-                "Ranks with the most unusual change, of {count}:\n"
-            );
+            let _ = writeln!(self.out, "Ranks with the most unusual change, of {count}:\n");
             let rows = ranks.iter().take(MOST_RANKS).map(|(at, rank)| {
                 let row = rows::rank(self.comparison, *at, rank);
                 row.iter().map(cell).collect()

@@ -142,9 +142,7 @@ pub fn pictures(
                     Some(reason) => Err(reason),
                     None => grids.next().map_or_else(
                         || Err("no step was read".into()),
-                        |grid| {
-                            of_step_grid(kind, grid, "none of the chosen ranks has a chosen step")
-                        },
+                        |grid| of_step_grid(kind, grid, "none of the chosen ranks has a chosen step"),
                     ),
                 },
             };

@@ -1,20 +1,22 @@
-//! When operations ran where NCCL does not tell (before 2.27, or with another plugin): a pair of events around each
-//! launch, on the program's own streams. Only where it is asked for, because it puts something there; or where kernels
-//! were and CUPTI cannot be had, because another profiler has it, for as long as that is so.
+//! Times of operations where NCCL does not report them (before 2.27, or with another plugin): a pair of events around
+//! each launch.
 //!
-//! What keeps it harmless (research: CUDA driver interface, stream capture): nothing is put on a stream that is being
-//! captured; nothing synchronises; events are made once per context and used again; whoever asks the driver whether
-//! they have happened first says that this has nothing to do with anybody's capture. They are read by threads that put
-//! the next operation on a stream, and so call the driver anyway. Not by ours, which at idle priority would be put aside
-//! with the driver's locks in its hands; and not by those that watch over a communicator, which must come to their abort
-//! however long another thread holds these locks.
+//! The events are put on the program's own streams. So they are used only on request, or as a substitute: while kernels
+//! were requested, but CUPTI is unavailable because another profiler has it.
 //!
-//! A group's launch begins at its outermost end, so that is where its events go, one pair per stream; its calls are
-//! joined with it by group and stream.
+//! The following rules keep the events harmless (research: CUDA driver interface, stream capture). No event is put on a
+//! stream that is being captured. Nothing synchronises. Events are created once per context and reused. A thread that
+//! queries events first declares that its calls concern no other thread's capture. Events are read by threads that put
+//! the next operation on a stream, because these threads call the driver anyway. The recorder's thread does not read
+//! them: at idle priority it could be descheduled while it holds the driver's locks. Threads that watch a communicator
+//! do not read them either: they must reach their abort however long another thread holds these locks.
+//!
+//! A group's launch begins at its outermost end. Its events are recorded there, one pair per stream. Its calls are
+//! joined with the launch by group and stream.
 
 pub mod pool;
 
-use super::groups;
+use super::open_group;
 use super::plugin;
 use crate::core::communicators::Entry;
 use crate::core::configuration;
@@ -28,20 +30,20 @@ use rankscope_ranklog::lanes::LaneSet;
 use rankscope_ranklog::record::{FLAG_CAPTURED, FLAG_SEQUENCE_UNKNOWN, Record};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Calls per second and communicator that are timed; 0: none.
+/// Number of calls per second and communicator to time; 0 for none.
 static WANTED: AtomicU32 = AtomicU32::new(0);
-/// CUPTI was to tell, and does not: so many a second are timed meanwhile.
+/// The same number while CUPTI should report kernels and does not; otherwise 0.
 static INSTEAD: AtomicU32 = AtomicU32::new(0);
 static IS_DEFINED: AtomicBool = AtomicBool::new(false);
 
-/// What the header says of this source.
+/// Property of the log's header for this source.
 const SOURCE: &str = "source.nccl_events";
 
-/// `pool` of a communicator: not looked for yet, and none to be had. Other values are numbers plus one.
+/// Values of a communicator's `pool`: not searched yet, and unavailable. Other values are pool numbers plus one.
 const UNKNOWN: u32 = 0;
 const REFUSED: u32 = u32::MAX;
 
-/// A communicator was made: looks whether events are asked for, and possible. Cold.
+/// Checks whether events are requested and possible. Runs when a communicator has been created. Cold.
 pub fn prepare() {
     let wanted = configuration::wanted_events();
     if wanted > 0 && driver::is_whole() {
@@ -49,10 +51,11 @@ pub fn prepare() {
     }
 }
 
-/// What is timed a second when CUPTI does not tell: as many as the launcher's option asks for by itself.
+/// Number of calls to time per second while CUPTI does not report: the default of the launcher's option.
 const INSTEAD_PER_S: u32 = 2000;
 
-/// From now on CUPTI tells of NCCL's kernels, or does not though it was to. Not where the user wants no events.
+/// Switches the substitute for CUPTI on or off. With `is_needed`, CUPTI should report NCCL's kernels but does not. Has
+/// no effect if the user forbids events.
 pub fn stand_in(is_needed: bool) {
     let is_possible = is_needed && configuration::allows_events() && driver::is_whole();
     INSTEAD.store(if is_possible { INSTEAD_PER_S } else { 0 }, Ordering::Relaxed);
@@ -65,13 +68,13 @@ fn wanted_per_s() -> u32 {
         .max(INSTEAD.load(Ordering::Relaxed))
 }
 
-/// True if launches are timed. NCCL's own times are better where it tells them.
+/// Returns true if launches are timed by events. If NCCL reports times itself, those are better.
 #[inline]
 pub fn are_on() -> bool {
     wanted_per_s() != 0 && plugin::version() < plugin::FIRST_WITH_TIMES
 }
 
-/// Reads what was timed before CUPTI told again.
+/// Reads launches that were timed before CUPTI reported again.
 #[cold]
 pub fn read_left(thread: &'static ThreadState, entry: &'static Entry, now_ticks: u64) {
     let known = entry.event_pool().load(Ordering::Relaxed);
@@ -84,7 +87,7 @@ pub fn read_left(thread: &'static ThreadState, entry: &'static Entry, now_ticks:
     }
 }
 
-/// Writes down that this source is active, when the recorder is ready.
+/// Writes that this source is active. Runs when the recorder is ready.
 pub fn define(set: &LaneSet) {
     if IS_DEFINED.load(Ordering::Relaxed) {
         let payload = Payload::property(SOURCE, b"1");
@@ -92,10 +95,10 @@ pub fn define(set: &LaneSet) {
     }
 }
 
-/// The pool of the context that a call's stream is of, if its communicator works there.
+/// Returns the pool of the context of a call's stream, if the communicator works in this context.
 ///
 /// # Safety
-/// `stream` and `real` must be the call's.
+/// `stream` and `real` must be those of the call.
 unsafe fn pool_of(
     entry: &'static Entry,
     handle: usize,
@@ -109,12 +112,12 @@ unsafe fn pool_of(
         return None;
     }
     let mut context = 0;
-    // SAFETY: the stream is what the program passes to NCCL; a place of ours.
+    // SAFETY: the stream is the one that the program passes to NCCL, and `context` is a local.
     if unsafe { driver::stream_context(stream, &raw mut context) } != driver::SUCCESS || context == 0 {
         return None;
     }
     if known != UNKNOWN {
-        // A special stream is that of whatever context is current, which need not be the communicator's.
+        // A special stream belongs to the current context, which is not necessarily the communicator's.
         return Some(known - 1).filter(|&number| pool::at(number).is_some_and(|pool| pool.is_of(context)));
     }
     if stream <= driver::LAST_SPECIAL_STREAM && !is_on_current_device(handle, real, thread) {
@@ -129,7 +132,7 @@ unsafe fn pool_of(
         Found::Number(number) => {
             let outcome = place.compare_exchange(UNKNOWN, number + 1, Ordering::AcqRel, Ordering::Relaxed);
             if outcome.is_err() {
-                // Who comes second finds what the first has noted, the next time.
+                // The second thread finds the pool of the first one in its next call.
                 pool::at(number)?.leave();
                 return None;
             }
@@ -143,7 +146,7 @@ unsafe fn pool_of(
     }
 }
 
-/// True if a communicator works on the device of the current context.
+/// Returns true if a communicator works on the device of the current context.
 fn is_on_current_device(handle: usize, real: usize, thread: &ThreadState) -> bool {
     type Ask = unsafe extern "C" fn(usize, *mut i32) -> i32;
     let address = resolve::beside(real, c"ncclCommCuDevice");
@@ -151,9 +154,10 @@ fn is_on_current_device(handle: usize, real: usize, thread: &ThreadState) -> boo
         return false;
     }
     let (mut of_communicator, mut current) = (-1, -2);
-    // The library may call itself meanwhile, through what we hook.
+    // The library may call itself meanwhile through hooked functions.
     let depth = thread.nccl_depth.replace(1);
-    // SAFETY: this function of NCCL has this signature in every version and checks the handle itself; places of ours.
+    // SAFETY: `address` is `ncclCommCuDevice` of the library that owns `handle`. It has this signature in every version
+    // and checks the handle itself. Both functions write only to locals.
     let is_there = unsafe {
         std::mem::transmute::<usize, Ask>(address)(handle, &raw mut of_communicator) == 0
             && driver::current_device(&raw mut current) == driver::SUCCESS
@@ -163,20 +167,21 @@ fn is_on_current_device(handle: usize, real: usize, thread: &ThreadState) -> boo
     is_there
 }
 
-/// A call whose launch is to be timed, between its hook's beginning and the real function.
+/// How a call's launch is timed, from the start of its hook to the real function.
 pub enum Timed {
-    /// Not at all.
+    /// The launch is not timed.
     No,
-    /// By its own pair.
+    /// The launch is timed by a separate pair of events.
     Alone(Guard),
-    /// With its group.
+    /// The launch is timed together with its group.
     InGroup,
 }
 
-/// A call is about to be made on a stream. `call` is how its record is found, `handle` its communicator.
+/// Starts to time a call that is about to be made on a stream. `call` identifies its record, and `handle` is its
+/// communicator.
 ///
 /// # Safety
-/// The stream must be the call's, `real` its function.
+/// The stream in `record` must be the call's, and `real` its function.
 #[cold]
 pub unsafe fn begin(
     thread: &'static ThreadState,
@@ -187,7 +192,7 @@ pub unsafe fn begin(
     real: usize,
 ) -> Timed {
     let stream = record.object as usize;
-    // What moves nothing is launched nowhere, and an event on a stream orders it with others.
+    // An operation that moves no data launches nothing, and an event on a stream would order it with other streams.
     let is_empty = record.bytes == 0 && record.element_bytes != 0;
     if record.flags & (FLAG_CAPTURED | FLAG_SEQUENCE_UNKNOWN) != 0
         || is_empty
@@ -196,7 +201,7 @@ pub unsafe fn begin(
     {
         return Timed::No;
     }
-    let is_in_group = groups::is_open(thread);
+    let is_in_group = open_group::is_open(thread);
     let open = usize::from(thread.nccl_launches_open.get());
     if is_in_group {
         let known = thread.nccl_launches.iter().take(open);
@@ -219,7 +224,7 @@ pub unsafe fn begin(
             return Timed::No;
         }
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the stream and `real` are those of the call.
     let held = unsafe { pool_of(entry, handle, stream, real, thread) }.and_then(|number| {
         let pool = pool::at(number)?;
         let wanted = wanted_per_s();
@@ -254,20 +259,20 @@ pub unsafe fn begin(
     }
 }
 
-/// A slot that is given back when its call is left in any way.
+/// A slot that is released in any way in which its call ends.
 pub struct Guard {
     held: HeldSlot,
     thread: &'static ThreadState,
 }
 
 impl Guard {
-    /// The call is on its stream.
+    /// Records the second event. The call's work is on its stream.
     pub fn launched(self, stream: usize) {
         self.held.stop(stream, self.thread);
         std::mem::forget(self);
     }
 
-    /// The library refused the call, and its record says nothing of events.
+    /// Releases the slot of a call that the library refused. The call's record does not announce events.
     pub fn refused(self) {
         self.held.withdraw();
         std::mem::forget(self);
@@ -280,7 +285,7 @@ impl Drop for Guard {
     }
 }
 
-/// The outermost end of a group is about to be made.
+/// Records the first events of a group. Runs just before its outermost end.
 #[inline]
 pub fn group_ends(thread: &'static ThreadState) {
     if thread.nccl_launches_open.get() > 0 {
@@ -301,7 +306,8 @@ fn start_group(thread: &'static ThreadState) {
     }
 }
 
-/// It has been made. `is_launched`: what was in it is on its streams.
+/// Records the second events of a group, just after its outermost end. `is_launched` is true if its operations are on
+/// their streams; otherwise the slots are released.
 #[inline]
 pub fn group_ended(thread: &'static ThreadState, is_launched: bool) {
     if thread.nccl_launches_open.get() > 0 {
@@ -327,14 +333,14 @@ fn open_launches(thread: &'static ThreadState) -> impl Iterator<Item = &'static 
     thread.nccl_launches.iter().take(open)
 }
 
-/// What is left to be done when a communicator that is ending has ended.
+/// What remains to be done after a communicator has ended.
 #[derive(Clone, Copy)]
 pub struct Leaving {
     pool: u32,
     communicator: u32,
 }
 
-/// A communicator is about to end; its entry is still there. Of two threads that end it one gets this.
+/// Prepares the end of a communicator, while its entry still exists. If two threads end it, only one gets a value.
 pub fn leaves(entry: &Entry) -> Option<Leaving> {
     let pool = entry.event_pool().swap(REFUSED, Ordering::AcqRel);
     (pool != UNKNOWN && pool != REFUSED).then(|| Leaving {
@@ -343,7 +349,8 @@ pub fn leaves(entry: &Entry) -> Option<Leaving> {
     })
 }
 
-/// It has ended. `is_over`: in order and for good, so that the driver may be asked; else nothing of it is touched any more.
+/// Finishes the end of a communicator. With `is_over`, the end was orderly and final, so the driver may be called.
+/// Otherwise nothing of it is touched any more.
 pub fn left(leaving: Leaving, thread: &'static ThreadState, is_over: bool) {
     if let Some(pool) = pool::at(leaving.pool) {
         pool.left(thread, leaving.communicator, is_over);

@@ -1,9 +1,11 @@
-//! Pairs of events of one context: made once, put around launches, read when they have happened, used again.
+//! Pools of event pairs, one pool per context. Pairs are created once, recorded around launches, read when complete,
+//! and reused.
 //!
-//! What two events say is how far apart they are. So every context has a clock of its own: an event on a stream that
-//! only we use, once a second, whose distance to the one before is added up. When it was asked for and when it had
-//! happened are stamped on the host, which ties that clock to the others (a device record with FLAG_CLOCK). Distances
-//! come as `float` milliseconds: from an event that is seconds away they are good to half a microsecond.
+//! Two events give only the time between them. So every context has a separate clock: a base event, recorded once a
+//! second on a stream that only rankscope uses. Its distance to the previous base event is added up. The host takes a
+//! timestamp when it requests the base event and when it sees it complete. These timestamps tie this clock to the
+//! others (a device record with FLAG_CLOCK). Distances are `float` milliseconds. From an event that is seconds away
+//! they are accurate to half a microsecond.
 
 use super::super::capture;
 use super::super::plugin::handles::Call;
@@ -17,41 +19,41 @@ use rankscope_ranklog::record::{
 };
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
-/// Launches of one context that may be under way at once; of further ones nothing is told.
+/// Maximum number of launches of one context in flight; further ones are not timed.
 const SLOTS: usize = 256;
-/// Contexts of one process.
+/// Maximum number of contexts of one process.
 const POOLS: usize = 16;
-/// Events that distances are counted from, in turn. What takes long keeps the one it began with.
+/// Number of base events, which are used in turn. A long launch keeps the base that it started with.
 const BASES: usize = 16;
-/// Seconds after which a base is too far away to count from.
+/// Age in seconds from which a base is too old to measure from.
 const FAR_S: u64 = 6;
-/// The first base comes after 16 ms, and each later than the one before, until they come once a second.
+/// The first interval between bases is 16 ms. Each interval is twice the previous one, until it is one second.
 const FIRST_DOUBLINGS: u32 = 6;
-/// Questions to the driver in one reading.
+/// Maximum number of driver queries in one reading.
 const MOST_ASKED: u32 = 12;
-/// After so many readings all that has happened was read.
+/// Number of readings after which every complete launch was read.
 const READS_ALL: usize = 2 * SLOTS / MOST_ASKED as usize;
-/// How often a base is asked at once whether it has happened; it mostly has within microseconds, and what is asked later
-/// binds the clocks less well.
+/// Number of immediate queries for a new base. It is mostly complete within microseconds, and a later answer ties the
+/// clocks less precisely.
 const ASKED_AT_ONCE: u32 = 24;
-/// How often the end of a communicator looks whether another thread still reads.
+/// Number of times that the end of a communicator checks whether another thread still reads.
 const PATIENCE: u32 = 200;
 
-/// `state` of a slot: nobody's.
+/// `state` of a slot: unused.
 const FREE: u32 = 0;
-/// A call is being timed.
+/// `state` of a slot: a call is being timed.
 const TAKEN: u32 = 1;
-/// Both events are on their stream.
+/// `state` of a slot: both events are on their stream.
 const RECORDED: u32 = 2;
 
-/// `state` of a pool.
+/// Values of a pool's `state`.
 const NONE: u32 = 0;
 const MAKING: u32 = 1;
 const READY: u32 = 2;
-/// The driver answered with an error: then it is asked no more.
+/// The driver returned an error. It is not called for this pool any more.
 const DEAD: u32 = 3;
 
-/// No base has happened yet.
+/// No base is complete yet.
 const NO_BASE: u32 = u32::MAX;
 
 /// One launch between two events.
@@ -64,7 +66,7 @@ struct Slot {
     stop: AtomicUsize,
 }
 
-/// An event, and when it happened by the context's clock.
+/// A base event, and the time at which it happened by the context's clock.
 struct Base {
     event: AtomicUsize,
     ns: AtomicU64,
@@ -73,36 +75,38 @@ struct Base {
 /// The events of one context.
 pub struct Pool {
     state: AtomicU32,
-    /// How often it was made: who holds a slot of an earlier time holds nothing.
+    /// Number of times that the pool was made. A slot held since an earlier time is no longer valid.
     generation: AtomicU32,
-    /// The process life that made it: a child has no device.
+    /// Process life that made the pool. A forked child cannot use the device.
     life: AtomicU32,
     context: AtomicUsize,
-    /// The driver's own number of the context, where it has one: an address may be another's by now.
+    /// The driver's number of the context, if it has one. The context's address may meanwhile belong to another
+    /// context.
     context_id: AtomicU64,
     stream: AtomicUsize,
-    /// Communicators that use it.
+    /// Number of communicators that use the pool.
     users: AtomicU32,
     slots: [Slot; SLOTS],
-    /// Where the next free slot, and the next one that has happened, are looked for first.
+    /// Positions at which the searches for the next free slot and the next complete slot start.
     next: AtomicU32,
     cursor: AtomicU32,
     bases: [Base; BASES],
-    /// The last one that has happened, [`NO_BASE`] if none has.
+    /// Last base that is complete; [`NO_BASE`] if there is none.
     base: AtomicU32,
-    /// Host's ticks when it was put on its stream, and about when it happened by the host's clock, ns.
+    /// Ticks of the host when that base was recorded, and the approximate time at which it happened by the host's
+    /// clock, ns.
     base_ticks: AtomicU64,
     base_host_ns: AtomicU64,
-    /// The one that is on its stream and has not happened, since these ticks; 0: there is none.
+    /// The base that is recorded and not yet complete, and the ticks since then; 0 ticks: there is none.
     asked: AtomicU32,
     asked_ticks: AtomicU64,
     asked_host_ns: AtomicU64,
-    /// How many there were.
+    /// Number of bases so far.
     made: AtomicU32,
-    /// One thread reads at a time; nobody waits for it.
+    /// Lock for readers: one thread reads at a time. No other thread waits for it.
     reading: AtomicU32,
     read_ticks: AtomicU64,
-    /// Where the context's clock stood when its pool was closed, and the host's then, ns.
+    /// Readings of the context's clock and of the host's clock when the pool was closed, ns.
     closed_ns: AtomicU64,
     closed_host_ns: AtomicU64,
 }
@@ -148,8 +152,9 @@ static POOL: [Pool; POOLS] = [const {
     }
 }; POOLS];
 
-/// Held while a pool is looked for and made, and while one is closed: two threads must not make two of one context, and
-/// none joins one that is being closed. Nobody waits for it but the end of a communicator, and that not for long.
+/// Lock that is held while a pool is searched and made, and while one is closed. Two threads must not make two pools
+/// for one context, and no thread may join a pool that is being closed. Only the end of a communicator waits for it,
+/// and only briefly.
 static IS_CHANGING: AtomicU32 = AtomicU32::new(0);
 
 struct Changing;
@@ -166,33 +171,34 @@ impl Drop for Changing {
     }
 }
 
-/// What a held slot tells of.
+/// Values that are reported with a slot.
 pub struct Told {
-    /// The call by which its record is found.
+    /// Call that identifies the record.
     pub call: u64,
     /// Peer of a message.
     pub peer: i32,
 }
 
-/// The pool with this number.
+/// Returns the pool with this number.
 pub fn at(number: u32) -> Option<&'static Pool> {
     POOL.get(number as usize)
 }
 
-/// Whether there is a pool for a context.
+/// Result of the search for a context's pool.
 pub enum Found {
-    /// This one.
+    /// The number of the pool.
     Number(u32),
-    /// Another thread is making one.
+    /// Another thread is changing the pools. Try again later.
     Later,
-    /// There is none to be had.
+    /// No pool is available.
     Never,
 }
 
-/// The driver's number of a context; 0 where it tells none (before CUDA 12).
+/// Returns the driver's number of a context; 0 if the driver has none (before CUDA 12).
 fn id_of(context: usize) -> u64 {
     let mut id = 0;
-    // SAFETY: the context is alive: a stream of the program is of it, or it is current; a place of ours.
+    // SAFETY: the context is alive, because a stream of the program belongs to it, or because it is current. `id` is a
+    // local.
     if unsafe { driver::context_id(context, &raw mut id) } == SUCCESS {
         id
     } else {
@@ -200,7 +206,8 @@ fn id_of(context: usize) -> u64 {
     }
 }
 
-/// The pool of a context that is alive, made if it is not there, for one communicator more. Milliseconds the first time.
+/// Adds a communicator to the pool of a live context, and makes the pool if it does not exist. The first time takes
+/// milliseconds.
 #[cold]
 pub fn join(context: usize) -> Found {
     let Some(_changing) = Changing::begin() else {
@@ -212,7 +219,8 @@ pub fn join(context: usize) -> Found {
     };
     let is_free = |pool: &Pool| pool.state.load(Ordering::Relaxed) == NONE;
     let known = POOL.iter().position(|pool| !is_free(pool) && had(pool));
-    // The one that had this context before keeps its clock; else one that remembers none.
+    // Prefers the pool that had this context before, because its clock continues. Otherwise prefers a pool without a
+    // previous context.
     let free = || {
         let fresh = |pool: &Pool| is_free(pool) && pool.context.load(Ordering::Relaxed) == 0;
         POOL.iter()
@@ -240,7 +248,8 @@ pub fn join(context: usize) -> Found {
     Found::Number(number as u32)
 }
 
-/// The calling thread in another context, and such that what it asks disturbs no capture of another thread.
+/// Makes a context current for the calling thread, and sets a mode in which its driver calls disturb no other thread's
+/// capture.
 struct InContext {
     mode: i32,
     has_pushed: bool,
@@ -250,7 +259,7 @@ impl InContext {
     fn enter(context: usize) -> Option<Self> {
         let mut mode = RELAXED;
         let mut current = 0;
-        // SAFETY: the context is one in which a communicator works; both places are ours.
+        // SAFETY: a communicator works in the context. Both pointers are to locals.
         unsafe {
             if driver::exchange_capture_mode(&raw mut mode) != SUCCESS {
                 return None;
@@ -273,7 +282,7 @@ impl InContext {
 impl Drop for InContext {
     fn drop(&mut self) {
         let mut popped = 0;
-        // SAFETY: undoes what `enter` did.
+        // SAFETY: restores what `enter` changed on this thread. The pointers are to a local and to a field of `self`.
         unsafe {
             if self.has_pushed {
                 driver::pop_context(&raw mut popped);
@@ -283,7 +292,7 @@ impl Drop for InContext {
     }
 }
 
-/// Held while the slots of a pool are read, or while it is closed.
+/// Guard that is held while the slots of a pool are read, or while it is closed.
 struct Reading<'a>(&'a Pool);
 
 impl<'a> Reading<'a> {
@@ -303,13 +312,13 @@ impl Pool {
         self.state.load(Ordering::Acquire) == READY && self.life.load(Ordering::Relaxed) == life::number()
     }
 
-    /// True if this is the pool of that context, which must be alive.
+    /// Returns true if this is the pool of that context. The context must be alive.
     pub fn is_of(&self, context: usize) -> bool {
         self.context.load(Ordering::Relaxed) == context
             && self.context_id.load(Ordering::Relaxed) == id_of(context)
     }
 
-    /// A communicator does not use it after all.
+    /// Removes a communicator that does not use the pool after all.
     pub fn leave(&self) {
         self.users.fetch_sub(1, Ordering::AcqRel);
     }
@@ -321,9 +330,9 @@ impl Pool {
             .chain(self.bases.iter().map(|base| &base.event))
     }
 
-    /// Makes the stream and all events, in the current context. The clock starts with the first base that happens.
-    /// `is_same`: it is surely the context of the last time, whose events are used again where they were left, and whose
-    /// clock goes on.
+    /// Creates the stream and all events, in the current context. The clock starts with the first complete base. With
+    /// `is_same`, the context is surely the previous one. Its remaining events are then reused, and its clock
+    /// continues.
     fn make(&self, is_same: bool) -> bool {
         if !is_same {
             self.closed_ns.store(0, Ordering::Relaxed);
@@ -331,7 +340,7 @@ impl Pool {
             self.events().for_each(|place| place.store(0, Ordering::Relaxed));
         }
         let mut stream = self.stream.load(Ordering::Relaxed);
-        // SAFETY: a place of ours.
+        // SAFETY: `stream` is a local, and the context is current.
         if stream == 0 && unsafe { driver::stream_create(&raw mut stream, driver::NON_BLOCKING) } != SUCCESS {
             return false;
         }
@@ -341,7 +350,7 @@ impl Pool {
                 return true;
             }
             let mut event = 0;
-            // SAFETY: a place of ours.
+            // SAFETY: `event` is a local, and the context is current.
             let is_made = unsafe { driver::event_create(&raw mut event, 0) } == SUCCESS;
             place.store(if is_made { event } else { 0 }, Ordering::Relaxed);
             is_made
@@ -364,23 +373,25 @@ impl Pool {
         true
     }
 
-    /// Forgets the stream and all events that there are, in their context.
+    /// Destroys the stream and all existing events, in their context.
     fn destroy(&self) {
         for place in self.events() {
             let event = place.swap(0, Ordering::Relaxed);
             if event != 0 {
-                // SAFETY: an event of ours that nobody uses any more.
+                // SAFETY: this pool created the event, and no thread uses it any more. The swap takes it out of the
+                // pool, so it is destroyed once.
                 unsafe { driver::event_destroy(event) };
             }
         }
         let stream = self.stream.swap(0, Ordering::Relaxed);
         if stream != 0 {
-            // SAFETY: likewise.
+            // SAFETY: this pool created the stream, and no thread uses it any more. The swap takes it out of the pool,
+            // so it is destroyed once.
             unsafe { driver::stream_destroy(stream) };
         }
     }
 
-    /// Takes a slot for a call; `None` if none is free, or the last base is far away.
+    /// Takes a slot for a call. Returns `None` if no slot is free, or if the last base is too old.
     pub fn take(&self, number: u32, told: &Told) -> Option<HeldSlot> {
         let base = self.base.load(Ordering::Acquire);
         let age = ticks().saturating_sub(self.base_ticks.load(Ordering::Relaxed));
@@ -401,7 +412,8 @@ impl Pool {
         slot.base.store(base, Ordering::Relaxed);
         slot.call.store(told.call, Ordering::Relaxed);
         slot.peer.store(told.peer as u32, Ordering::Relaxed);
-        // Who looks for a base that nobody counts from either sees this slot's, or has changed the last one by now.
+        // A thread that searches for an unused base either sees the base of this slot, or has already changed the last
+        // base.
         fence(Ordering::SeqCst);
         if self.base.load(Ordering::Relaxed) != base || !self.is_usable() {
             slot.state.store(FREE, Ordering::Release);
@@ -414,14 +426,15 @@ impl Pool {
         })
     }
 
-    /// True if it was read a moment ago: whoever is not timed need not do it again.
+    /// Returns true if the pool was read within the last millisecond. A thread whose call is not timed need not read it
+    /// again then.
     pub fn was_just_read(&self, now_ticks: u64) -> bool {
         let passed = now_ticks.saturating_sub(self.read_ticks.load(Ordering::Relaxed));
         passed < ticks_per_second() / 1000
     }
 
-    /// Reads what has happened, and keeps the clock. Asks the driver a few questions and waits for nothing. For threads
-    /// that are about to call the driver anyway.
+    /// Reads complete launches and advances the clock. It makes a few driver calls and never waits. For threads that
+    /// are about to call the driver anyway.
     pub fn read(&self, thread: &'static ThreadState, communicator: u32) {
         if !self.is_usable() || life::lane(thread).is_none() {
             return;
@@ -429,7 +442,7 @@ impl Pool {
         let Some(_reading) = Reading::begin(self) else {
             return;
         };
-        // It may have been closed meanwhile.
+        // Another thread may have closed the pool meanwhile.
         if self.is_usable() {
             self.read_alone(thread, communicator);
         }
@@ -456,7 +469,7 @@ impl Pool {
                 return;
             }
             asked += 1;
-            // SAFETY: an event of ours.
+            // SAFETY: this pool created the event. The pool is not destroyed while this thread holds the reading lock.
             match unsafe { driver::event_query(slot.stop.load(Ordering::Relaxed)) } {
                 SUCCESS => {
                     self.tell(slot, thread);
@@ -471,7 +484,8 @@ impl Pool {
         }
     }
 
-    /// The context has failed: every further question gets the same answer. What was announced is said not to come.
+    /// Marks the pool as dead: the context has failed, so every further query would get the same answer. Reports that
+    /// announced launches have no times.
     fn die(&self, thread: &'static ThreadState) {
         self.state.store(DEAD, Ordering::Release);
         self.give_up_recorded(thread);
@@ -489,7 +503,7 @@ impl Pool {
         }
     }
 
-    /// Both events of a slot have happened.
+    /// Records the times of a slot whose two events are complete.
     fn tell(&self, slot: &Slot, thread: &'static ThreadState) {
         let (start, stop) = (
             slot.start.load(Ordering::Relaxed),
@@ -507,8 +521,8 @@ impl Pool {
         commit(slot, thread, object, duration_ns);
     }
 
-    /// Once a second a base, at first more often, so that short runs have some too; and what is to be known of the one
-    /// that is under way. False if the driver failed.
+    /// Records a base once a second, and more often at first, so that short runs also have some. Checks whether a
+    /// recorded base is complete. Returns false if the driver failed.
     fn keep_clock(&self, thread: &'static ThreadState, communicator: u32) -> bool {
         let current = self.base.load(Ordering::Relaxed);
         let mut begun = self.asked_ticks.load(Ordering::Relaxed);
@@ -524,7 +538,7 @@ impl Pool {
                 return true;
             };
             let event = self.bases[next as usize].event.load(Ordering::Relaxed);
-            // SAFETY: an event and a stream of ours in one context.
+            // SAFETY: this pool created the event and the stream, both in the context that is current now.
             if unsafe { driver::event_record(event, self.stream.load(Ordering::Relaxed)) } != SUCCESS {
                 return false;
             }
@@ -536,7 +550,7 @@ impl Pool {
         let next = self.asked.load(Ordering::Relaxed);
         let event = self.bases[next as usize % BASES].event.load(Ordering::Relaxed);
         for _ in 0..patience {
-            // SAFETY: an event of ours.
+            // SAFETY: this pool created the event. The pool is not destroyed while this thread holds the reading lock.
             match unsafe { driver::event_query(event) } {
                 SUCCESS => {
                     self.begin_base(current, next, begun, thread, communicator);
@@ -549,7 +563,7 @@ impl Pool {
         true
     }
 
-    /// A base that no launch counts from.
+    /// Returns a base that no launch in flight is measured from.
     fn unused_base(&self, current: u32) -> Option<u32> {
         let mut used = [false; BASES];
         fence(Ordering::SeqCst);
@@ -573,10 +587,10 @@ impl Pool {
         self.asked_ticks.store(0, Ordering::Relaxed);
         let base = &self.bases[next as usize % BASES];
         let asked_ns = self.asked_host_ns.load(Ordering::Relaxed);
-        // In the middle between asked for and seen: as far off on either side.
+        // The middle between the request and the observation: the possible error is equal on both sides.
         let happened_ns = asked_ns + host_ns().saturating_sub(asked_ns) / 2;
         let ns = if current == NO_BASE {
-            // The clock goes on where it stood: a device has one.
+            // The clock continues from its last reading, because a device has only one clock.
             match self.closed_ns.load(Ordering::Relaxed) {
                 0 => happened_ns + 1,
                 closed => closed + happened_ns.saturating_sub(self.closed_host_ns.load(Ordering::Relaxed)),
@@ -597,8 +611,8 @@ impl Pool {
         tell_time(thread, communicator, ns, begun, over);
     }
 
-    /// A communicator that used it has ended. `is_over`: in order, so its context is alive, and the driver may be asked once
-    /// more. With the last communicator all events go.
+    /// Removes a communicator that has ended. With `is_over` the end was orderly, so its context is alive, and the
+    /// driver may be called once more. With the last communicator, all events are destroyed.
     pub fn left(&self, thread: &'static ThreadState, communicator: u32, is_over: bool) {
         let is_last = self.users.fetch_sub(1, Ordering::AcqRel) == 1;
         if self.life.load(Ordering::Relaxed) != life::number() {
@@ -615,11 +629,12 @@ impl Pool {
     }
 
     fn close(&self, thread: &'static ThreadState, is_over: bool) {
-        // Whoever is in the way is there for microseconds, or makes a pool; then this one stays, for who comes next.
+        // Another thread holds these locks for microseconds, or while it makes a pool. In the second case this pool
+        // stays, for the next communicator.
         let alone = (0..PATIENCE).find_map(|_| {
             let alone = Changing::begin().and_then(|changing| Some((changing, Reading::begin(self)?)));
             if alone.is_none() {
-                // SAFETY: no arguments.
+                // SAFETY: sched_yield takes no arguments.
                 unsafe { libc::sched_yield() };
             }
             alone
@@ -644,8 +659,8 @@ impl Pool {
         }
         fence(Ordering::SeqCst);
         self.give_up_recorded(thread);
-        // Whoever still holds a slot is between its events; and a context that may hang, or be gone, is left alone: then
-        // its events stay with it.
+        // A thread that still holds a slot is between the slot's two events. A context that may hang, or may be gone,
+        // is not touched. In both cases the events stay with it.
         let is_held = self
             .slots
             .iter()
@@ -661,19 +676,19 @@ impl Pool {
 }
 
 impl HeldSlot {
-    /// Number of its pool.
+    /// Returns the number of the pool.
     pub fn pool(self) -> u32 {
         u32::from(self.pool)
     }
 
-    /// Its slot, unless the pool was made anew since.
+    /// Returns the slot, unless the pool was made again meanwhile.
     fn slot(self) -> Option<&'static Slot> {
         let pool = &POOL[usize::from(self.pool) % POOLS];
         (pool.generation.load(Ordering::Relaxed) as u16 == self.generation)
             .then(|| &pool.slots[usize::from(self.slot)])
     }
 
-    /// Puts the first event on the stream; false if that is not to be done, and nothing comes of it.
+    /// Records the first event on the stream. Returns false if this is not possible; the slot then has no effect.
     pub fn start(self, stream: usize) -> bool {
         self.slot()
             .is_some_and(|slot| self.record(slot.start.load(Ordering::Relaxed), stream))
@@ -681,11 +696,11 @@ impl HeldSlot {
 
     fn record(self, event: usize, stream: usize) -> bool {
         let pool = &POOL[usize::from(self.pool) % POOLS];
-        // A special stream is that of the current context, which by now may be another.
+        // A special stream belongs to the current context, which may have changed.
         let inside = (stream <= driver::LAST_SPECIAL_STREAM)
             .then(|| InContext::enter(pool.context.load(Ordering::Relaxed)));
-        // Asked just before, for a capture may have begun.
-        // SAFETY: an event of ours; the stream is what the program passes to NCCL.
+        // The capture status is checked just before, because a capture may have begun.
+        // SAFETY: the pool created the event. The stream is the one that the program passes to NCCL.
         event != 0
             && pool.is_usable()
             && !matches!(inside, Some(None))
@@ -693,14 +708,15 @@ impl HeldSlot {
             && unsafe { driver::event_record(event, stream) } == SUCCESS
     }
 
-    /// Puts the second event behind the launch.
+    /// Records the second event after the launch.
     pub fn stop(self, stream: usize, thread: &'static ThreadState) {
         let Some(slot) = self.slot() else { return };
         if self.record(slot.stop.load(Ordering::Relaxed), stream) {
             slot.state.store(RECORDED, Ordering::SeqCst);
             let pool = &POOL[usize::from(self.pool) % POOLS];
             if !pool.is_usable() {
-                // Nobody reads it any more: whoever ended that may have looked before this was recorded.
+                // No thread reads the pool any more. The thread that closed it may have checked the slots before this
+                // one was recorded.
                 pool.give_up_recorded(thread);
             }
         } else {
@@ -708,14 +724,14 @@ impl HeldSlot {
         }
     }
 
-    /// The call was not announced: as if it had never been held.
+    /// Releases the slot of a call that was not announced, without a record.
     pub fn withdraw(self) {
         if let Some(slot) = self.slot() {
             slot.state.store(FREE, Ordering::Release);
         }
     }
 
-    /// Nothing will be told of the call: says so, for it was announced.
+    /// Releases the slot of an announced call, and records that it has no times.
     pub fn give_up(self, thread: &'static ThreadState) {
         if let Some(slot) = self.slot() {
             commit(slot, thread, 0, 0);
@@ -728,10 +744,10 @@ fn host_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC_RAW) as u64
 }
 
-/// From one event to another, ns; `None` if the driver does not say.
+/// Returns the time from one event to another, ns; `None` if the driver does not report it.
 fn elapsed_ns(from: usize, to: usize) -> Option<i64> {
     let mut ms = 0.0f32;
-    // SAFETY: events of ours that have happened, and a place of ours.
+    // SAFETY: a pool created both events, and both are complete. `ms` is a local.
     let outcome = unsafe { driver::event_elapsed(&raw mut ms, from, to) };
     (outcome == SUCCESS && ms.is_finite()).then(|| (f64::from(ms) * 1e6).round() as i64)
 }

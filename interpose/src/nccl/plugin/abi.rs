@@ -1,29 +1,29 @@
-//! The binary interface of NCCL's profiler plugins, versions 1 to 6, as far as it is read or written here.
+//! The binary interface of NCCL's profiler plugins, versions 1 to 6, as far as this library reads or writes it.
 //!
 //! Source: `src/include/plugin/nccl_profiler.h` and `src/include/plugin/profiler/profiler_v1.h` to `profiler_v6.h` of
-//! NCCL 2.30.7 (Apache-2.0), compared with those of the releases that brought each version: 2.23, 2.24, 2.26, 2.27,
-//! 2.28, 2.29. Each version's descriptor is a kind, the parent's handle, a rank and a union; versions 2 to 4 differ in
-//! what they left out of it, 5 and 6 only add members.
+//! NCCL 2.30.7 (Apache-2.0). They were compared with those of the releases that introduced each version: 2.23, 2.24,
+//! 2.26, 2.27, 2.28, 2.29. The descriptor of each version contains a kind, the parent's handle, a rank and a union.
+//! Versions 2 to 4 each removed some members; versions 5 and 6 only add members.
 
 use std::ffi::{c_char, c_int, c_void};
 
-/// Kinds of events: bits of the mask by which a plugin asks for them.
+/// Kinds of events: bits of the mask by which a plugin requests them.
 pub mod event {
     /// A collective reached a stream.
     pub const COLL: u64 = 1 << 1;
     /// A message reached a stream.
     pub const P2P: u64 = 1 << 2;
-    /// A proxy moves the data of an operation to or from one peer on one channel.
+    /// A proxy transfers the data of an operation to or from one peer on one channel.
     pub const PROXY_OP: u64 = 1 << 3;
-    /// One step of that: at most one buffer's worth.
+    /// One step of a proxy operation: at most one buffer of data.
     pub const PROXY_STEP: u64 = 1 << 4;
-    /// A channel of the kernel works on an operation.
+    /// A channel of the kernel processes an operation.
     pub const KERNEL_CH: u64 = 1 << 6;
     /// The program called a collective.
     pub const COLL_API: u64 = 1 << 9;
-    /// The program called a send or a receive, or the library broke a collective into them.
+    /// The program called a send or a receive, or the library split a collective into them.
     pub const P2P_API: u64 = 1 << 10;
-    /// A collective that copy engines do.
+    /// A collective that copy engines execute.
     pub const CE_COLL: u64 = 1 << 12;
 }
 
@@ -33,60 +33,60 @@ pub mod state {
 
     /// A send step waits for the device to fill its buffer.
     pub const SEND_GPU_WAIT: c_int = 8;
-    /// It was given to the network: the size is known.
+    /// A send step was passed to the network. Its size is known.
     pub const SEND_WAIT: c_int = 9;
     /// A receive step waits for the network.
     pub const RECV_WAIT: c_int = 10;
-    /// It has arrived: the size is known.
+    /// A receive step has arrived. Its size is known.
     pub const RECV_FLUSH_WAIT: c_int = 11;
-    /// It waits for the device to empty its buffer.
+    /// A receive step waits for the device to empty its buffer.
     pub const RECV_GPU_WAIT: c_int = 12;
     /// A send step waits for the peer to offer a buffer (version 4 and later).
     pub const SEND_PEER_WAIT: c_int = 20;
-    /// A channel of the kernel is done.
+    /// A channel of the kernel has finished.
     pub const KERNEL_CH_STOP: c_int = 22;
 }
 
-/// What every version's descriptor begins with, as of version 5.
+/// Start of every version's descriptor, from version 5 on.
 #[repr(C)]
 pub struct Head {
     /// One of [`event`].
     pub kind: u64,
-    /// Handle of the event above.
+    /// Handle of the parent event.
     pub parent: *mut c_void,
     /// Rank in the communicator.
     pub rank: c_int,
 }
 
-/// The same of versions 1 to 4.
+/// Start of the descriptor in versions 1 to 4.
 #[repr(C)]
 pub struct NarrowHead {
     /// One of [`event`].
     pub kind: u8,
-    /// See [`Head`].
+    /// Handle of the parent event.
     pub parent: *mut c_void,
-    /// See [`Head`].
+    /// Rank in the communicator.
     pub rank: c_int,
 }
 
-/// A collective, versions 4 to 6. What version 5 added stands behind and is not read.
+/// A collective, versions 4 to 6. Members that version 5 added follow and are not read.
 #[repr(C)]
 pub struct Coll4 {
-    /// n-th of this function on this communicator.
+    /// Ordinal of the call among those of this function on this communicator.
     pub number: u64,
     /// `AllReduce`, …
     pub function: *const c_char,
-    /// Buffers.
+    /// Address of the send buffer.
     pub send: *const c_void,
-    /// See `send`.
+    /// Address of the receive buffer.
     pub receive: *mut c_void,
-    /// Elements.
+    /// Number of elements.
     pub count: usize,
     /// Root.
     pub root: c_int,
     /// `ncclFloat32`, …
     pub data_type: *const c_char,
-    /// Channels that work on it.
+    /// Number of channels that process the collective.
     pub channels: u8,
     /// Warps per channel.
     pub warps: u8,
@@ -101,15 +101,15 @@ pub struct Coll4 {
 pub struct P2p4 {
     /// `Send` or `Recv`.
     pub function: *const c_char,
-    /// Its buffer.
+    /// Address of the buffer.
     pub buffer: *mut c_void,
-    /// See [`Coll4`].
+    /// `ncclFloat32`, …
     pub data_type: *const c_char,
-    /// Elements.
+    /// Number of elements.
     pub count: usize,
-    /// The other end.
+    /// Rank of the peer.
     pub peer: c_int,
-    /// See [`Coll4`].
+    /// Number of channels that process the message.
     pub channels: u8,
 }
 
@@ -118,7 +118,7 @@ pub struct P2p4 {
 pub struct Coll3 {
     /// Name of the communicator.
     pub name: *const c_char,
-    /// The same on all members.
+    /// Number of the communicator that is equal on all members.
     pub communicator: u64,
     /// As in [`Coll4`].
     pub rest: Coll4,
@@ -129,7 +129,7 @@ pub struct Coll3 {
 pub struct Coll2 {
     /// Name of the communicator.
     pub name: *const c_char,
-    /// The same on all members.
+    /// Number of the communicator that is equal on all members.
     pub communicator: u64,
     /// As in [`Coll4`].
     pub number: u64,
@@ -147,7 +147,7 @@ pub struct Coll2 {
     pub data_type: *const c_char,
     /// Bytes on the wire.
     pub traffic_bytes: usize,
-    /// Channels at most.
+    /// Maximum number of channels.
     pub channels: u8,
     /// See `number`.
     pub warps: u8,
@@ -162,7 +162,7 @@ pub struct Coll2 {
 pub struct Coll1 {
     /// Name of the communicator.
     pub name: *const c_char,
-    /// The same on all members.
+    /// Number of the communicator that is equal on all members.
     pub communicator: u64,
     /// As in [`Coll4`].
     pub number: u64,
@@ -182,7 +182,7 @@ pub struct Coll1 {
     pub reduction: u32,
     /// Bytes on the wire.
     pub traffic_bytes: usize,
-    /// Channels at most.
+    /// Maximum number of channels.
     pub channels: u8,
     /// See `number`.
     pub warps: u8,
@@ -197,7 +197,7 @@ pub struct Coll1 {
 pub struct P2p2 {
     /// Name of the communicator.
     pub name: *const c_char,
-    /// The same on all members.
+    /// Number of the communicator that is equal on all members.
     pub communicator: u64,
     /// See [`P2p4`].
     pub function: *const c_char,
@@ -230,19 +230,19 @@ pub struct P2p1 {
     pub peer: c_int,
 }
 
-/// A proxy's work for one peer on one channel: the same in all versions.
+/// A proxy's work for one peer on one channel; equal in all versions.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct ProxyOp {
-    /// Process that asked: the parent's handle means something in it only.
+    /// Process that requested the work. The parent's handle is valid only in that process.
     pub pid: i32,
     /// Channel.
     pub channel: u8,
-    /// The other end.
+    /// Rank of the peer.
     pub peer: c_int,
-    /// Steps.
+    /// Number of steps.
     pub steps: c_int,
-    /// Bytes of a step at most.
+    /// Maximum number of bytes per step.
     pub chunk_bytes: c_int,
     /// 1 for a send.
     pub is_send: c_int,
@@ -261,7 +261,7 @@ pub struct CollApi {
     pub root: c_int,
     /// The stream.
     pub stream: *mut c_void,
-    /// Not 0 if it becomes part of a graph.
+    /// Nonzero if the call becomes part of a graph.
     pub is_captured: u8,
 }
 
@@ -276,11 +276,11 @@ pub struct P2pApi {
     pub data_type: *const c_char,
     /// The stream.
     pub stream: *mut c_void,
-    /// Not 0 if it becomes part of a graph.
+    /// Nonzero if the call becomes part of a graph.
     pub is_captured: u8,
 }
 
-/// A collective that copy engines do, version 6, up to what is read.
+/// A collective that copy engines execute, version 6, up to the last member that is read.
 #[repr(C)]
 pub struct CeColl {
     /// As in [`Coll4`].
@@ -305,25 +305,25 @@ pub struct CeColl {
 pub struct KernelCh {
     /// Channel.
     pub channel: u8,
-    /// The device's `globaltimer`, ns.
+    /// Reading of the device's `globaltimer`, ns.
     pub timer_ns: u64,
 }
 
 /// Descriptor of versions 5 and 6.
 #[repr(C)]
 pub struct Wide<T> {
-    /// What it is about.
+    /// Kind, parent and rank.
     pub head: Head,
-    /// The member of the union that the kind names.
+    /// The member of the union that the kind selects.
     pub what: T,
 }
 
 /// Descriptor of versions 1 to 4.
 #[repr(C)]
 pub struct Narrow<T> {
-    /// What it is about.
+    /// Kind, parent and rank.
     pub head: NarrowHead,
-    /// The member of the union that the kind names.
+    /// The member of the union that the kind selects.
     pub what: T,
 }
 
@@ -352,24 +352,24 @@ pub type Init5 = unsafe extern "C" fn(
     *const c_void,
 ) -> c_int;
 
-/// The table of functions that a version's symbol names.
+/// The table of functions to which a version's symbol refers.
 #[repr(C)]
 pub struct Plugin<I> {
-    /// For the library's log.
+    /// Name of the plugin in the library's log.
     pub name: *const c_char,
-    /// A communicator is made.
+    /// Called when a communicator is created.
     pub init: I,
-    /// An event begins.
+    /// Called when an event starts.
     pub start_event: unsafe extern "C" fn(*mut c_void, *mut *mut c_void, *const c_void) -> c_int,
-    /// An event ends.
+    /// Called when an event stops.
     pub stop_event: unsafe extern "C" fn(*mut c_void) -> c_int,
-    /// An event goes on.
+    /// Called when an event changes its state.
     pub record_event_state: unsafe extern "C" fn(*mut c_void, c_int, *const c_void) -> c_int,
-    /// A communicator is gone.
+    /// Called when a communicator has ended.
     pub finalize: unsafe extern "C" fn(*mut c_void) -> c_int,
 }
 
-// SAFETY: the name is a string that lives for ever, the rest are functions.
+// SAFETY: the name is a string that lives forever, and the other members are functions. Nothing changes them.
 unsafe impl<I> Sync for Plugin<I> {}
 
 #[cfg(test)]
@@ -377,7 +377,7 @@ mod tests {
     use super::*;
     use std::mem::offset_of;
 
-    /// Offsets as gcc has them for NVIDIA's headers (x86-64); tests/tests/nccl_plugin.rs asks the compiler itself.
+    /// Offsets that gcc computes for NVIDIA's headers (x86-64). tests/tests/nccl_plugin.rs asks the compiler itself.
     #[test]
     fn members_lie_where_the_headers_put_them() {
         assert_eq!(offset_of!(Wide<Coll4>, what), 24);

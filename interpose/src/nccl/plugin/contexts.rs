@@ -1,5 +1,5 @@
-//! What is known of a communicator to which the library gave a profiler: one place per communicator, whose address is
-//! what the library hands back.
+//! Communicators to which the library gave a profiler. Each has one slot, and the library passes the slot's address
+//! back in its calls.
 
 use crate::core::communicators;
 use crate::core::communicators::{Entry, Identity};
@@ -10,29 +10,30 @@ use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// Communicators with a profiler at a time. What comes beyond them has hooks only.
+/// Maximum number of communicators with a profiler at one time. Further ones are recorded by hooks only.
 const CONTEXTS: usize = 4096;
-/// Longest name kept.
+/// Maximum length of a name, in bytes. Longer names are truncated.
 const NAME_BYTES: usize = 64;
 
-/// A communicator as the plugin sees it. All of it starts as zero.
+/// A communicator as the plugin knows it. All fields start as zero.
 pub struct Context {
     is_taken: AtomicU32,
-    /// The same on all members; 0 where this version does not tell.
+    /// The library's number of the communicator, equal on all members; 0 if this version does not report it.
     identity: AtomicU64,
     rank: AtomicU32,
     size: AtomicU32,
-    /// The program's handle, once a hook met this communicator; 0 before.
+    /// The program's handle, once a hook has seen this communicator; 0 before.
     handle: AtomicUsize,
     index_plus_one: AtomicU32,
-    /// 1 once it is known that nothing of it goes through hooks.
+    /// 1 once it is known that the communicator's calls bypass the hooks.
     bypasses: AtomicU32,
-    /// Written by whoever takes the place, before it is handed out.
+    /// Written by the thread that takes the slot, before its address is published.
     name: UnsafeCell<[u8; NAME_BYTES]>,
     name_bytes: AtomicU32,
 }
 
-// SAFETY: `name` is written only between taking the place and handing out its address, and read only afterwards.
+// SAFETY: `name` is written only by the thread that took the slot, before the slot's address is published. It is read
+// only afterwards.
 unsafe impl Sync for Context {}
 
 static CONTEXT: [Context; CONTEXTS] = [const {
@@ -49,30 +50,30 @@ static CONTEXT: [Context; CONTEXTS] = [const {
     }
 }; CONTEXTS];
 
-/// How many are taken.
+/// Number of slots in use.
 static OPEN: AtomicU32 = AtomicU32::new(0);
 
-/// True if no communicator has a profiler.
+/// Returns true if no communicator has a profiler.
 pub fn none_is_open() -> bool {
     OPEN.load(Ordering::Acquire) == 0
 }
 
-/// What `init` was told.
+/// Arguments that `init` received.
 #[derive(Clone, Copy)]
 pub struct Told {
     /// Version of the interface.
     pub version: u32,
-    /// The library's number for the communicator, 0 if this version does not tell.
+    /// The library's number of the communicator; 0 if this version does not report it.
     pub identity: u64,
-    /// The program's name for it, or null.
+    /// The program's name of the communicator, or null.
     pub name: *const c_char,
-    /// Members, 0 if this version does not tell.
+    /// Number of members; 0 if this version does not report it.
     pub size: u32,
-    /// Ours among them.
+    /// Rank of this process among them.
     pub rank: u32,
 }
 
-/// Takes a place; `None` if all are taken.
+/// Takes a slot; `None` if all are in use.
 ///
 /// # Safety
 /// The name must be null or a C string.
@@ -93,7 +94,8 @@ pub unsafe fn open(told: &Told) -> Option<&'static Context> {
     context.bypasses.store(0, Ordering::Relaxed);
     let mut bytes = 0;
     if !told.name.is_null() {
-        // SAFETY: the caller's promise; the place is this thread's until its address is handed out.
+        // SAFETY: the name is not null, so the caller guarantees a C string. Only this thread uses the slot until its
+        // address is published.
         unsafe {
             let name = CStr::from_ptr(told.name).to_bytes();
             bytes = name.len().min(NAME_BYTES);
@@ -104,7 +106,7 @@ pub unsafe fn open(told: &Told) -> Option<&'static Context> {
     Some(context)
 }
 
-/// The place that the library hands back, if it is one of ours.
+/// Returns the slot to which the library's pointer refers, if it is a slot in use.
 pub fn known(context: *mut c_void) -> Option<&'static Context> {
     let offset = (context as usize).wrapping_sub(CONTEXT.as_ptr() as usize);
     if !offset.is_multiple_of(size_of::<Context>()) {
@@ -115,7 +117,7 @@ pub fn known(context: *mut c_void) -> Option<&'static Context> {
         .filter(|context| context.is_taken.load(Ordering::Acquire) == 1)
 }
 
-/// True if hooks met this handle as one of ours.
+/// Returns true if a hook has seen this handle for a communicator with a profiler.
 pub fn is_met(handle: usize) -> bool {
     CONTEXT.iter().any(|context| {
         context.is_taken.load(Ordering::Acquire) == 1 && context.handle.load(Ordering::Relaxed) == handle
@@ -123,12 +125,12 @@ pub fn is_met(handle: usize) -> bool {
 }
 
 impl Context {
-    /// What the library is to hand back.
+    /// Returns the pointer that the library shall pass back.
     pub fn address(&'static self) -> *mut c_void {
         std::ptr::from_ref(self).cast_mut().cast()
     }
 
-    /// A hook met this communicator, whose number in the log is `index`.
+    /// Stores that a hook has seen this communicator, whose number in the log is `index`.
     #[inline]
     pub fn belongs_to(&self, handle: usize, index: u32) {
         if handle != 0 && self.handle.load(Ordering::Relaxed) != handle {
@@ -138,7 +140,8 @@ impl Context {
         }
     }
 
-    /// Its number in the log, by which its operations are told; `None` if it had none. Also when hooks have forgotten it.
+    /// Returns the number in the log by which records name this communicator; `None` if it had none. It stays known
+    /// after the hooks have removed the communicator.
     pub fn index(&'static self) -> Option<u32> {
         match self.index_plus_one.load(Ordering::Relaxed) {
             0 => self.bypassed_so_far().map(Entry::index),
@@ -146,28 +149,28 @@ impl Context {
         }
     }
 
-    /// Our rank in it.
+    /// Returns the rank of this process.
     pub fn rank(&self) -> u32 {
         self.rank.load(Ordering::Relaxed)
     }
 
-    /// True if hooks' entry can be of this communicator, as far as this version tells.
+    /// Returns true if the hooks' entry can be this communicator, as far as this version reports.
     pub fn can_be(&self, entry: &Entry) -> bool {
         let size = self.size.load(Ordering::Relaxed);
         size == 0 || (size == entry.size() && self.rank() == entry.rank())
     }
 
-    /// Nothing of it goes through hooks, as far as its first operation told.
+    /// Stores that the communicator's calls bypass the hooks, as far as its first operation shows.
     pub fn set_bypasses(&self) {
         self.bypasses.store(1, Ordering::Relaxed);
     }
 
-    /// See [`Context::set_bypasses`].
+    /// Returns true after [`Context::set_bypasses`].
     pub fn bypasses(&self) -> bool {
         self.bypasses.load(Ordering::Relaxed) == 1
     }
 
-    /// What hooks know of it, if they met it.
+    /// Returns the hooks' entry, if a hook has seen this communicator.
     pub fn hooked(&self) -> Option<&'static Entry> {
         match self.handle.load(Ordering::Relaxed) {
             0 => None,
@@ -175,13 +178,13 @@ impl Context {
         }
     }
 
-    /// The entry that [`Context::bypassed`] made, if it did.
+    /// Returns the entry that [`Context::bypassed`] created, if there is one.
     pub fn bypassed_so_far(&'static self) -> Option<&'static Entry> {
         communicators::find(self.address() as usize)
     }
 
-    /// An entry for a communicator that is used behind the hooks' back; `None` where this version of the interface does
-    /// not tell who is in it.
+    /// Returns an entry for a communicator whose calls bypass the hooks, and creates it if needed. Returns `None` if
+    /// this version of the interface does not report the members.
     pub fn bypassed(&'static self) -> Option<&'static Entry> {
         let address = self.address() as usize;
         let found = self.bypassed_so_far();
@@ -197,7 +200,8 @@ impl Context {
     fn define(&self, address: usize, size: u32) {
         let identity = self.identity.load(Ordering::Relaxed);
         communicators::made(address, self.rank.load(Ordering::Relaxed), size);
-        // SAFETY: the name was written before the address of this place was handed out.
+        // SAFETY: the name was written before the slot's address was published, and it does not change while the slot
+        // is in use.
         let name = unsafe { &(&*self.name.get())[..self.name_bytes.load(Ordering::Relaxed) as usize] };
         let identity = Identity {
             value: Hash128::new()
@@ -217,7 +221,7 @@ impl Context {
         communicators::define(address, &identity);
     }
 
-    /// The communicator is gone.
+    /// Releases the slot of a communicator that has ended.
     pub fn close(&'static self) {
         communicators::gone(self.address() as usize);
         self.is_taken.store(0, Ordering::Release);

@@ -1,7 +1,7 @@
-//! What the library keeps for us between two events: 64 bits that it never looks into.
+//! Handles that the library keeps between two events: 64 bits that it never reads.
 //!
-//! A handle says all that is needed and points nowhere, so nothing is freed too early: the library goes on to name the
-//! call of a captured operation as long as its graph lives, long after that event was stopped.
+//! A handle contains all the values and is not a pointer, so nothing can be freed too early. This matters because the
+//! library names the call of a captured operation as long as its graph exists, long after that event was stopped.
 
 use rankscope_ranklog::record::{FLAG_CAPTURED, FLAG_SEQUENCE_UNKNOWN, NO_COMMUNICATOR};
 
@@ -16,15 +16,16 @@ const CAPTURED: u64 = 1 << 60;
 const WITHOUT_NUMBER: u64 = 1 << 59;
 const OPERATION_SHIFT: u32 = 51;
 const INDEX_SHIFT: u32 = 32;
-/// Communicators of one process that a handle can name; of later ones operations stay without device times.
+/// Maximum number of communicators of one process that a handle can name. Operations of later ones have no device
+/// times.
 const INDICES: u32 = (1 << 19) - 1;
 
-/// The call of the program that an event comes from: what its record is found by.
+/// The program's call that an event comes from. It identifies the call's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
     /// Number of the communicator in the log, [`NO_COMMUNICATOR`] if unknown.
     pub communicator: u32,
-    /// The ordinal that the call's record has.
+    /// Ordinal in the call's record.
     pub sequence: u32,
     /// The operation that the program called.
     pub operation: u8,
@@ -33,7 +34,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// As a handle; never 0.
+    /// Encodes the call as a handle; never 0.
     #[inline]
     pub const fn to_bits(self) -> u64 {
         let (index, known) = if self.communicator < INDICES {
@@ -54,7 +55,7 @@ impl Call {
         bits
     }
 
-    /// From a handle of a call.
+    /// Decodes a call; `None` if the handle is of another kind.
     #[inline]
     pub const fn from_bits(bits: u64) -> Option<Self> {
         if bits >> KIND_SHIFT != CALL {
@@ -77,12 +78,12 @@ impl Call {
     }
 }
 
-/// A place in one of the tables of what is under way, and whose turn it is there.
+/// A slot in one of the tables of work in flight, and the use of the slot that the handle belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
     /// Position in its table.
     pub position: u16,
-    /// How often the place was taken before.
+    /// Number of earlier uses of the slot.
     pub turn: u32,
 }
 
@@ -102,42 +103,43 @@ impl Slot {
     }
 }
 
-/// Handle of an operation on the device.
+/// Returns the handle of an operation on the device.
 pub const fn of_task(slot: Slot) -> u64 {
     slot.to_bits(TASK)
 }
 
-/// Its place, if it is such a handle.
+/// Returns the operation's slot, if the handle is of this kind.
 pub const fn task(bits: u64) -> Option<Slot> {
     Slot::from_bits(bits, TASK)
 }
 
-/// Handle of a channel that works on it. Another than the operation's: the end of one is not the end of the other.
+/// Returns the handle of a channel that processes an operation. It differs from the operation's handle, because they
+/// end at different times.
 pub const fn of_channel(slot: Slot) -> u64 {
     slot.to_bits(CHANNEL)
 }
 
-/// The place of its operation, if it is such a handle.
+/// Returns the slot of the channel's operation, if the handle is of this kind.
 pub const fn channel(bits: u64) -> Option<Slot> {
     Slot::from_bits(bits, CHANNEL)
 }
 
-/// Handle of a proxy's work for one peer.
+/// Returns the handle of a proxy's work for one peer.
 pub const fn of_traffic(slot: Slot) -> u64 {
     slot.to_bits(TRAFFIC)
 }
 
-/// Its place, if it is such a handle.
+/// Returns the work's slot, if the handle is of this kind.
 pub const fn traffic(bits: u64) -> Option<Slot> {
     Slot::from_bits(bits, TRAFFIC)
 }
 
-/// Handle of a step of that.
+/// Returns the handle of a step of a proxy's work.
 pub const fn of_step(slot: Slot) -> u64 {
     slot.to_bits(STEP)
 }
 
-/// Its place, if it is such a handle.
+/// Returns the step's slot, if the handle is of this kind.
 pub const fn step(bits: u64) -> Option<Slot> {
     Slot::from_bits(bits, STEP)
 }

@@ -1,15 +1,16 @@
-//! The same library as NCCL's own profiler plugin, versions 1 to 6 of its interface: the side of an operation that its
-//! call does not show. Algorithm, protocol, channels; from version 4 on (NCCL 2.27) when the kernel really worked on
-//! it; replays of graphs; and callers that bypass a preload.
+//! NCCL's profiler plugin, versions 1 to 6 of the interface, in the same library. It reports what a call does not show.
 //!
-//! NCCL finds it by NCCL_PROFILER_PLUGIN, which the launcher sets, or the constructor where there is no launcher;
-//! whatever the user has put there stays. The two sources are joined, not added: a call's record says how many device
-//! records belong to it, and those carry its key. From version 5 on the library names the call that an operation comes
-//! from; before, [`pending`] finds it.
+//! It reports algorithm, protocol and channels; from version 4 on (NCCL 2.27) the times at which the kernel processed
+//! the operation; replays of graphs; and callers that bypass the preload.
 //!
-//! Callbacks come from the program's threads, from the driver's and from the library's proxies. They take no lock,
-//! allocate nothing and wait for nobody; the exceptions are `init`, which is part of a call that takes milliseconds,
-//! and the first operation of a communicator that bypasses the hooks, which is then given its definition.
+//! NCCL finds the plugin through NCCL_PROFILER_PLUGIN. The launcher sets this variable, or the constructor if there is
+//! no launcher. A value that the user has set stays. The two sources are joined, not added: a call's record contains
+//! the number of device records that belong to it, and those carry the call's key. From version 5 on the library names
+//! the call that an operation comes from. In earlier versions [`pending`](crate::core::pending) finds it.
+//!
+//! Callbacks run on the program's threads, the driver's threads and the library's proxies. They take no lock, allocate
+//! nothing and wait for no thread. There are two exceptions. `init` is part of a call that takes milliseconds. The
+//! first operation of a communicator that bypasses the hooks writes its definition.
 
 pub mod abi;
 pub mod contexts;
@@ -40,65 +41,65 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 const SUCCESS: c_int = 0;
 
-/// Version of the interface that the library chose; 0: it has not loaded us.
+/// Version of the interface that the library chose; 0 if it has not loaded this plugin.
 static VERSION: AtomicU32 = AtomicU32::new(0);
 
-/// The process to which the library spoke last: what its proxies do for others is not ours.
+/// Process that last called `init`. Its proxies also work for other processes, and that work is not recorded here.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 
-/// Where the library looks for which events we want, and which that are.
+/// Address at which the library reads the mask of requested events, and the mask requested last.
 static MASK: AtomicPtr<AtomicI32> = AtomicPtr::new(std::ptr::null_mut());
 static WANTED: AtomicI32 = AtomicI32::new(0);
 
-/// Nothing is asked for until [`resume`].
+/// True while no events are requested, until [`resume`].
 static PAUSED: AtomicBool = AtomicBool::new(false);
 
 fn want(events: i32) {
-    // SAFETY: null or the library's one mask for the whole process, which it reads as an atomic; forgotten when its last
-    // communicator is gone.
+    // SAFETY: the pointer is null or the library's only mask for the whole process, which the library reads as an
+    // atomic. It is set to null when the library's last communicator has ended.
     if let Some(mask) = unsafe { MASK.load(Ordering::Acquire).as_ref() } {
         mask.store(events, Ordering::Relaxed);
     }
 }
 
-/// Asks the library for nothing, so that it does nothing for us, until [`resume`].
+/// Requests no events until [`resume`], so that the library does no work for this plugin.
 pub fn pause() {
     PAUSED.store(true, Ordering::Relaxed);
     announce_pending();
     want(0);
 }
 
-/// Asks for what was asked for before.
+/// Requests the events that were requested before [`pause`].
 pub fn resume() {
     PAUSED.store(false, Ordering::Relaxed);
     announce_pending();
     want(WANTED.load(Ordering::Relaxed));
 }
 
-/// The version of the interface from which on the library tells when kernels worked.
+/// First version of the interface in which the library reports the times of kernels.
 pub const FIRST_WITH_TIMES: u32 = 4;
 
-/// What the header says of this source.
+/// Property of the log's header for this source.
 const SOURCE: &str = "source.nccl_plugin";
 
-/// The version by which the library speaks to us; 0 if it does not.
+/// Returns the version of the interface that the library uses; 0 if it does not use the plugin.
 #[inline]
 pub fn version() -> u32 {
     VERSION.load(Ordering::Relaxed)
 }
 
-/// True if the library tells of operations without naming the calls they come from.
+/// Returns true if the library reports operations without naming their calls.
 #[inline]
 pub fn needs_pending() -> bool {
     (1..=4).contains(&version()) && !PAUSED.load(Ordering::Relaxed)
 }
 
-/// Says whether new communicators need a list of pending calls.
+/// Sets whether new communicators need a list of pending calls.
 fn announce_pending() {
     communicators::need_pending(needs_pending());
 }
 
-/// Writes down that this source is active, when the recorder is ready.
+/// Writes that this source is active. Runs when the recorder is ready.
 pub fn define(set: &LaneSet) {
     let version = version();
     if version > 0 {
@@ -109,9 +110,9 @@ pub fn define(set: &LaneSet) {
 
 // ---- init and finalize -------------------------------------------------------------------------------------------
 
-/// A communicator is made. The mask is one for the whole process, as the library has it.
+/// Handles the creation of a communicator. The library has one mask for the whole process.
 unsafe fn open(context: *mut *mut c_void, mask: *mut c_int, told: &contexts::Told) -> c_int {
-    // SAFETY: NCCL passes the places of both.
+    // SAFETY: NCCL passes valid pointers for the context and for the mask, and a C string or null as name.
     unsafe {
         context.write(std::ptr::null_mut());
         if !life::is_on() {
@@ -158,7 +159,7 @@ unsafe extern "C" fn init<const V: u32>(context: *mut *mut c_void, mask: *mut c_
         size: 0,
         rank: 0,
     };
-    // SAFETY: handed through.
+    // SAFETY: NCCL's own arguments of `init` are forwarded unchanged, and the name is null.
     unsafe { open(context, mask, &told) }
 }
 
@@ -179,7 +180,7 @@ unsafe extern "C" fn init_4(
         size: u32::try_from(size).unwrap_or(0),
         rank: u32::try_from(rank).unwrap_or(0),
     };
-    // SAFETY: handed through.
+    // SAFETY: NCCL's own arguments of `init` are forwarded unchanged; its name is null or a C string.
     unsafe { open(context, mask, &told) }
 }
 
@@ -200,7 +201,7 @@ unsafe extern "C" fn init_5<const V: u32>(
         size: u32::try_from(size).unwrap_or(0),
         rank: u32::try_from(rank).unwrap_or(0),
     };
-    // SAFETY: handed through.
+    // SAFETY: NCCL's own arguments of `init` are forwarded unchanged; its name is null or a C string.
     unsafe { open(context, mask, &told) }
 }
 
@@ -215,16 +216,17 @@ unsafe extern "C" fn finalize(context: *mut c_void) -> c_int {
         let mask = MASK.load(Ordering::Acquire);
         context.close();
         if contexts::none_is_open() {
-            // The library may be unloaded from here on, and the mask is its own; unless another has come meanwhile.
+            // From here on the library may be unloaded, and the mask with it. If another library has stored a mask
+            // meanwhile, that one stays.
             let _ = MASK.compare_exchange(mask, std::ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed);
         }
     }
     SUCCESS
 }
 
-// ---- what begins -------------------------------------------------------------------------------------------------
+// ---- start of events ---------------------------------------------------------------------------------------------
 
-/// An operation, in whatever words a version tells it.
+/// An operation as reported by any version.
 struct Operated {
     operation: Option<Operation>,
     send: usize,
@@ -238,10 +240,12 @@ struct Operated {
 }
 
 impl Operated {
+    /// Converts a collective.
+    ///
     /// # Safety
-    /// The words must be C strings.
+    /// The strings must be null or C strings.
     unsafe fn coll(told: &abi::Coll4) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees null or C strings.
         unsafe {
             let element_bytes = words::element_bytes(told.data_type);
             Self {
@@ -264,8 +268,10 @@ impl Operated {
         }
     }
 
+    /// Converts a message, or a call without further members.
+    ///
     /// # Safety
-    /// The words must be C strings.
+    /// The strings must be null or C strings.
     unsafe fn p2p(
         function: *const c_char,
         buffer: usize,
@@ -273,7 +279,7 @@ impl Operated {
         count: usize,
         peer: i32,
     ) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees null or C strings.
         unsafe {
             let element_bytes = words::element_bytes(data_type);
             Self {
@@ -291,7 +297,7 @@ impl Operated {
     }
 }
 
-/// The library passes a root also where the operation has none.
+/// Returns true if the operation has a root. The library also passes a root for operations without one.
 fn has_root(operation: Operation) -> bool {
     use Operation::{Broadcast, Gather, Reduce, Scatter};
     matches!(operation, Broadcast | Reduce | Gather | Scatter)
@@ -301,7 +307,7 @@ fn is_message(operation: Operation) -> bool {
     matches!(operation, Operation::Send | Operation::Receive)
 }
 
-/// The call that this thread is in, if a hook knows of it.
+/// Returns the call in progress on this thread, if a hook has seen it.
 fn call_in_progress(thread: &ThreadState) -> Option<Call> {
     if thread.nccl_depth.get() == 0 {
         return None;
@@ -309,8 +315,8 @@ fn call_in_progress(thread: &ThreadState) -> Option<Call> {
     Call::from_bits(thread.nccl_call.get())
 }
 
-/// The program called: a hook knows already, or nobody else will ever know. The handle by which the library names the
-/// call from now on.
+/// Handles a call of the program, and returns the handle by which the library names the call from now on. Either a hook
+/// has seen the call, or this is the only report of it.
 fn called(context: &'static Context, operated: &Operated, stream: usize, is_captured: bool) -> u64 {
     let thread = thread::state();
     if let Some(call) = call_in_progress(thread) {
@@ -321,7 +327,7 @@ fn called(context: &'static Context, operated: &Operated, stream: usize, is_capt
     bypassed(context, operated, stream, is_captured).to_bits()
 }
 
-/// Records a call that no hook saw, from what the library tells of it.
+/// Records a call that no hook saw, with the values that the library reports.
 fn bypassed(context: &'static Context, operated: &Operated, stream: usize, is_captured: bool) -> Call {
     let operation = operated.operation.unwrap_or(Operation::Unknown);
     let now = ticks();
@@ -361,7 +367,7 @@ fn bypassed(context: &'static Context, operated: &Operated, stream: usize, is_ca
         group: 0,
         data_type: Enqueued::NONE,
         reduction: Enqueued::NONE,
-        // What came without a key cannot be found again.
+        // A call without a key cannot be found again.
         parts: u8::from(sequence.is_some()),
         is_bypass: true,
         is_timed: false,
@@ -377,7 +383,8 @@ fn bypassed(context: &'static Context, operated: &Operated, stream: usize, is_ca
     }
 }
 
-/// An operation reached its stream. `parent` is the call it comes from, where this version names it.
+/// Handles an operation that reached its stream, and returns its handle. `parent` is the call that it comes from, if
+/// this version names it.
 fn reached(context: &'static Context, operated: &Operated, parent: u64) -> u64 {
     let Some(operation) = operated.operation else {
         return 0;
@@ -402,7 +409,7 @@ fn reached(context: &'static Context, operated: &Operated, parent: u64) -> u64 {
 /// Finds the call for versions that do not name it.
 fn joined(context: &'static Context, operated: &Operated, operation: Operation) -> Call {
     let thread = thread::state();
-    // Some versions end a group of their own through a name that we hook: then nothing was called in it.
+    // Some versions end a group of their own through a hooked name. The program has called nothing in such a group.
     let is_under_a_hook = thread.nccl_depth.get() > 0
         && (thread.nccl_call.get() != 0 || thread.nccl_group_operations.get() > 0);
     let asked = Asked {
@@ -412,7 +419,7 @@ fn joined(context: &'static Context, operated: &Operated, operation: Operation) 
         bytes: operated.bytes,
         peer: if is_message(operation) { operated.peer } else { 0 },
     };
-    // A call outside groups is launched before it returns: then it is that one and no other.
+    // A call outside groups is launched before it returns, so the operation belongs to the call in progress.
     let in_progress = match call_in_progress(thread) {
         Some(call) if call.operation == asked.operation => thread.nccl_call.get(),
         _ => 0,
@@ -429,7 +436,7 @@ fn joined(context: &'static Context, operated: &Operated, operation: Operation) 
             return call;
         }
     } else if !context.bypasses() {
-        // The first operation of this communicator, on whatever thread: whose buffers are these?
+        // This is the first operation of this communicator, on any thread. Its buffers identify the communicator.
         let found = crate::core::communicators::live()
             .filter(|(_, entry)| context.can_be(entry))
             .find_map(|(handle, entry)| take(entry).map(|call| (handle, call)));
@@ -440,7 +447,8 @@ fn joined(context: &'static Context, operated: &Operated, operation: Operation) 
             return call;
         }
     }
-    // A communicator that hooks know and that no plugin's has met may be this one, whose calls were captured.
+    // A communicator that hooks know, and that no plugin context has been joined with, may be this one. Its calls were
+    // captured then.
     let may_be_hooked = || {
         crate::core::communicators::live().any(|(handle, entry)| {
             contexts::known(handle as *mut c_void).is_none()
@@ -450,7 +458,7 @@ fn joined(context: &'static Context, operated: &Operated, operation: Operation) 
         })
     };
     if is_under_a_hook || context.hooked().is_some() || (!context.bypasses() && may_be_hooked()) {
-        // A replay of a graph: this version does not say of which call.
+        // This is a replay of a graph. This version does not name its call.
         return Call {
             communicator: context.index().unwrap_or(NO_COMMUNICATOR),
             sequence: 0,
@@ -462,7 +470,7 @@ fn joined(context: &'static Context, operated: &Operated, operation: Operation) 
     bypassed(context, operated, 0, false)
 }
 
-/// Any handle: the library asks no more of it than that it is one.
+/// Handle of all other events. The library only requires that it is not null.
 const GROUP: u64 = 7 << 61;
 
 unsafe fn began(
@@ -471,7 +479,7 @@ unsafe fn began(
     begin: impl FnOnce(&'static Context) -> u64,
 ) -> c_int {
     let bits = contexts::known(context).map_or(0, begin);
-    // SAFETY: NCCL passes a place for the handle.
+    // SAFETY: NCCL passes a valid pointer for the handle.
     unsafe { handle.write(bits as *mut c_void) };
     SUCCESS
 }
@@ -481,7 +489,8 @@ unsafe extern "C" fn start_event_5(
     handle: *mut *mut c_void,
     descriptor: *const c_void,
 ) -> c_int {
-    // SAFETY: the descriptor is as its kind says; words are C strings (profiler_v5.h, profiler_v6.h).
+    // SAFETY: NCCL passes a descriptor whose layout its kind determines. Its strings are C strings (profiler_v5.h,
+    // profiler_v6.h). The descriptor is valid during this call.
     unsafe {
         let head = &*descriptor.cast::<abi::Head>();
         let parent = head.parent as u64;
@@ -493,8 +502,8 @@ unsafe extern "C" fn start_event_5(
             }
             event::P2P_API => {
                 let told = &(*descriptor.cast::<Wide<abi::P2pApi>>()).what;
-                // This version does not tell the peer of a call; what bypasses the hooks gets its key from the
-                // operation itself.
+                // This version does not report the peer of a call. If the call bypasses the hooks, its key comes from
+                // the operation itself.
                 let operated = Operated::p2p(told.function, 0, told.data_type, told.count, NO_PEER);
                 called_message(context, &operated, told.stream as usize, told.is_captured != 0)
             }
@@ -506,7 +515,7 @@ unsafe extern "C" fn start_event_5(
                 let told = &(*descriptor.cast::<Wide<abi::P2p4>>()).what;
                 reached_message(context, told, parent)
             }
-            // Told while it is captured, and not when it is replayed: nothing ran.
+            // It is reported while it is captured but not when it is replayed, so nothing ran.
             event::CE_COLL if Call::from_bits(parent).is_some_and(|call| call.flags & FLAG_CAPTURED != 0) => {
                 GROUP
             }
@@ -527,7 +536,8 @@ unsafe extern "C" fn start_event_5(
     }
 }
 
-/// A send or a receive is called. Behind the hooks' back its key comes with its operation, which alone names the peer.
+/// Handles a call of a send or a receive. If it bypasses the hooks, its key comes with its operation, because only that
+/// names the peer.
 fn called_message(context: &'static Context, operated: &Operated, stream: usize, is_captured: bool) -> u64 {
     let thread = thread::state();
     match call_in_progress(thread) {
@@ -536,10 +546,12 @@ fn called_message(context: &'static Context, operated: &Operated, stream: usize,
     }
 }
 
+/// Handles a message that reached its stream, and returns its handle.
+///
 /// # Safety
-/// The words must be C strings.
+/// The strings must be null or C strings.
 unsafe fn reached_message(context: &'static Context, told: &abi::P2p4, parent: u64) -> u64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees null or C strings.
     let mut operated = unsafe {
         Operated::p2p(
             told.function,
@@ -549,7 +561,7 @@ unsafe fn reached_message(context: &'static Context, told: &abi::P2p4, parent: u
             told.peer,
         )
     };
-    // What a rank sends to itself is a copy, of which no channel will tell.
+    // A message from a rank to itself is a copy, and no channel reports it.
     if u32::try_from(told.peer) != Ok(context.rank()) {
         operated.channels = told.channels;
         operated.work.channels = told.channels;
@@ -561,12 +573,12 @@ unsafe fn reached_message(context: &'static Context, told: &abi::P2p4, parent: u
     reached(context, &operated, parent)
 }
 
-/// What version 6 tells of a collective of the copy engines, in the words of the others.
+/// Converts version 6's collective of the copy engines to the common structure.
 ///
 /// # Safety
 /// `descriptor` must be of this kind.
 unsafe fn copy_engine(descriptor: *const c_void) -> abi::Coll4 {
-    // SAFETY: the members up to the type are the same as a collective's (profiler_v6.h).
+    // SAFETY: the caller guarantees the kind. The members up to the type are those of a collective (profiler_v6.h).
     let told = unsafe { &(*descriptor.cast::<Wide<abi::CeColl>>()).what };
     abi::Coll4 {
         number: told.number,
@@ -595,7 +607,7 @@ fn channel_began(parent: u64, told: &abi::KernelCh) -> u64 {
 
 fn proxy_began(context: &'static Context, told: &abi::ProxyOp) -> u64 {
     if told.pid != PROCESS.load(Ordering::Relaxed) {
-        // Done for another process of this node, whose context this is an address of (PXN).
+        // The proxy works for another process of this node (PXN). The context is an address in that process.
         return 0;
     }
     traffic::work_began(context, told)
@@ -606,7 +618,8 @@ unsafe extern "C" fn start_event_4(
     handle: *mut *mut c_void,
     descriptor: *const c_void,
 ) -> c_int {
-    // SAFETY: the descriptor is as its kind says; words are C strings (profiler_v4.h).
+    // SAFETY: NCCL passes a descriptor whose layout its kind determines. Its strings are C strings (profiler_v4.h). The
+    // descriptor is valid during this call.
     unsafe {
         let head = &*descriptor.cast::<abi::NarrowHead>();
         let parent = head.parent as u64;
@@ -624,13 +637,15 @@ unsafe extern "C" fn start_event_4(
     }
 }
 
-/// Versions 1 to 3 tell nothing of the device: an operation is known when it has been handed on.
+/// Handles the start of an event in versions 1 to 3. They report nothing from the device, so an operation is complete
+/// when the library has passed it on.
 unsafe extern "C" fn start_event_1<const V: u32>(
     context: *mut c_void,
     handle: *mut *mut c_void,
     descriptor: *const c_void,
 ) -> c_int {
-    // SAFETY: the descriptor is as its kind says; words are C strings (profiler_v1.h to profiler_v3.h).
+    // SAFETY: NCCL passes a descriptor whose layout its kind determines. Its strings are C strings (profiler_v1.h to
+    // profiler_v3.h). The descriptor is valid during this call.
     unsafe {
         let head = &*descriptor.cast::<abi::NarrowHead>();
         began(context, handle, |context| match u64::from(head.kind) {
@@ -664,10 +679,12 @@ unsafe extern "C" fn start_event_1<const V: u32>(
     }
 }
 
+/// Converts a collective of version `V`.
+///
 /// # Safety
 /// `descriptor` must be a collective's of version `V`, which is below 4.
 unsafe fn coll_before_4<const V: u32>(descriptor: *const c_void) -> Operated {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the descriptor is a collective's of version `V`.
     unsafe {
         match V {
             3 => Operated::coll(&(*descriptor.cast::<Narrow<abi::Coll3>>()).what.rest),
@@ -712,11 +729,11 @@ unsafe fn coll_before_4<const V: u32>(descriptor: *const c_void) -> Operated {
     }
 }
 
-// ---- what goes on and ends ---------------------------------------------------------------------------------------
+// ---- changes and ends of events ----------------------------------------------------------------------------------
 
 unsafe extern "C" fn stop_event(handle: *mut c_void) -> c_int {
     let bits = handle as u64;
-    // What a channel has to say at its end it says by its state.
+    // The end of a channel is reported by its state, not here.
     if let Some(slot) = handles::task(bits) {
         tasks::handed_on(slot);
     } else if let Some(slot) = handles::step(bits) {
@@ -734,11 +751,12 @@ unsafe extern "C" fn record_event_state(handle: *mut c_void, to: c_int, argument
     }
     if let Some(slot) = handles::channel(bits) {
         if to == state::KERNEL_CH_STOP {
-            // SAFETY: this state's argument is the device's timer (profiler_v4.h and later).
+            // SAFETY: the argument is not null. For this state it points to the device's timer (profiler_v4.h and
+            // later).
             tasks::channel_ended(slot, unsafe { arguments.cast::<u64>().read() });
         }
     } else if let Some(slot) = handles::step(bits) {
-        // SAFETY: the argument of a step's states is a size (profiler_v4.h and later).
+        // SAFETY: the argument is not null. For the states of a step it points to a size (profiler_v4.h and later).
         traffic::step_went_on(slot, to, unsafe { arguments.cast::<usize>().read() } as u64);
     }
     SUCCESS
@@ -748,14 +766,14 @@ unsafe extern "C" fn ignore_event_state(_: *mut c_void, _: c_int, _: *const c_vo
     SUCCESS
 }
 
-// ---- what NCCL looks for -----------------------------------------------------------------------------------------
+// ---- symbols that NCCL looks up ----------------------------------------------------------------------------------
 
 const NAME: *const c_char = c"rankscope".as_ptr();
 
 macro_rules! plugins {
     ($($symbol:ident: $init:ty = $function:expr, $start:expr, $state:expr;)*) => {
         $(
-            /// Looked up by name by NCCL.
+            /// Table of functions that NCCL looks up by this name.
             #[unsafe(no_mangle)]
             #[allow(non_upper_case_globals, reason = "NCCL looks for this name")]
             pub static $symbol: Plugin<$init> = Plugin {

@@ -1,5 +1,6 @@
-//! Operations between the moment at which they reached their stream and the end of their last channel on the device:
-//! a table that never allocates, written by the library's own threads.
+//! Operations from the moment at which they reached their stream to the end of their last channel on the device.
+//!
+//! The table never allocates. The library's own threads write it.
 
 use super::handles::{self, Call, Slot};
 use crate::core::life;
@@ -8,48 +9,48 @@ use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{DeviceWork, Record, RecordKind};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Operations that may be under way at one time, of all communicators.
+/// Maximum number of operations in flight, of all communicators together.
 const TASKS: usize = 4096;
-/// Places that are looked at before the oldest of them must go.
+/// Number of slots that are searched before the oldest of them is evicted.
 const LOOKED_AT: usize = 64;
 
-/// What was told when an operation reached its stream.
+/// Values that were reported when an operation reached its stream.
 #[derive(Clone, Copy)]
 pub struct Told {
-    /// The call it comes from; without a number if that is not known.
+    /// Call that the operation comes from; without a sequence number if that is unknown.
     pub call: Call,
     /// Root or peer.
     pub peer: i32,
-    /// Payload and the size of an element.
+    /// Payload, in bytes.
     pub bytes: u64,
-    /// See `bytes`.
+    /// Size of an element, in bytes.
     pub element_bytes: u8,
-    /// The library's own number of it.
+    /// The library's own number of the operation.
     pub number: u32,
-    /// Channels that will tell of themselves; 0 where none does.
+    /// Number of channels that will report; 0 if none does.
     pub channels: u8,
-    /// What else is known.
+    /// Algorithm, protocol, channels and warps.
     pub work: DeviceWork,
 }
 
-/// One operation. A place is free while its state is even.
+/// One operation. A slot is free while its state is even.
 struct Task {
-    /// Turn × 2, plus one while taken.
+    /// Number of the slot's use × 2, plus one while the slot is taken.
     state: AtomicU64,
-    /// How many operations began before it.
+    /// Number of operations that started before this one.
     serial: AtomicU64,
-    /// 0 while the place changes hands.
+    /// Handle of the call; 0 while the slot changes its owner.
     call: AtomicU64,
     peer: AtomicU32,
     number: AtomicU32,
     bytes: AtomicU64,
     work: AtomicU64,
-    /// Element size × 256 plus the channels that are awaited.
+    /// Element size × 256 plus the number of awaited channels.
     sizes: AtomicU32,
     began: AtomicU32,
     ended: AtomicU32,
     first_ticks: AtomicU64,
-    /// `u64::MAX` before the first channel began.
+    /// Time of the first channel's start, ns; `u64::MAX` before it.
     start_ns: AtomicU64,
     stop_ns: AtomicU64,
 }
@@ -72,7 +73,7 @@ static TASK: [Task; TASKS] = [const {
     }
 }; TASKS];
 
-/// Where the next search for a free place begins.
+/// Position at which the next search for a free slot starts.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 impl Task {
@@ -86,18 +87,18 @@ impl Task {
         .then_some((state >> 1) as u32)
     }
 
-    /// Gives the place back; false if somebody else has.
+    /// Releases the slot; false if another thread has done so.
     fn give_back(&self, turn: u32) -> bool {
         let state = u64::from(turn) << 1 | 1;
-        // Nobody's turn and not free: who comes here first clears up alone.
+        // This state is neither a valid use nor free. The thread that sets it cleans up alone.
         let is_first = self
             .state
             .compare_exchange(state, state | CLOSING, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok();
         if is_first {
-            // Whoever looks for a communicator's operations must not find the last owner's in the next one's place.
+            // A thread that searches for a communicator's operations must not find the old call in the slot's next use.
             self.call.store(0, Ordering::Relaxed);
-            // The turn stays within 32 bits, as handles have it.
+            // The number of the use stays within 32 bits, as in handles.
             self.state
                 .store(u64::from(turn.wrapping_add(1)) << 1, Ordering::Release);
         }
@@ -108,7 +109,7 @@ impl Task {
         self.state.load(Ordering::Acquire) == u64::from(turn) << 1 | 1
     }
 
-    /// What is known of it, as a record.
+    /// Returns the known values as a record.
     fn record(&self) -> Record {
         let now = ticks();
         let call = Call::from_bits(self.call.load(Ordering::Relaxed)).unwrap_or(NOBODY);
@@ -132,7 +133,7 @@ impl Task {
             ..Record::new(RecordKind::Device)
         };
         let ended = self.ended.load(Ordering::Acquire);
-        // While a channel is still at it the whole is not done.
+        // While a channel is still running, the operation is not complete.
         if ended > 0 && ended == self.began.load(Ordering::Relaxed) && start <= stop && start != 0 {
             record.object = start;
             record.enter_ticks = self.first_ticks.load(Ordering::Relaxed).min(now);
@@ -144,7 +145,7 @@ impl Task {
     }
 }
 
-/// Part of a place's state while it is given back.
+/// Bit of a slot's state that is set while the slot is being released.
 const CLOSING: u64 = 1 << 62;
 
 const NOBODY: Call = Call {
@@ -154,7 +155,7 @@ const NOBODY: Call = Call {
     flags: rankscope_ranklog::record::FLAG_SEQUENCE_UNKNOWN,
 };
 
-/// An operation reached its stream. Its handle.
+/// Stores an operation that reached its stream, and returns its handle.
 pub fn begin(told: &Told) -> u64 {
     let serial = NEXT.fetch_add(1, Ordering::Relaxed);
     let places = || (0..LOOKED_AT).map(move |step| (serial as usize + step) % TASKS);
@@ -163,7 +164,7 @@ pub fn begin(told: &Told) -> u64 {
         let oldest = places().min_by_key(|&position| TASK[position].serial.load(Ordering::Relaxed))?;
         evict(oldest).map(|turn| (oldest, turn))
     });
-    // Another thread was faster: this operation stays without what the device tells.
+    // Another thread took the slot. This operation has no device times.
     let Some((position, turn)) = found else { return 0 };
     let task = &TASK[position];
     task.serial.store(serial, Ordering::Relaxed);
@@ -180,7 +181,7 @@ pub fn begin(told: &Told) -> u64 {
     task.first_ticks.store(u64::MAX, Ordering::Relaxed);
     task.start_ns.store(u64::MAX, Ordering::Relaxed);
     task.stop_ns.store(0, Ordering::Relaxed);
-    // The library hands the handle to its other threads by locks of its own: what stands here is there before them.
+    // The library passes the handle to its other threads under locks of its own. So they see all values stored here.
     task.call.store(told.call.to_bits(), Ordering::Release);
     handles::of_task(Slot {
         position: position as u16,
@@ -188,7 +189,8 @@ pub fn begin(told: &Told) -> u64 {
     })
 }
 
-/// Makes a place free that is still taken: of its operation some channels never told, nor will. What is known is kept.
+/// Frees a slot that is still taken. Some channels of its operation never reported, and will not. The known values are
+/// recorded.
 #[cold]
 fn evict(position: usize) -> Option<u32> {
     let task = &TASK[position];
@@ -208,7 +210,7 @@ fn at(slot: Slot) -> Option<&'static Task> {
         .filter(|task| task.is_turn(slot.turn))
 }
 
-/// A channel began with an operation.
+/// Stores that a channel started to process an operation.
 pub fn channel_began(slot: Slot, timer_ns: u64) {
     if let Some(task) = at(slot) {
         task.first_ticks.fetch_min(ticks(), Ordering::Relaxed);
@@ -217,7 +219,7 @@ pub fn channel_began(slot: Slot, timer_ns: u64) {
     }
 }
 
-/// A channel is done with an operation; with the last one its record is written.
+/// Stores that a channel has finished an operation. The last channel commits the record.
 pub fn channel_ended(slot: Slot, timer_ns: u64) {
     let Some(task) = at(slot) else { return };
     task.stop_ns.fetch_max(timer_ns, Ordering::Relaxed);
@@ -227,7 +229,7 @@ pub fn channel_ended(slot: Slot, timer_ns: u64) {
     }
 }
 
-/// The library is done with handing an operation on. If none of its channels will tell, all is known.
+/// Handles that the library has passed an operation on. If no channel will report, commits the record.
 pub fn handed_on(slot: Slot) {
     if let Some(task) = at(slot)
         && task.sizes.load(Ordering::Relaxed) & 0xFF == 0
@@ -243,7 +245,8 @@ fn finish(task: &Task, turn: u32) {
     }
 }
 
-/// Writes down what is known of operations of this communicator that are still under way: they are not waited for.
+/// Commits the known values of operations of this communicator that are still in flight. They are not awaited any
+/// longer.
 pub fn communicator_ended(communicator: u32) {
     for task in &TASK {
         let state = task.state.load(Ordering::Acquire);

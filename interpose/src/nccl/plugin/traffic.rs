@@ -1,6 +1,6 @@
-//! What proxies move to and from each peer, where the user asks for it: bytes on the wire and what each step waited for.
+//! Traffic of proxies to and from each peer, on request: bytes on the wire, and what each step waited for.
 //!
-//! Several events for each buffer that goes over the network: not for every day.
+//! Each buffer that goes over the network causes several events, so this is not for everyday use.
 
 use super::abi::{self, state};
 use super::contexts::Context;
@@ -14,13 +14,13 @@ use rankscope_ranklog::record::{FLAG_TRAFFIC, NO_COMMUNICATOR, ProxyWaits, Recor
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Works of proxies under way at one time; each has at most eight steps under way (`NCCL_STEPS`).
+/// Maximum number of proxy works in flight. Each has at most eight steps in flight (`NCCL_STEPS`).
 const WORKS: usize = 2048;
 const STEPS: usize = 8 * WORKS;
-/// Places that are looked at for a free one.
+/// Number of slots that are searched for a free one.
 const LOOKED_AT: usize = 64;
 
-/// A place and its turns: odd while it is taken.
+/// State of a slot: the number of its use × 2, plus one while it is taken.
 struct Turns(AtomicU64);
 
 impl Turns {
@@ -42,7 +42,7 @@ impl Turns {
         self.0.load(Ordering::Acquire) == u64::from(turn) << 1 | 1
     }
 
-    /// Only whoever has this turn can end it, and once.
+    /// Releases the slot. Only a holder of this use can do so, and only once.
     fn give_back(&self, turn: u32) {
         let next = u64::from(turn.wrapping_add(1)) << 1;
         let taken = u64::from(turn) << 1 | 1;
@@ -60,7 +60,7 @@ struct Work {
     is_send: AtomicU32,
     bytes: AtomicU64,
     enter_ticks: AtomicU64,
-    /// Ticks waited, by [`Waiting`].
+    /// Waiting time in ticks, by [`Waiting`].
     waited: [AtomicU64; 3],
 }
 
@@ -72,7 +72,7 @@ struct Step {
     bytes: AtomicU64,
 }
 
-/// What a step waits for: position in [`Work::waited`] plus one.
+/// Cause for which a step waits: its position in [`Work::waited`] plus one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 enum Waiting {
@@ -127,7 +127,7 @@ fn free<T>(
     found
 }
 
-/// Of a work, or of a step of one, nothing is kept for want of a place.
+/// Counts a work, or a step of one, for which there was no slot.
 #[cold]
 fn count_lost() {
     if let Some(set) = life::definitions() {
@@ -147,7 +147,7 @@ fn step_at(slot: Slot) -> Option<&'static Step> {
         .filter(|step| step.turns.is(slot.turn))
 }
 
-/// A proxy begins to work for a peer. Its handle, 0 if there is no place.
+/// Stores the start of a proxy's work for a peer, and returns its handle; 0 if no slot is free.
 pub fn work_began(context: &'static Context, told: &abi::ProxyOp) -> u64 {
     let Some((work, slot)) = free(&WORK, &NEXT_WORK, |work| &work.turns) else {
         return 0;
@@ -166,7 +166,7 @@ pub fn work_began(context: &'static Context, told: &abi::ProxyOp) -> u64 {
     handles::of_traffic(slot)
 }
 
-/// It is done: its record is written.
+/// Commits the record of a work that has ended.
 pub fn work_ended(slot: Slot) {
     let Some(work) = work_at(slot) else { return };
     let is_send = work.is_send.load(Ordering::Relaxed) != 0;
@@ -199,7 +199,7 @@ pub fn work_ended(slot: Slot) {
     life::commit(thread::state(), &record);
 }
 
-/// A step of a work begins. Its handle, 0 if there is no place.
+/// Stores the start of a work's step, and returns its handle; 0 if no slot is free.
 pub fn step_began(work: u64) -> u64 {
     if handles::traffic(work).and_then(work_at).is_none() {
         return 0;
@@ -214,7 +214,7 @@ pub fn step_began(work: u64) -> u64 {
     handles::of_step(slot)
 }
 
-/// What was waited for up to now is over.
+/// Adds the time since the last change to the cause that the step waited for.
 fn account(step: &Step, now: u64) {
     let waited = now.saturating_sub(step.since_ticks.load(Ordering::Relaxed));
     let waiting = step.waiting.load(Ordering::Relaxed) as usize;
@@ -225,7 +225,7 @@ fn account(step: &Step, now: u64) {
     }
 }
 
-/// A step goes on: to what it waits for now, and with `bytes` once the library knows them.
+/// Stores what a step waits for now, and `bytes` once the library knows them.
 pub fn step_went_on(slot: Slot, to: c_int, bytes: u64) {
     let Some(step) = step_at(slot) else { return };
     let now = ticks();
@@ -236,7 +236,7 @@ pub fn step_went_on(slot: Slot, to: c_int, bytes: u64) {
         state::SEND_WAIT | state::RECV_WAIT => Waiting::Network,
         _ => Waiting::Nothing,
     };
-    // In the other states the library still has the size of the step before.
+    // In the other states the library still has the size of the previous step.
     if matches!(to, state::SEND_WAIT | state::RECV_FLUSH_WAIT) {
         step.bytes.store(bytes, Ordering::Relaxed);
     }
@@ -244,7 +244,7 @@ pub fn step_went_on(slot: Slot, to: c_int, bytes: u64) {
     step.since_ticks.store(now, Ordering::Relaxed);
 }
 
-/// A step is done.
+/// Adds the bytes of a step that has ended to its work.
 pub fn step_ended(slot: Slot) {
     let Some(step) = step_at(slot) else { return };
     account(step, ticks());
@@ -256,7 +256,7 @@ pub fn step_ended(slot: Slot) {
     step.turns.give_back(slot.turn);
 }
 
-/// The communicator is gone, and with it what its proxies were at: those places are free.
+/// Releases the slots of a communicator that has ended, together with its proxies' work.
 pub fn communicator_ended(communicator: u32) {
     for work in &WORK {
         let turns = work.turns.0.load(Ordering::Acquire);
@@ -266,7 +266,7 @@ pub fn communicator_ended(communicator: u32) {
     }
     for step in &STEP {
         let turns = step.turns.0.load(Ordering::Acquire);
-        // 0: taken a moment ago, by whoever is about to say for what.
+        // 0: another thread took the slot a moment ago, and is about to store its work.
         let work = step.work.load(Ordering::Acquire);
         let is_orphan = work != 0 && handles::traffic(work).and_then(work_at).is_none();
         if turns & 1 == 1 && is_orphan {

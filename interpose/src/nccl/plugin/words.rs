@@ -1,4 +1,4 @@
-//! The library's words for functions, types, algorithms and protocols, and its numbers for them in version 1.
+//! The library's names of functions, types, algorithms and protocols, and its numbers for them in version 1.
 //!
 //! Source: `ncclFuncToString`, `ncclDatatypeToString`, `ncclAlgoToString`, `ncclProtoToString` (src/collectives.cc of
 //! NCCL 2.30.7) and, for version 1, `ncclFunc_t` of NCCL 2.23.
@@ -7,13 +7,15 @@ use rankscope_ranklog::Operation;
 use rankscope_ranklog::record::{Algorithm, Protocol};
 use std::ffi::{CStr, c_char};
 
+/// Looks a name up in a table.
+///
 /// # Safety
 /// `text` must be null or a C string.
 unsafe fn found<T: Copy>(text: *const c_char, table: &[(&CStr, T)]) -> Option<T> {
     if text.is_null() {
         return None;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `text` is not null, so the caller guarantees a C string.
     let text = unsafe { CStr::from_ptr(text) };
     table
         .iter()
@@ -68,37 +70,43 @@ const PROTOCOLS: [(&CStr, Protocol); 3] = [
     (c"SIMPLE", Protocol::Simple),
 ];
 
+/// Returns the operation of a function's name.
+///
 /// # Safety
 /// `text` must be null or a C string.
 pub unsafe fn operation(text: *const c_char) -> Option<Operation> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees null or a C string.
     unsafe { found(text, &OPERATIONS) }
 }
 
-/// Bytes of an element; 0 for a type that has no name here.
+/// Returns the bytes of an element; 0 for a type that has no name here.
 ///
 /// # Safety
 /// `text` must be null or a C string.
 pub unsafe fn element_bytes(text: *const c_char) -> u8 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees null or a C string.
     unsafe { found(text, &ELEMENT_BYTES) }.unwrap_or(0)
 }
 
+/// Returns the algorithm of a name.
+///
 /// # Safety
 /// `text` must be null or a C string.
 pub unsafe fn algorithm(text: *const c_char) -> Algorithm {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees null or a C string.
     unsafe { found(text, &ALGORITHMS) }.unwrap_or(Algorithm::Unknown)
 }
 
+/// Returns the protocol of a name.
+///
 /// # Safety
 /// `text` must be null or a C string.
 pub unsafe fn protocol(text: *const c_char) -> Protocol {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees null or a C string.
     unsafe { found(text, &PROTOCOLS) }.unwrap_or(Protocol::Unknown)
 }
 
-/// `ncclFunc_t` as version 1 passes it.
+/// Returns the operation of an `ncclFunc_t`, which version 1 passes.
 pub fn operation_by_number(number: u8) -> Option<Operation> {
     Some(match number {
         0 => Operation::Broadcast,
@@ -112,7 +120,7 @@ pub fn operation_by_number(number: u8) -> Option<Operation> {
     })
 }
 
-/// `NCCL_ALGO_*` as version 1 passes it.
+/// Returns the algorithm of an `NCCL_ALGO_*`, which version 1 passes.
 pub fn algorithm_by_number(number: u8) -> Algorithm {
     match number {
         0 => Algorithm::Tree,
@@ -126,7 +134,7 @@ pub fn algorithm_by_number(number: u8) -> Algorithm {
     }
 }
 
-/// `NCCL_PROTO_*` as version 1 passes it.
+/// Returns the protocol of an `NCCL_PROTO_*`, which version 1 passes.
 pub fn protocol_by_number(number: u8) -> Protocol {
     match number {
         0 => Protocol::Ll,
@@ -142,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_word_of_a_later_version_is_unknown_and_no_word_too() {
-        // SAFETY: C strings.
+        // SAFETY: the arguments are static C strings or null.
         unsafe {
             assert_eq!(operation(c"Recv".as_ptr()), Some(Operation::Receive));
             assert_eq!(operation(c"AllGatherV".as_ptr()), None);

@@ -84,8 +84,8 @@ fn a_finding_says_what_the_report_says() {
     for sentence in rankscope_report::words::evidence(0, finding) {
         harness.get_by_label(&sentence.capitalised().plain());
     }
-    harness.get_by_label("blocked waiting it causes per step 20.0 ms ≥ 2.4 ms");
-    harness.get_by_label("Counted as cost: blocked waiting in steps for this rank.");
+    harness.get_by_label("exposed wait that it causes per step 20.0 ms ≥ 2.4 ms");
+    harness.get_by_label("Counted as cost: exposed wait for this rank in steps.");
     harness.get_by_label_contains("look at what rank 3 does between its all-reduces");
     harness.get_by_label("8 of 8 ranks seen, on 1 host");
     harness.get_by_label("Nothing was lost");

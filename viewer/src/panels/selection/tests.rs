@@ -564,7 +564,7 @@ fn why_there_are_no_stalls_is_told() {
         stage,
     );
     ready(&mut harness);
-    harness.get_by_label_contains("Not known: stalls are told of devices");
+    harness.get_by_label_contains("Not known: stalls need complete device records");
 }
 
 #[test]

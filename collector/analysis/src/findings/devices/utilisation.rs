@@ -15,8 +15,8 @@ pub const RULE: Rule = Rule {
     title: "Device utilisation swings from step to step",
     means: "The share of a step in which a rank's devices compute varies between steps. The size of the work varies, \
             or something interrupts it occasionally.",
-    fires: "The 10th and 90th percentile of a rank's device utilisation per step differ by more than 20 points, over \
-            at least 20 steps with complete device records.",
+    fires: "The 10th and 90th percentile of a rank's device utilisation per step differ by more than 20 points. \
+            At least 20 steps have complete device records.",
     silent: "A few unusual steps. Low but steady utilisation. Runs without --kernels.",
     find: Some(find),
     of_stated: None,

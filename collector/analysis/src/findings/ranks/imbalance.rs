@@ -23,8 +23,8 @@ pub const RULE: Rule = Rule {
     id: "work-imbalance",
     title: "Work is unevenly divided between the ranks",
     means: "In every step, some ranks have less work than others and wait for them.",
-    fires: "At least two ranks take at least 2 % of a step longer than the median of their peers, and at least two \
-            take that much less. Each difference is at least five standard errors over at least 20 steps. The \
+    fires: "At least two ranks take at least 2 % of a step longer than the median of their peers. At least two \
+            others take that much less. Each difference is at least five standard errors over at least 20 steps. The \
             largest own time is on average at least 5 % of a step above the mean.",
     silent: "A single late rank (late-rank) or slow host (slow-host). Differences that change from step to step \
             (rotating-lateness). Pipelines, whose stages differ by design. Hosts with more ranks than processors.",

@@ -20,9 +20,9 @@ pub const RULE: Rule = Rule {
     title: "One pipeline stage has more work than the others",
     means: "Each micro-batch waits for the slowest stage. In every step, the other stages idle for the difference, \
             in addition to the bubble of an ideal pipeline.",
-    fires: "The own time of a stage, that of its fastest replica in each step, is above the mean of the stages by at \
-            least five standard errors over at least 20 steps. With m micro-batches per step, (m − 1) / m of the \
-            difference is at least 5 % of the median step.",
+    fires: "The own time of one stage is above the mean of the stages by at least five standard errors, over at \
+            least 20 steps. A stage's own time is that of its fastest replica in each step. With m micro-batches per \
+            step, (m − 1) / m of the difference is at least 5 % of the median step.",
     silent: "Stages with a single late replica (late-rank). Stages that only wait for another stage. The bubble of a \
             balanced pipeline. Steps with a varying number of micro-batches.",
     find: Some(find),

@@ -18,10 +18,10 @@ pub const RULE: Rule = Rule {
     id: "slow-host",
     title: "Most ranks of one host are late",
     means: "The ranks of one host take longer than those of the other hosts. The cause is something that they share.",
-    fires: "The host has at least two ranks, and at least 75 % of them are late in half of the steps, but at most 25 \
-            % of the ranks elsewhere. The latest rank of late steps is on this host more often than chance explains \
-            (p < 0.01 over all hosts). The cost per step is at least 2 % of the median step and above the clock \
-            error between hosts.",
+    fires: "The host has at least two ranks, and at least 75 % of them are late in half of the steps. Elsewhere, at \
+            most 25 % of the ranks are. The latest rank of late steps is on this host more often than chance \
+            explains (p < 0.01 over all hosts). The cost per step is at least 2 % of the median step and above the \
+            clock error between hosts.",
     silent: "A single late rank on a host (late-rank). Jobs on one host. Hosts with one rank, where host and rank \
             cannot be distinguished.",
     find: Some(find),

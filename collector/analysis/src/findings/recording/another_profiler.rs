@@ -10,8 +10,8 @@ pub const RULE: Rule = Rule {
     title: "Another profiler used CUPTI during the recording",
     means: "Only one profiler at a time receives CUPTI's records. While another profiler (torch.profiler, Nsight \
             Systems) has CUPTI, rankscope does not record device activity.",
-    fires: "Device recording was requested with --kernels. The log of a rank has time in which another profiler had \
-            CUPTI, or reports that rankscope left CUPTI to it for the rest of the run.",
+    fires: "Device recording was requested with --kernels. The log of a rank reports that another \
+            profiler had CUPTI for some time, or for the rest of the run.",
     silent: "Profilers that do not use CUPTI. Other errors of CUPTI. Runs without --kernels.",
     find: Some(find),
     of_stated: None,

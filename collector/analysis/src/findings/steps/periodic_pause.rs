@@ -27,8 +27,8 @@ pub const RULE: Rule = Rule {
     title: "All ranks pause every N steps",
     means: "At regular distances, a step takes far longer on all ranks at once. Checkpoints, evaluation and garbage \
             collection have this pattern.",
-    fires: "Of at least 20 steps, at least three take at least 1.5 times the median, and exceed it by at least half \
-            as much as the third-longest step does. At least 80 % of their distances are equal within one step, and \
+    fires: "At least three of at least 20 steps take at least 1.5 times the median. Their excess is at least half \
+            of that of the third-longest step. At least 80 % of their distances are equal within one step, and \
             the usual distance is at least four steps. Less than 30 % of the additional time is waiting for peers. \
             The additional time is at least 2 % of the time of all steps.",
     silent: "Long steps at irregular distances. A slow first step. Steps that are long because one rank is late. \

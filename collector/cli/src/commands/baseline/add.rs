@@ -1,8 +1,9 @@
 //! `rankscope baseline add`.
 
 use super::super::{Exit, print, session};
+use super::defaults;
 use super::store_options::{PushOptions, StoreOptions};
-use super::{defaults, warn};
+use super::warnings::warn;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;

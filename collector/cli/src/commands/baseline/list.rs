@@ -3,7 +3,7 @@
 use super::super::{Exit, print};
 use super::key_options::KeyOptions;
 use super::store_options::StoreOptions;
-use super::warn;
+use super::warnings::warn;
 use anyhow::Result;
 use clap::Args;
 use rankscope_analysis::model::date;

@@ -8,12 +8,11 @@ mod list;
 mod prune;
 mod show;
 mod store_options;
+mod warnings;
 
 use super::Exit;
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use rankscope_compare::baseline::Problem;
-use std::io::{self, Write};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -63,14 +62,5 @@ impl Baseline {
             What::Show(show) => show.run(),
             What::Prune(prune) => prune.run(),
         }
-    }
-}
-
-/// Prints omissions to standard error, where they cannot be confused with the result.
-fn warn(problems: &[Problem]) {
-    let mut stderr = io::stderr().lock();
-    for problem in problems {
-        // A failed write is ignored: nobody reads the output any more.
-        let _ = writeln!(stderr, "rankscope: left out: {problem}");
     }
 }

@@ -5,7 +5,7 @@ use super::add::entries;
 use super::age::Age;
 use super::key_options::KeyOptions;
 use super::store_options::{PushOptions, StoreOptions};
-use super::warn;
+use super::warnings::warn;
 use anyhow::Result;
 use clap::Args;
 use rankscope_compare::baseline::EntryName;

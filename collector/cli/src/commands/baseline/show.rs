@@ -4,7 +4,7 @@ use super::super::{Exit, print};
 use super::key_options::KeyOptions;
 use super::list::{ListedProblem, short};
 use super::store_options::StoreOptions;
-use super::warn;
+use super::warnings::warn;
 use anyhow::{Result, bail};
 use clap::Args;
 use rankscope_analysis::model::date;

@@ -1,4 +1,4 @@
-//! What a store on a branch can do.
+//! Operations of a store on a branch.
 
 use super::commit::Line;
 use super::repository::Repository;
@@ -8,16 +8,16 @@ use crate::baseline::entry::EntryName;
 use crate::baseline::error::StoreError;
 use std::path::Path;
 
-/// A branch of a repository.
+/// Branch of a repository.
 #[derive(Clone, Debug)]
 pub struct GitBranch {
-    /// Its name.
+    /// Name of the branch.
     pub branch: String,
     pub(super) repository: Repository,
 }
 
 impl GitBranch {
-    /// The branch of that name; it need not be there. Without a directory the repository is that of the working directory.
+    /// Opens the branch, which need not exist. Without a directory the repository is that of the working directory.
     pub fn open(branch: &str, repository: Option<&Path>) -> Result<Self, StoreError> {
         let found = Self {
             branch: branch.to_owned(),
@@ -32,12 +32,12 @@ impl GitBranch {
         Ok(found)
     }
 
-    /// The branch as git's files name it.
+    /// Returns the full reference of the branch.
     pub(super) fn reference(&self) -> String {
         format!("refs/heads/{}", self.branch)
     }
 
-    /// The commit that a reference names.
+    /// Returns the commit of a reference.
     pub(super) fn resolve(&self, reference: &str) -> Result<Option<String>, StoreError> {
         let commit = format!("{reference}^{{commit}}");
         let output = self
@@ -47,12 +47,12 @@ impl GitBranch {
         Ok((output.status.success() && !id.is_empty()).then_some(id))
     }
 
-    /// The tip of the local branch.
+    /// Returns the tip of the local branch.
     pub(super) fn local(&self) -> Result<Option<String>, StoreError> {
         self.resolve(&self.reference())
     }
 
-    /// The tip to read or to go on from: that of the local branch, else what was fetched of the branch of that name.
+    /// Returns the tip to read or to extend: that of the local branch, else of the fetched branch with the same name.
     pub(super) fn tip(&self) -> Result<Option<String>, StoreError> {
         if let Some(local) = self.local()? {
             return Ok(Some(local));
@@ -60,7 +60,7 @@ impl GitBranch {
         self.resolve(&format!("refs/remotes/origin/{}", self.branch))
     }
 
-    /// The branch as it is now; `None` if it is not there.
+    /// Returns the current state of the branch; `None` if it does not exist.
     pub fn snapshot(&self) -> Result<Option<Snapshot>, StoreError> {
         let Some(commit) = self.tip()? else {
             return Ok(None);
@@ -78,7 +78,7 @@ impl GitBranch {
         self.change(&[line], &format!("rankscope: add {}", name.path()))
     }
 
-    /// Removes entries. What is gone already is no error.
+    /// Removes entries. A missing entry is not an error.
     pub fn remove(&self, names: &[EntryName]) -> Result<(), StoreError> {
         self.refuse_if_checked_out()?;
         let lines: Vec<Line> = names
@@ -89,7 +89,7 @@ impl GitBranch {
         self.change(&lines, &format!("rankscope: remove {} {plural}", names.len()))
     }
 
-    /// A commit would make the files of a checkout of it look changed.
+    /// Rejects a branch that is checked out: a commit would make its files appear modified.
     pub(super) fn refuse_if_checked_out(&self) -> Result<(), StoreError> {
         let list = self
             .repository

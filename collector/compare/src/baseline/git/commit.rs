@@ -1,4 +1,5 @@
-//! A new commit on the branch: made from its tip beside the working tree, then put in the tip's place if that is still the same.
+//! New commits on the branch. A commit is made from the tip outside the working tree. It becomes the new tip if the tip
+//! is unchanged.
 
 use super::branch::GitBranch;
 use super::repository::{failed, said};
@@ -6,26 +7,26 @@ use crate::baseline::error::StoreError;
 use crate::baseline::pauses::pause;
 use std::thread;
 
-/// Most tries to be the one who replaces the tip. Each failure means that somebody else did.
+/// Maximum number of attempts to replace the tip. Each failure means that another process replaced it.
 const TRIES: u32 = 400;
-/// Failures in a row, without anybody else's commit, that are no coincidence.
+/// Number of consecutive failures, without a commit of another process, that indicates a permanent error.
 const TRIES_ALONE: u32 = 40;
 
-/// A change of one file of a tree.
+/// Change of one file of a tree.
 #[derive(Clone, Debug)]
 pub struct Line {
     path: Vec<u8>,
-    /// Mode and object; none to remove the file.
+    /// Mode and object; `None` removes the file.
     content: Option<(String, String)>,
 }
 
 impl Line {
-    /// The file has the content of this object.
+    /// Sets the file to the content of this object.
     pub fn put(path: &str, object: &str) -> Self {
         Self::put_as(path.as_bytes(), "100644", object)
     }
 
-    /// The same, with a mode of git's.
+    /// Sets the file to the content of this object, with a mode of git.
     pub fn put_as(path: &[u8], mode: &str, object: &str) -> Self {
         Self {
             path: path.to_vec(),
@@ -33,12 +34,12 @@ impl Line {
         }
     }
 
-    /// The file is gone.
+    /// Removes the file.
     pub fn remove(path: &str) -> Self {
         Self::remove_bytes(path.as_bytes())
     }
 
-    /// The same, of any name.
+    /// Removes a file with any name.
     pub fn remove_bytes(path: &[u8]) -> Self {
         Self {
             path: path.to_vec(),
@@ -46,7 +47,7 @@ impl Line {
         }
     }
 
-    /// As `git update-index -z --index-info` reads it.
+    /// Writes the line for `git update-index -z --index-info`.
     fn write(&self, zeros: &str, out: &mut Vec<u8>) {
         let head = match &self.content {
             Some((mode, object)) => format!("{mode} {object}\t"),
@@ -58,16 +59,16 @@ impl Line {
     }
 }
 
-/// What became of an attempt.
+/// Result of an attempt.
 pub(super) enum Replaced {
     /// The branch has the commit.
     Yes,
-    /// It has not, for this reason.
+    /// The branch does not have the commit, for this reason.
     No(String),
 }
 
 impl GitBranch {
-    /// Changes files of the branch, also if other writers do so at the same time.
+    /// Changes files of the branch, also while other processes write to it.
     pub(super) fn change(&self, lines: &[Line], message: &str) -> Result<(), StoreError> {
         self.retry(|local| {
             let tip = match local {
@@ -85,7 +86,8 @@ impl GitBranch {
         })
     }
 
-    /// Makes a commit for the local tip, and again until it takes the tip's place. No commit: there is nothing to do.
+    /// Makes a commit for the local tip, and repeats until it becomes the tip. If `make` returns no commit, nothing is
+    /// done.
     pub(super) fn retry(
         &self,
         make: impl Fn(Option<&str>) -> Result<Option<String>, StoreError>,
@@ -101,7 +103,7 @@ impl GitBranch {
                 Replaced::Yes => return Ok(()),
                 Replaced::No(said) => last = said,
             }
-            // A lock that never goes, a full disk: nobody else moves the branch either.
+            // With a stale lock or a full disk, no other process moves the branch either.
             alone = if self.local()? == local { alone + 1 } else { 0 };
             if alone == TRIES_ALONE {
                 return self.give_up(attempt + 1, last);
@@ -119,9 +121,9 @@ impl GitBranch {
         })
     }
 
-    /// The tree of a commit with some files changed. The index for it is a file of its own.
+    /// Returns the tree of a commit with some files changed. It uses a separate index file.
     pub(super) fn tree(&self, base: Option<&str>, lines: &[Line]) -> Result<String, StoreError> {
-        let folder = tempfile::tempdir().map_err(StoreError::io("make", std::env::temp_dir()))?;
+        let folder = tempfile::tempdir().map_err(StoreError::io("create", std::env::temp_dir()))?;
         let index = folder.path().join("index");
         let git =
             |arguments: &[&str], input: Option<&[u8]>| self.repository.text(arguments, input, Some(&index));
@@ -136,14 +138,14 @@ impl GitBranch {
         git(&["write-tree"], None)
     }
 
-    /// The tree of a commit.
+    /// Returns the tree of a commit.
     pub(super) fn tree_of(&self, commit: &str) -> Result<String, StoreError> {
         let tree = format!("{commit}^{{tree}}");
         self.repository
             .text(&["rev-parse", "--verify", &tree], None, None)
     }
 
-    /// A commit, on no branch yet.
+    /// Creates a commit that is not on a branch yet.
     pub(super) fn commit(&self, tree: &str, parents: &[&str], message: &str) -> Result<String, StoreError> {
         let mut arguments = vec!["commit-tree", tree];
         for parent in parents {
@@ -153,7 +155,7 @@ impl GitBranch {
         self.repository.text(&arguments, None, None)
     }
 
-    /// Puts the commit in the tip's place, if the tip is still `old`; with none, if there is no branch.
+    /// Makes the commit the tip if the tip is still `old`; `None` means that the branch must not exist.
     fn replace(&self, old: Option<&str>, new: &str) -> Result<Replaced, StoreError> {
         let zeros = self.zeros()?;
         let reference = self.reference();
@@ -173,7 +175,7 @@ impl GitBranch {
         })
     }
 
-    /// The name of no object, as long as this repository's names are.
+    /// Returns the null object name, with the length of this repository's names.
     fn zeros(&self) -> Result<String, StoreError> {
         let arguments = ["hash-object", "-t", "tree", "--stdin"];
         let output = self.repository.output(&arguments, Some(b""), None)?;

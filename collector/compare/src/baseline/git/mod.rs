@@ -1,7 +1,8 @@
-//! A store on a git branch, by git's plumbing alone: working tree, index and HEAD stay as they are.
+//! Store on a git branch. It uses only git's plumbing commands, so working tree, index and HEAD do not change.
 //!
-//! [`repository`] runs git, [`branch`] is what a store can do. [`commit`] makes a commit from another and replaces the branch's tip if
-//! nobody else has meanwhile, [`remote`] pushes and joins what others pushed, [`snapshot`] reads one commit.
+//! [`repository`] runs git, and [`branch`] has the operations of a store. [`commit`] makes a commit and replaces the
+//! tip of the branch if it is unchanged. [`remote`] pushes, and joins pushed changes of others. [`snapshot`] reads one
+//! commit.
 
 pub mod branch;
 mod commit;

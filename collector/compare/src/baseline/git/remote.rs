@@ -1,4 +1,4 @@
-//! The branch of that name in another repository: what others pushed is joined with what was added here, file by file.
+//! Synchronisation with the same branch in another repository. Pushed and local changes are joined file by file.
 
 use super::branch::GitBranch;
 use super::commit::Line;
@@ -9,11 +9,11 @@ use rankscope_analysis::model::fingerprint::fnv;
 use std::thread;
 use std::time::SystemTime;
 
-/// Most tries to push. Each failure means that somebody else did.
+/// Maximum number of push attempts. Each failure means that another process pushed.
 const TRIES: u32 = 60;
 
 impl GitBranch {
-    /// Fetches the remote's branch and joins it with the local one. Nothing happens if the remote has none.
+    /// Fetches the remote's branch and joins it with the local one. Does nothing if the remote has none.
     pub fn pull(&self, remote: &str) -> Result<(), StoreError> {
         self.refuse_if_checked_out()?;
         let reference = self.reference();
@@ -21,11 +21,11 @@ impl GitBranch {
         let listed = self.repository.output(&arguments, None, None)?;
         match listed.status.code() {
             Some(0) => {}
-            // It can be reached, and has no such branch.
+            // The remote is reachable, but has no such branch.
             Some(2) => return Ok(()),
             _ => return Err(failed(&arguments, &listed)),
         }
-        // A name of our own: two processes may fetch at once.
+        // The name is unique because two processes may fetch at the same time.
         let unique = format!("{} {:?}", std::process::id(), SystemTime::now());
         let fetched = format!("refs/rankscope/fetched-{:016x}", fnv(unique.as_bytes()));
         let wanted = format!("+{reference}:{fetched}");
@@ -51,7 +51,7 @@ impl GitBranch {
         joined
     }
 
-    /// Pushes the branch. If others were faster, joins theirs and tries again.
+    /// Pushes the branch. If another process pushed first, joins its changes and tries again.
     pub fn push(&self, remote: &str) -> Result<(), StoreError> {
         let reference = self.reference();
         let both = format!("{reference}:{reference}");
@@ -77,7 +77,8 @@ impl GitBranch {
         })
     }
 
-    /// Makes the local branch one that has everything of `theirs`: theirs itself, or a commit with both as parents.
+    /// Moves the local branch to a commit with everything of `theirs`: `theirs` itself, or a commit with both as
+    /// parents.
     fn join(&self, theirs: &str) -> Result<(), StoreError> {
         self.retry(|local| {
             let Some(ours) = local else {
@@ -102,14 +103,14 @@ impl GitBranch {
         Ok(output.status.success())
     }
 
-    /// What was changed here since the two parted. Entries have unique names, so that this never contradicts what others did.
+    /// Returns the local changes since the branches diverged. Entries have unique names, so changes never conflict.
     fn changes(&self, ours: &str, theirs: &str) -> Result<Vec<Line>, StoreError> {
         let base = self
             .repository
             .output(&["merge-base", ours, theirs], None, None)?;
         let base = String::from_utf8_lossy(&base.stdout).trim().to_owned();
         if base.is_empty() {
-            // They began apart: all that is here was added here.
+            // Without a common ancestor, all local files were added locally.
             let list = self
                 .repository
                 .bytes(&["ls-tree", "-r", "-z", "--full-tree", ours])?;
@@ -127,7 +128,7 @@ impl GitBranch {
     }
 }
 
-/// A line of `ls-tree`: `100644 blob OBJECT<tab>PATH`.
+/// Parses a line of `ls-tree`: `100644 blob OBJECT<tab>PATH`.
 fn listed(line: &[u8]) -> Option<Line> {
     let tab = line.iter().position(|&byte| byte == b'\t')?;
     let head = String::from_utf8_lossy(&line[..tab]);
@@ -136,7 +137,7 @@ fn listed(line: &[u8]) -> Option<Line> {
     Some(Line::put_as(&line[tab + 1..], mode, object))
 }
 
-/// A line of `diff-tree`: `:OLD-MODE NEW-MODE OLD-OBJECT NEW-OBJECT STATUS`, then the path.
+/// Parses a line of `diff-tree`: `:OLD-MODE NEW-MODE OLD-OBJECT NEW-OBJECT STATUS`, then the path.
 fn differing(head: &[u8], path: &[u8]) -> Option<Line> {
     let head = String::from_utf8_lossy(head);
     let mut head = head.trim_start_matches(':').split(' ');
@@ -148,7 +149,7 @@ fn differing(head: &[u8], path: &[u8]) -> Option<Line> {
     })
 }
 
-/// True if a push failed because somebody else pushed before or at the same time.
+/// Whether a push failed because another process pushed before or at the same time.
 fn was_late(porcelain: &str) -> bool {
     let reasons = [
         "(fetch first)",

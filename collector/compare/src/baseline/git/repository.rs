@@ -1,18 +1,18 @@
-//! Runs git in one repository.
+//! Execution of git in one repository.
 
 use crate::baseline::error::StoreError;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// A repository: that of a directory, or the one that git itself finds.
+/// Repository of a directory, or the one that git itself finds.
 #[derive(Clone, Debug)]
 pub struct Repository {
     directory: Option<PathBuf>,
 }
 
 impl Repository {
-    /// The repository of a directory, else of the working directory.
+    /// Opens the repository of a directory, else of the working directory.
     pub fn open(directory: Option<&Path>) -> Result<Self, StoreError> {
         let repository = Self {
             directory: directory.map(Path::to_path_buf),
@@ -27,11 +27,11 @@ impl Repository {
         })
     }
 
-    /// Git, without arguments.
+    /// Returns a git command without arguments.
     pub fn command(&self) -> Command {
         let mut command = Command::new("git");
         if let Some(directory) = &self.directory {
-            // A hook of another repository sets these for its own.
+            // A hook of another repository sets these variables for itself.
             for name in [
                 "GIT_DIR",
                 "GIT_WORK_TREE",
@@ -51,7 +51,7 @@ impl Repository {
         command
     }
 
-    /// Runs a command of git, with what it reads and the index that it uses instead of the repository's.
+    /// Runs a git command with input, and with an index instead of the repository's index.
     pub fn output(
         &self,
         arguments: &[&str],
@@ -69,7 +69,7 @@ impl Repository {
         run(&mut command, input)
     }
 
-    /// The same; what it prints, without the last line break. An error if it fails.
+    /// Runs a git command and returns its output without the final line break. Fails if git fails.
     pub fn text(
         &self,
         arguments: &[&str],
@@ -83,7 +83,7 @@ impl Repository {
         Err(failed(arguments, &output))
     }
 
-    /// The same; what it prints, as it is.
+    /// Runs a git command and returns its output unchanged.
     pub fn bytes(&self, arguments: &[&str]) -> Result<Vec<u8>, StoreError> {
         let output = self.output(arguments, None, None)?;
         if output.status.success() {
@@ -92,7 +92,7 @@ impl Repository {
         Err(failed(arguments, &output))
     }
 
-    /// Gives commits a name where git knows none, as in most containers.
+    /// Sets an identity for commits if git has none, as in most containers.
     fn identify(&self, command: &mut Command) -> Result<(), StoreError> {
         for (variable, who) in [
             ("GIT_AUTHOR_IDENT", "AUTHOR"),
@@ -119,13 +119,13 @@ fn run(command: &mut Command, input: Option<&[u8]>) -> Result<Output, StoreError
         _ => StoreError::GitStart(error),
     })?;
     if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
-        // Git that ends early says why by its exit status.
+        // If git ends early, its exit status shows why.
         let _ = stdin.write_all(input);
     }
     child.wait_with_output().map_err(StoreError::GitStart)
 }
 
-/// An error from what a command of git left.
+/// Creates an error from the output of a failed git command.
 pub fn failed(arguments: &[&str], output: &Output) -> StoreError {
     StoreError::Git {
         command: arguments.join(" "),
@@ -133,7 +133,7 @@ pub fn failed(arguments: &[&str], output: &Output) -> StoreError {
     }
 }
 
-/// What git said, in one line.
+/// Returns the message of git in one line.
 pub fn said(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     let lines: Vec<&str> = text
@@ -142,7 +142,7 @@ pub fn said(output: &Output) -> String {
         .filter(|line| !line.is_empty() && !line.starts_with("hint:"))
         .collect();
     if lines.is_empty() {
-        format!("it ended with {}", output.status)
+        format!("exited with {}", output.status)
     } else {
         lines.join("; ")
     }

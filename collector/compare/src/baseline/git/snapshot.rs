@@ -1,4 +1,4 @@
-//! One commit of the branch: which entries it has, and their bytes, all from one git process.
+//! One commit of the branch: its entries and their bytes, read by one git process.
 
 use super::repository::Repository;
 use crate::baseline::directory::too_large;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
-/// A commit of the branch.
+/// Commit of the branch.
 #[derive(Debug)]
 pub struct Snapshot {
     repository: Repository,
@@ -39,7 +39,7 @@ impl Snapshot {
         Ok(found)
     }
 
-    /// A line of `ls-tree`: `100644 blob OBJECT SIZE<tab>PATH`.
+    /// Parses a line of `ls-tree`: `100644 blob OBJECT SIZE<tab>PATH`.
     fn take(&mut self, line: &str) {
         let Some((head, path)) = line.split_once('\t') else {
             return;
@@ -65,22 +65,22 @@ impl Snapshot {
         }
     }
 
-    /// All entries in the order of time.
+    /// Returns all entries in order of time.
     pub fn names(&self) -> Vec<EntryName> {
         self.entries.keys().cloned().collect()
     }
 
-    /// What is there and is no entry.
+    /// Returns files that are not entries.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 
-    /// The place of an entry, for people.
+    /// Returns the displayed path of an entry.
     pub fn shown(&self, name: &EntryName) -> String {
         format!("{}:{ENTRIES}/{}", self.branch, name.path())
     }
 
-    /// The bytes of an entry.
+    /// Reads the bytes of an entry.
     pub fn read(&mut self, name: &EntryName) -> Result<Vec<u8>, Problem> {
         let path = self.shown(name);
         let problem = |what: String| Problem {
@@ -90,7 +90,7 @@ impl Snapshot {
         let (object, size) = self
             .entries
             .get(name)
-            .ok_or_else(|| problem("is not there".to_owned()))?;
+            .ok_or_else(|| problem("does not exist".to_owned()))?;
         if *size > LARGEST_ENTRY {
             return Err(problem(too_large(*size)));
         }
@@ -102,13 +102,13 @@ impl Snapshot {
         let bytes = objects
             .read(object, *size)
             .map_err(|error| problem(format!("cannot be read: {error}")))?;
-        // After an error nobody knows where in its output the process is: the next entry gets another.
+        // After an error the position in the process's output is unknown, so the next entry gets a new process.
         self.objects = Some(objects);
         Ok(bytes)
     }
 }
 
-/// A process that hands out objects.
+/// Process that prints objects.
 #[derive(Debug)]
 struct Objects {
     child: Child,
@@ -140,12 +140,12 @@ impl Objects {
             .ok_or_else(|| io::Error::other("git has no input"))?;
         writeln!(asks, "{object}")?;
         asks.flush()?;
-        // OBJECT blob SIZE, or OBJECT missing.
+        // The line is `OBJECT blob SIZE` or `OBJECT missing`.
         let mut head = String::new();
         self.answers.read_line(&mut head)?;
         if !head.trim_end().ends_with(&format!(" blob {size}")) {
             let said = if head.is_empty() {
-                "git could not read the object; git fsck says more"
+                "git could not read the object; run git fsck"
             } else {
                 head.trim_end()
             };
@@ -161,7 +161,7 @@ impl Objects {
 
 impl Drop for Objects {
     fn drop(&mut self) {
-        // Without input it ends.
+        // Git ends when its input is closed.
         self.asks = None;
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -4,7 +4,7 @@
 //! is 2 % longer.
 
 use super::axis::Axis;
-use super::{Drawn, axis_width};
+use super::chart::{Drawn, axis_width};
 use crate::compare::shown;
 use crate::compare::shown::Scale;
 use crate::compare::{moods, words};

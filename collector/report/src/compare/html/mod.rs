@@ -6,6 +6,7 @@
 //! of the viewer, and [`tables`] the numbers. Every number names its source in `rankscope compare --json`.
 
 mod axis;
+mod chart;
 mod forest;
 mod parts;
 mod ranks;
@@ -26,10 +27,6 @@ use rankscope_formats::comparison::Comparison;
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("style.css");
-/// Width of every chart, in pixels. The style sheet scales all of them equally, so that their letters have one size.
-const WIDTH: f64 = 760.0;
-/// Minimum length of an axis, in pixels. Long labels make the chart wider instead.
-const SHORTEST_AXIS: f64 = 260.0;
 /// Maximum number of rows of a list that are shown unfolded.
 const MOST_UNFOLDED: usize = 12;
 
@@ -94,12 +91,7 @@ fn first(out: &mut String, comparison: &Comparison) {
         Mood::Warning,
         &list(&comparison.reasons, "reasons"),
     );
-    entry(
-        out,
-        "Note",
-        Mood::Plain,
-        &list(&comparison.cautions, "cautions"),
-    );
+    entry(out, "Note", Mood::Plain, &list(&comparison.cautions, "cautions"));
     entry(
         out,
         "Base",
@@ -257,16 +249,4 @@ fn foot(out: &mut String, comparison: &Comparison) {
         "<footer class=\"faint\">{}</footer>\n</body></html>\n",
         paragraph("faint", &made)
     );
-}
-
-/// Returns the length of an axis between the texts on its left and right, in pixels.
-fn axis_width(left: f64, right: f64) -> f64 {
-    (WIDTH - left - right).max(SHORTEST_AXIS)
-}
-
-/// Chart with the note below it.
-#[derive(Debug)]
-struct Drawn {
-    picture: String,
-    note: Prose,
 }

@@ -1,8 +1,8 @@
 //! Change from the base's step to the new one, by part.
 
 use super::axis::Axis;
+use super::chart::{WIDTH, axis_width};
 use super::runs::diamond;
-use super::{WIDTH, axis_width};
 use crate::compare::rows;
 use crate::figures::time;
 use crate::html::svg::{Anchor, Svg, text_width};

@@ -1,9 +1,9 @@
 //! Change of each rank's step by part: one bar per rank, or one narrow column if there are many ranks.
 
 use super::axis::Axis;
+use super::chart::{Drawn, axis_width};
 use super::parts::{keys, keys_height, style};
 use super::runs::diamond;
-use super::{Drawn, axis_width};
 use crate::compare::rows;
 use crate::figures::{drawn, plain, tick};
 use crate::heatmap::grouping::groups;
@@ -201,8 +201,7 @@ fn columns(comparison: &Comparison, low: i64, high: i64) -> Drawn {
 }
 
 fn note(group: Option<&Range<usize>>) -> Prose {
-    let mut note =
-        prose!["A column per rank: added time is above the zero line, removed time below it."];
+    let mut note = prose!["A column per rank: added time is above the zero line, removed time below it."];
     if let Some(group) = group.filter(|group| group.len() > 1) {
         note.push(prose![
             " ",

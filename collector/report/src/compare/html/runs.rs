@@ -1,7 +1,7 @@
 //! Distribution of runs: one point per run for each gated metric, and one box per run for all its steps.
 
 use super::axis::Axis;
-use super::{Drawn, axis_width};
+use super::chart::{Drawn, axis_width};
 use crate::compare::{shown, words};
 use crate::figures;
 use crate::figures::{drawn, quoted, rule, time_f};
