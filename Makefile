@@ -1,5 +1,5 @@
 # Targets for developers and CI. All of them are plain cargo underneath; see CONTRIBUTING.md.
-.PHONY: help build viewer portable demo test setup lint bench faults compare-study fuzz
+.PHONY: help build viewer portable demo test setup lint bench faults compare-study fuzz docs
 
 help:
 	@echo "make build   the program and the preloaded library, in target/release"
@@ -8,6 +8,7 @@ help:
 	@echo "make demo    a real 4-rank training under rankscope (SLOW=none|RANK, RUN=directory)"
 	@echo "make test    all tests that need no GPU; installs what it can"
 	@echo "make lint    formatting and clippy, warnings are errors"
+	@echo "make docs    the book, in target/book; installs mdbook"
 	@echo "make bench   the benchmarks"
 	@echo "make faults  what is found of faults of known size, and how silent it is without: an hour"
 	@echo "make compare-study  how often a comparison is wrong where nothing changed: 40 minutes"
@@ -48,6 +49,13 @@ test: build setup
 lint:
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
+
+# The pages on commands and rules are generated. A test checks that the written ones are up to date.
+docs: build
+	target/release/rankscope reference docs/book/src/reference
+	python3 docs/book/check_links.py
+	"$$(tests/setup/mdbook.sh)" build docs/book --dest-dir ../../target/book
+	@echo "target/book/index.html"
 
 bench:
 	cargo bench --locked -p rankscope-formats --features perfetto --bench perfetto_writer

@@ -197,7 +197,7 @@ def unpack_into(payload, groups, sequence):
         use = template["sequences"].predicted()
         if mask & 2:
             use = (use + number()) & U32
-        told, linked = {"object": 0, "aux": 0}, 0
+        addresses, linked = {"object": 0, "aux": 0}, 0
         for bit, name in ((8, "object"), (4, "aux")):
             if not mask & bit:
                 continue
@@ -211,13 +211,13 @@ def unpack_into(payload, groups, sequence):
             else:
                 raise Damaged
             recent.insert(0, [address, 0])
-            told[name] = address
+            addresses[name] = address
         own_leave = (leave + number()) & U64
         neighbours = (own_leave, lane_leave[lane], lane_enter[lane], linked)
         enter = (neighbours[template["best"]] + number()) & U64
-        named = sum(1 for address in told.values() if address)
+        named = sum(1 for address in addresses.values() if address)
         for pair in recent[:named]:
-            if pair[0] in told.values():
+            if pair[0] in addresses.values():
                 pair[1] = enter
         errors = [abs(signed(enter - neighbour)) for neighbour in neighbours]
         template["best"] = errors.index(min(errors))
@@ -227,7 +227,7 @@ def unpack_into(payload, groups, sequence):
         record = {name: template[name] for name in ("kind", "operation", "flags", "element_bytes")}
         record.update(enter_ticks=(enter << quantum) & U64, leave_ticks=(own_leave << quantum) & U64)
         record.update(bytes=template["bytes"], communicator=template["communicator"], tag=tag)
-        record.update(told, sequence=use, peer=template["peer"])
+        record.update(addresses, sequence=use, peer=template["peer"])
         waiting = of_lane[lane]
         while waiting and waiting[0]["held"] == waiting[0]["count"]:
             waiting.pop(0)

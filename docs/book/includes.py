@@ -48,6 +48,8 @@ class Links:
             file = (page.parent / include.path).resolve()
             if not include.is_whole or file.is_relative_to(self.source):
                 continue
+            if not file.is_file():
+                sys.exit(f"{chapter['path']} includes {include.path}, which does not exist")
             out.append(self.rewritten(text[at : include.start], page, page))
             if file.suffix == ".md":
                 out.append(self.rewritten(markdown.read(file), file, page))

@@ -141,7 +141,7 @@ fn a_dead_peer_is_the_first_sentence() {
     command.arg("report").arg(directory.path());
     let printed = process::run(command, Duration::from_secs(60)).text();
     // A line about the recorded ranks precedes it.
-    let mut lines = printed.lines().skip_while(|line| !line.starts_with("In short"));
+    let mut lines = printed.lines().skip_while(|line| !line.starts_with("Summary"));
     let first = lines.next().expect("a line");
     assert!(
         first.contains("failed") || first.contains("communicating when the log ended"),

@@ -147,7 +147,7 @@ fn without_a_merge_the_recordings_stay_and_the_commands_are_named() {
     let output = batch.run(&["--repeat", "2", "--no-merge"], &batch.job("a"));
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains("2 runs are whole. To merge: for run in"), "{said}");
+    assert!(said.contains("2 runs are complete. To merge: for run in"), "{said}");
     let (_, script) = said.split_once("To merge: ").expect("a command");
     assert!(!batch.out().join("run-1/session").exists());
     // The printed command works.
@@ -169,7 +169,7 @@ fn a_run_that_fails_ends_the_batch_with_its_status() {
     assert_eq!(output.status.code(), Some(7), "{said}");
     assert_eq!(batch.order().len(), 3, "the fourth run was not started");
     assert!(
-        said.contains("run 3 of 5 failed: exit status 7; what it recorded is in"),
+        said.contains("run 3 of 5 failed: exit status 7; its recording is in"),
         "{said}"
     );
     assert_eq!(batch.names("."), ["failed-run-3", "run-1", "run-2"]);
@@ -219,7 +219,7 @@ fn failures_can_be_passed_over_and_are_not_in_the_batch() {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(
-        said.contains("1 of 3 runs of base are whole, which is too few to compare"),
+        said.contains("only 1 of 3 runs of base are complete: too few for a comparison"),
         "{said}"
     );
     assert!(is_merged(&batch.out().join("base/run-1")), "{said}");
@@ -316,11 +316,11 @@ fn ctrl_c_ends_the_run_and_the_batch() {
     assert_eq!(status.signal(), Some(libc::SIGINT), "{seen}");
     assert!(seen.contains("run 1 of 4 took"), "{seen}");
     assert!(
-        seen.contains("run 2 of 4 failed: it was asked to end by SIGINT"),
+        seen.contains("run 2 of 4 failed: the job was interrupted by SIGINT"),
         "{seen}"
     );
     assert!(
-        seen.contains("stopped after run 2 of 4; 1 run is whole. To merge: for run in"),
+        seen.contains("interrupted after run 2 of 4; 1 run is complete. To merge: for run in"),
         "{seen}"
     );
     assert_eq!(batch.order().len(), 2);
@@ -368,7 +368,7 @@ fn a_merge_that_is_interrupted_says_how_to_go_on() {
     assert_eq!(launch_support::ended(&mut child).signal(), Some(libc::SIGINT));
     let mut said = String::new();
     std::io::Read::read_to_string(&mut child.stderr.take().expect("a pipe"), &mut said).expect("text");
-    assert!(said.contains("2 runs are whole. To merge:"), "{said}");
+    assert!(said.contains("2 runs are complete. To merge:"), "{said}");
     assert!(
         !batch.out().join("run-1/merging.json").exists()
             && !batch.out().join("run-1/session.unfinished").exists()

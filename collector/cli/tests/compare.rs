@@ -262,7 +262,7 @@ fn one_run_a_side_needs_to_know_how_much_runs_differ() {
         (3, "none")
     );
     assert!(
-        comparison.reasons[0].contains("one run a side"),
+        comparison.reasons[0].contains("one run per side"),
         "{:?}",
         comparison.reasons
     );

@@ -406,7 +406,7 @@ fn places_that_several_cells_share_follow_the_rule_that_is_drawn() {
     let expected = [true, false].map(|is_recorded| expected_traffic(&made, is_recorded, 64));
     reads_back("traffic", drawn, &LIGHT, &expected);
     let text = words(&svg::file(&drawn.scene, Theme::Light));
-    assert!(text.contains("the largest of 2 × 2 neighbouring cells"), "{text}");
+    assert!(text.contains("the largest of 2 × 2 neighbouring values"), "{text}");
 }
 
 /// Returns all text of a picture in one line.
@@ -535,7 +535,7 @@ fn a_merged_run_has_the_values_that_were_computed_by_hand() {
     assert_eq!(values, [None, Some(ring + 2.0 * 4096.0), Some(ring), None]);
     assert_eq!(
         traffic.grids[0].title,
-        "modelled: by the algorithm's ring or tree, not seen"
+        "modelled: by the ring or tree of the algorithm"
     );
 }
 
@@ -756,7 +756,7 @@ fn what_cannot_be_drawn_is_refused_with_the_reason() {
         ),
         (vec!["--kind", "wait", "--size", "5x5"], "is not a size"),
         (vec!["--kind", "pie"], "possible values"),
-        (vec!["--kind", "busbw", "--ranks", "0"], "a row per operation"),
+        (vec!["--kind", "busbw", "--ranks", "0"], "one row per operation"),
     ] {
         let all: Vec<&str> = [vec!["heatmap", &run], arguments.clone()].concat();
         let done = rankscope(&all);

@@ -305,12 +305,12 @@ fn what_the_profiler_took_for_itself_stands_beside_the_rest_and_changes_none_of_
     // 100 of 6000 µs are reported.
     let said = rankscope_report::summary_text(&with, &Places::default(), &Look::plain(200));
     assert!(
-        said.contains("in up to 1.7 % of the time that was recorded"),
+        said.contains("took up to 1.7 % of the recorded time"),
         "{said}"
     );
     assert!(
         !rankscope_report::summary_text(&without, &Places::default(), &Look::plain(200))
-            .contains("CUPTI worked for itself")
+            .contains("the overhead of CUPTI")
     );
 
     // The index has one overhead lane per thread, and lanes differ in the owner of the overhead.
@@ -411,7 +411,7 @@ fn what_cannot_be_imported_says_why() {
     let mixed = vec![files[0].clone(), other.clone()];
     let beside = session(&options(mixed, &work.path().join("beside")));
     assert_eq!(beside.coverage.ranks_seen, 1);
-    let is_told = |problem: &ProblemSummary| problem.what.contains("other.json is no trace");
+    let is_told = |problem: &ProblemSummary| problem.what.contains("other.json is not a trace");
     assert!(
         beside.problems.listed.iter().any(is_told),
         "{:?}",
@@ -688,7 +688,7 @@ fn groups_of_which_only_the_size_is_told_are_matched_with_nobodys() {
             .problems
             .listed
             .iter()
-            .any(|problem| problem.what.contains("matched with nobody's"))
+            .any(|problem| problem.what.contains("not matched with other ranks"))
     );
 }
 

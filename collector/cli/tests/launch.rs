@@ -401,11 +401,11 @@ fn a_disk_without_room_is_named_with_what_to_do() {
     };
     let short = said(&["--min-free", "1000000T"]);
     assert!(
-        short.contains("may be cut short") && short.contains("--min-free SIZE"),
+        short.contains("may stop early") && short.contains("--min-free SIZE"),
         "{short}"
     );
     let enough = said(&[]);
-    assert!(!enough.contains("cut short"), "{enough}");
+    assert!(!enough.contains("stop early"), "{enough}");
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn a_live_area_that_nobody_collected_is_found_and_brought_in() {
     let found = doctor(&[]);
     let about = paragraph(&found, child.id());
     assert!(
-        about.contains("runs") && about.contains("nothing to do"),
+        about.contains("runs") && about.contains("no action needed"),
         "{found}"
     );
     child.kill().expect("killed");
@@ -42,7 +42,7 @@ fn a_live_area_that_nobody_collected_is_found_and_brought_in() {
     let found = doctor(&[]);
     let about = paragraph(&found, child.id());
     assert!(
-        about.contains("is gone") && about.contains(&format!("rankscope merge {here}")),
+        about.contains("is dead") && about.contains(&format!("rankscope merge {here}")),
         "{found}"
     );
     assert_eq!(launch_support::closed_logs(&run), 0);
@@ -100,7 +100,7 @@ fn a_command_is_examined_before_it_is_recorded() {
         .expect("started");
     assert_eq!(output.status.code(), Some(2));
     assert!(
-        text(&output.stdout).contains("there is no command"),
+        text(&output.stdout).contains("command not found"),
         "{}",
         text(&output.stdout)
     );
@@ -113,11 +113,11 @@ fn errors_name_the_cause_and_what_to_do() {
     for (arguments, words) in [
         (
             vec!["report", &here],
-            vec!["holds no session yet", "rankscope merge"],
+            vec!["has no session yet", "rankscope merge"],
         ),
         (
             vec!["report", "/no/such/place"],
-            vec!["there is no directory /no/such/place"],
+            vec!["directory not found: /no/such/place"],
         ),
         (vec!["merge", &here], vec!["no rank logs"]),
         (vec!["merge", &here, &here], vec!["-o DIR"]),

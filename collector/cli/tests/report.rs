@@ -118,7 +118,7 @@ fn the_page_is_whole_by_itself_and_names_every_rank() {
         }
         assert!(html.len() < 4 << 20, "{name}: {} bytes", html.len());
         assert!(
-            text.contains("modelled: by the algorithm's ring or tree, not seen"),
+            text.contains("modelled: by the ring or tree of the algorithm"),
             "{name}"
         );
         let first_words = &text[..text.find("Where each rank").expect("the breakdown")];

@@ -62,7 +62,7 @@ pub fn differences(base: &[&Run], new: &[&Run], noise: &[Run], accepted: &[Strin
         accepted,
         out: Vec::new(),
     };
-    search.must_be_same("kind", "what was recorded", |run| run.summary.kind.clone());
+    search.must_be_same("kind", "kind of recording", |run| run.summary.kind.clone());
     search.must_be_same("world-size", "ranks of the world", |run| {
         run.summary.world.size.to_string()
     });

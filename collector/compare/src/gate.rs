@@ -252,9 +252,9 @@ mod tests {
         assert!(error("busbw[*]>+5%").contains("write busbw[*]<-5%"));
         assert!(error("step_time>2%").contains("write step_time>+5%"));
         assert!(error("busbw<-5%").contains("busbw[*]"));
-        assert!(error("step_time[rank 1]>+5%").contains("leave the brackets out"));
-        assert!(error("step_time>+5parsec").contains("'parsec' is no unit"));
-        assert!(error("overlap<-5%step").contains("no unit"));
+        assert!(error("step_time[rank 1]>+5%").contains("remove the brackets"));
+        assert!(error("step_time>+5parsec").contains("'parsec' is not a unit"));
+        assert!(error("overlap<-5%step").contains("not a unit"));
         assert!(error("busbw[*]<-100%").contains("cannot fall"));
         assert!(error(&format!("step_time>+{}%", "9".repeat(400))).contains("too large"));
         assert!(error("step_time").contains("step_time>+2%"));

@@ -81,7 +81,7 @@ pub fn compare(
         .iter()
         .find(|difference| difference.effect == "blocks")
     {
-        headline = format!("cannot compare the runs: {}", blocking.text);
+        headline = format!("the runs cannot be compared: {}", blocking.text);
     }
     Ok(Comparison {
         version: COMPARISON_VERSION,

@@ -209,7 +209,7 @@ fn named(session: &Session, ranks: &[u32]) -> Prose {
 /// Headings of the groups.
 pub const GROUP_COLUMNS: [&str; 7] = [
     "role",
-    "known by",
+    "source",
     "groups",
     "ranks in each",
     "distance",
@@ -241,7 +241,7 @@ pub fn group_rows(session: &Session) -> Vec<Vec<Prose>> {
 }
 
 /// Headings of the peers.
-pub const PEER_COLUMNS: [&str; 3] = ["position", "known by", "peers"];
+pub const PEER_COLUMNS: [&str; 3] = ["position", "source", "peers"];
 
 /// Returns one row per position that several ranks have, unless all ranks have the same position.
 pub fn peer_rows(session: &Session) -> Vec<Vec<Prose>> {

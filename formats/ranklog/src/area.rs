@@ -375,6 +375,30 @@ impl Area {
         }
     }
 
+    /// Copies an in-flight slot; `None` if it is empty, or its owner changes it all the time.
+    ///
+    /// The first word alone does not show a change: a later call of the same operation has an equal one. Two equal
+    /// copies, each with a complete first word before it, are one call.
+    fn stable_words(&self, at: u64) -> Option<[u64; 8]> {
+        const ATTEMPTS: u32 = 8;
+        let mut before = None;
+        for _ in 0..ATTEMPTS {
+            let word = self.u64_at(at).load(Ordering::Acquire);
+            if word == 0 {
+                return None;
+            }
+            let mut words = [word; 8];
+            for (step, value) in words.iter_mut().enumerate().skip(1) {
+                *value = self.u64_at(at + 8 * step as u64).load(Ordering::Acquire);
+            }
+            if before == Some(words) {
+                return before;
+            }
+            before = Some(words);
+        }
+        None
+    }
+
     /// Copies the calls in progress of all lanes: (lane, thread ID, record without leave).
     pub fn in_flight(&self) -> Vec<(u32, u32, Record)> {
         let mut out = Vec::new();
@@ -388,17 +412,7 @@ impl Area {
                 .load(Ordering::Relaxed);
             for slot in 0..super::layout::IN_FLIGHT_SLOTS as u64 {
                 let at = offset + 64 + slot * RECORD_BYTES as u64;
-                let word = self.u64_at(at).load(Ordering::Acquire);
-                if word == 0 {
-                    continue;
-                }
-                let mut words = [word; 8];
-                for (step, value) in words.iter_mut().enumerate().skip(1) {
-                    *value = self.u64_at(at + 8 * step as u64).load(Ordering::Relaxed);
-                }
-                // A changed or zero word means that the owner left the call between the loads. The copy may then be a
-                // mixture of two calls.
-                if self.u64_at(at).load(Ordering::Acquire) == word {
+                if let Some(words) = self.stable_words(at) {
                     out.push((index, thread_id, Record::from_words(words)));
                 }
             }

@@ -507,4 +507,40 @@ mod tests {
         let losses = set.area.losses();
         assert_eq!((losses[0].cause, losses[0].count), (LossCause::NoInFlightSlot, 2));
     }
+
+    #[test]
+    fn a_copy_of_a_call_in_progress_is_never_a_mixture_of_two_calls() {
+        let set = lane_set(1 << 20);
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let lane = set.acquire(4, [0; 16], 1).expect("a lane");
+                ready.send(()).expect("the reader waits");
+                let mut n = 1;
+                while !stop.load(Ordering::Relaxed) {
+                    let call = Record {
+                        enter_ticks: n,
+                        bytes: n,
+                        object: n,
+                        aux: n,
+                        ..Record::new(RecordKind::Call)
+                    };
+                    lane.enter(set, &call);
+                    lane.leave(set);
+                    n += 1;
+                }
+            });
+            is_ready.recv().expect("the writer starts");
+            let mut seen = 0;
+            while seen < 2_000 {
+                for (_, _, call) in set.area.in_flight() {
+                    let n = call.enter_ticks;
+                    assert_eq!((call.bytes, call.object, call.aux), (n, n, n));
+                    seen += 1;
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
 }

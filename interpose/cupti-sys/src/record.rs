@@ -1,32 +1,32 @@
-//! What stands in an activity record, in terms that every CUPTI since 11.8 has.
+//! Content of an activity record, in terms that every CUPTI since 11.8 has.
 //!
-//! A library writes the newest structure of each kind that it knows, and says nowhere which. Each begins as the one of
-//! 11.8 did (`generate.sh --check`), so that one is read, whatever came later behind it.
+//! A library writes the newest structure of each kind that it knows, and does not report which. Each structure begins
+//! as that of 11.8 (`generate.sh --check`). So the structure of 11.8 is read, and anything that follows it is ignored.
 
 use crate::bindings as cupti;
 use std::ffi::c_char;
 
-/// The oldest version that is read: 11.8, and 12.0 and 12.1, which have the same number.
+/// Oldest version that is read: 11.8, and also 12.0 and 12.1, which have the same number.
 pub const OLDEST: u32 = 18;
 
-/// When something ran, by the clock that CUPTI was given, ns. Both are 0 where CUPTI could not tell, and the end alone is
-/// while it runs.
+/// Time in which something ran, by the clock that CUPTI was given, ns. Both are 0 if CUPTI does not know them. Only the
+/// end is 0 while the work still runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Begin.
+    /// Start time.
     pub start: u64,
-    /// End.
+    /// End time.
     pub end: u64,
 }
 
 impl Span {
-    /// True if both ends are told and in order.
+    /// Returns true if both times are known and in order.
     pub fn is_whole(self) -> bool {
         self.start != 0 && self.end >= self.start
     }
 }
 
-/// Where something ran.
+/// Stream on which something ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Ordinal of the device.
@@ -40,21 +40,21 @@ pub struct Place {
 /// A kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel {
-    /// When.
+    /// Time in which it ran.
     pub span: Span,
-    /// Where.
+    /// Stream on which it ran.
     pub place: Place,
-    /// Of the call that launched it; of all kernels of a graph that of the graph's launch.
+    /// Correlation ID of the call that launched it. All kernels of a graph have that of the graph's launch.
     pub correlation: u32,
-    /// Its mangled name: CUPTI's for ever, or null.
+    /// Mangled name. CUPTI owns it forever; it may be null.
     pub name: *const c_char,
-    /// Blocks.
+    /// Number of blocks.
     pub grid: [i32; 3],
-    /// Threads of a block.
+    /// Number of threads per block.
     pub block: [i32; 3],
-    /// The node of a graph that it was, 0 if none.
+    /// Node of the graph; 0 if none.
     pub graph_node: u64,
-    /// That graph, 0 if none.
+    /// Graph of that node; 0 if none.
     pub graph: u32,
     /// Hardware queue.
     pub channel: u32,
@@ -63,90 +63,90 @@ pub struct Kernel {
 /// A copy of memory.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryCopy {
-    /// When.
+    /// Time in which it ran.
     pub span: Span,
-    /// Where.
+    /// Stream on which it ran.
     pub place: Place,
-    /// Of the call that asked for it.
+    /// Correlation ID of the call that requested it.
     pub correlation: u32,
-    /// How much.
+    /// Number of bytes.
     pub bytes: u64,
-    /// From what to what: a number of `CUpti_ActivityMemcpyKind`.
+    /// Source and target: a number of `CUpti_ActivityMemcpyKind`.
     pub direction: u8,
-    /// The other device, if it is one between devices.
+    /// The other device of a copy between devices.
     pub peer_device: Option<u32>,
-    /// The node of a graph that it was, 0 if none.
+    /// Node of the graph; 0 if none.
     pub graph_node: u64,
 }
 
-/// Memory that was set.
+/// A memory set.
 #[derive(Clone, Copy, Debug)]
 pub struct MemorySet {
-    /// When.
+    /// Time in which it ran.
     pub span: Span,
-    /// Where.
+    /// Stream on which it ran.
     pub place: Place,
-    /// Of the call that asked for it.
+    /// Correlation ID of the call that requested it.
     pub correlation: u32,
-    /// How much.
+    /// Number of bytes.
     pub bytes: u64,
-    /// The node of a graph that it was, 0 if none.
+    /// Node of the graph; 0 if none.
     pub graph_node: u64,
 }
 
-/// A whole graph that ran, where its nodes are not recorded.
+/// A run of a whole graph, if its nodes are not recorded.
 #[derive(Clone, Copy, Debug)]
 pub struct Graph {
-    /// When.
+    /// Time in which it ran.
     pub span: Span,
-    /// Where.
+    /// Stream on which it ran.
     pub place: Place,
-    /// Of its launch.
+    /// Correlation ID of its launch.
     pub correlation: u32,
-    /// Which graph.
+    /// Number of the graph.
     pub graph: u32,
 }
 
 /// A call that waited for the device.
 #[derive(Clone, Copy, Debug)]
 pub struct Synchronization {
-    /// When.
+    /// Time of the wait.
     pub span: Span,
-    /// Of the call.
+    /// Correlation ID of the call.
     pub correlation: u32,
-    /// For what: a number of `CUpti_ActivitySynchronizationType`.
+    /// Purpose: a number of `CUpti_ActivitySynchronizationType`.
     pub what: u32,
     /// CUPTI's number of the context.
     pub context: u32,
-    /// Of the stream, if it was for one.
+    /// CUPTI's number of the stream, if the call waited for one.
     pub stream: u32,
 }
 
-/// A call of the driver or of the run-time library.
+/// A call of the driver or of the runtime library.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
-    /// When.
+    /// Time of the call.
     pub span: Span,
-    /// Which function: a number of the library's own list.
+    /// Function: a number in the list of its library.
     pub function: u32,
     /// System id of the thread.
     pub thread: u32,
-    /// By which what it asked for is found.
+    /// Correlation ID, which identifies the work that the call requested.
     pub correlation: u32,
-    /// What it returned.
+    /// Result of the call.
     pub returned: u32,
-    /// Of the run-time library, not of the driver.
+    /// True for a call of the runtime library, false for one of the driver.
     pub is_runtime: bool,
 }
 
-/// Time that CUPTI took for itself, or the driver.
+/// Overhead of CUPTI or of the driver.
 #[derive(Clone, Copy, Debug)]
 pub struct Overhead {
-    /// When.
+    /// Time of the overhead.
     pub span: Span,
-    /// System id of the thread that it was taken of, if it was one's.
+    /// System id of the affected thread, if it was one thread.
     pub thread: Option<u32>,
-    /// For what: a number of `CUpti_ActivityOverheadKind`.
+    /// Cause: a number of `CUpti_ActivityOverheadKind`.
     pub what: u32,
 }
 
@@ -157,24 +157,24 @@ pub enum Activity {
     Kernel(Kernel),
     /// A copy of memory.
     MemoryCopy(MemoryCopy),
-    /// Memory that was set.
+    /// A memory set.
     MemorySet(MemorySet),
-    /// A graph that ran.
+    /// A run of a graph.
     Graph(Graph),
     /// A wait for the device.
     Synchronization(Synchronization),
     /// A call.
     Call(Call),
-    /// A call with this correlation was made while this number was pushed.
+    /// A call that was made while a number was pushed.
     External {
-        /// Of the call.
+        /// Correlation ID of the call.
         correlation: u32,
-        /// Whose number it is: one of `CUpti_ExternalCorrelationKind`.
+        /// Owner of the number: one of `CUpti_ExternalCorrelationKind`.
         kind: u32,
-        /// The number.
+        /// The pushed number.
         id: u64,
     },
-    /// Time that CUPTI took, or the driver.
+    /// Overhead of CUPTI or of the driver.
     Overhead(Overhead),
     /// Another kind, which is not read.
     Other(u32),
@@ -202,17 +202,17 @@ macro_rules! place {
 /// A record that is shorter than its kind's structure of 11.8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooShort {
-    /// Its kind, 0 if not even that is there.
+    /// Kind of the record; 0 if the record does not even contain that.
     pub kind: u32,
-    /// Its bytes.
+    /// Length of the record in bytes.
     pub bytes: usize,
 }
 
 impl Activity {
-    /// Reads a record that was saved: names in it are addresses of another process and must not be followed.
+    /// Reads a saved record. Names in it are addresses of another process and must not be dereferenced.
     ///
     /// # Errors
-    /// If it is too short for its kind.
+    /// If the record is too short for its kind.
     pub fn of_bytes(bytes: &[u8]) -> Result<Self, TooShort> {
         let kind = bytes.first_chunk().map_or(0, |kind| u32::from_le_bytes(*kind));
         if bytes.len() < least_bytes(kind) {
@@ -221,20 +221,23 @@ impl Activity {
                 bytes: bytes.len(),
             });
         }
-        // SAFETY: as long as its kind's structure, which consists of numbers and of pointers that are only copied.
+        // SAFETY: the slice is at least as long as the structure of its kind. The structure consists of numbers, and of
+        // pointers that are only copied.
         Ok(unsafe { Self::read(bytes.as_ptr().cast()) })
     }
 
     /// Reads a record.
     ///
     /// # Safety
-    /// `record` must be one that CUPTI of version [`OLDEST`] or later has written, as `cuptiActivityGetNextRecord` hands
-    /// it out: as long as its kind was in 11.8, at least.
+    /// CUPTI of version [`OLDEST`] or later must have written `record`, and `cuptiActivityGetNextRecord` must have
+    /// returned it. So it is at least as long as its kind was in 11.8.
     pub unsafe fn read(record: *const cupti::CUpti_Activity) -> Self {
         use cupti::CUpti_ActivityKind as Kind;
-        // SAFETY: every record begins with its kind. Records may lie at any address in a saved buffer.
+        // SAFETY: the caller guarantees a record, and every record begins with its kind. In a saved buffer a record may
+        // have any alignment.
         let kind = unsafe { (&raw const (*record).kind).read_unaligned() };
-        // SAFETY: a record of its kind is at least as long as the structure of 11.8, and consists of numbers and pointers.
+        // SAFETY: the caller guarantees that a record of this kind is at least as long as the structure of 11.8. It
+        // consists of numbers and pointers.
         unsafe {
             match kind {
                 Kind::CUPTI_ACTIVITY_KIND_KERNEL | Kind::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL => {
@@ -255,7 +258,7 @@ impl Activity {
     }
 }
 
-/// Bytes of a kind's structure of 11.8.
+/// Returns the size of a kind's structure of 11.8, in bytes.
 fn least_bytes(kind: u32) -> usize {
     use cupti::CUpti_ActivityKind as Kind;
     match Kind(kind) {
@@ -279,7 +282,7 @@ fn least_bytes(kind: u32) -> usize {
 }
 
 unsafe fn kernel(record: *const cupti::CUpti_ActivityKernel8) -> Activity {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller passes a readable record of this kind, with any alignment.
     let record = unsafe { record.read_unaligned() };
     Activity::Kernel(Kernel {
         span: span!(record),
@@ -295,7 +298,7 @@ unsafe fn kernel(record: *const cupti::CUpti_ActivityKernel8) -> Activity {
 }
 
 unsafe fn memory_copy(record: *const cupti::CUpti_ActivityMemcpy5) -> Activity {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller passes a readable record of this kind, with any alignment.
     let record = unsafe { record.read_unaligned() };
     Activity::MemoryCopy(MemoryCopy {
         span: span!(record),
@@ -309,7 +312,7 @@ unsafe fn memory_copy(record: *const cupti::CUpti_ActivityMemcpy5) -> Activity {
 }
 
 unsafe fn copy_between_devices(record: *const cupti::CUpti_ActivityMemcpyPtoP4) -> Activity {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller passes a readable record of this kind, with any alignment.
     let record = unsafe { record.read_unaligned() };
     let other = if record.deviceId == record.srcDeviceId {
         record.dstDeviceId
@@ -328,7 +331,7 @@ unsafe fn copy_between_devices(record: *const cupti::CUpti_ActivityMemcpyPtoP4) 
 }
 
 unsafe fn memory_set(record: *const cupti::CUpti_ActivityMemset4) -> Activity {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller passes a readable record of this kind, with any alignment.
     let record = unsafe { record.read_unaligned() };
     Activity::MemorySet(MemorySet {
         span: span!(record),
@@ -340,7 +343,7 @@ unsafe fn memory_set(record: *const cupti::CUpti_ActivityMemset4) -> Activity {
 }
 
 unsafe fn graph(record: *const cupti::CUpti_ActivityGraphTrace) -> Activity {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller passes a readable record of this kind, with any alignment.
     let record = unsafe { record.read_unaligned() };
     Activity::Graph(Graph {
         span: span!(record),
@@ -351,7 +354,7 @@ unsafe fn graph(record: *const cupti::CUpti_ActivityGraphTrace) -> Activity {
 }
 
 unsafe fn synchronization(record: *const cupti::CUpti_ActivitySynchronization) -> Activity {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller passes a readable record of this kind, with any alignment.
     let record = unsafe { record.read_unaligned() };
     Activity::Synchronization(Synchronization {
         span: span!(record),
@@ -363,7 +366,7 @@ unsafe fn synchronization(record: *const cupti::CUpti_ActivitySynchronization) -
 }
 
 unsafe fn call(record: *const cupti::CUpti_ActivityAPI, is_runtime: bool) -> Activity {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller passes a readable record of this kind, with any alignment.
     let record = unsafe { record.read_unaligned() };
     Activity::Call(Call {
         span: span!(record),
@@ -376,7 +379,7 @@ unsafe fn call(record: *const cupti::CUpti_ActivityAPI, is_runtime: bool) -> Act
 }
 
 unsafe fn external(record: *const cupti::CUpti_ActivityExternalCorrelation) -> Activity {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller passes a readable record of this kind, with any alignment.
     let record = unsafe { record.read_unaligned() };
     Activity::External {
         correlation: record.correlationId,
@@ -386,14 +389,15 @@ unsafe fn external(record: *const cupti::CUpti_ActivityExternalCorrelation) -> A
 }
 
 unsafe fn overhead(record: *const cupti::CUpti_ActivityOverhead) -> Activity {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller passes a readable record of this kind, with any alignment.
     let record = unsafe { record.read_unaligned() };
     let is_of_thread = record.objectKind == cupti::CUpti_ActivityObjectKind::CUPTI_ACTIVITY_OBJECT_THREAD;
-    // Copied, since a field of a packed structure cannot be referred to.
+    // This copies the field, because Rust forbids references to fields of packed structures.
     let object = record.objectId;
     Activity::Overhead(Overhead {
         span: span!(record),
-        // SAFETY: all parts of the union are numbers, which may be anything; `pt` means something where it is a thread's.
+        // SAFETY: all members of the union are numbers, for which every value is valid. `pt` is meaningful if the
+        // object is a thread.
         thread: is_of_thread.then_some(unsafe { object.pt.threadId }),
         what: record.overheadKind.0,
     })
@@ -404,7 +408,7 @@ mod tests {
     use super::*;
     use cupti::CUpti_ActivityKind as Kind;
 
-    /// A record of this many bytes, all of them odd, with some numbers put where the headers have them.
+    /// Returns a record with this many bytes, all of them odd, and with these numbers at the offsets of the headers.
     fn bytes(kind: Kind, size: usize, numbers: &[(usize, u64, usize)]) -> Vec<u8> {
         let mut bytes = vec![0xA5u8; size];
         bytes[..4].copy_from_slice(&kind.0.to_le_bytes());
@@ -415,13 +419,14 @@ mod tests {
     }
 
     fn read(bytes: &[u8]) -> Activity {
-        // SAFETY: at least as long as its kind's structure of 11.8; numbers may be anything.
+        // SAFETY: the bytes are at least as long as the kind's structure of 11.8, and every number is valid.
         unsafe { Activity::read(bytes.as_ptr().cast()) }
     }
 
     #[test]
     fn a_kernel_reads_the_same_whatever_stands_behind_it() {
-        // Offsets as measured over the headers of 14 versions; sizes of the structures of 11.8, 12, 13.0 and 13.5.
+        // The offsets were measured over the headers of 14 versions. The sizes are those of the structures of 11.8, 12,
+        // 13.0 and 13.5.
         let numbers = [
             (16, 1_000, 8),
             (24, 1_500, 8),
@@ -435,7 +440,7 @@ mod tests {
         ];
         for size in [200, 208, 216, 248] {
             let record = bytes(Kind::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, size, &numbers);
-            // Saved buffers need not be aligned.
+            // Records in saved buffers may be unaligned.
             let shifted = [&[0u8; 3][..], &record].concat();
             for record in [&record[..], &shifted[3..]] {
                 let Activity::Kernel(kernel) = read(record) else {
@@ -487,7 +492,7 @@ mod tests {
 
     #[test]
     fn what_cupti_took_is_read_in_each_size_with_the_thread_if_it_is_one() {
-        // Sizes of the structures of 11.8, 12.2 and 12.8; process and thread lie at 12 and 16.
+        // The sizes are those of the structures of 11.8, 12.2 and 12.8. Process and thread are at offsets 12 and 16.
         let numbers = [
             (4, 2 << 16, 4),
             (8, 2, 4),
@@ -503,7 +508,7 @@ mod tests {
             };
             assert_eq!(overhead.span, Span { start: 10, end: 25 });
             assert_eq!((overhead.what, overhead.thread), (2 << 16, Some(1234)));
-            // Of a process, a device, a context or a stream nothing else is taken for a thread.
+            // For a process, a device, a context or a stream, no other number is read as a thread.
             for object in [0, 1, 3, 4, 5] {
                 let mut other = record.clone();
                 other[8] = object;

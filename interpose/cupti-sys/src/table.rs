@@ -1,15 +1,17 @@
-//! The functions of the CUPTI that a process has loaded. Never loads one, and never calls any: some versions end the
-//! process on the first call without a driver (13.2), so whoever calls must know that there is one.
+//! Functions of the CUPTI library that a process has loaded.
+//!
+//! This module never loads one and never calls any. Some versions end the process on the first call without a driver
+//! (13.2), so a caller must know that there is one.
 
 use crate::bindings as cupti;
 use std::ffi::{CStr, c_void};
 
-/// Names by which a loaded CUPTI is found, the newest first.
+/// Names under which a loaded CUPTI is searched, newest first.
 pub const NAMES: [&CStr; 3] = [c"libcupti.so.13", c"libcupti.so.12", c"libcupti.so.11.8"];
 
 macro_rules! functions {
     ($($(#[$doc:meta])* $name:ident: $function:ident;)*) => {
-        /// What of the interface is there.
+        /// Functions of the interface; `None` if the library lacks one.
         #[derive(Clone, Copy, Default)]
         pub struct Table {
             $($(#[$doc])* pub $name: Option<cupti::$function>,)*
@@ -19,10 +21,10 @@ macro_rules! functions {
             /// Looks every function up in a library.
             ///
             /// # Safety
-            /// `handle` must be a live handle of a library in which these names, if they are there, are CUPTI's.
+            /// `handle` must be a live handle of a library. If the library has these names, they must be CUPTI's.
             pub unsafe fn of(handle: *mut c_void) -> Self {
                 let find = |name: &CStr| {
-                    // SAFETY: the caller's promise; the name ends with a zero byte.
+                    // SAFETY: the caller guarantees a live handle, and the name is NUL-terminated.
                     unsafe { libc::dlsym(handle, name.as_ptr()) }
                 };
                 Self {
@@ -37,14 +39,15 @@ macro_rules! functions {
                         if address.is_null() {
                             None
                         } else {
-                            // SAFETY: the function of that name, whose signature is the generated one.
+                            // SAFETY: the caller guarantees that this is CUPTI's function of that name. Its signature
+                            // is the generated one.
                             Some(unsafe { std::mem::transmute::<*mut c_void, cupti::$function>(address) })
                         }
                     },)*
                 }
             }
 
-            /// Names of the functions that are not there.
+            /// Returns the names of the functions that the library lacks.
             pub fn missing(&self) -> Vec<&'static str> {
                 let mut out = Vec::new();
                 $(if self.$name.is_none() { out.push(stringify!($function)); })*
@@ -55,63 +58,65 @@ macro_rules! functions {
 }
 
 functions! {
-    /// A number that grows with every version; 18 is 11.8, 12.0 and 12.1.
+    /// Returns the version, a number that grows with every version; 18 is 11.8, 12.0 and 12.1.
     version: cuptiGetVersion;
-    /// A result in words.
+    /// Returns the text of a result.
     result_string: cuptiGetResultString;
-    /// Whom to call with full and with empty buffers. One per process: the last one wins.
+    /// Registers the functions that supply and take back buffers. There is one pair per process; the last one wins.
     register_callbacks: cuptiActivityRegisterCallbacks;
-    /// Starts records of a kind, for the whole process.
+    /// Enables a kind of records, for the whole process.
     enable: cuptiActivityEnable;
-    /// Ends them.
+    /// Disables a kind of records.
     disable: cuptiActivityDisable;
-    /// The next record of a buffer.
+    /// Returns the next record of a buffer.
     next_record: cuptiActivityGetNextRecord;
-    /// How many records found no place since the last question.
+    /// Returns the number of records dropped since the last call.
     dropped_records: cuptiActivityGetNumDroppedRecords;
-    /// Hands out buffers.
+    /// Delivers buffers.
     flush: cuptiActivityFlushAll;
-    /// Does so by itself, when they are full.
+    /// Sets a period after which CUPTI itself delivers full buffers.
     flush_period: cuptiActivityFlushPeriod;
-    /// Settings.
+    /// Changes a setting.
     set_attribute: cuptiActivitySetAttribute;
-    /// See [`Table::set_attribute`].
+    /// Reads a setting; see [`Table::set_attribute`].
     attribute: cuptiActivityGetAttribute;
-    /// A number that is recorded with every call of the driver until it is popped, per thread and kind.
+    /// Pushes a number that is recorded with every driver call until it is popped, per thread and kind.
     push_external_id: cuptiActivityPushExternalCorrelationId;
-    /// See [`Table::push_external_id`].
+    /// Pops a number; see [`Table::push_external_id`].
     pop_external_id: cuptiActivityPopExternalCorrelationId;
-    /// The host's clock that records are stamped by.
+    /// Registers the host clock that timestamps of records come from.
     register_timestamp_callback: cuptiActivityRegisterTimestampCallback;
-    /// Now, by that clock.
+    /// Returns the time of that clock.
     timestamp: cuptiGetTimestamp;
-    /// Records of one function of the driver only (12.6).
+    /// Enables records of a single driver function (12.6).
     enable_driver_api: cuptiActivityEnableDriverApi;
-    /// Of one of the run-time library (12.6).
+    /// Enables records of a single function of the runtime library (12.6).
     enable_runtime_api: cuptiActivityEnableRuntimeApi;
-    /// Number of a stream in records.
+    /// Returns a stream's number in records.
     stream_id: cuptiGetStreamIdEx;
-    /// Number of a context in records.
+    /// Returns a context's number in records.
     context_id: cuptiGetContextId;
-    /// Takes the one place of a subscriber.
+    /// Subscribes as the only subscriber.
     subscribe: cuptiSubscribe;
-    /// Takes one of several places (13.3 and a driver of that time).
+    /// Subscribes as one of several subscribers (13.3, with a driver of the same time).
     subscribe_v2: cuptiSubscribe_v2;
-    /// Gives it back.
+    /// Ends a subscription.
     unsubscribe: cuptiUnsubscribe;
-    /// Calls the subscriber for a function.
+    /// Enables the subscriber's callback for a function.
     enable_callback: cuptiEnableCallback;
-    /// Calls it for all of a domain.
+    /// Enables the subscriber's callback for all functions of a domain.
     enable_domain: cuptiEnableDomain;
-    /// Whether anybody traces (13.3).
+    /// Returns whether any tracing session runs (13.3).
     is_tracing: cuptiIsTracingSessionRunning;
 }
 
 impl Table {
-    /// The table of the CUPTI that is loaded, if one is. Its handle is kept for ever: the addresses are.
+    /// Returns the table of the loaded CUPTI, if there is one. The handle is never closed, because the addresses are
+    /// kept.
     pub fn of_loaded() -> Option<Self> {
         NAMES.iter().find_map(|name| {
-            // SAFETY: looks for what is loaded, by a name that is CUPTI's.
+            // SAFETY: dlopen gets a NUL-terminated name and only searches loaded libraries. The handle is live, and a
+            // library of that name is CUPTI.
             unsafe {
                 let handle = libc::dlopen(name.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY);
                 (!handle.is_null()).then(|| Self::of(handle))
@@ -119,7 +124,7 @@ impl Table {
         })
     }
 
-    /// True if there is what recording activity takes; every version since 11.8 has it.
+    /// Returns true if all functions exist that are necessary to record activity. Every version since 11.8 has them.
     pub fn is_usable(&self) -> bool {
         self.version.is_some()
             && self.register_callbacks.is_some()
@@ -138,7 +143,7 @@ mod tests {
     #[test]
     fn nothing_is_found_where_no_cupti_is_loaded() {
         assert!(Table::of_loaded().is_none());
-        // SAFETY: this process's own scope, which has none of these names.
+        // SAFETY: the handle is this process's own scope, which has none of these names.
         let table = unsafe { Table::of(libc::RTLD_DEFAULT) };
         assert!(!table.is_usable());
         assert!(table.missing().contains(&"cuptiActivityEnable"));

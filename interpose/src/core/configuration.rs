@@ -16,7 +16,7 @@ struct Configuration {
     values: [AtomicPtr<u8>; VARIABLES.len()],
 }
 
-/// All variables that the library reads. This table is their documentation.
+/// All variables of the configuration. This table is their documentation. `nvtx` reads RANKSCOPE_NVTX_NEXT separately.
 const VARIABLES: [(&CStr, &str); 13] = [
     (c"RANKSCOPE_DIR", "run directory; unset: the library does nothing"),
     (

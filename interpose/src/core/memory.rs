@@ -1,4 +1,4 @@
-//! The library's own allocations. Only the background thread allocates, and it can wait.
+//! The library's own allocations. Nearly all of them happen on the library's own threads, which can wait.
 //!
 //! Rust ends the process when an allocation fails. Under a limit on address space, this library would thereby end the
 //! job. A failed allocation is therefore repeated until memory is available. Meanwhile recording stops, records that do

@@ -147,7 +147,7 @@ macro_rules! wrapper_body {
                 // No loaded library has this function, so there is nothing to forward to.
                 return MISSING;
             }
-            // SAFETY: `real` is the function that this stub replaces, found in the caller's scope. The array holds the
+            // SAFETY: `real` is the function that this stub replaces, as looked up for this caller. The array holds the
             // caller's own argument registers, unchanged.
             unsafe { $handler(real, &[a, b, c, d, e]) }
         }
@@ -170,7 +170,7 @@ macro_rules! wrapper_body {
                 registers: [a, b, c, d, e],
                 id,
             };
-            // SAFETY: `real` is the function that this stub replaces, found in the caller's scope. `arguments` are the
+            // SAFETY: `real` is the function that this stub replaces, as looked up for this caller. `arguments` are the
             // caller's own registers and the structure on its stack, unchanged.
             unsafe { $handler(real, &arguments) }
         }
@@ -196,7 +196,7 @@ macro_rules! wrapper_body {
             if real == 0 {
                 return MISSING;
             }
-            // SAFETY: `real` is the function that this stub replaces, found in the caller's scope. The array holds the
+            // SAFETY: `real` is the function that this stub replaces, as looked up for this caller. The array holds the
             // caller's own registers and stack words, unchanged.
             unsafe { $handler(real, &[a, b, c, d, e, f, g, h, i, j, k, l]) }
         }

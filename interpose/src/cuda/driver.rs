@@ -1,8 +1,8 @@
 //! Functions of the CUDA driver that this library calls. They are looked up in the driver that NCCL has loaded; this
-//! library never loads it. RCCL loads HIP instead. Of HIP, only the function that queries a stream's capture is used.
+//! library never loads it. RCCL loads HIP instead. From HIP, only the function that queries a stream's capture is used.
 //!
-//! The signatures are those of the driver interface since CUDA 11.8. Where a header maps a plain name to a `_v2` name,
-//! the `_v2` is looked up first. A stream or event of the runtime interface is one of the driver's.
+//! The signatures are those of the driver interface since CUDA 11.8. If a header maps a plain name to a `_v2` name, the
+//! `_v2` is looked up first. A stream or event of the runtime interface is one of the driver's.
 
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

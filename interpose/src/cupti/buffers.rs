@@ -1,33 +1,35 @@
-//! The buffers that CUPTI writes records into: a pool that is allocated once. CUPTI asks for one on a thread of the
-//! program and gives it back on any; our own thread empties it. Nothing here locks or calls CUPTI.
+//! Buffers that CUPTI writes records into: a pool that is allocated once.
 //!
-//! CUPTI before 12.9 may crash where it is handed no buffer. So where the pool is empty a small one is allocated, whose
-//! records are counted and forgotten when it comes back. Each is an allocation of its own: a profiler whose calls we do
-//! not see may be given one of ours, and frees what it is given.
+//! CUPTI requests a buffer on a thread of the program and returns it on any thread. The library's CUPTI thread empties
+//! it. Nothing here locks or calls CUPTI.
+//!
+//! CUPTI before 12.9 may crash if it gets no buffer. So a small buffer is allocated if the pool is empty. Its records
+//! are counted and discarded when it comes back. Each buffer is a separate allocation: a profiler whose calls bypass
+//! the hooks may get one of them, and it frees what it gets.
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-/// Bytes of a buffer: some five thousand kernels. NVIDIA's guide says 1 to 10 MB; those that are only partly filled are
-/// handed out with every flush.
+/// Size of a buffer in bytes, enough for about five thousand kernels. NVIDIA's guide recommends 1 to 10 MB. Every flush
+/// also returns buffers that are only partly filled.
 pub const BUFFER_BYTES: usize = 1 << 20;
-/// Buffers in the pool. Since 13.0 every thread that calls CUDA has one of its own.
+/// Number of buffers in the pool. Since 13.0 every thread that calls CUDA has a separate buffer.
 const BUFFERS: usize = 64;
-/// Bytes of a buffer that is allocated because the pool is empty, and how many of them there may be.
+/// Size in bytes of a buffer that is allocated because the pool is empty, and the maximum number of such buffers.
 const SMALL_BYTES: usize = 64 << 10;
 const SMALLS: usize = 1024;
 const ALIGNMENT: usize = 4096;
 
-/// `state` of a buffer: nobody's.
+/// `state` of a buffer: unused.
 const FREE: u32 = 0;
-/// CUPTI writes into it.
+/// `state` of a buffer: CUPTI writes into it.
 const OUT: u32 = 1;
-/// It came back and waits for our thread.
+/// `state` of a buffer: it came back and waits for the CUPTI thread.
 const FILLED: u32 = 2;
 
 struct Buffer {
     address: AtomicPtr<u8>,
     state: AtomicU32,
-    /// In which order it came back.
+    /// Position in the order in which buffers came back.
     ticket: AtomicU64,
     valid_bytes: AtomicU64,
 }
@@ -42,28 +44,28 @@ static BUFFER: [Buffer; BUFFERS] = [const {
 }; BUFFERS];
 
 static TICKETS: AtomicU64 = AtomicU64::new(0);
-/// Small ones that are out, by address.
+/// Addresses of the small buffers that CUPTI has.
 static SMALL_OUT: [AtomicPtr<u8>; SMALLS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; SMALLS];
-/// How many.
+/// Number of small buffers that CUPTI has.
 static SMALL: AtomicU32 = AtomicU32::new(0);
 
-/// Whose a buffer is that came back.
+/// Owner of a buffer that came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// One of the pool.
+    /// The buffer belongs to the pool.
     Pool,
-    /// One that was allocated because the pool was empty.
+    /// The buffer was allocated because the pool was empty.
     Small,
-    /// Not ours.
+    /// The buffer does not belong to this library.
     Other,
 }
 
-/// A buffer that our thread empties; it goes back to the pool when this is dropped.
+/// A buffer that the CUPTI thread empties. It returns to the pool when this is dropped.
 pub struct Filled {
     index: usize,
-    /// Where it begins.
+    /// Start of the buffer.
     pub address: *mut u8,
-    /// Bytes of whole records in it.
+    /// Number of bytes of complete records.
     pub valid_bytes: usize,
 }
 
@@ -73,10 +75,11 @@ impl Drop for Filled {
     }
 }
 
-/// The program's own allocator: who is given a buffer of ours by mistake may free it.
+/// Uses the program's own allocator, because a profiler that gets one of these buffers by mistake may free it.
 fn allocate(bytes: usize) -> *mut u8 {
     let mut address = std::ptr::null_mut();
-    // SAFETY: a place of ours; memory of this size is mapped by itself, and its pages come when they are written to.
+    // SAFETY: `address` is a local that receives the result. An allocation of this size is mapped separately, and its
+    // pages appear when they are written.
     let outcome = unsafe { libc::posix_memalign(&raw mut address, ALIGNMENT, bytes) };
     if outcome == 0 {
         address.cast()
@@ -85,7 +88,7 @@ fn allocate(bytes: usize) -> *mut u8 {
     }
 }
 
-/// Allocates the pool, once per process; false if there is no room.
+/// Allocates the pool, once per process. Returns false if there is not enough memory.
 pub fn make() -> bool {
     for buffer in &BUFFER {
         if buffer.address.load(Ordering::Acquire).is_null() {
@@ -99,7 +102,8 @@ pub fn make() -> bool {
     true
 }
 
-/// A buffer for CUPTI to write into, and how large it is; null if there is no memory at all.
+/// Returns a buffer that CUPTI can write into, and its size. It is null if there is no memory, or if all small buffers
+/// are in use.
 pub fn take() -> (*mut u8, usize) {
     for buffer in &BUFFER {
         let address = buffer.address.load(Ordering::Acquire);
@@ -131,7 +135,7 @@ fn take_small() -> *mut u8 {
         SMALL.fetch_add(1, Ordering::AcqRel);
         return fresh;
     }
-    // SAFETY: allocated above, and nobody else has it.
+    // SAFETY: this function allocated the buffer, and no other thread has its address.
     unsafe { libc::free(fresh.cast()) };
     std::ptr::null_mut()
 }
@@ -144,7 +148,7 @@ fn index_of(address: *mut u8) -> Option<usize> {
     BUFFER.iter().position(is_it)
 }
 
-/// Whose this buffer is.
+/// Returns the owner of this buffer.
 pub fn owner(address: *mut u8) -> Owner {
     if index_of(address).is_some() {
         return Owner::Pool;
@@ -157,7 +161,8 @@ pub fn owner(address: *mut u8) -> Owner {
     if is_small { Owner::Small } else { Owner::Other }
 }
 
-/// A buffer of the pool came back, with so many bytes of records in it. True if our thread should be woken: few are left.
+/// Takes back a buffer of the pool that contains this many bytes of records. Returns true if the CUPTI thread should be
+/// woken, because an eighth of the pool waits for it.
 pub fn give_back(address: *mut u8, valid_bytes: usize) -> bool {
     let Some(index) = index_of(address) else {
         return false;
@@ -178,7 +183,7 @@ pub fn give_back(address: *mut u8, valid_bytes: usize) -> bool {
     BUFFER.iter().filter(is_filled).count() >= BUFFERS / 8
 }
 
-/// Forgets a small buffer, whose records were counted.
+/// Frees a small buffer whose records were counted.
 pub fn forget_small(address: *mut u8) {
     let is_it = |place: &&AtomicPtr<u8>| {
         place
@@ -187,18 +192,19 @@ pub fn forget_small(address: *mut u8) {
     };
     if !address.is_null() && SMALL_OUT.iter().find(is_it).is_some() {
         SMALL.fetch_sub(1, Ordering::AcqRel);
-        // SAFETY: an allocation of `take_small`, which CUPTI has given back; the place was ours alone to clear.
+        // SAFETY: `take_small` allocated the buffer, and CUPTI has returned it. Only this thread cleared its entry, so
+        // it is freed once.
         unsafe { libc::free(address.cast()) };
     }
 }
 
-/// Buffers that came back so far: what has a ticket below it is there, or was emptied.
+/// Returns the number of buffers that came back so far. A buffer with a lower ticket is filled, or was emptied.
 pub fn tickets() -> u64 {
     TICKETS.load(Ordering::Acquire)
 }
 
-/// The buffer that came back first of those that wait for our thread, if it has a ticket below `end`. It is empty as soon
-/// as this is dropped.
+/// Returns the filled buffer that came back first, if its ticket is below `end`. It counts as empty as soon as the
+/// result is dropped.
 pub fn next_filled(end: u64) -> Option<Filled> {
     let is_filled = |at: &usize| BUFFER[*at].state.load(Ordering::Acquire) == FILLED;
     let ticket_of = |at: usize| BUFFER[at].ticket.load(Ordering::Relaxed);
@@ -210,14 +216,14 @@ pub fn next_filled(end: u64) -> Option<Filled> {
     })
 }
 
-/// True if a buffer waits for our thread.
+/// Returns true if a buffer waits for the CUPTI thread.
 pub fn has_filled() -> bool {
     BUFFER
         .iter()
         .any(|buffer| buffer.state.load(Ordering::Acquire) == FILLED)
 }
 
-/// Buffers that CUPTI has.
+/// Returns the number of buffers that CUPTI has.
 pub fn outstanding() -> usize {
     let is_out = |buffer: &&Buffer| buffer.state.load(Ordering::Acquire) == OUT;
     BUFFER.iter().filter(is_out).count() + SMALL.load(Ordering::Acquire) as usize

@@ -1,4 +1,4 @@
-//! What calls of NCCL do for CUPTI: link their launches, name their streams, start our thread.
+//! Extra work of NCCL calls for CUPTI: they link their launches, name their streams, and start the CUPTI thread.
 
 use super::state::{ASKS, IS_GONE, LIFE, LINKS, NOTHING, STREAMS, SUCCESS, TABLE, THREAD, is_ours, own};
 use super::{links, records, streams, watch};
@@ -7,7 +7,7 @@ use crate::core::thread::ThreadState;
 use rankscope_ranklog::record::Record;
 use std::sync::atomic::Ordering;
 
-/// A call of NCCL that is linked to what it launches, until this is dropped.
+/// Guard: until it is dropped, an NCCL call is linked to its launches.
 pub struct Linked;
 
 impl Drop for Linked {
@@ -15,19 +15,20 @@ impl Drop for Linked {
         let mut last = 0;
         let is_there = !IS_GONE.load(Ordering::Acquire) && is_ours();
         if is_there && let Some(pop) = TABLE.get().and_then(|table| table.pop_external_id) {
-            // SAFETY: pops what this thread has pushed; a place of ours.
+            // SAFETY: the function belongs to the loaded CUPTI, which still exists. This thread pops the number that it
+            // has pushed. `last` is a local.
             own(|| unsafe { pop(records::EXTERNAL_KIND, &raw mut last) });
         }
     }
 }
 
-/// True while calls of NCCL are to do more than be recorded.
+/// Returns true while NCCL calls have extra work.
 #[inline]
 pub fn asks_calls() -> bool {
     ASKS.load(Ordering::Relaxed) != NOTHING
 }
 
-/// The next call of NCCL is to start our thread, or none is.
+/// Sets whether the next NCCL call shall start the CUPTI thread.
 pub fn wants_thread(is_wanted: bool) {
     let (from, to) = if is_wanted {
         (NOTHING, THREAD)
@@ -37,7 +38,7 @@ pub fn wants_thread(is_wanted: bool) {
     let _ = ASKS.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
 }
 
-/// Tells which stream the call names that this record tells of.
+/// Records the stream that a call names.
 #[cold]
 pub fn tell_stream(thread: &'static ThreadState, record: &Record) {
     if matches!(ASKS.load(Ordering::Acquire), LINKS | STREAMS) && is_ours() {
@@ -58,18 +59,19 @@ fn link(number: u64) -> Option<Linked> {
         return None;
     }
     let push = TABLE.get()?.push_external_id?;
-    // SAFETY: CUPTI is there and records; the number is per thread.
+    // SAFETY: the function belongs to the loaded CUPTI, which still exists and records. The pushed number is per
+    // thread.
     let pushed = own(|| unsafe { push(records::EXTERNAL_KIND, number) });
     (pushed == SUCCESS).then_some(Linked)
 }
 
-/// Links what the call launches that this record tells of.
+/// Links the launches of this record's call.
 #[cold]
 pub fn link_call(record: &Record) -> Option<Linked> {
     link(links::of_call(record)?)
 }
 
-/// Links what the end of a group launches.
+/// Links the launches of the end of a group.
 #[cold]
 pub fn link_group(number: u32) -> Option<Linked> {
     link(links::of_group(number))

@@ -1,5 +1,5 @@
-//! What the user asks for while the job runs: the file `control` in the run directory, which `rankscope ctl` writes.
-//! Read by the recorder's thread, which has descriptors of its own.
+//! The user's requests while the job runs: the file `control` in the run directory, which `rankscope ctl` writes. The
+//! recorder's thread reads it, because it has a separate descriptor table.
 
 use super::mode::Wanted;
 use super::watch;
@@ -10,18 +10,18 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// More than this is not read.
+/// Maximum number of bytes that are read.
 const MOST_BYTES: u64 = 4096;
 
-/// Seconds between two looks where nothing was asked for.
+/// Number of seconds between two polls if nothing was requested so far.
 const SELDOM: u32 = 4;
 static LOOKS: AtomicU32 = AtomicU32::new(0);
 
-/// What was read last.
+/// Text that was read last.
 static LAST: Mutex<String> = Mutex::new(String::new());
 
-/// Looks whether something new is asked for. The run directory may be on a network: where nothing was asked for so far, it
-/// is not looked at every second.
+/// Polls for a new request. The run directory may be on a network file system. Until something was requested, it is not
+/// polled every second.
 pub fn look(run_directory: &Path) {
     if !watch::is_running() && !LOOKS.fetch_add(1, Ordering::Relaxed).is_multiple_of(SELDOM) {
         return;
@@ -37,7 +37,7 @@ pub fn look(run_directory: &Path) {
     if *last == text {
         return;
     }
-    // The file takes its name when it is whole, so what stands there is what was meant.
+    // The file gets its name when it is complete, so its content is never half-written.
     for line in text.lines() {
         if let Some(("kernels", wanted)) = line.split_once('=')
             && let Some(wanted) = Wanted::parse(wanted)

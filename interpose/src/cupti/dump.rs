@@ -1,5 +1,5 @@
-//! For rankscope's developers: the first records as CUPTI wrote them, saved to a file, where RANKSCOPE_CUPTI_DUMP names a
-//! directory. What a real library writes is replayed in tests.
+//! Saves CUPTI's first records unchanged to a file, for developers of rankscope. RANKSCOPE_CUPTI_DUMP names the
+//! directory. Tests replay the records of real libraries.
 
 use super::state;
 use crate::core::configuration;
@@ -7,19 +7,19 @@ use rankscope_cupti_sys::dump;
 use std::fs;
 use std::path::PathBuf;
 
-/// Bytes that are kept.
+/// Maximum number of bytes that are kept.
 const MOST_BYTES: usize = 4 << 20;
 
-/// What was saved so far.
+/// Records saved so far.
 pub struct Dump {
     path: PathBuf,
     bytes: Vec<u8>,
-    /// The record that was handed out last: where the next one begins it ends.
+    /// Record that was reported last. It ends where the next one starts.
     last: *const u8,
 }
 
 impl Dump {
-    /// If it was asked for.
+    /// Creates a dump if one was requested.
     pub fn wanted() -> Option<Self> {
         let directory = configuration::cupti_dump()?;
         Some(Self {
@@ -29,13 +29,13 @@ impl Dump {
         })
     }
 
-    /// A record begins here.
+    /// Reports that a record starts here.
     pub fn next(&mut self, record: *const u8) {
         self.keep_until(record);
         self.last = record;
     }
 
-    /// The buffer with these bytes ends.
+    /// Reports the end of the buffer with these bytes.
     pub fn end(&mut self, buffer: *const u8, valid_bytes: usize) {
         self.keep_until(buffer.wrapping_add(valid_bytes));
         self.last = std::ptr::null();
@@ -46,12 +46,14 @@ impl Dump {
         if self.last.is_null() || length > MOST_BYTES || self.bytes.len() + length > MOST_BYTES {
             return;
         }
-        // SAFETY: both lie in one buffer, which CUPTI has filled up to its end and which our thread holds.
+        // SAFETY: `last` and `end` are in one buffer, and `end` is not before `last`. CUPTI has filled the buffer up to
+        // `end`, and only the CUPTI thread holds it.
         let record = unsafe { std::slice::from_raw_parts(self.last, length) };
         dump::put(record, &mut self.bytes);
     }
 
-    /// Writes the file. Its descriptor is in the program's table for that moment: nothing for a job that matters.
+    /// Writes the file. Its descriptor is in the program's table for that moment, which is acceptable only because this
+    /// is for developers.
     pub fn write(&mut self) {
         let mut file = dump::head(state::version()).into_bytes();
         file.append(&mut self.bytes);

@@ -1,20 +1,20 @@
-//! The number that stands for a call of NCCL while it launches: 64 bits that CUPTI hands back with the launch's
-//! correlation.
+//! Numbers that identify NCCL calls while they launch: 64 bits that CUPTI returns with the correlation ID of each
+//! launch.
 
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::activity::LinkedTo;
 use rankscope_ranklog::record::{FLAG_CAPTURED, FLAG_SEQUENCE_UNKNOWN, NO_PEER, Record};
 
-/// What a number stands for: in its two highest bits. 0 is no number.
+/// Position of the kind, in the two highest bits. 0 is not a number.
 const KIND_SHIFT: u32 = 62;
 const GROUP: u64 = 1;
 const CALL: u64 = 2;
 const MESSAGE: u64 = 3;
 
 const OPERATION_SHIFT: u32 = 54;
-/// A call: its communicator above 32 bits of its ordinal.
+/// Maximum number of communicators in the number of a call. The communicator is above the 32 bits of the ordinal.
 const CALL_COMMUNICATORS: u32 = 1 << 22;
-/// A message: whether it is received, its communicator, its peer, its ordinal.
+/// Parts of the number of a message: whether it is received, its communicator, its peer and its ordinal.
 const RECEIVE: u64 = 1 << 61;
 const MESSAGE_COMMUNICATORS: u32 = 1 << 13;
 const MESSAGE_COMMUNICATOR_SHIFT: u32 = 48;
@@ -22,12 +22,12 @@ const PEERS: i32 = 1 << 20;
 const PEER_SHIFT: u32 = 28;
 const MESSAGE_SEQUENCES: u32 = 1 << PEER_SHIFT;
 
-/// The number of a group.
+/// Returns the number of a group.
 pub fn of_group(number: u32) -> u64 {
     GROUP << KIND_SHIFT | u64::from(number)
 }
 
-/// The number of the call that this record tells of; `None` if it runs nothing now, or does not fit.
+/// Returns the number of this record's call. Returns `None` if the call runs nothing now, or if its values do not fit.
 pub fn of_call(record: &Record) -> Option<u64> {
     if record.flags & (FLAG_CAPTURED | FLAG_SEQUENCE_UNKNOWN) != 0 {
         return None;
@@ -53,7 +53,7 @@ pub fn of_call(record: &Record) -> Option<u64> {
     )
 }
 
-/// What a number stands for.
+/// Decodes a number.
 pub fn meaning(number: u64) -> Option<LinkedTo> {
     match number >> KIND_SHIFT {
         GROUP => Some(LinkedTo::Group(number as u32)),

@@ -1,9 +1,10 @@
-//! What devices do, as CUPTI tells: kernels, copies, graphs, and the calls that asked for them, linked to the calls of
-//! communication libraries. Only where it is asked for (`--kernels`).
+//! Device activity from CUPTI, on request (`--kernels`): kernels, copies, graphs, and the calls that requested them. It
+//! is linked to the calls of communication libraries.
 //!
-//! What keeps it harmless (research: CUPTI's attachment, conflicts and life): no function of CUPTI is called before the
-//! program itself has initialised a driver; CUPTI always gets a buffer; it is never finalised and never subscribed to;
-//! a forked child does not touch it; who profiles beside us finds everything as if we were not there ([`others`]).
+//! The following rules keep it harmless (research: CUPTI's attachment, conflicts and life). No CUPTI function is called
+//! before the program itself has initialised a driver. CUPTI always gets a buffer. `cuptiFinalize` and `cuptiSubscribe`
+//! are never called. A forked child does not touch CUPTI. Another profiler finds everything as it would be without
+//! rankscope ([`others`]).
 
 pub mod buffers;
 pub mod calls;
@@ -24,7 +25,7 @@ use crate::core::adapters::Adapter;
 use crate::core::configuration;
 use mode::Wanted;
 
-/// CUPTI's thread runs beside the recorder if device activity is requested.
+/// Runs the CUPTI thread next to the recorder if device activity is requested.
 pub static ADAPTER: Adapter = Adapter {
     started,
     each_second: |run_directory| {

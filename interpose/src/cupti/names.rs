@@ -1,4 +1,4 @@
-//! Names of kernels: CUPTI hands out a pointer that stays good; the log gets each name once, as a text.
+//! Names of kernels. CUPTI returns a pointer that stays valid, and the log gets each name once, as a text.
 
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::communication_kernel::is_communication;
@@ -9,21 +9,22 @@ use rankscope_ranklog::record::RecordKind;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char};
 
-/// Their numbers begin here: those of other texts lie below.
+/// First number of kernel names. Numbers of other texts are lower.
 const FIRST: u32 = 1 << 16;
-/// Of the room for definitions, the share that they may take: communicators and texts need theirs.
+/// Kernel names may take one part in SHARE of the capacity for definitions. Communicators and other texts need the
+/// rest.
 const SHARE: u64 = 2;
 
-/// A name that is known.
+/// Known name of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name {
-    /// Number of its text, −1 if it has none.
+    /// Number of the name's text; −1 if it has none.
     pub number: i32,
-    /// It is a kernel of NCCL's or RCCL's.
+    /// True for a kernel of NCCL or RCCL.
     pub is_communication: bool,
 }
 
-/// Those that are known, by address.
+/// Known names, by address.
 #[derive(Default)]
 pub struct Names {
     known: HashMap<usize, Name>,
@@ -31,7 +32,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// The name that stands there.
+    /// Returns the name at this address.
     pub fn of(&mut self, set: &LaneSet, name: *const c_char) -> Name {
         if let Some(&known) = self.known.get(&(name as usize)) {
             return known;
@@ -48,7 +49,7 @@ impl Names {
                 is_communication: false,
             };
         }
-        // SAFETY: CUPTI's own copy, which ends with a zero byte and is never freed.
+        // SAFETY: `name` is not null. It points to CUPTI's own copy, which is NUL-terminated and never freed.
         let text = unsafe { CStr::from_ptr(name) }.to_bytes();
         let is_communication = is_communication(text);
         let text = &text[..text.len().min(MAX_PAYLOAD_BYTES - size_of::<u32>())];

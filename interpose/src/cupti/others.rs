@@ -1,10 +1,13 @@
-//! Other users of CUPTI in this process: torch.profiler above all. Its activity interface has one place for everything:
-//! whoever registers last gets all buffers, whoever disables a kind disables it for everybody.
+//! Other users of CUPTI in this process, above all torch.profiler.
 //!
-//! So these functions are intercepted. When somebody else begins to record, we stop, hand out what is there, and put the
-//! clock back to what it would be without us; when nobody records any more, we come back. Each buffer goes back to whom
-//! it was asked from, whoever is registered by then. The real function is called with no lock of ours held: it may wait
-//! for another thread, which may come here too.
+//! CUPTI's activity interface has one state for the whole process. The last profiler that registers callbacks gets all
+//! buffers, and a profiler that disables a kind disables it for all.
+//!
+//! So these functions are intercepted. When another profiler starts to record, rankscope stops, delivers its records,
+//! and restores the clock as it would be without rankscope. When no other profiler records any more, rankscope starts
+//! again. Each buffer returns to the profiler that supplied it, regardless of which callbacks are registered by then.
+//! The real function is called with no rankscope lock held. It may wait for another thread, and that thread may also
+//! call an intercepted function.
 
 use super::session;
 use super::state::{self, Whose};
@@ -12,14 +15,16 @@ use crate::core::stub::{Call, Narrow};
 use rankscope_ranklog::clock::{ticks, ticks_per_second};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// Returned where no loaded library has the function: `CUPTI_ERROR_NOT_INITIALIZED`.
+/// Return value if no loaded library has the function: `CUPTI_ERROR_NOT_INITIALIZED`.
 const MISSING: usize = 15;
 /// `CUPTI_SUCCESS`
 const SUCCESS: u32 = 0;
 
-/// After the last sign of another profiler it is left alone for so long: it may go on at once.
+/// Time in seconds after the last sign of another profiler during which it is left alone, because it may continue at
+/// once.
 const GRACE_S: f64 = 2.0;
-/// As long as it has not flushed after it stopped it may do so yet, and what comes then is stamped by its clock.
+/// The same time if it has not flushed since it recorded. It may still do so, and those records have timestamps of its
+/// clock.
 const UNFLUSHED_GRACE_S: f64 = 30.0;
 
 crate::wrappers! {
@@ -36,22 +41,22 @@ crate::wrappers! {
     finalize = "cuptiFinalize", seen "11.8", narrow finalizes;
 }
 
-/// Kinds of activity that others have enabled, one bit each; kinds above 63 share the last.
+/// Activity kinds that other profilers have enabled, one bit each. Kinds above 63 share the last bit.
 static KINDS: AtomicU64 = AtomicU64::new(0);
-/// The functions that they registered last; 0: none.
+/// Functions that another profiler registered last; 0 for none.
 static REQUESTED: AtomicUsize = AtomicUsize::new(0);
 static COMPLETED: AtomicUsize = AtomicUsize::new(0);
 static TIMESTAMP: AtomicUsize = AtomicUsize::new(0);
-/// Calls of theirs that are going on.
+/// Number of other profilers' calls in progress.
 static BUSY: AtomicU32 = AtomicU32::new(0);
-/// When the last one ended; 0: there was none.
+/// Time at which the last such call ended, in ticks; 0 if there was none.
 static TOUCHED: AtomicU64 = AtomicU64::new(0);
-/// They have not flushed since they recorded.
+/// True if another profiler has not flushed since it recorded.
 static IS_UNFLUSHED: AtomicBool = AtomicBool::new(false);
-/// They use the second interface, with which the first must not be mixed.
+/// True if another profiler uses the second interface, which must not be mixed with the first.
 static IS_V2: AtomicBool = AtomicBool::new(false);
 
-/// True while somebody else records activity, or may go on to.
+/// Returns true while another profiler records activity, or may continue to do so.
 pub fn are_at_it() -> bool {
     if KINDS.load(Ordering::Acquire) != 0 || BUSY.load(Ordering::Acquire) > 0 {
         return true;
@@ -65,23 +70,23 @@ pub fn are_at_it() -> bool {
     touched != 0 && (ticks().saturating_sub(touched) as f64) < grace * ticks_per_second() as f64
 }
 
-/// True if they use the second interface.
+/// Returns true if another profiler uses the second interface.
 pub fn use_v2() -> bool {
     IS_V2.load(Ordering::Acquire)
 }
 
-/// The functions that others registered for their buffers, if they did.
+/// Returns the functions that another profiler registered for its buffers, if any.
 pub fn callbacks() -> Option<(usize, usize)> {
     let requested = REQUESTED.load(Ordering::Acquire);
     (requested != 0).then(|| (requested, COMPLETED.load(Ordering::Acquire)))
 }
 
-/// The clock that others registered; 0: none.
+/// Returns the clock that another profiler registered; 0 if none.
 pub fn clock() -> usize {
     TIMESTAMP.load(Ordering::Acquire)
 }
 
-/// A call of theirs, as long as it lives.
+/// Guard for a call of another profiler in progress.
 struct Busy;
 
 impl Busy {
@@ -106,11 +111,13 @@ fn is_success(returned: usize) -> bool {
     returned as u32 == SUCCESS
 }
 
-/// `cuptiActivityRegisterCallbacks(requested, completed)`
+/// Hook of `cuptiActivityRegisterCallbacks(requested, completed)`. It stops recording, and stores the other profiler's
+/// functions.
 unsafe fn registers_callbacks(real: usize, arguments: &Narrow) -> usize {
     let whose = state::whose_call();
     if whose == Whose::NotOurs {
-        // SAFETY: handed through.
+        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+        // unchanged.
         return unsafe { arguments.call(real) };
     }
     let _busy = Busy::begin();
@@ -121,10 +128,11 @@ unsafe fn registers_callbacks(real: usize, arguments: &Narrow) -> usize {
     let mut handed_on = *arguments;
     if whose == Whose::Theirs {
         session::changing().step_aside();
-        // Buffers of ours may still come back; theirs go on to them.
+        // Buffers of rankscope may still come back. `completed` forwards the other profiler's buffers to it.
         handed_on[1] = session::completed as *const () as usize;
     }
-    // SAFETY: the same function, and perhaps one of ours in the place of theirs, which it calls.
+    // SAFETY: `real` is the function that this stub replaces. The arguments are the caller's, except that `completed`
+    // may replace its second one. It has the same signature and calls the caller's function.
     let returned = unsafe { handed_on.call(real) };
     if !is_success(returned) {
         REQUESTED.store(before.0, Ordering::Release);
@@ -133,21 +141,24 @@ unsafe fn registers_callbacks(real: usize, arguments: &Narrow) -> usize {
     returned
 }
 
-/// `cuptiActivityEnable(kind)` and its kin.
+/// Hook of `cuptiActivityEnable(kind)` and related functions. It stops recording, and stores that another profiler has
+/// enabled the kind.
 unsafe fn enables(real: usize, arguments: &Narrow, kind: usize) -> usize {
     let whose = state::whose_call();
     if whose == Whose::NotOurs {
-        // SAFETY: handed through.
+        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+        // unchanged.
         return unsafe { arguments.call(real) };
     }
     let _busy = Busy::begin();
-    // Before, since records may come at once.
+    // This must happen before the real call, because records may come at once.
     let before = KINDS.fetch_or(bit(kind), Ordering::AcqRel);
     IS_UNFLUSHED.store(true, Ordering::Release);
     if whose == Whose::Theirs {
         session::changing().step_aside();
     }
-    // SAFETY: handed through.
+    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+    // unchanged.
     let returned = unsafe { arguments.call(real) };
     if !is_success(returned) && before & bit(kind) == 0 {
         KINDS.fetch_and(!bit(kind), Ordering::AcqRel);
@@ -155,15 +166,18 @@ unsafe fn enables(real: usize, arguments: &Narrow, kind: usize) -> usize {
     returned
 }
 
-/// `cuptiActivityDisable(kind)` and its kin.
+/// Hook of `cuptiActivityDisable(kind)` and related functions. It stores that the kind is disabled, and enables it
+/// again for rankscope if rankscope records.
 unsafe fn disables(real: usize, arguments: &Narrow, kind: usize) -> usize {
     let whose = state::whose_call();
     if whose == Whose::NotOurs {
-        // SAFETY: handed through.
+        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+        // unchanged.
         return unsafe { arguments.call(real) };
     }
     let _busy = Busy::begin();
-    // SAFETY: handed through.
+    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+    // unchanged.
     let returned = unsafe { arguments.call(real) };
     KINDS.fetch_and(!bit(kind), Ordering::AcqRel);
     if whose == Whose::Theirs {
@@ -172,32 +186,37 @@ unsafe fn disables(real: usize, arguments: &Narrow, kind: usize) -> usize {
     returned
 }
 
-/// `cuptiActivityFlushAll(flag)`: what they recorded is out.
+/// Hook of `cuptiActivityFlushAll(flag)`. It stores that the other profiler's records were delivered.
 unsafe fn flushes(real: usize, arguments: &Narrow) -> usize {
     if state::whose_call() == Whose::NotOurs {
-        // SAFETY: handed through.
+        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+        // unchanged.
         return unsafe { arguments.call(real) };
     }
     let _busy = Busy::begin();
-    // SAFETY: handed through.
+    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+    // unchanged.
     let returned = unsafe { arguments.call(real) };
     IS_UNFLUSHED.store(false, Ordering::Release);
     returned
 }
 
-/// `cuptiActivityRegisterTimestampCallback(clock)`: who is about to record does this first. What is under way of ours is
-/// taken out before, by the clock that it was begun with: between two clocks its times would be anything.
+/// Hook of `cuptiActivityRegisterTimestampCallback(clock)`. A profiler that is about to record calls this first. Before
+/// the real call, rankscope's pending records are delivered by the clock with which they began. Between two clocks
+/// their times would be arbitrary.
 unsafe fn registers_timestamp(real: usize, arguments: &Narrow) -> usize {
     let whose = state::whose_call();
     if whose == Whose::NotOurs {
-        // SAFETY: handed through.
+        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+        // unchanged.
         return unsafe { arguments.call(real) };
     }
     let _busy = Busy::begin();
     if whose == Whose::Theirs {
         session::changing().step_aside();
     }
-    // SAFETY: handed through: whether it is a good one says CUPTI.
+    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+    // unchanged. CUPTI decides whether the clock is valid.
     let returned = unsafe { arguments.call(real) };
     if is_success(returned) {
         TIMESTAMP.store(arguments[0], Ordering::Release);
@@ -205,55 +224,61 @@ unsafe fn registers_timestamp(real: usize, arguments: &Narrow) -> usize {
     returned
 }
 
-/// `cuptiGetTimestamp(place)`: while we record CUPTI's clock is ours, and whoever asks means the one that there would be
-/// without us.
+/// Hook of `cuptiGetTimestamp(place)`. While rankscope records, CUPTI has rankscope's clock. The caller expects the
+/// clock that CUPTI would have without rankscope, so the hook replaces the answer.
 unsafe fn asks_time(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: handed through.
+    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+    // unchanged.
     let returned = unsafe { arguments.call(real) };
     if is_success(returned)
         && arguments[0] != 0
         && let Some(now) = session::time_of_others()
     {
-        // SAFETY: CUPTI has just written its answer there.
+        // SAFETY: the address is not null. CUPTI reported success, so it has just written its answer there.
         unsafe { (arguments[0] as *mut u64).write(now) };
     }
     returned
 }
 
-/// `cuptiSubscribe_v2(subscriber, callback, data, parameters)`: who begins with the second interface finds none of the
-/// first in use.
+/// Hook of `cuptiSubscribe_v2(subscriber, callback, data, parameters)`. It ends recording, so that a profiler that
+/// starts with the second interface does not find the first in use.
 unsafe fn subscribes(real: usize, arguments: &Narrow) -> usize {
     let whose = state::whose_call();
     if whose == Whose::NotOurs {
-        // SAFETY: handed through.
+        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+        // unchanged.
         return unsafe { arguments.call(real) };
     }
     let _busy = Busy::begin();
-    // Whoever has it does not tell us when it records.
+    // A profiler with this interface makes no intercepted call when it records.
     IS_V2.store(true, Ordering::Release);
     if whose == Whose::Theirs {
         session::changing().end("another profiler subscribed by the second interface");
     }
-    // SAFETY: handed through.
+    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+    // unchanged.
     unsafe { arguments.call(real) }
 }
 
-/// `cuptiFinalize()`: CUPTI is gone, and everything that was registered.
+/// Hook of `cuptiFinalize()`. It ends recording, and forgets everything that was registered, because CUPTI forgets it
+/// too.
 unsafe fn finalizes(real: usize, arguments: &Narrow) -> usize {
     let whose = state::whose_call();
     if whose == Whose::NotOurs {
-        // SAFETY: handed through.
+        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+        // unchanged.
         return unsafe { arguments.call(real) };
     }
     let _busy = Busy::begin();
     if whose == Whose::Theirs {
         session::changing().end("another profiler ended CUPTI");
-        // What our thread does with CUPTI just now comes to its end first, and nothing follows.
+        // The CUPTI thread first completes what it is doing with CUPTI, and does nothing more with it afterwards.
         session::wait_until_unused();
     }
     KINDS.store(0, Ordering::Release);
     REQUESTED.store(0, Ordering::Release);
     TIMESTAMP.store(0, Ordering::Release);
-    // SAFETY: handed through.
+    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+    // unchanged.
     unsafe { arguments.call(real) }
 }

@@ -1,4 +1,4 @@
-//! From CUPTI's records to ours: on our own thread, which may wait until the log has room.
+//! Converts CUPTI's records to rankscope's. This runs on the CUPTI thread, which may wait until the log has capacity.
 
 use super::links;
 use super::names::Names;
@@ -18,40 +18,41 @@ use rankscope_ranklog::record::{NO_PEER, Record, RecordKind};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
-/// Whose numbers we push around calls: `CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2`. PyTorch has the two before it.
+/// Kind of the numbers that rankscope pushes around calls: `CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2`. PyTorch uses the
+/// two kinds before it.
 pub const EXTERNAL_KIND: cupti::CUpti_ExternalCorrelationKind =
     cupti::CUpti_ExternalCorrelationKind::CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2;
 
-/// Of the log's chunks this share stays free for the calls of communication libraries.
+/// One part in RESERVED_SHARE of the log's chunks stays free for the calls of communication libraries.
 const RESERVED_SHARE: u64 = 4;
-/// Records between two looks at how much is free.
+/// Number of records between two checks of the free chunks.
 const LOOK_EVERY: u32 = 32;
-/// Launches of communication that are remembered, where only its work is kept.
+/// Maximum number of communication launches that are remembered while only their work is kept.
 const MOST_LINKED: usize = 1 << 14;
-/// Streams of one process.
+/// Maximum number of streams of one process.
 const MOST_STREAMS: usize = 1 << 14;
 
-/// A number of a stream that could not be defined.
+/// Number of a stream that could not be defined.
 const UNKNOWN_STREAM: u32 = u32::MAX;
 
-/// What is remembered between buffers.
+/// State that is kept between buffers.
 pub struct Records {
     names: Names,
     streams: HashMap<(u32, u32, u32), u32>,
-    /// Correlations of communication's launches, the oldest first; only where nothing else is kept.
+    /// Correlation IDs of communication launches, oldest first. Used only while no other work is kept.
     linked: HashSet<u32>,
     linked_order: VecDeque<u32>,
-    /// Works of devices that were taken since the last account.
+    /// Number of device works that were recorded since the last coverage record.
     works: u64,
     since_look: u32,
     /// End of the last record.
     near_ticks: u64,
-    /// What was stamped before this was not stamped by our clock.
+    /// Start of rankscope's clock in CUPTI, in ticks. An earlier timestamp comes from another clock.
     begun_ticks: u64,
 }
 
 impl Records {
-    /// From now on.
+    /// Creates the state for records from now on.
     pub fn from_now() -> Self {
         Self {
             names: Names::default(),
@@ -65,12 +66,12 @@ impl Records {
         }
     }
 
-    /// Works that were taken since the last question.
+    /// Returns the number of works recorded since the last call of this function.
     pub fn take_works(&mut self) -> u64 {
         std::mem::take(&mut self.works)
     }
 
-    /// Takes a record.
+    /// Converts a record and commits it.
     ///
     /// # Safety
     /// As for [`sys::Activity::read`].
@@ -82,7 +83,7 @@ impl Records {
         may_wait: &dyn Fn() -> bool,
     ) {
         let Some((set, lane)) = life::lane(thread) else {
-            // Recording is paused, which is no loss, or there is no place: that is counted.
+            // Recording is paused, which is no loss, or there is no lane, which is counted.
             life::commit(thread, &Record::new(RecordKind::Activity));
             return;
         };
@@ -91,13 +92,13 @@ impl Records {
             self.since_look = 0;
             wait_for_room(set, may_wait);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees what `read` requires.
         let read = unsafe { sys::Activity::read(record) };
         let Some(activity) = self.convert(set, &read, only_communication) else {
             return;
         };
         let record = activity.to_record();
-        // What CUPTI took has nothing to do with the launches that it tells of beside it.
+        // CUPTI's overhead is unrelated to the launches whose records are next to it.
         if !matches!(activity, Activity::Overhead { .. }) {
             self.near_ticks = record.leave_ticks;
         }
@@ -190,7 +191,7 @@ impl Records {
                 kind,
                 id,
             } => {
-                // Others push numbers of their own.
+                // Other profilers push their own numbers.
                 if *kind != EXTERNAL_KIND.0 {
                     return None;
                 }
@@ -214,7 +215,7 @@ impl Records {
                 if only_communication {
                     return None;
                 }
-                // No loss of the job's: it is said of this source, and counts as no work that is missing.
+                // The job lost nothing. The omission is reported for this source, and does not count as missing work.
                 if !overhead.span.is_whole() || !self.is_of_our_clock(overhead.span) {
                     state::tell_overheads(
                         Overheads::Partly,
@@ -229,7 +230,7 @@ impl Records {
                     what: overhead.what,
                 })
             }
-            // What it waited for is told by the call itself.
+            // The record of the call itself reports what it waited for.
             sys::Activity::Synchronization(_) | sys::Activity::Other(_) => None,
         }
     }
@@ -260,7 +261,8 @@ impl Records {
         })
     }
 
-    /// False, and counted, if the times are none of our clock's: another profiler had put its own in its place.
+    /// Returns false, and counts a loss, if the times are not of rankscope's clock, because another profiler had
+    /// replaced it.
     fn is_stamped_by_us(&self, set: &LaneSet, span: sys::Span) -> bool {
         let is_ours = self.is_of_our_clock(span);
         if !is_ours {
@@ -273,7 +275,7 @@ impl Records {
 
     fn is_of_our_clock(&self, span: sys::Span) -> bool {
         let second = ticks_per_second();
-        // A little beyond both ends: the device's times are interpolated.
+        // Allows one second beyond both ends, because the device's times are interpolated.
         span.start.saturating_add(second) >= self.begun_ticks
             && span.end >= span.start
             && span.end <= ticks().saturating_add(second)
@@ -305,7 +307,7 @@ impl Records {
     }
 }
 
-/// Says in the log whether activity was recorded.
+/// Writes whether activity was recorded in this interval.
 pub fn cover(thread: &'static ThreadState, start_ticks: u64, end_ticks: u64, coverage: Coverage, works: u64) {
     let covered = Activity::Covered {
         start_ticks,
@@ -313,7 +315,7 @@ pub fn cover(thread: &'static ThreadState, start_ticks: u64, end_ticks: u64, cov
         coverage,
         works,
     };
-    // Without a log to write it to nothing is lost that happened.
+    // Without a log, nothing that happened is lost.
     if let Some((set, lane)) = life::lane(thread) {
         lane.commit(set, &covered.to_record());
     }
@@ -326,12 +328,12 @@ fn is_work(activity: &Activity) -> bool {
     )
 }
 
-/// True for what a device did: what a buffer that is thrown away has lost.
+/// Returns true for device work. A discarded buffer loses exactly these records.
 ///
 /// # Safety
 /// As for [`sys::Activity::read`].
 pub unsafe fn tells_of_work(record: *const cupti::CUpti_Activity) -> bool {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees what `read` requires.
     let read = unsafe { sys::Activity::read(record) };
     matches!(
         read,
@@ -342,10 +344,11 @@ pub unsafe fn tells_of_work(record: *const cupti::CUpti_Activity) -> bool {
     )
 }
 
-/// Devices tell of far more than communication: where the log's chunks run short, their records wait in CUPTI's buffers.
+/// Waits while the log has few free chunks. Devices produce far more records than communication does. Their records
+/// wait in CUPTI's buffers meanwhile.
 fn wait_for_room(set: &LaneSet, may_wait: &dyn Fn() -> bool) {
     let reserved = u64::from(set.area.layout().chunk_count) / RESERVED_SHARE;
-    // Where the log takes no more nothing is to be waited for: what finds no place is counted.
+    // If the log accepts no more records, waiting is useless, and records that do not fit are counted.
     while set.free.len() < reserved && !set.is_stopped() && may_wait() {
         std::thread::sleep(Duration::from_millis(1));
     }

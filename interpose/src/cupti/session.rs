@@ -1,8 +1,8 @@
-//! Whether CUPTI records for us now: found, begun, put aside for another profiler, taken up again, ended.
+//! The state of CUPTI recording: found, started, yielded to another profiler, resumed, ended.
 //!
-//! Everything that changes this does so under one lock, which only our own thread and other profilers' calls take; no
-//! hook of a communication library does, and no callback of CUPTI's. CUPTI is called by addresses that were looked up,
-//! never by the names that we intercept.
+//! Every change happens under one lock. Only the CUPTI thread and calls of other profilers take it. No hook of a
+//! communication library and no CUPTI callback does. CUPTI is called by addresses that were looked up, never by the
+//! names that rankscope intercepts.
 
 use super::buffers::{self, Owner};
 use super::mode::Mode;
@@ -28,37 +28,41 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
-/// Kinds of activity that we record. Without what calls asked for them works stand alone, so those come first.
+/// Activity kinds that are recorded. A work without the call that requested it would be unlinked, so calls and
+/// correlations are enabled first.
 const KINDS: [Kind; 4] = [
     Kind::CUPTI_ACTIVITY_KIND_MEMCPY,
     Kind::CUPTI_ACTIVITY_KIND_MEMCPY2,
     Kind::CUPTI_ACTIVITY_KIND_MEMSET,
     Kind::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
 ];
-/// What CUPTI and the driver take for themselves: told beside all of the rest, and the rest does not depend on it.
+/// Overhead of CUPTI and of the driver. It is reported separately, and no other record depends on it.
 const OVERHEAD: Kind = Kind::CUPTI_ACTIVITY_KIND_OVERHEAD;
 
-/// `flag` of `cuptiActivityFlushAll`: hand out what is complete.
+/// `flag` of `cuptiActivityFlushAll`: deliver complete records.
 pub const COMPLETE: u32 = 0;
-/// Hand out everything, also what still runs.
+/// `flag` of `cuptiActivityFlushAll`: deliver everything, including records of running work.
 pub const FORCED: u32 = 1;
 
-/// A library of another version of the interface than the one that was asked for.
+/// Result if the library's interface is older than the one that is needed.
 const OLDER: CUptiResult = CUptiResult(7);
 
-/// What CUPTI's clock would show without us, while it is ours, to somebody else who asks.
+/// Returns the time that CUPTI's clock would show to another caller without rankscope. Returns `None` unless CUPTI has
+/// rankscope's clock.
 pub fn time_of_others() -> Option<u64> {
     if thread::state().cupti_depth.get() > 0 || !HAS_OUR_CLOCK.load(Ordering::Acquire) || !is_ours() {
         return None;
     }
     let theirs = others::clock();
-    // SAFETY: 0 is no function; another number is one that another profiler handed to CUPTI as such.
+    // SAFETY: 0 becomes `None`. Any other number is a function that another profiler registered with CUPTI as its
+    // clock.
     let theirs = unsafe { std::mem::transmute::<usize, cupti::CUpti_TimestampCallbackFunc>(theirs) };
-    // SAFETY: a function that CUPTI would call just so.
+    // SAFETY: another profiler registered this function, and CUPTI would call it in the same way.
     Some(unsafe { theirs.map_or_else(|| wall_clock(), |clock| clock()) })
 }
 
-/// True in a forked child of a process whose thread of ours had not begun to use CUPTI, nor held anything just then.
+/// Returns true in a forked child of a process whose CUPTI thread had not started to use CUPTI, and held no lock at the
+/// fork.
 pub fn is_untouched_child() -> bool {
     let life = LIFE.load(Ordering::Relaxed);
     let is_child = life != 0 && life != life::number();
@@ -68,10 +72,10 @@ pub fn is_untouched_child() -> bool {
         && INNER.try_lock().is_ok_and(|inner| inner.state == State::Waiting)
 }
 
-/// The right to change what CUPTI does.
+/// Guard for the right to change CUPTI's configuration.
 pub struct Changing(Option<MutexGuard<'static, Inner>>);
 
-/// Waits for whoever changes it now.
+/// Waits until no other thread changes the configuration, and takes the lock.
 pub fn changing() -> Changing {
     let inner = INNER.lock().unwrap_or_else(PoisonError::into_inner);
     thread::state().cupti_changes.set(true);
@@ -82,7 +86,8 @@ impl Drop for Changing {
     fn drop(&mut self) {
         thread::state().cupti_changes.set(false);
         self.0 = None;
-        // Buffers of another profiler's that came back meanwhile: its function may take locks of its own.
+        // These buffers of another profiler came back meanwhile. They are delivered without the lock, because the
+        // profiler's function may take its own locks.
         let waiting = std::mem::take(&mut *DEFERRED.lock().unwrap_or_else(PoisonError::into_inner));
         for given in waiting {
             given.hand_over();
@@ -90,7 +95,7 @@ impl Drop for Changing {
     }
 }
 
-/// A buffer of another profiler's on its way to it.
+/// A buffer of another profiler that must be delivered to it.
 struct Given {
     context: usize,
     stream: u32,
@@ -107,9 +112,10 @@ impl Given {
             return;
         };
         let depth = &thread::state().cupti_depth;
-        // What it calls is its own.
+        // CUPTI calls of the other profiler's function belong to that profiler.
         let before = depth.replace(0);
-        // SAFETY: the function that another profiler registered, for a buffer that it handed out.
+        // SAFETY: `theirs` is the completion function that another profiler registered with CUPTI. The buffer is one
+        // that this profiler supplied, with the values that CUPTI returned.
         unsafe {
             if let Some(theirs) =
                 std::mem::transmute::<usize, cupti::CUpti_BuffersCallbackCompleteFunc>(theirs)
@@ -128,20 +134,21 @@ impl Given {
     }
 }
 
-/// How long another profiler that ends CUPTI waits for our thread to take out what there is, at most.
+/// Maximum time in milliseconds for which a profiler that ends CUPTI waits until the CUPTI thread has emptied the
+/// buffers.
 const PATIENCE_MS: u32 = 200;
 
-/// Held by our thread while it uses CUPTI beyond what `INNER` guards.
+/// Lock that the CUPTI thread holds while it uses CUPTI in ways that `INNER` does not protect.
 static USING: Mutex<()> = Mutex::new(());
 
-/// Our thread may use CUPTI as long as this lives, if it still may at all.
+/// Returns a guard under which the CUPTI thread may use CUPTI; `None` once CUPTI is gone.
 pub fn using() -> Option<MutexGuard<'static, ()>> {
     let guard = USING.lock().unwrap_or_else(PoisonError::into_inner);
     (!IS_GONE.load(Ordering::Acquire)).then_some(guard)
 }
 
-/// CUPTI is about to be ended: returns when our thread does not use it, and will not again. A little later, if there is
-/// something to be taken out yet.
+/// Returns when the CUPTI thread no longer uses CUPTI and will not use it again, because CUPTI is about to end. If
+/// buffers are still filled, waits briefly until they are emptied.
 pub fn wait_until_unused() {
     wake::wake();
     for _ in 0..PATIENCE_MS {
@@ -155,7 +162,7 @@ pub fn wait_until_unused() {
 }
 
 impl Changing {
-    /// Where we are.
+    /// Returns the current state.
     pub fn state(&self) -> State {
         self.0.as_ref().map_or(State::Ended, |inner| inner.state)
     }
@@ -166,7 +173,7 @@ impl Changing {
         }
     }
 
-    /// Another profiler is about to record: nothing of ours is left in its way.
+    /// Stops recording before another profiler starts to record. Nothing of rankscope then disturbs it.
     pub fn step_aside(&mut self) {
         if self.state() == State::Recording {
             stop(at_leisure);
@@ -174,7 +181,7 @@ impl Changing {
         }
     }
 
-    /// Another profiler has disabled a kind, for us as well.
+    /// Enables rankscope's kinds again after another profiler has disabled a kind for both.
     pub fn enable_again(&mut self) {
         if self.state() == State::Recording
             && let Some(table) = TABLE.get()
@@ -188,7 +195,7 @@ impl Changing {
         }
     }
 
-    /// Asks for records of overhead, or not any more. A refusal changes nothing else.
+    /// Requests overhead records, or stops them. A refusal has no other effect.
     fn ask_overhead(&mut self, is_wanted: bool) {
         let (Some(table), Some(inner)) = (TABLE.get(), &mut self.0) else {
             return;
@@ -199,7 +206,7 @@ impl Changing {
         let Some(set) = (if is_wanted { table.enable } else { table.disable }) else {
             return;
         };
-        // SAFETY: CUPTI is there, and callbacks are registered.
+        // SAFETY: the function belongs to the loaded CUPTI, which still exists. Callbacks are registered.
         let returned = own(|| unsafe { set(OVERHEAD) });
         match (is_wanted, returned) {
             (false, _) => {}
@@ -208,7 +215,7 @@ impl Changing {
         }
     }
 
-    /// It never will record again in this process.
+    /// Ends recording for the rest of this process.
     pub fn end(&mut self, reason: &str) {
         if self.state() == State::Recording {
             stop(at_leisure);
@@ -217,7 +224,7 @@ impl Changing {
         self.leave(reason);
     }
 
-    /// The same, and nothing more is done to CUPTI: somebody has it whose calls we do not see.
+    /// Ends recording without any further call of CUPTI, because a profiler whose calls bypass the hooks uses it.
     pub fn leave(&mut self, reason: &str) {
         ASKS.store(NOTHING, Ordering::Release);
         if self.state() == State::Recording {
@@ -229,7 +236,8 @@ impl Changing {
         }
     }
 
-    /// The process ends: what there is is handed out, as long as there is time, and CUPTI is left alone from then on.
+    /// Ends recording at the end of the process. Delivers what there is while `is_in_time` returns true, and then
+    /// leaves CUPTI alone.
     pub fn finish(&mut self, is_in_time: impl Fn() -> bool) {
         if self.state() == State::Recording && is_in_time() {
             stop(is_in_time);
@@ -238,7 +246,7 @@ impl Changing {
         self.set(State::Ended);
     }
 
-    /// A driver works, and this is what there is of CUPTI.
+    /// Stores the result of a search after a driver was found to work.
     pub fn found(&mut self, found: Result<Found, String>) {
         if self.state() != State::Waiting {
             return;
@@ -254,7 +262,7 @@ impl Changing {
         }
     }
 
-    /// Brings about what is wanted now, as far as others let us.
+    /// Changes the state to what is requested now, as far as other profilers permit.
     pub fn bring_about(&mut self, wanted: Mode) {
         match (self.state(), wanted) {
             (State::Recording, Mode::Off) => {
@@ -270,7 +278,7 @@ impl Changing {
                     self.start(wanted);
                 }
             }
-            // Beside communication's own records alone there is nothing that it would explain.
+            // If only communication is recorded, overhead records would explain nothing.
             (State::Recording, Mode::Communication | Mode::All) => self.ask_overhead(wanted == Mode::All),
             (State::Aside, Mode::Off) if !others::are_at_it() => self.set(State::Off),
             _ => {}
@@ -284,7 +292,7 @@ impl Changing {
         }
         let _relaxed = driver::Relaxed::begin();
         if others::callbacks().is_some() {
-            // What they left in CUPTI is stamped by their clock, and theirs.
+            // Records that other profilers left in CUPTI have timestamps of their clock and belong to them.
             flush(FORCED);
         }
         match start_recording(table) {
@@ -303,24 +311,24 @@ impl Changing {
     }
 }
 
-/// While the program goes on nothing has to be done by a deadline.
+/// Returns true always: while the program continues, there is no deadline.
 fn at_leisure() -> bool {
     true
 }
 
-/// Stops recording and takes out all that there is, as long as there is time.
+/// Stops recording and delivers all records while `is_in_time` returns true.
 fn stop(is_in_time: impl Fn() -> bool) {
     ASKS.store(NOTHING, Ordering::Release);
     STOPPED.store(ticks(), Ordering::Release);
     let Some(table) = TABLE.get() else { return };
-    // On a thread of another profiler's this would break every capture that is going on.
+    // On a thread of another profiler, the following calls would otherwise break every capture in progress.
     let _relaxed = driver::Relaxed::begin();
     disable_kinds(table);
     if is_in_time() {
         flush(COMPLETE);
     }
     if buffers::outstanding() > 0 && is_in_time() {
-        // What is not complete would lie in the way of the other's records.
+        // Incomplete records would end up among the other profiler's records.
         flush(FORCED);
     }
     if is_in_time() {
@@ -329,29 +337,31 @@ fn stop(is_in_time: impl Fn() -> bool) {
     }
 }
 
-/// Others' functions, where there are any: with ours for what comes back, for some of it may be ours.
+/// Registers other profilers' functions again, if there are any. rankscope's `completed` stays, because some buffers
+/// that come back may be rankscope's.
 fn put_callbacks_back(table: &Table) {
     if let Some((requested, _)) = others::callbacks() {
         register(table, requested, completed as *const () as usize);
     }
 }
 
-/// What there is of CUPTI.
+/// CUPTI's functions and version, as found in the process.
 pub struct Found {
     table: Table,
     version: u32,
 }
 
-/// Whether the driver is there and works; then what there is of CUPTI, or why there is nothing. Asks the loader, so no
-/// lock may be held: a library that is being loaded may call us.
+/// Returns `None` until the driver works. Then returns CUPTI, or the reason why it cannot be used. It calls the loader,
+/// so no lock may be held: a library that is being loaded may call a hook.
 pub fn find() -> Option<Result<Found, String>> {
-    // Asking the loader for what is not there makes it look on the disk.
+    // If a library is not loaded, the loader would search for it on disk. So it is asked only for loaded libraries.
     if !is_loaded(b"libcuda.so") {
         return None;
     }
     driver::find();
     let mut context = 0;
-    // SAFETY: a place of ours. Succeeds once the program has initialised the driver, and never does so itself.
+    // SAFETY: `context` is a local. The call succeeds once the program has initialised the driver, and it never
+    // initialises it itself.
     if unsafe { driver::current_context(&raw mut context) } != driver::SUCCESS {
         return None;
     }
@@ -360,7 +370,7 @@ pub fn find() -> Option<Result<Found, String>> {
             "CUDA_INJECTION64_PATH names another tool, which has CUPTI".to_owned()
         ));
     }
-    // Nothing is loaded that the user has not named: a framework may load its own later.
+    // No library is loaded unless the user named it, because a framework may load its own later.
     let table = if is_loaded(b"libcupti.so") {
         Table::of_loaded()
     } else {
@@ -381,7 +391,7 @@ pub fn find() -> Option<Result<Found, String>> {
     }
     let mut version = 0;
     let asked = match table.version {
-        // SAFETY: there is a driver that works; a place of ours.
+        // SAFETY: the function belongs to the loaded CUPTI, and the driver works. `version` is a local.
         Some(ask) => own(|| unsafe { ask(&raw mut version) }),
         None => OLDER,
     };
@@ -394,17 +404,18 @@ pub fn find() -> Option<Result<Found, String>> {
     Some(Ok(Found { table, version }))
 }
 
-/// Said once.
+/// Ensures that the message is written once.
 static WITHOUT_LIBRARY: Once = Once::new();
 
-/// True if a library whose file's name begins so is loaded.
+/// Returns true if a library is loaded whose file name starts like this.
 fn is_loaded(name: &[u8]) -> bool {
     struct Search<'a> {
         name: &'a [u8],
         is_found: bool,
     }
     unsafe extern "C" fn look_at(info: *mut libc::dl_phdr_info, _: usize, search: *mut c_void) -> c_int {
-        // SAFETY: our own pointer, and what the loader hands out, whose names end with a zero byte.
+        // SAFETY: `search` is the pointer that `is_loaded` passed, and only this thread uses it. The loader passes a
+        // valid `info`, whose name is null or NUL-terminated.
         unsafe {
             let search = &mut *search.cast::<Search<'_>>();
             if !(*info).dlpi_name.is_null() {
@@ -419,15 +430,16 @@ fn is_loaded(name: &[u8]) -> bool {
         name,
         is_found: false,
     };
-    // SAFETY: the callback gets our pointer back while `search` lives.
+    // SAFETY: `look_at` gets the pointer to `search` back only during this call, while `search` lives.
     unsafe { libc::dl_iterate_phdr(Some(look_at), (&raw mut search).cast()) };
     search.is_found
 }
 
-/// Loads the CUPTI that the user names.
+/// Loads the CUPTI library that the user named.
 fn load() -> Option<Table> {
     let name = configuration::cupti_path()?;
-    // SAFETY: loads a library by the name that the user gave; kept for ever.
+    // SAFETY: the name is NUL-terminated, and the user asked to load this library. The handle is never closed, so the
+    // table's functions stay valid.
     unsafe {
         let handle = libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
         (!handle.is_null()).then(|| Table::of(handle))
@@ -437,21 +449,22 @@ fn load() -> Option<Table> {
 fn in_words(table: &Table, result: CUptiResult) -> String {
     let mut words = std::ptr::null();
     if let Some(ask) = table.result_string {
-        // SAFETY: CUPTI's own text, or nothing.
+        // SAFETY: the function belongs to the loaded CUPTI, and `words` is a local. CUPTI stores its own text there, or
+        // nothing.
         own(|| unsafe { ask(result, &raw mut words) });
     }
     let words = if words.is_null() {
         String::new()
     } else {
-        // SAFETY: a text of CUPTI's that ends with a zero byte.
+        // SAFETY: `words` is not null, so it is CUPTI's own NUL-terminated text.
         unsafe { CStr::from_ptr(words) }.to_string_lossy().into_owned()
     };
     format!("CUPTI refused: {words} ({})", result.0)
 }
 
-/// Begins, or leaves everything as it was.
+/// Starts recording, or leaves everything unchanged.
 fn start_recording(table: &Table) -> Result<(), CUptiResult> {
-    // The clock first: what is recorded is stamped by it.
+    // The clock is registered first, because records get their timestamps from it.
     HAS_OUR_CLOCK.store(true, Ordering::Release);
     let clock = register_clock(Some(now));
     if clock != SUCCESS {
@@ -477,11 +490,11 @@ fn start_recording(table: &Table) -> Result<(), CUptiResult> {
     Ok(())
 }
 
-/// Enables what we record. Calls are recorded function by function, where the version can (12.6).
+/// Enables the kinds to record. Calls are recorded function by function if the version supports it (12.6).
 fn enable_kinds(table: &Table) -> CUptiResult {
     let Some(enable) = table.enable else { return OLDER };
     set_functions(table, true);
-    // SAFETY: CUPTI is there, and callbacks are registered.
+    // SAFETY: the function belongs to the loaded CUPTI, which still exists. Callbacks are registered.
     own(|| unsafe {
         if table.enable_driver_api.is_some() {
             let linked = enable(Kind::CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION);
@@ -499,7 +512,8 @@ fn enable_kinds(table: &Table) -> CUptiResult {
 
 fn disable_kinds(table: &Table) {
     let Some(disable) = table.disable else { return };
-    // SAFETY: as above; what was never enabled is refused, which does no harm.
+    // SAFETY: the function belongs to the loaded CUPTI, which still exists. CUPTI refuses to disable a kind that was
+    // never enabled, which does no harm.
     own(|| unsafe {
         disable(OVERHEAD);
         for kind in KINDS {
@@ -520,7 +534,8 @@ fn set_functions(table: &Table, is_on: bool) {
             table.enable_driver_api
         };
         if let Some(set) = set {
-            // SAFETY: as above; a version that does not know the function refuses it.
+            // SAFETY: the function belongs to the loaded CUPTI, which still exists. A version that does not know the
+            // number refuses it.
             own(|| unsafe { set(function.number, u8::from(is_on)) });
         }
     }
@@ -530,7 +545,8 @@ fn register(table: &Table, requested: usize, completed: usize) -> CUptiResult {
     let Some(register) = table.register_callbacks else {
         return OLDER;
     };
-    // SAFETY: functions of these signatures: ours, or those that another profiler handed to CUPTI as such.
+    // SAFETY: both functions have these signatures: they are rankscope's, or another profiler registered them with
+    // CUPTI. The called function belongs to the loaded CUPTI.
     own(|| unsafe {
         register(
             std::mem::transmute::<usize, cupti::CUpti_BuffersCallbackRequestFunc>(requested),
@@ -541,41 +557,44 @@ fn register(table: &Table, requested: usize, completed: usize) -> CUptiResult {
 
 fn register_clock(clock: cupti::CUpti_TimestampCallbackFunc) -> CUptiResult {
     match TABLE.get().and_then(|table| table.register_timestamp_callback) {
-        // SAFETY: a function that returns a number, which only grows.
+        // SAFETY: the function belongs to the loaded CUPTI. `clock` takes no arguments and returns a number that never
+        // decreases.
         Some(register) => own(|| unsafe { register(clock) }),
         None => OLDER,
     }
 }
 
-/// The clock that CUPTI would have without us: another profiler's, or its own, which is that of the wall.
+/// Registers the clock that CUPTI would have without rankscope: another profiler's clock, or CUPTI's own, which is the
+/// wall clock.
 fn put_clock_back() {
     HAS_OUR_CLOCK.store(false, Ordering::Release);
     let theirs = others::clock();
-    // SAFETY: 0 is no function; another number is one that another profiler handed to CUPTI as such.
+    // SAFETY: 0 becomes `None`. Any other number is a function that another profiler registered with CUPTI as its
+    // clock.
     let theirs = unsafe { std::mem::transmute::<usize, cupti::CUpti_TimestampCallbackFunc>(theirs) };
     register_clock(theirs.or(Some(wall_clock)));
 }
 
-/// The clock that all our stamps are read from.
+/// Returns the counter that all rankscope timestamps come from.
 unsafe extern "C" fn now() -> u64 {
     ticks()
 }
 
-/// CUPTI's own clock (documentation of `cuptiActivityRegisterTimestampCallback`).
+/// Returns the time of CUPTI's own clock (documentation of `cuptiActivityRegisterTimestampCallback`).
 unsafe extern "C" fn wall_clock() -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: a place of ours.
+    // SAFETY: `time` is a local.
     unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// CUPTI needs a buffer: on whichever thread has something to record.
+/// CUPTI calls this function on any thread that has something to record and needs a buffer.
 unsafe extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, most_records: *mut usize) {
     let (address, bytes) = buffers::take();
-    // SAFETY: CUPTI's places for its answers.
+    // SAFETY: CUPTI passes valid pointers for its three results.
     unsafe {
         *buffer = address;
         *size = bytes;
@@ -583,10 +602,11 @@ unsafe extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, most_reco
     }
 }
 
-/// A buffer comes back: ours, or another profiler's, who gets it as if we were not there.
+/// CUPTI calls this function when a buffer comes back. If the buffer belongs to another profiler, that profiler gets it
+/// as it would without rankscope.
 ///
 /// # Safety
-/// As CUPTI calls it: `buffer` was handed out by us or by the profiler that is registered, and holds `valid` bytes.
+/// As CUPTI calls it: rankscope or the registered profiler supplied `buffer`, and it contains `valid` bytes.
 pub unsafe extern "C" fn completed(
     context: cupti::CUcontext,
     stream: u32,
@@ -602,7 +622,7 @@ pub unsafe extern "C" fn completed(
         }
         Owner::Small => {
             let mut lost = 0;
-            // SAFETY: CUPTI has just filled so much of this buffer.
+            // SAFETY: CUPTI has just filled `valid` bytes of this buffer, and returned it, so only this thread uses it.
             unsafe {
                 each_record(buffer, valid, |record| {
                     lost += u64::from(records::tells_of_work(record));
@@ -638,10 +658,10 @@ pub unsafe extern "C" fn completed(
     }
 }
 
-/// Hands out the records of a buffer, as long as whoever takes them goes on.
+/// Passes the records of a buffer to `take`, until `take` returns false.
 ///
 /// # Safety
-/// `buffer` must hold `valid` bytes of records that CUPTI wrote.
+/// `buffer` must contain `valid` bytes of records that CUPTI wrote.
 pub unsafe fn each_record(
     buffer: *mut u8,
     valid: usize,
@@ -652,7 +672,8 @@ pub unsafe fn each_record(
     };
     let mut record: *mut cupti::CUpti_Activity = std::ptr::null_mut();
     loop {
-        // SAFETY: the caller's promise; CUPTI itself steps from one to the next.
+        // SAFETY: the caller guarantees the buffer's content. `record` is null or the previous record of this buffer,
+        // and CUPTI itself computes the next one.
         if own(|| unsafe { next(buffer, valid, &raw mut record) }) != SUCCESS {
             return;
         }
@@ -662,37 +683,39 @@ pub unsafe fn each_record(
     }
 }
 
-/// Hands out buffers; not while somebody else records.
+/// Makes CUPTI deliver buffers. Must not be called while another profiler records.
 pub fn flush(flag: u32) {
     if let Some(flush) = TABLE.get().and_then(|table| table.flush) {
-        // SAFETY: CUPTI is there. It calls back on this thread, which holds nothing that a callback takes.
+        // SAFETY: the function belongs to the loaded CUPTI, which still exists. CUPTI calls back on this thread, which
+        // holds no lock that a callback takes.
         own(|| unsafe { flush(flag) });
     }
 }
 
-/// Records that CUPTI says it has dropped since the last question.
+/// Returns the number of records that CUPTI has dropped since the last call.
 pub fn dropped() -> u64 {
     let mut dropped = 0;
     if let Some(ask) = TABLE.get().and_then(|table| table.dropped_records) {
-        // SAFETY: all contexts, all streams; a place of ours.
+        // SAFETY: the function belongs to the loaded CUPTI. Null and 0 mean all contexts and all streams, and `dropped`
+        // is a local.
         own(|| unsafe { ask(std::ptr::null_mut::<c_void>().cast(), 0, &raw mut dropped) });
     }
     dropped as u64
 }
 
-/// True if CUPTI's clock is ours: what it says lies between two stamps.
+/// Returns true if CUPTI has rankscope's clock: its time is between two readings of that clock.
 pub fn has_our_clock() -> bool {
     let Some(ask) = TABLE.get().and_then(|table| table.timestamp) else {
         return true;
     };
     let mut told = 0;
     let before = ticks();
-    // SAFETY: a place of ours.
+    // SAFETY: the function belongs to the loaded CUPTI, and `told` is a local.
     let asked = own(|| unsafe { ask(&raw mut told) });
     asked != SUCCESS || (before..=ticks()).contains(&told)
 }
 
-/// What the log says of a state.
+/// Returns the coverage that the log contains for a state.
 pub fn coverage(state: State, wanted: Mode) -> Option<Coverage> {
     match (state, wanted) {
         (State::Recording, Mode::Communication) => Some(Coverage::Communication),

@@ -1,5 +1,5 @@
-//! State of the recording by CUPTI in this process, and what every part of it needs: calls that are marked as ours,
-//! properties in the log.
+//! State of the CUPTI recording in this process, and shared functions: calls marked as rankscope's, and properties in
+//! the log.
 
 use crate::core::life;
 use crate::core::thread;
@@ -10,24 +10,24 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 pub(super) const SUCCESS: CUptiResult = CUptiResult(0);
-/// Where we are.
+/// State of the recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// No driver is known yet.
+    /// No working driver is known yet.
     Waiting,
-    /// CUPTI records for us.
+    /// CUPTI records for rankscope.
     Recording,
-    /// It is not wanted now.
+    /// Recording is not requested now.
     Off,
-    /// Another profiler has it.
+    /// Another profiler uses CUPTI.
     Aside,
-    /// It never will again in this process.
+    /// Recording has ended for the rest of this process.
     Ended,
 }
 
 pub(super) struct Inner {
     pub(super) state: State,
-    /// While recording: [`OVERHEAD`] was asked for too.
+    /// While recording: true if [`OVERHEAD`](super::session) was requested too.
     pub(super) asked_overhead: bool,
 }
 
@@ -36,59 +36,59 @@ pub(super) static INNER: Mutex<Inner> = Mutex::new(Inner {
     asked_overhead: false,
 });
 
-/// The process life whose thread this is; 0: none has begun.
+/// Process life to which the CUPTI thread belongs; 0 if none has started.
 pub(super) static LIFE: AtomicU32 = AtomicU32::new(0);
 pub(super) static TABLE: OnceLock<Table> = OnceLock::new();
-/// Another profiler has ended CUPTI.
+/// True if another profiler has ended CUPTI.
 pub(super) static IS_GONE: AtomicBool = AtomicBool::new(false);
-/// CUPTI's clock is ours now.
+/// True while CUPTI has rankscope's clock.
 pub(super) static HAS_OUR_CLOCK: AtomicBool = AtomicBool::new(false);
-/// What CUPTI says that it is.
+/// Version that CUPTI reports.
 pub(super) static VERSION: AtomicU32 = AtomicU32::new(0);
-/// When recording was stopped last, in ticks.
+/// Time at which recording was last stopped, in ticks.
 pub(super) static STOPPED: AtomicU64 = AtomicU64::new(0);
-/// When recording was stopped last, in ticks: what was launched before was recorded.
+/// Returns the time at which recording was last stopped, in ticks. Work that was launched earlier was recorded.
 pub fn stopped_ticks() -> u64 {
     STOPPED.load(Ordering::Acquire)
 }
 
-/// What the log says of records of overhead: of several the last of these.
+/// Status of overhead records in the log. If several apply, the log ends up with the highest of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Overheads {
-    /// They were asked for.
+    /// They were requested.
     Recorded = 1,
-    /// Some were left out.
+    /// Some were omitted.
     Partly = 2,
-    /// CUPTI does not tell of them.
+    /// CUPTI does not report them.
     Refused = 3,
 }
 
 pub(super) static OVERHEADS: AtomicU32 = AtomicU32::new(0);
-/// Says in the log what is known of records of overhead, once: definitions stay for ever.
+/// Writes the status of overhead records, at most once per status, because definitions stay forever.
 pub fn tell_overheads(what: Overheads, words: &str) {
     if OVERHEADS.fetch_max(what as u32, Ordering::Relaxed) < what as u32 {
         define("source.cupti_overhead", words);
     }
 }
 
-/// CUPTI's version, 0 before it is known.
+/// Returns CUPTI's version; 0 before it is known.
 pub fn version() -> u32 {
     VERSION.load(Ordering::Relaxed)
 }
 
-/// Whose a call to an intercepted function of CUPTI is.
+/// Origin of a call to an intercepted CUPTI function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// Another profiler's, while our thread is there.
+    /// Another profiler, while the CUPTI thread exists.
     Theirs,
-    /// Another profiler's, and we have never begun: it is remembered, and nothing else.
+    /// Another profiler, and rankscope has never started. The call is remembered and has no other effect.
     BeforeUs,
-    /// Our own, of CUPTI itself inside it, or in a forked child of a process that had begun.
+    /// rankscope itself, CUPTI inside such a call, or a forked child of a process that had started.
     NotOurs,
 }
 
-/// Whose this thread's call is. Nobody waits for us who does not profile beside us.
+/// Returns the origin of this thread's call. Only calls of other profilers ever wait for rankscope.
 pub fn whose_call() -> Whose {
     if thread::state().cupti_depth.get() > 0 {
         return Whose::NotOurs;
@@ -100,13 +100,13 @@ pub fn whose_call() -> Whose {
     }
 }
 
-/// True in the process life that has begun.
+/// Returns true in the process life that has started the CUPTI thread.
 pub fn is_ours() -> bool {
     let begun = LIFE.load(Ordering::Relaxed);
     begun != 0 && begun == life::number()
 }
 
-/// Calls CUPTI, marked as ours.
+/// Calls CUPTI, and marks the call as rankscope's.
 pub(super) fn own<T>(call: impl FnOnce() -> T) -> T {
     let depth = &thread::state().cupti_depth;
     depth.set(depth.get() + 1);
@@ -115,17 +115,17 @@ pub(super) fn own<T>(call: impl FnOnce() -> T) -> T {
     returned
 }
 
-/// Begins a process life: our thread is there.
+/// Stores that this process life has a CUPTI thread.
 pub fn begin_life() {
     LIFE.store(life::number(), Ordering::Release);
 }
 
-/// True unless another profiler has ended CUPTI.
+/// Returns true unless another profiler has ended CUPTI.
 pub fn is_there() -> bool {
     !IS_GONE.load(Ordering::Acquire)
 }
 
-/// Writes a property of this source down.
+/// Writes a property of this source.
 pub fn define(key: &str, value: &str) {
     if let Some(set) = life::definitions() {
         let payload = Payload::property(key, value.as_bytes());
@@ -137,9 +137,9 @@ pub fn define(key: &str, value: &str) {
 pub(super) static ASKS: AtomicU32 = AtomicU32::new(NOTHING);
 /// No extra work.
 pub(super) const NOTHING: u32 = 0;
-/// Name the stream, and push an identity, which CUPTI records with each launch.
+/// Name the stream, and push an identity that CUPTI records with each launch.
 pub(super) const LINKS: u32 = 1;
-/// Start our thread.
+/// Start the CUPTI thread.
 pub(super) const THREAD: u32 = 2;
-/// Name the stream only: this CUPTI does not record identities.
+/// Name the stream only, because this CUPTI does not record identities.
 pub(super) const STREAMS: u32 = 3;

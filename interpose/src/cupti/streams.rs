@@ -1,5 +1,5 @@
-//! Which of CUPTI's streams the program's calls name: by that kernels are told from each other that no number links to
-//! a call, in the order of their stream.
+//! Records which of CUPTI's streams the program's calls name. Kernels that no number links to a call are linked by the
+//! order on their stream.
 
 use super::state::{SUCCESS, TABLE, is_there, own};
 use crate::core::life;
@@ -11,15 +11,16 @@ use rankscope_ranklog::clock::{ticks, ticks_per_second};
 use rankscope_ranklog::record::{FLAG_CAPTURED, Record};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Handles that are remembered; what finds its place taken takes it over, and is told once more.
+/// Number of handles that are remembered. A handle that finds its slot taken replaces the other one, which is recorded
+/// again later.
 const PLACES: usize = 64;
 
-/// A handle that was told of.
+/// A handle that was recorded.
 struct Place {
     handle: AtomicU64,
-    /// Context and number, as one word; [`NOTHING`] if nothing was told.
+    /// Context and number of the stream, as one word; [`NOTHING`] if nothing was recorded.
     meaning: AtomicU64,
-    /// When CUPTI is to be asked again: a handle may be another stream's by then.
+    /// Time at which CUPTI must be asked again, because the handle may belong to another stream by then.
     ask_again_ticks: AtomicU64,
 }
 
@@ -33,16 +34,16 @@ static PLACE: [Place; PLACES] = [const {
     }
 }; PLACES];
 
-/// Context and number of a stream of the program's, as records have them.
+/// Returns the context and number of a stream of the program, as CUPTI's records contain them.
 fn stream(handle: usize) -> Option<(u32, u32)> {
     let table = TABLE.get().filter(|_| is_there())?;
     let (ask_context, ask_stream) = (table.context_id?, table.stream_id?);
     let mut context = 0;
     let (mut context_number, mut number) = (0, 0);
-    // Somebody else may be capturing: what is asked here has nothing to do with it.
+    // Another thread may be capturing. The following calls must not affect its capture.
     let _relaxed = driver::Relaxed::begin();
-    // SAFETY: a stream that the program just names in a call, or the null stream of the current context, and places of
-    // ours; CUPTI is there.
+    // SAFETY: the handle is a stream that the program passes in this call, or null for the current context's stream.
+    // The functions belong to the loaded CUPTI, which still exists. All pointers are to locals.
     let asked = unsafe {
         let found = if handle == 0 {
             driver::current_context(&raw mut context)
@@ -64,7 +65,7 @@ fn stream(handle: usize) -> Option<(u32, u32)> {
     asked.then_some((context_number, number))
 }
 
-/// What was told before belongs to a log that is no longer written.
+/// Forgets all handles, because they were recorded in a log that is no longer written.
 pub fn forget() {
     for place in &PLACE {
         place.ask_again_ticks.store(0, Ordering::Relaxed);
@@ -72,23 +73,23 @@ pub fn forget() {
     }
 }
 
-/// Tells what the stream is that this call names, once, and again where it has become another. Two threads that do so at
-/// once tell twice.
+/// Records the stream that this call names, once, and again if the handle belongs to another stream. Two threads at the
+/// same time may both record it.
 pub fn tell(thread: &'static ThreadState, call: &Record) {
     let handle = call.object;
-    // Special ones but the null stream mean another one on each thread.
+    // A special stream other than the null stream is a different stream on each thread.
     let is_special = (1..=driver::LAST_SPECIAL_STREAM as u64).contains(&handle);
     if is_special || call.flags & FLAG_CAPTURED != 0 {
         return;
     }
-    // Handles are addresses of allocations: the lowest bits say nothing.
+    // Handles are addresses of allocations, so their lowest bits contain no information.
     let place = &PLACE[((handle >> 4) ^ (handle >> 12)) as usize % PLACES];
     let now = ticks();
     let is_known = place.handle.load(Ordering::Relaxed) == handle;
     if is_known && now < place.ask_again_ticks.load(Ordering::Relaxed) {
         return;
     }
-    // Without a place for the record nothing is told, and the next call tries again.
+    // Without a lane nothing is recorded, and the next call tries again.
     let Some((set, lane)) = life::lane(thread) else {
         return;
     };

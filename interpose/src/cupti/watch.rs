@@ -1,9 +1,9 @@
-//! Our own thread for CUPTI: looks for a driver, begins, takes buffers out once in a while and turns them into records,
-//! and comes back after another profiler.
+//! The CUPTI thread. It searches for a driver, starts the recording, regularly converts buffers to records, and resumes
+//! after another profiler.
 //!
-//! A thread of its own, at the program's own priority: CUPTI's locks are held while it flushes, and the recorder's
-//! thread, which is idle by intention, would keep them from the program for as long as it is not let run. It has the
-//! program's descriptors, which the driver needs, and opens none itself.
+//! It is a separate thread at the program's own priority. CUPTI holds its locks while it flushes. The recorder's thread
+//! runs at idle priority on purpose, and could keep these locks from the program for as long as it is not scheduled.
+//! The CUPTI thread shares the program's descriptors, which the driver needs, and opens none itself.
 
 use super::dump::Dump;
 use super::mode::{self, Mode, Wanted};
@@ -27,34 +27,34 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Between two flushes.
+/// Time between two flushes.
 const PERIOD: Duration = Duration::from_millis(500);
-/// Between two looks for a driver, at first and later.
+/// Time between two polls for a driver, at first and later.
 const LOOK: Duration = Duration::from_millis(50);
 const LOOK_LATER: Duration = Duration::from_secs(1);
 const LOOKS: u32 = 200;
-/// CUPTI and the driver run on it.
+/// Size of the thread's stack, in bytes. CUPTI and the driver run on it.
 const STACK_BYTES: usize = 2 << 20;
 
-/// 0: the thread is not there, 1: it runs, 2: it is to end, 3: it has ended. A futex.
+/// State of the thread; a futex word.
 static PHASE: AtomicU32 = AtomicU32::new(ABSENT);
 const ABSENT: u32 = 0;
 const RUNNING: u32 = 1;
 const ENDING: u32 = 2;
 const ENDED: u32 = 3;
 
-/// What was asked for last, in the environment or in the run directory, and when.
+/// Last request, from the environment or the run directory, and the time at which it came.
 static ASKED: Mutex<Option<(Wanted, Instant)>> = Mutex::new(None);
 
-/// True while there is such a thread in this process.
+/// Returns true while this process has a CUPTI thread.
 pub fn is_running() -> bool {
     matches!(PHASE.load(Ordering::Acquire), RUNNING | ENDING) && state::is_ours()
 }
 
-/// Takes over what the user asks for while the job runs.
+/// Stores a request that the user makes while the job runs.
 pub fn ask(wanted: Wanted) {
     mode::announce(&wanted);
-    // Not waited for: in a forked child it may be held for ever.
+    // The lock is only tried: in a forked child it may be held forever.
     if let Ok(mut asked) = ASKED.try_lock() {
         *asked = Some((wanted, Instant::now()));
     }
@@ -62,16 +62,16 @@ pub fn ask(wanted: Wanted) {
     wake();
 }
 
-/// True in a forked child of a process whose thread had found nothing, nor held anything just then.
+/// Returns true in a forked child of a process whose CUPTI thread had found nothing, and held no lock at the fork.
 fn is_untouched_child() -> bool {
     ASKED.try_lock().is_ok() && session::is_untouched_child()
 }
 
-/// Starts the thread, on a thread of the program: with the recorder, if devices' work may ever be asked for, or later,
-/// with what was asked for meanwhile.
+/// Starts the CUPTI thread, from a thread of the program. This happens with the recorder if device activity may be
+/// requested, or later with a request made meanwhile.
 pub fn start(wanted: Option<Wanted>) {
     if PHASE.load(Ordering::Acquire) != ABSENT && is_untouched_child() {
-        // The thread was the parent's, and never found anything.
+        // The thread belonged to the parent, and never found anything.
         PHASE.store(ABSENT, Ordering::Release);
     }
     if PHASE
@@ -94,9 +94,9 @@ pub fn start(wanted: Option<Wanted>) {
 }
 
 extern "C" fn run(_: *mut c_void) -> *mut c_void {
-    // SAFETY: a plain call; failure leaves the thread its old name.
+    // SAFETY: PR_SET_NAME reads a NUL-terminated static string. On failure the thread keeps its old name.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"rankscope-cupti".as_ptr()) };
-    // A panic of ours ends this source, not the job.
+    // A panic of this library ends this source, not the job.
     let outcome = std::panic::catch_unwind(|| Watch::new().run());
     if outcome.is_err() {
         session::changing().end("a fault of rankscope's own");
@@ -106,18 +106,18 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     std::ptr::null_mut()
 }
 
-/// At a regular exit, while the driver is still there: takes out everything, and lets CUPTI alone from then on.
+/// Runs at a regular exit, while the driver still exists. Delivers everything, and then leaves CUPTI alone.
 extern "C" fn at_exit() {
     finish(configuration::exit_wait() * 4);
 }
 
-/// Ends the thread; waits for it at most so long.
+/// Ends the CUPTI thread, and waits for it at most this long.
 pub fn finish(limit: Duration) {
     if !is_running() {
         return;
     }
     let until = ticks().saturating_add((limit.as_secs_f64() * ticks_per_second() as f64) as u64);
-    // Who comes later gives no more time: by then the driver may be gone.
+    // A later call does not extend the deadline, because the driver may be gone by then.
     DEADLINE.fetch_min(until, Ordering::AcqRel);
     let _ = PHASE.compare_exchange(RUNNING, ENDING, Ordering::AcqRel, Ordering::Relaxed);
     wake();
@@ -131,10 +131,11 @@ pub fn finish(limit: Duration) {
     }
 }
 
-/// Until when the end may take, in ticks.
+/// Deadline for the end, in ticks.
 static DEADLINE: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// True while CUPTI may be called: behind the deadline the program goes on to end, and what CUPTI needs with it.
+/// Returns true while CUPTI may be called. After the deadline the program continues to exit, and CUPTI's dependencies
+/// disappear with it.
 fn is_in_time() -> bool {
     ticks() < DEADLINE.load(Ordering::Acquire)
 }
@@ -147,14 +148,14 @@ struct Watch {
     records: Records,
     dump: Option<Dump>,
     looks: u32,
-    /// Until when the log says whether there was activity.
+    /// End of the time for which the log contains coverage.
     covered_until: u64,
     last_coverage: Option<Coverage>,
-    /// What was recorded last.
+    /// Mode that was recorded last.
     last_mode: Mode,
-    /// It was recorded when this was last looked at.
+    /// True if the previous round was recording.
     was_recording: bool,
-    /// CUPTI tells its time by our clock, as far as it was asked.
+    /// True if CUPTI reports times of the clock that it was given; `None` before the first check.
     tells_time: Option<bool>,
     is_registered_for_exit: bool,
 }
@@ -175,7 +176,7 @@ impl Watch {
     }
 
     fn run(&mut self) {
-        // What this thread asks the driver has nothing to do with anybody's capture.
+        // True once driver calls of this thread do not affect any thread's capture.
         let mut is_relaxed = false;
         loop {
             let seen = WAKE.load(Ordering::Acquire);
@@ -183,7 +184,7 @@ impl Watch {
             let (wanted, since) = wanted.map_or((Wanted::NONE, Duration::ZERO), |(wanted, asked)| {
                 (wanted, asked.elapsed())
             });
-            // Without a log, or where it takes no more, there is nothing to record into.
+            // Without a log, or if the log accepts no more records, nothing can be recorded.
             let mode = match life::definitions() {
                 None => None,
                 Some(set) if set.is_stopped() => Some(Mode::Off),
@@ -196,12 +197,12 @@ impl Watch {
             {
                 session::changing().found(found);
             }
-            // Asked once in a round: an end that comes later is heard in the next.
+            // Read once per round. An end that is requested later takes effect in the next round.
             let is_last = is_ending();
             let state = {
                 let mut changing = session::changing();
                 if is_last {
-                    // What comes from now on cannot be handed out any more.
+                    // Records that come from now on cannot be delivered any more.
                     changing.finish(is_in_time);
                 } else if let Some(mode) = mode {
                     changing.bring_about(mode);
@@ -216,16 +217,17 @@ impl Watch {
             }
             if !is_relaxed && state == State::Recording {
                 let mut relaxed = driver::RELAXED;
-                // SAFETY: a place of ours.
+                // SAFETY: `relaxed` is a local.
                 is_relaxed = unsafe { driver::exchange_capture_mode(&raw mut relaxed) } == driver::SUCCESS;
             }
             if state == State::Recording && !self.is_registered_for_exit {
-                // Behind the driver's own, which was registered when it was initialised: so it runs before.
-                // SAFETY: a function of the library, which is never unloaded.
+                // Exit functions run in reverse order. The driver registered its own when it was initialised, so this
+                // one runs earlier.
+                // SAFETY: `at_exit` is a function of this library, which is never unloaded.
                 self.is_registered_for_exit = unsafe { libc::atexit(at_exit) } == 0;
             }
             let until = ticks();
-            // Of the time until now, in which the state was what it was.
+            // Coverage of the time until now, during which the previous state was in effect.
             let coverage = session::coverage(before, self.last_mode);
             if let Some(_using) = session::using().filter(|_| is_in_time()) {
                 if state == State::Recording {
@@ -241,7 +243,8 @@ impl Watch {
             }
             let mut coverage = coverage;
             if self.was_recording && state != State::Recording {
-                // Until it was stopped, by us or by somebody else meanwhile; what follows is what it is now.
+                // The recording lasted until it was stopped, by this thread or by another profiler meanwhile. After
+                // that, the current state is in effect.
                 coverage = session::coverage(state, mode);
                 let stopped = state::stopped_ticks().clamp(self.covered_until, until);
                 self.account(session::coverage(State::Recording, self.last_mode), stopped);
@@ -255,7 +258,8 @@ impl Watch {
             if coverage_now != coverage
                 && let Some(coverage) = coverage_now
             {
-                // From here on: a reader is not to take what comes for what is not recorded.
+                // Marks the change from here on. A reader must not take the following records for a time that was not
+                // recorded.
                 records::cover(thread::state(), until, until, coverage, 0);
             }
             if is_last {
@@ -281,12 +285,13 @@ impl Watch {
         let thread = thread::state();
         let only_communication = mode == Mode::Communication;
         let may_wait = || state::is_there() && (!is_ending() || is_in_time());
-        // What comes meanwhile is the next round's, if there is one: windows end, and buffers are asked for.
+        // Buffers that come back meanwhile belong to the next round, if there is one: windows end, and CUPTI needs
+        // buffers.
         let end = if is_ending() { u64::MAX } else { buffers::tickets() };
         while is_in_time()
             && let Some(filled) = buffers::next_filled(end)
         {
-            // SAFETY: CUPTI gave this buffer back with so many bytes of records in it, and nobody else has it now.
+            // SAFETY: CUPTI returned this buffer with `valid_bytes` bytes of records. Only this thread has it now.
             unsafe {
                 session::each_record(filled.address, filled.valid_bytes, |record| {
                     if let Some(dump) = &mut self.dump {
@@ -302,22 +307,22 @@ impl Watch {
         }
     }
 
-    /// Says in the log what was recorded.
+    /// Writes the coverage of the time since the last call.
     fn account(&mut self, coverage: Option<Coverage>, until: u64) {
         let from = std::mem::replace(&mut self.covered_until, until);
         if let Some(coverage) = coverage {
             let works = self.records.take_works();
             let is_news = self.last_coverage.replace(coverage) != Some(coverage);
-            // Where nothing is recorded, once is enough until that changes.
+            // If nothing is recorded, one record is enough until that changes.
             if coverage != Coverage::Off || is_news || works > 0 {
                 records::cover(thread::state(), from, until, coverage, works);
             }
         }
     }
 
-    /// What CUPTI says that it dropped.
+    /// Counts the records that CUPTI dropped.
     fn count_dropped(&self, until: u64) {
-        // The account of who records now is not ours to clear.
+        // Reading the number resets it, and the number now belongs to the profiler that records.
         if others::are_at_it() {
             return;
         }
@@ -335,11 +340,11 @@ impl Watch {
         }
     }
 
-    /// Another profiler whose calls do not come by us may have put its clock in the place of ours: then it has CUPTI, and
-    /// whatever we did to get it back would be its loss.
+    /// Ends the recording if another profiler, whose calls bypass the hooks, has replaced the clock. That profiler then
+    /// uses CUPTI, and taking it back would harm that profiler.
     fn check_clock(&mut self) {
         let is_ours = session::has_our_clock();
-        // A version whose answer never is that of the clock it was given proves nothing.
+        // A version that never answers with the clock it was given proves nothing.
         if *self.tells_time.get_or_insert(is_ours) && !is_ours {
             let mut changing = session::changing();
             if changing.state() == State::Recording && !session::has_our_clock() {

@@ -1,8 +1,8 @@
-//! Which communicator an unbound buffer belongs to, learnt where it is created.
+//! Communicators of unbound buffers, stored when a buffer is created.
 //!
-//! Every collective creates buffers too, so this is on the hot path: a fixed table of small buckets, overwritten
-//! without a lock. A buffer whose place was taken by others is recorded with an unknown communicator, never a wrong
-//! one.
+//! Every collective creates buffers too, so this is on the hot path. It is a fixed table of small buckets that are
+//! overwritten without a lock. If other buffers replaced a buffer's entry, its communicator is recorded as unknown,
+//! never as a wrong one.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -25,14 +25,14 @@ static PLACES: [[Place; WAYS]; BUCKETS] = [const {
     }; WAYS]
 }; BUCKETS];
 
-/// Which way of a bucket goes next when all are taken.
+/// Next entry to replace in a bucket whose entries are all taken.
 static NEXT_WAY: [AtomicU32; BUCKETS] = [const { AtomicU32::new(0) }; BUCKETS];
 
 fn bucket(buffer: usize) -> usize {
     (buffer as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) as usize >> 52
 }
 
-/// Notes a new buffer.
+/// Stores a new buffer.
 #[inline]
 pub fn created(buffer: usize, communicator: u32, bytes: u64) {
     let bucket = bucket(buffer);
@@ -46,14 +46,15 @@ pub fn created(buffer: usize, communicator: u32, bytes: u64) {
                 .find(|place| place.buffer.load(Ordering::Relaxed) == 0)
         })
         .unwrap_or_else(|| &places[NEXT_WAY[bucket].fetch_add(1, Ordering::Relaxed) as usize % WAYS]);
-    // A reader that sees the address sees what belongs to it: the address goes away first and comes back last.
+    // A reader that sees the address also sees the values that belong to it. So the address is removed first and
+    // written last.
     place.buffer.store(0, Ordering::Release);
     place.communicator.store(communicator, Ordering::Relaxed);
     place.bytes.store(bytes, Ordering::Relaxed);
     place.buffer.store(buffer, Ordering::Release);
 }
 
-/// The communicator and the bytes of a buffer; `None` if it is not known (any more).
+/// Returns the communicator and the bytes of a buffer; `None` if it is unknown, or was replaced.
 #[inline]
 pub fn find(buffer: usize) -> Option<(u32, u64)> {
     let place = PLACES[bucket(buffer)]

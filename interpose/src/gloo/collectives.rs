@@ -1,4 +1,4 @@
-//! The hook of every Gloo collective: two stamps, one record.
+//! The hook of every Gloo collective: two timestamps, one record.
 
 use super::evidence::Sampler;
 use super::options::Options;
@@ -16,40 +16,42 @@ use rankscope_ranklog::record::{
     RecordKind,
 };
 
-/// Records one collective call.
+/// Records one collective call, when it ends.
 ///
 /// # Safety
-/// `real` must be the real function of this row and `arguments` its arguments: the address of its options.
+/// `real` must be the real function of this row. `arguments` must be its arguments: the address of its options.
 #[inline]
 pub unsafe fn collective(options: &'static Options, real: usize, arguments: &Narrow) -> usize {
     let enter_ticks = ticks();
     let thread = thread::state();
     let depth = thread.gloo_depth.get();
     if depth > 0 {
-        // A collective built from others: the outermost is the operation.
-        // SAFETY: handed through.
+        // The collective is called inside another one. Only the outermost is the operation.
+        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+        // unchanged.
         return unsafe { arguments.call(real) };
     }
-    // SAFETY: every option struct begins with the context's address.
+    // SAFETY: the first argument is the address of the caller's options. Every option struct starts with the context's
+    // address.
     let communicator = communicators::find(unsafe { Options::context(arguments[0]) });
-    // SAFETY: the options are this row's, and are decoded only if their context is known.
+    // SAFETY: the options are those of this row, and are decoded only if their context is known.
     let (mut record, sampled) = unsafe { describe(options, arguments[0], communicator, thread, enter_ticks) };
-    // Continuations stand before the call they belong to; they are worth nothing without it.
+    // Continuations precede the call that they belong to. Without it they are useless.
     if options.operation.is_variable()
         && let Some(entry) = communicator
     {
-        // SAFETY: as above.
+        // SAFETY: the options are those of this row, and their context is known.
         unsafe { commit_counts(options, arguments[0], entry, thread, enter_ticks) };
     }
     if sampled {
-        // SAFETY: handed through.
+        // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
         return unsafe { call_sampled(thread, record, real, arguments) };
     }
-    // SAFETY: handed through.
+    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
     unsafe { call(thread, &mut record, real, arguments) }
 }
 
-/// Calls on and records.
+/// Calls the real function and commits the record.
 ///
 /// # Safety
 /// As for [`collective`].
@@ -62,7 +64,8 @@ unsafe fn call(thread: &'static ThreadState, record: &mut Record, real: usize, a
     }
     thread.gloo_depth.set(1);
     let ending = Ending { thread, lane, record };
-    // SAFETY: handed through.
+    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+    // unchanged.
     let result = unsafe { arguments.call(real) };
     ending.record.leave_ticks = ticks();
     ending.record.flags &= !FLAG_FAILED;
@@ -70,7 +73,8 @@ unsafe fn call(thread: &'static ThreadState, record: &mut Record, real: usize, a
     result
 }
 
-/// The same, with messages of this collective kept as evidence. A few times a second and communicator.
+/// Calls the real function and commits the record, as [`call`] does, and keeps messages of this collective as evidence.
+/// Runs a few times per second and communicator.
 ///
 /// # Safety
 /// As for [`collective`].
@@ -85,7 +89,7 @@ unsafe fn call_sampled(
     let mut sampler = Sampler::new(record.communicator, record.operation, record.tag, record.sequence);
     thread.sampler.set((&raw mut sampler).cast());
     let unsampling = Unsampling(thread);
-    // SAFETY: handed through.
+    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
     let result = unsafe { call(thread, &mut record, real, arguments) };
     drop(unsampling);
     sampler.finish(thread, record.leave_ticks);
@@ -112,6 +116,8 @@ impl Drop for Unsampling {
     }
 }
 
+/// Creates the record of a call. Also returns whether its messages are kept.
+///
 /// # Safety
 /// `address` must be the address of these options.
 #[inline]
@@ -134,7 +140,7 @@ unsafe fn describe(
         record.flags |= FLAG_BYTES_UNKNOWN | FLAG_SEQUENCE_UNKNOWN;
         return (record, false);
     };
-    // SAFETY: the context is known, so this is such a struct.
+    // SAFETY: the caller guarantees the address, and the context is known, so the struct has this layout.
     let decoded = unsafe { options.decode(address, entry.rank(), entry.size()) };
     record.communicator = entry.index();
     record.tag = decoded.tag;
@@ -151,20 +157,22 @@ unsafe fn describe(
             None => record.flags |= FLAG_SEQUENCE_UNKNOWN,
         }
     } else {
-        // c10d gives every work a tag of its own; a work that calls an operation twice uses it twice.
+        // c10d gives every work a separate tag. A work that calls an operation twice uses its tag twice.
         let again = thread.work_operation.replace(operation) == operation;
         let calls = if again { thread.work_calls.get() + 1 } else { 0 };
         thread.work_calls.set(calls);
         record.sequence = calls;
     }
-    // Without a key nobody could say which collective it was.
+    // Without a key, the messages could not be assigned to a collective.
     let sampled = record.flags & FLAG_SEQUENCE_UNKNOWN == 0
         && entry.sampling().takes(record.tag, record.sequence, enter_ticks);
     (record, sampled)
 }
 
+/// Commits the bytes per member of a v-variant, before its call.
+///
 /// # Safety
-/// `address` must be the address of these options.
+/// `address` must be the address of these options, whose context is known.
 #[cold]
 unsafe fn commit_counts(
     options: &'static Options,
@@ -173,7 +181,7 @@ unsafe fn commit_counts(
     thread: &'static ThreadState,
     enter_ticks: u64,
 ) {
-    // SAFETY: handed through.
+    // SAFETY: the caller guarantees the address and that the context is known.
     let decoded = unsafe { options.decode(address, entry.rank(), entry.size()) };
     for counts in decoded.per_member.chunks(CONTINUATION_COUNTS) {
         let mut bytes = [0; CONTINUATION_COUNTS];
@@ -184,8 +192,9 @@ unsafe fn commit_counts(
     }
 }
 
-/// What must happen when the call ends, also if it throws. Like `in_progress.rs`, and not by it: the compiler makes the
-/// price of a barrier 1.8 times the floor of that instead of 1.1 (`tests/benchmarks/call_price.sh`).
+/// Completes a call when it ends, also if it throws. It is similar to `in_progress.rs` but does not use it. With it,
+/// the compiler makes the cost of a barrier 1.8 times the floor instead of 1.1 times
+/// (`tests/benchmarks/call_price.sh`).
 struct Ending<'a> {
     thread: &'static ThreadState,
     lane: Option<(&'static LaneSet, &'static Lane)>,

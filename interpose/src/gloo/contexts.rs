@@ -1,7 +1,7 @@
-//! Gloo contexts: an entry when one is constructed, an identity when it is connected or made from another.
+//! Gloo contexts: an entry when one is constructed, an identity when it is connected or created from another one.
 //!
-//! The pointer that option structs carry is the one `gloo::Context`'s own constructor sees. In PyTorch 2.15 that base
-//! class has no virtual table and lies eight bytes into `gloo::rendezvous::Context`.
+//! Option structs contain the pointer that `gloo::Context`'s own constructor sees. In PyTorch 2.15 that base class has
+//! no virtual table, and is located eight bytes into `gloo::rendezvous::Context`.
 
 use super::memory::read;
 use crate::core::communicators;
@@ -13,12 +13,13 @@ use crate::core::thread;
 use rankscope_ranklog::Library;
 use rankscope_ranklog::definition::IdentitySource;
 
-/// `gloo::Context::Context(int rank, int size, int base)`.
+/// Hook of `gloo::Context::Context(int rank, int size, int base)`. It adds an entry for the context.
 ///
 /// # Safety
 /// `real` and `arguments` must be this function's.
 pub unsafe fn constructed(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: handed through.
+    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+    // unchanged.
     let result = unsafe { arguments.call(real) };
     let (rank, size) = (arguments[1] as i32, arguments[2] as i32);
     communicators::made(
@@ -33,35 +34,41 @@ pub unsafe fn constructed(real: usize, arguments: &Narrow) -> usize {
     result
 }
 
-/// `gloo::Context::~Context()`. The entry goes first: once the real destructor has run the address can be another's.
+/// Hook of `gloo::Context::~Context()`. It removes the entry first: after the real destructor, another context may have
+/// the same address.
 ///
 /// # Safety
 /// `real` and `arguments` must be this function's.
 pub unsafe fn destroyed(real: usize, arguments: &Narrow) -> usize {
     communicators::gone(arguments[0]);
-    // SAFETY: handed through.
+    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+    // unchanged.
     unsafe { arguments.call(real) }
 }
 
-/// `gloo::rendezvous::ContextFactory::makeContext(device)`: a context from another one, without a store. All members
-/// call it in the same order, so its identity is the parent's and an ordinal.
+/// Hook of `gloo::rendezvous::ContextFactory::makeContext(device)`, which creates a context from another one without a
+/// store. It defines the new context. All members call it in the same order, so the identity consists of the parent's
+/// and an ordinal.
 ///
 /// # Safety
 /// `real` and `arguments` must be this function's.
 pub unsafe fn made_from_another(real: usize, arguments: &Narrow) -> usize {
     if !life::is_on() {
-        // SAFETY: handed through.
+        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+        // unchanged.
         return unsafe { arguments.call(real) };
     }
     let thread = thread::state();
     thread.forked_context.set(0);
     thread.forking.set(thread.forking.get() + 1);
     let unforking = Unforking(thread);
-    // SAFETY: handed through.
+    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+    // unchanged.
     let result = unsafe { arguments.call(real) };
     drop(unforking);
     let child = thread.forked_context.get();
-    // SAFETY: `this` is the second argument behind the hidden result; its first member is a shared_ptr to the parent.
+    // SAFETY: the hidden result is the first argument, so `this` is the second. It is alive during the call, and its
+    // first member is a shared_ptr to the parent.
     let parent = communicators::find(unsafe { read(arguments[1], 0) });
     if let Some(parent) = parent
         && let Some(identity) = parent.identity()

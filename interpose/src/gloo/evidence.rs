@@ -1,19 +1,21 @@
-//! Messages inside a collective, kept now and then as evidence about clocks: enter and leave of collectives alone
-//! cannot tell a rank that is always late from a clock that is off (METRICS.md, section 4).
+//! Messages inside a collective, kept occasionally as evidence about clocks. Enter and leave of collectives alone
+//! cannot distinguish a rank that is always late from a wrong clock offset (METRICS.md, section 4).
 //!
-//! Of a sampled collective the first and the last message to and from each peer are kept: both ends decide alone and
-//! come to the same messages, because messages between two members of a collective arrive in the order in which they
-//! were sent. The first to a late member waits for it to come, and says little; when the last is sent all have come.
+//! The first and the last message of a sampled collective to and from each peer are kept. Both ends decide alone and
+//! select the same messages, because messages between two members of a collective arrive in the order in which they
+//! were sent. The first message to a late member waits for it to arrive, and proves little. When the last is sent, all
+//! members have arrived.
 
 use crate::core::life;
 use crate::core::thread::ThreadState;
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::record::{Record, RecordKind};
 
-/// Peers whose messages are kept, each way; of those that come in on several buffers, fewer.
+/// Maximum number of peers whose messages are kept, in each direction. If a peer's messages arrive in several buffers,
+/// each buffer uses one entry.
 const PEERS: usize = 16;
 
-/// The last message to a peer so far.
+/// The latest message to a peer so far.
 #[derive(Clone, Copy)]
 struct Sent {
     peer: i32,
@@ -29,38 +31,38 @@ struct Received {
     peer: i32,
     posted: u32,
     done: u32,
-    /// Completions of the buffer of which it is not known whether they are this peer's or another's.
+    /// Number of completions of the buffer for which it is unknown whether they belong to this peer or another one.
     whose: u32,
-    /// Number of the first and of the latest among the peer's messages, over all buffers.
+    /// Numbers of the first and of the latest of these messages, among all messages of the peer over all buffers.
     first_number: u32,
     last_number: u32,
-    /// Slot of the first and of the latest.
+    /// Slots of the first and of the latest message.
     slots: [u64; 2],
-    /// When the first was posted.
+    /// Time at which the receive of the first message was posted.
     enter_ticks: u64,
-    /// By when the latest that is done had arrived.
+    /// Time by which the latest completed message had arrived.
     done_ticks: u64,
 }
 
-/// What is needed to name the messages of one collective. Lives on the stack of the collective's hook.
+/// State that identifies the messages of one collective. It is on the stack of the collective's hook.
 pub struct Sampler {
     communicator: u32,
     operation: u8,
     tag: u32,
-    /// n-th use of (operation, tag): with the fields above the collective's key.
+    /// n of the n-th use of operation and tag. Together with the fields above it is the collective's key.
     use_number: u32,
     sent: [Sent; PEERS],
     peers_sent_to: usize,
     received: [Received; PEERS],
     receiving: usize,
-    /// A receive was posted of which nothing is kept: whose a completion is cannot be told any more.
+    /// True once a receive was posted that is not kept. From then on a completion cannot be assigned to a peer.
     receives_are_lost: bool,
-    /// Messages of further peers.
+    /// Number of messages of further peers.
     pub beyond: u64,
 }
 
 impl Sampler {
-    /// A sampler for one collective.
+    /// Creates a sampler for one collective.
     #[inline]
     pub const fn new(communicator: u32, operation: u8, tag: u32, use_number: u32) -> Self {
         Self {
@@ -93,7 +95,7 @@ impl Sampler {
         }
     }
 
-    /// The n-th message to or from this peer.
+    /// Creates the record of the n-th message to or from this peer.
     fn record(&self, message: Operation, peer: i32, slot: u64, number: u32) -> Record {
         Record {
             operation: message as u8,
@@ -102,13 +104,13 @@ impl Sampler {
             tag: self.tag,
             sequence: number,
             aux: slot,
-            // The collective it belongs to: (operation, n-th use of the tag).
+            // The collective that the message belongs to: operation and n-th use of the tag.
             object: u64::from(self.operation) << 32 | u64::from(self.use_number),
             ..Record::new(RecordKind::Evidence)
         }
     }
 
-    /// A message went out.
+    /// Stores a sent message, and records it if it is the first to its peer.
     pub fn send(
         &mut self,
         thread: &'static ThreadState,
@@ -142,7 +144,7 @@ impl Sampler {
         life::commit(thread, &record);
     }
 
-    /// A receive is posted; the peer is below 0 if anybody's message will do.
+    /// Stores a posted receive. `peer` is negative if it accepts a message of any peer.
     pub fn post_receive(&mut self, buffer: usize, peer: i32, slot: u64, enter_ticks: u64) {
         let known = &mut self.received[..self.receiving];
         let of_peer = known.iter().filter(|received| received.peer == peer);
@@ -179,8 +181,9 @@ impl Sampler {
         }
     }
 
-    /// A message into `buffer` had arrived by `leave_ticks`. Where several peers send into it nobody tells whose: all of
-    /// theirs are known to be there once there are as many as were posted.
+    /// Stores that a message into `buffer` had arrived by `leave_ticks`. If several peers send into the buffer, the
+    /// peer of a message is unknown. All their messages have arrived once there were as many completions as posted
+    /// receives.
     pub fn received(&mut self, thread: &'static ThreadState, buffer: usize, leave_ticks: u64) {
         if self.receives_are_lost {
             return;
@@ -229,8 +232,8 @@ impl Sampler {
         }
     }
 
-    /// The collective ended well, at `leave_ticks`: so do its last messages, of which the record's enter says when they
-    /// were sent, or by when they had arrived. Records stand in the order in which they are left.
+    /// Records the last messages of a collective that succeeded and ended at `leave_ticks`. The enter of their records
+    /// is the time at which they were sent, or by which they had arrived. Records are in the order of their leaves.
     pub fn finish(&self, thread: &'static ThreadState, leave_ticks: u64) {
         let last = |message: Operation, peer: i32, slot: u64, number: u32, at_ticks: u64| {
             let record = Record {

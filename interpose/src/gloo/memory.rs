@@ -1,21 +1,23 @@
 //! Reads C++ objects of the intercepted library: the few layouts of the C++ standard library that never changed.
 
-/// Reads one word.
+/// Reads one value.
 ///
 /// # Safety
 /// `address + offset` must be readable and aligned for `T`.
 #[inline]
 pub unsafe fn read<T: Copy>(address: usize, offset: usize) -> T {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees a readable and aligned address.
     unsafe { std::ptr::read((address + offset) as *const T) }
 }
 
-/// The bytes of a `std::vector<char>` or `std::vector<unsigned char>`: begin, end, capacity.
+/// Returns the bytes of a `std::vector<char>` or `std::vector<unsigned char>`, which consists of begin, end and
+/// capacity.
 ///
 /// # Safety
-/// `vector` must point to such an object that lives and is not changed while the slice is used.
+/// `vector` must point to such an object. It must be alive and unchanged while the slice is used.
 pub unsafe fn vector_bytes<'a>(vector: usize) -> &'a [u8] {
-    // SAFETY: the caller's promise; libstdc++ and libc++ agree on the first two words.
+    // SAFETY: the caller guarantees a live vector. libstdc++ and libc++ agree on its first two words, the begin and the
+    // end of its elements.
     unsafe {
         let (begin, end): (usize, usize) = (read(vector, 0), read(vector, 8));
         if begin == 0 || end <= begin {
@@ -26,13 +28,13 @@ pub unsafe fn vector_bytes<'a>(vector: usize) -> &'a [u8] {
     }
 }
 
-/// The elements of a `std::vector<size_t>` (or of pointers).
+/// Returns the elements of a `std::vector<size_t>`, or of a vector of pointers.
 ///
 /// # Safety
 /// As for [`vector_bytes`].
 #[inline]
 pub unsafe fn vector_words<'a>(vector: usize) -> &'a [u64] {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees a live vector. Its first two words are the begin and the end of its elements.
     unsafe {
         let (begin, end): (usize, usize) = (read(vector, 0), read(vector, 8));
         if begin == 0 || end <= begin {
@@ -43,7 +45,7 @@ pub unsafe fn vector_words<'a>(vector: usize) -> &'a [u64] {
     }
 }
 
-/// Which `std::string` a mangled name speaks of.
+/// Layout of the `std::string` in a mangled name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum StringLayout {
     /// `std::__cxx11::basic_string`: pointer, length.
@@ -53,7 +55,7 @@ pub enum StringLayout {
 }
 
 impl StringLayout {
-    /// Bytes of a string object, for walking a vector of them.
+    /// Returns the size of a string object in bytes, for iterating over a vector of them.
     pub const fn object_bytes(self) -> usize {
         match self {
             Self::New => 32,
@@ -61,12 +63,12 @@ impl StringLayout {
         }
     }
 
-    /// The characters of the string at `string`.
+    /// Returns the characters of the string at `string`.
     ///
     /// # Safety
     /// `string` must point to a live string of this layout.
     pub unsafe fn bytes<'a>(self, string: usize) -> &'a [u8] {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees a live string of this layout, so its data pointer and its length are valid.
         unsafe {
             let data: usize = read(string, 0);
             let length: usize = match self {

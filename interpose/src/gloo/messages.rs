@@ -1,5 +1,5 @@
-//! Point-to-point messages through Gloo's unbound buffers: a post, later a completion. Inside a collective they are
-//! its own business, except for the few kept as clock evidence.
+//! Point-to-point messages through Gloo's unbound buffers: a post, and later a completion. Messages inside a collective
+//! belong to it, except for the few that are kept as clock evidence.
 
 use super::buffers;
 use super::evidence::Sampler;
@@ -15,16 +15,18 @@ use rankscope_ranklog::record::{
     FLAG_ANY_PEER, FLAG_BYTES_UNKNOWN, FLAG_FAILED, NO_PEER, Record, RecordKind,
 };
 
-/// Byte count that means "the rest of the buffer".
+/// Byte count with the meaning "the rest of the buffer".
 const REST_OF_BUFFER: usize = usize::MAX;
 
-/// `gloo::Context::createUnboundBuffer(void*, size_t)`: (result, context, address, bytes).
+/// Hook of `gloo::Context::createUnboundBuffer(void*, size_t)`, with the arguments (result, context, address, bytes).
+/// It stores the communicator and size of the new buffer.
 ///
 /// # Safety
 /// `real` and `arguments` must be this function's.
 #[inline]
 pub unsafe fn created(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: handed through; afterwards the hidden result is a unique_ptr, one pointer.
+    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+    // unchanged. After the call the hidden result is a unique_ptr, which is one pointer.
     unsafe {
         let result = arguments.call(real);
         if let Some(entry) = communicators::find(arguments[1]) {
@@ -34,36 +36,41 @@ pub unsafe fn created(real: usize, arguments: &Narrow) -> usize {
     }
 }
 
-/// `UnboundBuffer::send(int peer, uint64_t slot, size_t offset, size_t bytes)`.
+/// Hook of `UnboundBuffer::send(int peer, uint64_t slot, size_t offset, size_t bytes)`. It records a `Post` when the
+/// call ends.
 ///
 /// # Safety
 /// `real` and `arguments` must be this function's.
 #[inline]
 pub unsafe fn send(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: handed through.
+    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
     unsafe { post(Operation::Send, arguments[1] as i32, 0, real, arguments) }
 }
 
-/// `UnboundBuffer::recv(int peer, uint64_t slot, size_t offset, size_t bytes)`.
+/// Hook of `UnboundBuffer::recv(int peer, uint64_t slot, size_t offset, size_t bytes)`. It records a `Post` when the
+/// call ends.
 ///
 /// # Safety
 /// `real` and `arguments` must be this function's.
 #[inline]
 pub unsafe fn receive(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: handed through.
+    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
     unsafe { post(Operation::Receive, arguments[1] as i32, 0, real, arguments) }
 }
 
-/// `UnboundBuffer::recv(std::vector<int> peers, uint64_t slot, size_t offset, size_t bytes)`.
+/// Hook of `UnboundBuffer::recv(std::vector<int> peers, uint64_t slot, size_t offset, size_t bytes)`. It records a
+/// `Post` when the call ends.
 ///
 /// # Safety
 /// `real` and `arguments` must be this function's.
 #[inline]
 pub unsafe fn receive_from_any(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: handed through.
+    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
     unsafe { post(Operation::Receive, NO_PEER, FLAG_ANY_PEER, real, arguments) }
 }
 
+/// Calls the real function and records the post.
+///
 /// # Safety
 /// `real` and `arguments` must be a send's or receive's.
 #[inline]
@@ -72,7 +79,7 @@ unsafe fn post(operation: Operation, peer: i32, flags: u8, real: usize, argument
     let enter_ticks = ticks();
     let [buffer, _, slot, offset, bytes] = *arguments;
     if thread.gloo_depth.get() > 0 {
-        // SAFETY: handed through.
+        // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
         return unsafe { post_inside_collective(operation, peer, enter_ticks, thread, real, arguments) };
     }
     let known = buffers::find(buffer);
@@ -103,12 +110,15 @@ unsafe fn post(operation: Operation, peer: i32, flags: u8, real: usize, argument
         record,
         rank: 0,
     };
-    // SAFETY: handed through.
+    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+    // unchanged.
     let result = unsafe { arguments.call(real) };
     ending.record.flags &= !FLAG_FAILED;
     result
 }
 
+/// Calls the real function, and passes the message to the sampler if the collective is sampled.
+///
 /// # Safety
 /// `real` and `arguments` must be a send's or receive's.
 unsafe fn post_inside_collective(
@@ -120,15 +130,18 @@ unsafe fn post_inside_collective(
     arguments: &Narrow,
 ) -> usize {
     let [buffer, _, slot, ..] = *arguments;
-    // SAFETY: null or the sampler on the stack of the collective's hook, below us; not kept across the call.
+    // SAFETY: the pointer is null or the sampler of the collective's hook, further down this thread's stack, so it is
+    // alive. The reference is not kept across the real call.
     if let Some(sampler) = unsafe { thread.sampler.get().cast::<Sampler>().as_mut() }
         && operation == Operation::Receive
     {
         sampler.post_receive(buffer, peer, slot as u64, enter_ticks);
     }
-    // SAFETY: handed through.
+    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+    // unchanged.
     let result = unsafe { arguments.call(real) };
-    // SAFETY: as above.
+    // SAFETY: the pointer is null or the sampler of the collective's hook, further down this thread's stack, so it is
+    // alive. No other reference to it exists now.
     if let Some(sampler) = unsafe { thread.sampler.get().cast::<Sampler>().as_mut() }
         && operation == Operation::Send
     {
@@ -137,35 +150,39 @@ unsafe fn post_inside_collective(
     result
 }
 
-/// `UnboundBuffer::waitSend(int* rank, milliseconds)`.
+/// Hook of `UnboundBuffer::waitSend(int* rank, milliseconds)`. It records a `Complete` when the call ends.
 ///
 /// # Safety
 /// `real` and `arguments` must be this function's.
 #[inline]
 pub unsafe fn wait_send(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: handed through.
+    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
     unsafe { wait(Operation::Send, real, arguments) }
 }
 
-/// `UnboundBuffer::waitRecv(int* rank, milliseconds)`.
+/// Hook of `UnboundBuffer::waitRecv(int* rank, milliseconds)`. It records a `Complete` when the call ends.
 ///
 /// # Safety
 /// `real` and `arguments` must be this function's.
 #[inline]
 pub unsafe fn wait_receive(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: handed through.
+    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
     unsafe { wait(Operation::Receive, real, arguments) }
 }
 
+/// Calls the real function and records the completion. Inside a collective, passes it to the sampler instead.
+///
 /// # Safety
 /// `real` and `arguments` must be a wait's.
 #[inline]
 unsafe fn wait(operation: Operation, real: usize, arguments: &Narrow) -> usize {
     let thread = thread::state();
     if thread.gloo_depth.get() > 0 {
-        // SAFETY: handed through.
+        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+        // unchanged.
         let result = unsafe { arguments.call(real) };
-        // SAFETY: null or the sampler on the stack of the collective's hook, below us.
+        // SAFETY: the pointer is null or the sampler of the collective's hook, further down this thread's stack, so it
+        // is alive. No other reference to it exists now.
         if let Some(sampler) = unsafe { thread.sampler.get().cast::<Sampler>().as_mut() }
             && operation == Operation::Receive
             && result & 0xFF != 0
@@ -193,9 +210,10 @@ unsafe fn wait(operation: Operation, real: usize, arguments: &Narrow) -> usize {
         record,
         rank: arguments[1],
     };
-    // SAFETY: handed through.
+    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+    // unchanged.
     let result = unsafe { arguments.call(real) };
-    // Only the low byte of a bool's register is defined. False: the wait was aborted.
+    // Only the low byte of a bool's register is defined. False means that the wait was aborted.
     if result & 0xFF != 0 {
         ending.record.flags &= !FLAG_FAILED;
     }
@@ -206,7 +224,7 @@ unsafe fn wait(operation: Operation, real: usize, arguments: &Narrow) -> usize {
 struct Ending {
     thread: &'static ThreadState,
     record: Record,
-    /// Address of the caller's rank variable, 0 if it wants none.
+    /// Address of the caller's rank variable; 0 if it has none.
     rank: usize,
 }
 
@@ -216,7 +234,8 @@ impl Drop for Ending {
         self.record.leave_ticks = ticks();
         let waited = self.record.kind == RecordKind::Complete as u8;
         if waited && self.rank != 0 && self.record.flags & FLAG_FAILED == 0 {
-            // SAFETY: the caller passed a valid int* which the real function has filled in.
+            // SAFETY: the address is not null, so the caller passed a valid int*. The wait succeeded, so the real
+            // function has written it.
             self.record.peer = unsafe { read::<i32>(self.rank, 0) };
         }
         if let Some((set, lane)) = life::lane(self.thread) {

@@ -1,7 +1,7 @@
-//! Gloo: embedded in PyTorch's wheels, a library of its own in distributions. One row per intercepted function.
+//! Gloo: embedded in PyTorch's wheels, a separate library in distributions. One row per intercepted function.
 //!
-//! Names, calling conventions and layouts were checked in the wheels of PyTorch 2.4 and 2.15 and in Debian's Gloo 0.5
-//! (the one Debian's PyTorch 1.13 uses). Three manglings of strings and two of `connectFullMesh` exist.
+//! Names, calling conventions and layouts were checked in the wheels of PyTorch 2.4 and 2.15, and in Debian's Gloo 0.5,
+//! which Debian's PyTorch 1.13 uses. Three manglings of strings and two of `connectFullMesh` exist.
 
 pub mod buffers;
 pub mod collectives;
@@ -16,10 +16,10 @@ use crate::core::stub::Narrow;
 use collectives::collective;
 use options as layout;
 
-/// There is nothing sensible to return from a C++ function that is not there.
+/// Return value if the function does not exist. No value is meaningful for a C++ function.
 const MISSING: usize = 0;
 
-// What rows mean by "everywhere": the wheels of PyTorch 2.4 and 2.15 and Debian's libgloo 0.5.
+// In rows, "everywhere" means: the wheels of PyTorch 2.4 and 2.15, and Debian's libgloo 0.5.
 crate::wrappers! {
     // Collectives: one argument, the options.
     allreduce = "_ZN4gloo9allreduceERKNS_16AllreduceOptionsE", seen "everywhere",
@@ -45,7 +45,7 @@ crate::wrappers! {
     scatter = "_ZN4gloo7scatterERNS_14ScatterOptionsE", seen "everywhere",
         narrow |real, a: &Narrow| collective(&layout::SCATTER, real, a);
 
-    // Contexts: made, connected, made from another, destroyed.
+    // Contexts: created, connected, created from another one, destroyed.
     context_c1 = "_ZN4gloo7ContextC1Eiii", seen "everywhere", narrow contexts::constructed;
     context_c2 = "_ZN4gloo7ContextC2Eiii", seen "everywhere", narrow contexts::constructed;
     context_d1 = "_ZN4gloo7ContextD1Ev", seen "everywhere", narrow contexts::destroyed;
@@ -57,7 +57,7 @@ crate::wrappers! {
     make_context = "_ZN4gloo10rendezvous14ContextFactory11makeContextERSt10shared_ptrINS_9transport6DeviceEE",
         seen "everywhere", narrow contexts::made_from_another;
 
-    // Stores: what is set and got during a rendezvous is the communicator's identity.
+    // Stores: the values that are set and read during a rendezvous identify the communicator.
     gloo_prefix_set = "_ZN4gloo10rendezvous11PrefixStore3setERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEERKSt6vectorIcS6_E",
         seen "2.15, libgloo 0.5", narrow rendezvous::store_set;
     gloo_prefix_get = "_ZN4gloo10rendezvous11PrefixStore3getERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
@@ -94,8 +94,8 @@ crate::wrappers! {
         seen "everywhere", narrow messages::wait_receive;
 }
 
-/// Exported `gloo::` functions that look like communication and are deliberately not intercepted, with the reason.
-/// The coverage test fails on a function that is neither a row nor here.
+/// Exported `gloo::` functions that look like communication and are deliberately not intercepted, with the reason. The
+/// coverage test fails on a function that is neither a row nor listed here.
 pub static EXCLUDED: &[(&str, &str)] = &[
     (
         "gloo::AllreduceLocal<",

@@ -1,18 +1,19 @@
-//! Where Gloo's option structs keep what a record needs. The offsets are the same in all versions seen (compiled
-//! against the headers of three, and read back in jobs); every read is checked for plausibility all the same, and
-//! what does not look right is recorded as unknown.
+//! Layouts of Gloo's option structs. The offsets are equal in all versions seen: they were compiled against the headers
+//! of three versions, and read back in jobs. Every value is nevertheless checked for plausibility, and an implausible
+//! one is recorded as unknown.
 
 use super::memory::{read, vector_words};
 use rankscope_ranklog::Operation;
 
-/// Where the bytes of an operation are told.
+/// Source of an operation's size in bytes.
 #[derive(Clone, Copy)]
 pub enum Bytes {
-    /// There are none.
+    /// The operation has no data.
     None,
-    /// A count of elements at this offset.
+    /// The count of elements at this offset.
     Elements(usize),
-    /// The input buffer at this offset; where there is none (in place) a part of the output at the second.
+    /// The input buffer at the first offset. If it is null (in place), one member's part of the output buffer at the
+    /// second.
     InputOrPartOfOutput(usize, usize),
     /// The input buffer at this offset.
     Input(usize),
@@ -29,7 +30,7 @@ pub enum Bytes {
 /// The layout of one operation's options.
 #[derive(Clone, Copy)]
 pub struct Options {
-    /// Which operation.
+    /// Operation of the struct.
     pub operation: Operation,
     /// Offset of the tag (u32).
     pub tag: usize,
@@ -37,7 +38,7 @@ pub struct Options {
     pub element_bytes: Option<usize>,
     /// Offset of the root (int).
     pub root: Option<usize>,
-    /// Where the size stands.
+    /// Source of the size.
     pub bytes: Bytes,
 }
 
@@ -71,7 +72,7 @@ pub static ALL_TO_ALL: Options = Options {
     tag: 40,
     element_bytes: Some(32),
     root: None,
-    // Gloo is told the whole input; a call's own count is that per peer (METRICS.md, section 2).
+    // Gloo gets the size of the whole input. The count of a call is the size per peer (METRICS.md, section 2).
     bytes: Bytes::PartOfInput(16),
 };
 /// `gloo::AlltoallvOptions`.
@@ -131,47 +132,48 @@ pub static SCATTER: Options = Options {
     bytes: Bytes::Output(40),
 };
 
-/// What was read from an option struct.
+/// Values read from an option struct.
 #[derive(Clone, Copy)]
 pub struct Decoded {
     /// The tag.
     pub tag: u32,
-    /// Bytes per element, 0 if unknown or none.
+    /// Bytes per element; 0 if unknown or none.
     pub element_bytes: u8,
-    /// The root, −1 if none.
+    /// The root; −1 if none.
     pub root: i32,
-    /// This member's own count times the element size; `None` if it could not be learnt.
+    /// This member's own count times the element size; `None` if it is unknown.
     pub bytes: Option<u64>,
-    /// Bytes per member times one over `per_member_unit`, where told; empty otherwise.
+    /// Counts per member, in units of `per_member_unit`, if the struct contains them; empty otherwise.
     pub per_member: &'static [u64],
-    /// What to multiply `per_member` by to get bytes.
+    /// Bytes per unit of `per_member`.
     pub per_member_unit: u64,
 }
 
-/// Largest element that any data type has (complex128), in bytes.
+/// Size of the largest element of any data type (complex128), in bytes.
 const MAX_ELEMENT_BYTES: u64 = 16;
-/// No buffer of a process is larger (the user half of a 57-bit address space).
+/// Upper bound of the size of any buffer (the user half of a 57-bit address space), in bytes.
 const MAX_BYTES: u64 = 1 << 56;
 
 impl Options {
-    /// The communicator's address: what a record's other fields are worth nothing without.
+    /// Returns the communicator's address. Without it, the other fields of a record are useless.
     ///
     /// # Safety
     /// `options` must be the address of such an option struct.
     #[inline]
     pub unsafe fn context(options: usize) -> usize {
-        // SAFETY: the caller's promise; every option struct begins with a shared_ptr<Context>.
+        // SAFETY: the caller guarantees such a struct. Every option struct starts with a shared_ptr<Context>.
         unsafe { read(options, 0) }
     }
 
-    /// Reads the struct for a member `rank` of `size`.
+    /// Reads the struct for member `rank` of `size`.
     ///
     /// # Safety
     /// `options` must be the address of such an option struct, whose context is a known communicator.
     #[inline]
     pub unsafe fn decode(&self, options: usize, rank: u32, size: u32) -> Decoded {
-        // SAFETY: all offsets lie inside the struct of this operation; pointers read from it are null or unbound
-        // buffers, whose `size` stands at 16 (a public constant member of the base class) in all versions.
+        // SAFETY: all offsets are inside the struct of this operation. Pointers read from it are null or point to
+        // unbound buffers. In all versions the `size` of a buffer is at offset 16, a public constant member of the base
+        // class.
         unsafe {
             let tag = read::<u32>(options, self.tag);
             let element = self.element_bytes.map_or(0, |at| read::<u64>(options, at));
@@ -200,7 +202,8 @@ impl Options {
                         per_member = counts;
                         let own = matches!(self.bytes, Bytes::ElementsPerMember(_));
                         per_member_unit = if own { element } else { 1 };
-                        // Gathering: what this member gives. All to all: all that it sends.
+                        // For gathers, the bytes that this member contributes. For all-to-all, all the bytes that it
+                        // sends.
                         if own {
                             counts
                                 .get(rank as usize)

@@ -1,7 +1,8 @@
-//! The rendezvous of a Gloo context: its members meet in a store, and what they read there names the communicator.
+//! The rendezvous of a Gloo context. Its members meet in a store, and the values that they read there identify the
+//! communicator.
 //!
-//! The store's prefix alone is no identity: every group's innermost prefix is "0", and keys are used again after a
-//! re-initialisation. Rank 0's address blob is fresh each time, and every member fetches it.
+//! The store's prefix alone is no identity. Every group's innermost prefix is "0", and keys are reused after a
+//! re-initialisation. Rank 0's address blob is new each time, and every member reads it.
 
 use super::memory::{StringLayout, read, vector_bytes};
 use crate::core::communicators;
@@ -21,17 +22,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 const KEY_BYTES: usize = 512;
 
-/// What a rendezvous has shown so far. Lives on the stack of the hook of `connectFullMesh`.
+/// State of a rendezvous so far. It is on the stack of the hook of `connectFullMesh`.
 pub struct ConnectFrame {
-    /// Nesting of store calls: a prefix store calls the store it wraps.
+    /// Nesting depth of store calls, because a prefix store calls the store that it wraps.
     depth: u32,
-    /// Key of the store call in progress as the innermost store saw it.
+    /// Key of the store call in progress, as the innermost store sees it.
     key: [u8; KEY_BYTES],
     key_bytes: usize,
-    /// The innermost key of a member's own blob without its last component: what all members share.
+    /// The innermost key of a member's own blob without its last component. All members share it.
     prefix: [u8; KEY_BYTES],
     prefix_bytes: Option<usize>,
-    /// Rank 0's blob as this member set it, and as it got it.
+    /// Rank 0's blob as this member set it, and as this member read it.
     set_blob: Option<[u8; 16]>,
     got_blob: Option<[u8; 16]>,
 }
@@ -60,7 +61,7 @@ impl ConnectFrame {
         self.depth = self.depth.saturating_sub(1);
     }
 
-    /// Keeps what the innermost key shares with the other members' keys.
+    /// Keeps the part of the innermost key that all members share.
     fn keep_prefix(&mut self) {
         let key = &self.key[..self.key_bytes];
         let shared = key.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
@@ -69,12 +70,12 @@ impl ConnectFrame {
     }
 }
 
-/// True if a key names rank 0's address blob: its last component is "0".
+/// Returns true if a key names rank 0's address blob: its last component is "0".
 fn is_rank_zero(key: &[u8]) -> bool {
     key == b"0" || key.ends_with(b"/0")
 }
 
-/// True if a key names some member's address blob: its last component is a number.
+/// Returns true if a key names the address blob of any member: its last component is a number.
 fn is_address(key: &[u8]) -> bool {
     let last = key.rsplit(|&byte| byte == b'/').next().unwrap_or(key);
     !last.is_empty() && last.iter().all(u8::is_ascii_digit)
@@ -84,30 +85,35 @@ fn hash_blob(blob: &[u8]) -> [u8; 16] {
     Hash128::new().add(blob).finish()
 }
 
-/// `connectFullMesh(Store&, shared_ptr<Device>&)`: PyTorch 2.4, libgloo 0.5. Rank 0 never reads its own key there.
+/// Hook of `connectFullMesh(Store&, shared_ptr<Device>&)`: PyTorch 2.4, libgloo 0.5. It records one blocking call and
+/// defines the communicator. In these versions rank 0 never reads its own key.
 ///
 /// # Safety
 /// `real` and `arguments` must be this function's.
 pub unsafe fn connect_by_reference(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: handed through.
+    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
     unsafe { connect(real, arguments, true) }
 }
 
-/// `connectFullMesh(shared_ptr<Store>, shared_ptr<Device>&)`: PyTorch 2.15. Every member reads every key, its own too,
-/// unless connections are made lazily: then nobody reads any.
+/// Hook of `connectFullMesh(shared_ptr<Store>, shared_ptr<Device>&)`: PyTorch 2.15. It records one blocking call and
+/// defines the communicator. Every member reads every key, including its own. With lazy connections no member reads
+/// any.
 ///
 /// # Safety
 /// `real` and `arguments` must be this function's.
 pub unsafe fn connect_by_shared_pointer(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: handed through.
+    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
     unsafe { connect(real, arguments, false) }
 }
 
+/// Calls the real function, records the call, and defines the communicator.
+///
 /// # Safety
 /// `real` and `arguments` must be a `connectFullMesh`'s.
 unsafe fn connect(real: usize, arguments: &Narrow, own_blob_counts: bool) -> usize {
     if !life::is_on() {
-        // SAFETY: handed through.
+        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+        // unchanged.
         return unsafe { arguments.call(real) };
     }
     let thread = thread::state();
@@ -118,7 +124,7 @@ unsafe fn connect(real: usize, arguments: &Narrow, own_blob_counts: bool) -> usi
         ..Record::new(RecordKind::Call)
     };
     record.flags |= FLAG_FAILED;
-    // A member that never comes leaves the others here: they must be seen while they wait.
+    // If a member never arrives, the others wait here. They must be visible while they wait.
     let in_flight = life::lane(thread);
     if let Some((set, lane)) = in_flight {
         lane.enter(set, &record);
@@ -130,7 +136,8 @@ unsafe fn connect(real: usize, arguments: &Narrow, own_blob_counts: bool) -> usi
         record: &raw mut record,
         in_flight,
     };
-    // SAFETY: handed through.
+    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+    // unchanged.
     let result = unsafe { arguments.call(real) };
     thread.connect.set(before);
     ending.leave();
@@ -138,7 +145,8 @@ unsafe fn connect(real: usize, arguments: &Narrow, own_blob_counts: bool) -> usi
     record.leave_ticks = ticks();
     record.flags &= !FLAG_FAILED;
     name(arguments[0], &frame, own_blob_counts);
-    // A job's first communicator takes milliseconds anyway: from here on no operation is lost to our own start.
+    // A job's first communicator takes milliseconds anyway. From here on, no operation is lost because the recorder is
+    // still starting.
     life::wait_for_start();
     if let Some(entry) = context_of(arguments[0]).and_then(communicators::find) {
         record.communicator = entry.index();
@@ -147,7 +155,7 @@ unsafe fn connect(real: usize, arguments: &Narrow, own_blob_counts: bool) -> usi
     result
 }
 
-/// The pointer that option structs will carry: the rendezvous context itself, or its base eight bytes in.
+/// Returns the pointer that option structs will contain: the rendezvous context itself, or its base eight bytes later.
 fn context_of(rendezvous_context: usize) -> Option<usize> {
     [rendezvous_context, rendezvous_context + 8]
         .into_iter()
@@ -179,7 +187,8 @@ fn name(rendezvous_context: usize, frame: &ConnectFrame, own_blob_counts: bool) 
             IdentitySource::KeyAndBlob,
         ),
         (Some(_), None) => (
-            // Lazy connections: all members see only their own key. What they share is the prefix, and how often.
+            // Lazy connections: each member sees only its own key. All members share the prefix and the number of its
+            // uses.
             Hash128::new()
                 .add(b"gloo lazy")
                 .add(prefix)
@@ -209,7 +218,7 @@ fn name(rendezvous_context: usize, frame: &ConnectFrame, own_blob_counts: bool) 
     );
 }
 
-/// A communicator of one member is nobody else's: no other process may come to the same identity.
+/// Returns an identity for a communicator with one member. No other process may compute the same one.
 fn alone(prefix: &[u8]) -> [u8; 16] {
     // SAFETY: getpid takes no arguments and cannot fail.
     let pid = unsafe { libc::getpid() };
@@ -221,15 +230,16 @@ fn alone(prefix: &[u8]) -> [u8; 16] {
         .finish()
 }
 
-/// How often this process has connected under this prefix, this time included. Counted in buckets: two prefixes that
-/// share one count together, on all members alike, since members connect in the same order.
+/// Returns how often this process has connected under this prefix, including this time. The uses are counted in
+/// buckets. Two prefixes in one bucket are counted together; all members do this alike, because they connect in the
+/// same order.
 fn occurrence(prefix: &[u8]) -> [u8; 4] {
     static COUNTS: [AtomicU32; 256] = [const { AtomicU32::new(0) }; 256];
     let bucket = Hash128::new().add(prefix).finish()[0];
     (COUNTS[usize::from(bucket)].fetch_add(1, Ordering::Relaxed) + 1).to_le_bytes()
 }
 
-/// Undoes the frame if the rendezvous throws (a peer that never came), and records the failure.
+/// Restores the previous frame if the rendezvous throws, because a peer never arrived, and records the failure.
 struct Ending {
     thread: &'static ThreadState,
     before: *mut c_void,
@@ -251,44 +261,51 @@ impl Drop for Ending {
     fn drop(&mut self) {
         self.thread.connect.set(self.before);
         self.leave();
-        // SAFETY: the record lives in the frame of `connect`, which is being unwound around this value.
+        // SAFETY: the pointer is to the record in the frame of `connect`. That frame still exists, because it is being
+        // unwound and owns this value. `connect` itself does not use the record any more.
         let record = unsafe { &mut *self.record };
         record.leave_ticks = ticks();
         life::commit(self.thread, record);
     }
 }
 
-/// The frame of the rendezvous in progress on this thread.
+/// Returns the frame of the rendezvous in progress on this thread.
 ///
 /// # Safety
-/// The reference must not be kept beyond one use: the real function in between makes others of it.
+/// The reference must not be kept across the real function, because that creates other references to the frame.
 unsafe fn frame() -> Option<&'static mut ConnectFrame> {
-    // SAFETY: null or a frame on this thread's stack, below us, alive until `connect` returns.
+    // SAFETY: the pointer is null or to a frame further down this thread's stack. That frame is alive until `connect`
+    // returns.
     unsafe { thread::state().connect.get().cast::<ConnectFrame>().as_mut() }
 }
 
-/// `set(key, value)` of any store, with new strings.
+/// Hook of `set(key, value)` of any store, with new strings. During a rendezvous it keeps the key, and the hash of rank
+/// 0's value.
 ///
 /// # Safety
 /// `real` and `arguments` must be such a function's.
 pub unsafe fn store_set(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: handed through.
+    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
     unsafe { set(real, arguments, StringLayout::New) }
 }
 
-/// `set(key, value)` of any store, with old strings.
+/// Hook of `set(key, value)` of any store, with old strings. During a rendezvous it keeps the key, and the hash of rank
+/// 0's value.
 ///
 /// # Safety
 /// `real` and `arguments` must be such a function's.
 pub unsafe fn store_set_old_string(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: handed through.
+    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
     unsafe { set(real, arguments, StringLayout::Old) }
 }
 
+/// Calls the real function, and keeps the key and rank 0's blob.
+///
 /// # Safety
 /// `real` and `arguments` must be a store's `set`, of this string layout.
 unsafe fn set(real: usize, arguments: &Narrow, strings: StringLayout) -> usize {
-    // SAFETY: key and value are live references for the duration of the call; the frame is used and let go.
+    // SAFETY: key and value are references of the caller, which keeps both alive until this hook returns. `arguments`
+    // are forwarded unchanged. No reference to the frame is used across the real call.
     unsafe {
         let Some(frame) = frame() else {
             return arguments.call(real);
@@ -312,28 +329,33 @@ unsafe fn set(real: usize, arguments: &Narrow, strings: StringLayout) -> usize {
     }
 }
 
-/// `get(key)` of any store, with new strings: the hidden result comes first.
+/// Hook of `get(key)` of any store, with new strings; the hidden result is the first argument. During a rendezvous it
+/// keeps rank 0's key and the hash of its value.
 ///
 /// # Safety
 /// `real` and `arguments` must be such a function's.
 pub unsafe fn store_get(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: handed through.
+    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
     unsafe { get(real, arguments, StringLayout::New) }
 }
 
-/// `get(key)` of any store, with old strings.
+/// Hook of `get(key)` of any store, with old strings. During a rendezvous it keeps rank 0's key and the hash of its
+/// value.
 ///
 /// # Safety
 /// `real` and `arguments` must be such a function's.
 pub unsafe fn store_get_old_string(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: handed through.
+    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
     unsafe { get(real, arguments, StringLayout::Old) }
 }
 
+/// Calls the real function, and keeps the key and rank 0's blob.
+///
 /// # Safety
 /// `real` and `arguments` must be a store's `get`, of this string layout.
 unsafe fn get(real: usize, arguments: &Narrow, strings: StringLayout) -> usize {
-    // SAFETY: as in `set`; after the call the hidden result is a constructed vector.
+    // SAFETY: as in `set`. After the call the hidden result is a constructed vector, which the caller keeps alive until
+    // this hook returns.
     unsafe {
         let Some(frame) = frame() else {
             return arguments.call(real);
@@ -355,28 +377,32 @@ unsafe fn get(real: usize, arguments: &Narrow, strings: StringLayout) -> usize {
     }
 }
 
-/// `multi_get(keys)` of any store, with new strings.
+/// Hook of `multi_get(keys)` of any store, with new strings. During a rendezvous it keeps the first key and the hash of
+/// its value, if that key is rank 0's.
 ///
 /// # Safety
 /// `real` and `arguments` must be such a function's.
 pub unsafe fn store_multi_get(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: handed through.
+    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
     unsafe { multi_get(real, arguments, StringLayout::New) }
 }
 
-/// `multi_get(keys)` of any store, with old strings.
+/// Hook of `multi_get(keys)` of any store, with old strings. During a rendezvous it keeps the first key and the hash of
+/// its value, if that key is rank 0's.
 ///
 /// # Safety
 /// `real` and `arguments` must be such a function's.
 pub unsafe fn store_multi_get_old_string(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: handed through.
+    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
     unsafe { multi_get(real, arguments, StringLayout::Old) }
 }
 
+/// Calls the real function, and keeps the first key and rank 0's blob.
+///
 /// # Safety
 /// `real` and `arguments` must be a store's `multi_get`, of this string layout.
 unsafe fn multi_get(real: usize, arguments: &Narrow, strings: StringLayout) -> usize {
-    // SAFETY: as in `get`; keys and result are vectors of objects, the first of which is looked at if there is one.
+    // SAFETY: as in `get`. Keys and result are vectors of objects, and only the first object is read, if there is one.
     unsafe {
         let Some(frame) = frame() else {
             return arguments.call(real);
@@ -397,7 +423,7 @@ unsafe fn multi_get(real: usize, arguments: &Narrow, strings: StringLayout) -> u
             && is_rank_zero(key)
         {
             let (first, end): (usize, usize) = (read(arguments[0], 0), read(arguments[0], 8));
-            // A vector of vectors: 24 bytes each.
+            // The result is a vector of vectors, 24 bytes each.
             if first != 0 && first + 24 <= end {
                 frame.keep_prefix();
                 frame.got_blob = Some(hash_blob(vector_bytes(first)));
@@ -412,7 +438,7 @@ struct Leaving;
 
 impl Drop for Leaving {
     fn drop(&mut self) {
-        // SAFETY: used and let go.
+        // SAFETY: the reference is used only for this call, and not across the real function.
         if let Some(frame) = unsafe { frame() } {
             frame.leave_store();
         }

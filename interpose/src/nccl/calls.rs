@@ -303,7 +303,7 @@ fn await_operation(
     let Some(pending) = entry.pending() else { return };
     // Empty collectives are not reported as operations; empty messages are.
     let is_message = matches!(roles.operation, Operation::Send | Operation::Receive);
-    // These operations came with versions that name the call. Earlier versions report them as other operations.
+    // These operations came with versions that name the call. The library reports them as other operations.
     let is_later = matches!(
         roles.operation,
         Operation::AllToAll | Operation::Gather | Operation::Scatter | Operation::Put

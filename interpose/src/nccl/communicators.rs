@@ -264,7 +264,7 @@ impl Awaited {
             .is_ok()
     }
 
-    /// Reads the handle, and records the communicator if the handle is there. Returns true in that case.
+    /// Reads the handle, and records the communicator if its handle has arrived. Returns true in that case.
     ///
     /// # Safety
     /// The address in `place` must still be readable memory of the program, and this thread must own the slot.
@@ -288,7 +288,7 @@ impl Awaited {
 ///
 /// # Safety
 /// `place` must be the address at which the library writes the handle. It must stay valid until the group ends, or
-/// until a poll reports to the program that the handle is there.
+/// until a poll reports that the request is complete.
 unsafe fn await_handle(thread: &ThreadState, place: usize, before: usize, expected: &Expected) {
     let owner = thread_id();
     let in_group = open_group::is_open(thread);
@@ -311,7 +311,7 @@ unsafe fn await_handle(thread: &ThreadState, place: usize, before: usize, expect
 }
 
 /// Reads awaited handles after the outermost group of this thread has ended with `outcome`. Depending on `outcome`, the
-/// handles are there, come later, or never come.
+/// handles have arrived, come later, or never come.
 ///
 /// # Safety
 /// The addresses of awaited handles must still be writable memory of the program. NCCL itself requires this until here.
@@ -443,7 +443,7 @@ unsafe fn made(
     let comes_later = handle == 0 && outcome == result::IN_PROGRESS && expected.asked_by != 0;
     if comes_with_the_group || comes_later {
         // SAFETY: `place` is the program's variable for the handle. The library writes it before the group ends, or
-        // before a poll reports that it is there.
+        // before a poll reports that the request is complete.
         unsafe { await_handle(thread, place, before, expected) };
     } else if handle != 0 {
         expected.arrived(handle, real);

@@ -1,20 +1,20 @@
-//! What NVTX hands out as handles: ours where nobody else gives any, another injection's where one does.
+//! Handles that NVTX returns: this library's own, or those of another injection if there is one.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// Handles of one kind at most.
+/// Maximum number of handles of one kind.
 const PLACES: usize = 2048;
-/// Places that are looked at for one handle.
+/// Maximum number of slots that are probed for one handle.
 const MOST_STEPS: usize = 32;
 
-/// From handles to numbers. Never forgets one; never allocates; no lock.
+/// Table from handles to numbers. It never removes an entry, never allocates and takes no lock.
 pub struct Handles {
     handles: [AtomicUsize; PLACES],
     values: [AtomicU32; PLACES],
 }
 
 impl Handles {
-    /// None yet.
+    /// Creates an empty table.
     pub const fn new() -> Self {
         Self {
             handles: [const { AtomicUsize::new(0) }; PLACES],
@@ -27,7 +27,7 @@ impl Handles {
         (0..MOST_STEPS).map(move |step| (start + step) % PLACES)
     }
 
-    /// Notes what a handle stands for; one too many stands for nothing.
+    /// Stores the number of a handle. If the table has no slot for it, the handle stays unknown.
     pub fn put(&self, handle: usize, value: u32) {
         if handle == 0 {
             return;
@@ -45,7 +45,7 @@ impl Handles {
         }
     }
 
-    /// What it stands for.
+    /// Returns the number of a handle.
     pub fn get(&self, handle: usize) -> Option<u32> {
         if handle == 0 {
             return None;

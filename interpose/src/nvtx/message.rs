@@ -1,26 +1,26 @@
-//! The text of an NVTX event, wherever it stands.
+//! The text of an NVTX event, in any of its forms.
 
 use super::ranges::REGISTERED;
 use crate::core::texts;
 use std::ffi::c_char;
 
-/// A text as bytes that are ours.
+/// A copy of a text.
 pub struct Message {
     bytes: [u8; texts::MOST_BYTES],
     length: usize,
 }
 
-/// What an event is called.
+/// Message of an event.
 #[allow(
     clippy::large_enum_variant,
     reason = "lives on the stack during one call; a box would be an allocation"
 )]
 pub enum Said {
-    /// By a text that stands with it.
+    /// The text is part of the event.
     Text(Message),
-    /// By one that was registered before: its number.
+    /// The text was registered before; this is its number.
     Number(u32),
-    /// By nothing.
+    /// The event has no message.
     Nothing,
 }
 
@@ -32,17 +32,18 @@ impl Message {
         }
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 
-    /// What is counted and its number, if the text ends in one: "step 12". Only a number that can be put together again.
+    /// Splits a text that ends with a number, such as "step 12", into the text before it and the number. Only a number
+    /// whose digits can be restored exactly is split off.
     pub fn counted(&self) -> Option<(&[u8], u32)> {
         let text = self.as_bytes();
         let digits = text.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
         let (what, number) = text.split_at(text.len() - digits);
-        // A text that was cut may have lost digits.
+        // A truncated text may have lost digits.
         let is_whole = self.length < texts::MOST_BYTES;
         if what.is_empty() || number.is_empty() || !is_whole || (number[0] == b'0' && digits > 1) {
             return None;
@@ -51,15 +52,18 @@ impl Message {
         (number != crate::core::thread::NO_NUMBER).then_some((what, number))
     }
 
+    /// Copies a text of 8-bit characters.
+    ///
     /// # Safety
-    /// `text` must be null or end in a zero.
+    /// `text` must be null or NUL-terminated.
     pub unsafe fn narrow(text: *const c_char) -> Self {
         let mut message = Self::empty();
         if text.is_null() {
             return message;
         }
         while message.length < texts::MOST_BYTES {
-            // SAFETY: not behind the zero.
+            // SAFETY: `text` is not null, and no earlier character was the final NUL, so this one is still part of the
+            // text.
             let byte = unsafe { *text.add(message.length) } as u8;
             if byte == 0 {
                 break;
@@ -70,15 +74,18 @@ impl Message {
         message
     }
 
+    /// Copies a text of 32-bit characters as UTF-8.
+    ///
     /// # Safety
-    /// `text` must be null or 32-bit characters that end in a zero.
+    /// `text` must be null or an array of 32-bit characters that ends with 0.
     pub unsafe fn wide(text: *const u32) -> Self {
         let mut message = Self::empty();
         if text.is_null() {
             return message;
         }
         for position in 0.. {
-            // SAFETY: not behind the zero.
+            // SAFETY: `text` is not null, and no earlier character was the final 0, so this one is still part of the
+            // text.
             let code = unsafe { text.add(position).read() };
             let mut encoded = [0; 4];
             let encoded = char::from_u32(code)
@@ -95,19 +102,22 @@ impl Message {
     }
 }
 
-/// Where the message stands in `nvtxEventAttributes_t`, and how long one is that has it (nvToolsExt.h,
-/// `nvtxEventAttributes_v2`).
+/// Offsets of the message in `nvtxEventAttributes_t`, and the minimum size of a structure that has a message
+/// (nvToolsExt.h, `nvtxEventAttributes_v2`).
 const KIND_OFFSET: usize = 32;
 const VALUE_OFFSET: usize = 40;
 const ATTRIBUTES_BYTES: u16 = 48;
 
+/// Reads the message of an event.
+///
 /// # Safety
-/// `attributes` must be null or an `nvtxEventAttributes_t`, which says its own size.
+/// `attributes` must be null or an `nvtxEventAttributes_t`, which contains its own size.
 pub unsafe fn of_attributes(attributes: *const u8) -> Said {
     if attributes.is_null() {
         return Said::Nothing;
     }
-    // SAFETY: the structure begins with its version and its size, and is as long as it says.
+    // SAFETY: `attributes` is not null. The structure starts with its version and its size, and is as long as its size
+    // says. The kind determines the type of the value.
     unsafe {
         if attributes.add(2).cast::<u16>().read_unaligned() < ATTRIBUTES_BYTES {
             return Said::Nothing;
@@ -131,7 +141,7 @@ mod tests {
     #[test]
     fn a_number_at_the_end_is_told_apart() {
         let counted = |text: &CStr| {
-            // SAFETY: a C string.
+            // SAFETY: the text is a C string.
             let message = unsafe { Message::narrow(text.as_ptr()) };
             message.counted().map(|(what, number)| (what.to_vec(), number))
         };

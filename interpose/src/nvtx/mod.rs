@@ -1,10 +1,11 @@
-//! NVTX: ranges and marks that programs and libraries put around what they do.
+//! NVTX: ranges and marks that programs and libraries put around their work.
 //!
-//! Not intercepted but injected: the first NVTX call of each library loads the library that NVTX_INJECTION64_PATH names
-//! and hands it its table of functions (NVTX v3, nvtxDetail/nvtxInit.h). `rankscope run` names us there; who was named
-//! before is loaded by us, called first, and keeps getting every call. Needs no GPU.
+//! NVTX is not intercepted but injected. At the first NVTX call of each library, NVTX loads the library that
+//! NVTX_INJECTION64_PATH names, and passes its table of functions to it (NVTX v3, nvtxDetail/nvtxInit.h). `rankscope
+//! run` sets this variable. If it named another library before, this library loads that one, calls it first, and
+//! forwards every call to it. No GPU is needed.
 //!
-//! A range starts no recorder: what a process says before its first communication is not kept.
+//! A range starts no recorder. Ranges before the first communication of a process are not kept.
 
 pub mod handles;
 pub mod message;
@@ -19,7 +20,7 @@ const CALLBACKS: u32 = 1;
 const CORE: c_int = 1;
 const CORE2: c_int = 5;
 
-/// Whom we were put in front of, if anybody.
+/// Variable that names the injection that rankscope has replaced, if any.
 const NEXT: &CStr = c"RANKSCOPE_NVTX_NEXT";
 
 type GetExportTable = unsafe extern "C" fn(u32) -> *const c_void;
@@ -32,13 +33,13 @@ struct Callbacks {
     get_module_function_table: Option<unsafe extern "C" fn(c_int, *mut *mut *mut usize, *mut u32) -> c_int>,
 }
 
-/// A function of ours in a module's table, and whom it calls on to.
+/// A function of this library in a module's table, and the function that it forwards to.
 pub(crate) struct Slot {
     module: c_int,
-    /// Number in the module (nvtxTypes.h, `NvtxCallbackIdCore` and `NvtxCallbackIdCore2`).
+    /// Number of the function in the module (nvtxTypes.h, `NvtxCallbackIdCore` and `NvtxCallbackIdCore2`).
     number: usize,
     ours: AtomicPtr<c_void>,
-    /// The function of the injection behind us; 0 if there is none.
+    /// The other injection's function; 0 if there is none.
     pub(crate) next: AtomicUsize,
 }
 
@@ -61,20 +62,22 @@ impl Slot {
     }
 }
 
-/// Where the functions of a module stand.
+/// Table of a module's function pointers.
 struct Module {
     functions: *mut *mut usize,
     count: usize,
 }
 
 impl Module {
+    /// Returns the table of a module.
+    ///
     /// # Safety
-    /// `callbacks` must be what NVTX handed out.
+    /// `callbacks` must be the table that NVTX returned.
     unsafe fn get(callbacks: &Callbacks, module: c_int) -> Option<Self> {
         let mut functions = std::ptr::null_mut();
         let mut count = 0;
         let get = callbacks.get_module_function_table?;
-        // SAFETY: NVTX's own function, which writes both.
+        // SAFETY: NVTX's own function, which writes only to these two locals.
         let outcome = unsafe { get(module, &raw mut functions, &raw mut count) };
         (outcome == 1 && !functions.is_null()).then_some(Self {
             functions,
@@ -82,31 +85,32 @@ impl Module {
         })
     }
 
-    /// Where the function of this number stands.
+    /// Returns the address of this number's function pointer.
     fn place(&self, number: usize) -> Option<*mut usize> {
         if number >= self.count {
             return None;
         }
-        // SAFETY: NVTX says that there are so many places, each null or that of a function pointer.
+        // SAFETY: NVTX reports `count` entries, and `number` is less. Each is null or the address of a function
+        // pointer.
         let place = unsafe { *self.functions.add(number) };
         (!place.is_null()).then_some(place)
     }
 }
 
-/// Called by NVTX once for each library that uses it.
+/// Installs this library's functions. NVTX calls it once for each library that uses NVTX.
 ///
 /// # Safety
 /// `get_export_table` must be NVTX's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn InitializeInjectionNvtx2(get_export_table: GetExportTable) -> c_int {
-    // SAFETY: NVTX hands out a table that lives as long as the library that uses it, or null.
+    // SAFETY: NVTX returns null or a table that lives as long as the library that uses it.
     let Some(callbacks) = (unsafe { get_export_table(CALLBACKS).cast::<Callbacks>().as_ref() }) else {
         return 0;
     };
     if callbacks.struct_size < size_of::<Callbacks>() {
         return 0;
     }
-    // SAFETY: as promised by NVTX.
+    // SAFETY: `callbacks` is the table that NVTX returned.
     let (core, core2) = unsafe { (Module::get(callbacks, CORE), Module::get(callbacks, CORE2)) };
     let place_of = |slot: &Slot| {
         let module = if slot.module == CORE { &core } else { &core2 };
@@ -115,18 +119,20 @@ pub unsafe extern "C" fn InitializeInjectionNvtx2(get_export_table: GetExportTab
     let mut before = [0usize; ranges::SLOTS.len()];
     for (slot, before) in ranges::SLOTS.iter().zip(&mut before) {
         if let Some(place) = place_of(slot) {
-            // SAFETY: a place of NVTX's.
+            // SAFETY: the address is that of one of NVTX's function pointers.
             *before = unsafe { place.read() };
         }
     }
-    // SAFETY: handed on as it came.
+    // SAFETY: `get_export_table` is NVTX's, forwarded unchanged.
     let others = unsafe { initialise_next(get_export_table) };
     for (slot, before) in ranges::SLOTS.iter().zip(before) {
         let Some(place) = place_of(slot) else { continue };
-        // SAFETY: a place of NVTX's, which it lets injections write now and reads later.
+        // SAFETY: the address is that of one of NVTX's function pointers. NVTX lets injections write them now, and
+        // reads them later.
         unsafe {
             let now = place.read();
-            // What stands there before any injection are NVTX's own functions that initialise it: never called on.
+            // Before any injection the table contains NVTX's own functions, which initialise it. Calls are never
+            // forwarded to those.
             if others && now != before {
                 slot.next.store(now, Ordering::Relaxed);
             }
@@ -136,9 +142,10 @@ pub unsafe extern "C" fn InitializeInjectionNvtx2(get_export_table: GetExportTab
     1
 }
 
-/// Loads the injection that we were put in front of, and lets it put its functions there first.
+/// Loads the injection that rankscope has replaced, and lets it install its functions first.
 unsafe fn initialise_next(get_export_table: GetExportTable) -> bool {
-    // SAFETY: the environment's string, a library of the user's choice, and the function that every NVTX injection has.
+    // SAFETY: getenv returns null or a NUL-terminated string. The user chose the library, and it is never closed. Every
+    // NVTX injection has this function with this signature.
     unsafe {
         let path: *const c_char = libc::getenv(NEXT.as_ptr());
         if path.is_null() || *path == 0 {

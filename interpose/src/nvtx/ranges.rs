@@ -1,4 +1,4 @@
-//! What NVTX calls instead of its own functions: ranges become records when they end, marks at once.
+//! Functions that NVTX calls in place of its own. A range becomes a record when it ends, a mark at once.
 
 use super::Slot;
 use super::handles::Handles;
@@ -15,16 +15,16 @@ use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// Strings that were registered, by handle.
+/// Registered strings, by handle.
 pub static REGISTERED: Handles = Handles::new();
-/// Domains that were made, by handle.
+/// Created domains, by handle.
 static DOMAINS: Handles = Handles::new();
 
-/// The domain of calls that name none.
+/// Domain of calls that name none.
 const DEFAULT: u32 = u32::MAX;
-/// The domain in which NCCL says what it is called for.
+/// Domain in which NCCL marks its calls.
 const NCCL: &[u8] = b"NCCL";
-/// Domains whose names are kept.
+/// Maximum number of domains whose names are kept.
 const MOST_DOMAINS: usize = 64;
 const DOMAIN_BYTES: usize = 48;
 
@@ -33,7 +33,8 @@ struct Domain {
     bytes: AtomicUsize,
 }
 
-// SAFETY: `name` is written once, before `bytes` is stored with release, and read only after that was acquired.
+// SAFETY: `name` is written once, before `bytes` is stored with release ordering. It is read only after `bytes` was
+// loaded with acquire ordering.
 unsafe impl Sync for Domain {}
 
 static DOMAIN: [Domain; MOST_DOMAINS] = [const {
@@ -49,29 +50,29 @@ fn domain_name(domain: u32) -> &'static [u8] {
         return b"";
     };
     let bytes = domain.bytes.load(Ordering::Acquire);
-    // SAFETY: written before `bytes` was.
+    // SAFETY: the first `bytes` bytes were written before `bytes` was stored, and never change afterwards.
     unsafe { &(&(*domain.name.get()))[..bytes.min(DOMAIN_BYTES)] }
 }
 
-/// True while records are taken. Ranges alone do not make a process one that communicates.
+/// Returns true once a recorder runs. Ranges alone do not start one.
 fn is_recording() -> bool {
     life::definitions().is_some()
 }
 
-/// True if the range is to be kept: NCCL's own are not, where its calls are recorded by their hooks.
+/// Returns true if the range is to be kept. NCCL's own ranges are not kept where hooks record its calls.
 fn is_wanted(domain: u32) -> bool {
     is_recording() && (thread::state().nccl_depth.get() == 0 || domain_name(domain) != NCCL)
 }
 
-/// What an event is called: the number of its text, and the number at the text's end, which is kept apart. A program that
-/// counts its steps says one thing, not another in every step.
+/// Name of an event: the number of its text, and the number at the end of the text. That number is kept separately, so
+/// that a program that counts its steps has one text, not a new one in every step.
 #[derive(Clone, Copy)]
 struct Called {
     text: u32,
     number: u32,
 }
 
-/// True for what programs call a step: "step 12", "iteration 3", "ProfilerStep#7".
+/// Returns true for usual names of steps: "step 12", "iteration 3", "ProfilerStep#7".
 fn is_step_like(what: &[u8]) -> bool {
     let end = what
         .iter()
@@ -85,7 +86,7 @@ fn is_step_like(what: &[u8]) -> bool {
         })
 }
 
-/// What an event in a domain is called.
+/// Returns the name of an event in a domain.
 fn called(domain: u32, said: &Said) -> Option<Called> {
     let name = domain_name(domain);
     let within: [&[u8]; 2] = if name.is_empty() {
@@ -141,7 +142,7 @@ fn mark(domain: u32, said: &Said) {
     }
 }
 
-/// Opens a range on this thread; its level, from 0.
+/// Opens a range on this thread, and returns its level, from 0.
 fn push(domain: u32, said: &Said) -> c_int {
     let thread = thread::state();
     let depth = thread.nvtx_depth.get();
@@ -164,7 +165,7 @@ fn push(domain: u32, said: &Said) -> c_int {
     depth as c_int
 }
 
-/// A range that is not kept for want of a place.
+/// Counts a range that is not kept, because there is no slot for it.
 #[cold]
 fn count_lost() {
     if let Some(set) = life::definitions() {
@@ -174,7 +175,7 @@ fn count_lost() {
     }
 }
 
-/// Ends the innermost range of this domain on this thread; its level, or −1 if there is none.
+/// Ends the innermost range of this domain on this thread. Returns its level, or −1 if there is none.
 fn pop(domain: u32) -> c_int {
     let thread = thread::state();
     let depth = thread.nvtx_depth.get();
@@ -183,7 +184,7 @@ fn pop(domain: u32) -> c_int {
     }
     thread.nvtx_depth.set(depth - 1);
     if depth as usize > RANGES {
-        // Deeper than is remembered.
+        // The range is deeper than those that are kept.
         return depth as c_int - 1;
     }
     let ranges = &thread.nvtx_ranges[..depth as usize];
@@ -208,12 +209,12 @@ fn pop(domain: u32) -> c_int {
 
 // ---- ranges that may end on another thread -----------------------------------------------------------------------
 
-/// Such ranges at most at one time.
+/// Maximum number of such ranges that are open at one time.
 const MOST_OPEN: usize = 1024;
-/// Places that are looked at for one of them.
+/// Maximum number of slots that are probed for one of them.
 const MOST_STEPS: usize = 32;
 
-/// 0 where nobody is, 1 while one is taken.
+/// Slot of an open range. `id` is 0 while it is free, and 1 while a thread fills it.
 struct Started {
     id: AtomicU64,
     text: AtomicU32,
@@ -231,13 +232,13 @@ static STARTED: [Started; MOST_OPEN] = [const {
 }; MOST_OPEN];
 static LAST_ID: AtomicU64 = AtomicU64::new(1);
 
-/// Where a range of this id may stand.
+/// Returns the slots that can contain a range with this id.
 fn places(id: u64) -> impl Iterator<Item = &'static Started> {
     let start = id.wrapping_mul(0x9E37_79B9_7F4A_7C15) as usize >> 48;
     (0..MOST_STEPS).map(move |step| &STARTED[(start + step) % MOST_OPEN])
 }
 
-/// Opens a range under the id that the injection behind us gave, or one of ours.
+/// Opens a range under the id that the other injection returned, or under a new one.
 fn start(domain: u32, said: &Said, given: u64) -> u64 {
     let id = if given > 1 {
         given
@@ -282,10 +283,10 @@ fn end(id: u64) {
     }
 }
 
-// ---- the functions themselves ------------------------------------------------------------------------------------
+// ---- NVTX's functions --------------------------------------------------------------------------------------------
 
-/// Declares NVTX's functions: number in its module, what it is called with, what we do, and what it returns. `next` is
-/// what the injection behind us returned, or 0.
+/// Declares NVTX's functions: number in the module, arguments, body and result. `next` is the result of the other
+/// injection's function, or 0.
 macro_rules! functions {
     ($($(#[$doc:meta])* $slot:ident, $name:ident = $module:ident $number:literal,
         ($($argument:ident: $kind:ty),*) $(-> $result:ty)?, |$next:ident| $body:block;)*) => {
@@ -296,7 +297,8 @@ macro_rules! functions {
                 let $next = if next == 0 {
                     Default::default()
                 } else {
-                    // SAFETY: the injection behind us put its function of this number there, which has this type.
+                    // SAFETY: the other injection installed this function under this number, so it has this type. The
+                    // arguments are those of NVTX, forwarded unchanged.
                     unsafe {
                         std::mem::transmute::<usize, unsafe extern "C" fn($($kind),*) $(-> $result)?>(next)(
                             $($argument),*
@@ -310,19 +312,19 @@ macro_rules! functions {
         #[repr(usize)]
         enum Index { $($slot,)* }
 
-        /// All functions that we put in NVTX's tables.
+        /// All functions that are installed in NVTX's tables.
         pub(super) static SLOTS: [Slot; [$(stringify!($slot)),*].len()] = [$(
             Slot::$module($number, $name as *const c_void),
         )*];
     };
 }
 
-/// Of a call that names a domain.
+/// Returns the domain with this handle.
 fn domain_of(handle: usize) -> u32 {
     DOMAINS.get(handle).unwrap_or(DEFAULT)
 }
 
-/// The level that is returned: the other injection's, if it answers.
+/// Returns the level for the caller: the other injection's, if there is one.
 fn level(next: c_int, ours: c_int, slot: &Slot) -> c_int {
     if slot.next.load(Ordering::Relaxed) == 0 {
         ours
@@ -332,7 +334,7 @@ fn level(next: c_int, ours: c_int, slot: &Slot) -> c_int {
 }
 
 fn register(said: Message, domain: usize, given: usize) -> usize {
-    // Registered to be said often: whole, whatever it ends in.
+    // A registered text is used many times, so it is kept whole, also if it ends with a number.
     let name = domain_name(domain_of(domain));
     let within: [&[u8]; 2] = if name.is_empty() {
         [b"", b""]
@@ -356,7 +358,7 @@ fn create(name: &Message, given: usize) -> usize {
     let number = NEXT_DOMAIN.fetch_add(1, Ordering::Relaxed);
     if let Some(domain) = DOMAIN.get(number as usize) {
         let bytes = name.as_bytes().len().min(DOMAIN_BYTES);
-        // SAFETY: this number is this call's alone, and nobody reads the name before `bytes` is stored.
+        // SAFETY: only this call has this number. No thread reads the name before `bytes` is stored.
         unsafe { (&mut (*domain.name.get()))[..bytes].copy_from_slice(&name.as_bytes()[..bytes]) };
         domain.bytes.store(bytes, Ordering::Release);
     }
@@ -365,7 +367,7 @@ fn create(name: &Message, given: usize) -> usize {
     handle
 }
 
-// SAFETY, for every `unsafe` block below: NVTX hands on what its caller passed, whose types these are.
+// SAFETY, for every `unsafe` block below: NVTX forwards its caller's arguments, and these are their types.
 functions! {
     MarkEx, mark_ex = core 1, (attributes: *const u8), |next| {
         let () = next;

@@ -1,7 +1,7 @@
-//! Time in which a training thread could not go on because of communication.
+//! Time for which communication blocks a training thread.
 //!
-//! Only the outermost wait of a thread counts, and a wait inside a work's execution is the worker's own business: a
-//! barrier waits there for the works before it.
+//! Only the outermost wait of a thread counts. A wait while a work is executed belongs to the worker: a barrier waits
+//! there for earlier works.
 
 use crate::core::life;
 use crate::core::stub::{Call, Narrow};
@@ -10,26 +10,29 @@ use crate::core::thread::ThreadState;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{BlockedIn, FLAG_FAILED, Record, RecordKind};
 
-/// `Work::wait(timeout)` and its overrides: `this` is the work.
+/// Hook of `Work::wait(timeout)` and its overrides; `this` is the work. It records a `Blocked` interval when the call
+/// ends.
 ///
 /// # Safety
 /// `real` and `arguments` must be this row's.
 #[inline]
 pub unsafe fn in_work(place: BlockedIn, real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: handed through.
+    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
     unsafe { blocked(place, arguments[0] as u64, real, arguments) }
 }
 
-/// A blocking function that waits for no single work.
+/// Hook of a blocking function that does not wait for one work. It records a `Blocked` interval when the call ends.
 ///
 /// # Safety
 /// `real` and `arguments` must be this row's.
 #[inline]
 pub unsafe fn elsewhere(place: BlockedIn, real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: handed through.
+    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
     unsafe { blocked(place, 0, real, arguments) }
 }
 
+/// Calls the real function and records the interval, unless this wait does not count.
+///
 /// # Safety
 /// `real` and `arguments` must be this row's.
 #[inline]
@@ -37,7 +40,8 @@ unsafe fn blocked(place: BlockedIn, object: u64, real: usize, arguments: &Narrow
     let thread = thread::state();
     let depth = thread.blocked_depth.get();
     if depth > 0 || thread.work.get() != 0 {
-        // SAFETY: handed through.
+        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+        // unchanged.
         return unsafe { arguments.call(real) };
     }
     thread.blocked_depth.set(1);
@@ -52,7 +56,8 @@ unsafe fn blocked(place: BlockedIn, object: u64, real: usize, arguments: &Narrow
         lane.enter(set, &record);
     }
     let mut ending = Ending { thread, record };
-    // SAFETY: handed through.
+    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+    // unchanged.
     let result = unsafe { arguments.call(real) };
     ending.record.flags = 0;
     result

@@ -1,4 +1,4 @@
-//! What PyTorch does beside communicating, and what costs time in each step: a mark on the thread that does it.
+//! Marks of PyTorch's work other than communication that costs time in each step, on the thread that does it.
 
 use crate::core::stub::{Call, Narrow};
 use crate::core::thread;
@@ -7,17 +7,17 @@ use crate::core::{life, texts};
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{FLAG_FAILED, Record, RecordKind};
 
-/// Marks `what` for as long as the call takes.
+/// Records a mark `what` for the duration of the call.
 ///
 /// # Safety
 /// `real` and `arguments` must be this row's.
 #[inline]
 pub unsafe fn around(what: &'static str, real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
     unsafe { since(what, ticks(), real, arguments) }
 }
 
-/// Marks `what` from a moment before the call to its end.
+/// Records a mark `what` from an earlier time to the end of the call.
 ///
 /// # Safety
 /// `real` and `arguments` must be this row's.
@@ -29,13 +29,14 @@ pub unsafe fn since(what: &'static str, enter_ticks: u64, real: usize, arguments
         enter_ticks,
         flags: FLAG_FAILED,
     };
-    // SAFETY: handed through.
+    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+    // unchanged.
     let result = unsafe { arguments.call(real) };
     ending.flags = 0;
     result
 }
 
-/// Writes the mark, also where the call is left by an exception.
+/// Records the mark, also if an exception leaves the call.
 struct Ending {
     thread: &'static ThreadState,
     what: &'static str,
@@ -47,7 +48,7 @@ impl Drop for Ending {
     #[inline(always)]
     fn drop(&mut self) {
         let leave_ticks = ticks();
-        // Files are read and written also by processes that never communicate: they must not become logs.
+        // Processes that never communicate also read and write files. They must not start a log.
         if life::definitions().is_none() {
             return;
         }

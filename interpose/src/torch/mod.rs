@@ -1,5 +1,5 @@
-//! PyTorch's `c10d` above Gloo: when an operation was asked for, when a worker ran it, and how long a training thread
-//! was blocked for it. Operations themselves are recorded in Gloo; totals count that layer.
+//! PyTorch's `c10d`, the layer above Gloo: when the program requested an operation, when a worker executed it, and how
+//! long a training thread was blocked for it. Operations themselves are recorded in Gloo, and totals count that layer.
 
 pub mod blocked;
 pub mod checkpoint;
@@ -14,11 +14,11 @@ use rankscope_ranklog::Operation as O;
 use rankscope_ranklog::marks::{CHECKPOINT_LOAD, CHECKPOINT_SAVE, FORWARD_BEGINS, UNUSED_SEARCH};
 use rankscope_ranklog::record::BlockedIn as B;
 
-/// There is nothing sensible to return from a C++ function that is not there.
+/// Return value if the function does not exist. No value is meaningful for a C++ function.
 const MISSING: usize = 0;
 
 crate::wrappers! {
-    // A work object's road: queued, executed.
+    // Stages of a work object: queued, executed.
     enqueue = "_ZN4c10d16ProcessGroupGloo7enqueueEN3c1013intrusive_ptrINS0_9AsyncWorkENS1_6detail34intrusive_target_default_null_typeIS3_EEEE",
         seen "1.13, 2.4, 2.15", narrow work::enqueued;
     execute_reference = "_ZN4c10d16ProcessGroupGloo9AsyncWork7executeERKN3c1013intrusive_ptrIS1_NS2_6detail34intrusive_target_default_null_typeIS1_EEEE",
@@ -26,7 +26,7 @@ crate::wrappers! {
     execute_value = "_ZN4c10d16ProcessGroupGloo9AsyncWork7executeEN3c1013intrusive_ptrIS1_NS2_6detail34intrusive_target_default_null_typeIS1_EEEE",
         seen "1.13", narrow work::executed;
 
-    // The stores below Gloo's: the innermost one sees the whole key.
+    // Stores that Gloo's stores use. The innermost one receives the whole key.
     c10d_prefix_get = "_ZN4c10d11PrefixStore3getERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
         seen "1.13, 2.15", narrow rendezvous::store_get;
     c10d_prefix_get_old = "_ZN4c10d11PrefixStore3getERKSs",
@@ -72,7 +72,7 @@ crate::wrappers! {
     c10d_hash_multi_get_old = "_ZN4c10d9HashStore8multiGetERKSt6vectorISsSaISsEE",
         seen "2.4", narrow rendezvous::store_multi_get_old_string;
 
-    // Where training threads are blocked.
+    // Functions that block training threads.
     work_wait = "_ZN4c10d4Work4waitENSt6chrono8durationIlSt5ratioILl1ELl1000EEEE", seen "1.13, 2.4, 2.15",
         narrow |real, a: &Narrow| blocked::in_work(B::WorkWait, real, a);
     send_work_wait = "_ZN4c10d16ProcessGroupGloo8SendWork4waitENSt6chrono8durationIlSt5ratioILl1ELl1000EEEE",
@@ -84,11 +84,11 @@ crate::wrappers! {
     monitored_barrier = "_ZN4c10d16ProcessGroupGloo16monitoredBarrierERKNS_14BarrierOptionsEb", seen "1.13, 2.4, 2.15",
         narrow |real, a: &Narrow| blocked::elsewhere(B::ProcessGroup, real, a);
 
-    // What the reducer does beside waiting.
+    // Work of the reducer other than waiting.
     search_unused_parameters = "_ZN4c10d7Reducer24search_unused_parametersERKSt6vectorIN2at6TensorESaIS3_EE",
         seen "1.13, 2.15", narrow |real, a: &Narrow| mark::around(UNUSED_SEARCH, real, a);
 
-    // Where the next forward pass begins.
+    // Start of the next forward pass.
     prepare_for_forward = "_ZN4c10d7Reducer19prepare_for_forwardEv", seen "1.13, 2.15",
         narrow |real, a: &Narrow| mark::around(FORWARD_BEGINS, real, a);
 
@@ -110,7 +110,7 @@ crate::wrappers! {
     reader_ends = "_ZN6caffe29serialize19PyTorchStreamReaderD1Ev",
         seen "1.13, 2.15", narrow |real, a: &Narrow| checkpoint::ended(CHECKPOINT_LOAD, real, a);
 
-    // What the program asked for: names the operation of the works queued inside.
+    // Requests of the program. They name the operation of the works that are queued inside.
     pg_allreduce = "_ZN4c10d16ProcessGroupGloo9allreduceERSt6vectorIN2at6TensorESaIS3_EERKNS_16AllreduceOptionsE",
         seen "1.13, 2.4, 2.15", narrow |real, a: &Narrow| asked(O::AllReduce, real, a);
     pg_allreduce_sparse = "_ZN4c10d16ProcessGroupGloo16allreduce_sparseERSt6vectorIN2at6TensorESaIS3_EERKNS_16AllreduceOptionsE",
@@ -158,7 +158,7 @@ crate::wrappers! {
 }
 
 /// Exported members of `ProcessGroupGloo`, and overrides of `Work::wait`, that are deliberately not intercepted, with
-/// the reason. The coverage test fails on one that is neither a row nor here.
+/// the reason. The coverage test fails on one that is neither a row nor listed here.
 pub static EXCLUDED: &[(&str, &str)] = &[
     (
         "c10d::ProcessGroupGloo::send(",

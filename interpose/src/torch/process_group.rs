@@ -1,12 +1,12 @@
-//! What the program asked a process group for. The works queued inside carry the name: a reduce-scatter that c10d
-//! builds from all-reduces is a reduce-scatter to its user.
+//! Operations that the program requests from a process group. The works queued inside get their name. For example, c10d
+//! builds a reduce-scatter from all-reduces, but its user requested a reduce-scatter.
 
 use crate::core::stub::Call;
 use crate::core::thread;
 use crate::core::thread::ThreadState;
 use rankscope_ranklog::Operation;
 
-/// Names the operation of the works that the real function queues.
+/// Names the operation of the works that the real function queues. It commits no record itself.
 ///
 /// # Safety
 /// `real` and `arguments` must be this row's.
@@ -19,7 +19,8 @@ pub unsafe fn asked<A: Call>(operation: Operation, real: usize, arguments: &A) -
         thread.process_group_operation.set(operation as u8);
     }
     let _ending = Ending(thread);
-    // SAFETY: handed through.
+    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+    // unchanged.
     unsafe { arguments.call(real) }
 }
 

@@ -1,5 +1,5 @@
-//! A c10d work object: queued on the thread that asked, executed on a worker. Both know it by its address, which is
-//! used again at once: the reader joins on (address, time).
+//! A c10d work object: it is queued on the requesting thread and executed on a worker. Both hooks identify it by its
+//! address. Addresses are reused at once, so the reader joins on address and time.
 
 use crate::core::life;
 use crate::core::stub::{Call, Narrow};
@@ -9,8 +9,8 @@ use crate::gloo::memory::read;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{FLAG_FAILED, Record, RecordKind};
 
-/// `ProcessGroupGloo::enqueue(intrusive_ptr<AsyncWork>)`: the argument behind `this` points to a temporary that holds
-/// the work's address until the real function takes it.
+/// Hook of `ProcessGroupGloo::enqueue(intrusive_ptr<AsyncWork>)`. It records an `Issue` before the call. The argument
+/// after `this` points to a temporary. The temporary contains the work's address until the real function takes it.
 ///
 /// # Safety
 /// `real` and `arguments` must be this function's.
@@ -18,29 +18,31 @@ use rankscope_ranklog::record::{FLAG_FAILED, Record, RecordKind};
 pub unsafe fn enqueued(real: usize, arguments: &Narrow) -> usize {
     let thread = thread::state();
     let now = ticks();
-    // Committed before the call: a worker may run and finish the work before it returns.
+    // The record is committed before the call, because a worker may finish the work before the call returns.
     let record = Record {
         operation: thread.process_group_operation.get(),
         enter_ticks: now,
         leave_ticks: now,
-        // SAFETY: a live intrusive_ptr: one word.
+        // SAFETY: the argument points to the caller's intrusive_ptr, one word, which is alive before the real call.
         object: unsafe { read(arguments[1], 0) },
         ..Record::new(RecordKind::Issue)
     };
     life::commit(thread, &record);
-    // SAFETY: handed through.
+    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+    // unchanged.
     unsafe { arguments.call(real) }
 }
 
-/// `AsyncWork::execute(intrusive_ptr<AsyncWork>)`, static, by value or by reference: the argument points to the word
-/// that holds the work's address; after the call it may not any more.
+/// Hook of `AsyncWork::execute(intrusive_ptr<AsyncWork>)`, a static function with its argument by value or by
+/// reference. It records an `Execute` when the call ends. The argument points to the word that contains the work's
+/// address. After the call the word may not contain it any more.
 ///
 /// # Safety
 /// `real` and `arguments` must be this function's.
 #[inline]
 pub unsafe fn executed(real: usize, arguments: &Narrow) -> usize {
     let thread = thread::state();
-    // SAFETY: as in `enqueued`.
+    // SAFETY: the argument points to the caller's intrusive_ptr, one word, which is alive before the real call.
     let work: u64 = unsafe { read(arguments[0], 0) };
     let record = Record {
         flags: FLAG_FAILED,
@@ -55,7 +57,8 @@ pub unsafe fn executed(real: usize, arguments: &Narrow) -> usize {
     thread.work_operation.set(0);
     thread.work_calls.set(0);
     let mut ending = Ending { thread, record };
-    // SAFETY: handed through.
+    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
+    // unchanged.
     let result = unsafe { arguments.call(real) };
     ending.record.flags = 0;
     result

@@ -5,17 +5,17 @@ import sys
 
 truth, session = (json.load(open(path)) for path in sys.argv[1:3])
 failures = []
-for told in truth["told"]:
+for expected in truth["operations"]:
     classes = [
         one
         for one in session["operations"]
         if one["library"] == "nccl"
-        and one["operation"] == told["operation"]
+        and one["operation"] == expected["operation"]
         and one["size_from_bytes"] is not None
-        and one["size_from_bytes"] <= told["bytes"] < one["size_below_bytes"]
+        and one["size_from_bytes"] <= expected["bytes"] < one["size_below_bytes"]
     ]
     if not classes:
-        failures.append(f"{told} is in no class")
+        failures.append(f"{expected} is in no class")
 if session["matching"]["incomplete"] or session["matching"]["mismatched"]:
     failures.append(f"matching: {session['matching']}")
 if sys.argv[3] == "yes":
@@ -24,5 +24,5 @@ if sys.argv[3] == "yes":
     for one in session["operations"]:
         if one["library"] == "nccl" and one["instances"] and not one["transfer_ns"]["value"]:
             failures.append(f"no transfer: {one}")
-print("\n".join(failures) or f"all {len(truth['told'])} operations are there, and matched")
+print("\n".join(failures) or f"all {len(truth['operations'])} operations are there, and matched")
 sys.exit(bool(failures))

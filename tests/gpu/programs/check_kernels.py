@@ -17,18 +17,18 @@ def check(holds, what):
         failures.append(what)
 
 
-told = {}
+truth = {}
 for line in open(output):
     if line.startswith('{"'):
-        told.update(json.loads(line))
+        truth.update(json.loads(line))
 try:
     session = json.load(open(report))
 except (OSError, ValueError) as error:
     session = {"activity": []}
     check(False, f"there is no report: {error}")
 result = {"part": "kernels_graphs" if case == "graphs" else "kernels", "case": case}
-if not session["activity"] or "launched" not in told:
-    check(False, "nothing was recorded" if "launched" in told else "the program did not come to its end")
+if not session["activity"] or "launched" not in truth:
+    check(False, "nothing was recorded" if "launched" in truth else "the program did not come to its end")
 else:
     ours = session["activity"][0]
     kinds = ("kernels", "copies", "sets")
@@ -36,44 +36,45 @@ else:
     losses = {f"{one['kind']}, {one['cause']}": one["count"] for one in session["losses"] if one["kind"] == "activity"}
     result.update(
         cupti=ours["cupti"],
-        launched=told["launched"],
+        launched=truth["launched"],
         recorded=recorded,
         lost=ours["lost"],
         losses=losses,
-        undelivered=told["launched"] - recorded - ours["lost"],
+        undelivered=truth["launched"] - recorded - ours["lost"],
         with_launch=ours["with_launch"],
         launches_without_work=ours["launches_without_work"],
         covered_ns=ours["covered_ns"],
         delivered_until_ns=ours["delivered_until_ns"],
         shortest_launch_ns=ours["shortest_launch_ns"]["value"],
         shortest_wait_ns=ours["shortest_wait_ns"]["value"],
-        ran_ms=told["ran_ms"],
-        communicator_ms=told["communicator_ms"],
+        ran_ms=truth["ran_ms"],
+        communicator_ms=truth["communicator_ms"],
     )
     check(ours["reason"] is None, f"not recorded to the end: {ours['reason']}")
     check(ours["adds_up"], "the parts do not add up")
     check(ours["communication_kernels"] == ours["graphs"] == 0, "works that nobody launched")
     for kind in kinds:
-        check(ours[kind] <= told[kind], f"{kind}: {ours[kind]} recorded of {told[kind]}")
+        check(ours[kind] <= truth[kind], f"{kind}: {ours[kind]} recorded of {truth[kind]}")
     if case in ("exit", "graphs"):
         # The proof: recorded + lost = launched.
         check(
-            recorded + ours["lost"] == told["launched"],
-            f"recorded {recorded} + lost {ours['lost']} is not {told['launched']}",
+            recorded + ours["lost"] == truth["launched"],
+            f"recorded {recorded} + lost {ours['lost']} is not {truth['launched']}",
         )
         if ours["lost"] == 0:
             for kind in kinds:
-                check(ours[kind] == told[kind], f"{kind}: {ours[kind]} recorded of {told[kind]}")
+                check(ours[kind] == truth[kind], f"{kind}: {ours[kind]} recorded of {truth[kind]}")
             check(ours["with_launch"] == recorded, f"the launch of {recorded - ours['with_launch']} works is not known")
     else:
         # Only works that CUPTI had not delivered are lost.
-        check(recorded + ours["lost"] <= told["launched"], "more was recorded than launched")
-        least = told["launched_1500_ms_before_the_end"]
+        check(recorded + ours["lost"] <= truth["launched"], "more was recorded than launched")
+        least = truth["launched_1500_ms_before_the_end"]
         check(recorded + ours["lost"] >= least, f"recorded {recorded}, but {least} were launched 1.5 s before the end")
-        result["launched_1000_ms_before_the_end"] = told["launched_1000_ms_before_the_end"]
+        result["launched_1000_ms_before_the_end"] = truth["launched_1000_ms_before_the_end"]
         result["launched_1500_ms_before_the_end"] = least
-    if "counted_on_device" in told and not os.environ.get("ON_DOUBLES"):
-        check(told["counted_on_device"] == told["kernels"], f"the device counted {told['counted_on_device']} kernels")
+    if "counted_on_device" in truth and not os.environ.get("ON_DOUBLES"):
+        counted = truth["counted_on_device"]
+        check(counted == truth["kernels"], f"the device counted {counted} kernels")
 
     if case == "graphs":
         from pyarrow import parquet
@@ -86,7 +87,7 @@ else:
         for row in table("works"):
             works[names.get(row["name"], row["kind"])].append(row)
         result["works"] = {}
-        for graph in told["graphs"]:
+        for graph in truth["graphs"]:
             rows = works[graph["name"]]
             nodes = collections.Counter(row["graph_node"] for row in rows)
             per_node = sorted(nodes.values())
@@ -102,7 +103,7 @@ else:
             )
             check(
                 len({row["correlation"] for row in rows}) == graph["replays"],
-                f"{graph['name']}: replays are not told apart",
+                f"{graph['name']}: replays cannot be distinguished",
             )
             # For the graph that was created before the recording, only CUPTI's own records exist.
             if graph["name"] == "rankscope_late":

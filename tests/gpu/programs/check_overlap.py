@@ -10,17 +10,17 @@ import sys
 case, output, report = sys.argv[1:4]
 PARTS = ("compute_only_ns", "overlapped_ns", "exposed_communication_ns", "idle_ns")
 failures = []
-told = [json.loads(line) for line in open(output) if line.startswith('{"rounds"')]
+measurements = [json.loads(line) for line in open(output) if line.startswith('{"rounds"')]
 try:
     session = json.load(open(report))
 except (OSError, ValueError) as error:
     session = {"activity": []}
     failures.append(f"there is no report: {error}")
 result = {"part": "overlap_known", "case": case}
-if not told or not session["activity"]:
-    failures.append("nothing was recorded" if told else "the program did not come to its end")
+if not measurements or not session["activity"]:
+    failures.append("nothing was recorded" if measurements else "the program did not come to its end")
 else:
-    truth, planned, ours = told[-1]["truth"], told[-1]["planned"], session["activity"][0]
+    truth, planned, ours = measurements[-1]["truth"], measurements[-1]["planned"], session["activity"][0]
     result.update(
         truth=truth, planned=planned, ours={name: ours[name] for name in (*PARTS, "window_ns", "window", "lost")}
     )

@@ -16,7 +16,7 @@ CLOCK_US = 50.0
 has_failed = False
 
 
-def told(path):
+def output_of(path):
     lines = [line for line in open(path) if line.startswith('{"phases"')]
     if not lines:
         print(
@@ -75,7 +75,7 @@ def look_at(path, function):
     }, names
 
 
-plain, ours = told(plain_output), told(output)
+plain, ours = output_of(plain_output), output_of(output)
 for one, other in zip(plain["phases"], ours["phases"]):
     for plain_trace, trace in zip(one.get("traces", []), other.get("traces", [])):
         failures = []

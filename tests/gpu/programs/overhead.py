@@ -33,7 +33,7 @@ def block():
 
 for _ in range(2):
     block()
-# All ranks run the same number.
+# All ranks run the same number of pairs.
 pairs = torch.tensor([min(300, max(10, int(SECONDS * 1e9 / (2 * STEPS * block()))))], device="cuda")
 dist.broadcast(pairs, 0)
 PAIRS = int(pairs.item())

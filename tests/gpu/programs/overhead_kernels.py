@@ -3,10 +3,11 @@ blocks:
 
     python overhead_kernels.py RESULT CONTROL
 
-The modes are off (no recording), calls (only NCCL calls) and kernels (--kernels=all), and torch.profiler with its
-defaults (profiler) and for the device alone (profiler_cuda). CONTROL is the command that switches (`rankscope ctl
-DIR`). The job is one rank of DDP, with a transformer whose step takes some ten milliseconds. RESULT gets one line of
-JSON per comparison with off. With CPU=1 it runs without a device, to try the program."""
+The modes of the recording are off (none), calls (only NCCL calls) and kernels (--kernels=all). The modes of
+torch.profiler are profiler (its defaults) and profiler_cuda (the device alone). CONTROL is the command that switches
+the recording (`rankscope ctl DIR`). The job is one rank of DDP, with a transformer whose step takes some ten
+milliseconds. RESULT gets one line of JSON per comparison with off. With CPU=1 it runs without a device, to try the
+program."""
 
 import contextlib
 import ctypes

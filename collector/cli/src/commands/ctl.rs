@@ -18,7 +18,7 @@ Examples:
 /// Change what a running job records, through its run directory. Its processes poll the directory every second, or
 /// every four seconds before the first request.
 ///
-/// A process that was started without --kernels begins with its next NCCL call.
+/// A process that was started without --kernels starts to record with its next NCCL call.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Ctl {

@@ -14,6 +14,7 @@ mod merge;
 mod print;
 mod progress;
 mod rank_list;
+mod reference;
 mod report;
 mod rules;
 mod run;
@@ -53,8 +54,8 @@ On several nodes, start `rankscope run -o DIR` once per node with one shared DIR
 Or forward LD_PRELOAD and RANKSCOPE_DIR to all ranks (mpirun -x, srun --export, a container's environment) and merge \
 afterwards.
 
-Exit status: 0 success (for `run`: the status of the job), 1 a declared limit was exceeded, 2 wrong usage or unreadable \
-input, 3 inconclusive.
+Exit status: 0 success (for `run`: the status of the job), 1 a declared limit was exceeded, 2 wrong usage or \
+unreadable input, 3 inconclusive.
 
 Environment:
   RANKSCOPE_LIBRARY    the librankscope.so to preload, instead of the one next to this program
@@ -86,6 +87,8 @@ enum Command {
     Ctl(ctl::Ctl),
     Doctor(doctor::Doctor),
     Completions(completions::Completions),
+    #[command(hide = true)]
+    Reference(reference::Reference),
 }
 
 impl Cli {
@@ -105,6 +108,7 @@ impl Cli {
             Command::Ctl(ctl) => ctl.run(),
             Command::Doctor(doctor) => doctor.run(),
             Command::Completions(completions) => completions.run(),
+            Command::Reference(reference) => reference.run(),
         }
     }
 }

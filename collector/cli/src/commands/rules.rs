@@ -53,6 +53,11 @@ impl Rules {
     }
 }
 
+/// Returns all rules as Markdown.
+pub fn whole_page() -> String {
+    page(&RULES.iter().collect::<Vec<_>>(), true, true)
+}
+
 /// Formats the rules as text or Markdown.
 fn page(rules: &[&Rule], is_markdown: bool, is_whole: bool) -> String {
     let mut out = String::new();

@@ -27,7 +27,7 @@ const EXAMPLES: &str = "\
 Examples:
   rankscope run -- torchrun --nproc-per-node 8 train.py
   rankscope run -o shared/run1 -- torchrun --nnodes 2 --node-rank 0 … train.py   on node 0
-  rankscope run -o shared/run1 -- torchrun --nnodes 2 --node-rank 1 … train.py   on node 1; the last node to finish merges
+  rankscope run -o shared/run1 -- torchrun --nnodes 2 --node-rank 1 … train.py   on node 1; the last node merges
   rankscope run -o shared/run1 -- mpirun -x LD_PRELOAD -x RANKSCOPE_DIR -n 16 ./solver
   rankscope run --kernels=all@30+10 -- torchrun train.py      record all kernels of ten seconds
   rankscope run --no-merge -- python train.py && rankscope merge rankscope-*

@@ -168,7 +168,7 @@ impl Job {
         }
         let signal = if by_the_terminal { signal } else { libc::SIGTSTP };
         let only = Signals::none().with(signal);
-        // The stop handles the terminal's signal to this process.
+        // The signal raised below replaces one that the terminal also sent to this process.
         only.forget_pending();
         // This is the default action. In an orphaned group, where no process could continue this one, the kernel
         // ignores it.

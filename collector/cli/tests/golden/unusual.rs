@@ -101,10 +101,10 @@ fn a_rank_whose_log_is_gone() {
     );
     // The page must not print 0 rank-seconds for an unknown value.
     let page = page(&session, &[]);
-    let blame = &page[page.find("Who caused waiting").expect("the section")..];
+    let blame = &page[page.find("Waiting caused by each rank").expect("the section")..];
     assert!(
         blame[..blame.find("</ol>").expect("a note")]
-            .contains("of no operation of the rank it is known who waited")
+            .contains("no operation of the rank has known waits")
     );
     is_whole(&session);
 }

@@ -22,7 +22,7 @@ pub enum StoreError {
     /// A file cannot be read or written.
     #[error("cannot {what} {}", path.display())]
     Io {
-        /// Failed action: `read`, `write`, `create`, and others.
+        /// Failed action: `read`, `write`, `remove`, `create`.
         what: &'static str,
         /// File or directory.
         path: PathBuf,

@@ -186,7 +186,7 @@ mod tests {
     fn what_was_added_is_found_in_the_order_of_time() {
         for (_folder, store) in stores() {
             let missing = store.view().expect_err("nothing yet").to_string();
-            assert!(missing.contains("there is no baseline in"), "{missing}");
+            assert!(missing.contains("no baseline in"), "{missing}");
             for (id, branch, at) in [
                 ("c", "main", 3),
                 ("a", "main", 1),

@@ -116,7 +116,7 @@ impl Markdown<'_> {
             Number("base"),
             Number("new"),
             Number("change"),
-            Word("why"),
+            Word("reason"),
         ];
         self.table(&columns, rows.collect(), usize::MAX);
         self.notes(&reasons);
@@ -174,7 +174,7 @@ impl Markdown<'_> {
                 cell(&rows::step_share(self.comparison, at)),
             ]
         });
-        let columns = [Word(""), Word("what"), Number("per mean step")];
+        let columns = [Word(""), Word("change"), Number("per mean step")];
         self.table(&columns, rows.collect(), MOST_CHANGES);
         self.close();
     }
@@ -232,7 +232,7 @@ impl Markdown<'_> {
                 escaped(words::effect(&difference.effect)),
             ]
         });
-        let columns = [Word("what"), Word("both values"), Word("effect")];
+        let columns = [Word("property"), Word("both values"), Word("effect")];
         self.table(&columns, rows.collect(), usize::MAX);
         self.close();
     }

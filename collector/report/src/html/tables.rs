@@ -102,7 +102,7 @@ pub fn scorecard(card: &Scorecard) -> String {
         Number("weight"),
         Number("numerator"),
         Number("denominator"),
-        Long("what"),
+        Long("description"),
     ]);
     for (at, score) in card.dimensions.iter().enumerate() {
         let from = format!("/scorecard/dimensions/{at}");
@@ -768,7 +768,7 @@ pub fn communicators(session: &Session) -> String {
     let mut table = Table::new(&[
         Word("library"),
         Word("identity"),
-        Word("known by"),
+        Word("source"),
         Number("size"),
         Long("members"),
         Word("role"),
@@ -872,7 +872,7 @@ pub fn unmatched(session: &Session) -> String {
 
 /// Problems of the recordings.
 pub fn problems(session: &Session) -> String {
-    let mut table = Table::new(&[Word("rank"), Long("file"), Number("at byte"), Long("what")]);
+    let mut table = Table::new(&[Word("rank"), Long("file"), Number("at byte"), Long("problem")]);
     for (at, problem) in session.problems.listed.iter().enumerate() {
         let of = |field: &str| format!("/problems/listed/{at}/{field}");
         table.push(row![

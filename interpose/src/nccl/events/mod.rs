@@ -333,7 +333,7 @@ fn open_launches(thread: &'static ThreadState) -> impl Iterator<Item = &'static 
     thread.nccl_launches.iter().take(open)
 }
 
-/// What remains to be done after a communicator has ended.
+/// Values needed to finish the end of a communicator after the real call.
 #[derive(Clone, Copy)]
 pub struct Leaving {
     pool: u32,

@@ -700,7 +700,8 @@ impl HeldSlot {
         let inside = (stream <= driver::LAST_SPECIAL_STREAM)
             .then(|| InContext::enter(pool.context.load(Ordering::Relaxed)));
         // The capture status is checked just before, because a capture may have begun.
-        // SAFETY: the pool created the event. The stream is the one that the program passes to NCCL.
+        // SAFETY: the pool created the event, and does not destroy it while this slot is held. The stream is the one
+        // that the program passes to NCCL.
         event != 0
             && pool.is_usable()
             && !matches!(inside, Some(None))

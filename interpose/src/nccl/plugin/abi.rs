@@ -50,7 +50,7 @@ pub mod state {
 /// Start of every version's descriptor, from version 5 on.
 #[repr(C)]
 pub struct Head {
-    /// One of [`event`].
+    /// Kind of the event, one of [`event`].
     pub kind: u64,
     /// Handle of the parent event.
     pub parent: *mut c_void,
@@ -61,7 +61,7 @@ pub struct Head {
 /// Start of the descriptor in versions 1 to 4.
 #[repr(C)]
 pub struct NarrowHead {
-    /// One of [`event`].
+    /// Kind of the event, one of [`event`].
     pub kind: u8,
     /// Handle of the parent event.
     pub parent: *mut c_void,
@@ -82,7 +82,7 @@ pub struct Coll4 {
     pub receive: *mut c_void,
     /// Number of elements.
     pub count: usize,
-    /// Root.
+    /// Rank of the root.
     pub root: c_int,
     /// `ncclFloat32`, …
     pub data_type: *const c_char,
@@ -120,7 +120,7 @@ pub struct Coll3 {
     pub name: *const c_char,
     /// Number of the communicator that is equal on all members.
     pub communicator: u64,
-    /// As in [`Coll4`].
+    /// The remaining members, as in version 4.
     pub rest: Coll4,
 }
 
@@ -131,29 +131,29 @@ pub struct Coll2 {
     pub name: *const c_char,
     /// Number of the communicator that is equal on all members.
     pub communicator: u64,
-    /// As in [`Coll4`].
+    /// Ordinal of the call among those of this function on this communicator.
     pub number: u64,
-    /// See `number`.
+    /// `AllReduce`, …
     pub function: *const c_char,
-    /// See `number`.
+    /// Address of the send buffer.
     pub send: *const c_void,
-    /// See `number`.
+    /// Address of the receive buffer.
     pub receive: *mut c_void,
-    /// See `number`.
+    /// Number of elements.
     pub count: usize,
-    /// See `number`.
+    /// Rank of the root.
     pub root: c_int,
-    /// See `number`.
+    /// `ncclFloat32`, …
     pub data_type: *const c_char,
     /// Bytes on the wire.
     pub traffic_bytes: usize,
     /// Maximum number of channels.
     pub channels: u8,
-    /// See `number`.
+    /// Warps per channel.
     pub warps: u8,
-    /// See `number`.
+    /// `RING`, `TREE`, …
     pub algorithm: *const c_char,
-    /// See `number`.
+    /// `LL`, `LL128`, `SIMPLE`.
     pub protocol: *const c_char,
 }
 
@@ -164,17 +164,17 @@ pub struct Coll1 {
     pub name: *const c_char,
     /// Number of the communicator that is equal on all members.
     pub communicator: u64,
-    /// As in [`Coll4`].
+    /// Ordinal of the call among those of this function on this communicator.
     pub number: u64,
     /// `ncclFunc_t`
     pub function: u8,
-    /// See `number`.
+    /// Address of the send buffer.
     pub send: *const c_void,
-    /// See `number`.
+    /// Address of the receive buffer.
     pub receive: *mut c_void,
-    /// See `number`.
+    /// Number of elements.
     pub count: usize,
-    /// See `number`.
+    /// Rank of the root.
     pub root: c_int,
     /// `ncclDataType_t`
     pub data_type: u8,
@@ -184,7 +184,7 @@ pub struct Coll1 {
     pub traffic_bytes: usize,
     /// Maximum number of channels.
     pub channels: u8,
-    /// See `number`.
+    /// Warps per channel.
     pub warps: u8,
     /// `NCCL_ALGO_*`
     pub algorithm: u8,
@@ -199,15 +199,15 @@ pub struct P2p2 {
     pub name: *const c_char,
     /// Number of the communicator that is equal on all members.
     pub communicator: u64,
-    /// See [`P2p4`].
+    /// `Send` or `Recv`.
     pub function: *const c_char,
-    /// See [`P2p4`].
+    /// Address of the buffer.
     pub buffer: *mut c_void,
-    /// See [`P2p4`].
+    /// `ncclFloat32`, …
     pub data_type: *const c_char,
-    /// See [`P2p4`].
+    /// Number of elements.
     pub count: usize,
-    /// See [`P2p4`].
+    /// Rank of the peer.
     pub peer: c_int,
 }
 
@@ -220,13 +220,13 @@ pub struct P2p1 {
     pub communicator: u64,
     /// `ncclFunc_t`
     pub function: u8,
-    /// See [`P2p4`].
+    /// Address of the buffer.
     pub buffer: *mut c_void,
     /// `ncclDataType_t`
     pub data_type: u8,
-    /// See [`P2p4`].
+    /// Number of elements.
     pub count: usize,
-    /// See [`P2p4`].
+    /// Rank of the peer.
     pub peer: c_int,
 }
 
@@ -251,13 +251,13 @@ pub struct ProxyOp {
 /// A call of a collective, versions 5 and 6.
 #[repr(C)]
 pub struct CollApi {
-    /// See [`Coll4`].
+    /// `AllReduce`, …
     pub function: *const c_char,
-    /// See [`Coll4`].
+    /// Number of elements.
     pub count: usize,
-    /// See [`Coll4`].
+    /// `ncclFloat32`, …
     pub data_type: *const c_char,
-    /// See [`Coll4`].
+    /// Rank of the root.
     pub root: c_int,
     /// The stream.
     pub stream: *mut c_void,
@@ -268,11 +268,11 @@ pub struct CollApi {
 /// A call of a send or a receive, versions 5 and 6.
 #[repr(C)]
 pub struct P2pApi {
-    /// See [`P2p4`].
+    /// `Send` or `Recv`.
     pub function: *const c_char,
-    /// See [`P2p4`].
+    /// Number of elements.
     pub count: usize,
-    /// See [`P2p4`].
+    /// `ncclFloat32`, …
     pub data_type: *const c_char,
     /// The stream.
     pub stream: *mut c_void,
@@ -283,19 +283,19 @@ pub struct P2pApi {
 /// A collective that copy engines execute, version 6, up to the last member that is read.
 #[repr(C)]
 pub struct CeColl {
-    /// As in [`Coll4`].
+    /// Ordinal of the call among those of this function on this communicator.
     pub number: u64,
-    /// See `number`.
+    /// `AllReduce`, …
     pub function: *const c_char,
-    /// See `number`.
+    /// Address of the send buffer.
     pub send: *const c_void,
-    /// See `number`.
+    /// Address of the receive buffer.
     pub receive: *mut c_void,
-    /// See `number`.
+    /// Number of elements.
     pub count: usize,
-    /// See `number`.
+    /// Rank of the root.
     pub root: c_int,
-    /// See `number`.
+    /// `ncclFloat32`, …
     pub data_type: *const c_char,
 }
 

@@ -319,13 +319,13 @@ fn a_rank_that_is_clicked_is_the_rank() {
 #[test]
 fn keys_alone_reach_a_row() {
     let mut harness = harness(made(4, false), PanelTab::Lateness, SIZE);
-    harness.get_by_label_contains("Who was last, 4 rows").focus();
+    harness.get_by_label_contains("Last arrivals, 4 rows").focus();
     harness.run();
     for key in [Key::ArrowDown, Key::ArrowDown, Key::ArrowUp] {
         harness.key_press(key);
         harness.run();
     }
-    harness.get_by_label_contains("Who was last, 4 rows: rank 1, ");
+    harness.get_by_label_contains("Last arrivals, 4 rows: rank 1, ");
     harness.key_press(Key::ArrowDown);
     harness.run();
     harness.key_press(Key::Enter);

@@ -27,8 +27,8 @@ Stores:
   --store DIR          a directory, for example on a shared disk or in the cache of a CI
   --store git:BRANCH   a separate branch of a git repository; no checkout is needed
   RANKSCOPE_BASELINES  the store without --store; its default is .rankscope-baselines here
-Several processes can add to a store at the same time. An entry is one small file with the summaries of a batch of runs. \
-Traces are not stored.
+Several processes can add to a store at the same time. An entry is one small file with the summaries of a batch of \
+runs. Traces are not stored.
 
 The key of an entry is branch, machine and job:
   --branch   default: GITHUB_REF_NAME or CI_COMMIT_REF_NAME, else git's branch here, else 'none'

@@ -44,7 +44,7 @@ pub fn gates(comparison: &Comparison) -> String {
         Number("base"),
         Number("new"),
         Number("change"),
-        Long("why"),
+        Long("reason"),
     ]);
     let rows = rows::gates(comparison, &mut table.reasons);
     for row in rows {
@@ -120,7 +120,7 @@ const PARTS: [&str; 8] = [
 
 /// Changes of the new runs in this range of the list.
 pub fn changes(comparison: &Comparison, which: Range<usize>) -> String {
-    let mut table = table(&[Word(""), Long("what"), Number("of the step"), Word("kind")]);
+    let mut table = table(&[Word(""), Long("change"), Number("of the step"), Word("kind")]);
     let changes = comparison.changes.iter().enumerate();
     for (at, change) in changes.skip(which.start).take(which.len()) {
         let of = |field: &str| format!("/changes/{at}/{field}");
@@ -192,7 +192,7 @@ pub fn metrics(comparison: &Comparison) -> String {
 
 /// Metrics that cannot be compared.
 pub fn not_compared(comparison: &Comparison) -> String {
-    let mut table = table(&[Long("metric"), Long("why")]);
+    let mut table = table(&[Long("metric"), Long("reason")]);
     for (at, not) in comparison.not_compared.iter().enumerate() {
         let of = |field: &str| format!("/not_compared/{at}/{field}");
         table.push(vec![
@@ -205,7 +205,7 @@ pub fn not_compared(comparison: &Comparison) -> String {
 
 /// Differences between runs that should be equal.
 pub fn differences(comparison: &Comparison) -> String {
-    let mut table = table(&[Word("what"), Long("both values"), Long("effect")]);
+    let mut table = table(&[Word("property"), Long("both values"), Long("effect")]);
     for (at, difference) in comparison.differences.iter().enumerate() {
         let of = |field: &str| format!("/differences/{at}/{field}");
         let mood = moods::of_difference(difference);
@@ -226,7 +226,7 @@ pub fn runs(comparison: &Comparison) -> String {
     let mut table = table(&[
         Word("run"),
         Word("started"),
-        Number("lasted"),
+        Number("duration"),
         Number("batch"),
         Number("steps"),
         Number("warm-up"),
@@ -271,7 +271,7 @@ pub fn worst_steps(comparison: &Comparison) -> String {
     let mut table = table(&[
         Word("run"),
         Number("step"),
-        Number("lasted"),
+        Number("duration"),
         Number("starts at"),
         Long("directory"),
     ]);
