@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Generates src/bindings.rs from CUPTI's headers, which come in wheels of the package registry and are never committed:
+# Generates src/bindings.rs from CUPTI's headers. They come from wheels of the package registry and are never committed:
 #
-#   interpose/cupti-sys/generate.sh           from the newest version
-#   interpose/cupti-sys/generate.sh --check   besides compares it with older versions: the same offsets, the same numbers
+#   interpose/cupti-sys/generate.sh           uses the newest version
+#   interpose/cupti-sys/generate.sh --check   also compares it with older versions: offsets and numbers must be equal
 #                                             (about 90 MB of wheels)
 #
-# Needs cargo, python3 with venv, and the network; no CUDA, no clang.
+# Needs cargo, python3 with venv, and the network. Needs neither CUDA nor clang.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(mktemp -d)
@@ -13,7 +13,8 @@ trap 'rm -rf "$work"' EXIT
 python3 -m venv "$work/venv"
 "$work/venv/bin/pip" install --quiet --disable-pip-version-check libclang==18.1.1
 
-# headers DIRECTORY CUPTI RUNTIME CRT: wheels of these three as cupti, runtime and crt include directories.
+# Unpacks the wheels of these three packages into the include directories cupti, runtime and crt.
+# headers DIRECTORY CUPTI RUNTIME CRT
 headers() {
     local directory=$1 part wheels
     shift
@@ -23,7 +24,7 @@ headers() {
         "$work/venv/bin/pip" download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
             --platform manylinux_2_25_x86_64 --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 \
             --platform manylinux1_x86_64 --dest "$wheels" "$1"
-        # Whatever version's folder they are in: the include directory that holds one of these.
+        # The folder of the headers differs between versions, but its path always contains /include/.
         python3 - "$wheels" "$directory/$part" <<'PYTHON'
 import glob, os, sys, zipfile
 for path in glob.glob(sys.argv[1] + "/*.whl"):

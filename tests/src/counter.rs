@@ -56,36 +56,36 @@ impl Attached {
     pub fn listen(self) -> Counter {
         // This write end must be closed, or the pipe never ends.
         drop(self.writer);
-        let told = Arc::new(AtomicU64::new(0));
+        let reported = Arc::new(AtomicU64::new(0));
         let mut reader = self.reader;
-        let shared = Arc::clone(&told);
+        let shared = Arc::clone(&reported);
         let listener = std::thread::spawn(move || {
             let mut number = [0; 8];
             while reader.read_exact(&mut number).is_ok() {
                 shared.store(u64::from_ne_bytes(number), Ordering::Release);
             }
         });
-        Counter { told, listener }
+        Counter { reported, listener }
     }
 }
 
 /// The number that a rank last reported.
 #[derive(Debug)]
 pub struct Counter {
-    told: Arc<AtomicU64>,
+    reported: Arc<AtomicU64>,
     listener: JoinHandle<()>,
 }
 
 impl Counter {
     /// Returns the current number. The rank continues.
     pub fn so_far(&self) -> u64 {
-        self.told.load(Ordering::Acquire)
+        self.reported.load(Ordering::Acquire)
     }
 
     /// Returns the final number, after the rank has ended.
     pub fn last(self) -> u64 {
         let _ = self.listener.join();
-        self.told.load(Ordering::Acquire)
+        self.reported.load(Ordering::Acquire)
     }
 }
 

@@ -232,7 +232,7 @@ pub fn activities(log: &Recorded) -> Vec<Activity> {
 
 /// Returns the overheads of recorder and driver in the log, in order.
 pub fn overheads(log: &Recorded) -> Vec<Taken> {
-    let told = |activity: &Activity| match *activity {
+    let reported = |activity: &Activity| match *activity {
         Activity::Overhead {
             start_ticks,
             end_ticks,
@@ -246,7 +246,7 @@ pub fn overheads(log: &Recorded) -> Vec<Taken> {
         }),
         _ => None,
     };
-    let mut overheads: Vec<Taken> = activities(log).iter().filter_map(told).collect();
+    let mut overheads: Vec<Taken> = activities(log).iter().filter_map(reported).collect();
     overheads.sort();
     overheads
 }
@@ -298,7 +298,7 @@ pub fn lost(log: &Recorded) -> BTreeMap<LossCause, u64> {
 pub type Told = (i64, i64, String, u64, u64);
 
 /// Returns the works in the log.
-pub fn told(log: &Recorded) -> Vec<Told> {
+pub fn reported(log: &Recorded) -> Vec<Told> {
     let calibrations = &log.log.calibrations;
     let mut out: Vec<Told> = activities(log)
         .iter()
@@ -351,7 +351,7 @@ pub fn expect_true(log: &Recorded, truth: &[Truth]) {
         }
         named
     };
-    let (recorded, truth) = (by_name(told(log)), by_name(true_works(truth)));
+    let (recorded, truth) = (by_name(reported(log)), by_name(true_works(truth)));
     assert_eq!(
         recorded.keys().collect::<Vec<_>>(),
         truth.keys().collect::<Vec<_>>(),

@@ -289,7 +289,7 @@ impl Finished {
     }
 
     /// Returns a file that the ranks wrote into TRUTH_DIR. Empty if they wrote none.
-    pub fn told(&self, name: &str) -> String {
+    pub fn reported(&self, name: &str) -> String {
         std::fs::read_to_string(self.scratch.path().join("truth").join(name)).unwrap_or_default()
     }
 
@@ -307,12 +307,17 @@ impl Finished {
     /// If the ranks ended with different statuses. The message has their output.
     pub fn expect_statuses(&self, codes: &[i32]) {
         let got: Vec<i32> = self.ranks.iter().map(Ended::code).collect();
-        let told: Vec<String> = self
+        let reported: Vec<String> = self
             .ranks
             .iter()
             .map(|rank| rank.text() + &rank.complaints())
             .collect();
-        assert_eq!(got, codes, "exit statuses; the ranks said:\n{}", told.join("\n"));
+        assert_eq!(
+            got,
+            codes,
+            "exit statuses; the ranks said:\n{}",
+            reported.join("\n")
+        );
     }
 }
 

@@ -31,7 +31,7 @@ const MTU_BYTES: usize = 9000;
 /// Maximum number of packets that wait in a device for the router.
 const DEVICE_QUEUE: i32 = 10_000;
 /// Maximum number of bytes in flight in one direction. On overflow the router drops packets, as a real one does.
-const MOST_UNDER_WAY_BYTES: usize = 64 << 20;
+const MAX_UNDER_WAY_BYTES: usize = 64 << 20;
 
 /// One direction between two hosts.
 #[derive(Clone, Copy, Debug)]
@@ -308,7 +308,7 @@ impl Direction {
 
     /// Queues a packet. Returns false if the capacity is exceeded.
     fn take(&mut self, packet: &[u8], now: Instant, jitter: Duration) -> bool {
-        if self.bytes + packet.len() > MOST_UNDER_WAY_BYTES {
+        if self.bytes + packet.len() > MAX_UNDER_WAY_BYTES {
             return false;
         }
         let begins = self.free.map_or(now, |free| free.max(now));

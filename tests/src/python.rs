@@ -65,10 +65,10 @@ fn find(name: &'static str) -> Option<Python> {
     let output = output.unwrap_or_else(|error| panic!("{}: {error}", script.display()));
     let path = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     if !output.status.success() || path.is_empty() {
-        let told = String::from_utf8_lossy(&output.stderr);
+        let reported = String::from_utf8_lossy(&output.stderr);
         skip(&format!(
             "PyTorch ({name}): {}",
-            told.trim().lines().last().unwrap_or("not found")
+            reported.trim().lines().last().unwrap_or("not found")
         ));
         return None;
     }

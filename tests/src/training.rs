@@ -183,7 +183,7 @@ impl Training {
         let report = results::report(directory.path());
         let origin = report["axis"]["origin_unix_ns"].as_i64().expect("an origin");
         let truth = (0..self.ranks)
-            .map(|rank| Truth::read(&finished.told(&format!("rank{rank}.steps")), origin))
+            .map(|rank| Truth::read(&finished.reported(&format!("rank{rank}.steps")), origin))
             .collect();
         // In a run of one world, the ranks of the session are ordered by their numbers.
         let session = directory.path().join("session");

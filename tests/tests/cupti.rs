@@ -17,7 +17,7 @@ use rankscope_ranklog::loss::LossCause;
 use rankscope_ranklog::record::{Record, RecordKind};
 use rankscope_tests::cupti_run::{
     RANKS, Settings, Taken, Truth, WORKS, activities, expect_true, expect_true_overheads, job, lost,
-    overheads, raw_ns, run, told, true_works, work_of, works,
+    overheads, raw_ns, reported, run, true_works, work_of, works,
 };
 use rankscope_tests::engine::{count, engine};
 use rankscope_tests::job::Job;
@@ -190,28 +190,28 @@ fn the_session_has_the_parts_the_launches_and_the_calls() {
             let ends = [(step.start_ns, step.start_ns), (step.end_ns, step.end_ns)];
             let memory = [&memory[..], &ends].concat();
             let expected = brute(&[&compute, &communication, &memory]);
-            let told = [
+            let reported = [
                 step.compute_only_ns,
                 step.overlapped_ns,
                 Some(step.exposed_communication_ns),
                 step.exposed_memory_ns,
                 step.idle_ns,
             ];
-            assert_eq!(told, expected.map(Some), "{step:?}");
+            assert_eq!(reported, expected.map(Some), "{step:?}");
             assert_eq!(expected.iter().sum::<i64>(), step.end_ns - step.start_ns);
             for (sum, part) in sums.iter_mut().zip(expected) {
                 *sum += part;
             }
         }
         let part = |name: &str| activity[name].as_i64().expect("a number");
-        let told = [
+        let reported = [
             part("compute_only_ns"),
             part("overlapped_ns"),
             part("exposed_communication_ns"),
             part("exposed_memory_ns"),
             part("idle_ns"),
         ];
-        assert_eq!(told, sums);
+        assert_eq!(reported, sums);
         assert_eq!(
             session["breakdown"][rank]["overlap"]["value"]["numerator"],
             sums[1]
@@ -250,30 +250,30 @@ fn the_session_has_the_parts_the_launches_and_the_calls() {
         assert_eq!(launches, (WORKS - 4) * 200);
         // Overheads are where they happened, with their owner, and count as nothing else.
         let taken = run.true_overheads(rank);
-        let told = |kind: SpanKind| spans.iter().filter(move |span| span.kind == kind);
+        let reported = |kind: SpanKind| spans.iter().filter(move |span| span.kind == kind);
         let is_drivers = |one: &&Taken| overhead::is_drivers(one.what);
         assert_eq!(
-            told(SpanKind::Driver).count(),
+            reported(SpanKind::Driver).count(),
             taken.iter().filter(is_drivers).count()
         );
         assert_eq!(
-            told(SpanKind::Recorder).count() + told(SpanKind::Driver).count(),
+            reported(SpanKind::Recorder).count() + reported(SpanKind::Driver).count(),
             taken.len()
         );
         let full =
             |span: &SpanRow| span.name.as_deref() == Some("command buffer full") && span.thread_id == 0;
-        assert!(told(SpanKind::Driver).all(full));
-        let mut of_recorder: Vec<(i64, i64)> = told(SpanKind::Recorder)
+        assert!(reported(SpanKind::Driver).all(full));
+        let mut of_recorder: Vec<(i64, i64)> = reported(SpanKind::Recorder)
             .map(|span| (span.start_ns, span.end_ns))
             .collect();
         of_recorder.sort_unstable();
         for words in ["buffer flush", "instrumentation"] {
-            let named = told(SpanKind::Recorder).filter(|span| span.name.as_deref() == Some(words));
+            let named = reported(SpanKind::Recorder).filter(|span| span.name.as_deref() == Some(words));
             let true_ones = taken.iter().filter(|one| overhead::words(one.what) == words);
             assert_eq!(named.count(), true_ones.count(), "{words}");
         }
         // Compare with the union of the overheads, without the parts outside the time of complete recording.
-        let mut covered: Vec<(i64, i64)> = told(SpanKind::Covered)
+        let mut covered: Vec<(i64, i64)> = reported(SpanKind::Covered)
             .map(|span| (span.start_ns, span.end_ns))
             .collect();
         covered.sort_unstable();
@@ -311,10 +311,10 @@ fn the_session_has_the_parts_the_launches_and_the_calls() {
         let joined = "select count(*) from flow join slice a on slice_out = a.id join slice b on slice_in = b.id \
                       where a.category = 'launch' and b.category in ('compute', 'communication', 'memory')";
         assert_eq!(count(trace, joined), Some(2 * 200 * (WORKS - 4)));
-        let told = "select count(*) from slice where category = 'communication' and \
+        let reported = "select count(*) from slice where category = 'communication' and \
                     extract_arg(arg_set_id, 'debug.operation') = 'all-reduce' and \
                     extract_arg(arg_set_id, 'debug.operation_bytes') > 0";
-        assert!(count(trace, told).is_some_and(|told| told > 700));
+        assert!(count(trace, reported).is_some_and(|reported| reported > 700));
         let taken: usize = (0..RANKS).map(|rank| run.true_overheads(rank).len()).sum();
         let drawn = "select count(*) from slice join track on slice.track_id = track.id where \
                      slice.category in ('recorder', 'driver') and track.name = 'recorder'";
@@ -518,11 +518,11 @@ fn the_end_of_a_process_loses_what_was_not_delivered_and_no_more() {
                     "{ending}: {recorded} of {launched}"
                 );
                 // Everything before the last flush is recorded without gaps.
-                let told = told(log);
+                let reported = reported(log);
                 let truth = true_works(&run.truth(rank));
-                let last = told.iter().map(|work| work.0).max().expect("works");
+                let last = reported.iter().map(|work| work.0).max().expect("works");
                 let before = truth.iter().filter(|work| work.0 < last - 200_000_000).count();
-                let recorded = told.iter().filter(|work| work.0 < last - 200_000_000).count();
+                let recorded = reported.iter().filter(|work| work.0 < last - 200_000_000).count();
                 assert_eq!(recorded, before, "{ending}");
             }
         }

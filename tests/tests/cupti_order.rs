@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use rankscope_formats::session::{
     OperationRow, OperationState, StallCause, StallRow, StepRow, WorkClass, WorkRow,
 };
-use rankscope_tests::cupti_run::{self, RANKS, STAMPS_NS, Settings, told, true_works};
+use rankscope_tests::cupti_run::{self, RANKS, STAMPS_NS, Settings, reported, true_works};
 use rankscope_tests::turn;
 
 /// Number of NCCL calls in a step: an all-reduce, and two calls in a group.
@@ -98,7 +98,7 @@ fn events_stand_in_while_another_profiler_has_cupti_and_times_are_true_until_it_
             for (start, _, name, ..) in true_works(&run.truth(rank)) {
                 truth.entry(name).or_default().push(start);
             }
-            for (start, _, name, ..) in told(log) {
+            for (start, _, name, ..) in reported(log) {
                 let starts = &truth[&name];
                 let after = starts.partition_point(|&one| one < start);
                 let near = [after.checked_sub(1), Some(after)].into_iter().flatten();

@@ -11,7 +11,7 @@ use rankscope_ranklog::activity::{Activity, Coverage};
 use rankscope_ranklog::loss::LossCause;
 use rankscope_ranklog::record::RecordKind;
 use rankscope_tests::cupti_run::{
-    Run, Settings, Told, WORKS, activities, lost, run, told, true_works, works,
+    Run, Settings, Told, WORKS, activities, lost, reported, run, true_works, works,
 };
 use rankscope_tests::recorded::Recorded;
 use rankscope_tests::{compile, recorded, turn};
@@ -73,7 +73,7 @@ fn expect_no_violation(run: &Run, rank: usize) {
 fn expect_whole_until(run: &Run, rank: usize, log: &Recorded, until_ns: i64) {
     let until = |works: &[Told], until_ns| works.iter().filter(|work| work.1 < until_ns).count();
     let truth = true_works(&run.truth(rank));
-    let recorded = until(&told(log), until_ns - NEAR_NS);
+    let recorded = until(&reported(log), until_ns - NEAR_NS);
     let (least, most) = (until(&truth, until_ns - 2 * NEAR_NS), until(&truth, until_ns));
     assert!(least as u64 > WORKS, "{least}");
     let losses = &log.log.losses;
@@ -246,7 +246,7 @@ fn who_takes_cupti_past_us_has_it() {
             // Recorded works have their own times.
             let truth = true_works(&run.truth(rank));
             let (first, last) = (truth[0].0, truth.iter().map(|work| work.1).max());
-            for work in told(log) {
+            for work in reported(log) {
                 assert!(
                     work.0 > first - NEAR_NS && Some(work.1) < last.map(|last| last + NEAR_NS),
                     "{work:?}"

@@ -32,8 +32,8 @@ fn train(python: &Python, slow: Option<&str>, run: &Path) -> (Ended, String) {
         None => command.env_remove("SLOW"),
     };
     let ended = process::run(command, Duration::from_secs(400));
-    let told = fs::read_to_string(&truth).expect("the job wrote who was slow");
-    (ended, told.trim().to_owned())
+    let reported = fs::read_to_string(&truth).expect("the job wrote who was slow");
+    (ended, reported.trim().to_owned())
 }
 
 fn late_ranks(session: &Value) -> Vec<String> {

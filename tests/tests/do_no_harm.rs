@@ -52,12 +52,12 @@ fn compare(turn: &Turn, what: &str, statuses: &[i32], job: impl Fn() -> Job) -> 
 
     let directory = tempfile::tempdir().expect("a temporary directory");
     let recorded = job().record_into(directory.path()).run(turn);
-    let told: Vec<String> = recorded.ranks.iter().map(|rank| rank.complaints()).collect();
+    let reported: Vec<String> = recorded.ranks.iter().map(|rank| rank.complaints()).collect();
     assert_eq!(
         Behaviour::of(&recorded),
         plain,
         "{what}: recorded; standard error:\n{}",
-        told.join("\n")
+        reported.join("\n")
     );
     plain
 }

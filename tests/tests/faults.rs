@@ -84,13 +84,13 @@ fn a_late_rank_is_named_with_its_class_and_what_it_costs() {
         };
         let outcome = training.run(&turn, &program);
         let late = of_kind(&outcome, "late-rank");
-        let told: Vec<&serde_json::Value> = outcome
+        let reported: Vec<&serde_json::Value> = outcome
             .findings()
             .iter()
             .map(|finding| &finding["title"])
             .collect();
-        assert_eq!(late.len(), 1, "{pattern}, {fault:?}: {told:?}");
-        assert_eq!(late[0]["ranks"], serde_json::json!([1]), "{told:?}");
+        assert_eq!(late.len(), 1, "{pattern}, {fault:?}: {reported:?}");
+        assert_eq!(late[0]["ranks"], serde_json::json!([1]), "{reported:?}");
         let (_, class) = fault.finding().expect("a fault");
         assert_eq!(late[0]["lateness"]["class"].as_str(), class, "{}", late[0]);
         // The time that the fault adds is known. The time that the machine adds is not.

@@ -134,12 +134,12 @@ fn a_full_disk() {
     };
     let job = Job::program(&program, 1);
     let (finished, log) = run_until_the_disk_fails(&turn, disk.path(), job);
-    let told = finished.counts[0];
+    let reported = finished.counts[0];
     assert_eq!(log.log.ending, Ending::LiveArea);
     let (kept, lost) = recorded_and_lost(&log);
     assert!(
-        (told..=told + 1).contains(&(kept + lost)),
-        "{told} {:?}",
+        (reported..=reported + 1).contains(&(kept + lost)),
+        "{reported} {:?}",
         log.log.losses
     );
     assert!(kept > 0 && lost > 0);
@@ -265,11 +265,11 @@ fn a_limit_on_the_size_of_files() {
     let into = directory();
     let job = Job::program(&program, 1).under(&["sh", "-c", "ulimit -f 1024; exec \"$@\"", "sh"]);
     let (finished, log) = run_until_the_disk_fails(&turn, into.path(), job);
-    let told = finished.counts[0];
+    let reported = finished.counts[0];
     let (kept, lost) = recorded_and_lost(&log);
     assert!(
-        (told..=told + 1).contains(&(kept + lost)),
-        "{told} {:?}",
+        (reported..=reported + 1).contains(&(kept + lost)),
+        "{reported} {:?}",
         log.log.losses
     );
     // With a limit of 0 nothing can be written.
@@ -462,7 +462,7 @@ fn workers_that_are_forked_again_and_again() {
             .enumerate()
         {
             log.expect_whole();
-            let told: Vec<(u8, u64)> = finished
+            let reported: Vec<(u8, u64)> = finished
                 .truth(rank)
                 .iter()
                 .map(|line| (truth::operation(line) as u8, truth::number(line, "bytes")))
@@ -470,7 +470,7 @@ fn workers_that_are_forked_again_and_again() {
             let mut calls: Vec<_> = log.calls().collect();
             calls.sort_by_key(|call| call.tag);
             let got: Vec<(u8, u64)> = calls.iter().map(|call| (call.operation, call.bytes)).collect();
-            assert_eq!(got, told, "{} rank {rank}", python.name);
+            assert_eq!(got, reported, "{} rank {rank}", python.name);
         }
     });
 }

@@ -320,9 +320,9 @@ fn the_price_of_every_row() {
         if text.is_empty() {
             continue;
         }
-        let told: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-        assert_eq!(told["intercepted"], true, "{symbol}");
-        let ratio = told["ratio"].as_f64().expect("a ratio");
+        let reported: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(reported["intercepted"], true, "{symbol}");
+        let ratio = reported["ratio"].as_f64().expect("a ratio");
         println!("{ratio:6.2} {symbol}");
         ratios.push((ratio, symbol));
     }

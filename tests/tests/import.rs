@@ -141,13 +141,17 @@ fn holistic_trace_analysis_itself_says_the_same() {
         let mut file = File::create(&trace).expect("a file");
         file.write_all(noisy_trace(seed).to_string().as_bytes())
             .expect("written");
-        let told = Command::new(&python)
+        let reported = Command::new(&python)
             .arg(artefacts::root().join("tests/programs/hta_figures.py"))
             .arg(format!("0={}", trace.display()))
             .output()
             .expect("Python runs");
-        assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
-        let theirs: Value = serde_json::from_slice(&told.stdout).expect("JSON");
+        assert!(
+            reported.status.success(),
+            "{}",
+            String::from_utf8_lossy(&reported.stderr)
+        );
+        let theirs: Value = serde_json::from_slice(&reported.stdout).expect("JSON");
         let session = import(
             &[trace],
             &work.path().join(format!("run-{seed}")),
@@ -253,23 +257,23 @@ fn wrong_usage_says_what_to_do_and_a_recording_is_never_overwritten() {
         )
     };
     let trace = fixture("cpu_only_gloo_rank34.json.gz").display().to_string();
-    let (code, told) = run(&["import", "kineto", &trace]);
+    let (code, reported) = run(&["import", "kineto", &trace]);
     assert_eq!(code, Some(2));
-    assert!(told.contains("-o DIR"), "{told}");
+    assert!(reported.contains("-o DIR"), "{reported}");
     let empty = work.path().display().to_string();
-    let (code, told) = run(&["import", "kineto", &empty]);
+    let (code, reported) = run(&["import", "kineto", &empty]);
     assert_eq!(code, Some(2));
-    assert!(told.contains("export_chrome_trace"), "{told}");
-    let (code, told) = run(&["import", "kineto", "/no/such/file.json", "-o", &empty]);
+    assert!(reported.contains("export_chrome_trace"), "{reported}");
+    let (code, reported) = run(&["import", "kineto", "/no/such/file.json", "-o", &empty]);
     assert_eq!(code, Some(2));
-    assert!(told.contains("/no/such/file.json"), "{told}");
+    assert!(reported.contains("/no/such/file.json"), "{reported}");
     let recording = work.path().join("recording");
     fs::create_dir(&recording).expect("made");
     let log = recording.join("someone.rslog");
     fs::write(&log, "a recording that cannot be read").expect("written");
-    let (code, told) = run(&["import", "kineto", &trace, "-o", &recording.display().to_string()]);
+    let (code, reported) = run(&["import", "kineto", &trace, "-o", &recording.display().to_string()]);
     assert_eq!(code, Some(2));
-    assert!(told.contains("recording") && log.is_file(), "{told}");
+    assert!(reported.contains("recording") && log.is_file(), "{reported}");
     // An earlier import is replaced.
     let again = work.path().join("again");
     for _ in 0..2 {

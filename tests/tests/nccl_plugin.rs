@@ -628,10 +628,10 @@ fn where_the_library_tells_no_times_events_do() {
         let source = log.log.properties.get("source.nccl_events");
         assert_eq!(source.map(String::as_str), Some("1"));
         // A launch has one record, whatever its content. Captured calls are not timed.
-        let told = log
+        let reported = log
             .of_kind(RecordKind::Device)
             .filter(|record| record.flags & FLAG_EVENTS != 0);
-        assert_eq!(told.count() as u64, STEPS * 6);
+        assert_eq!(reported.count() as u64, STEPS * 6);
         let readings = log
             .of_kind(RecordKind::Device)
             .filter(|record| record.flags & FLAG_CLOCK != 0);
@@ -858,14 +858,14 @@ fn without_a_run_directory_the_plugin_asks_for_nothing() {
         .preload_idle()
         .run(&turn);
     finished.expect_status(0);
-    let told: Vec<PathBuf> = truth
+    let reported: Vec<PathBuf> = truth
         .path()
         .read_dir()
         .expect("a directory")
         .flatten()
         .map(|entry| entry.path())
         .collect();
-    assert_eq!(told.len(), 2, "the device worked as it would without us");
+    assert_eq!(reported.len(), 2, "the device worked as it would without us");
     drop(turn);
 }
 
@@ -900,9 +900,9 @@ fn callbacks_make_no_allocation_take_no_lock_and_make_no_system_call() {
         let log = recorded::read(file);
         let others = |problem: &&String| !problem.contains("the last frame is cut short");
         assert_eq!(log.problems.iter().find(others), None, "version {version}");
-        let told = |kind| log.of_kind(kind).count() as u64 + log.lost(kind);
-        assert_eq!(told(RecordKind::Enqueue), 200_000, "version {version}");
-        assert_eq!(told(RecordKind::Device), 200_000, "version {version}");
+        let reported = |kind| log.of_kind(kind).count() as u64 + log.lost(kind);
+        assert_eq!(reported(RecordKind::Enqueue), 200_000, "version {version}");
+        assert_eq!(reported(RecordKind::Device), 200_000, "version {version}");
     }
     drop(turn);
 }

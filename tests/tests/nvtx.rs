@@ -225,9 +225,9 @@ fn what_a_rank_marks_are_the_steps_of_all() {
     let mut off: Vec<f64> = list
         .iter()
         .zip(finished.truth(1))
-        .map(|(found, told)| {
-            let (found, told) = (&found["duration_ns"], &told["duration_ns"]);
-            (found.as_f64().expect("ns") / told.as_f64().expect("ns") - 1.0).abs()
+        .map(|(found, reported)| {
+            let (found, reported) = (&found["duration_ns"], &reported["duration_ns"]);
+            (found.as_f64().expect("ns") / reported.as_f64().expect("ns") - 1.0).abs()
         })
         .collect();
     off.sort_by(f64::total_cmp);

@@ -44,9 +44,9 @@ fn runs(turn: &Turn) -> Vec<(&'static str, TempDir)> {
 fn report(run: &Path, page: &Path) -> Value {
     results::merge(run);
     let text = |path: &Path| path.to_str().expect("a plain name").to_owned();
-    let told = results::rankscope(["report", "--json", "--html", &text(page), &text(run)]);
-    assert_eq!(told.code(), 0, "{}", told.complaints());
-    serde_json::from_slice(&told.stdout).expect("JSON")
+    let reported = results::rankscope(["report", "--json", "--html", &text(page), &text(run)]);
+    assert_eq!(reported.code(), 0, "{}", reported.complaints());
+    serde_json::from_slice(&reported.stdout).expect("JSON")
 }
 
 #[test]

@@ -160,7 +160,8 @@ fn of_code(text: &str) -> Vec<(usize, String)> {
 /// The entries of the list that occur in a text as whole words.
 fn found(text: &str) -> Vec<(&'static str, &'static str)> {
     let lower = text.to_lowercase();
-    let is_letter = |letter: Option<char>| letter.is_some_and(|letter| letter.is_alphanumeric() || letter == '_');
+    let is_letter =
+        |letter: Option<char>| letter.is_some_and(|letter| letter.is_alphanumeric() || letter == '_');
     let occurs = |word: &str| {
         lower.match_indices(word).any(|(at, _)| {
             !is_letter(lower[..at].chars().next_back()) && !is_letter(lower[at + word.len()..].chars().next())
@@ -172,16 +173,24 @@ fn found(text: &str) -> Vec<(&'static str, &'static str)> {
 #[test]
 fn no_comment_message_or_document_has_a_word_of_the_list() {
     let mut paths = Vec::new();
-    PLACES.iter().for_each(|place| files(&root().join(place), &mut paths));
+    PLACES
+        .iter()
+        .for_each(|place| files(&root().join(place), &mut paths));
     let mut faults = String::new();
     let mut pieces = 0;
     for path in &paths {
-        let Ok(text) = fs::read_to_string(path) else { continue };
+        let Ok(text) = fs::read_to_string(path) else {
+            continue;
+        };
         for (line, text) in prose(path, &text) {
             pieces += 1;
             for (word, instead) in found(&text) {
                 let shown = path.strip_prefix(root()).unwrap_or(path).display();
-                let _ = writeln!(faults, "{shown}:{line}: \"{word}\": write {instead}: {}", text.trim());
+                let _ = writeln!(
+                    faults,
+                    "{shown}:{line}: \"{word}\": write {instead}: {}",
+                    text.trim()
+                );
             }
         }
     }

@@ -68,7 +68,7 @@ impl Tally {
 
 /// Returns the log of a killed process. There is none if it was killed before it created one: then it has reported
 /// nothing either.
-fn log_of(directory: &Path, pid: u32, told: u64) -> Option<PathBuf> {
+fn log_of(directory: &Path, pid: u32, reported: u64) -> Option<PathBuf> {
     let logs: Vec<PathBuf> = recorded::files(directory)
         .into_iter()
         .filter(|path| {
@@ -80,7 +80,10 @@ fn log_of(directory: &Path, pid: u32, told: u64) -> Option<PathBuf> {
     let parses = |path: &PathBuf| !matches!(RankLog::open(path), Err(OpenError::Header { .. }));
     let log = logs.into_iter().next().filter(parses);
     if log.is_none() {
-        assert_eq!(told, 0, "process {pid} told of operations, and left no log");
+        assert_eq!(
+            reported, 0,
+            "process {pid} reported of operations, and left no log"
+        );
     }
     log
 }
@@ -102,7 +105,7 @@ fn completed(recorded: &Recorded) -> Vec<u64> {
 }
 
 /// Asserts that every operation occurs once. Their number is the reported one, or one more that was not yet reported.
-fn expect_kept(recorded: &Recorded, told: u64, tally: &mut Tally) {
+fn expect_kept(recorded: &Recorded, reported: u64, tally: &mut Tally) {
     for problem in &recorded.problems {
         // The kill came in the middle of a write. The data being written is still in the live area.
         let is_torn = problem.contains("the last frame is cut short")
@@ -117,8 +120,8 @@ fn expect_kept(recorded: &Recorded, told: u64, tally: &mut Tally) {
     let lost = recorded.lost(RecordKind::Call);
     let kept = numbers.len() as u64;
     assert!(
-        (told..=told + 1).contains(&(kept + lost)),
-        "{path}: {told} told, {kept} read back, {lost} lost and counted, {:?}",
+        (reported..=reported + 1).contains(&(kept + lost)),
+        "{path}: {reported} reported, {kept} read back, {lost} lost and counted, {:?}",
         recorded.log.losses
     );
     if lost == 0 {
@@ -237,13 +240,13 @@ fn expect_all_kept(
     tally: &mut Tally,
 ) {
     tally.kills += 1;
-    for (&pid, &told) in finished.pids.iter().zip(&finished.counts) {
-        let Some(path) = log_of(directory, pid, told) else {
+    for (&pid, &reported) in finished.pids.iter().zip(&finished.counts) {
+        let Some(path) = log_of(directory, pid, reported) else {
             tally.without += 1;
             continue;
         };
         let recorded = recorded::read(&path);
-        expect_kept(&recorded, told, tally);
+        expect_kept(&recorded, reported, tally);
         if each_step {
             expect_collectable_at_each_step(&path, &recorded, chance);
         } else {

@@ -140,12 +140,13 @@ fn checkpoints_that_pytorch_writes_are_seen_as_long_as_they_take() {
         finished.expect_status(0);
         let lines = finished.truth(0);
         let took = |what: &str| -> f64 {
-            let told = lines.iter().filter(|line| line["op"] == what);
-            told.map(|line| {
-                let of = |part: &str| line[part].as_f64().expect("a time");
-                of("end_ns") - of("begin_ns")
-            })
-            .sum()
+            let reported = lines.iter().filter(|line| line["op"] == what);
+            reported
+                .map(|line| {
+                    let of = |part: &str| line[part].as_f64().expect("a time");
+                    of("end_ns") - of("begin_ns")
+                })
+                .sum()
         };
         let (wrote, read) = (took("save"), took("load"));
         assert!(wrote > 0.0 && read > 0.0);
@@ -160,15 +161,15 @@ fn checkpoints_that_pytorch_writes_are_seen_as_long_as_they_take() {
             .expect("checkpoints");
         // Four are written and four are read.
         assert_eq!(part["count"], 8, "{}: {part}", python.name);
-        let told = part["in_run_ns"].as_f64().expect("a time");
+        let reported = part["in_run_ns"].as_f64().expect("a time");
         assert!(
-            told <= wrote + read,
-            "{}: {told} of {wrote} and {read}",
+            reported <= wrote + read,
+            "{}: {reported} of {wrote} and {read}",
             python.name
         );
         assert!(
-            told >= 0.5 * wrote,
-            "{}: {told} of {wrote} and {read}",
+            reported >= 0.5 * wrote,
+            "{}: {reported} of {wrote} and {read}",
             python.name
         );
     }

@@ -70,8 +70,8 @@ fn demangled(symbols: &[&String]) -> Vec<String> {
 
 /// Returns the path at which the loader finds a library for programs.
 fn system_library(name: &str) -> Option<PathBuf> {
-    let told = Command::new("ldconfig").arg("-p").output().ok()?;
-    String::from_utf8_lossy(&told.stdout)
+    let reported = Command::new("ldconfig").arg("-p").output().ok()?;
+    String::from_utf8_lossy(&reported.stdout)
         .lines()
         .find(|line| line.trim_start().starts_with(&format!("{name} ")))
         .and_then(|line| line.split("=> ").nth(1))

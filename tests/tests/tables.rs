@@ -107,9 +107,9 @@ fn arrow_and_duckdb_read_every_table_alike() {
     command
         .arg(artefacts::root().join("tests/programs/table_sums.py"))
         .args(&files);
-    let told = process::run(command, Duration::from_secs(120));
+    let reported = process::run(command, Duration::from_secs(120));
     let mut readers: BTreeMap<(String, String), Value> = BTreeMap::new();
-    for line in told.text().lines() {
+    for line in reported.text().lines() {
         let value: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         let text = |of: &str| value[of].as_str().expect("a text").to_owned();
         readers.insert((text("file"), text("reader")), value);

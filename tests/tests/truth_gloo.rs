@@ -30,7 +30,7 @@ struct Done {
 }
 
 /// Returns the expected record of this operation. The rank is `rank` of `size`.
-fn told(line: &Value, rank: usize, size: usize) -> Done {
+fn reported(line: &Value, rank: usize, size: usize) -> Done {
     let operation = truth::operation(line);
     let element_bytes = number(line, "element_size");
     let (to, from) = (bytes_per_member(line, "to"), bytes_per_member(line, "from"));
@@ -144,7 +144,7 @@ fn every_operation_is_recorded_as_it_happened() {
             let expected: Vec<Done> = lines
                 .iter()
                 .filter(|line| !truth::is_message(line))
-                .map(|line| told(line, rank, size))
+                .map(|line| reported(line, rank, size))
                 .collect();
             assert_eq!(expected.len(), 13);
             let got = collectives(recorded);

@@ -31,7 +31,7 @@ struct Asked {
     peer: i32,
 }
 
-fn told(line: &Value) -> Asked {
+fn reported(line: &Value) -> Asked {
     let operation = truth::operation(line);
     let peer = member(line, if member(line, "peer") >= 0 { "peer" } else { "root" });
     Asked {
@@ -100,7 +100,7 @@ fn check_calls(recorded: &Recorded, truth: &[Value], rank: usize) {
             }
         })
         .collect();
-    let wanted: Vec<Asked> = truth.iter().map(told).collect();
+    let wanted: Vec<Asked> = truth.iter().map(reported).collect();
     assert_eq!(got.len(), wanted.len());
     for (got, wanted) in got.iter().zip(&wanted) {
         // A signal is one element without bytes.
@@ -150,14 +150,14 @@ fn check_types(recorded: &Recorded) {
 fn check_groups(recorded: &Recorded, rank: usize) {
     let mut groups: Vec<&Record> = recorded.of_kind(RecordKind::Group).collect();
     groups.sort_by_key(|record| record.enter_ticks);
-    let told: Vec<(u64, u8)> = groups.iter().map(|record| (record.bytes, record.flags)).collect();
+    let reported: Vec<(u64, u8)> = groups.iter().map(|record| (record.bytes, record.flags)).collect();
     // The groups of the communicator, of the messages and their all-reduce, of rank 0's simulation, of the messages
     // after it, and of the three devices. Groups that the library itself opens are not the program's.
     let mut wanted = vec![(0, 0), (3, 0), (2, FLAG_SIMULATED), (2, 0), (3, 0)];
     if rank > 0 {
         wanted.remove(2);
     }
-    assert_eq!(told, wanted);
+    assert_eq!(reported, wanted);
     for group in groups {
         assert!(group.aux > 0 && group.aux <= group.enter_ticks, "{group:?}");
         let members = recorded
@@ -188,7 +188,7 @@ fn check_the_rest(recorded: &Recorded, rank: usize) {
         .of_kind(RecordKind::Failure)
         .map(|record| record.tag)
         .collect();
-    assert_eq!(failures, [6], "asked a hundred times, told once");
+    assert_eq!(failures, [6], "asked a hundred times, reported once");
     let refused = recorded
         .of_kind(RecordKind::Call)
         .filter(|record| record.flags & FLAG_FAILED != 0);
@@ -237,11 +237,11 @@ fn check_identities(all: &[Recorded], size: usize) {
                 distinct.insert(identity);
                 continue;
             }
-            let told = (identity, communicator.rank, communicator.size);
+            let reported = (identity, communicator.rank, communicator.size);
             let before = known
                 .entry(communicator.name.clone())
                 .or_default()
-                .insert(rank, told);
+                .insert(rank, reported);
             assert_eq!(before, None, "{communicator:?}");
         }
     }
@@ -319,7 +319,7 @@ fn check_session(directory: &std::path::Path, finished: &Finished, size: usize) 
     let mut messages = 0;
     for rank in 0..size {
         let mut own: BTreeMap<String, u64> = BTreeMap::new();
-        for call in finished.truth(rank).iter().map(told) {
+        for call in finished.truth(rank).iter().map(reported) {
             match call.operation {
                 Operation::Send => messages += 1,
                 Operation::Receive | Operation::Put | Operation::Signal | Operation::WaitSignal => {}
@@ -440,12 +440,12 @@ fn a_process_that_drives_all_devices_is_told_once() {
     finished.expect_status(0);
     results::merge(directory.path());
     let session = results::report(directory.path());
-    let told = |path: &str| session.pointer(path).cloned().unwrap_or_default();
-    assert_eq!(told("/totals/operations"), 40);
-    assert_eq!(told("/matching/enqueued"), 10);
-    assert_eq!(told("/matching/without_key"), 0);
-    assert_eq!(told("/coverage/ranks_seen"), 4);
-    assert_eq!(told("/coverage/missing"), Value::Array(Vec::new()));
+    let reported = |path: &str| session.pointer(path).cloned().unwrap_or_default();
+    assert_eq!(reported("/totals/operations"), 40);
+    assert_eq!(reported("/matching/enqueued"), 10);
+    assert_eq!(reported("/matching/without_key"), 0);
+    assert_eq!(reported("/coverage/ranks_seen"), 4);
+    assert_eq!(reported("/coverage/missing"), Value::Array(Vec::new()));
 }
 
 #[test]
@@ -459,12 +459,12 @@ fn what_rccl_has_beside_is_recorded_too() {
     finished.expect_status(0);
     results::merge(directory.path());
     let session = results::report(directory.path());
-    let told = |path: &str| session.pointer(path).cloned().unwrap_or_default();
-    assert_eq!(told("/totals/operations"), 12);
+    let reported = |path: &str| session.pointer(path).cloned().unwrap_or_default();
+    assert_eq!(reported("/totals/operations"), 12);
     // HIP reports the capture.
-    assert_eq!(told("/totals/captured"), 3);
-    assert_eq!(told("/matching/enqueued"), 4);
-    assert_eq!(told("/matching/without_key"), 0);
+    assert_eq!(reported("/totals/captured"), 3);
+    assert_eq!(reported("/matching/enqueued"), 4);
+    assert_eq!(reported("/matching/without_key"), 0);
     let session = directory.path().join("session");
     for rank in 0..3u32 {
         let rows: Vec<OperationRow> =

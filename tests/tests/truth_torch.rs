@@ -352,7 +352,7 @@ fn a_known_wait_is_found_within_five_percent() {
             .env("BLOCKED_ASYNC", asynchronous);
         let Recording { finished, logs, .. } = record(&turn, job, &[0; 2]);
         for (rank, recorded) in logs.iter().enumerate() {
-            let told: Vec<f64> = finished
+            let reported: Vec<f64> = finished
                 .truth(rank)
                 .iter()
                 .filter(|line| {
@@ -367,11 +367,11 @@ fn a_known_wait_is_found_within_five_percent() {
                 // All other waits are for ranks that have already arrived, and are short even on a busy machine.
                 .filter(|&ms| ms > KNOWN_MS / 2.0)
                 .collect();
-            assert_eq!((told.len(), found.len()), (2, 2), "{found:?}");
-            for (told, found) in told.iter().zip(&found) {
+            assert_eq!((reported.len(), found.len()), (2, 2), "{found:?}");
+            for (reported, found) in reported.iter().zip(&found) {
                 assert!(
-                    (found / told - 1.0).abs() < 0.05,
-                    "blocked for {told} ms, found {found} ms"
+                    (found / reported - 1.0).abs() < 0.05,
+                    "blocked for {reported} ms, found {found} ms"
                 );
             }
             // The mean also matches the other rank's sleep, which the program knows without measuring.
@@ -400,12 +400,12 @@ fn the_failure_of_a_dead_peer_is_recorded() {
                 .filter(|call| call.flags & FLAG_FAILED == 0)
                 .map(|call| call.bytes)
                 .collect();
-            let told: Vec<u64> = finished
+            let reported: Vec<u64> = finished
                 .truth(rank)
                 .iter()
                 .map(|line| number(line, "bytes"))
                 .collect();
-            assert_eq!(sizes, told, "{} rank {rank}", python.name);
+            assert_eq!(sizes, reported, "{} rank {rank}", python.name);
             // The worker that executes a work stores the exception for the waiting thread. No call fails in the worker.
             for kind in [RecordKind::Call, RecordKind::Blocked] {
                 let failed: Vec<&Record> = recorded
@@ -501,25 +501,25 @@ fn a_job_that_torchrun_ends_loses_nothing() {
     let _turn = turn::take();
     let Some(python) = Python::wheel() else { return };
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let (told, live, logs) = (
-        directory.path().join("told"),
+    let (reported, live, logs) = (
+        directory.path().join("reported"),
         directory.path().join("live"),
         directory.path().join("logs"),
     );
-    for made in [&told, &live] {
+    for made in [&reported, &live] {
         std::fs::create_dir(made).unwrap_or_else(|error| panic!("{error}"));
     }
     let mut command = python.torchrun(2);
     command
         .arg(compile::programs().join("torch/ddp.py"))
         .env("STEPS", "1000000")
-        .env("TRUTH_DIR", &told)
+        .env("TRUTH_DIR", &reported)
         .env("PYTHONDONTWRITEBYTECODE", "1");
     process::preload(&mut command, Some(&logs));
     command.env("RANKSCOPE_LIVE_DIR", &live);
     let torchrun = Process::start(command);
     let steps = |rank: usize| {
-        let text = std::fs::read_to_string(told.join(format!("rank{rank}.jsonl"))).unwrap_or_default();
+        let text = std::fs::read_to_string(reported.join(format!("rank{rank}.jsonl"))).unwrap_or_default();
         text.matches('\n').count()
     };
     let limit = std::time::Instant::now() + Duration::from_secs(60);

@@ -64,7 +64,7 @@ fn assert_parts(session: &Path, rank: u32, view: &ViewFile) -> (i64, i64) {
         .unwrap_or_else(|| panic!("rank {rank} has no parts"));
     let steps: Vec<StepRow> = rows(session, rank);
     assert!(steps.len() > 20, "rank {rank}: {} steps", steps.len());
-    let (mut waited, mut told) = (0, 0);
+    let (mut waited, mut reported) = (0, 0);
     for step in steps {
         let sums = parts.sums_in(step.start_ns, step.end_ns);
         let of = |class: u8| sums.0[usize::from(class)] as i64;
@@ -76,9 +76,9 @@ fn assert_parts(session: &Path, rank: u32, view: &ViewFile) -> (i64, i64) {
         assert_eq!(exposed + of(part::OVERLAPPED), step.communication_ns, "{what}");
         assert_eq!(sums.total_ns() as i64, step.end_ns - step.start_ns, "{what}");
         waited += of(part::EXPOSED_WAIT);
-        told += step.exposed_wait_ns;
+        reported += step.exposed_wait_ns;
     }
-    (waited, told)
+    (waited, reported)
 }
 
 #[test]
@@ -96,18 +96,21 @@ fn the_index_of_a_training_is_its_tables() {
         job.record_into(directory.path()).run(&turn).expect_status(0);
         results::merge(directory.path());
         let session = directory.path().join("session");
-        let (mut waited, mut told) = (0, 0);
+        let (mut waited, mut reported) = (0, 0);
         for rank in 0..ranks as u32 {
             let view = open(&session, rank);
             assert_eq!(view.footer().problems, Vec::<String>::new());
             assert_operations(&session, rank, &view);
             let (of_rank, told_of_rank) = assert_parts(&session, rank, &view);
             waited += of_rank;
-            told += told_of_rank;
+            reported += told_of_rank;
         }
-        assert!(told > 0, "{pattern}: one rank is late, and nobody waits");
-        let off = (waited - told).abs() as f64 / told as f64;
-        assert!(off < 0.02, "{pattern}: waiting of {waited} ns beside {told} ns");
+        assert!(reported > 0, "{pattern}: one rank is late, and nobody waits");
+        let off = (waited - reported).abs() as f64 / reported as f64;
+        assert!(
+            off < 0.02,
+            "{pattern}: waiting of {waited} ns beside {reported} ns"
+        );
     }
 }
 

@@ -11,7 +11,7 @@
 //! - the panels of a selection;
 //! - memory use at the end.
 
-use rankscope_analysis::selection::{Wanted, select};
+use rankscope_analysis::selection::{SelectionRequest, select};
 use rankscope_formats::index::{ViewFile, view_path};
 use rankscope_formats::session::Session;
 use rankscope_viewer::app::workspace::Workspace;
@@ -115,7 +115,7 @@ fn main() -> ExitCode {
         ),
     ] {
         let view = |rank: u32| -> Option<Arc<ViewFile>> { opened.open_view(rank) };
-        let wanted = Wanted {
+        let wanted = SelectionRequest {
             window,
             ranks: None,
             cancelled: &cancelled,

@@ -12,15 +12,15 @@ use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
-  rankscope view shared/run1                      a window: who waits for whom; ? shows all keys
-  rankscope view shared/run1 --range 1.5s..2s     that part of time, which panels then tell of
-  rankscope view log/                             traces of torch.profiler, imported first
-  rankscope view after --compare before           two runs, aligned by step
-  rankscope view shared/run1 --follow             a run that is still being recorded
+  rankscope view shared/run1                      show which ranks wait for which; ? lists all keys
+  rankscope view shared/run1 --range 1.5s..2s     show this time range, and limit the panels to it
+  rankscope view log/                             import torch.profiler traces, and show them
+  rankscope view after --compare before           compare two runs, aligned by step
+  rankscope view shared/run1 --follow             follow a run that is still being recorded
   rankscope view shared/run2 --compare shared/run1
-                                                  both stacked rank by rank, aligned by step, differences in colour
+                                                  show both runs rank by rank, aligned by step, with differences in colour
   rankscope view shared/run1 --screenshot run.png --size 1920x1080 --panel operations
-                                                  a picture, without display or graphics card";
+                                                  write a picture, without a display or graphics card";
 
 /// Show which ranks wait for which: a native viewer of runs, sessions and torch.profiler traces.
 #[derive(Debug, Parser)]
@@ -98,14 +98,14 @@ enum Drawn {
 }
 
 fn size(text: &str) -> Result<(f32, f32), String> {
-    let wrong = || format!("'{text}' is not a size; write it as 1600x1000");
+    let wrong = || format!("'{text}' is not a size; write WIDTHxHEIGHT, such as 1600x1000");
     let (width, height) = text.split_once('x').ok_or_else(wrong)?;
     let side = |side: &str| {
         side.parse::<u16>()
             .ok()
             .filter(|&side| (100..=16_384).contains(&side))
             .map(f32::from)
-            .ok_or_else(|| format!("{}: sides have from 100 to 16384 points", wrong()))
+            .ok_or_else(|| format!("{}, with 100 to 16384 points per side", wrong()))
     };
     Ok((side(width)?, side(height)?))
 }
@@ -121,7 +121,7 @@ fn picture_file(text: &str) -> Result<PathBuf, String> {
     if extension == "png" || extension == "svg" {
         Ok(path)
     } else {
-        Err(format!("'{text}' is neither a .png nor a .svg"))
+        Err(format!("'{text}' does not end with .png or .svg"))
     }
 }
 
@@ -129,7 +129,7 @@ fn scale(text: &str) -> Result<f32, String> {
     text.parse::<f32>()
         .ok()
         .filter(|factor| (0.25..=8.0).contains(factor))
-        .ok_or_else(|| format!("'{text}' is not a factor from 0.25 to 8"))
+        .ok_or_else(|| format!("'{text}' is not a number from 0.25 to 8"))
 }
 
 impl Cli {
@@ -229,8 +229,8 @@ impl Cli {
         )
         .map_err(|error| anyhow::anyhow!("{error}"))
         .context(
-            "cannot open a window: it takes a display (DISPLAY or WAYLAND_DISPLAY) and OpenGL, in software too. \
-             On a machine without one, --screenshot FILE.png writes a picture",
+            "cannot open a window: this needs a display (DISPLAY or WAYLAND_DISPLAY) and OpenGL, which may be in software. \
+             To write a picture without a display, use --screenshot FILE.png",
         )
     }
 }

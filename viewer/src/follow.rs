@@ -20,7 +20,7 @@ use std::time::{Duration, Instant, SystemTime};
 const KEPT: usize = 3;
 
 /// Minimum pause. Nobody sees the difference to a shorter one.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
+const MIN_PAUSE: Duration = Duration::from_millis(200);
 
 /// Target duration of a merge. The delay of the display consists of the merge, an equal pause, and the age of the next
 /// merge.
@@ -119,7 +119,7 @@ fn follow(
     let mut number = 0;
     let mut records = FIRST_RECORDS.min(most);
     let mut last = None;
-    let mut pause = SHORTEST_PAUSE;
+    let mut pause = MIN_PAUSE;
     while !over.load(Ordering::Relaxed) {
         let began = Instant::now();
         let news = match merged_by_itself(run) {
@@ -144,7 +144,7 @@ fn follow(
         };
         pause = match &news {
             Followed::Same | Followed::NotNow(_) => (2 * pause).min(LONGEST_PAUSE),
-            Followed::Newer(..) | Followed::Over(_) => SHORTEST_PAUSE,
+            Followed::Newer(..) | Followed::Over(_) => MIN_PAUSE,
         };
         let is_last = matches!(news, Followed::Over(_));
         if over.load(Ordering::Relaxed) || sender.send(news).is_err() {

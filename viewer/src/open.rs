@@ -41,7 +41,7 @@ pub enum Found {
 pub fn find(paths: &[PathBuf]) -> Result<Found, String> {
     let [path] = paths else {
         let Some(first) = paths.first() else {
-            return Err("name a run, a session or traces of torch.profiler".to_owned());
+            return Err("no path: name a run, a session or torch.profiler traces".to_owned());
         };
         let parent = first.parent().unwrap_or(Path::new("."));
         let output = parent.join(format!("{IMPORTED}-{:08x}", key_of(paths)));
@@ -79,12 +79,12 @@ pub fn find(paths: &[PathBuf]) -> Result<Found, String> {
             return Ok(found_traces(vec![path.clone()], output));
         }
         return Err(format!(
-            "{} is no session and no trace of torch.profiler (.json or .json.gz)",
+            "{} is neither a session nor a torch.profiler trace (.json or .json.gz)",
             path.display()
         ));
     }
     if !path.is_dir() {
-        return Err(format!("there is nothing at {}", path.display()));
+        return Err(format!("{} does not exist", path.display()));
     }
     if has(path, 2, &|file| {
         file.extension().is_some_and(|extension| extension == "rslog")
@@ -95,7 +95,7 @@ pub fn find(paths: &[PathBuf]) -> Result<Found, String> {
         return Ok(found_traces(vec![path.clone()], path.join(IMPORTED)));
     }
     Err(format!(
-        "{} holds no session, no recording and no trace of torch.profiler; record a run with: rankscope run -o {} -- CMD",
+        "{} contains no session, recording or torch.profiler trace; record a run with: rankscope run -o {} -- CMD",
         path.display(),
         path.display()
     ))
@@ -184,13 +184,13 @@ pub fn open(paths: &[PathBuf], tell: &dyn Fn(String)) -> Result<(PathBuf, Sessio
     let session = match find(paths)? {
         Found::Session(session) => session,
         Found::Run(run) => {
-            tell(format!("merging {}", run.display()));
+            tell(format!("Merging {}", run.display()));
             program(&["merge".as_ref(), run.as_os_str()])?;
             run.join(FOLDER)
         }
         Found::Traces(traces, output) => {
             let session = output.join(FOLDER);
-            tell(format!("importing into {}", output.display()));
+            tell(format!("Importing into {}", output.display()));
             let mut arguments = vec!["import".as_ref(), "kineto".as_ref()];
             arguments.extend(traces.iter().map(|trace| trace.as_os_str()));
             arguments.extend(["-o".as_ref(), output.as_os_str()]);
@@ -200,7 +200,7 @@ pub fn open(paths: &[PathBuf], tell: &dyn Fn(String)) -> Result<(PathBuf, Sessio
     };
     let read = Session::read(&session).map_err(|error| {
         format!(
-            "the session in {} cannot be used: {error}. Make it anew: rankscope merge",
+            "cannot use the session in {}: {error}. Create it again: rankscope merge",
             session.display()
         )
     })?;
@@ -240,7 +240,7 @@ pub(crate) fn program_until(arguments: &[&std::ffi::OsStr], over: &AtomicBool) -
         if over.load(Ordering::Relaxed) {
             let _ = child.kill();
             let _ = child.wait();
-            return Err("nobody wants it any more".to_owned());
+            return Err("cancelled".to_owned());
         }
         std::thread::sleep(Duration::from_millis(5));
     };

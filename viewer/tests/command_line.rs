@@ -133,7 +133,7 @@ fn a_picture_as_svg_keeps_texts_and_rows() {
             .filter(move |node| node.has_tag_name(("http://www.w3.org/2000/svg", name)))
     };
     let texts: Vec<&str> = named("text").filter_map(|node| node.text()).collect();
-    for wanted in ["run", "rank 0", "steps", "commands", "own time"] {
+    for wanted in ["run", "rank 0", "steps", "Commands", "own time"] {
         assert!(texts.contains(&wanted), "{wanted}: {texts:?}");
     }
     // Every named row has its picture at the place of the row, with its height.

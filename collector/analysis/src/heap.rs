@@ -15,7 +15,7 @@ const KEPT_FREE_BYTES: i32 = 1 << 20;
 /// Maximum number of such mappings. The kernel allows 65,530 per process (`vm.max_map_count`), and files and threads
 /// need some.
 #[cfg(target_env = "gnu")]
-const MOST_MAPPED: i32 = 16 << 10;
+const MAX_MAPPED: i32 = 16 << 10;
 
 /// Makes the process return freed memory to the system. Call it first in `main`: it applies to all threads and to all
 /// later allocations.
@@ -24,7 +24,7 @@ pub fn give_back_what_is_freed() {
     #[cfg(target_env = "gnu")]
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_FROM_BYTES);
-        libc::mallopt(libc::M_MMAP_MAX, MOST_MAPPED);
+        libc::mallopt(libc::M_MMAP_MAX, MAX_MAPPED);
         libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT_FREE_BYTES);
     }
 }

@@ -17,7 +17,7 @@ const RANK_VARIABLES: [&str; 4] = ["RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "
 const SIZE_VARIABLES: [&str; 4] = ["WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"];
 
 /// Maximum number of members of a communicator. A definition with more is damaged.
-const MOST_MEMBERS: u32 = 1 << 20;
+const MAX_MEMBERS: u32 = 1 << 20;
 
 /// A communicator, joined from the logs of all members.
 #[derive(Clone, Debug)]
@@ -185,7 +185,7 @@ fn join_communicators(
         made.sort_by_key(|communicator| (communicator.created_ticks, communicator.index));
         let mut occurrences: BTreeMap<([u8; 16], u32), u32> = BTreeMap::new();
         for communicator in made {
-            if communicator.size > MOST_MEMBERS {
+            if communicator.size > MAX_MEMBERS {
                 let what = format!(
                     "communicator {}: its definition is damaged, it declares {} members",
                     communicator.index, communicator.size

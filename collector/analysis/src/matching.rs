@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
 /// Maximum number of pending calls, of about 200 bytes each. On overflow the oldest instance is emitted incomplete.
-pub const MOST_PENDING: usize = 1 << 19;
+pub const MAX_PENDING: usize = 1 << 19;
 
 /// Key of an instance on its communicator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -440,7 +440,7 @@ fn disagreement(calls: &[RankOperation]) -> Option<&'static str> {
 /// Returns the number of records that a rank reads per turn. In sum over all ranks it is 2¹⁷, a quarter of the maximum
 /// of pending calls. With much fewer records the switch between ranks would cost more than the work.
 pub(crate) fn stride(ranks: usize) -> usize {
-    (MOST_PENDING / 4 / ranks.max(1)).clamp(256, 8192)
+    (MAX_PENDING / 4 / ranks.max(1)).clamp(256, 8192)
 }
 
 #[cfg(test)]
@@ -492,7 +492,7 @@ mod tests {
         /// the key in the calls can show a wrong match.
         #[test]
         fn any_interleaving_recovers_the_instances(order in Just((0..4u32).flat_map(|member| (0..40u32).map(move |n| (member, n))).collect::<Vec<_>>()).prop_shuffle()) {
-            let mut matcher = Matcher::new(&[communicator(4, 4)], 4, MOST_PENDING);
+            let mut matcher = Matcher::new(&[communicator(4, 4)], 4, MAX_PENDING);
             let mut seen = Seen::new();
             for (member, n) in order {
                 matcher.take(&mut call(member, n % 5, n / 5), |instance| note(&mut seen, instance));
@@ -510,7 +510,7 @@ mod tests {
         /// Messages match by both ends, tag and ordinal. A message without a partner is reported.
         #[test]
         fn messages_match_by_both_ends(order in Just((0..60u32).collect::<Vec<_>>()).prop_shuffle(), lost in 0..60u32) {
-            let mut matcher = Matcher::new(&[communicator(3, 3)], 3, MOST_PENDING);
+            let mut matcher = Matcher::new(&[communicator(3, 3)], 3, MAX_PENDING);
             let mut seen = Seen::new();
             for n in order {
                 // 30 messages from n % 3 to the next rank, with their receives.
@@ -533,7 +533,7 @@ mod tests {
     #[test]
     fn what_waits_for_a_rank_that_ended_or_was_never_seen_is_incomplete() {
         let mut seen = Seen::new();
-        let mut matcher = Matcher::new(&[communicator(3, 2)], 2, MOST_PENDING);
+        let mut matcher = Matcher::new(&[communicator(3, 2)], 2, MAX_PENDING);
         matcher.take(&mut call(0, 1, 0), |instance| note(&mut seen, instance));
         assert!(seen.is_empty(), "rank 1 may still come");
         matcher.take(&mut call(1, 1, 0), |instance| note(&mut seen, instance));
@@ -565,7 +565,7 @@ mod tests {
     fn members_that_disagree_are_mismatched_and_a_repeated_key_is_told() {
         let judged = |change: fn(&mut RankOperation)| {
             let mut seen = Seen::new();
-            let mut matcher = Matcher::new(&[communicator(2, 2)], 2, MOST_PENDING);
+            let mut matcher = Matcher::new(&[communicator(2, 2)], 2, MAX_PENDING);
             matcher.take(&mut call(0, 1, 0), |instance| note(&mut seen, instance));
             let mut other = call(1, 1, 0);
             change(&mut other);

@@ -172,10 +172,7 @@ fn runs_that_are_no_batch_are_refused() {
         ),
         (vec!["run-1", "short"], vec!["cannot add short to a baseline"]),
         (vec!["run-1", "run-1/session"], vec!["are the same run"]),
-        (
-            vec!["raw"],
-            vec!["raw has no session yet", "rankscope merge raw"],
-        ),
+        (vec!["raw"], vec!["raw has no session yet", "rankscope merge raw"]),
         (vec!["nothing"], vec!["directory not found: nothing"]),
         (
             vec!["--repo", ".", "run-1"],

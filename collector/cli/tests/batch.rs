@@ -147,7 +147,10 @@ fn without_a_merge_the_recordings_stay_and_the_commands_are_named() {
     let output = batch.run(&["--repeat", "2", "--no-merge"], &batch.job("a"));
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains("2 runs are complete. To merge: for run in"), "{said}");
+    assert!(
+        said.contains("2 runs are complete. To merge: for run in"),
+        "{said}"
+    );
     let (_, script) = said.split_once("To merge: ").expect("a command");
     assert!(!batch.out().join("run-1/session").exists());
     // The printed command works.

@@ -12,7 +12,7 @@ use page_support::{WALK, Walked, skip};
 use rankscope_formats::comparison::Comparison;
 use rankscope_report::Look;
 use rankscope_report::compare::{
-    Listed, MOST_CHARACTERS, comparison_junit, comparison_markdown, comparison_page, comparison_text,
+    Listed, MAX_CHARACTERS, comparison_junit, comparison_markdown, comparison_page, comparison_text,
     comparison_workflow_commands,
 };
 use roxmltree::{Document, Node, ParsingOptions};
@@ -108,7 +108,7 @@ fn a_comment_is_not_longer_than_github_takes() {
     }
     let text = comparison_markdown(&comparison);
     shown("long.md", &text);
-    assert!(text.len() <= MOST_CHARACTERS, "{} bytes", text.len());
+    assert!(text.len() <= MAX_CHARACTERS, "{} bytes", text.len());
     assert!(text.contains(" more: `rankscope compare --all` lists them"));
     assert_eq!(
         text.matches("<details>").count(),

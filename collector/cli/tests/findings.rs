@@ -60,7 +60,7 @@ fn is_whole(finding: &Finding) {
         "{kind}"
     );
     assert!(finding.shared_ns <= finding.cost_ns.value.unwrap_or(0), "{kind}");
-    assert!(finding.look_at.len() <= Finding::MOST_TO_LOOK_AT, "{kind}");
+    assert!(finding.look_at.len() <= Finding::MAX_TO_LOOK_AT, "{kind}");
     for condition in &finding.path {
         let (value, limit) = (condition.value, condition.limit);
         let holds = match condition.is.as_str() {

@@ -231,17 +231,20 @@ fn reads_back(name: &str, drawn: &Drawn, palette: &Palette, expected: &[Vec<Opti
             let left = placed.x + placed.cell_width * (at % placed.columns) as u32;
             let top = placed.y + placed.cell_height * (at / placed.columns) as u32;
             let colour = pixels.at(left, top);
-            let told = cividis::number(colour);
+            let reported = cividis::number(colour);
             let place = format!("{name}: cell {at} at {left}, {top} is {colour:?}");
             match expected {
                 Some(value) => {
-                    let told = told.unwrap_or_else(|| panic!("{place}: no value"));
+                    let reported = reported.unwrap_or_else(|| panic!("{place}: no value"));
                     let should = number(&drawn.scale, *value);
-                    assert!(told.abs_diff(should) <= 1, "{place}: {told}, not {should}");
-                    different.insert(told);
+                    assert!(
+                        reported.abs_diff(should) <= 1,
+                        "{place}: {reported}, not {should}"
+                    );
+                    different.insert(reported);
                 }
                 None => {
-                    assert_eq!(told, None, "{place}: a value");
+                    assert_eq!(reported, None, "{place}: a value");
                     assert!(
                         colour == palette.missing || colour == palette.stripe,
                         "{place}: {colour:?}"
@@ -406,7 +409,10 @@ fn places_that_several_cells_share_follow_the_rule_that_is_drawn() {
     let expected = [true, false].map(|is_recorded| expected_traffic(&made, is_recorded, 64));
     reads_back("traffic", drawn, &LIGHT, &expected);
     let text = words(&svg::file(&drawn.scene, Theme::Light));
-    assert!(text.contains("the largest of 2 × 2 neighbouring values"), "{text}");
+    assert!(
+        text.contains("the largest of 2 × 2 neighbouring values"),
+        "{text}"
+    );
 }
 
 /// Returns all text of a picture in one line.
@@ -681,9 +687,9 @@ fn the_command_writes_what_it_says() {
     let run = made.directory.parent().expect("a run").to_path_buf();
     let all = rankscope(&["heatmap", &shown(&run), "--format", "both", "--json"]);
     assert_eq!(all.status.code(), Some(0), "{}", text(&all.stderr));
-    let told: serde_json::Value = serde_json::from_slice(&all.stdout).expect("JSON");
-    let maps = told["maps"].as_array().expect("a list");
-    assert_eq!(maps.len(), Kind::ALL.len(), "{told}");
+    let reported: serde_json::Value = serde_json::from_slice(&all.stdout).expect("JSON");
+    let maps = reported["maps"].as_array().expect("a list");
+    assert_eq!(maps.len(), Kind::ALL.len(), "{reported}");
     for map in maps {
         for file in map["files"].as_array().expect("files") {
             let path = PathBuf::from(file.as_str().expect("a path"));

@@ -258,10 +258,10 @@ fn what_the_profiler_took_for_itself_stands_beside_the_rest_and_changes_none_of_
                 .is_some_and(|name| name.starts_with("ProfilerStep"))
         })
         .expect("a step");
-    let told = rows
+    let reported = rows
         .iter()
         .filter(|row| matches!(row.kind, SpanKind::Recorder | SpanKind::Driver));
-    let told: Vec<_> = told
+    let reported: Vec<_> = reported
         .map(|row| {
             let name = row.name.as_deref().expect("what for");
             (
@@ -274,7 +274,7 @@ fn what_the_profiler_took_for_itself_stands_beside_the_rest_and_changes_none_of_
         })
         .collect();
     expected.sort_by_key(|row| row.2);
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
 
     // 80 µs and 20 µs, each counted once. The driver's overhead is not the profiler's own, and later overhead was not
     // recorded.
@@ -304,10 +304,7 @@ fn what_the_profiler_took_for_itself_stands_beside_the_rest_and_changes_none_of_
 
     // 100 of 6000 µs are reported.
     let said = rankscope_report::summary_text(&with, &Places::default(), &Look::plain(200));
-    assert!(
-        said.contains("took up to 1.7 % of the recorded time"),
-        "{said}"
-    );
+    assert!(said.contains("took up to 1.7 % of the recorded time"), "{said}");
     assert!(
         !rankscope_report::summary_text(&without, &Places::default(), &Look::plain(200))
             .contains("the overhead of CUPTI")
@@ -771,7 +768,7 @@ fn odd_times_and_numbers_do_no_harm() {
     let run = work.path().join("run");
     rankscope_import::kineto(&options(vec![path], &run), &|_| {}).expect("imported");
     let session = merge(&MergeOptions::of_run(&run), &mut |_| {}).expect("merged");
-    assert!(session.problems.total > 0, "what was left out is told");
+    assert!(session.problems.total > 0, "what was left out is reported");
 }
 
 #[test]

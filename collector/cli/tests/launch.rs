@@ -538,9 +538,9 @@ fn a_run_ends_with_a_summary_a_session_and_a_page() {
         .output()
         .expect("run");
     assert!(export.status.success(), "{}", text(&export.stderr));
-    let told: serde_json::Value = serde_json::from_slice(&export.stdout).expect("JSON");
+    let reported: serde_json::Value = serde_json::from_slice(&export.stdout).expect("JSON");
     assert_eq!(
-        told["bytes"].as_u64(),
+        reported["bytes"].as_u64(),
         Some(fs::metadata(&trace).expect("written").len())
     );
     let again = launch_support::program()

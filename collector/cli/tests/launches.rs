@@ -51,13 +51,13 @@ fn run(directory: &Path, source: Source, flags: u8, group: impl Fn(u32) -> Vec<C
     run_as(directory, source, flags, group, |_, records| records)
 }
 
-/// Does the same, with the device records of a group replaced by `told(rank, records)`.
+/// Does the same, with the device records of a group replaced by `reported(rank, records)`.
 fn run_as(
     directory: &Path,
     source: Source,
     flags: u8,
     group: impl Fn(u32) -> Vec<Called>,
-    told: impl Fn(u32, Vec<Record>) -> Vec<Record>,
+    reported: impl Fn(u32, Vec<Record>) -> Vec<Record>,
 ) -> Session {
     for rank in 0..2u32 {
         let mut log = SyntheticLog::create(directory, rank, 2, "host-a").expect("create");
@@ -155,7 +155,7 @@ fn run_as(
                     ..*record
                 });
             }
-            for record in told(rank, of_device) {
+            for record in reported(rank, of_device) {
                 log.push(0, record);
             }
         }
@@ -439,8 +439,8 @@ fn replays_in_a_part_of_a_run_are_counted_and_not_matched() {
         most_pending: None,
     };
     let part = merge_last(&options, last, &mut |_| {}).expect("merge");
-    let told = part.part.as_ref().expect("a part");
-    assert!(told.left_out.replays > 0, "{told:?}");
+    let reported = part.part.as_ref().expect("a part");
+    assert!(reported.left_out.replays > 0, "{reported:?}");
     let matching = &part.matching;
     assert_eq!(
         (matching.complete, matching.incomplete, matching.mismatched),
@@ -633,8 +633,11 @@ fn a_part_of_a_run_has_whole_launches_only() {
                 ..Last::default()
             };
             let part = merge_last(&options, last, &mut |_| {}).expect("merge");
-            let told = part.part.as_ref().expect("a part");
-            assert!((told.from_ns - from_ns).abs() <= 2, "{told:?}, not {from_ns}");
+            let reported = part.part.as_ref().expect("a part");
+            assert!(
+                (reported.from_ns - from_ns).abs() <= 2,
+                "{reported:?}, not {from_ns}"
+            );
             let first = if after_ns < 0 { group } else { group + 1 };
             let groups = u64::from(GROUPS - first);
             assert_eq!(part.matching.complete, 3 * groups, "{:?}", part.matching);
@@ -646,7 +649,11 @@ fn a_part_of_a_run_has_whole_launches_only() {
             ];
             assert_eq!(counts, [0; 4]);
             let cut = if after_ns < 0 { 0 } else { 3 };
-            assert_eq!(told.left_out.instances, cut, "{:?} at {after_ns}", told.left_out);
+            assert_eq!(
+                reported.left_out.instances, cut,
+                "{:?} at {after_ns}",
+                reported.left_out
+            );
             assert_eq!(part.totals.operations, 6 * groups);
             for row in instances(folder.path()) {
                 let same = known.iter().find(|other| other.sequence == row.sequence);

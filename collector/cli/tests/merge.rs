@@ -162,8 +162,11 @@ fn a_slow_rank_is_named_with_what_it_costs_and_without_one_nobody_is() {
     // The counterfactual: the additional time of a step, compared with a run without the fault.
     let per_step = |session: &Session| (session.axis.end_ns - session.axis.start_ns) as f64 / 201.0;
     let truth = per_step(&with) - per_step(&without);
-    let told = found[0].cost_of_step.value.expect("a cost").numerator as f64;
-    assert!((told - truth).abs() < 0.1 * truth, "told {told}, true {truth}");
+    let reported = found[0].cost_of_step.value.expect("a cost").numerator as f64;
+    assert!(
+        (reported - truth).abs() < 0.1 * truth,
+        "reported {reported}, true {truth}"
+    );
     assert_eq!(with.blame.ranks[0].rank, 2);
 }
 
@@ -176,7 +179,7 @@ fn a_thousand_ranks_are_matched() {
         ..Ddp::default()
     };
     // The job makes more calls than may be pending at one time.
-    assert!(work.operations() > rankscope_analysis::matching::MOST_PENDING as u64);
+    assert!(work.operations() > rankscope_analysis::matching::MAX_PENDING as u64);
     let (_folder, _run, session) = job(&work);
     assert_eq!(session.totals.operations, work.operations());
     assert_eq!(session.matching.complete, work.operations() / 1024);
@@ -818,13 +821,13 @@ proptest! {
         for rank in 0..2 {
             let path = rank_path::<WorkRow>(&folder.path().join("session"), rank);
             let works = if path.exists() { TableReader::<WorkRow>::read_all(&path).expect("works") } else { Vec::new() };
-            let told = session.activity.iter().find(|entry| entry.rank == rank);
-            let counted = told.map_or(0, |entry| {
+            let reported = session.activity.iter().find(|entry| entry.rank == rank);
+            let counted = reported.map_or(0, |entry| {
                 entry.kernels + entry.communication_kernels + entry.copies + entry.sets + entry.graphs
             });
             prop_assert_eq!(works.len() as u64, counted);
             prop_assert!(works.is_sorted_by_key(|work| work.start_ns));
-            prop_assert!(told.is_none_or(|entry| entry.adds_up));
+            prop_assert!(reported.is_none_or(|entry| entry.adds_up));
         }
     }
 }

@@ -80,17 +80,17 @@ fn by_the_program(name: &str, session: &Path) -> Reported {
     let program = || Command::new(env!("CARGO_BIN_EXE_rankscope"));
     let directory = tempfile::tempdir().expect("a directory");
     let html = directory.path().join("page.html");
-    let told = program()
+    let reported = program()
         .args(["report", "--json", "--html"])
         .arg(&html)
         .arg(session)
         .output()
         .expect("the program");
-    assert!(told.status.success(), "{name}: {told:?}");
+    assert!(reported.status.success(), "{name}: {reported:?}");
     Reported {
         name: name.to_owned(),
         html: fs::read_to_string(&html).expect("a page"),
-        json: serde_json::from_slice(&told.stdout).expect("JSON"),
+        json: serde_json::from_slice(&reported.stdout).expect("JSON"),
     }
 }
 

@@ -133,8 +133,8 @@ fn same<T: PartialEq + std::fmt::Debug>(these: &[T], those: &[T]) {
 
 /// Asserts that the part agrees with the whole, contains nothing else, and counts all other records that it has read.
 fn holds(whole: &Merged, part: &Merged) {
-    let told = part.session.part.as_ref().expect("a part");
-    let from_ns = told.from_ns;
+    let reported = part.session.part.as_ref().expect("a part");
+    let from_ns = reported.from_ns;
     assert_eq!(
         part.session.axis.origin_unix_ns,
         whole.session.axis.origin_unix_ns
@@ -237,13 +237,18 @@ fn holds(whole: &Merged, part: &Merged) {
         }
     }
     over.retain(|_, reaching| *reaching > 0);
-    assert_eq!(told.left_out.instances, over.len() as u64, "{:?}", told.left_out);
+    assert_eq!(
+        reported.left_out.instances,
+        over.len() as u64,
+        "{:?}",
+        reported.left_out
+    );
     let least: u64 = over.values().sum();
     let most: u64 = over.keys().map(|name| all[name]).sum();
     assert!(
-        (least..=most).contains(&told.left_out.operations),
+        (least..=most).contains(&reported.left_out.operations),
         "{:?}",
-        told.left_out
+        reported.left_out
     );
     let known = whole.kinds();
     let new: Vec<String> = part.kinds().difference(&known).cloned().collect();
@@ -281,8 +286,8 @@ fn what_lies_in_a_part_is_what_the_whole_says() {
     ] {
         let part = run.last_ns(ns);
         holds(&whole, &part);
-        let told = part.session.part.as_ref().expect("a part");
-        let begin = part.session.axis.end_ns - told.from_ns;
+        let reported = part.session.part.as_ref().expect("a part");
+        let begin = part.session.axis.end_ns - reported.from_ns;
         assert!((ns - 2..=ns).contains(&begin), "{begin} of {ns}");
         let share = part.session.totals.operations as f64 / whole.session.totals.operations as f64;
         assert!((share - ns as f64 / duration as f64).abs() < 0.01, "{share}");
@@ -318,8 +323,8 @@ fn a_part_of_so_many_records_has_no_more() {
         records: Some(all / 2),
     });
     holds(&whole, &both);
-    let told = both.session.part.expect("a part");
-    assert!(both.session.axis.end_ns - told.from_ns <= run.duration_ns() / 100);
+    let reported = both.session.part.expect("a part");
+    assert!(both.session.axis.end_ns - reported.from_ns <= run.duration_ns() / 100);
 }
 
 /// Operations of two ranks, with steps between them. The last operations cross the start of the part in every possible
@@ -450,9 +455,9 @@ fn what_reaches_over_the_begin_is_left_out() {
     let part = run.last_ns(end - cut_unix_ns);
     holds(&whole, &part);
     assert_eq!(unfinished(&part.session), (0, 0, 0));
-    let told = part.session.part.as_ref().expect("a part");
-    assert_eq!(told.left_out.instances, 3, "{:?}", told.left_out);
-    assert_eq!(told.left_out.operations, 5, "{:?}", told.left_out);
+    let reported = part.session.part.as_ref().expect("a part");
+    assert_eq!(reported.left_out.instances, 3, "{:?}", reported.left_out);
+    assert_eq!(reported.left_out.operations, 5, "{:?}", reported.left_out);
     let late = part
         .instances()
         .into_iter()
@@ -508,15 +513,15 @@ fn who_was_killed_before_the_part_is_not_told_twice() {
         2
     );
     let part = run.last_ns(10_000_000);
-    let told = part.session.part.as_ref().expect("a part");
+    let reported = part.session.part.as_ref().expect("a part");
     // The instance is left out because one member called before the part. Rank 0 is nevertheless in flight in it, and
     // the part reports that.
     assert_eq!(part.session.totals.operations, 0);
     assert_eq!(
-        (told.left_out.instances, told.left_out.operations),
+        (reported.left_out.instances, reported.left_out.operations),
         (1, 2),
         "{:?}",
-        told.left_out
+        reported.left_out
     );
     assert_eq!(unfinished(&part.session), (0, 0, 0));
     let stuck: Vec<u32> = part
@@ -563,11 +568,11 @@ fn several_hosts_have_one_part() {
         ..Ddp::default()
     });
     let part = run.last_ns(run.duration_ns() / 4);
-    let told = part.session.part.as_ref().expect("a part");
+    let reported = part.session.part.as_ref().expect("a part");
     assert_eq!(unfinished(&part.session), (0, 0, 0));
     let share = part.session.totals.operations as f64 / run.session.totals.operations as f64;
     assert!((share - 0.25).abs() < 0.01, "{share}");
-    assert!(told.left_out.instances < 8, "{:?}", told.left_out);
+    assert!(reported.left_out.instances < 8, "{:?}", reported.left_out);
     assert!(part.kinds().is_subset(&run.whole().kinds()), "{:?}", part.kinds());
 }
 
@@ -592,8 +597,8 @@ fn who_was_never_read_does_not_empty_the_part() {
     let part = run.last_ns(run.duration_ns() / 4);
     let share = part.session.totals.operations as f64 / run.session.totals.operations as f64;
     assert!((share - 0.25).abs() < 0.02, "{share}");
-    let told = part.session.part.as_ref().expect("a part");
-    assert!(told.left_out.instances < 8, "{:?}", told.left_out);
+    let reported = part.session.part.as_ref().expect("a part");
+    assert!(reported.left_out.instances < 8, "{:?}", reported.left_out);
     assert!(part.session.matching.incomplete > 0);
     assert_eq!(
         part.session.matching.incomplete_reasons[0].reason,
@@ -618,9 +623,9 @@ fn sums_of_devices_are_of_the_part() {
     };
     let part = options(folder.path(), "part");
     let session = merge_last(&part, last, &mut |_| {}).expect("merged");
-    let told = session.part.as_ref().expect("a part");
+    let reported = session.part.as_ref().expect("a part");
     // The end is known from a watermark, one tick after the last record.
-    assert!((session.axis.end_ns - 200_000_000).abs_diff(told.from_ns) <= 1);
+    assert!((session.axis.end_ns - 200_000_000).abs_diff(reported.from_ns) <= 1);
     assert!(session.totals.operations > 0 && session.steps.count > 0);
     let works: Vec<WorkRow> = TableReader::read_all(&rank_path::<WorkRow>(&part.output, 0)).expect("works");
     let of = |kind: WorkKind, class: Option<WorkClass>| -> u64 {

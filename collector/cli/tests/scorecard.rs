@@ -3,7 +3,7 @@
 mod report_support;
 
 use rankscope_analysis::findings;
-use rankscope_analysis::model::stated::{Stated, latency_limit, peak};
+use rankscope_analysis::model::declared::{DeclaredLimits, latency_limit, peak};
 use rankscope_analysis::summary::scorecard::scorecard;
 use rankscope_formats::session::*;
 use report_support::Job;
@@ -54,8 +54,8 @@ fn session() -> Session {
     session
 }
 
-fn stated(peaks: &[&str], limits: &[&str]) -> Stated {
-    Stated {
+fn stated(peaks: &[&str], limits: &[&str]) -> DeclaredLimits {
+    DeclaredLimits {
         peaks: peaks.iter().map(|text| peak(text).expect("a peak")).collect(),
         latency_limits: limits
             .iter()
@@ -102,7 +102,7 @@ fn weights_add_up_again_where_a_dimension_is_unknown() {
         (100.0 * 25.0 + 92.0 * 25.0 + 85.0 * 20.0) / 70.0,
     );
     assert_eq!(card.grade.as_deref(), Some("excellent"));
-    let two = scorecard(&session(), &Stated::default());
+    let two = scorecard(&session(), &DeclaredLimits::default());
     assert!(two.total.value.is_none() && two.grade.is_none());
     assert!(
         two.total
@@ -139,21 +139,30 @@ fn a_finding_above_a_tenth_of_the_run_caps_the_total() {
 fn failures_and_spread_take_points_and_nothing_goes_below_zero() {
     let mut session = session();
     session.totals.failed = 3;
-    close(score(&scorecard(&session, &Stated::default()), "stability"), 55.0);
+    close(
+        score(&scorecard(&session, &DeclaredLimits::default()), "stability"),
+        55.0,
+    );
     session.totals.failed = 9;
-    close(score(&scorecard(&session, &Stated::default()), "stability"), 0.0);
+    close(
+        score(&scorecard(&session, &DeclaredLimits::default()), "stability"),
+        0.0,
+    );
     session.totals.failed = 0;
     session.steps.duration_ns = Figure::known(quantiles(50e6, 100e6, 150e6, 200e6));
-    close(score(&scorecard(&session, &Stated::default()), "stability"), 0.0);
+    close(
+        score(&scorecard(&session, &DeclaredLimits::default()), "stability"),
+        0.0,
+    );
     session.steps.duration_ns = Figure::unknown("there are no steps");
-    let card = scorecard(&session, &Stated::default());
+    let card = scorecard(&session, &DeclaredLimits::default());
     assert_eq!(
         score(&card, "stability").reason.as_deref(),
         Some("there are no steps")
     );
     session.breakdown[1].operations_without_times = 5;
     assert!(
-        score(&scorecard(&session, &Stated::default()), "balance")
+        score(&scorecard(&session, &DeclaredLimits::default()), "balance")
             .value
             .is_none()
     );

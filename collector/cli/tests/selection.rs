@@ -3,7 +3,7 @@
 mod report_support;
 
 use proptest::prelude::*;
-use rankscope_analysis::selection::{SelectError, Wanted, marks, select};
+use rankscope_analysis::selection::{SelectError, SelectionRequest, marks, select};
 use rankscope_formats::index::{Footer, LaneKind, Span, ViewFile, ViewWriter, part, view_path};
 use rankscope_formats::session::*;
 use rankscope_ranklog::Operation;
@@ -233,7 +233,7 @@ impl Made {
     }
 
     fn select(&self, window: (i64, i64), ranks: Option<&BTreeSet<u32>>) -> Result<Selection, SelectError> {
-        let wanted = Wanted {
+        let wanted = SelectionRequest {
             window,
             ranks,
             cancelled: &AtomicBool::new(false),
@@ -426,8 +426,8 @@ proptest! {
                 .filter(|span| span.class == part::EXPOSED_WAIT)
                 .map(|span| (span.end_ns.min(to) - span.start_ns.max(from)).max(0))
                 .sum();
-            let told = of_host.and_then(|entry| entry.parts.value.as_ref());
-            prop_assert_eq!(told.map_or(0, |parts| parts.exposed_wait_ns.value.unwrap_or(0)), waited);
+            let reported = of_host.and_then(|entry| entry.parts.value.as_ref());
+            prop_assert_eq!(reported.map_or(0, |parts| parts.exposed_wait_ns.value.unwrap_or(0)), waited);
         }
     }
 
@@ -436,7 +436,7 @@ proptest! {
         let made = made(&events, &[5]);
         let window = (from, from + 5_000);
         let cancelled = AtomicBool::new(false);
-        let wanted = Wanted { window, ranks: None, cancelled: &cancelled };
+        let wanted = SelectionRequest { window, ranks: None, cancelled: &cancelled };
         for class in &made.selected(window).operations {
             let Some(times) = &class.histogram.value else { continue };
             for bin in &times.bins {
@@ -472,7 +472,7 @@ fn of_some_ranks_only_what_is_theirs_counts() {
 #[test]
 fn what_is_not_known_has_a_reason() {
     let made = made(&[], &[10]);
-    let wanted = Wanted {
+    let wanted = SelectionRequest {
         window: (0, 100),
         ranks: None,
         cancelled: &AtomicBool::new(false),
@@ -525,7 +525,7 @@ fn what_is_shown_and_exported_has_a_cell_per_heading() {
 #[test]
 fn a_superseded_selection_ends() {
     let made = made(&[(0, 0)], &[10]);
-    let wanted = Wanted {
+    let wanted = SelectionRequest {
         window: (0, 100),
         ranks: None,
         cancelled: &AtomicBool::new(true),

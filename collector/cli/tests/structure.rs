@@ -468,7 +468,7 @@ fn messages_of_a_part_are_there_and_nobody_is_blamed_for_their_other_end() {
             ..Last::default()
         };
         let part = merge_last(&options, last, &mut |_| {}).expect("merge");
-        let told = part.part.as_ref().expect("a part");
+        let reported = part.part.as_ref().expect("a part");
         let matching = &part.matching;
         let wrong =
             matching.unmatched_messages + matching.incomplete + matching.mismatched + matching.without_key;
@@ -479,8 +479,8 @@ fn messages_of_a_part_are_there_and_nobody_is_blamed_for_their_other_end() {
             TableReader::<OperationRow>::read_all(&path).expect("operations")
         });
         let alone = rows.filter(|row| row.matched == InstanceState::WithoutKey && row.instance.is_none());
-        assert_eq!(alone.count() as u64, told.left_out.messages);
-        assert!(told.left_out.messages > 100, "{:?}", told.left_out);
+        assert_eq!(alone.count() as u64, reported.left_out.messages);
+        assert!(reported.left_out.messages > 100, "{:?}", reported.left_out);
         for finding in &part.findings {
             let is_known = whole.findings.iter().any(|known| known.kind == finding.kind);
             assert!(is_known, "{}", finding.title);

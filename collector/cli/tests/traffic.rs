@@ -21,8 +21,8 @@ fn merged(run: &Path) -> Vec<TrafficRow> {
     let session = merge(&options, &mut |_| {}).expect("merge");
     let rows: Vec<TrafficRow> =
         TableReader::read_all(&part_path::<TrafficRow>(&run.join("session"))).expect("traffic");
-    let told = session.tables.iter().find(|table| table.name == "traffic");
-    assert_eq!(told.expect("the table is listed").rows, rows.len() as u64);
+    let reported = session.tables.iter().find(|table| table.name == "traffic");
+    assert_eq!(reported.expect("the table is listed").rows, rows.len() as u64);
     rows
 }
 
@@ -210,8 +210,8 @@ fn what_proxies_measured_counts_instead_of_the_model() {
     );
     // The completion time of the all-reduce is unknown: no bandwidth.
     let ring = |from, to| of(&rows, Operation::AllReduce, from, to);
-    let told = (Source::Modelled, Route::Ring, 1 << 20, 0, 0, 1);
-    assert_eq!((ring(0, 1), ring(1, 0)), (vec![told], vec![told]));
+    let reported = (Source::Modelled, Route::Ring, 1 << 20, 0, 0, 1);
+    assert_eq!((ring(0, 1), ring(1, 0)), (vec![reported], vec![reported]));
     let superseded: Vec<_> = rows
         .iter()
         .filter(|row| row.superseded)
@@ -264,7 +264,7 @@ fn an_algorithm_without_pairs_is_left_out_and_said_so() {
         log.end().expect("end");
     }
     let rows = merged(&run);
-    let told: Vec<_> = rows
+    let reported: Vec<_> = rows
         .iter()
         .map(|row| {
             (
@@ -276,7 +276,10 @@ fn an_algorithm_without_pairs_is_left_out_and_said_so() {
             )
         })
         .collect();
-    assert_eq!(told, [(Source::LeftOut, Operation::AllReduce, 1, 4_096, None)]);
+    assert_eq!(
+        reported,
+        [(Source::LeftOut, Operation::AllReduce, 1, 4_096, None)]
+    );
 }
 
 /// Merges a run of three ranks with one all-reduce of 3,000 bytes, in which rank 0 recorded messages to and from these

@@ -27,7 +27,7 @@ const HARDWARE: [&str; 3] = ["processor_model", "processors", DEVICE_MODEL];
 /// Maximum number of steps at the ends of a run that may be incomplete on some ranks.
 const PARTIAL_AT_ENDS: u64 = 2;
 /// Share of the training steps above which partial ones are missing data.
-const MOST_PARTIAL: f64 = 0.01;
+const MAX_PARTIAL: f64 = 0.01;
 /// Largest share of lost records that changes no displayed mean.
 const NEGLIGIBLE_LOSS: f64 = 0.001;
 /// Relative difference up to which numbers of operations per step count as equal.
@@ -205,7 +205,7 @@ impl Search<'_> {
             .iter()
             .filter(|(_, run)| {
                 let steps = &run.summary.steps;
-                steps.partial > PARTIAL_AT_ENDS && steps.partial as f64 > MOST_PARTIAL * steps.train as f64
+                steps.partial > PARTIAL_AT_ENDS && steps.partial as f64 > MAX_PARTIAL * steps.train as f64
             })
             .map(|(name, run)| {
                 format!(

@@ -7,7 +7,7 @@ use super::shown;
 use rankscope_formats::comparison::{Attribution, Interval, MetricResult};
 
 /// Smallest share of the change that a named part explains.
-const LEAST_PART: f64 = 0.25;
+const MIN_PART: f64 = 0.25;
 
 /// Returns the headline for these results.
 pub fn headline(judged: &Judged, attribution: &Attribution, changes: &Changes) -> String {
@@ -108,8 +108,7 @@ fn cause(attribution: &Attribution, changes: &Changes) -> Option<String> {
         .parts
         .iter()
         .filter(|part| {
-            part.change_ns.saturating_abs() as f64
-                >= LEAST_PART * attribution.change_ns.saturating_abs() as f64
+            part.change_ns.saturating_abs() as f64 >= MIN_PART * attribution.change_ns.saturating_abs() as f64
         })
         .max_by_key(|part| part.change_ns.saturating_abs());
     let mut causes: Vec<String> = program.into_iter().map(str::to_owned).collect();

@@ -11,7 +11,7 @@ use super::metrics::{
 use super::settings::Settings;
 use super::shown;
 use super::statistics::{T, false_discovery};
-use super::summarise::MOST_KERNELS;
+use super::summarise::MAX_KERNELS;
 use rankscope_formats::comparison::{
     Detectable, GateResult, Interval, MetricResult, NotCompared, RunSummary, Value, full_name,
 };
@@ -26,7 +26,7 @@ pub const FALSE_DISCOVERIES: f64 = 0.01;
 /// Tail of the intervals of metrics that are not gated, on each side.
 pub const TAIL: f64 = 0.005;
 /// Maximum number of runs that is given as advice.
-const MOST_RUNS: u32 = 1000;
+const MAX_RUNS: u32 = 1000;
 
 /// Verdicts of all metrics.
 pub struct Judged {
@@ -263,7 +263,7 @@ fn is_zero_where_absent(metric: &str, subject: Option<&str>, run: &RunSummary) -
                     .iter()
                     .filter(|measured| measured.metric == KERNEL_TIME)
                     .count();
-                has_devices && kernels < MOST_KERNELS
+                has_devices && kernels < MAX_KERNELS
             }
             OPERATION_WAIT | OPERATION_TRANSFER => run
                 .operations
@@ -459,7 +459,7 @@ impl Judge<'_> {
             T::new(f64::from(2 * (runs - 1))).is_some_and(|t| t.upper(tail) * variance.sqrt() < room)
         };
         // Precision grows with the number of runs, so the smallest sufficient number is found by bisection.
-        let (mut too_few, mut enough) = (1, MOST_RUNS);
+        let (mut too_few, mut enough) = (1, MAX_RUNS);
         if !is_enough(enough) {
             return None;
         }

@@ -6,7 +6,7 @@ use rankscope_formats::comparison::RunSummary;
 /// Maximum gap between runs of one batch, in nanoseconds.
 const BATCH_GAP_NS: i64 = 3_600_000_000_000;
 /// Minimum number of batches of the base from which the noise between batches is estimated.
-const FEWEST_BATCHES: usize = 3;
+const MIN_BATCHES: usize = 3;
 
 /// Unit that varies independently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,7 +129,7 @@ impl Layout {
             || !together
                 .iter()
                 .any(|stratum| !stratum.base.is_empty() && !stratum.new.is_empty());
-        let are_many = base_batches.len().max(new_batches.len()) >= FEWEST_BATCHES;
+        let are_many = base_batches.len().max(new_batches.len()) >= MIN_BATCHES;
         let mut cautions = Vec::new();
         let strata: Vec<Stratum> = match (are_apart, are_many) {
             (false, _) => together

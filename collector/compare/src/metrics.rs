@@ -167,11 +167,11 @@ pub fn find(name: &str) -> Option<&'static Metric> {
 
 /// Returns the names most similar to an unknown one, the nearest first.
 pub fn nearest(name: &str) -> Vec<&'static str> {
-    const LEAST_ALIKE: f64 = 0.7;
+    const MIN_ALIKE: f64 = 0.7;
     let mut alike: Vec<(f64, &str)> = ALL
         .iter()
         .map(|metric| (strsim::jaro_winkler(name, metric.name), metric.name))
-        .filter(|&(likeness, _)| likeness >= LEAST_ALIKE)
+        .filter(|&(likeness, _)| likeness >= MIN_ALIKE)
         .collect();
     alike.sort_by(|one, other| other.0.total_cmp(&one.0));
     alike.into_iter().take(3).map(|(_, name)| name).collect()

@@ -3,7 +3,7 @@
 
 use super::hta::HtaTrace;
 use super::trace::{Call, DEVICE_LANE, Group, Trace};
-use super::words;
+use crate::torch_names;
 use rankscope_formats::kineto::{self, Args, Category, Event, Id, Outcome, Part};
 use rankscope_ranklog::activity::{Activity, HostCall, Work, overhead};
 use rankscope_ranklog::communication_kernel::is_communication;
@@ -19,7 +19,7 @@ use std::path::Path;
 /// Name prefix of the ranges that PyTorch's scheduler puts around iterations.
 const STEP: &str = "ProfilerStep#";
 /// Largest plausible number of ranks. A larger world means that the trace is damaged.
-const MOST_RANKS: u32 = 1 << 20;
+const MAX_RANKS: u32 = 1 << 20;
 /// Directions of copies by the name prefix of their events, as numbers of `CUpti_ActivityMemcpyKind`.
 const DIRECTIONS: [(&str, u8); 6] = [
     ("Memcpy HtoD", 1),
@@ -186,10 +186,7 @@ impl Reading {
         match name {
             "distributedInfo" => match serde_json::from_str(value) {
                 Ok(info) => self.info = info,
-                Err(error) => self
-                    .trace
-                    .notes
-                    .push(format!("invalid distributedInfo: {error}")),
+                Err(error) => self.trace.notes.push(format!("invalid distributedInfo: {error}")),
             },
             "deviceProperties" => match serde_json::from_str::<Vec<DeviceProperties>>(value) {
                 Ok(devices) => {
@@ -390,9 +387,9 @@ impl Reading {
         let name = event.name.as_str();
         let thread = self.thread_of(event);
         if let Some((backend, what)) = name.split_once(':')
-            && let Some(operation) = words::operation(what)
+            && let Some(operation) = torch_names::operation(what)
         {
-            if let Some(library) = words::library(backend) {
+            if let Some(library) = torch_names::library(backend) {
                 let (elements, element_bytes) = shape(&event.args());
                 self.ranges.push(Range {
                     thread,
@@ -400,7 +397,7 @@ impl Reading {
                     end_ns: end,
                     library,
                     operation,
-                    peer: words::peer(what),
+                    peer: torch_names::peer(what),
                     elements,
                     element_bytes,
                 });
@@ -427,7 +424,7 @@ impl Reading {
                 .entry(thread)
                 .or_default()
                 .push(parameters(&event.args(), start, end));
-        } else if let Some(operation) = name.strip_prefix("c10d::").and_then(words::operation) {
+        } else if let Some(operation) = name.strip_prefix("c10d::").and_then(torch_names::operation) {
             self.issues.push(Issue {
                 thread,
                 start_ns: start,
@@ -454,7 +451,7 @@ impl Reading {
             .filter_map(|group| {
                 // PyTorch lists no members if all ranks belong to the group.
                 let ranks = match (group.ranks.is_empty(), info.world_size) {
-                    (true, Some(world)) if world <= MOST_RANKS => (0..world).collect(),
+                    (true, Some(world)) if world <= MAX_RANKS => (0..world).collect(),
                     _ => group.ranks,
                 };
                 (!ranks.is_empty()).then_some(Group {
@@ -689,7 +686,8 @@ fn parameters(args: &Args<'_>, start_ns: i64, end_ns: i64) -> Parameters {
             (Some(_), Some(parts)) => Split::Parts(parts),
         },
         ranges: Cell::new(0),
-        element_bytes: Args::text(args.element_type).and_then(|text| words::element_bytes(text.as_str())),
+        element_bytes: Args::text(args.element_type)
+            .and_then(|text| torch_names::element_bytes(text.as_str())),
         peer_rank: rank(args.destination_rank).or_else(|| rank(args.source_rank)),
         sequence: rank(args.sequence),
     }
@@ -712,7 +710,7 @@ fn shape(args: &Args<'_>) -> (Option<u64>, Option<u8>) {
         .try_fold(0u64, |sum, elements| sum.checked_add(elements?));
     (
         elements.filter(|&elements| elements > 0),
-        types.first().and_then(|name| words::element_bytes(name)),
+        types.first().and_then(|name| torch_names::element_bytes(name)),
     )
 }
 

@@ -13,8 +13,8 @@ mod kineto;
 mod log;
 mod nsys;
 mod spool;
+mod torch_names;
 mod trace;
-mod words;
 
 pub use files::{FileError, trace_files};
 pub use kineto::ReadOptions;
@@ -31,7 +31,7 @@ use trace::Trace;
 
 /// Maximum number of threads that read at the same time. Each holds the records of one trace in memory: some tens of
 /// megabytes.
-const MOST_THREADS: usize = 16;
+const MAX_THREADS: usize = 16;
 
 /// Options of an import.
 #[derive(Clone, Debug, Default)]
@@ -190,7 +190,7 @@ fn read_all(
     let tell = || progress(done.load(Ordering::Relaxed) as f64 / files);
     let traces = in_parallel(options.threads, options.files.clone(), |path| {
         let mut traces = read(&path, &mut |_| tell())?;
-        if options.files.len() > MOST_THREADS {
+        if options.files.len() > MAX_THREADS {
             // Records go to disk, because all traces wait for the last one.
             for trace in &mut traces {
                 trace.spool.settle().map_err(|source| ImportError::Io {
@@ -215,7 +215,7 @@ fn in_parallel<T: Send, R: Send>(
     let available = || std::thread::available_parallelism().map_or(1, usize::from);
     let threads = threads
         .unwrap_or_else(available)
-        .clamp(1, MOST_THREADS)
+        .clamp(1, MAX_THREADS)
         .min(things.len().max(1));
     let count = things.len();
     let waiting = Mutex::new(things.into_iter().enumerate());

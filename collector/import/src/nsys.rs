@@ -5,7 +5,7 @@
 //! NCCL's ranges in the NVTX domain `NCCL`.
 
 use super::trace::{Call, DEVICE_LANE, LaunchGroup, Trace};
-use super::words;
+use crate::torch_names;
 use rankscope_ranklog::Library;
 use rankscope_ranklog::activity::{Activity, HostCall, Work};
 use rankscope_ranklog::communication_kernel::is_communication;
@@ -501,7 +501,7 @@ impl Reading<'_> {
                         let plain = name.trim_start_matches("nccl").to_lowercase();
                         // NCCL calls itself. Only the outermost range counts.
                         let is_inner = range.end_ns <= until;
-                        if let Some(operation) = words::operation(&plain).filter(|_| !is_inner) {
+                        if let Some(operation) = torch_names::operation(&plain).filter(|_| !is_inner) {
                             until = range.end_ns;
                             in_group += u32::from(depth > 0);
                             trace.saw(range.start_ns, range.end_ns);

@@ -8,7 +8,7 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::path::PathBuf;
 
 /// Maximum number of records held in memory: 18 MiB.
-const MOST_HELD: usize = 1 << 18;
+const MAX_HELD: usize = 1 << 18;
 /// Size of a record and its lane, in bytes.
 const ENTRY_BYTES: usize = RECORD_BYTES + 4;
 
@@ -35,7 +35,7 @@ impl Spool {
     /// Adds a record.
     pub fn push(&mut self, lane: u32, record: Record) -> io::Result<()> {
         self.held.push((lane, record));
-        if self.held.len() >= MOST_HELD {
+        if self.held.len() >= MAX_HELD {
             self.spill()?;
         }
         Ok(())
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn records_come_in_the_order_of_their_end_whether_they_were_spilled_or_not() {
-        for count in [0, 1, 5, MOST_HELD as u64 * 2 + 7] {
+        for count in [0, 1, 5, MAX_HELD as u64 * 2 + 7] {
             let mut spool = Spool::new(std::env::temp_dir());
             let mut state = 1u64;
             for number in 0..count {

@@ -14,7 +14,7 @@ pub fn document<'a>(session: &'a Session, directory: &Path) -> Result<Document<&
 pub fn of<'a>(session: &'a Session, moved: &[TrafficRow]) -> Document<&'a Session> {
     let all = traffic::pairs(moved);
     let total = all.len() as u64;
-    let list = if all.len() <= traffic::MOST_PAIRS {
+    let list = if all.len() <= traffic::MAX_PAIRS {
         Figure::known(all)
     } else {
         Figure::unknown("the list is too long; the table traffic has all pairs")

@@ -2,12 +2,12 @@
 //!
 //! The text is made from `session.json` alone. The page also reads the table `traffic`. This crate computes no metric.
 
-mod beside_hta;
 pub mod compare;
 pub mod document;
 pub mod export;
 pub(crate) mod figures;
 pub mod heatmap;
+mod hta_figures;
 mod html;
 pub(crate) mod markup;
 mod places;
@@ -15,11 +15,11 @@ pub mod prose;
 mod reasons;
 mod rollup_rows;
 pub mod selection_rows;
+pub mod sentences;
 pub(crate) mod source;
 mod structure;
 pub mod table_export;
 pub mod text;
-pub mod words;
 
 pub use crate::text::look::Look;
 pub use crate::text::selection::selection_text;

@@ -4,7 +4,7 @@ use super::figures::{bytes, count, plain, quoted, time};
 use super::prose::Prose;
 use super::reasons::Reasons;
 use super::source::{less, number};
-use super::words::{share_of, stall_cause};
+use crate::sentences::{share_of, stall_cause};
 use rankscope_analysis::selection::rollup::{Group, RoleSum, Sum};
 
 /// Headings of groups of ranks.

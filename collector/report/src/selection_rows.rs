@@ -1,7 +1,7 @@
 //! Figures of a selected window in rows of cells, shared by the terminal, the panels of the viewer, and their exports.
 //! A cell has its displayed text, and its value, by which rows are sorted and files are written.
 
-use super::words::stall_cause;
+use crate::sentences::stall_cause;
 use rankscope_analysis::model::labels::{rank_name, sizes};
 use rankscope_analysis::model::units;
 use rankscope_formats::session::{Figure, Quantiles, SelectedOperations, Selection, Session};

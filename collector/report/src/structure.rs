@@ -4,11 +4,11 @@ use super::figures::{self, count, counted, percent, plain, quoted, time};
 use super::prose::{Prose, prose};
 use super::reasons::Reasons;
 use super::source::{self, less, number, times};
-use super::words::{Line, share_of, some_prose};
+use crate::sentences::{Line, share_of, some_prose};
 use rankscope_formats::session::{Pipeline, RoleGroup, Session, WorldStructure};
 
 /// Maximum number of ranks named in a cell.
-const MOST_NAMED: usize = 8;
+const MAX_NAMED: usize = 8;
 
 /// Describes the structure of the job: attempts, worlds, hosts, roles, pipelines. Returns nothing if all ranks do the
 /// same in one world.
@@ -203,7 +203,7 @@ fn position_in(list: &str, position: usize, each: &str) -> figures::Shown {
 }
 
 fn named(session: &Session, ranks: &[u32]) -> Prose {
-    some_prose(ranks.iter().map(|&rank| figures::rank(session, rank)), MOST_NAMED)
+    some_prose(ranks.iter().map(|&rank| figures::rank(session, rank)), MAX_NAMED)
 }
 
 /// Headings of the groups.

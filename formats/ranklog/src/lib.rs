@@ -4,6 +4,7 @@
 //! [`reader`] reads it. [`Operation`] and [`Library`] name the recorded calls.
 
 pub mod activity;
+pub mod activity_request;
 pub mod area;
 pub mod clock;
 pub mod codec;
@@ -23,7 +24,6 @@ pub mod record;
 pub mod recorder;
 pub mod segment;
 pub mod tail;
-pub mod wanted;
 pub mod writer;
 
 pub use operation::{Library, Operation, Pattern};

@@ -310,15 +310,15 @@ pub struct DeviceWork {
 
 impl DeviceWork {
     /// Maximum duration, in nanoseconds; longer durations saturate.
-    pub const MOST_NS: u64 = (1 << 40) - 1;
+    pub const MAX_NS: u64 = (1 << 40) - 1;
 
     /// Encodes the fields into `aux`.
     #[inline]
     pub const fn to_aux(self) -> u64 {
-        let duration_ns = if self.duration_ns < Self::MOST_NS {
+        let duration_ns = if self.duration_ns < Self::MAX_NS {
             self.duration_ns
         } else {
-            Self::MOST_NS
+            Self::MAX_NS
         };
         duration_ns
             | (self.channels as u64) << 40
@@ -330,7 +330,7 @@ impl DeviceWork {
     /// Decodes the fields from `aux`.
     pub const fn from_aux(aux: u64) -> Self {
         Self {
-            duration_ns: aux & Self::MOST_NS,
+            duration_ns: aux & Self::MAX_NS,
             channels: (aux >> 40) as u8,
             warps: (aux >> 48) as u8,
             algorithm: Algorithm::from_u8((aux >> 56) as u8 & 15),
@@ -616,7 +616,7 @@ mod tests {
         };
         assert_eq!(
             DeviceWork::from_aux(long.to_aux()).duration_ns,
-            DeviceWork::MOST_NS
+            DeviceWork::MAX_NS
         );
         let waits = ProxyWaits {
             device: 1,

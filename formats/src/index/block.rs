@@ -12,7 +12,7 @@
 
 use super::Span;
 
-pub(super) const MOST_NAME: u32 = (1 << 26) - 1;
+pub(super) const MAX_NAME: u32 = (1 << 26) - 1;
 
 fn put(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
@@ -47,7 +47,7 @@ pub(super) fn encode(spans: &[Span], out: &mut Vec<u8>) {
             | u64::from(span.wait_ns > 0) << 3;
         put(
             out,
-            u64::from(span.name.min(MOST_NAME)) << 6 | flags | u64::from(span.class),
+            u64::from(span.name.min(MAX_NAME)) << 6 | flags | u64::from(span.class),
         );
         if span.wait_ns > 0 {
             put(out, span.wait_ns as u64);

@@ -5,7 +5,7 @@ use super::{LaneKind, Span, ViewWriter};
 use rustc_hash::FxHashMap;
 
 /// Maximum number of layers per kind. Spans that do not fit are shortened in the last layer and counted.
-const MOST_LAYERS: usize = 32;
+const MAX_LAYERS: usize = 32;
 
 /// Lanes of each kind. Spans must be added in the order of their starts.
 #[derive(Default)]
@@ -25,14 +25,14 @@ impl Layers {
             .find(|&lane| writer.end_ns(lane) <= span.start_ns);
         let lane = match free {
             Some(lane) => lane,
-            None if lanes.len() < MOST_LAYERS => {
+            None if lanes.len() < MAX_LAYERS => {
                 let lane = writer.lane(kind, lanes.len() as u32);
                 lanes.push(lane);
                 lane
             }
             None => {
                 self.shortened += 1;
-                lanes[MOST_LAYERS - 1]
+                lanes[MAX_LAYERS - 1]
             }
         };
         writer.push(lane, span)

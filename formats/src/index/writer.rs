@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Maximum number of names of one rank. Payloads of operations that are all different, or numbers in marks, could
 /// create very many.
-const MOST_NAMES: usize = 1 << 18;
+const MAX_NAMES: usize = 1 << 18;
 
 /// Index file that is being written. It gets its final name when it is complete, so that nobody reads a partial file.
 pub struct ViewWriter {
@@ -97,11 +97,11 @@ impl ViewWriter {
         if let Some(&number) = self.numbers.get(&name) {
             return number;
         }
-        if self.names.len() >= MOST_NAMES {
-            return MOST_NAMES as u32 - 1;
+        if self.names.len() >= MAX_NAMES {
+            return MAX_NAMES as u32 - 1;
         }
         let number = self.names.len() as u32;
-        self.names.push(if self.names.len() + 1 == MOST_NAMES {
+        self.names.push(if self.names.len() + 1 == MAX_NAMES {
             Name {
                 text: "(one of too many names)".to_owned(),
                 bytes: None,

@@ -13,7 +13,7 @@ const BLOCK_BYTES: usize = 1 << 18;
 /// Maximum size of an event or member, in bytes. A larger one is damaged or irrelevant.
 const MOST_BYTES: usize = 1 << 26;
 /// Maximum number of problems that are listed. Further problems are only counted.
-const MOST_PROBLEMS: usize = 20;
+const MAX_PROBLEMS: usize = 20;
 /// Name of the member with the list of events.
 const EVENTS: &[u8] = b"traceEvents";
 
@@ -415,7 +415,7 @@ impl<R: Read> Reader<R> {
     }
 
     fn problem_at(&mut self, offset: u64, what: String) {
-        if self.outcome.problems.len() < MOST_PROBLEMS {
+        if self.outcome.problems.len() < MAX_PROBLEMS {
             self.outcome.problems.push(Problem { offset, what });
         } else {
             self.outcome.more_problems += 1;

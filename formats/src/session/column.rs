@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 
 /// Maximum number of distinct values in a dictionary. A column with more values stores differences, or plain text.
-const MOST_KEYS: usize = 1 << 12;
+const MAX_KEYS: usize = 1 << 12;
 
 /// Encoded values of a column so far.
 enum Values {
@@ -43,7 +43,7 @@ struct Texts {
 
 /// Returns the next index of a dictionary; `None` if the dictionary is full.
 fn next_place(keys: usize) -> Option<u16> {
-    (keys < MOST_KEYS).then_some(keys as u16)
+    (keys < MAX_KEYS).then_some(keys as u16)
 }
 
 impl Numbers {

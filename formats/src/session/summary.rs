@@ -1056,7 +1056,7 @@ pub struct Finding {
     /// Affected hosts: indices into [`Session::hosts`].
     #[serde(default)]
     pub hosts: Vec<u32>,
-    /// Time spans to inspect in the trace, the most significant first; at most [`Finding::MOST_TO_LOOK_AT`].
+    /// Time spans to inspect in the trace, the most significant first; at most [`Finding::MAX_TO_LOOK_AT`].
     #[serde(default)]
     pub look_at: Vec<LookAt>,
     /// Cost in the job's time, in nanoseconds; unknown if it cannot be determined.
@@ -1089,7 +1089,7 @@ fn no_cost() -> Figure<Ratio> {
 
 impl Finding {
     /// Maximum number of time spans to inspect.
-    pub const MOST_TO_LOOK_AT: usize = 3;
+    pub const MAX_TO_LOOK_AT: usize = 3;
     /// Reason why most findings without a cost have none.
     pub const NO_COST: &str = "this finding has no cost of its own";
 

@@ -434,7 +434,7 @@ impl From<usize> for RowLimits {
 }
 
 /// Maximum number of rows in a row group; larger requests are clamped. Pages count their bytes in 32 bits.
-const MOST_PER_GROUP: usize = 1 << 20;
+const MAX_PER_GROUP: usize = 1 << 20;
 
 /// Writes one Parquet file of a table. Rows need to arrive only nearly in the order of their start. In each row group
 /// they are sorted.
@@ -466,7 +466,7 @@ impl<T: Table> TableWriter<T> {
             columns: Columns(file),
             path: path.to_path_buf(),
             limits: RowLimits {
-                per_group: limits.per_group.clamp(1, MOST_PER_GROUP),
+                per_group: limits.per_group.clamp(1, MAX_PER_GROUP),
                 ..limits
             },
             rows_in_group: 0,

@@ -1,15 +1,15 @@
-//! Records as a CUPTI wrote them, saved byte by byte, so that what a real one writes is tested where there is none.
+//! Records as a CUPTI wrote them, saved byte by byte. Tests on machines without CUPTI use the records of a real one.
 //!
-//! A file begins with the line `rankscope cupti dump 1 VERSION`, the version as CUPTI tells it. Then come records: a `u32`
-//! of their length, little-endian, and so many bytes.
+//! A file begins with the line `rankscope cupti dump 1 VERSION`. VERSION is the version that CUPTI reports. Records
+//! follow: a little-endian `u32` with the length of the record, and that number of bytes.
 
 use crate::record::{Activity, TooShort};
 
 const HEAD: &str = "rankscope cupti dump 1 ";
-/// No record of any version is longer.
+/// Maximum length of a record, in bytes. No record of any version is longer.
 const MOST_BYTES: usize = 1 << 16;
 
-/// The head of a file.
+/// Returns the head of a file.
 pub fn head(version: u32) -> String {
     format!("{HEAD}{version}\n")
 }
@@ -21,31 +21,31 @@ pub fn put(record: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&record[..bytes]);
 }
 
-/// What is wrong with a file.
+/// Problem of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// It does not begin as such a file does.
+    /// The file does not begin with a valid head.
     NoDump,
-    /// It ends inside the record at this offset.
+    /// The file ends inside the record at this offset.
     CutOff(usize),
-    /// A record, at this offset, is too short for its kind.
+    /// The record at this offset is too short for its kind.
     TooShort(usize, TooShort),
 }
 
-/// The records of a file.
+/// Records of a file.
 #[derive(Debug)]
 pub struct Dump<'a> {
-    /// CUPTI's version.
+    /// Version of CUPTI.
     pub version: u32,
     bytes: &'a [u8],
     at: usize,
 }
 
 impl<'a> Dump<'a> {
-    /// Looks at a file's head.
+    /// Reads the head of a file.
     ///
     /// # Errors
-    /// If it has none.
+    /// If the file has no valid head.
     pub fn open(bytes: &'a [u8]) -> Result<Self, Problem> {
         let end = bytes
             .iter()
@@ -66,7 +66,7 @@ impl<'a> Dump<'a> {
 impl Iterator for Dump<'_> {
     type Item = Result<(Activity, usize), Problem>;
 
-    /// The next record and its length.
+    /// Returns the next record and its length.
     fn next(&mut self) -> Option<Self::Item> {
         let at = self.at;
         let rest = self.bytes.get(at..).filter(|rest| !rest.is_empty())?;

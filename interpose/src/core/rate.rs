@@ -7,7 +7,7 @@ use rankscope_ranklog::clock::ticks_per_second;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Maximum shift: at least one call in 2²⁰ is timed.
-const MOST_SHIFT: u32 = 20;
+const MAX_SHIFT: u32 = 20;
 
 /// Call rate of a communicator. Zeros describe a communicator that was never called.
 #[derive(Default)]
@@ -64,9 +64,9 @@ fn is_among(ordinal: u32, shift: u32) -> bool {
 
 /// Returns the smallest shift that leaves at most `wanted` calls per second.
 fn shift(a_second: u128, wanted: u128) -> u32 {
-    (0..MOST_SHIFT)
+    (0..MAX_SHIFT)
         .find(|&shift| a_second >> shift <= wanted.max(1))
-        .unwrap_or(MOST_SHIFT)
+        .unwrap_or(MAX_SHIFT)
 }
 
 #[cfg(test)]
@@ -110,7 +110,7 @@ mod tests {
                 "{taken} of {calls}"
             );
         }
-        assert_eq!(shift(u128::MAX, 1), MOST_SHIFT);
+        assert_eq!(shift(u128::MAX, 1), MAX_SHIFT);
         assert_eq!(shift(5, 0), 2);
     }
 }

@@ -9,7 +9,7 @@ use rankscope_ranklog::clock::ticks_per_second;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Maximum shift: at least one collective in 2²⁴ is selected.
-const MOST_SHIFT: u32 = 24;
+const MAX_SHIFT: u32 = 24;
 /// Target rate of selected collectives, per second.
 const WANTED_PER_S: u64 = 8;
 
@@ -58,7 +58,7 @@ impl Sampling {
         let wanted = ticks_per_second() / WANTED_PER_S;
         let gap = now_ticks.saturating_sub(self.last_ticks.load(Ordering::Relaxed));
         if gap < wanted / 2 {
-            self.shift.store((shift + 1).min(MOST_SHIFT), Ordering::Relaxed);
+            self.shift.store((shift + 1).min(MAX_SHIFT), Ordering::Relaxed);
         } else if gap > wanted * 2 {
             self.shift.store(shift.saturating_sub(1), Ordering::Relaxed);
         }

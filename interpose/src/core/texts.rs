@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 const PLACES: usize = 4096;
 /// Maximum number of slots that are probed for one string. Without a limit, a program with a new text for each step
 /// would make each step slower.
-const MOST_STEPS: usize = 32;
+const MAX_STEPS: usize = 32;
 /// Strings may take one part in SHARE of the capacity for definitions, because communicators need the rest.
 const SHARE: u64 = 4;
 /// Maximum length of a string, in bytes. Longer strings are truncated.
@@ -56,7 +56,7 @@ pub fn number(pieces: &[&[u8]]) -> Option<u32> {
         hash[0], hash[1], hash[2], hash[3], hash[4], hash[5], hash[6], hash[7],
     ]) | 1;
     let start = (hash >> 40) as usize;
-    for step in 0..MOST_STEPS {
+    for step in 0..MAX_STEPS {
         let number = (start + step) % PLACES;
         let place = &PLACE[number];
         let found = place.hash.load(Ordering::Relaxed);

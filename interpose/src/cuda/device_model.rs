@@ -8,7 +8,7 @@ use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Maximum number of devices, one bit each. Devices with higher ordinals are not written.
-const MOST_DEVICES: u32 = u64::BITS;
+const MAX_DEVICES: u32 = u64::BITS;
 /// Size of the buffer for a model's name, in bytes, with the final NUL.
 const MOST_BYTES: usize = 128;
 
@@ -35,7 +35,7 @@ pub fn learn_current() {
 /// Writes the model of a device, once. The program must have initialised the driver.
 #[cold]
 pub fn learn(ordinal: u32) {
-    if ordinal >= MOST_DEVICES {
+    if ordinal >= MAX_DEVICES {
         return;
     }
     let bit = 1 << ordinal;

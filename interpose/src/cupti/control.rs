@@ -1,9 +1,9 @@
 //! The user's requests while the job runs: the file `control` in the run directory, which `rankscope ctl` writes. The
 //! recorder's thread reads it, because it has a separate descriptor table.
 
-use super::mode::Wanted;
+use super::mode::ActivityRequest;
 use super::watch;
-use rankscope_ranklog::wanted::CONTROL_FILE;
+use rankscope_ranklog::activity_request::CONTROL_FILE;
 use std::fs;
 use std::io::Read;
 use std::path::Path;
@@ -40,7 +40,7 @@ pub fn look(run_directory: &Path) {
     // The file gets its name when it is complete, so its content is never half-written.
     for line in text.lines() {
         if let Some(("kernels", wanted)) = line.split_once('=')
-            && let Some(wanted) = Wanted::parse(wanted)
+            && let Some(wanted) = ActivityRequest::parse(wanted)
         {
             watch::ask(wanted);
         }

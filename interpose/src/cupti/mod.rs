@@ -23,7 +23,7 @@ pub mod watch;
 
 use crate::core::adapters::Adapter;
 use crate::core::configuration;
-use mode::Wanted;
+use mode::ActivityRequest;
 
 /// Runs the CUPTI thread next to the recorder if device activity is requested.
 pub static ADAPTER: Adapter = Adapter {
@@ -37,7 +37,7 @@ pub static ADAPTER: Adapter = Adapter {
 };
 
 fn started() {
-    if let Some(wanted) = configuration::kernels().and_then(Wanted::parse) {
+    if let Some(wanted) = configuration::kernels().and_then(ActivityRequest::parse) {
         watch::start(Some(wanted));
     }
 }

@@ -1,7 +1,7 @@
 //! The program's own step marks, for windows that are given in steps.
 
 use super::wake;
-pub use rankscope_ranklog::wanted::{Mode, Wanted, Window};
+pub use rankscope_ranklog::activity_request::{ActivityRequest, Mode, Window};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Number of the program's last step mark; [`NO_STEP`] before the first.
@@ -18,7 +18,7 @@ pub fn wants_steps() -> bool {
 }
 
 /// Sets whether step marks are needed, from a new request.
-pub fn announce(wanted: &Wanted) {
+pub fn announce(wanted: &ActivityRequest) {
     let by_steps = matches!(wanted.window, Window::Steps(..));
     WANTS_STEPS.store(by_steps, Ordering::Relaxed);
 }

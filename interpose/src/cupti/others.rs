@@ -10,7 +10,7 @@
 //! call an intercepted function.
 
 use super::session;
-use super::state::{self, Whose};
+use super::state::{self, CallOrigin};
 use crate::core::stub::{Call, Narrow};
 use rankscope_ranklog::clock::{ticks, ticks_per_second};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -114,8 +114,8 @@ fn is_success(returned: usize) -> bool {
 /// Hook of `cuptiActivityRegisterCallbacks(requested, completed)`. It stops recording, and stores the other profiler's
 /// functions.
 unsafe fn registers_callbacks(real: usize, arguments: &Narrow) -> usize {
-    let whose = state::whose_call();
-    if whose == Whose::NotOurs {
+    let whose = state::call_origin();
+    if whose == CallOrigin::NotOurs {
         // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
         // unchanged.
         return unsafe { arguments.call(real) };
@@ -126,7 +126,7 @@ unsafe fn registers_callbacks(real: usize, arguments: &Narrow) -> usize {
         COMPLETED.swap(arguments[1], Ordering::AcqRel),
     );
     let mut handed_on = *arguments;
-    if whose == Whose::Theirs {
+    if whose == CallOrigin::Theirs {
         session::changing().step_aside();
         // Buffers of rankscope may still come back. `completed` forwards the other profiler's buffers to it.
         handed_on[1] = session::completed as *const () as usize;
@@ -144,8 +144,8 @@ unsafe fn registers_callbacks(real: usize, arguments: &Narrow) -> usize {
 /// Hook of `cuptiActivityEnable(kind)` and related functions. It stops recording, and stores that another profiler has
 /// enabled the kind.
 unsafe fn enables(real: usize, arguments: &Narrow, kind: usize) -> usize {
-    let whose = state::whose_call();
-    if whose == Whose::NotOurs {
+    let whose = state::call_origin();
+    if whose == CallOrigin::NotOurs {
         // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
         // unchanged.
         return unsafe { arguments.call(real) };
@@ -154,7 +154,7 @@ unsafe fn enables(real: usize, arguments: &Narrow, kind: usize) -> usize {
     // This must happen before the real call, because records may come at once.
     let before = KINDS.fetch_or(bit(kind), Ordering::AcqRel);
     IS_UNFLUSHED.store(true, Ordering::Release);
-    if whose == Whose::Theirs {
+    if whose == CallOrigin::Theirs {
         session::changing().step_aside();
     }
     // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
@@ -169,8 +169,8 @@ unsafe fn enables(real: usize, arguments: &Narrow, kind: usize) -> usize {
 /// Hook of `cuptiActivityDisable(kind)` and related functions. It stores that the kind is disabled, and enables it
 /// again for rankscope if rankscope records.
 unsafe fn disables(real: usize, arguments: &Narrow, kind: usize) -> usize {
-    let whose = state::whose_call();
-    if whose == Whose::NotOurs {
+    let whose = state::call_origin();
+    if whose == CallOrigin::NotOurs {
         // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
         // unchanged.
         return unsafe { arguments.call(real) };
@@ -180,7 +180,7 @@ unsafe fn disables(real: usize, arguments: &Narrow, kind: usize) -> usize {
     // unchanged.
     let returned = unsafe { arguments.call(real) };
     KINDS.fetch_and(!bit(kind), Ordering::AcqRel);
-    if whose == Whose::Theirs {
+    if whose == CallOrigin::Theirs {
         session::changing().enable_again();
     }
     returned
@@ -188,7 +188,7 @@ unsafe fn disables(real: usize, arguments: &Narrow, kind: usize) -> usize {
 
 /// Hook of `cuptiActivityFlushAll(flag)`. It stores that the other profiler's records were delivered.
 unsafe fn flushes(real: usize, arguments: &Narrow) -> usize {
-    if state::whose_call() == Whose::NotOurs {
+    if state::call_origin() == CallOrigin::NotOurs {
         // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
         // unchanged.
         return unsafe { arguments.call(real) };
@@ -205,14 +205,14 @@ unsafe fn flushes(real: usize, arguments: &Narrow) -> usize {
 /// the real call, rankscope's pending records are delivered by the clock with which they began. Between two clocks
 /// their times would be arbitrary.
 unsafe fn registers_timestamp(real: usize, arguments: &Narrow) -> usize {
-    let whose = state::whose_call();
-    if whose == Whose::NotOurs {
+    let whose = state::call_origin();
+    if whose == CallOrigin::NotOurs {
         // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
         // unchanged.
         return unsafe { arguments.call(real) };
     }
     let _busy = Busy::begin();
-    if whose == Whose::Theirs {
+    if whose == CallOrigin::Theirs {
         session::changing().step_aside();
     }
     // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
@@ -243,8 +243,8 @@ unsafe fn asks_time(real: usize, arguments: &Narrow) -> usize {
 /// Hook of `cuptiSubscribe_v2(subscriber, callback, data, parameters)`. It ends recording, so that a profiler that
 /// starts with the second interface does not find the first in use.
 unsafe fn subscribes(real: usize, arguments: &Narrow) -> usize {
-    let whose = state::whose_call();
-    if whose == Whose::NotOurs {
+    let whose = state::call_origin();
+    if whose == CallOrigin::NotOurs {
         // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
         // unchanged.
         return unsafe { arguments.call(real) };
@@ -252,7 +252,7 @@ unsafe fn subscribes(real: usize, arguments: &Narrow) -> usize {
     let _busy = Busy::begin();
     // A profiler with this interface makes no intercepted call when it records.
     IS_V2.store(true, Ordering::Release);
-    if whose == Whose::Theirs {
+    if whose == CallOrigin::Theirs {
         session::changing().end("another profiler subscribed by the second interface");
     }
     // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
@@ -263,14 +263,14 @@ unsafe fn subscribes(real: usize, arguments: &Narrow) -> usize {
 /// Hook of `cuptiFinalize()`. It ends recording, and forgets everything that was registered, because CUPTI forgets it
 /// too.
 unsafe fn finalizes(real: usize, arguments: &Narrow) -> usize {
-    let whose = state::whose_call();
-    if whose == Whose::NotOurs {
+    let whose = state::call_origin();
+    if whose == CallOrigin::NotOurs {
         // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
         // unchanged.
         return unsafe { arguments.call(real) };
     }
     let _busy = Busy::begin();
-    if whose == Whose::Theirs {
+    if whose == CallOrigin::Theirs {
         session::changing().end("another profiler ended CUPTI");
         // The CUPTI thread first completes what it is doing with CUPTI, and does nothing more with it afterwards.
         session::wait_until_unused();

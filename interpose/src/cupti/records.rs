@@ -28,9 +28,9 @@ const RESERVED_SHARE: u64 = 4;
 /// Number of records between two checks of the free chunks.
 const LOOK_EVERY: u32 = 32;
 /// Maximum number of communication launches that are remembered while only their work is kept.
-const MOST_LINKED: usize = 1 << 14;
+const MAX_LINKED: usize = 1 << 14;
 /// Maximum number of streams of one process.
-const MOST_STREAMS: usize = 1 << 14;
+const MAX_STREAMS: usize = 1 << 14;
 
 /// Number of a stream that could not be defined.
 const UNKNOWN_STREAM: u32 = u32::MAX;
@@ -196,7 +196,7 @@ impl Records {
                     return None;
                 }
                 if only_communication {
-                    if self.linked_order.len() >= MOST_LINKED
+                    if self.linked_order.len() >= MAX_LINKED
                         && let Some(oldest) = self.linked_order.pop_front()
                     {
                         self.linked.remove(&oldest);
@@ -293,7 +293,7 @@ impl Records {
             context: place.context,
             number: place.stream,
         };
-        let is_defined = self.streams.len() < MOST_STREAMS
+        let is_defined = self.streams.len() < MAX_STREAMS
             && set.area.define(KIND_STREAM, Payload::stream(stream).as_bytes());
         if !is_defined {
             let now = ticks();

@@ -79,7 +79,7 @@ pub fn version() -> u32 {
 
 /// Origin of a call to an intercepted CUPTI function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum CallOrigin {
     /// Another profiler, while the CUPTI thread exists.
     Theirs,
     /// Another profiler, and rankscope has never started. The call is remembered and has no other effect.
@@ -89,14 +89,14 @@ pub enum Whose {
 }
 
 /// Returns the origin of this thread's call. Only calls of other profilers ever wait for rankscope.
-pub fn whose_call() -> Whose {
+pub fn call_origin() -> CallOrigin {
     if thread::state().cupti_depth.get() > 0 {
-        return Whose::NotOurs;
+        return CallOrigin::NotOurs;
     }
     match LIFE.load(Ordering::Relaxed) {
-        0 => Whose::BeforeUs,
-        begun if begun == life::number() => Whose::Theirs,
-        _ => Whose::NotOurs,
+        0 => CallOrigin::BeforeUs,
+        begun if begun == life::number() => CallOrigin::Theirs,
+        _ => CallOrigin::NotOurs,
     }
 }
 

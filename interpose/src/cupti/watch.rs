@@ -6,7 +6,7 @@
 //! The CUPTI thread shares the program's descriptors, which the driver needs, and opens none itself.
 
 use super::dump::Dump;
-use super::mode::{self, Mode, Wanted};
+use super::mode::{self, ActivityRequest, Mode};
 use super::records::{self, Records};
 use super::session::{self, COMPLETE};
 use super::state::{self, State};
@@ -44,7 +44,7 @@ const ENDING: u32 = 2;
 const ENDED: u32 = 3;
 
 /// Last request, from the environment or the run directory, and the time at which it came.
-static ASKED: Mutex<Option<(Wanted, Instant)>> = Mutex::new(None);
+static ASKED: Mutex<Option<(ActivityRequest, Instant)>> = Mutex::new(None);
 
 /// Returns true while this process has a CUPTI thread.
 pub fn is_running() -> bool {
@@ -52,7 +52,7 @@ pub fn is_running() -> bool {
 }
 
 /// Stores a request that the user makes while the job runs.
-pub fn ask(wanted: Wanted) {
+pub fn ask(wanted: ActivityRequest) {
     mode::announce(&wanted);
     // The lock is only tried: in a forked child it may be held forever.
     if let Ok(mut asked) = ASKED.try_lock() {
@@ -69,7 +69,7 @@ fn is_untouched_child() -> bool {
 
 /// Starts the CUPTI thread, from a thread of the program. This happens with the recorder if device activity may be
 /// requested, or later with a request made meanwhile.
-pub fn start(wanted: Option<Wanted>) {
+pub fn start(wanted: Option<ActivityRequest>) {
     if PHASE.load(Ordering::Acquire) != ABSENT && is_untouched_child() {
         // The thread belonged to the parent, and never found anything.
         PHASE.store(ABSENT, Ordering::Release);
@@ -181,9 +181,10 @@ impl Watch {
         loop {
             let seen = WAKE.load(Ordering::Acquire);
             let wanted = ASKED.lock().ok().and_then(|asked| *asked);
-            let (wanted, since) = wanted.map_or((Wanted::NONE, Duration::ZERO), |(wanted, asked)| {
-                (wanted, asked.elapsed())
-            });
+            let (wanted, since) = wanted
+                .map_or((ActivityRequest::NONE, Duration::ZERO), |(wanted, asked)| {
+                    (wanted, asked.elapsed())
+                });
             // Without a log, or if the log accepts no more records, nothing can be recorded.
             let mode = match life::definitions() {
                 None => None,

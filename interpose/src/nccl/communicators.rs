@@ -214,7 +214,7 @@ fn nobody_elses(what: &[u8]) -> [u8; 16] {
 // ---- handles that do not exist yet ------------------------------------------------------------------------------
 
 /// Maximum number of awaited handles in all threads together. Further ones are counted as missing definitions.
-const MOST_AWAITED: usize = 256;
+const MAX_AWAITED: usize = 256;
 
 /// `owner` of an unused slot.
 const NOBODY: u32 = 0;
@@ -238,7 +238,7 @@ struct Awaited {
 // with acquire ordering, and releases the slot with release ordering.
 unsafe impl Sync for Awaited {}
 
-static AWAITED: [Awaited; MOST_AWAITED] = [const {
+static AWAITED: [Awaited; MAX_AWAITED] = [const {
     Awaited {
         owner: AtomicU32::new(NOBODY),
         group: AtomicU32::new(0),
@@ -247,7 +247,7 @@ static AWAITED: [Awaited; MOST_AWAITED] = [const {
         asked_by: AtomicUsize::new(0),
         expected: UnsafeCell::new(MaybeUninit::uninit()),
     }
-}; MOST_AWAITED];
+}; MAX_AWAITED];
 
 /// Number of slots owned by [`LIBRARY`]. While it is 0, an answer to a poll costs one load.
 static POLLED: AtomicU32 = AtomicU32::new(0);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 /// Maximum number of handles of one kind.
 const PLACES: usize = 2048;
 /// Maximum number of slots that are probed for one handle.
-const MOST_STEPS: usize = 32;
+const MAX_STEPS: usize = 32;
 
 /// Table from handles to numbers. It never removes an entry, never allocates and takes no lock.
 pub struct Handles {
@@ -24,7 +24,7 @@ impl Handles {
 
     fn places(handle: usize) -> impl Iterator<Item = usize> {
         let start = (handle as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) as usize >> 48;
-        (0..MOST_STEPS).map(move |step| (start + step) % PLACES)
+        (0..MAX_STEPS).map(move |step| (start + step) % PLACES)
     }
 
     /// Stores the number of a handle. If the table has no slot for it, the handle stays unknown.

@@ -25,7 +25,7 @@ const DEFAULT: u32 = u32::MAX;
 /// Domain in which NCCL marks its calls.
 const NCCL: &[u8] = b"NCCL";
 /// Maximum number of domains whose names are kept.
-const MOST_DOMAINS: usize = 64;
+const MAX_DOMAINS: usize = 64;
 const DOMAIN_BYTES: usize = 48;
 
 struct Domain {
@@ -37,12 +37,12 @@ struct Domain {
 // loaded with acquire ordering.
 unsafe impl Sync for Domain {}
 
-static DOMAIN: [Domain; MOST_DOMAINS] = [const {
+static DOMAIN: [Domain; MAX_DOMAINS] = [const {
     Domain {
         name: UnsafeCell::new([0; DOMAIN_BYTES]),
         bytes: AtomicUsize::new(0),
     }
-}; MOST_DOMAINS];
+}; MAX_DOMAINS];
 static NEXT_DOMAIN: AtomicU32 = AtomicU32::new(0);
 
 fn domain_name(domain: u32) -> &'static [u8] {
@@ -210,9 +210,9 @@ fn pop(domain: u32) -> c_int {
 // ---- ranges that may end on another thread -----------------------------------------------------------------------
 
 /// Maximum number of such ranges that are open at one time.
-const MOST_OPEN: usize = 1024;
+const MAX_OPEN: usize = 1024;
 /// Maximum number of slots that are probed for one of them.
-const MOST_STEPS: usize = 32;
+const MAX_STEPS: usize = 32;
 
 /// Slot of an open range. `id` is 0 while it is free, and 1 while a thread fills it.
 struct Started {
@@ -222,20 +222,20 @@ struct Started {
     enter_ticks: AtomicU64,
 }
 
-static STARTED: [Started; MOST_OPEN] = [const {
+static STARTED: [Started; MAX_OPEN] = [const {
     Started {
         id: AtomicU64::new(0),
         text: AtomicU32::new(0),
         number: AtomicU32::new(0),
         enter_ticks: AtomicU64::new(0),
     }
-}; MOST_OPEN];
+}; MAX_OPEN];
 static LAST_ID: AtomicU64 = AtomicU64::new(1);
 
 /// Returns the slots that can contain a range with this id.
 fn places(id: u64) -> impl Iterator<Item = &'static Started> {
     let start = id.wrapping_mul(0x9E37_79B9_7F4A_7C15) as usize >> 48;
-    (0..MOST_STEPS).map(move |step| &STARTED[(start + step) % MOST_OPEN])
+    (0..MAX_STEPS).map(move |step| &STARTED[(start + step) % MAX_OPEN])
 }
 
 /// Opens a range under the id that the other injection returned, or under a new one.

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use rankscope_analysis::clocks::clock::Clocks;
 use rankscope_analysis::clocks::evidence::{Instance, Proof, Sighting, is_held_out};
-use rankscope_analysis::clocks::learnt::Learnt;
 use rankscope_analysis::clocks::segments::PairFit;
+use rankscope_analysis::clocks::solution::ClockSolution;
 use rankscope_analysis::clocks::windows::PairEvidence;
 use rankscope_analysis::identity::Identities;
 use rankscope_analysis::ingest::ingest;
@@ -19,7 +19,7 @@ use crate::exact::exact_width;
 use crate::reclock::TestClock;
 
 /// Maximum number of windows kept per pair: more than such a run has.
-const MOST_WINDOWS: usize = 1000;
+const MAX_WINDOWS: usize = 1000;
 /// Largest difference of axis and truth from rounding to nanoseconds.
 const ROUNDING_NS: i64 = 3;
 
@@ -244,7 +244,7 @@ impl Evidence {
 struct Judge<'a> {
     truth: &'a Truth<'a>,
     clocks: &'a Clocks,
-    learnt: &'a Learnt,
+    learnt: &'a ClockSolution,
     /// The test's number of each of the collector's hosts.
     test_host: Vec<usize>,
 }
@@ -316,7 +316,7 @@ impl Judge<'_> {
     }
 
     fn fit<'k>(&self, one: usize, sightings: impl Iterator<Item = &'k Kept>) -> PairFit {
-        let mut collected = PairEvidence::new(MOST_WINDOWS);
+        let mut collected = PairEvidence::new(MAX_WINDOWS);
         for kept in sightings {
             collected.take(kept.sighting);
         }

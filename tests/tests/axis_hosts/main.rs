@@ -373,7 +373,7 @@ fn a_training_on_two_hosts_blames_the_late_rank_as_on_one() {
 
 /// Prints the table of the bars for longer runs: `tests/benchmarks/axis.sh`.
 #[test]
-#[ignore = "a benchmark: takes as long as it is told to"]
+#[ignore = "a benchmark: takes as long as it is reported to"]
 fn as_long_as_it_is_told_to() {
     let number = |name: &str, otherwise: i64| {
         let given = std::env::var(name).ok();

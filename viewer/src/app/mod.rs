@@ -9,7 +9,7 @@ use crate::export::{Export, ExportDialog, ShapesKeeper, free_name, svg};
 use crate::follow::{Followed, Follower};
 use crate::model::{ViewState, moment_text};
 use crate::open::{self, Opening};
-use crate::panels::paper;
+use crate::panels::colours;
 use crate::screenshot::png_file;
 use crate::search::{HeldKeys, Palette, help::help_window};
 use egui::{Color32, ColorImage, Context, RichText, Ui};
@@ -19,7 +19,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 /// Maximum number of sessions whose view is kept. The oldest views are dropped.
-const MOST_KEPT: usize = 40;
+const MAX_KEPT: usize = 40;
 const KEPT: &str = "rankscope";
 
 /// State that is kept between two starts.
@@ -41,7 +41,7 @@ impl Kept {
     fn keep(&mut self, path: &Path, view: ViewState) {
         self.views.retain(|(of, _)| of != path);
         self.views.push((path.to_path_buf(), view));
-        let too_many = self.views.len().saturating_sub(MOST_KEPT);
+        let too_many = self.views.len().saturating_sub(MAX_KEPT);
         self.views.drain(..too_many);
     }
 }
@@ -134,7 +134,7 @@ impl App {
         };
         ctx.add_plugin(ShapesKeeper::default());
         for theme in [egui::Theme::Dark, egui::Theme::Light] {
-            ctx.style_mut_of(theme, |style| paper::apply(&mut style.visuals));
+            ctx.style_mut_of(theme, |style| colours::apply(&mut style.visuals));
         }
         app.set_theme(app.start.light.unwrap_or(app.kept.light), ctx);
         ctx.options_mut(|options| options.zoom_with_keyboard = false);
@@ -151,7 +151,7 @@ impl App {
         match Follower::start(run.to_path_buf(), move || wake.request_repaint()) {
             Ok(follower) => {
                 self.follows = Some((follower, run.join("session")));
-                let doing = format!("waiting for {} to communicate", run.display());
+                let doing = format!("Waiting for {} to communicate", run.display());
                 self.stage = Stage::Opening(channel().1, doing);
             }
             Err(error) => self.stage = Stage::Failed(format!("cannot follow {}: {error}", run.display())),
@@ -204,7 +204,7 @@ impl App {
         if behind.is_none() {
             self.follows = None;
             self.said = Some((
-                "the run is over: this is all of it".to_owned(),
+                "The run has ended. The whole run is shown".to_owned(),
                 ctx.input(|input| input.time),
             ));
         }
@@ -224,7 +224,7 @@ impl App {
         self.follows = None;
         let doing = paths
             .first()
-            .map_or_else(String::new, |path| format!("opening {}", path.display()));
+            .map_or_else(String::new, |path| format!("Opening {}", path.display()));
         let wake = ctx.clone();
         let opening = Stage::Opening(open::start(paths, move || wake.request_repaint()), doing);
         if let Stage::Open(workspace) = std::mem::replace(&mut self.stage, opening) {
@@ -280,10 +280,7 @@ impl App {
                 Opening::Failed(why) => {
                     self.stage = match self.before.take() {
                         Some(before) => {
-                            self.said = Some((
-                                format!("this cannot be shown: {why}"),
-                                ctx.input(|input| input.time),
-                            ));
+                            self.said = Some((format!("Cannot open: {why}"), ctx.input(|input| input.time)));
                             Stage::Open(before)
                         }
                         None => Stage::Failed(why),
@@ -335,11 +332,11 @@ impl App {
                 let why = why.clone();
                 egui::CentralPanel::default().show(ui, |ui| {
                     ui.add_space(24.0);
-                    ui.heading("This cannot be shown");
+                    ui.heading("Cannot open");
                     ui.add_space(8.0);
                     ui.label(why);
                     ui.add_space(12.0);
-                    if ui.button("Open something else… (Ctrl+O)").clicked() {
+                    if ui.button("Open another path… (Ctrl+O)").clicked() {
                         requests.push(Request::Open);
                     }
                 });
@@ -424,7 +421,7 @@ impl App {
                     keeper.take_next(move |shapes| {
                         std::thread::spawn(move || {
                             tell(match svg::write(&path, &shapes) {
-                                Ok(()) => format!("saved {}", path.display()),
+                                Ok(()) => format!("Saved {}", path.display()),
                                 Err(error) => error.to_string(),
                             });
                         });
@@ -432,11 +429,11 @@ impl App {
                 });
             }
             Export::Trace => {
-                tell(format!("writing {}…", path.display()));
+                tell(format!("Writing {}…", path.display()));
                 job(path).write(tell);
             }
             Export::OpenedTrace => {
-                tell(format!("writing {}…", path.display()));
+                tell(format!("Writing {}…", path.display()));
                 // Stop the previous server first, because it occupies the port.
                 self.serving = None;
                 self.serving = Some(job(path).open(tell));
@@ -458,11 +455,11 @@ impl App {
         let modal = egui::Modal::new(egui::Id::unique("open")).show(ctx, |ui| {
             ui.set_width(520.0);
             ui.heading(heading);
-            ui.label(RichText::new("a run, a session, or a folder with traces of torch.profiler").weak());
+            ui.label(RichText::new("A run, a session, or a folder with torch.profiler traces").weak());
             let response = ui.add(
                 egui::TextEdit::singleline(text)
                     .desired_width(f32::INFINITY)
-                    .hint_text("path"),
+                    .hint_text("Path"),
             );
             response.request_focus();
             let entered = ui.input(|input| input.key_pressed(egui::Key::Enter));
@@ -514,7 +511,7 @@ impl App {
 
 fn write_picture(path: &Path, image: &ColorImage, pixels_per_point: f32) -> String {
     match png_file::write(path, image, pixels_per_point) {
-        Ok(()) => format!("saved {}", path.display()),
+        Ok(()) => format!("Saved {}", path.display()),
         Err(error) => error.to_string(),
     }
 }
@@ -525,7 +522,7 @@ fn apply(workspace: &mut Workspace, start: &Start, ctx: &Context) {
         && (from.is_some_and(|from| from >= whole.to_ns) || to.is_some_and(|to| to <= whole.from_ns))
     {
         let why = format!(
-            "nothing of the run lies in this range: it goes from {} to {}",
+            "this range contains no part of the run, which lasts from {} to {}",
             moment_text(whole.from_ns, 1_000_000),
             moment_text(whole.to_ns, 1_000_000)
         );
@@ -600,7 +597,7 @@ mod tests {
             };
             kept.keep(&PathBuf::from(format!("run{}", number % 45)), view);
         }
-        assert_eq!(kept.views.len(), MOST_KEPT);
+        assert_eq!(kept.views.len(), MAX_KEPT);
         assert_eq!(kept.of(Path::new("run4")).map(|view| view.scroll), Some(49.0));
         assert_eq!(kept.of(Path::new("run6")), None);
     }

@@ -21,7 +21,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 /// Maximum number of ranks that are expanded at first.
-const MOST_OPEN_RANKS: usize = 12;
+const MAX_OPEN_RANKS: usize = 12;
 
 /// Request to the window that is not about one session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl Workspace {
     ) -> Self {
         let whole = whole_of(&session);
         let view = kept.unwrap_or_else(|| {
-            let many = session.ranks.len() > MOST_OPEN_RANKS;
+            let many = session.ranks.len() > MAX_OPEN_RANKS;
             ViewState {
                 collapsed: (0..session.ranks.len() as u32).filter(|_| many).collect(),
                 ..ViewState::default()
@@ -338,7 +338,8 @@ impl Workspace {
                         ui.label(RichText::new(text).color(theme.selection()));
                     }
                     Some(Err(why)) => {
-                        let text = RichText::new("recording · cannot be read now").color(theme.alarm());
+                        let text =
+                            RichText::new("recording · cannot be read at the moment").color(theme.alarm());
                         ui.label(text).on_hover_text(why);
                     }
                     None => {
@@ -353,32 +354,32 @@ impl Workspace {
                     let shown = RichText::new(text).color(theme.mark());
                     let response = ui
                         .selectable_label(true, shown)
-                        .on_hover_text("click to show all");
+                        .on_hover_text("Click to clear the filter");
                     if response.clicked() {
                         actions.push(Action::Filter(String::new()));
                     }
                 }
                 if let Some(error) = &self.filter_error {
-                    ui.colored_label(Theme::of(ui.ctx()).alarm(), "it cannot be understood")
+                    ui.colored_label(Theme::of(ui.ctx()).alarm(), "Invalid filter")
                         .on_hover_text(error);
                 }
                 if !self.state.view.hidden.is_empty() {
                     let text = format!("{} hidden", self.state.view.hidden.len());
-                    if ui.button(text).on_hover_text("show them again").clicked() {
+                    if ui.button(text).on_hover_text("Show them again").clicked() {
                         actions.push(Action::ShowHidden);
                     }
                 }
                 ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
                     for (text, hint, request) in [
-                        ("keys", "?", Request::Help),
-                        ("commands", "Ctrl+P", Request::Palette),
-                        ("open", "Ctrl+O", Request::Open),
+                        ("Keys", "?", Request::Help),
+                        ("Commands", "Ctrl+P", Request::Palette),
+                        ("Open", "Ctrl+O", Request::Open),
                     ] {
                         if ui.button(text).on_hover_text(hint).clicked() {
                             requests.push(request);
                         }
                     }
-                    if ui.button("search").on_hover_text("/").clicked() {
+                    if ui.button("Search").on_hover_text("/").clicked() {
                         self.search.open();
                     }
                     let window = self.state.window();
@@ -390,7 +391,7 @@ impl Workspace {
                     );
                     if ui
                         .button(RichText::new(shown).monospace().size(11.0))
-                        .on_hover_text("what is shown; G types another")
+                        .on_hover_text("Visible time range. Press G to enter another")
                         .clicked()
                     {
                         self.search.open_to_go(&self.state);
@@ -494,7 +495,7 @@ impl Workspace {
                         }
                     }
                     ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-                        if ui.small_button("close").on_hover_text("B").clicked() {
+                        if ui.small_button("Close").on_hover_text("B").clicked() {
                             actions.push(Action::ToggleDrawer);
                         }
                     });

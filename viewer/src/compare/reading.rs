@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Number of ranks whose steps are cached. At twice this number, ranks that no recent frame needed are evicted.
-const MOST_KEPT: usize = 512;
+const MAX_KEPT: usize = 512;
 
 struct Kept {
     /// The steps, or `None` while they are being read.
@@ -76,7 +76,7 @@ impl Reading {
             }
         }
         // The cache is bounded, because a job may have thousands of ranks with a million steps each.
-        if self.kept.len() > 2 * MOST_KEPT {
+        if self.kept.len() > 2 * MAX_KEPT {
             let frame = self.frame;
             self.kept.retain(|_, kept| kept.wanted_in + 2 >= frame);
         }

@@ -8,7 +8,7 @@ use super::reading::{Read, Reading};
 use crate::model::{Opened, Window};
 
 /// Maximum number of ranks of a world that are tried for steps that both sessions have.
-const MOST_TRIED: usize = 16;
+const MAX_TRIED: usize = 16;
 
 /// Alignment of the two sessions in one world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl References {
         let mut candidates = vec![Vec::new(); own.session.worlds.len() + 1];
         for (rank, _) in counterparts.pairs() {
             let of_world: &mut Vec<u32> = &mut candidates[world_of(own, rank)];
-            if of_world.len() < MOST_TRIED {
+            if of_world.len() < MAX_TRIED {
                 of_world.push(rank);
             }
         }

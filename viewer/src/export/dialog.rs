@@ -27,17 +27,17 @@ impl Export {
             Self::Png => "PNG",
             Self::Svg => "SVG",
             Self::Trace => "Perfetto trace of the visible range",
-            Self::OpenedTrace => "… and open in ui.perfetto.dev",
+            Self::OpenedTrace => "Perfetto trace, opened in ui.perfetto.dev",
         }
     }
 
     fn what(self) -> &'static str {
         match self {
-            Self::Png => "the window as a picture",
-            Self::Svg => "the window as a drawing: texts stay texts, rows stay crisp",
-            Self::Trace => "all ranks, as a file",
+            Self::Png => "Window as a picture",
+            Self::Svg => "Window as a drawing: text stays text, rows stay sharp",
+            Self::Trace => "All ranks, as a file",
             Self::OpenedTrace => {
-                "the page in your browser reads the file from 127.0.0.1:9001; nothing is uploaded"
+                "The page in your browser reads the file from 127.0.0.1:9001. Nothing is uploaded"
             }
         }
     }

@@ -20,7 +20,7 @@ const HEAD_TIME: Duration = Duration::from_secs(10);
 const WRITE_TIME: Duration = Duration::from_secs(30);
 
 /// Maximum number of connections at a time. Browsers open some in advance.
-const MOST_CONNECTIONS: usize = 16;
+const MAX_CONNECTIONS: usize = 16;
 
 /// Time between two polls for new connections. It is short compared with the reaction of a person who opens a browser.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -102,7 +102,7 @@ impl FileServer {
                     thread::sleep(PAUSE);
                     continue;
                 };
-                if connections.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
+                if connections.fetch_add(1, Ordering::Relaxed) >= MAX_CONNECTIONS {
                     connections.fetch_sub(1, Ordering::Relaxed);
                     continue;
                 }
@@ -391,7 +391,7 @@ mod tests {
         running.stop.store(true, Ordering::SeqCst);
         let fetched = Arc::clone(&running.fetched);
         assert_eq!(running.end(), Ended::Stopped);
-        assert_eq!(fetched.load(Ordering::SeqCst), 1, "told once");
+        assert_eq!(fetched.load(Ordering::SeqCst), 1, "reported once");
     }
 
     #[test]

@@ -67,7 +67,7 @@ impl TraceJob {
     }
 
     /// Writes the trace and opens it in the page, on a background thread. Calls `tell` with messages for the user.
-    #[must_use = "it ends when this is dropped"]
+    #[must_use = "the server ends when this is dropped"]
     pub fn open(self, tell: impl Fn(String) + Send + Sync + 'static) -> Serving {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -87,7 +87,7 @@ impl TraceJob {
     fn made(&self) -> Result<String, String> {
         let arguments = self.arguments()?;
         let arguments: Vec<&std::ffi::OsStr> = arguments.iter().map(OsString::as_os_str).collect();
-        let told = program(&arguments).map_err(|why| format!("no trace was written: {why}"))?;
+        let told = program(&arguments).map_err(|why| format!("Cannot write the trace: {why}"))?;
         Ok(self.summary(&told))
     }
 
@@ -98,7 +98,7 @@ impl TraceJob {
         let from_ns = self.window.from_ns.max(self.whole.from_ns);
         let to_ns = self.window.to_ns.min(self.whole.to_ns);
         if from_ns >= to_ns {
-            return Err("no trace was written: nothing is visible".to_owned());
+            return Err("Cannot write the trace: nothing is visible".to_owned());
         }
         // A side on which everything is visible stays open. The last record is at the very end, and a range excludes
         // its end.
@@ -115,11 +115,11 @@ impl TraceJob {
     /// Returns the JSON answer of `rankscope` as a message.
     fn summary(&self, told: &str) -> String {
         let told: serde_json::Value = serde_json::from_str(told).unwrap_or_default();
-        let mut text = format!("saved {}", self.output.display());
+        let mut text = format!("Saved {}", self.output.display());
         if let Some(cut) = told["cut_off_ns"].as_i64() {
             let pixel_ns = (self.window.length_ns() / 1000).max(1);
             text.push_str(&format!(
-                "; it would be too large: cut off from {} on for some ranks",
+                "; some ranks are cut off at {}, because the trace would be too large",
                 moment_text(cut, pixel_ns)
             ));
         }
@@ -142,7 +142,7 @@ fn show(
         Ok(server) => server,
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
             tell(format!(
-                "port {} is taken by another program: open {} at {PAGE} with 'Open trace file'",
+                "Port {} is in use by another program. Open {} at {PAGE} with 'Open trace file'",
                 address.port(),
                 file.display()
             ));
@@ -150,7 +150,7 @@ fn show(
         }
         Err(error) => {
             tell(format!(
-                "cannot listen at {address}: {error}. Open {} at {PAGE} with 'Open trace file'",
+                "Cannot listen at {address}: {error}. Open {} at {PAGE} with 'Open trace file'",
                 file.display()
             ));
             return;
@@ -160,19 +160,19 @@ fn show(
     // The server accepts connections after the page was opened. The system queues earlier ones.
     match browse(&url) {
         Ok(()) => tell(format!(
-            "opening {url}; if the browser asks, allow it to reach this machine. The trace is {}",
+            "Opening {url}; if the browser asks, allow it to access this machine. The trace is {}",
             file.display()
         )),
         Err(why) => tell(format!(
-            "{why}: within five minutes open {url} on this machine. The trace is {}",
+            "{why}. Within five minutes, open {url} on this machine. The trace is {}",
             file.display()
         )),
     }
-    let fetched = || tell(format!("ui.perfetto.dev has taken {name}"));
+    let fetched = || tell(format!("ui.perfetto.dev has loaded {name}"));
     let ended = server.serve(file, &name, PAGE, PATIENCE, stop, fetched);
     if ended == Ended::Unfetched {
         tell(format!(
-            "ui.perfetto.dev did not ask for the trace: open {} there with 'Open trace file'",
+            "ui.perfetto.dev did not request the trace. Open {} there with 'Open trace file'",
             file.display()
         ));
     }
@@ -207,7 +207,7 @@ fn browse(url: &str) -> Result<(), String> {
         .any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
     // Without a desktop, xdg-open would start a text browser in the terminal of the viewer.
     if !is_desktop {
-        return Err("there is no desktop to open a browser on".to_owned());
+        return Err("There is no desktop on which to open a browser".to_owned());
     }
     let mut child = Command::new("xdg-open")
         .arg(url)
@@ -215,7 +215,7 @@ fn browse(url: &str) -> Result<(), String> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
-        .map_err(|error| format!("cannot start xdg-open: {error}"))?;
+        .map_err(|error| format!("Cannot start xdg-open: {error}"))?;
     // xdg-open fails at once if it finds no browser. If it becomes the browser itself, it runs as long as the browser.
     let until = Instant::now() + Duration::from_secs(3);
     while Instant::now() < until {
@@ -296,11 +296,11 @@ mod tests {
         let job = job(Window::between(0, 10_000_000_000));
         assert_eq!(
             job.summary(r#"{"cut_off_ns": null, "bytes": 3}"#),
-            "saved /runs/a/view-1.pftrace"
+            "Saved /runs/a/view-1.pftrace"
         );
         let cut = job.summary(r#"{"cut_off_ns": 1500000000}"#);
-        assert!(cut.contains("cut off from") && cut.contains("1.5"), "{cut}");
-        assert_eq!(job.summary("nonsense"), "saved /runs/a/view-1.pftrace");
+        assert!(cut.contains("cut off at") && cut.contains("1.5"), "{cut}");
+        assert_eq!(job.summary("nonsense"), "Saved /runs/a/view-1.pftrace");
     }
 
     #[test]
@@ -345,12 +345,12 @@ mod tests {
         );
         let said = said.into_inner().expect("no panic");
         assert!(
-            said[0].starts_with("opening https://ui.perfetto.dev/#!/?url=http://127.0.0.1:"),
+            said[0].starts_with("Opening https://ui.perfetto.dev/#!/?url=http://127.0.0.1:"),
             "{said:?}"
         );
         assert_eq!(
             said.last().map(String::as_str),
-            Some("ui.perfetto.dev has taken view-3.pftrace")
+            Some("ui.perfetto.dev has loaded view-3.pftrace")
         );
     }
 
@@ -378,7 +378,7 @@ mod tests {
         let said = said.lock().expect("no panic");
         let path = file.display().to_string();
         assert!(
-            said[0].contains("is taken") && said[0].contains(&path),
+            said[0].contains("is in use") && said[0].contains(&path),
             "{said:?}"
         );
         assert!(

@@ -206,7 +206,7 @@ impl Opened {
             if let Err(error) = index::build(&self.path, &self.session, rank, cancelled) {
                 let name = self.name_of(rank);
                 self.note(std::iter::once(format!(
-                    "{name} cannot be drawn: {error}; merge the run again: rankscope merge"
+                    "{name} cannot be drawn: {error}. Merge the run again: rankscope merge"
                 )));
             }
             self.open(rank)

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// Maximum number of time ranges in the history.
-const MOST_UNDO: usize = 200;
+const MAX_UNDO: usize = 200;
 
 /// What the mouse points at.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -252,7 +252,7 @@ impl State {
         }
         if now_s - self.changed_at_s > ONE_CHANGE_S {
             self.before.push(self.window());
-            if self.before.len() > MOST_UNDO {
+            if self.before.len() > MAX_UNDO {
                 self.before.remove(0);
             }
             self.after.clear();

@@ -21,7 +21,7 @@ pub enum Polled<T> {
 }
 
 /// Message to display for [`Polled::Died`].
-pub const DIED: &str = "a thread of the viewer ended unexpectedly; please report this";
+pub const DIED: &str = "A thread of the viewer ended unexpectedly; please report this";
 
 /// Wakes the window on drop, so also if the work panics.
 struct Wake(Context);

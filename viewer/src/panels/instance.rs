@@ -15,17 +15,17 @@ pub fn show(ui: &mut Ui, opened: &Opened, members: &Members, actions: &mut Vec<A
     ui.horizontal(|ui| {
         ui.heading(name);
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-            if ui.small_button("close").on_hover_text("Esc").clicked() {
+            if ui.small_button("Close").on_hover_text("Esc").clicked() {
                 actions.push(Action::Pick(None));
             }
-            if ui.small_button("show all of it").on_hover_text("F").clicked() {
+            if ui.small_button("Zoom to instance").on_hover_text("F").clicked() {
                 actions.push(Action::Show(whole(members)));
             }
         });
     });
     facts(ui, opened, members);
     if members.coming > 0 {
-        ui.label(RichText::new(format!("{} ranks are being indexed", members.coming)).weak());
+        ui.label(RichText::new(format!("Ranks still being indexed: {}", members.coming)).weak());
     }
     table(ui, opened, members, actions);
 }
@@ -85,14 +85,14 @@ fn table(ui: &mut Ui, opened: &Opened, members: &Members, actions: &mut Vec<Acti
                 ui.label(RichText::new("rank").weak());
             });
             for (title, meaning) in [
-                ("arrived", "after the first"),
+                ("arrived", "Arrival, relative to the first arrival"),
                 (
                     "waited",
-                    "from its arrival until the last one it needs had arrived",
+                    "Time from its arrival to the last arrival that it depends on",
                 ),
                 (
                     "caused",
-                    "of the others' waiting: every gap between arrivals is shared by those who were missing",
+                    "Waiting that it caused on other ranks. Each gap between arrivals is shared among the ranks that had not arrived",
                 ),
             ] {
                 header.col(|ui| {

@@ -5,18 +5,18 @@
 //! - [`heat_maps`] show the run at a glance.
 //! - [`selection`] sums up a time range.
 //! - [`background`] reads and computes for the panels on background threads.
-//! - [`mood`] maps severity to colours, and [`paper`] sets the look of text.
+//! - [`severity_colours`] maps severity to colours, and [`colours`] sets the look of text.
 //! - [`session_key`] detects that a panel's data belongs to another session.
 
 pub mod background;
+pub mod colours;
 pub mod findings;
 pub mod heat_maps;
 pub mod instance;
-mod mood;
 pub mod notes;
-pub mod paper;
 pub mod selection;
 mod session_key;
+mod severity_colours;
 
 pub use findings::FindingsPanel;
 pub use heat_maps::HeatMapsPanel;

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 const SINGLE_PX: usize = 4;
 
 /// Maximum number of spans that are searched for marked instances in one window. Later ones are not marked.
-const MOST_LOOKED_AT: u64 = 4 << 20;
+const MAX_LOOKED_AT: u64 = 4 << 20;
 
 /// Returns whether a span of a lane is highlighted.
 pub type IsWanted<'a> = dyn Fn(&LaneInfo, &Span) -> bool + Sync + 'a;
@@ -238,7 +238,7 @@ fn mark(image: &mut ColorImage, lane: Lane<'_>, window: Window, style: Style<'_>
                 }
             }
         }
-        looked_at < MOST_LOOKED_AT
+        looked_at < MAX_LOOKED_AT
     });
 }
 

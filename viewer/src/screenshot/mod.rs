@@ -94,7 +94,7 @@ pub struct Shapes {
 pub enum RenderError {
     /// The size is not possible.
     #[error(
-        "cannot make a picture of {} x {} points with {pixels_per_point} pixels each: sides must have from 1 to \
+        "cannot make a picture of {} x {} points with {pixels_per_point} pixels per point: each side must have 1 to \
          {LARGEST_SIDE} pixels",
         size.x,
         size.y
@@ -106,7 +106,7 @@ pub enum RenderError {
         pixels_per_point: f32,
     },
     /// The interface was not ready before the deadline.
-    #[error("nothing to see yet after {:.1} s and {frames} frames", waited.as_secs_f32())]
+    #[error("the interface is not ready after {:.1} s and {frames} frames", waited.as_secs_f32())]
     NotReady {
         /// Number of frames that were run.
         frames: usize,

@@ -13,7 +13,7 @@ const POINTS_PER_METRE: f32 = 96.0 / 0.0254;
 #[derive(Debug, thiserror::Error)]
 pub enum PngError {
     /// The picture is invalid: it has no pixels, or their number does not match its size.
-    #[error("cannot make {path}: {source}")]
+    #[error("cannot encode {path}: {source}")]
     Encode {
         /// The file.
         path: PathBuf,

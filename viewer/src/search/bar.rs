@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::sync::{Arc, Weak};
 
 /// Maximum number of instances that are marked on the timeline.
-const MOST_MARKED: usize = 4096;
+const MAX_MARKED: usize = 4096;
 
 /// Number of visible rows of the list.
 const ROWS: f32 = 8.0;
@@ -141,7 +141,7 @@ impl SearchBar {
     fn marks(&self) -> Action {
         let mut instances = BTreeSet::new();
         for instance in self.search.found().iter().filter_map(|found| found.span.instance) {
-            if instances.len() == MOST_MARKED {
+            if instances.len() == MAX_MARKED {
                 break;
             }
             instances.insert(instance);
@@ -251,7 +251,7 @@ impl SearchBar {
         if !self.is_going {
             let before = self.filters;
             ui.checkbox(&mut self.filters, "Filter the timeline")
-                .on_hover_text("show in colour only what is like this");
+                .on_hover_text("Show only matching spans in colour");
             if self.filters != before {
                 self.push_filter(actions);
             }
@@ -336,7 +336,7 @@ impl SearchBar {
         let wrong = ui.visuals().error_fg_color;
         match (&self.place, &self.error) {
             (Some(Ok(place)), _) => {
-                ui.label(format!("Enter goes to {}", place.text));
+                ui.label(format!("Press Enter to go to {}", place.text));
             }
             (Some(Err(reason)), _) => {
                 ui.colored_label(wrong, reason);
@@ -359,18 +359,15 @@ impl SearchBar {
         let at = self.current.and_then(|current| search.position(&current));
         let mut out = match (at, kept) {
             (Some(at), _) => format!("{} of {count}", at + 1),
-            (None, 0) if !search.is_running() => "nothing is like this".to_owned(),
+            (None, 0) if !search.is_running() => "No matches".to_owned(),
             _ => format!("{count} found"),
         };
         if (kept as u64) < count {
-            out += &format!(", the first {kept} are listed");
+            out += &format!(", first {kept} listed");
         }
         if search.is_running() {
             let progress = search.progress();
-            out += &format!(
-                " in {} of {} ranks, going on …",
-                progress.ranks_done, progress.ranks
-            );
+            out += &format!(" in {} of {} ranks so far …", progress.ranks_done, progress.ranks);
         }
         out
     }
@@ -417,14 +414,14 @@ const SYNTAX_LINE: &str =
 
 /// Summary of the syntax.
 const SYNTAX: &str = "\
-words and \"phrases\" are looked for in names
+words and \"phrases\" match names
 rank:3  rank:0-7,12  host:NAME  thread:1234  step:12
 op:all-reduce  comm:NAME  role:data  scope:across-hosts
 kind:operation, call, mark, kernel, step, stall, pause, overhead, part
 class:waiting  class:failed  class:in-flight
 size>1MiB  duration>5ms  wait>1ms  wait>20%
 or, not (also -), parentheses
-1.5s..2s and step 12 are places to go to";
+1.5s..2s and step 12 are times to go to";
 
 fn text_id() -> Id {
     Id::unique("rankscope search text")
@@ -708,7 +705,7 @@ mod tests {
     fn times_and_steps_are_gone_to() {
         let mut harness = harness(|shown| shown.bar.open());
         type_text(&mut harness, "1.5s..2s");
-        harness.get_by_label_contains("Enter goes to 1.5");
+        harness.get_by_label_contains("Press Enter to go to 1.5");
         harness.key_press(Key::Enter);
         settle(&mut harness);
         let there = Window::between(1_500_000_000, 2_000_000_000);

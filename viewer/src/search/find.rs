@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 /// Maximum number of results that are kept. The counts include all results.
-pub const MOST_FOUND: usize = 10_000;
+pub const MAX_FOUND: usize = 10_000;
 
 /// Number of spans between two messages of a thread, which is also the interval of its checks for cancellation.
 const SPANS_PER_BATCH: u64 = 1 << 16;
@@ -24,7 +24,7 @@ const BATCHES_PER_FRAME: usize = 64;
 const UNTIL_NEXT_LOOK: Duration = Duration::from_millis(50);
 
 /// Maximum number of threads of a search.
-const MOST_THREADS: usize = 4;
+const MAX_THREADS: usize = 4;
 
 /// A span that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl Search {
         let ranks = opened.session.ranks.len() as u32;
         let wanted: VecDeque<u32> = (0..ranks).filter(|&rank| matcher.rank(rank)).collect();
         let threads = thread::available_parallelism().map_or(2, usize::from);
-        let threads = threads.min(MOST_THREADS).min(wanted.len());
+        let threads = threads.min(MAX_THREADS).min(wanted.len());
         *self = Self {
             per_rank: vec![0; ranks as usize],
             progress: Progress {
@@ -167,7 +167,7 @@ impl Search {
         self.progress
     }
 
-    /// Returns the earliest results in the order of time; at most [`MOST_FOUND`].
+    /// Returns the earliest results in the order of time; at most [`MAX_FOUND`].
     pub fn found(&self) -> &[Found] {
         &self.found
     }
@@ -226,12 +226,12 @@ fn earliest(one: Vec<Found>, other: Vec<Found>) -> Vec<Found> {
     let (Some(first), last) = (other.first(), one.last()) else {
         return one;
     };
-    if one.len() == MOST_FOUND && last.is_some_and(|last| last.key() <= first.key()) {
+    if one.len() == MAX_FOUND && last.is_some_and(|last| last.key() <= first.key()) {
         return one;
     }
-    let mut out = Vec::with_capacity((one.len() + other.len()).min(MOST_FOUND));
+    let mut out = Vec::with_capacity((one.len() + other.len()).min(MAX_FOUND));
     let (mut one, mut other) = (one.into_iter().peekable(), other.into_iter().peekable());
-    while out.len() < MOST_FOUND {
+    while out.len() < MAX_FOUND {
         let next = match (one.peek(), other.peek()) {
             (Some(first), Some(second)) if first.key().cmp(&second.key()) == Order::Greater => other.next(),
             (None, _) => other.next(),
@@ -314,7 +314,7 @@ impl Worker {
 
     /// Handles a lane in which all spans match. Spans that are not kept need not be read.
     fn whole_lane(&self, rank: u32, position: usize, lane: Lane<'_>, kept: &mut Vec<Found>) -> Option<()> {
-        let mut left = MOST_FOUND;
+        let mut left = MAX_FOUND;
         lane.spans_in(i64::MIN, i64::MAX, |span| {
             let lane = position;
             kept.push(Found {
@@ -342,7 +342,7 @@ impl Worker {
             seen += 1;
             if is_meant(span) {
                 count += 1;
-                if in_lane < MOST_FOUND {
+                if in_lane < MAX_FOUND {
                     in_lane += 1;
                     let lane = position;
                     kept.push(Found {
@@ -483,14 +483,14 @@ mod tests {
             let search = searched(&made, text);
             assert_eq!(
                 (search.count(), search.found().len()),
-                (count, MOST_FOUND),
+                (count, MAX_FOUND),
                 "{text}"
             );
             assert_eq!(search.per_rank().iter().sum::<u64>(), count);
             let expected: Vec<i64> = planned
                 .iter()
                 .filter(|planned| text == "kind:mark" || planned.name.text == text)
-                .take(MOST_FOUND)
+                .take(MAX_FOUND)
                 .map(|planned| planned.span.start_ns)
                 .collect();
             let found: Vec<i64> = search.found().iter().map(|found| found.span.start_ns).collect();

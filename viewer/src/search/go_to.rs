@@ -26,7 +26,7 @@ pub fn place_of(text: &str, opened: &Opened, state: &State, moments: bool) -> Op
         let window = Window::between(from_ns, to_ns);
         if from_ns >= to_ns || !state.whole.touches(from_ns, to_ns) {
             return Some(Err(format!(
-                "the run has nothing there: {}",
+                "this time is outside the run; {}",
                 length_of_run(state)
             )));
         }
@@ -45,7 +45,7 @@ pub fn place_of(text: &str, opened: &Opened, state: &State, moments: bool) -> Op
         if let Some(ns) = from.and_then(|range| range.from_ns) {
             if ns < state.whole.from_ns || ns > state.whole.to_ns {
                 return Some(Err(format!(
-                    "the run has nothing there: {}",
+                    "this time is outside the run; {}",
                     length_of_run(state)
                 )));
             }
@@ -68,7 +68,7 @@ pub fn place_of(text: &str, opened: &Opened, state: &State, moments: bool) -> Op
 fn length_of_run(state: &State) -> String {
     let step_ns = (state.whole.length_ns() / 1000).max(1);
     format!(
-        "it goes from {} to {}",
+        "the run lasts from {} to {}",
         moment_text(state.whole.from_ns, step_ns),
         moment_text(state.whole.to_ns, step_ns)
     )
@@ -125,8 +125,8 @@ fn no_step(number: u32, opened: &Opened) -> String {
         .map(|entry| entry.step + u64::from(entry.steps.max(1)) - 1)
         .max();
     match (first, last) {
-        (Some(first), Some(last)) => format!("there is no step {number}: they go from {first} to {last}"),
-        _ => format!("there is no step {number}: no steps are known of this run"),
+        (Some(first), Some(last)) => format!("there is no step {number}; the steps are {first} to {last}"),
+        _ => format!("there is no step {number}; no steps of this run are known"),
     }
 }
 

@@ -196,36 +196,36 @@ commands! {
     "Time" {
         "zoom-in", "Zoom in", CommandId::ZoomIn, [key(Key::W), key(Key::Plus)];
         "zoom-out", "Zoom out", CommandId::ZoomOut, [key(Key::S), key(Key::Minus)];
-        "pan-left", "Pan left (with Shift: faster)", CommandId::PanLeft, [key(Key::A), key(Key::ArrowLeft)];
-        "pan-right", "Pan right (with Shift: faster)", CommandId::PanRight, [key(Key::D), key(Key::ArrowRight)];
+        "pan-left", "Pan left (Shift: faster)", CommandId::PanLeft, [key(Key::A), key(Key::ArrowLeft)];
+        "pan-right", "Pan right (Shift: faster)", CommandId::PanRight, [key(Key::D), key(Key::ArrowRight)];
         "zoom-to-selection", "Zoom to the selection", CommandId::ZoomToSelection, [key(Key::F)];
         "show-all", "Show all", CommandId::ShowAll, [key(Key::Num0)];
-        "go-to-begin", "Go to the begin", CommandId::GoToBegin, [key(Key::Home)];
+        "go-to-begin", "Go to the start", CommandId::GoToBegin, [key(Key::Home)];
         "go-to-end", "Go to the end", CommandId::GoToEnd, [key(Key::End)];
         "go-to", "Go to a time or step…", CommandId::GoTo, [key(Key::G)];
-        "back", "Back to the view before", CommandId::Back, [ctrl(Key::Z), alt(Key::ArrowLeft)];
-        "forward", "Forward to the view after", CommandId::Forward, [ctrl_shift(Key::Z), alt(Key::ArrowRight)];
+        "back", "Go back to the previous view", CommandId::Back, [ctrl(Key::Z), alt(Key::ArrowLeft)];
+        "forward", "Go forward to the next view", CommandId::Forward, [ctrl_shift(Key::Z), alt(Key::ArrowRight)];
     }
     "Selection" {
         "search", "Search…", CommandId::Search, [key(Key::Slash), ctrl(Key::F)];
-        "next-instance", "Next instance on this communicator", CommandId::NextInstance, [key(Key::Period)];
-        "previous-instance", "Previous instance on this communicator", CommandId::PreviousInstance, [key(Key::Comma)];
-        "next-span", "Next span of this lane", CommandId::NextSpan, [key(Key::CloseBracket)];
-        "previous-span", "Previous span of this lane", CommandId::PreviousSpan, [key(Key::OpenBracket)];
-        "mark", "Select the time of what is picked", CommandId::MarkSelection, [key(Key::M)];
-        "measure", "Measure", CommandId::Measure, [shift(Key::M)];
+        "next-instance", "Pick the communicator's next instance", CommandId::NextInstance, [key(Key::Period)];
+        "previous-instance", "Pick the communicator's previous instance", CommandId::PreviousInstance, [key(Key::Comma)];
+        "next-span", "Pick the lane's next instance", CommandId::NextSpan, [key(Key::CloseBracket)];
+        "previous-span", "Pick the lane's previous instance", CommandId::PreviousSpan, [key(Key::OpenBracket)];
+        "mark", "Select the time of the picked instance", CommandId::MarkSelection, [key(Key::M)];
+        "measure", "Measure a time", CommandId::Measure, [shift(Key::M)];
         "note", "Write a note…", CommandId::Note, [key(Key::N)];
-        "clear", "Clear the search, the pick, the range", CommandId::Clear, [key(Key::Escape)];
+        "clear", "Clear the search, pick or range", CommandId::Clear, [key(Key::Escape)];
     }
     "Ranks" {
-        "row-up", "Row above", CommandId::RowUp, [key(Key::ArrowUp)];
-        "row-down", "Row below", CommandId::RowDown, [key(Key::ArrowDown)];
+        "row-up", "Select the rank above", CommandId::RowUp, [key(Key::ArrowUp)];
+        "row-down", "Select the rank below", CommandId::RowDown, [key(Key::ArrowDown)];
         "toggle-rank", "Expand or collapse the rank", CommandId::ToggleRank, [key(Key::C), key(Key::Enter)];
-        "pin-rank", "Pin the rank to the top, or release it", CommandId::PinRank, [key(Key::P)];
+        "pin-rank", "Pin or unpin the rank at the top", CommandId::PinRank, [key(Key::P)];
         "hide-rank", "Hide the rank", CommandId::HideRank, [key(Key::H)];
         "move-rank-up", "Move the rank up", CommandId::MoveRankUp, [alt(Key::ArrowUp)];
     "move-rank-down", "Move the rank down", CommandId::MoveRankDown, [alt(Key::ArrowDown)];
-    "toggle-dense", "Low rows, to see more of them, or high ones", CommandId::ToggleDense, [key(Key::Z)];
+    "toggle-dense", "Toggle low and high rows", CommandId::ToggleDense, [key(Key::Z)];
     "toggle-all-ranks", "Expand or collapse all ranks", CommandId::ToggleAllRanks, [shift(Key::C)];
     "show-hidden", "Show hidden ranks", CommandId::ShowHidden, [shift(Key::H)];
     }
@@ -233,7 +233,7 @@ commands! {
         "tab-time", "Show where the time went", CommandId::Tab(PanelTab::Time), [key(Key::Num1)];
         "tab-operations", "Show operations by kind and size", CommandId::Tab(PanelTab::Operations), [key(Key::Num2)];
         "tab-stalls", "Show stalls", CommandId::Tab(PanelTab::Stalls), [key(Key::Num3)];
-        "tab-lateness", "Show who is late", CommandId::Tab(PanelTab::Lateness), [key(Key::Num4)];
+        "tab-lateness", "Show which ranks are late", CommandId::Tab(PanelTab::Lateness), [key(Key::Num4)];
         "tab-heat-maps", "Show heat maps", CommandId::Tab(PanelTab::HeatMaps), [key(Key::Num5)];
         "toggle-drawer", "Open or close the drawer", CommandId::ToggleDrawer, [key(Key::B)];
         "toggle-findings", "Open or close the findings", CommandId::ToggleFindings, [key(Key::L)];
@@ -243,10 +243,10 @@ commands! {
         "compare", "Compare with another session…", CommandId::Compare, [ctrl(Key::K)];
         "export", "Export…", CommandId::Export, [ctrl(Key::E)];
         "screenshot", "Save a picture (PNG)…", CommandId::Screenshot, [ctrl(Key::S)];
-        "theme", "Dark or light", CommandId::ToggleTheme, [key(Key::T)];
-        "palette", "All commands…", CommandId::Palette, [ctrl(Key::P), ctrl_shift(Key::P)];
+        "theme", "Toggle dark and light theme", CommandId::ToggleTheme, [key(Key::T)];
+        "palette", "Show all commands…", CommandId::Palette, [ctrl(Key::P), ctrl_shift(Key::P)];
         "quit", "Close the window", CommandId::Quit, [ctrl(Key::Q)];
-    "help", "Help: all keys", CommandId::Help, [key(Key::Questionmark), key(Key::F1)];
+    "help", "Show help: all keys", CommandId::Help, [key(Key::Questionmark), key(Key::F1)];
     }
 }
 

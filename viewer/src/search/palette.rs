@@ -70,7 +70,7 @@ impl Palette {
         let label = ui.label("Command");
         let edit = TextEdit::singleline(&mut self.text)
             .id(id)
-            .hint_text("what to do")
+            .hint_text("Name of a command")
             .desired_width(f32::INFINITY)
             // Escape closes the palette immediately, instead of only removing the focus.
             .event_filter(EventFilter {
@@ -99,7 +99,7 @@ impl Palette {
             return fitting.get(self.selected).map(|(command, _)| command.what);
         }
         if fitting.is_empty() {
-            ui.label("no command is called so");
+            ui.label("No matching command");
         }
         let moved = up || down || edit.changed();
         self.list(ui, &fitting, moved)
@@ -194,12 +194,12 @@ mod tests {
         assert!(harness.get_by_label("Command").is_focused());
         harness.get_by_label("Command").type_text("qqqqqqq");
         harness.run();
-        assert!(harness.query_by_label("no command is called so").is_some());
+        assert!(harness.query_by_label("No matching command").is_some());
         for _ in 0..7 {
             harness.key_press(Key::Backspace);
         }
         harness.run();
-        harness.get_by_label("Command").type_text("row");
+        harness.get_by_label("Command").type_text("select rank");
         harness.run();
         harness.key_press(Key::ArrowDown);
         harness.key_press(Key::Enter);

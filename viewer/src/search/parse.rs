@@ -18,7 +18,7 @@ use std::ops::Range;
 
 /// Error of parsing a filter: its place, and a correct form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{hint}")]
+#[error("invalid filter (bytes {place:?}): {hint}")]
 pub struct FilterError {
     /// Byte range of the error. It may be empty at the end of the text.
     pub place: Range<usize>,
@@ -45,7 +45,7 @@ pub fn parse(text: &str) -> Result<Filter, FilterError> {
         "" => Ok(filter),
         _ => Err(FilterError {
             place: parser.at..parser.at + 1,
-            hint: "no parenthesis is open here; write \")\" in quotes to look for it".to_owned(),
+            hint: "unmatched parenthesis; to search for \")\", put it in quotes".to_owned(),
         }),
     }
 }
@@ -205,10 +205,7 @@ impl<'a> Parser<'a> {
             }
         }
         if parts.is_empty() {
-            return self.error(
-                from,
-                "here a word or a condition is missing, like all-reduce or rank:3",
-            );
+            return self.error(from, "missing word or condition, such as all-reduce or rank:3");
         }
         Ok(joined(parts, Filter::And))
     }
@@ -216,7 +213,7 @@ impl<'a> Parser<'a> {
     fn term(&mut self) -> Parsed<Filter> {
         self.depth += 1;
         if self.depth > DEEPEST {
-            return self.error(self.at, "too many parentheses in each other");
+            return self.error(self.at, "parentheses are nested too deeply");
         }
         let term = self.term_inside();
         self.depth -= 1;
@@ -229,7 +226,7 @@ impl<'a> Parser<'a> {
         if self.take_joint("not", &[]) || !before_space && (self.take("-") || self.take("!")) {
             self.skip_space();
             if self.rest().is_empty() || self.rest().starts_with(')') {
-                return self.error(from, "here is missing what it shall not be");
+                return self.error(from, "missing condition after the negation");
             }
             return Ok(Filter::Not(Box::new(self.term()?)));
         }
@@ -302,7 +299,7 @@ impl<'a> Parser<'a> {
         let is = self.comparison(spaced);
         let Some(key) = Key::named(&name) else {
             let hint = match near_miss(&name) {
-                Some(meant) if is.is_some() && !spaced => format!("'{name}' is not known; {meant}?"),
+                Some(meant) if is.is_some() && !spaced => format!("unknown key '{name}'; {meant}?"),
                 _ => {
                     self.at = from;
                     return Ok(None);
@@ -328,7 +325,7 @@ impl<'a> Parser<'a> {
             Key::Step => Filter::Is(Test::Step(self.ranges(key, is)?)),
             Key::Size | Key::Duration | Key::Wait => Filter::Is(self.quantity(key, is)?),
             _ if is != Comparison::Equal => {
-                return self.error(from, format!("names are not compared: write {}", key.example()));
+                return self.error(from, format!("names cannot be compared; write {}", key.example()));
             }
             _ => self.names(key)?,
         };
@@ -363,14 +360,11 @@ impl<'a> Parser<'a> {
         let digits = self.take_while(|c| c.is_ascii_digit());
         if digits.is_empty() {
             self.take_while(|c| !ends_word(c) && c != ',');
-            return self.error(
-                from,
-                format!("here a whole number is expected: {}", key.example()),
-            );
+            return self.error(from, format!("expected a whole number, as in {}", key.example()));
         }
         match digits.parse() {
             Ok(number) => Ok(number),
-            Err(_) => self.error(from, "this number is too large"),
+            Err(_) => self.error(from, "number is too large"),
         }
     }
 
@@ -394,7 +388,7 @@ impl<'a> Parser<'a> {
                 };
             }
             if last < first {
-                return self.error(from, format!("the larger number comes last: {last}-{first}"));
+                return self.error(from, format!("the larger number must be last: {last}-{first}"));
             }
             ranges.push((first, last));
             if !self.take(",") {
@@ -405,7 +399,7 @@ impl<'a> Parser<'a> {
         if !self.rest().chars().next().is_none_or(ends_word) {
             let from = self.at;
             self.take_while(|c| !ends_word(c));
-            return self.error(from, format!("only numbers stand here: {}", key.example()));
+            return self.error(from, format!("expected only numbers, as in {}", key.example()));
         }
         let compared = match (is, &ranges[..]) {
             (Comparison::Equal, _) => return Ok(Ranges(ranges)),
@@ -421,7 +415,7 @@ impl<'a> Parser<'a> {
             Some(range) => Ok(Ranges(vec![range])),
             None => self.error(
                 begin,
-                format!("compare with one number, or write {}", key.example()),
+                format!("compare with a single number, or write {}", key.example()),
             ),
         }
     }
@@ -433,7 +427,7 @@ impl<'a> Parser<'a> {
             self.take_while(|c| !ends_word(c));
             return self.error(
                 from,
-                format!("here a number with its unit is expected: {}", key.example()),
+                format!("expected a number with a unit, as in {}", key.example()),
             );
         }
         let number_end = self.at;
@@ -443,7 +437,7 @@ impl<'a> Parser<'a> {
         if unit == "%" && key == Key::Wait {
             return match number.parse::<f64>() {
                 Ok(percent) if percent.is_finite() => Ok(Test::WaitShare(is, percent)),
-                _ => self.error(from, "this is no number"),
+                _ => self.error(from, "not a number"),
             };
         }
         let (units, more): (&Units, &Units) = match key {
@@ -462,20 +456,20 @@ impl<'a> Parser<'a> {
             None => {
                 let known: Vec<&str> = units.iter().rev().map(|&(name, _)| name).collect();
                 let share = if key == Key::Wait { ", or %" } else { "" };
-                let hint = format!("a unit is expected: {}{share}", known.join(", "));
+                let hint = format!("expected a unit ({}{share})", known.join(", "));
                 if unit.is_empty() {
                     self.at = number_end;
-                    return self.error(from, format!("after {number} {hint}"));
+                    return self.error(from, format!("{hint} after {number}"));
                 }
                 return self.error(unit_from, hint);
             }
         };
         if !self.rest().chars().next().is_none_or(ends_word) {
             self.take_while(|c| !ends_word(c));
-            return self.error(unit_from, format!("this is no unit; write {}", key.example()));
+            return self.error(unit_from, format!("not a unit; write {}", key.example()));
         }
         let Some(value) = scaled(number, factor) else {
-            return self.error(from, "this is no number, or too large a one");
+            return self.error(from, "not a number, or too large");
         };
         Ok(match key {
             Key::Size => Test::Size(is, value.unsigned_abs()),
@@ -490,7 +484,7 @@ impl<'a> Parser<'a> {
         let quoted = self.rest().starts_with('"');
         let value = self.word();
         if value.trim().is_empty() {
-            return self.error(from, format!("here something is missing: {}", key.example()));
+            return self.error(from, format!("missing value, as in {}", key.example()));
         }
         let is_list = !quoted && !value.starts_with(',') && !value.ends_with(',');
         let mut parts = Vec::new();
@@ -604,7 +598,7 @@ fn near_miss(name: &str) -> Option<String> {
     let is_near = |key: &str| key.len() >= 4 && differ_by_one(name, key);
     KEYS.iter()
         .find(|(_, names, _)| names.iter().any(|key| is_near(key)))
-        .map(|(.., example)| format!("do you mean {example}"))
+        .map(|(.., example)| format!("did you mean {example}"))
 }
 
 /// Returns whether two words differ by one letter that was added, removed, replaced or swapped.
@@ -740,7 +734,7 @@ mod tests {
             ("kind:thing", 5..10, "operation"),
             ("class:none", 6..10, "in-flight"),
             ("(a b", 0..1, "not closed"),
-            ("a)", 1..2, "no parenthesis is open"),
+            ("a)", 1..2, "unmatched parenthesis"),
             ("a or", 4..4, "missing"),
             ("or a", 0..0, "missing"),
             ("()", 1..1, "missing"),

@@ -8,7 +8,7 @@ use crate::model::Window;
 use rankscope_formats::session::Session;
 
 /// Maximum blur radius, in pixels. A wider blur would be unrecognisable; the ruler shows the number.
-pub const MOST_BLUR_PX: usize = 48;
+pub const MAX_BLUR_PX: usize = 48;
 
 /// Returns the host whose clock is the reference.
 pub fn reference(session: &Session, rank: Option<u32>) -> u32 {
@@ -51,7 +51,7 @@ pub fn blur_px(session: &Session, rank: u32, reference: u32, window: Window, pix
         return 0;
     };
     let radius = i128::from(error_ns.max(0)) * pixels as i128 / i128::from(window.length_ns().max(1));
-    radius.clamp(0, MOST_BLUR_PX as i128) as usize
+    radius.clamp(0, MAX_BLUR_PX as i128) as usize
 }
 
 #[cfg(test)]
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(blur_px(&session, far, 0, Window::between(0, 10_000_000), 1000), 0);
         assert_eq!(
             blur_px(&session, far, 0, Window::between(0, 1_000), 1000),
-            MOST_BLUR_PX
+            MAX_BLUR_PX
         );
         // The figure of this pair of hosts has priority over the figure of all hosts.
         session.axis.evidence = Some(AxisEvidence {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Number of pictures of invisible rows that are kept.
-const MOST_KEPT: usize = 400;
+const MAX_KEPT: usize = 400;
 
 /// Maximum memory of all pictures, in bytes. Above it, pictures of invisible rows are dropped.
 const MOST_BYTES: usize = 256 << 20;
@@ -226,12 +226,12 @@ impl Gallery {
             let frame = self.frame;
             self.hung.retain(|_, hung| hung.seen_in + 2 >= frame);
         }
-        if self.hung.len() <= 2 * MOST_KEPT {
+        if self.hung.len() <= 2 * MAX_KEPT {
             return;
         }
         let mut ages: Vec<u64> = self.hung.values().map(|hung| hung.seen_in).collect();
         ages.sort_unstable();
-        let oldest = ages[ages.len() - MOST_KEPT];
+        let oldest = ages[ages.len() - MAX_KEPT];
         let frame = self.frame;
         self.hung
             .retain(|_, hung| hung.seen_in >= oldest || hung.seen_in == frame);

@@ -41,7 +41,7 @@ pub fn show(ui: &mut Ui, theme: Theme, devices: bool, overhead: bool) {
             for &class in own {
                 let name = match class {
                     part::OWN if !devices => "own time",
-                    part::OVERLAPPED if !devices => "own, communication runs",
+                    part::OVERLAPPED if !devices => "own, during communication",
                     _ => class_name(parts, class),
                 };
                 swatch(ui, theme, parts, class, name);

@@ -8,7 +8,7 @@ use egui::{Align2, FontId, Painter, Pos2};
 use rankscope_formats::index::LaneKind;
 
 /// Maximum number of names in a frame, ten times what a person can read.
-pub const MOST_NAMES: usize = 1200;
+pub const MAX_NAMES: usize = 1200;
 
 /// Draws names on spans.
 pub struct Names {
@@ -22,7 +22,7 @@ impl Names {
     pub fn new(theme: Theme) -> Self {
         Self {
             theme,
-            left: MOST_NAMES,
+            left: MAX_NAMES,
         }
     }
 

@@ -66,7 +66,7 @@ impl ClocksSaid {
             return None;
         }
         let text = error_ns.map_or_else(
-            || "clocks of other hosts: nobody knows how far off".to_owned(),
+            || "clocks of other hosts: unknown error".to_owned(),
             |error_ns| format!("clocks of other hosts ±{}", duration_text(error_ns)),
         );
         let size = painter.layout_no_wrap(text.clone(), font(), theme.text()).size();

@@ -29,7 +29,7 @@ pub fn title(opened: &Opened, hovered: &Hovered) -> String {
         LaneKind::Steps => format!("step {} ({class})", hovered.span.name),
         LaneKind::Parts { device: false } if hovered.span.class == part::OWN => "own time".to_owned(),
         LaneKind::Parts { device: false } if hovered.span.class == part::OVERLAPPED => {
-            "own time while communication runs".to_owned()
+            "own time during communication".to_owned()
         }
         LaneKind::Parts { .. } => class.to_owned(),
         _ => span_title(opened, hovered),
@@ -84,18 +84,18 @@ pub fn show(ui: &mut Ui, opened: &Opened, hovered: &Hovered) {
                 ui.label(RichText::new(value).monospace());
                 ui.end_row();
             };
-            row("begins", moment_text(span.start_ns, 1000));
-            row("lasts", duration_text(length));
+            row("start", moment_text(span.start_ns, 1000));
+            row("duration", duration_text(length));
             if matches!(hovered.kind, LaneKind::Overhead { .. }) {
-                row("taken by", class_name(hovered.kind, span.class).to_owned());
+                row("source", class_name(hovered.kind, span.class).to_owned());
             }
             if matches!(hovered.kind, LaneKind::Operations { .. }) {
                 // An operation with a known wait has two parts, which follow below.
                 if span.class != operation::TRANSFER {
-                    row("is", class_name(hovered.kind, span.class).to_owned());
+                    row("kind", class_name(hovered.kind, span.class).to_owned());
                 }
                 if span.queued_ns > 0 {
-                    row("queued before", duration_text(span.queued_ns));
+                    row("queue time", duration_text(span.queued_ns));
                 }
                 if matches!(span.class, operation::TRANSFER | operation::INCONCLUSIVE) {
                     let share = if length > 0 {
@@ -104,7 +104,7 @@ pub fn show(ui: &mut Ui, opened: &Opened, hovered: &Hovered) {
                         0.0
                     };
                     row(
-                        "waits for peers",
+                        "wait for peers",
                         format!("{} ({share:.0} %)", duration_text(span.wait_ns)),
                     );
                     row("transfer", duration_text(length - span.wait_ns));

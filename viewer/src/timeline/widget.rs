@@ -6,7 +6,7 @@ use super::gutter;
 use super::instance::{Instances, Members};
 use super::layout::{Beside, Layout, Row, RowKind};
 use super::minimap::Minimap;
-use super::names::{MOST_NAMES, Names};
+use super::names::{MAX_NAMES, Names};
 use super::ruler::{ClocksSaid, Cursor};
 use super::strokes::{chevron, elided, fade, label};
 use super::tooltip;
@@ -33,7 +33,7 @@ const RULER: f32 = 22.0;
 /// Maximum distance of the mouse to an object that is thinner than a pixel, in points.
 const NEAR: f32 = 3.0;
 /// Maximum number of members of an instance that are connected by lines.
-const MOST_LINES: usize = 256;
+const MAX_LINES: usize = 256;
 
 /// State of other parts of the window that the timeline draws.
 #[derive(Clone, Copy, Default)]
@@ -193,7 +193,7 @@ impl Timeline {
         let all = ui.available_rect_before_wrap();
         let response = ui.allocate_rect(all, Sense::click_and_drag());
         response
-            .widget_info(|| egui::WidgetInfo::labeled(egui::Role::Canvas, true, "timeline: ranks over time"));
+            .widget_info(|| egui::WidgetInfo::labeled(egui::Role::Canvas, true, "Timeline: ranks over time"));
         let theme = Theme::of(ui.ctx());
         let painter = ui.painter_at(all);
         painter.rect_filled(all, 0.0, theme.background());
@@ -285,7 +285,7 @@ impl Timeline {
                 names.draw(&rows_painter, &compared.other, row, named);
             }
         }
-        self.drawn = (MOST_NAMES - names.left, filled, seen.len());
+        self.drawn = (MAX_NAMES - names.left, filled, seen.len());
         self.draw_losses(&rows_painter, &visible, areas, opened, state, theme);
         self.draw_titles(&gutter_painter, &visible, areas, opened, state, theme);
         self.draw_instances(&rows_painter, &visible, areas, opened, state, theme);
@@ -367,7 +367,7 @@ impl Timeline {
         Rect::from_x_y_ranges(rows.x_range(), top..=top + row.height)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one call, all of what a frame has")]
+    #[expect(clippy::too_many_arguments, reason = "all parts of a frame in one call")]
     fn input(
         &mut self,
         ui: &Ui,
@@ -578,7 +578,7 @@ impl Timeline {
                 }
                 RowKind::Coming(rank) => {
                     let text = match opened.view_soon(rank) {
-                        View::Missing => "cannot be drawn: see findings, problems",
+                        View::Missing => "cannot be drawn: see the problems in the findings",
                         _ => "indexing …",
                     };
                     painter.text(
@@ -815,7 +815,7 @@ impl Timeline {
             }
             painter.circle_filled(at, 3.5, theme.background());
             painter.circle_stroke(at, 3.5, Stroke::new(1.5, theme.accent()));
-            if arrivals.len() < MOST_LINES {
+            if arrivals.len() < MAX_LINES {
                 arrivals.push(at);
             }
         }

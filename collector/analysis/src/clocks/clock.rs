@@ -7,7 +7,7 @@
 //! MONOTONIC_RAW. The job's own messages then correct it ([`crate::clocks`]), and the error bounds the result.
 
 use crate::clocks::correction::Correction;
-use crate::clocks::learnt::Learnt;
+use crate::clocks::solution::ClockSolution;
 use rankscope_formats::session::{Axis, Figure};
 use rankscope_ranklog::clock::{Calibration, Counter};
 use rankscope_ranklog::reader::RankLog;
@@ -124,12 +124,12 @@ pub struct Clocks {
     /// Problems of calibration.
     pub problems: Vec<String>,
     /// Clocks derived from communication; `None` if that pass was not run.
-    learnt: Option<Learnt>,
+    learnt: Option<ClockSolution>,
 }
 
 impl Clocks {
     /// Returns the clocks derived from communication, if there are several hosts.
-    pub fn learnt(&self) -> Option<&Learnt> {
+    pub fn learnt(&self) -> Option<&ClockSolution> {
         self.learnt.as_ref()
     }
 
@@ -177,7 +177,7 @@ impl Clocks {
     }
 
     /// Applies the clocks derived from communication.
-    pub fn correct(&mut self, learnt: Learnt) {
+    pub fn correct(&mut self, learnt: ClockSolution) {
         for &host in &learnt.network.wrong_wall_clocks {
             self.problems.push(format!(
                 "host {host} ({}): its wall clock claims to be correct within {} ns, but contradicts the host's \

@@ -83,7 +83,7 @@ fn line_near(windows: &[Window], at: usize) -> Option<Line> {
     let at_ns = leaves[leaves.len() / 2].0;
     // Slopes over half of the span (after Theil and Sen). The drift limit applies whatever the leaves show.
     let half = leaves.len() / 2;
-    let limit = super::MOST_DRIFT_PPM as f64 / 1e6;
+    let limit = super::MAX_DRIFT_PPM as f64 / 1e6;
     let slope = median((0..leaves.len() - half).filter_map(|one| {
         let (one, other) = (leaves[one], *leaves.get(one + half)?);
         let run = other.0.checked_sub(one.0).filter(|&run| run > 0)?;

@@ -8,7 +8,7 @@ use rankscope_ranklog::{Operation, Pattern};
 use std::collections::BTreeMap;
 
 /// Maximum number of members up to which a variable operation is evaluated member by member.
-const MOST_ONE_BY_ONE: usize = 64;
+const MAX_ONE_BY_ONE: usize = 64;
 
 /// One proof: a member on host `from` entered at `enter_ns` of its clock, before a member on host `to` left at
 /// `leave_ns` of its clock.
@@ -227,7 +227,7 @@ impl Instance {
         host: &impl Fn(u32) -> usize,
         needs: impl Fn(usize, usize) -> bool,
     ) {
-        if members.len() > MOST_ONE_BY_ONE {
+        if members.len() > MAX_ONE_BY_ONE {
             return;
         }
         for (sender, from) in members.iter().enumerate() {

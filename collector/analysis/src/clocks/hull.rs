@@ -3,10 +3,10 @@
 //! A line is below all upper bounds of a window exactly if it is below the corners of their lower convex hull. The
 //! source is Duda, Harrus, Haddad, Bernard 1987. So a window keeps the corners, forgets the rest, and loses nothing.
 
-use super::MOST_DRIFT_PPM;
+use super::MAX_DRIFT_PPM;
 
 /// Maximum number of corners per window and side. On overflow the corner whose removal costs least is removed.
-pub const MOST_CORNERS: usize = 24;
+pub const MAX_CORNERS: usize = 24;
 
 /// An upper bound: the offset is at most `value_ns` at `at_ns`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Hull {
         self.corners
             .sort_unstable_by_key(|corner| (corner.at_ns, corner.value_ns));
         self.corners.dedup_by_key(|corner| corner.at_ns);
-        let mut hull: Vec<Bound> = Vec::with_capacity(self.corners.len().min(4 * MOST_CORNERS));
+        let mut hull: Vec<Bound> = Vec::with_capacity(self.corners.len().min(4 * MAX_CORNERS));
         for &corner in &self.corners {
             while let [.., before, last] = hull[..]
                 && excess(before, last, corner) >= 0
@@ -60,7 +60,7 @@ impl Hull {
         let is_steep = |one: Bound, other: Bound, sign: i128| {
             let rise = i128::from(other.value_ns) - i128::from(one.value_ns);
             let run = i128::from(other.at_ns) - i128::from(one.at_ns);
-            sign * rise * 1_000_000 > run * i128::from(MOST_DRIFT_PPM)
+            sign * rise * 1_000_000 > run * i128::from(MAX_DRIFT_PPM)
         };
         let first = hull
             .windows(2)
@@ -72,7 +72,7 @@ impl Hull {
         {
             hull.pop();
         }
-        while hull.len() > MOST_CORNERS {
+        while hull.len() > MAX_CORNERS {
             let least = (1..hull.len() - 1)
                 .min_by_key(|&at| -excess(hull[at - 1], hull[at], hull[at + 1]))
                 .unwrap_or(0);
@@ -107,7 +107,7 @@ mod tests {
             hull.extend(one.iter().copied());
             // Height at 0 of the highest line of this slope, in millionths of a nanosecond.
             let highest = |of: &[Bound]| of.iter().map(|bound| bound.value_ns * 1_000_000 - bound.at_ns * ppm).min();
-            prop_assert!(hull.corners().len() < MOST_CORNERS, "random bounds have few corners");
+            prop_assert!(hull.corners().len() < MAX_CORNERS, "random bounds have few corners");
             prop_assert_eq!(highest(hull.corners()), highest(&bounds));
         }
     }
@@ -120,7 +120,7 @@ mod tests {
             at_ns: n * 1_000_000_000,
             value_ns: n * n * 1000,
         }));
-        assert_eq!(hull.corners().len(), MOST_CORNERS);
+        assert_eq!(hull.corners().len(), MAX_CORNERS);
         // Every second or third corner remains. The largest loss is a few thousandths of the drift per step.
         let at_zero = hull.corners().iter().map(|corner| corner.value_ns).min();
         assert!(at_zero.is_some_and(|value| value <= 4000), "{at_zero:?}");

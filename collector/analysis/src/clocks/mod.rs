@@ -19,12 +19,12 @@
 //! | [`network`] | many hosts: shortest paths over the pairs, and one estimate for all |
 //! | [`correction`] | conversion of a host's time to the axis |
 //! | [`clock`] | conversion of counter ticks to the axis |
-//! | [`learnt`] | the result for all hosts |
+//! | [`solution`] | the result for all hosts |
 //! | [`held_out`] | check of the axis on evidence that was not fitted |
 //! | [`crate::summary::axis`] | the clock figures of a session |
 //!
 //! The model: between two hosts `offset(t)` is the second clock minus the first when the first shows `t`. It drifts by
-//! at most [`MOST_DRIFT_PPM`], and its drift changes by at most [`WANDER_NS_PER_S2`]. Over a window of length L such an
+//! at most [`MAX_DRIFT_PPM`], and its drift changes by at most [`WANDER_NS_PER_S2`]. Over a window of length L such an
 //! offset is within `WANDER · L² / 8` of the straight line between its ends. So a line must satisfy all bounds loosened
 //! by this amount. The possible lines of a window are therefore exactly a convex set.
 
@@ -34,18 +34,18 @@ pub mod estimate;
 pub mod evidence;
 pub mod held_out;
 pub mod hull;
-pub mod learnt;
 pub mod network;
 pub mod region;
 pub mod segments;
+pub mod solution;
 pub mod votes;
 pub mod windows;
 
 /// Maximum drift between two clocks, in parts per million.
-pub const MOST_DRIFT_PPM: i64 = 200;
+pub const MAX_DRIFT_PPM: i64 = 200;
 
 /// Maximum drift between two clocks, in nanoseconds per second.
-const MOST_DRIFT: f64 = MOST_DRIFT_PPM as f64 * 1000.0;
+const MAX_DRIFT: f64 = MAX_DRIFT_PPM as f64 * 1000.0;
 
 /// Maximum change of the drift between two clocks, in nanoseconds per second squared: 3 ppm per minute. Crystals
 /// without compensation change by less than 1 ppm per degree, machines by less than 3 degrees per minute.
@@ -56,7 +56,7 @@ pub const UNBOUNDED_NS: i64 = 1 << 49;
 
 /// Returns the maximum distance of an offset from a line over this many seconds, in nanoseconds.
 fn stray_ns(seconds: f64) -> f64 {
-    (WANDER_NS_PER_S2 * seconds * seconds / 8.0).min(MOST_DRIFT * seconds / 2.0)
+    (WANDER_NS_PER_S2 * seconds * seconds / 8.0).min(MAX_DRIFT * seconds / 2.0)
 }
 
 /// Converts nanoseconds to seconds.

@@ -7,13 +7,13 @@
 
 use super::correction::Correction;
 use super::segments::{PairFit, Piece};
-use super::{MOST_DRIFT_PPM, UNBOUNDED_NS};
+use super::{MAX_DRIFT_PPM, UNBOUNDED_NS};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Maximum number of bounds over all cells; a cell has (hosts)².
-const MOST_BOUNDS: usize = 1 << 21;
+const MAX_BOUNDS: usize = 1 << 21;
 /// Maximum number of cells.
-const MOST_CELLS: usize = 1 << 13;
+const MAX_CELLS: usize = 1 << 13;
 /// Assumed maximum error of the time at which a bound of two other hosts applies, in nanoseconds.
 const WORST_DATE_NS: i64 = 10_000_000_000;
 
@@ -247,7 +247,7 @@ impl<'a> Tree<'a> {
             error = error.saturating_add(width.unwrap_or(WORST_DATE_NS).clamp(0, WORST_DATE_NS));
             host = parent;
         }
-        error.min(WORST_DATE_NS) * MOST_DRIFT_PPM / 1_000_000
+        error.min(WORST_DATE_NS) * MAX_DRIFT_PPM / 1_000_000
     }
 }
 
@@ -456,7 +456,7 @@ impl Cell {
 /// Divides the axis into time spans, and marks those with a jump. The borders are the ends of the pieces of all pairs.
 /// If these are too many, spans have equal length.
 fn stretches(tree: &Tree<'_>, hosts: usize, span_ns: (i64, i64)) -> Vec<(i64, i64, bool)> {
-    let most = (MOST_BOUNDS / (hosts * hosts).max(1)).clamp(8, MOST_CELLS);
+    let most = (MAX_BOUNDS / (hosts * hosts).max(1)).clamp(8, MAX_CELLS);
     let mut jumps: Vec<(i64, i64)> = Vec::new();
     let mut knots: Vec<i64> = vec![span_ns.0, span_ns.1.max(span_ns.0.saturating_add(1))];
     for (&(one, other), fit) in tree.pairs {
@@ -525,7 +525,7 @@ fn bounds(tree: &Tree<'_>, one: usize, fit: &PairFit, cell: &Cell) -> Option<([i
     let mut add = |piece: &Piece, moment: i64| {
         // Outside its piece a bound widens with the possible drift.
         let at = moment.clamp(piece.start_ns, piece.end_ns);
-        let drift = moment.saturating_sub(at).saturating_abs() / 1_000_000 * MOST_DRIFT_PPM + 200;
+        let drift = moment.saturating_sub(at).saturating_abs() / 1_000_000 * MAX_DRIFT_PPM + 200;
         let drift = if at == moment { 0 } else { drift };
         let line = |ends: [i64; 2]| between((piece.start_ns, ends[0]), (piece.end_ns, ends[1]), at);
         let open = |ends: [i64; 2]| ends.iter().any(|ns| ns.abs() >= UNBOUNDED_NS);

@@ -5,7 +5,7 @@
 pub const FARTHEST: f64 = 1e15;
 
 /// Maximum number of corners; on overflow the region is widened to its bounding box.
-const MOST_CORNERS: usize = 256;
+const MAX_CORNERS: usize = 256;
 
 /// A convex set of (offset in ns, drift in ns per second). Corners are in anticlockwise order.
 #[derive(Clone, Debug)]
@@ -151,7 +151,7 @@ fn hull(mut points: Vec<[f64; 2]>) -> Vec<[f64; 2]> {
     let mut lower = half(&mut points.iter().copied());
     let upper = half(&mut points.iter().rev().copied());
     lower.extend(upper);
-    if lower.len() > MOST_CORNERS {
+    if lower.len() > MAX_CORNERS {
         // A bounding box is never smaller than the region.
         let (mut low, mut high) = ([f64::INFINITY; 2], [f64::NEG_INFINITY; 2]);
         for corner in &lower {

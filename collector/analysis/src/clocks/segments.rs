@@ -6,7 +6,7 @@
 
 use super::region::Region;
 use super::windows::{Jump, Window};
-use super::{MOST_DRIFT, UNBOUNDED_NS, WANDER_NS_PER_S2, estimate, seconds, stray_ns};
+use super::{MAX_DRIFT, UNBOUNDED_NS, WANDER_NS_PER_S2, estimate, seconds, stray_ns};
 
 /// Bounds and estimate of an offset over a time span: straight lines between its ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -163,7 +163,7 @@ impl PairFit {
 
     /// Removes bounds from a window that contradicts itself, starting with those that contradict most.
     fn make_sane(&mut self, window: &mut Window) {
-        while narrowed(&Region::anything(MOST_DRIFT), window, None).is_none() {
+        while narrowed(&Region::anything(MAX_DRIFT), window, None).is_none() {
             let conflicts = |upper: bool, corner: usize| {
                 let (own, others) = if upper {
                     (window.upper.corners(), window.lower.corners())
@@ -175,7 +175,7 @@ impl PairFit {
                     .iter()
                     .filter(|other| {
                         let drift =
-                            seconds(other.at_ns.saturating_sub(own.at_ns).saturating_abs()) * MOST_DRIFT;
+                            seconds(other.at_ns.saturating_sub(own.at_ns).saturating_abs()) * MAX_DRIFT;
                         other.value_ns as f64 + (own.value_ns as f64) + drift < 0.0
                     })
                     .count()
@@ -215,7 +215,7 @@ impl PairFit {
             let (this, next) = (&windows[at], &windows[at + 1]);
             let length = seconds(next.start_ns.saturating_sub(this.start_ns));
             let mut later = rest.after(length, WANDER_NS_PER_S2 * 2.0 * length);
-            later.limit_drift(MOST_DRIFT);
+            later.limit_drift(MAX_DRIFT);
             narrowed(&later, next, None)?;
         }
         self.drop(&mut windows[at], found.0, found.1);
@@ -236,10 +236,10 @@ fn next_region(regions: &[Region], parts: &[Part], length: f64) -> Region {
     match (regions.last(), parts.last()) {
         (Some(region), Some(part)) => {
             let mut next = region.after(part.seconds(), wander(part.seconds(), length));
-            next.limit_drift(MOST_DRIFT);
+            next.limit_drift(MAX_DRIFT);
             next
         }
-        _ => Region::anything(MOST_DRIFT),
+        _ => Region::anything(MAX_DRIFT),
     }
 }
 
@@ -287,10 +287,10 @@ fn backward(forward: &[Region], parts: &[Part], windows: &[Window]) -> Vec<Piece
         let mut own = match &behind {
             Some((region, next)) => {
                 let mut own = region.before(length, wander(length, *next));
-                own.limit_drift(MOST_DRIFT);
+                own.limit_drift(MAX_DRIFT);
                 own
             }
-            None => Region::anything(MOST_DRIFT),
+            None => Region::anything(MAX_DRIFT),
         };
         if let Some(window) = part.window {
             // The forward pass found these bounds consistent. A rounding error must not turn them into a conflict.

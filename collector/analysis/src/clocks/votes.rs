@@ -8,7 +8,7 @@
 //!
 //! Excluding a correct sighting only widens the interval. So the vote may exclude generously.
 
-use super::MOST_DRIFT_PPM;
+use super::MAX_DRIFT_PPM;
 use super::evidence::Sighting;
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ const QUORUM: usize = 3;
 /// Leaves are apart if their distance from the neighbours' median exceeds this multiple of the median distance …
 const APART: i64 = 12;
 /// … and is at least this, in nanoseconds.
-const LEAST_APART_NS: i64 = 100_000;
+const MIN_APART_NS: i64 = 100_000;
 /// A sighting is excluded if it contradicts more than one in this many neighbours. A correct one contradicts only
 /// mismatches, which are rarer.
 const SUSPICIOUS: usize = 7;
@@ -57,7 +57,7 @@ fn contradict(one: &Sighting, other: &Sighting) -> Option<bool> {
     let above = |upper: &Sighting, lower: &Sighting| {
         let (upper, lower) = (upper.upper?, lower.lower?);
         let apart = (i128::from(upper.at_ns) - i128::from(lower.at_ns)).abs();
-        let drift = apart * i128::from(MOST_DRIFT_PPM) / 1_000_000 + 1;
+        let drift = apart * i128::from(MAX_DRIFT_PPM) / 1_000_000 + 1;
         Some(i128::from(upper.value_ns) + drift < i128::from(lower.value_ns))
     };
     match (above(one, other), above(other, one)) {
@@ -121,7 +121,7 @@ fn leaves_apart<'a>(
         .for_each(|leaves_ns| *leaves_ns = leaves_ns.saturating_sub(middle).saturating_abs());
     scratch.sort_unstable();
     let spread = scratch[scratch.len() / 2];
-    let limit = spread.saturating_mul(APART).max(LEAST_APART_NS);
+    let limit = spread.saturating_mul(APART).max(MIN_APART_NS);
     Some(own.saturating_sub(middle).saturating_abs() > limit)
 }
 

@@ -11,12 +11,12 @@ use std::collections::VecDeque;
 /// Minimum length of a window, in nanoseconds.
 pub const SHORTEST_NS: i64 = 1 << 32;
 /// Maximum number of leaves per window.
-const MOST_LEAVES: usize = 64;
+const MAX_LEAVES: usize = 64;
 /// Number of sightings that are excluded on each side of a jump. A call during which the clock jumped has timestamps of
 /// both sides and bounds neither.
 const BESIDE_JUMP: usize = 4;
 /// Maximum number of bounds that wait for insertion into a hull.
-const MOST_PENDING: usize = 64;
+const MAX_PENDING: usize = 64;
 
 /// A jump of a clock, or a silence of the pair too long for an even drift. It is between these timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl Window {
         if let Some(leaves_ns) = sighting.leaves_ns {
             self.leaf(sighting.at_ns, leaves_ns);
         }
-        if self.pending[0].len().max(self.pending[1].len()) >= MOST_PENDING {
+        if self.pending[0].len().max(self.pending[1].len()) >= MAX_PENDING {
             self.settle();
         }
     }
@@ -89,7 +89,7 @@ impl Window {
     fn leaf(&mut self, at_ns: i64, leaves_ns: i64) {
         if self.leaves_seen.is_multiple_of(self.leaves_stride) {
             self.leaves.push((at_ns, leaves_ns));
-            if self.leaves.len() > MOST_LEAVES {
+            if self.leaves.len() > MAX_LEAVES {
                 // Keep every second leaf, of those stored and of those that follow.
                 let mut at = 0;
                 self.leaves.retain(|_| {
@@ -316,7 +316,7 @@ mod tests {
         assert!(
             windows
                 .iter()
-                .all(|window| window.leaves.len() > 20 && window.leaves.len() <= MOST_LEAVES)
+                .all(|window| window.leaves.len() > 20 && window.leaves.len() <= MAX_LEAVES)
         );
     }
 

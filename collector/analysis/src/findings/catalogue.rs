@@ -80,7 +80,7 @@ mod tests {
                 "{}",
                 rule.id
             );
-            assert!(rule.find.is_some() != rule.of_stated.is_some(), "{}", rule.id);
+            assert!(rule.find.is_some() != rule.find_declared.is_some(), "{}", rule.id);
             for text in [rule.title, rule.means, rule.fires, rule.silent] {
                 assert!(!text.is_empty() && !text.contains("  "), "{}: {text}", rule.id);
             }

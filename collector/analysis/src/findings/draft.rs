@@ -87,7 +87,7 @@ impl Draft {
 
     /// Adds moments to look at, the most relevant first. Moments beyond the maximum are dropped.
     pub fn look_at(mut self, moments: impl IntoIterator<Item = LookAt>) -> Self {
-        let room = Finding::MOST_TO_LOOK_AT.saturating_sub(self.finding.look_at.len());
+        let room = Finding::MAX_TO_LOOK_AT.saturating_sub(self.finding.look_at.len());
         self.finding.look_at.extend(moments.into_iter().take(room));
         self
     }

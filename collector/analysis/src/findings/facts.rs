@@ -5,12 +5,12 @@ use crate::measures::blame::BlameLedger;
 use crate::measures::merged::Merged;
 use crate::measures::step_board::StepBoard;
 use crate::rank::RankSums;
-use crate::steps::finder::LEAST_CONFIDENCE;
+use crate::steps::finder::MIN_CONFIDENCE;
 use rankscope_formats::session::{LookAt, RankBreakdown, Session, StepSummary};
 use std::collections::BTreeMap;
 
 /// Minimum number of steps for findings about steps.
-pub const FEWEST_STEPS: u64 = 5;
+pub const MIN_STEPS: u64 = 5;
 
 /// Input of the rules.
 pub struct Facts<'a> {
@@ -71,8 +71,8 @@ impl<'a> Facts<'a> {
             let median_ns = board.duration.quantile(0.5) as i64;
             let is_sure = plan
                 .confidence()
-                .is_some_and(|confidence| confidence >= LEAST_CONFIDENCE);
-            let enough = known.ranks.len() >= 2 && board.count >= FEWEST_STEPS && median_ns > 0;
+                .is_some_and(|confidence| confidence >= MIN_CONFIDENCE);
+            let enough = known.ranks.len() >= 2 && board.count >= MIN_STEPS && median_ns > 0;
             (is_sure && enough).then(|| WorldSteps {
                 world,
                 board,
@@ -133,10 +133,7 @@ pub fn in_steps(session: &Session) -> Vec<&RankBreakdown> {
     let entries = session.breakdown.iter();
     entries
         .filter(|entry| {
-            entry.window == "steps"
-                && entry.steps >= FEWEST_STEPS
-                && entry.window_ns > 0
-                && !entry.leaves_out()
+            entry.window == "steps" && entry.steps >= MIN_STEPS && entry.window_ns > 0 && !entry.leaves_out()
         })
         .collect()
 }

@@ -28,7 +28,7 @@ pub use ranking::rank;
 pub use rule::Rule;
 pub use shown::{in_unit, shown};
 
-use crate::model::stated::Stated;
+use crate::model::declared::DeclaredLimits;
 use rankscope_formats::session::{Finding, Session};
 
 /// Returns all findings of a merge, the costliest first.
@@ -44,14 +44,14 @@ pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
 }
 
 /// Adds the findings that need declared limits to those of the merge. Replaces the findings of earlier limits.
-pub fn state(session: &mut Session, stated: &Stated) {
+pub fn state(session: &mut Session, stated: &DeclaredLimits) {
     let by_statement = |kind: &str| {
         let rule = RULES.iter().find(|rule| rule.id == kind);
-        rule.is_some_and(|rule| rule.of_stated.is_some())
+        rule.is_some_and(|rule| rule.find_declared.is_some())
     };
     let mut findings = std::mem::take(&mut session.findings);
     findings.retain(|finding| !by_statement(&finding.kind));
-    for find in RULES.iter().filter_map(|rule| rule.of_stated) {
+    for find in RULES.iter().filter_map(|rule| rule.find_declared) {
         findings.extend(
             find(session, stated)
                 .into_iter()

@@ -2,7 +2,7 @@
 
 use super::draft::Draft;
 use super::facts::Facts;
-use crate::model::stated::Stated;
+use crate::model::declared::DeclaredLimits;
 use rankscope_formats::session::Session;
 use serde::Serialize;
 
@@ -24,5 +24,5 @@ pub struct Rule {
     pub find: Option<fn(&Facts<'_>) -> Vec<Draft>>,
     /// Search in a session with declared limits; `None` if the rule needs none.
     #[serde(skip)]
-    pub of_stated: Option<fn(&Session, &Stated) -> Vec<Draft>>,
+    pub find_declared: Option<fn(&Session, &DeclaredLimits) -> Vec<Draft>>,
 }

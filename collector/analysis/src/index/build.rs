@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Maximum number of threads of a rank with separate lanes.
-const MOST_SHOWN_THREADS: usize = 96;
+const MAX_SHOWN_THREADS: usize = 96;
 
 /// Number of rows between two checks for cancellation.
 const ROWS_PER_LOOK: u64 = 1 << 16;
@@ -347,7 +347,7 @@ impl Builder {
     /// Returns the thread whose lane shows the span. Programs may have many short-lived threads, so the last ones share
     /// a lane.
     fn shown_thread(&mut self, thread_id: u32) -> u32 {
-        if self.shown_threads.len() < MOST_SHOWN_THREADS {
+        if self.shown_threads.len() < MAX_SHOWN_THREADS {
             self.shown_threads.insert(thread_id);
         }
         if self.shown_threads.contains(&thread_id) {

@@ -8,7 +8,7 @@ use rankscope_formats::index::{LaneKind, Span, ViewError, ViewWriter, part};
 const FOLD_AT: usize = 1 << 15;
 
 /// Maximum number of threads of a host with a lane; the first ones have it.
-const MOST_THREADS: usize = 64;
+const MAX_THREADS: usize = 64;
 
 /// Lays out the parts of one rank. Intervals arrive nearly in order of their start.
 #[derive(Default)]
@@ -129,7 +129,7 @@ impl Parts {
             .position(|thread| thread.id == Some(thread_id));
         let position = match known {
             Some(position) => position,
-            None if self.threads.len() < MOST_THREADS => {
+            None if self.threads.len() < MAX_THREADS => {
                 let own = self.own();
                 let mut lane = Lane::new(writer, false);
                 // Everything that was laid out before its first blocked time was its own time. It is no longer known

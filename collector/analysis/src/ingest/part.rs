@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 const SAME_MOMENT_NS: i64 = 1_000_000_000;
 
 /// Minimum number of records in a part.
-const FEWEST_RECORDS: u64 = 1000;
+const MIN_RECORDS: u64 = 1000;
 
 /// Time after the start of the part in which the record of an unseen member may still be before the start, in
 /// nanoseconds. That member may have enqueued its operation long before the others. Later, an unseen member counts as
@@ -52,7 +52,7 @@ impl Begin {
         let ends: Vec<i64> = ends(logs, clocks)?;
         let by_records = last
             .records
-            .and_then(|most| longest(logs, clocks, &ends, most.max(FEWEST_RECORDS)));
+            .and_then(|most| longest(logs, clocks, &ends, most.max(MIN_RECORDS)));
         let before_end_ns = last.time_ns.into_iter().chain(by_records).min()?.max(0);
         let cuts: Vec<u64> = ends
             .iter()

@@ -1,6 +1,6 @@
 //! Unions of intervals. Intervals arrive nearly in order and are removed from the front.
 
-pub mod covered;
+pub mod counted;
 pub mod device_overlap;
 pub mod overlap;
 

@@ -4,7 +4,7 @@
 //! It works on a stream: time before a safe point is folded into sums.
 
 use crate::intervals::{Intervals, difference, intersection, length, union};
-use crate::model::pauses::COUNT;
+use crate::model::pause_kinds::COUNT;
 
 /// Maximum number of intervals since the last fold. On overflow they are folded early, even without the end of a step.
 const FOLD_AT: usize = 1 << 15;
@@ -65,7 +65,7 @@ struct Thread {
     blocked_ns: i64,
     exposed_ns: i64,
     other_ns: i64,
-    /// Named time in which the thread was not blocked, in the order of [`crate::model::pauses::KINDS`].
+    /// Named time in which the thread was not blocked, in the order of [`crate::model::pause_kinds::KINDS`].
     named_ns: [i64; COUNT],
     training: bool,
 }

@@ -510,7 +510,7 @@ impl<'a> Analysis<'a> {
         wait: &InstanceWait,
         like: Option<Option<Option<u64>>>,
     ) {
-        let is_long = wait.transfer_ns >= stalls::SHORTEST_TRANSFER_NS;
+        let is_long = wait.transfer_ns >= stalls::MIN_TRANSFER_NS;
         let mut is_slow = None;
         for (index, member) in members.iter().enumerate() {
             if !self.stalls.has(member.rank) {

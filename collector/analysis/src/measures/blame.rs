@@ -1,6 +1,6 @@
 //! Blame: waiting that a rank caused, and its cost for the job (METRICS.md, section 8).
 
-use crate::intervals::covered::{Covered, length};
+use crate::intervals::counted::{CountedTime, length};
 use crate::measures::waiting::MemberWait;
 use crate::model::operation::{NO_TIME, RankOperation};
 use rankscope_formats::session::{Blame, RankBlame};
@@ -22,12 +22,12 @@ struct OfRank {
     launches: u64,
     /// Time of this rank's lateness that is already counted as lost. Launches that wait for the same rank at the same
     /// time cost the job that time once.
-    lost: Covered,
-    lost_exposed: Covered,
+    lost: CountedTime,
+    lost_exposed: CountedTime,
     /// Time of this rank's own waits that is already counted, and the part in which it was blocked. Time that was
     /// counted as hidden may be exposed by another operation.
-    waited: Covered,
-    waited_exposed: Covered,
+    waited: CountedTime,
+    waited_exposed: CountedTime,
 }
 
 /// The part of a member's wait that no earlier operation has counted.
@@ -82,7 +82,7 @@ impl BlameLedger {
     /// Creates a ledger for this number of ranks. `ahead` is the maximum number of operations by which one rank is read
     /// ahead of another.
     pub fn new(ranks: usize, ahead: usize) -> Self {
-        let covered = Covered::new(2 * ahead);
+        let covered = CountedTime::new(2 * ahead);
         let fresh = OfRank {
             caused: 0.0,
             caused_exposed: 0.0,

@@ -9,9 +9,9 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// Maximum number of calls kept for launches that wait for further instances.
-const MOST_HELD: usize = 1 << 16;
+const MAX_HELD: usize = 1 << 16;
 /// Number of completed launches after which an older incomplete launch is given up.
-const MOST_PASSED: u64 = 4096;
+const MAX_PASSED: u64 = 4096;
 /// Maximum distance between parts of one launch, in ns. Replays with diverging numbers are not one launch.
 const APART_NS: i64 = 1_000_000;
 
@@ -165,8 +165,8 @@ impl Launches {
             let is_old = self
                 .open
                 .get(&oldest)
-                .is_none_or(|launch| self.passed - launch.passed_before > MOST_PASSED);
-            if !is_old && self.held <= MOST_HELD && self.open.len() <= MOST_HELD {
+                .is_none_or(|launch| self.passed - launch.passed_before > MAX_PASSED);
+            if !is_old && self.held <= MAX_HELD && self.open.len() <= MAX_HELD {
                 break;
             }
             let launch = self.close(oldest);
@@ -365,17 +365,17 @@ mod tests {
     #[test]
     fn what_never_becomes_whole_is_given_up_in_bounded_memory() {
         let mut launches = Launches::default();
-        for number in 0..MOST_HELD as u32 {
+        for number in 0..MAX_HELD as u32 {
             let members = instance(number, number, [(10, 50), (20, 50)]);
             assert!(matches!(
                 launches.take(u64::from(number), 0, &members),
                 Taken::Carries
             ));
         }
-        assert_eq!(launches.given_up.len(), MOST_HELD / 2);
+        assert_eq!(launches.given_up.len(), MAX_HELD / 2);
         assert_eq!(launches.by_age.len(), launches.open.len());
         launches.finish();
-        assert_eq!(launches.given_up.len(), MOST_HELD);
+        assert_eq!(launches.given_up.len(), MAX_HELD);
     }
 
     #[test]

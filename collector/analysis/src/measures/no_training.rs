@@ -4,7 +4,7 @@
 
 use crate::intervals::device_overlap::DeviceParts;
 use crate::intervals::overlap::Parts;
-use crate::model::pauses::COUNT;
+use crate::model::pause_kinds::COUNT;
 use crate::rank::{RankSums, StepCut};
 
 /// Sums over steps of one rank that are not training.

@@ -7,9 +7,9 @@ use rankscope_formats::session::LookAt;
 use rustc_hash::FxHashMap;
 
 /// Maximum number of paths and sizes. Transfers of further ones are left out and counted.
-const MOST_PATHS: usize = 1 << 16;
+const MAX_PATHS: usize = 1 << 16;
 /// Minimum awaited part of a message's transfer, as a divisor: one tenth. Otherwise the end of the transfer is unknown.
-const LEAST_AWAITED: i64 = 10;
+const MIN_AWAITED: i64 = 10;
 
 /// Compared path: a direction between two ranks, or the members of one communicator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -110,7 +110,7 @@ impl Paths {
         {
             let begin_ns = receiver.leave_ns.saturating_sub(transfer_ns);
             let awaited = receiver.blocked.overlap(begin_ns, receiver.leave_ns);
-            if awaited.saturating_mul(LEAST_AWAITED) < transfer_ns {
+            if awaited.saturating_mul(MIN_AWAITED) < transfer_ns {
                 return;
             }
         }
@@ -124,7 +124,7 @@ impl Paths {
             members: members.len() as u32,
             across_hosts,
         };
-        let is_full = self.known.len() >= MOST_PATHS;
+        let is_full = self.known.len() >= MAX_PATHS;
         if is_full && !self.known.contains_key(&(kind, path)) {
             self.left_out += 1;
             return;

@@ -9,19 +9,19 @@ use std::collections::{BTreeMap, VecDeque};
 /// in it have been matched.
 const SETTLED_NS: i64 = 1_000_000_000;
 /// Maximum number of waits and slow transfers of one rank that are kept for later stalls.
-const MOST_REMEMBERED: usize = 1 << 12;
+const MAX_REMEMBERED: usize = 1 << 12;
 /// Maximum number of pending stalls of one rank. Beyond it, the oldest is judged by what is known.
-const MOST_PENDING: usize = 1 << 12;
+const MAX_PENDING: usize = 1 << 12;
 /// Maximum number of steps of one rank that are kept.
-const MOST_STEPS: usize = 1 << 12;
+const MAX_STEPS: usize = 1 << 12;
 /// Maximum number of late ranks in the summary.
-const MOST_LATE: usize = 8;
+const MAX_LATE: usize = 8;
 /// A transfer is slow from this multiple of the median of its class on, …
 const SLOW_TIMES: i64 = 2;
 /// … if the class has at least this many transfers.
 const ENOUGH_TRANSFERS: u64 = 8;
 /// Minimum duration of a slow transfer, in ns. Shorter ones cannot fill half a stall.
-pub const SHORTEST_TRANSFER_NS: i64 = 500_000;
+pub const MIN_TRANSFER_NS: i64 = 500_000;
 
 /// Returns true if a transfer took far longer than those of its class so far.
 pub fn is_slow(transfer_ns: i64, (transfers, median_ns): (u64, f64)) -> bool {
@@ -93,7 +93,7 @@ impl StallBoard {
         if end_ns <= start_ns {
             return;
         }
-        if of_rank.pieces.len() >= MOST_REMEMBERED {
+        if of_rank.pieces.len() >= MAX_REMEMBERED {
             of_rank.pieces.pop_front();
         }
         of_rank.pieces.push_back(Piece {
@@ -116,7 +116,7 @@ impl StallBoard {
     /// Records named time of a rank's host.
     pub fn paused(&mut self, rank: u32, start_ns: i64, end_ns: i64, kind: PauseKind) {
         if let Some(Some(of_rank)) = self.ranks.get_mut(rank as usize) {
-            if of_rank.pauses.len() >= MOST_REMEMBERED {
+            if of_rank.pauses.len() >= MAX_REMEMBERED {
                 of_rank.pauses.pop_front();
             }
             of_rank.pauses.push_back((start_ns, end_ns, kind));
@@ -131,7 +131,7 @@ impl StallBoard {
     /// Records the end of a rank's step.
     pub fn step(&mut self, rank: u32, step: u32, start_ns: i64, end_ns: i64) {
         if let Some(Some(of_rank)) = self.ranks.get_mut(rank as usize) {
-            if of_rank.steps.len() >= MOST_STEPS {
+            if of_rank.steps.len() >= MAX_STEPS {
                 of_rank.steps.pop_front();
             }
             of_rank.steps.push_back((step, start_ns, end_ns));
@@ -158,7 +158,7 @@ impl StallBoard {
                 };
                 let is_settled = reached_ns
                     .is_none_or(|reached| has_step && stall.end_ns < reached.saturating_sub(SETTLED_NS));
-                if !is_settled && of_rank.pending.len() <= MOST_PENDING {
+                if !is_settled && of_rank.pending.len() <= MAX_PENDING {
                     break;
                 }
                 let Some(mut stall) = of_rank.pending.pop_front() else {
@@ -181,7 +181,7 @@ impl StallBoard {
             .map(|(&rank, &(count, ns))| LateSum { rank, count, ns })
             .collect();
         late.sort_by_key(|sum| (std::cmp::Reverse(sum.ns), sum.rank));
-        late.truncate(MOST_LATE);
+        late.truncate(MAX_LATE);
         let causes = of_rank.causes.iter().map(|(&cause, &(count, ns))| CauseSum {
             cause: cause.to_owned(),
             count,

@@ -3,7 +3,7 @@
 
 use crate::measures::no_training::NoTraining;
 use crate::model::operation::NO_STEP;
-use crate::model::pauses::position;
+use crate::model::pause_kinds::position;
 use crate::model::quantiles::Sketch;
 use crate::rank::StepCut;
 use crate::rank::anchors::AnchorList;
@@ -16,14 +16,14 @@ const LATE_SHARE_PERCENT: i64 = 2;
 /// … and as a multiple of its peers' median absolute deviation.
 const LATE_DEVIATIONS: i64 = 3;
 /// Maximum number of open steps; on overflow the oldest is closed with the data that it has.
-const MOST_OPEN: usize = 1 << 14;
+const MAX_OPEN: usize = 1 << 14;
 /// Maximum number of cells of the rank × step matrix in the summary: 2,000 columns up to 65 ranks, 128 columns of 1,024
 /// ranks. This is four megabytes as text. The table has every step.
-const MOST_CELLS: usize = 1 << 17;
+const MAX_CELLS: usize = 1 << 17;
 /// Maximum number of late steps of a rank that are kept one by one.
-const MOST_LATE: usize = 1024;
+const MAX_LATE: usize = 1024;
 /// Maximum number of columns.
-const MOST_COLUMNS: usize = 2000;
+const MAX_COLUMNS: usize = 2000;
 
 /// One rank in one step.
 #[derive(Clone, Copy, Default)]
@@ -256,7 +256,7 @@ impl StepBoard {
             front_ready: 0,
             spare: Vec::new(),
             ended: vec![false; ranks],
-            most_columns: (MOST_CELLS / ranks.max(1)).clamp(64, MOST_COLUMNS),
+            most_columns: (MAX_CELLS / ranks.max(1)).clamp(64, MAX_COLUMNS),
             steps_per_column: 1,
             columns: Vec::new(),
             lateness: vec![RankLateness::default(); ranks],
@@ -313,7 +313,7 @@ impl StepBoard {
 
     fn cell(&mut self, rank: usize, step: u32) -> Option<&mut Cell> {
         let index = step.checked_sub(self.first)? as usize;
-        if index > 2 * MOST_OPEN {
+        if index > 2 * MAX_OPEN {
             return None;
         }
         while self.open.len() <= index {
@@ -399,7 +399,7 @@ impl StepBoard {
             let ready = self.front_ready >= cells.len();
             // A rank that lost the end of a step lacks that step. This is the case if a later step is ready.
             let overtaken = || {
-                self.open.len() > MOST_OPEN
+                self.open.len() > MAX_OPEN
                     || (self.open.len() > 8 && self.open[8].iter().all(|cell| cell.cut.is_some()))
             };
             if !ready && !all && !overtaken() {
@@ -519,7 +519,7 @@ impl StepBoard {
             lateness.was_late = late;
             if late {
                 lateness.late_delay.add(delay.unwrap_or(0) as f64);
-                if lateness.late_steps.len() < MOST_LATE {
+                if lateness.late_steps.len() < MAX_LATE {
                     lateness.late_steps.push(LateStep {
                         step,
                         delay_ns: delay.unwrap_or(0),
@@ -797,7 +797,7 @@ mod tests {
         assert_eq!(board.lateness[2].late, 10_000);
         assert_eq!(board.lateness[2].episodes, 1);
         assert_eq!(board.lateness[0].late, 0);
-        assert!(board.columns.len() <= MOST_COLUMNS);
+        assert!(board.columns.len() <= MAX_COLUMNS);
         assert_eq!(
             board
                 .columns

@@ -14,11 +14,11 @@ use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of pairs with separate sums, over all communicators.
-const MOST_PAIRS: usize = 1 << 20;
+const MAX_PAIRS: usize = 1 << 20;
 /// Maximum number of members for which counts per pair are kept, as a square table.
-const MOST_MEMBERS_WITH_COUNTS: usize = 1024;
+const MAX_MEMBERS_WITH_COUNTS: usize = 1024;
 /// Maximum number of rows from routes, over all communicators.
-const MOST_ROUTED: usize = 1 << 22;
+const MAX_ROUTED: usize = 1 << 22;
 
 /// Traffic over one connection, or of one operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -186,7 +186,7 @@ impl TrafficLedger {
             match crate::measures::bandwidth::size_bytes(calls) {
                 Some(bytes) => {
                     let kind = kind(communicator, first);
-                    if self.kinds.len() < MOST_PAIRS || self.kinds.contains_key(&kind) {
+                    if self.kinds.len() < MAX_PAIRS || self.kinds.contains_key(&kind) {
                         self.kinds.entry(kind).or_default().move_bytes(bytes);
                     } else {
                         self.leave_out(communicator, operation, bytes);
@@ -208,8 +208,8 @@ impl TrafficLedger {
         let held: usize = self.counted.values().map(|(_, _, table)| table.len()).sum();
         let is_known = self.counted.contains_key(&communicator);
         if !has_counts(calls)
-            || size > MOST_MEMBERS_WITH_COUNTS
-            || (!is_known && held + size * size > MOST_PAIRS)
+            || size > MAX_MEMBERS_WITH_COUNTS
+            || (!is_known && held + size * size > MAX_PAIRS)
         {
             let bytes = crate::measures::bandwidth::size_bytes(calls).unwrap_or(0);
             self.leave_out(communicator, Operation::AllToAllV, bytes);
@@ -229,7 +229,7 @@ impl TrafficLedger {
 
     fn move_pair(&mut self, communicator: u32, operation: Operation, from: u32, to: u32, bytes: u64) {
         let pair = pair(communicator, operation, from, to);
-        if self.pairs.len() < MOST_PAIRS || self.pairs.contains_key(&pair) {
+        if self.pairs.len() < MAX_PAIRS || self.pairs.contains_key(&pair) {
             self.pairs.entry(pair).or_default().move_bytes(bytes);
         } else {
             self.leave_out(communicator, operation, bytes);
@@ -424,7 +424,7 @@ impl<'a> Rows<'a> {
         } else {
             2 * members
         };
-        if self.routed.saturating_add(expected) > MOST_ROUTED {
+        if self.routed.saturating_add(expected) > MAX_ROUTED {
             self.push_left_out(kind.communicator, kind.operation, moved);
             return;
         }

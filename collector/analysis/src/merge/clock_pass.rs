@@ -6,9 +6,9 @@
 
 use crate::clocks::clock::Clocks;
 use crate::clocks::evidence::{Instance, Proof, is_held_out};
-use crate::clocks::learnt::{Learnt, PairCounts};
 use crate::clocks::network::{Network, Pairs};
 use crate::clocks::segments::PairFit;
+use crate::clocks::solution::{ClockSolution, PairCounts};
 use crate::clocks::windows::PairEvidence;
 use crate::identity::Identities;
 use crate::matching::Matcher;
@@ -20,14 +20,14 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Maximum number of hosts of an instance for which all pairs are used. With more, only pairs at distances that are
 /// powers of two are used.
-const MOST_ALL_PAIRS: usize = 16;
+const MAX_ALL_PAIRS: usize = 16;
 /// Number of records that a rank advances at once. It is small, because sightings are judged by their neighbours in
 /// time, and records of a rank that is ahead arrive out of order.
 const STRIDE: usize = 64;
 /// Maximum number of ends of messages inside collectives that wait for their other end.
-const MOST_OPEN_MESSAGES: usize = 1 << 16;
+const MAX_OPEN_MESSAGES: usize = 1 << 16;
 /// Maximum number of windows over all pairs, of a few kilobytes each.
-const MOST_WINDOWS: usize = 1 << 17;
+const MAX_WINDOWS: usize = 1 << 17;
 /// Margin of the axis before and after the calibrations of the run, in ns.
 const MARGIN_NS: i64 = 5_000_000_000;
 
@@ -105,7 +105,7 @@ impl Collector<'_> {
                 self.open.insert(key, (message.is_send, host, message.at_ns));
                 self.open_order.push_back(key);
                 // Ends without another end are forgotten, the oldest first.
-                while self.open_order.len() > MOST_OPEN_MESSAGES {
+                while self.open_order.len() > MAX_OPEN_MESSAGES {
                     if let Some(oldest) = self.open_order.pop_front() {
                         self.open.remove(&oldest);
                     }
@@ -123,7 +123,7 @@ pub fn collect<'l>(
     most_pending: usize,
     mut reader: impl FnMut(usize) -> RankReader<'l>,
     progress: &mut dyn FnMut(u64),
-) -> Learnt {
+) -> ClockSolution {
     let ranks = identities.ranks.len();
     let hosts = clocks.hosts.len();
     let pairs = (hosts * hosts.saturating_sub(1) / 2).max(1);
@@ -136,7 +136,7 @@ pub fn collect<'l>(
             .collect(),
         pairs: BTreeMap::new(),
         counts: BTreeMap::new(),
-        most_windows: (MOST_WINDOWS / pairs).clamp(16, 4096),
+        most_windows: (MAX_WINDOWS / pairs).clamp(16, 4096),
         instance: Instance::default(),
         open: FxHashMap::default(),
         open_order: VecDeque::new(),
@@ -219,11 +219,11 @@ impl Collector<'_> {
             self.violations_before += u64::from(self.instance.is_violated(|host| hosts[host].stamp_error_ns));
             return;
         }
-        self.instance.thin_out(MOST_ALL_PAIRS);
+        self.instance.thin_out(MAX_ALL_PAIRS);
         self.sightings();
     }
 
-    fn solve(mut self, logs: &[RankLog]) -> Learnt {
+    fn solve(mut self, logs: &[RankLog]) -> ClockSolution {
         let hosts = &self.clocks.hosts;
         // The run as each host recorded it.
         let span_of = |host: usize| {
@@ -256,7 +256,7 @@ impl Collector<'_> {
             fits.insert(pair, fit);
         }
         let wall_error_ns: Vec<Option<i64>> = hosts.iter().map(|host| host.realtime_error_ns.value).collect();
-        Learnt {
+        ClockSolution {
             network: Network::solve(&fits, &wall_error_ns, &spans, MARGIN_NS),
             pairs: self.counts,
             held_out: self.held_out,

@@ -4,7 +4,7 @@ pub mod clock_pass;
 pub mod pool;
 
 use crate::clocks::clock::Clocks;
-use crate::clocks::learnt::Learnt;
+use crate::clocks::solution::ClockSolution;
 use crate::identity::Identities;
 use crate::identity::world_error;
 use crate::ingest::open_files::allow_many_files;
@@ -12,7 +12,7 @@ use crate::ingest::part;
 use crate::ingest::part::LeftOut;
 use crate::ingest::{self, IngestError};
 use crate::matching::stride;
-use crate::matching::{MOST_PENDING, Matcher};
+use crate::matching::{MAX_PENDING, Matcher};
 use crate::measures::analysis::Analysis;
 use crate::measures::merged::Merged;
 use crate::measures::stalls::StallBoard;
@@ -21,7 +21,7 @@ use crate::merge::clock_pass::collect;
 use crate::merge::pool::{Pool, RankTask};
 use crate::model::sources::CUPTI;
 use crate::rank::anchors::Anchors;
-use crate::rank::{Lateness, RankReader, RankSums};
+use crate::rank::{DeliveryDelay, RankReader, RankSums};
 use crate::steps::finder;
 use crate::steps::finder::StepPlan;
 use crate::steps::marks;
@@ -46,7 +46,7 @@ use std::sync::mpsc::sync_channel;
 const UNFINISHED: &str = ".unfinished";
 
 /// Maximum number of kinds of marks that are tried. Each takes a pass over a log.
-const MOST_MARKS: usize = 3;
+const MAX_MARKS: usize = 3;
 
 /// Input and output of a merge.
 #[derive(Clone, Debug)]
@@ -153,7 +153,7 @@ pub fn merge_last(
     prepare(&options.output)?;
     allow_many_files();
     // Each log has several readers, all with the final clocks.
-    let lateness: Vec<OnceLock<Lateness>> = logs.iter().map(|_| OnceLock::new()).collect();
+    let lateness: Vec<OnceLock<DeliveryDelay>> = logs.iter().map(|_| OnceLock::new()).collect();
     let logs = Logs { all: &logs, from_ns };
     let mut plans = plan_steps(logs, &clocks, &identities, &lateness, progress);
     let structures = learn_structure(logs, &clocks, &mut identities, &lateness, &mut plans);
@@ -301,7 +301,7 @@ fn learn_clocks(
     clocks: &Clocks,
     identities: &Identities,
     progress: &mut dyn FnMut(Progress),
-) -> Learnt {
+) -> ClockSolution {
     let ranks = identities.ranks.len();
     collect(
         logs,
@@ -330,7 +330,7 @@ fn learn_clocks(
 fn most_pending(options: &MergeOptions, ranks: usize) -> usize {
     options
         .most_pending
-        .unwrap_or_else(|| MOST_PENDING.max(2 * ranks * stride(ranks)))
+        .unwrap_or_else(|| MAX_PENDING.max(2 * ranks * stride(ranks)))
 }
 
 /// Finds the steps of each world, from the first of its ranks that has marks, else from its first rank.
@@ -338,7 +338,7 @@ fn plan_steps(
     logs: Logs<'_>,
     clocks: &Clocks,
     identities: &Identities,
-    lateness: &[OnceLock<Lateness>],
+    lateness: &[OnceLock<DeliveryDelay>],
     progress: &mut dyn FnMut(Progress),
 ) -> Vec<StepPlan> {
     identities
@@ -378,7 +378,7 @@ fn plan_steps(
                 let likely = marks::find(&mut reader_of(rank));
                 likely
                     .iter()
-                    .take(MOST_MARKS)
+                    .take(MAX_MARKS)
                     .find_map(|marks| finder::plan_by_marks(&mut reader_of(rank), marks, width))
             });
             match by_marks {
@@ -401,7 +401,7 @@ fn learn_structure(
     logs: Logs<'_>,
     clocks: &Clocks,
     identities: &mut Identities,
-    lateness: &[OnceLock<Lateness>],
+    lateness: &[OnceLock<DeliveryDelay>],
     plans: &mut [StepPlan],
 ) -> Vec<Structure> {
     let mut all = Vec::with_capacity(plans.len());
@@ -463,7 +463,7 @@ fn first_of_a_chain(plan: &StepPlan, samples: &BTreeMap<u32, structure::sample::
 #[derive(Clone, Copy)]
 struct Learnable<'a> {
     /// By log.
-    lateness: &'a [OnceLock<Lateness>],
+    lateness: &'a [OnceLock<DeliveryDelay>],
     plans: &'a [StepPlan],
     structures: &'a [Structure],
 }

@@ -1,14 +1,14 @@
 //! Vocabulary of the analysis: operations, names, units, and small containers.
 
 pub mod date;
+pub mod declared;
 pub mod fingerprint;
 pub mod kernel_name;
 pub mod labels;
 pub mod members;
 pub mod operation;
-pub mod pauses;
+pub mod pause_kinds;
 pub mod quantiles;
 pub mod sources;
-pub mod stated;
 pub mod time_range;
 pub mod units;

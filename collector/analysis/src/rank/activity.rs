@@ -27,9 +27,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 /// Maximum number of work items that wait for their order; on overflow the first are emitted, complete or not.
-const MOST_HELD: usize = 1 << 21;
+const MAX_HELD: usize = 1 << 21;
 /// Maximum number of launches that are stored until their step ends.
-const MOST_LAUNCHED: usize = 1 << 20;
+const MAX_LAUNCHED: usize = 1 << 20;
 /// Functions that return when all launched work is complete.
 const WAITS_FOR_ALL: [&str; 2] = ["cuCtxSynchronize", "cudaDeviceSynchronize"];
 /// Number of recent work items that are stored for calls that waited for them.
@@ -37,21 +37,21 @@ const RECENT: usize = 4096;
 /// Number of the first function name; kernel names have smaller numbers.
 const FUNCTION_NAMES: u32 = 1 << 24;
 /// Maximum number of kernels with sums.
-const MOST_SUMS: usize = 1 << 14;
+const MAX_SUMS: usize = 1 << 14;
 /// Maximum number of stretches without compute that are stored until their step is over.
-const MOST_STRETCHES: usize = 1 << 18;
+const MAX_STRETCHES: usize = 1 << 18;
 /// A stretch at one place recurs (METRICS.md, section 6) if it takes at least one part in this many of a step …
 const SHARE_OF_STEP: i64 = 100;
 /// … in at least one of this many steps …
 const SHARE_OF_STEPS: u64 = 5;
 /// … and there are at least this many steps.
-const FEWEST_STEPS: u64 = 5;
+const MIN_STEPS: u64 = 5;
 /// Maximum number of kernels, and of recurring places, in a summary.
-const MOST_TOP: usize = 12;
+const MAX_TOP: usize = 12;
 
 /// Properties of a log that a first pass determines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lateness {
+pub struct DeliveryDelay {
     /// Maximum time by which device work starts before the newest record when it arrives, in nanoseconds.
     pub reach_ns: i64,
     /// Number of work items in the log.
@@ -60,7 +60,7 @@ pub struct Lateness {
     pub is_covered: bool,
 }
 
-impl Lateness {
+impl DeliveryDelay {
     /// Reads the whole log.
     pub fn learn(log: &RankLog, line: &Line) -> Self {
         let mut learnt = Self::default();
@@ -395,7 +395,12 @@ pub struct Activities {
 impl Activities {
     /// Creates the activity of a log. `lateness` is the result of the first pass. `communicators` maps the log's
     /// communicator numbers to those of the session.
-    pub fn new(log: &RankLog, line: &Line, lateness: Lateness, communicators: BTreeMap<u32, u32>) -> Self {
+    pub fn new(
+        log: &RankLog,
+        line: &Line,
+        lateness: DeliveryDelay,
+        communicators: BTreeMap<u32, u32>,
+    ) -> Self {
         let communication_names = log
             .texts
             .iter()
@@ -677,7 +682,7 @@ impl Activities {
         while let Some(held) = self.waiting.next_until(safe) {
             self.place(&held);
         }
-        while self.waiting.len() > MOST_HELD
+        while self.waiting.len() > MAX_HELD
             && let Some(held) = self.waiting.next_until(i64::MAX)
         {
             self.place(&held);
@@ -701,7 +706,7 @@ impl Activities {
                 .map(|(&name, &sum)| (name, sum))
                 .collect();
             top.sort_by_key(|&(name, (_, ns))| (Reverse(ns), name));
-            top.truncate(MOST_TOP);
+            top.truncate(MAX_TOP);
             self.sums.top = top
                 .into_iter()
                 .map(|(name, (count, ns))| (name, count, ns))
@@ -787,13 +792,13 @@ impl Activities {
                 sum.1 = sum.1.saturating_add(idle_ns);
             }
         }
-        if self.gaps.stretches.len() > MOST_STRETCHES {
+        if self.gaps.stretches.len() > MAX_STRETCHES {
             // Without steps nothing needs them.
-            self.gaps.stretches.drain(..MOST_STRETCHES / 2);
+            self.gaps.stretches.drain(..MAX_STRETCHES / 2);
         }
         // A step ends with the last work that was launched in it. If the launch is unknown, the start of the work is
         // the best substitute.
-        if self.launched.len() >= MOST_LAUNCHED {
+        if self.launched.len() >= MAX_LAUNCHED {
             // There are no steps.
             self.launched = InOrder::default();
         }
@@ -877,7 +882,7 @@ impl Activities {
         }
         self.sums.without_call += u64::from(is_communication && !has_call);
         let ns = held.end_ns - held.start_ns;
-        let has_room = self.sums_by_name.len() < MOST_SUMS;
+        let has_room = self.sums_by_name.len() < MAX_SUMS;
         match self.sums_by_name.get_mut(&held.name) {
             Some(sum) => *sum = (sum.0 + 1, sum.1.saturating_add(ns)),
             None if has_room => {
@@ -915,7 +920,7 @@ impl Activities {
         }
         for (place, ns) in in_step {
             let is_large = ns.saturating_mul(SHARE_OF_STEP) >= end_ns - start_ns;
-            if is_large && (self.places.len() < MOST_SUMS || self.places.contains_key(&place)) {
+            if is_large && (self.places.len() < MAX_SUMS || self.places.contains_key(&place)) {
                 let sum = self.places.entry(place).or_default();
                 sum.0 += 1;
                 sum.1 = sum.1.saturating_add(ns);
@@ -927,11 +932,11 @@ impl Activities {
         let mut places: Vec<(Place, u64, i64)> = self
             .places
             .iter()
-            .filter(|(_, sum)| self.sums.steps >= FEWEST_STEPS && sum.0 * SHARE_OF_STEPS >= self.sums.steps)
+            .filter(|(_, sum)| self.sums.steps >= MIN_STEPS && sum.0 * SHARE_OF_STEPS >= self.sums.steps)
             .map(|(&place, &(steps, ns))| (place, steps, ns))
             .collect();
         places.sort_by_key(|&(place, _, ns)| (Reverse(ns), place));
-        places.truncate(MOST_TOP);
+        places.truncate(MAX_TOP);
         places
     }
 

@@ -21,17 +21,17 @@ use super::devices::CallKey;
 /// Initial width of an evidence bucket, in nanoseconds of the device's clock.
 const FINEST_NS: i64 = 1 << 20;
 /// Maximum number of buckets; on overflow their width doubles.
-const MOST_BUCKETS: usize = 1 << 14;
+const MAX_BUCKETS: usize = 1 << 14;
 /// Time for which the drift is assumed to be even, in nanoseconds.
 const WINDOW_NS: i64 = 30_000_000_000;
 /// Maximum drift between two clocks, in parts per million (METRICS.md, section 4).
-const MOST_DRIFT_PPM: f64 = 200.0;
+const MAX_DRIFT_PPM: f64 = 200.0;
 /// Tolerance for contradicting bounds, in nanoseconds: timestamps are rounded.
 const TOLERANCE_NS: i64 = 1000;
 /// Maximum number of devices of one process.
-const MOST_DEVICES: usize = 256;
+const MAX_DEVICES: usize = 256;
 /// Maximum number of calls whose device record is pending while evidence is collected.
-const MOST_CALLS: usize = 1 << 16;
+const MAX_CALLS: usize = 1 << 16;
 
 /// Device timestamps from this value on, more than a hundred years after 1970, are damaged. Arithmetic on them would
 /// overflow.
@@ -71,7 +71,7 @@ impl Default for Evidence {
 
 impl Evidence {
     fn at(&mut self, device_ns: i64) -> &mut Bounds {
-        if self.by_time.len() >= MOST_BUCKETS {
+        if self.by_time.len() >= MAX_BUCKETS {
             self.bucket_ns *= 2;
             let finer = std::mem::take(&mut self.by_time);
             for (at, bounds) in finer {
@@ -138,14 +138,14 @@ impl DeviceClocks {
                     Some(RecordKind::Enqueue)
                         if record.flags & (FLAG_CAPTURED | FLAG_SEQUENCE_UNKNOWN) == 0 =>
                     {
-                        if calls.len() >= MOST_CALLS {
+                        if calls.len() >= MAX_CALLS {
                             calls.clear();
                         }
                         calls.insert(CallKey::of(record), line.ns(record.enter_ticks));
                     }
                     Some(RecordKind::Device) if record.flags & FLAG_TRAFFIC == 0 => {
                         if let Some(device) = device_of(record.communicator)
-                            && (evidence.len() < MOST_DEVICES || evidence.contains_key(&device))
+                            && (evidence.len() < MAX_DEVICES || evidence.contains_key(&device))
                         {
                             take(evidence.entry(device).or_default(), record, line, &mut calls);
                         }
@@ -221,7 +221,7 @@ impl DeviceClock {
         let error_ns = widths.last().map(|&widest| (widest, widths[widths.len() / 2]));
         Some(Self {
             knots,
-            drift: drift.clamp(-MOST_DRIFT_PPM * 1e-6, MOST_DRIFT_PPM * 1e-6),
+            drift: drift.clamp(-MAX_DRIFT_PPM * 1e-6, MAX_DRIFT_PPM * 1e-6),
             error_ns,
             contradictions,
         })
@@ -288,7 +288,7 @@ fn take(evidence: &mut Evidence, record: &Record, line: &Line, calls: &mut FxHas
     }
 }
 
-/// Tightens each upper bound by the others, because no clock drifts faster than [`MOST_DRIFT_PPM`].
+/// Tightens each upper bound by the others, because no clock drifts faster than [`MAX_DRIFT_PPM`].
 fn spread(bounds: impl Iterator<Item = Bound>) -> Vec<Bound> {
     let mut bounds: Vec<Bound> = bounds.collect();
     let count = bounds.len();
@@ -297,7 +297,7 @@ fn spread(bounds: impl Iterator<Item = Bound>) -> Vec<Bound> {
         for position in order {
             let (at, own) = bounds[position];
             if let Some((then, bound)) = before {
-                let carried = bound + ((at - then).abs() as f64 * MOST_DRIFT_PPM * 1e-6) as i64;
+                let carried = bound + ((at - then).abs() as f64 * MAX_DRIFT_PPM * 1e-6) as i64;
                 bounds[position].1 = own.min(carried);
             }
             before = Some(bounds[position]);

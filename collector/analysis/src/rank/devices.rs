@@ -15,14 +15,14 @@ use rustc_hash::FxHashMap;
 /// threads report the last channel of one call and the first of the next in any order.
 const SLACK: u64 = 64;
 /// Maximum number of calls with device records that no call has requested yet.
-const MOST_JOINED: usize = 1 << 16;
+const MAX_JOINED: usize = 1 << 16;
 /// Maximum number of captured calls that are distinguished.
-const MOST_TEMPLATES: usize = 1 << 18;
+const MAX_TEMPLATES: usize = 1 << 18;
 /// Maximum number of groups whose streams are stored.
-const MOST_GROUPS: u32 = 4096;
+const MAX_GROUPS: u32 = 4096;
 /// Number of consecutive calls without a record after which no more records are expected for that communicator and
 /// operation.
-const MOST_MISSES: u32 = 16;
+const MAX_MISSES: u32 = 16;
 
 /// Time after the last work of a call for which further launches are expected, in nanoseconds of complete device
 /// activity. Work that follows on the same stream starts within microseconds.
@@ -31,7 +31,7 @@ const LAUNCH_SLACK_NS: i64 = 50_000_000;
 /// that there is none.
 const ORDER_PATIENCE_NS: i64 = 10_000_000_000;
 /// Maximum number of calls or groups with stored kernels.
-const MOST_LINKED: usize = 1 << 18;
+const MAX_LINKED: usize = 1 << 18;
 
 /// Key that joins a device record with the record of its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -317,7 +317,7 @@ impl Devices {
                 replays: 0,
                 current: Work::default(),
             };
-            if self.templates.len() < MOST_TEMPLATES {
+            if self.templates.len() < MAX_TEMPLATES {
                 self.templates.insert(key, template);
             }
             return None;
@@ -325,7 +325,7 @@ impl Devices {
         // The library does not report all operations, such as symmetric kernels and in-place operations of a rank with
         // itself.
         let misses = self.misses.get(&(key.communicator, key.operation));
-        if misses.is_some_and(|&misses| misses >= MOST_MISSES) && !self.joined.contains_key(&key) {
+        if misses.is_some_and(|&misses| misses >= MAX_MISSES) && !self.joined.contains_key(&key) {
             if !enqueued.is_timed && !is_linked {
                 return None;
             }
@@ -377,7 +377,7 @@ impl Devices {
 
     /// Records a launch of a call.
     pub fn linked(&mut self, to: LinkedTo) {
-        if self.linked.len() < MOST_LINKED || self.linked.contains_key(&to) {
+        if self.linked.len() < MAX_LINKED || self.linked.contains_key(&to) {
             self.linked.entry(to).or_default().launches += 1;
         }
     }
@@ -404,7 +404,7 @@ impl Devices {
 
     /// Adds device work of a call.
     pub fn ran(&mut self, work: &OfCall) {
-        if self.linked.len() < MOST_LINKED || self.linked.contains_key(&work.to) {
+        if self.linked.len() < MAX_LINKED || self.linked.contains_key(&work.to) {
             let linked = self.linked.entry(work.to).or_default();
             linked.kernels.push((work.stream, work.start_ns, work.end_ns));
         }
@@ -475,8 +475,8 @@ impl Devices {
         let leader = if group == 0 {
             key
         } else {
-            if self.leaders.len() >= MOST_GROUPS as usize {
-                let oldest = group.saturating_sub(MOST_GROUPS / 2);
+            if self.leaders.len() >= MAX_GROUPS as usize {
+                let oldest = group.saturating_sub(MAX_GROUPS / 2);
                 self.leaders.retain(|known, _| known.0 > oldest);
             }
             *self.leaders.entry((group, record.object)).or_insert(key)
@@ -522,7 +522,7 @@ impl Devices {
             }
             // The library reports this operation, although not every call.
             self.misses.remove(&(key.communicator, key.operation));
-            if self.joined.len() >= MOST_JOINED {
+            if self.joined.len() >= MAX_JOINED {
                 let (serials, mut dropped) = (&self.serials, 0);
                 self.joined.retain(|key, work| {
                     let is_awaited = serials.contains_key(key);
@@ -534,7 +534,7 @@ impl Devices {
             self.joined.entry(key).or_default().add(record);
             return None;
         }
-        if self.templates.len() >= MOST_TEMPLATES && !self.templates.contains_key(&key) {
+        if self.templates.len() >= MAX_TEMPLATES && !self.templates.contains_key(&key) {
             self.without_call += 1;
             return None;
         }
@@ -782,7 +782,7 @@ mod tests {
                 assert_eq!(devices.answer(&mut awaited, 0, false, true), Answer::Known(None));
             }
         }
-        assert_eq!(waited, MOST_MISSES);
+        assert_eq!(waited, MAX_MISSES);
         assert!(devices.serials.is_empty());
         // It is awaited again after the library reports one.
         devices.told(&device(2000, 1, 1, 0));

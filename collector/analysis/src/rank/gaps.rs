@@ -384,10 +384,10 @@ mod tests {
     type Work = (u32, WorkClass, i64, i64, Option<i64>);
 
     /// Start, end, communication, memory and compute in it, time not launched, cause.
-    type Told = (i64, i64, [i64; 3], Option<i64>, StallCause);
+    type StallParts = (i64, i64, [i64; 3], Option<i64>, StallCause);
 
     /// Computes the same by examining every tick.
-    fn stalls_by_moments(works: &[Work]) -> Vec<Told> {
+    fn stalls_by_moments(works: &[Work]) -> Vec<StallParts> {
         let last = works.iter().map(|work| work.3 / TICK).max().unwrap_or(0) as usize;
         let mut ticks = vec![Tick::default(); last];
         for &(_, class, start, end, _) in works {

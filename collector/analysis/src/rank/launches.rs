@@ -11,7 +11,7 @@ pub const ALONE: u32 = u32::MAX;
 
 /// Maximum number of (group, communicator) pairs that are open at once. Each thread has one group. On overflow the
 /// older half is closed, because the ends of these groups were not recorded.
-const MOST_OPEN: usize = 1024;
+const MAX_OPEN: usize = 1024;
 /// Maximum number of stored launches. Captured calls count too, because their replays may occur at any time.
 const MOST: usize = 1 << 20;
 
@@ -64,8 +64,8 @@ impl Launches {
             Some(&(_, number)) => number,
             None => {
                 let Some(number) = self.make() else { return ALONE };
-                if self.open.len() >= MOST_OPEN {
-                    for (_, number) in self.open.drain(..MOST_OPEN / 2) {
+                if self.open.len() >= MAX_OPEN {
+                    for (_, number) in self.open.drain(..MAX_OPEN / 2) {
                         close(&mut self.slots, &mut self.free, number);
                     }
                 }

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 /// Maximum number of ordinal counters; on overflow all are removed. A program that uses each slot only once would
 /// otherwise fill the map.
-const MOST_COUNTERS: usize = 1 << 20;
+const MAX_COUNTERS: usize = 1 << 20;
 
 /// A message that was posted.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,7 @@ pub struct Messages {
 impl Messages {
     /// Returns the next ordinal of a message between two ends.
     pub fn next_ordinal(&mut self, communicator: u32, operation: Operation, peer: i32, slot: u64) -> u32 {
-        if self.ordinals.len() >= MOST_COUNTERS {
+        if self.ordinals.len() >= MAX_COUNTERS {
             self.ordinals.clear();
             self.counters_forgotten = true;
         }

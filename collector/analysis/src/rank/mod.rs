@@ -12,24 +12,25 @@ mod in_order;
 mod lanes;
 mod launches;
 mod messages;
+mod named_pauses;
 mod ordinals;
-mod pauses;
 mod recorder_time;
 mod stream_order;
 mod works;
 
-pub use activity::{ActivitySums, Lateness};
+pub use crate::rank::named_pauses::{PauseSums, by_kind};
+pub use activity::{ActivitySums, DeliveryDelay};
 pub use device_clock::{DeviceClock, DeviceClocks};
 pub use gaps::{CAUSES, Place};
-pub use pauses::{PauseSums, by_kind};
 
 use crate::clocks::clock::Line;
-use crate::intervals::covered::Covered;
+use crate::intervals::counted::CountedTime;
 use crate::intervals::device_overlap::DeviceParts;
 use crate::intervals::overlap::{Breakdown, Parts};
 use crate::model::operation::{Blocked, NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation, SharedLaunch};
-use crate::model::pauses::{COUNT, position};
+use crate::model::pause_kinds::{COUNT, position};
 use crate::model::sources::{CUPTI, EVENTS, PLUGIN};
+use crate::rank::named_pauses::Pauses;
 use activity::{Activities, is_overhead};
 use anchors::Anchors;
 use devices::{Answer, Awaited, Began, Devices, Recorded, Times, Work};
@@ -38,7 +39,6 @@ use lanes::Lanes;
 use launches::{ALONE, Launches};
 use messages::{Messages, Posted};
 use ordinals::Ordinals;
-use pauses::Pauses;
 use rankscope_formats::session::{
     NameRow, OperationState, PauseKind, PauseRow, SpanKind, SpanRow, StallRow, StepKind, WorkRow,
 };
@@ -57,14 +57,14 @@ use works::Works;
 
 /// Maximum number of held operations, which wait until the intervals are known in which they blocked the program. On
 /// overflow operations are released incomplete, and counted.
-const MOST_HELD: usize = 1 << 17;
+const MAX_HELD: usize = 1 << 17;
 
 /// Maximum number of operations that wait after one without its device records. On overflow that one is released
 /// incomplete.
-const MOST_AWAITING: usize = 1 << 12;
+const MAX_AWAITING: usize = 1 << 12;
 
 /// The same limit with CUPTI, whose records are late by up to a second.
-const MOST_AWAITING_ACTIVITY: usize = 1 << 16;
+const MAX_AWAITING_ACTIVITY: usize = 1 << 16;
 
 /// Default maximum number of records that one call of [`RankReader::advance`] reads. See [`RankReader::with_stride`].
 const STRIDE: usize = 1 << 13;
@@ -84,7 +84,7 @@ pub struct StepCut {
     pub device: Option<DeviceParts>,
     /// Host time of its threads, in nanoseconds. It is known even if `parts` describes the devices.
     pub host_ns: i64,
-    /// Named host time, in the order of [`crate::model::pauses::KINDS`].
+    /// Named host time, in the order of [`crate::model::pause_kinds::KINDS`].
     pub named_ns: [i64; COUNT],
 }
 
@@ -305,7 +305,7 @@ pub struct Nested {
 }
 
 /// Maximum number of different [`Nested`] entries per rank.
-const MOST_NESTED: usize = 1 << 16;
+const MAX_NESTED: usize = 1 << 16;
 
 /// Maximum number of stored intervals of proxy activity per peer.
 const PROXY_STRETCHES: usize = 256;
@@ -343,7 +343,7 @@ pub struct RankReader<'a> {
     works: Works,
     messages: Messages,
     /// Intervals of proxy activity by communicator, peer and direction.
-    proxies: BTreeMap<(u32, u32, bool), Covered>,
+    proxies: BTreeMap<(u32, u32, bool), CountedTime>,
     /// Held operations. The reasons are in `held_for`: the vectors are separate so that whole runs of operations can be
     /// moved.
     held: Vec<RankOperation>,
@@ -359,7 +359,7 @@ pub struct RankReader<'a> {
     /// True if device work is emitted.
     hands_out_works: bool,
     /// Shared cache for the lateness of device activity in the log.
-    lateness: Option<&'a OnceLock<Lateness>>,
+    lateness: Option<&'a OnceLock<DeliveryDelay>>,
     /// True if the process drives several devices. Then each communicator counts as a device of its own.
     has_devices: bool,
     /// True if the library reports device times.
@@ -529,7 +529,7 @@ impl<'a> RankReader<'a> {
     /// Shares a cache for the lateness of device activity among all readers of this log with the same line. It takes a
     /// separate pass to determine.
     #[must_use]
-    pub fn with_lateness(self, known: &'a OnceLock<Lateness>) -> Self {
+    pub fn with_lateness(self, known: &'a OnceLock<DeliveryDelay>) -> Self {
         Self {
             lateness: Some(known),
             ..self
@@ -649,7 +649,7 @@ impl<'a> RankReader<'a> {
         if !self.log.properties.contains_key(CUPTI) {
             return;
         }
-        let learn = || Lateness::learn(self.log, &self.line);
+        let learn = || DeliveryDelay::learn(self.log, &self.line);
         let lateness = self
             .lateness
             .map_or_else(learn, |known| *known.get_or_init(learn));
@@ -865,7 +865,7 @@ impl<'a> RankReader<'a> {
             if let Some(from) = ended.filter(|&from| !self.is_before(from)) {
                 let kind = PauseKind::BetweenPasses;
                 self.breakdown.named(position(kind), from, enter);
-                let row = pauses::row(kind, (from, enter), thread_id, true, None);
+                let row = named_pauses::row(kind, (from, enter), thread_id, true, None);
                 self.pauses.take(row, &mut out.pauses);
             }
             return;
@@ -883,7 +883,7 @@ impl<'a> RankReader<'a> {
         if pauses_training {
             self.breakdown.named(position(kind), enter, leave);
         }
-        let row = pauses::row(
+        let row = named_pauses::row(
             kind,
             (enter, leave),
             thread_id,
@@ -1175,7 +1175,7 @@ impl<'a> RankReader<'a> {
         let known_until = self.activity_known_until();
         let mut left = self.launches.of(launch)?.held;
         let mut began: Option<i64> = None;
-        for held in self.held_for.iter().skip(position).take(MOST_AWAITING) {
+        for held in self.held_for.iter().skip(position).take(MAX_AWAITING) {
             if left == 0 {
                 break;
             }
@@ -1210,7 +1210,7 @@ impl<'a> RankReader<'a> {
         let Ok(peer) = u32::try_from(record.peer) else {
             return;
         };
-        if communicator != NO_COMMUNICATOR && self.sums.nested.len() < MOST_NESTED {
+        if communicator != NO_COMMUNICATOR && self.sums.nested.len() < MAX_NESTED {
             self.sums.nested.insert(Nested {
                 communicator,
                 operation: (record.object >> 32) as u8,
@@ -1235,7 +1235,7 @@ impl<'a> RankReader<'a> {
         let mut newly = Vec::new();
         self.proxies
             .entry(key)
-            .or_insert_with(|| Covered::new(PROXY_STRETCHES))
+            .or_insert_with(|| CountedTime::new(PROXY_STRETCHES))
             .add(enter_ns, leave_ns, &mut newly);
         let sums = &mut self.sums.traffic.entry((communicator, peer)).or_default()[usize::from(is_receive)];
         sums.works += 1;
@@ -1340,14 +1340,14 @@ impl<'a> RankReader<'a> {
         while let (Some(operation), Some(&held)) = (self.held.get_mut(released), self.held_for.get(released))
         {
             if held.open && !all && !self.lanes.knows(held.lane, operation.leave_ns) {
-                if count - released <= MOST_HELD {
+                if count - released <= MAX_HELD {
                     break;
                 }
                 self.sums.let_go += 1;
             }
             if held.group != 0 {
                 match self.groups.outcome(held.group) {
-                    None if !all && count - released <= MOST_HELD => break,
+                    None if !all && count - released <= MAX_HELD => break,
                     Some(GroupOutcome::Launched) => {}
                     // The log ended before the group. Before its end, nothing of a group is on a stream.
                     None => {
@@ -1384,9 +1384,9 @@ impl<'a> RankReader<'a> {
                 }
             }
             let most_awaiting = if self.activity.is_some() {
-                MOST_AWAITING_ACTIVITY
+                MAX_AWAITING_ACTIVITY
             } else {
-                MOST_AWAITING
+                MAX_AWAITING
             };
             let is_let_go = count - released > most_awaiting;
             if held.launch != ALONE

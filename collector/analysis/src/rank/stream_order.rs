@@ -21,18 +21,18 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Maximum number of launches per stream that wait for their kernels. On overflow the oldest is given up.
-const MOST_WAITING: usize = 1 << 12;
+const MAX_WAITING: usize = 1 << 12;
 /// Maximum number of launches that are searched for one that fits a kernel's name.
-const MOST_PASSED: usize = 64;
+const MAX_PASSED: usize = 64;
 /// Maximum number of (group, communicator) pairs that are open at once. Each thread has one group. On overflow the
 /// older half is dropped, because the ends of these groups were not recorded.
-const MOST_OPEN: usize = 1024;
+const MAX_OPEN: usize = 1024;
 /// Time before the start of recording, in nanoseconds. A launch requested in it may have run after recording started.
 const STRADDLE_NS: i64 = 50_000_000;
 /// Maximum number of kernels and launches that are examined to determine how many did.
-const MOST_AHEAD: usize = 1024;
+const MAX_AHEAD: usize = 1024;
 /// Maximum number of stored launches that are known to be linked.
-const MOST_LINKED: usize = 1 << 16;
+const MAX_LINKED: usize = 1 << 16;
 
 /// A set of operations, one bit per operation number.
 type Operations = u64;
@@ -222,8 +222,8 @@ impl StreamOrder {
             }
             return;
         }
-        if self.open.len() >= MOST_OPEN {
-            self.open.drain(..MOST_OPEN / 2);
+        if self.open.len() >= MAX_OPEN {
+            self.open.drain(..MAX_OPEN / 2);
         }
         self.open.push(Open {
             group,
@@ -263,7 +263,7 @@ impl StreamOrder {
         let waiting = self.waiting.entry(stream).or_default();
         while let Some(first) = waiting.launches.front() {
             let is_linked = self.linked.contains(&first.to);
-            if !is_linked && waiting.launches.len() < MOST_WAITING {
+            if !is_linked && waiting.launches.len() < MAX_WAITING {
                 break;
             }
             if !is_linked {
@@ -279,7 +279,7 @@ impl StreamOrder {
         if self.linked.insert(to) {
             self.linked_order.push_back(to);
         }
-        if self.linked_order.len() > MOST_LINKED
+        if self.linked_order.len() > MAX_LINKED
             && let Some(oldest) = self.linked_order.pop_front()
         {
             self.linked.remove(&oldest);
@@ -334,7 +334,7 @@ impl StreamOrder {
                     .passed
                     .front()
                     .is_some_and(|&asked| asked < shortly_before)
-                    || waiting.passed.len() > MOST_AHEAD
+                    || waiting.passed.len() > MAX_AHEAD
                 {
                     waiting.passed.pop_front();
                 }
@@ -369,7 +369,7 @@ impl StreamOrder {
             .filter(|launch| !self.linked.contains(&launch.to))
             .map(|launch| launch.asked_ns)
             .collect();
-        let too_many = starts.iter().take(MOST_AHEAD).zip(1..).map(|(&start, kernels)| {
+        let too_many = starts.iter().take(MAX_AHEAD).zip(1..).map(|(&start, kernels)| {
             let launches = asked.partition_point(|&asked| asked <= start) as u32;
             u32::saturating_sub(kernels, launches)
         });
@@ -404,7 +404,7 @@ impl StreamOrder {
         let position = waiting
             .launches
             .iter()
-            .take(MOST_PASSED)
+            .take(MAX_PASSED)
             .take_while(|launch| launch.asked_ns <= start_ns)
             .position(|launch| fits(launch) && !self.linked.contains(&launch.to));
         let Some(position) = position else {

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 
 /// Maximum number of open work objects; on overflow all are removed. A program that never waits would otherwise fill
 /// the map with addresses.
-const MOST_OPEN: usize = 1 << 18;
+const MAX_OPEN: usize = 1 << 18;
 
 /// A work object that was issued.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +48,7 @@ impl Works {
         if let Some(old) = self.open.insert(object, work) {
             self.count(old);
         }
-        if self.open.len() > MOST_OPEN {
+        if self.open.len() > MAX_OPEN {
             self.finish();
         }
     }

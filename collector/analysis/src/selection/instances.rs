@@ -3,7 +3,7 @@
 use super::lateness::Lateness;
 use super::operations::Operations;
 use super::parallel::{each_row, in_parallel};
-use super::request::{SelectError, Wanted};
+use super::request::{SelectError, SelectionRequest};
 use super::scopes::Scopes;
 use rankscope_formats::session::{InstanceState, RowGroups, SelectedInstance, Session, part_path};
 use std::path::Path;
@@ -16,7 +16,11 @@ pub struct Found {
 }
 
 /// Sums the instances that begin in the window, row group by row group.
-pub fn sum_up(directory: &Path, session: &Session, wanted: &Wanted<'_>) -> Result<Found, SelectError> {
+pub fn sum_up(
+    directory: &Path,
+    session: &Session,
+    wanted: &SelectionRequest<'_>,
+) -> Result<Found, SelectError> {
     let scopes = Scopes::new(session, wanted);
     let make = || (Operations::default(), Lateness::new(session));
     let (mut operations, mut lateness) = make();
@@ -53,7 +57,7 @@ pub fn sum_up(directory: &Path, session: &Session, wanted: &Wanted<'_>) -> Resul
 }
 
 /// Returns the scope of an instance that counts.
-pub fn scope_of(row: &SelectedInstance, wanted: &Wanted<'_>, scopes: &Scopes) -> Option<u32> {
+pub fn scope_of(row: &SelectedInstance, wanted: &SelectionRequest<'_>, scopes: &Scopes) -> Option<u32> {
     let (from, to) = wanted.window;
     // A captured call did not run. Each of its replays is an instance.
     let counts = row.start_ns >= from && row.start_ns < to && row.state != InstanceState::Template;

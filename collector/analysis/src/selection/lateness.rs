@@ -1,6 +1,6 @@
 //! Last arrivals in the launches of a window, and the waits in them.
 
-use super::request::Wanted;
+use super::request::SelectionRequest;
 use rankscope_formats::session::{Figure, RankLateness, RankParts, SelectedInstance, Session};
 
 #[derive(Clone, Copy, Default)]
@@ -66,7 +66,12 @@ impl Lateness {
     }
 
     /// Returns an entry per requested rank. The rank's own waits come from its `parts`.
-    pub fn table(&self, session: &Session, wanted: &Wanted<'_>, parts: &[RankParts]) -> Vec<RankLateness> {
+    pub fn table(
+        &self,
+        session: &Session,
+        wanted: &SelectionRequest<'_>,
+        parts: &[RankParts],
+    ) -> Vec<RankLateness> {
         let mut of_rank = vec![OfCommunicator::default(); session.ranks.len()];
         for (known, sums) in session.communicators.iter().zip(&self.communicators) {
             for &rank in known.members.iter().flatten() {

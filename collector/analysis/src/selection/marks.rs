@@ -3,7 +3,7 @@
 use super::instances::scope_of;
 use super::operations::{Key, duration_of, key_of, transfer_of};
 use super::parallel::{each_row, in_parallel};
-use super::request::{SelectError, Wanted};
+use super::request::{SelectError, SelectionRequest};
 use super::scopes::Scopes;
 use crate::matching::size_class;
 use rankscope_formats::session::{
@@ -42,7 +42,7 @@ pub fn marks(
     class: &SelectedOperations,
     times_ns: Range<i64>,
     most: usize,
-    wanted: Wanted<'_>,
+    wanted: SelectionRequest<'_>,
 ) -> Result<Marks, SelectError> {
     let scopes = Scopes::new(session, &wanted);
     let Ok(TimeHistogram { of, .. }) = class.histogram.get() else {

@@ -24,7 +24,7 @@ mod stalls;
 
 pub use marks::{Mark, Marks, marks};
 pub use operations::payload_bytes;
-pub use request::{SelectError, Wanted};
+pub use request::{SelectError, SelectionRequest};
 
 use rankscope_formats::index::ViewFile;
 use rankscope_formats::session::{Selection, Session};
@@ -37,7 +37,7 @@ pub fn select(
     directory: &Path,
     session: &Session,
     view: &dyn Fn(u32) -> Option<Arc<ViewFile>>,
-    wanted: Wanted<'_>,
+    wanted: SelectionRequest<'_>,
 ) -> Result<Selection, SelectError> {
     let parts = parts::parts(session, view, &wanted)?;
     let found = instances::sum_up(directory, session, &wanted)?;

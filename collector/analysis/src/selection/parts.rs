@@ -1,7 +1,7 @@
 //! Where each rank's time went in the window, from differences of the index's sums.
 
 use super::parallel::stop_if;
-use super::request::{SelectError, Wanted};
+use super::request::{SelectError, SelectionRequest};
 use crate::model::labels;
 use rankscope_formats::index::{Lane, LaneKind, ViewFile, part};
 use rankscope_formats::session::{Figure, Parts, RankParts, Session};
@@ -14,7 +14,7 @@ const DEVICE: &str = "device";
 pub fn parts(
     session: &Session,
     view: &dyn Fn(u32) -> Option<Arc<ViewFile>>,
-    wanted: &Wanted<'_>,
+    wanted: &SelectionRequest<'_>,
 ) -> Result<Vec<RankParts>, SelectError> {
     let mut out = Vec::new();
     let waits_unknown = labels::waits_unknown(session);

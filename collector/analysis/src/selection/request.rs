@@ -20,7 +20,7 @@ pub enum SelectError {
 
 /// The requested selection.
 #[derive(Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct SelectionRequest<'a> {
     /// Start and exclusive end of the window, in ns on the axis.
     pub window: (i64, i64),
     /// Indices into [`Session::ranks`]; `None` for all ranks.
@@ -29,7 +29,7 @@ pub struct Wanted<'a> {
     pub cancelled: &'a AtomicBool,
 }
 
-impl Wanted<'_> {
+impl SelectionRequest<'_> {
     pub(super) fn has(&self, rank: u32) -> bool {
         self.ranks.is_none_or(|ranks| ranks.contains(&rank))
     }

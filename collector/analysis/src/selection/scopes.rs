@@ -1,6 +1,6 @@
 //! Communicators that are counted together: same library, role, scope and number of members.
 
-use super::request::Wanted;
+use super::request::SelectionRequest;
 use rankscope_formats::session::Session;
 
 /// Properties that communicators have in common.
@@ -25,7 +25,7 @@ pub struct Scopes {
 
 impl Scopes {
     /// Collects the scopes of communicators that have a requested rank as a member.
-    pub fn new(session: &Session, wanted: &Wanted<'_>) -> Self {
+    pub fn new(session: &Session, wanted: &SelectionRequest<'_>) -> Self {
         let mut all = vec![Scope {
             library: "unknown".to_owned(),
             role: "unknown".to_owned(),

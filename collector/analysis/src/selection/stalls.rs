@@ -2,7 +2,7 @@
 //! that adjacent windows add up.
 
 use super::parallel::{each_row, in_parallel};
-use super::request::{SelectError, Wanted};
+use super::request::{SelectError, SelectionRequest};
 use rankscope_formats::session::{
     CauseSum, Figure, RowGroups, SelectedStall, SelectedStallRow, SelectedStalls, Selection, Session,
     StallCause, rank_path,
@@ -40,7 +40,7 @@ impl Sums {
 pub fn stalls(
     directory: &Path,
     session: &Session,
-    wanted: &Wanted<'_>,
+    wanted: &SelectionRequest<'_>,
 ) -> Result<Figure<SelectedStalls>, SelectError> {
     let told = session.activity.iter();
     let told: Vec<_> = told

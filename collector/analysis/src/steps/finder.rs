@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 /// Minimum share of the operations that the pattern must explain.
-pub const LEAST_CONFIDENCE: f64 = 0.9;
+pub const MIN_CONFIDENCE: f64 = 0.9;
 /// The same for patterns that must leave almost nothing unexplained.
 const WHOLE: f64 = 0.995;
 /// Maximum number of events in which the pattern is searched.
@@ -26,13 +26,13 @@ const LONGEST: usize = 1 << 12;
 /// Number of events that are sorted by issue time. Worker threads may run them in another order.
 const REORDER: usize = 256;
 /// Minimum number of cycles.
-const FEWEST_CYCLES: u64 = 3;
+const MIN_CYCLES: u64 = 3;
 /// Minimum share of all reduced bytes of an operation that every step must have: gradients, not metrics.
-const LEAST_REDUCED_SHARE: f64 = 0.01;
+const MIN_REDUCED_SHARE: f64 = 0.01;
 /// Maximum number of examined periods.
-const MOST_PERIODS: usize = 256;
+const MAX_PERIODS: usize = 256;
 /// Operations between two steps are not training up to this share of the bytes that a step reduces, in percent.
-const MOST_REDUCED_PERCENT: u64 = 10;
+const MAX_REDUCED_PERCENT: u64 = 10;
 /// Symbol of a wait in DDP's reducer.
 const REDUCER: u32 = 0;
 
@@ -395,12 +395,12 @@ pub fn plan(reader: &mut RankReader<'_>, width: impl Fn(u32) -> u32) -> StepPlan
         others: BTreeMap::new(),
     };
     let confidence = plan.confidence().unwrap_or(0.0);
-    if matcher.cycles < FEWEST_CYCLES {
+    if matcher.cycles < MIN_CYCLES {
         plan.reason = Some(format!(
             "the sequence of operations repeats only {} times",
             matcher.cycles
         ));
-    } else if confidence < LEAST_CONFIDENCE {
+    } else if confidence < MIN_CONFIDENCE {
         plan.reason = Some(format!(
             "the repeating sequence explains only {} of {} operations",
             plan.explained, plan.total
@@ -470,7 +470,7 @@ pub fn plan_by_marks(
         divided += usize::from(cut(&mut last, &mut anchors));
     }
     // Before the first mark there may be no operation. Between two marks there must be one.
-    if (divided as f64) < LEAST_CONFIDENCE * (marks.boundaries.len() - 1) as f64 {
+    if (divided as f64) < MIN_CONFIDENCE * (marks.boundaries.len() - 1) as f64 {
         return None;
     }
     times.sort_unstable();
@@ -506,7 +506,7 @@ fn find_cycle(events: &[Seen]) -> Option<Vec<u32>> {
 
 /// The same with a minimum number of different symbols.
 fn find_cycle_of(different: usize, events: &[Seen]) -> Option<Vec<u32>> {
-    let (explains, nearest) = search_cycle(different, LEAST_CONFIDENCE, events);
+    let (explains, nearest) = search_cycle(different, MIN_CONFIDENCE, events);
     explains.or(nearest.filter(|_| different < 2))
 }
 
@@ -544,7 +544,7 @@ fn search_cycle(different: usize, least: f64, events: &[Seen]) -> (Option<Vec<u3
             nearest = Some((rate, period));
         }
         let has_enough = |cycle: &Vec<u32>| different < 2 || cycle.iter().any(|&symbol| symbol != cycle[0]);
-        if examined < MOST_PERIODS
+        if examined < MAX_PERIODS
             && let Some(cycle) = clean_cycle(&symbols, period).filter(has_enough)
         {
             examined += 1;
@@ -584,9 +584,9 @@ impl Needed {
         let reduced = events
             .iter()
             .fold(0u64, |sum, event| sum.saturating_add(event.reduced_bytes));
-        let least = (reduced as f64 * LEAST_REDUCED_SHARE) as u64;
+        let least = (reduced as f64 * MIN_REDUCED_SHARE) as u64;
         seen.retain(|_, &mut (count, bytes, is_mark)| {
-            count >= FEWEST_CYCLES && (is_mark || (bytes > 0 && bytes >= least))
+            count >= MIN_CYCLES && (is_mark || (bytes > 0 && bytes >= least))
         });
         Self {
             all: events.len() as u64,
@@ -805,7 +805,7 @@ impl<'a> Matcher<'a> {
         // metric or a flag.
         let is_other = between.operations > 1
             && reduced > 0
-            && between.reduced_bytes.saturating_mul(100) <= reduced.saturating_mul(MOST_REDUCED_PERCENT);
+            && between.reduced_bytes.saturating_mul(100) <= reduced.saturating_mul(MAX_REDUCED_PERCENT);
         // Warm-up before the first cycle, the end after the last cycle, and steps of other kinds do not count against
         // the pattern.
         self.total += if self.cycles == 1 || is_other {
@@ -842,7 +842,7 @@ impl<'a> Matcher<'a> {
 
 /// Describes a cycle, as in `3 × all-reduce …, reducer wait`.
 fn describe(cycle: &[u32], names: &[String]) -> String {
-    const MOST_SHOWN: usize = 12;
+    const MAX_SHOWN: usize = 12;
     let mut parts: Vec<(u32, u32)> = Vec::new();
     for &symbol in cycle {
         match parts.last_mut() {
@@ -853,7 +853,7 @@ fn describe(cycle: &[u32], names: &[String]) -> String {
     let name = |symbol: u32| names.get(symbol as usize).map_or("?", String::as_str);
     let mut text: Vec<String> = parts
         .iter()
-        .take(MOST_SHOWN)
+        .take(MAX_SHOWN)
         .map(|&(symbol, count)| {
             if count == 1 {
                 name(symbol).to_owned()
@@ -862,7 +862,7 @@ fn describe(cycle: &[u32], names: &[String]) -> String {
             }
         })
         .collect();
-    if parts.len() > MOST_SHOWN {
+    if parts.len() > MAX_SHOWN {
         text.push(format!("… ({} operations in total)", cycle.len()));
     }
     text.join(", ")

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 /// Minimum share of the sampled steps that must be alike, in percent.
 const ALIKE_PERCENT: usize = 90;
 /// Minimum number of sampled steps.
-const FEWEST_STEPS: usize = 3;
+const MIN_STEPS: usize = 3;
 /// Minimum share of a rank's messages with a neighbour in a chain, in percent. A stage may occasionally send to other
 /// ranks.
-const LEAST_NEIGHBOUR_PERCENT: usize = 5;
+const MIN_NEIGHBOUR_PERCENT: usize = 5;
 
 /// Pipelines of a world.
 #[derive(Clone, Debug, Default)]
@@ -77,7 +77,7 @@ fn neighbours(sample: &Sample) -> Vec<u32> {
         *counts.entry(message.peer).or_default() += 1;
     }
     let all = sample.messages.len();
-    counts.retain(|_, count| *count * 100 >= all * LEAST_NEIGHBOUR_PERCENT);
+    counts.retain(|_, count| *count * 100 >= all * MIN_NEIGHBOUR_PERCENT);
     counts.into_keys().collect()
 }
 
@@ -138,7 +138,7 @@ fn begins_with(sample: &Sample, is: impl Fn(&Message) -> bool) -> Option<bool> {
         .iter()
         .filter(|step| step.first().is_some_and(|first| is(first)))
         .count();
-    (steps.len() >= FEWEST_STEPS).then_some(alike * 100 >= steps.len() * ALIKE_PERCENT)
+    (steps.len() >= MIN_STEPS).then_some(alike * 100 >= steps.len() * ALIKE_PERCENT)
 }
 
 /// Returns the path with its first stage first.

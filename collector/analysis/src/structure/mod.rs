@@ -19,11 +19,11 @@ use sample::Sample;
 use std::collections::BTreeMap;
 
 /// Maximum number of sampled operations of all ranks of a world together, …
-const MOST_SAMPLED: usize = 1 << 21;
+const MAX_SAMPLED: usize = 1 << 21;
 /// … and of one rank.
-const MOST_OF_RANK: usize = 1 << 12;
+const MAX_OF_RANK: usize = 1 << 12;
 /// Minimum number of sampled operations of one rank.
-const FEWEST_OF_RANK: usize = 1 << 9;
+const MIN_OF_RANK: usize = 1 << 9;
 
 /// Structure of one world.
 #[derive(Clone, Debug, Default)]
@@ -70,7 +70,7 @@ pub fn samples<'a>(
     reader_of: impl Fn(u32) -> RankReader<'a>,
 ) -> BTreeMap<u32, Sample> {
     let ranks = &identities.worlds[world].ranks;
-    let most = (MOST_SAMPLED / ranks.len().max(1)).clamp(FEWEST_OF_RANK, MOST_OF_RANK);
+    let most = (MAX_SAMPLED / ranks.len().max(1)).clamp(MIN_OF_RANK, MAX_OF_RANK);
     let has_subgroups = identities
         .communicators
         .iter()

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Maximum number of records of a sample. A rank that hardly communicates must not cost a whole pass.
 const MOST_RECORDS: u64 = 1 << 18;
 /// Maximum number of distinct sizes per communicator.
-const MOST_SIZES: usize = 256;
+const MAX_SIZES: usize = 256;
 
 /// One end of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,7 +123,7 @@ impl Sample {
             Operation::AllReduce => &mut usage.reduced,
             _ => return,
         };
-        if let Some(bytes) = operation.known_bytes().filter(|_| sizes.len() < MOST_SIZES) {
+        if let Some(bytes) = operation.known_bytes().filter(|_| sizes.len() < MAX_SIZES) {
             sizes.insert(bytes);
         }
     }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 const REORDER: usize = 256;
 /// Minimum share of the steps in which two ranks must share an operation, in percent. Also the minimum share of steps
 /// with a collective for collectives to become the anchors.
-const MOST_PERCENT: u64 = 90;
+const MAX_PERCENT: u64 = 90;
 
 /// Operations that two ranks share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Counts {
         let all: u64 = self.runs.iter().map(|&(_, count)| u64::from(count)).sum();
         let empty = self.runs.iter().filter(|(added, _)| *added == [0, 0]);
         let empty: u64 = empty.map(|&(_, count)| u64::from(count)).sum();
-        (all - empty) * 100 >= all * MOST_PERCENT && all > 0
+        (all - empty) * 100 >= all * MAX_PERCENT && all > 0
     }
 
     /// Returns the totals of shared operations at the end of each step.
@@ -358,7 +358,7 @@ impl<T: Iterator<Item = [u64; 2]>> Divider<T> {
         if self.is_reached() {
             self.cut();
         }
-        if self.with_collective * 100 >= self.steps * MOST_PERCENT {
+        if self.with_collective * 100 >= self.steps * MAX_PERCENT {
             self.by_collective
         } else {
             self.by_last

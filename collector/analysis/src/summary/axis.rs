@@ -2,15 +2,15 @@
 
 use crate::clocks::clock::Clocks;
 use crate::clocks::held_out::Check;
-use crate::clocks::learnt::Learnt;
 use crate::clocks::network::Cell;
+use crate::clocks::solution::ClockSolution;
 use rankscope_formats::session::{AxisEvidence, ClockKnot, ClockPair, ClockSegment, Figure};
 
 /// Maximum number of moments per segment.
-const MOST_KNOTS: usize = 32;
+const MAX_KNOTS: usize = 32;
 
 /// Returns the summary of the axis of several hosts.
-pub fn evidence(clocks: &Clocks, learnt: &Learnt, check: Check) -> AxisEvidence {
+pub fn evidence(clocks: &Clocks, learnt: &ClockSolution, check: Check) -> AxisEvidence {
     let hosts = clocks.hosts.len();
     let mut pairs: Vec<ClockPair> = Vec::new();
     let mut unbounded = 0;
@@ -61,7 +61,7 @@ pub fn evidence(clocks: &Clocks, learnt: &Learnt, check: Check) -> AxisEvidence 
     }
 }
 
-fn why_unbounded(clocks: &Clocks, learnt: &Learnt, one: usize, other: usize) -> String {
+fn why_unbounded(clocks: &Clocks, learnt: &ClockSolution, one: usize, other: usize) -> String {
     let name = |host: usize| format!("host {host} ({})", clocks.hosts[host].name);
     let sides = learnt
         .network
@@ -87,7 +87,7 @@ fn why_unbounded(clocks: &Clocks, learnt: &Learnt, one: usize, other: usize) -> 
 }
 
 /// Returns the segments of a pair, between jumps of any clock. Each has its interval at some moments.
-fn segments(learnt: &Learnt, hosts: usize, one: usize, other: usize) -> Vec<ClockSegment> {
+fn segments(learnt: &ClockSolution, hosts: usize, one: usize, other: usize) -> Vec<ClockSegment> {
     learnt
         .network
         .cells()
@@ -95,7 +95,7 @@ fn segments(learnt: &Learnt, hosts: usize, one: usize, other: usize) -> Vec<Cloc
         .filter(|cells| !cells.is_empty())
         .take(AxisEvidence::MAX_SEGMENTS)
         .map(|cells| {
-            let stride = cells.len().div_ceil(MOST_KNOTS - 1).max(1);
+            let stride = cells.len().div_ceil(MAX_KNOTS - 1).max(1);
             let mut knots: Vec<ClockKnot> = cells
                 .iter()
                 .step_by(stride)

@@ -12,8 +12,8 @@ use crate::ingest::imported;
 use crate::intervals::overlap;
 use crate::measures::merged::Merged;
 use crate::measures::step_board::{ColumnCell, StepBoard};
+use crate::model::declared::DeclaredLimits;
 use crate::model::sources::{EVENTS, PLUGIN};
-use crate::model::stated::Stated;
 use crate::rank::ActivitySums;
 use crate::summary::scorecard::scorecard;
 use rankscope_formats::session::{
@@ -98,7 +98,7 @@ pub fn session(parts: &Merged<'_>) -> Session {
         parts,
     };
     session.findings = findings::all(&facts);
-    session.scorecard = Some(scorecard(&session, &Stated::default()));
+    session.scorecard = Some(scorecard(&session, &DeclaredLimits::default()));
     session
 }
 

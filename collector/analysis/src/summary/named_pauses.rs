@@ -1,7 +1,7 @@
 //! Named host time, and counts from the program's marks, for `session.json`.
 
 use crate::measures::merged::Merged;
-use crate::model::pauses::{KINDS, position};
+use crate::model::pause_kinds::{KINDS, position};
 use crate::rank::{RankSums, by_kind};
 use rankscope_formats::session::{
     Counted, NamedPart, NamedParts, NamedTimes, NotSeen, PauseKind, RankBreakdown, Session,

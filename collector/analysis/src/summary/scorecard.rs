@@ -1,12 +1,12 @@
 //! Scorecard: scores of a run from 0 to 100 (METRICS.md, section 9).
 
 use crate::findings::shown;
-use crate::model::stated::Stated;
+use crate::model::declared::DeclaredLimits;
 use crate::model::units;
 use rankscope_formats::session::{Figure, Score, Scorecard, Session};
 
 /// Minimum number of known dimensions of a total.
-const FEWEST_DIMENSIONS: usize = 3;
+const MIN_DIMENSIONS: usize = 3;
 /// Maximum total while one finding costs more than [`CAPPING_PERCENT`] of the run.
 const CAP: f64 = 69.0;
 /// Cost of a finding above which the total is capped, in percent of the run.
@@ -28,7 +28,7 @@ struct Ratio {
 }
 
 /// Returns the scorecard of a session, with declared peaks and limits.
-pub fn scorecard(session: &Session, stated: &Stated) -> Scorecard {
+pub fn scorecard(session: &Session, stated: &DeclaredLimits) -> Scorecard {
     let mut dimensions = vec![
         dimension("bandwidth", 30, "bytes", bandwidth(session, stated)),
         dimension("latency", 25, "ns", latency(session, stated)),
@@ -39,8 +39,8 @@ pub fn scorecard(session: &Session, stated: &Stated) -> Scorecard {
     let (count, weights) = known.fold((0, 0), |(count, weights), score| {
         (count + 1, weights + score.weight_percent)
     });
-    if count < FEWEST_DIMENSIONS {
-        let reason = format!("{count} of 4 dimensions are known, and a total needs {FEWEST_DIMENSIONS}");
+    if count < MIN_DIMENSIONS {
+        let reason = format!("{count} of 4 dimensions are known, and a total needs {MIN_DIMENSIONS}");
         for score in &mut dimensions {
             score.applied_percent = Figure::unknown(&reason);
         }
@@ -104,7 +104,7 @@ fn dimension(name: &str, weight_percent: u32, unit: &str, ratio: Result<Ratio, S
 }
 
 /// Bandwidth: 100 · min(1, Σ bus bytes / Σ(t · peak)) over transfer-bound launches of scopes with a declared peak.
-fn bandwidth(session: &Session, stated: &Stated) -> Result<Ratio, String> {
+fn bandwidth(session: &Session, stated: &DeclaredLimits) -> Result<Ratio, String> {
     if stated.peaks.is_empty() {
         return Err("no peak is declared (rankscope report --peak-busbw)".to_owned());
     }
@@ -142,7 +142,7 @@ fn bandwidth(session: &Session, stated: &Stated) -> Result<Ratio, String> {
 }
 
 /// Latency: 100 · min(1, limit / p99 transfer of launches ≤ 64 KiB). Of several scopes, the lowest counts.
-fn latency(session: &Session, stated: &Stated) -> Result<Ratio, String> {
+fn latency(session: &Session, stated: &DeclaredLimits) -> Result<Ratio, String> {
     if stated.latency_limits.is_empty() {
         return Err("no limit is declared (rankscope report --latency-limit)".to_owned());
     }

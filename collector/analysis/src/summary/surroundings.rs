@@ -37,7 +37,7 @@ const STEERING: [&str; 9] = [
 ];
 
 /// Maximum number of values of a variable. A variable with more values names ranks or devices and configures nothing.
-const MOST_VALUES: usize = 4;
+const MAX_VALUES: usize = 4;
 
 /// Returns the properties of all ranks, by name and value.
 pub fn surroundings(parts: &Merged<'_>) -> Vec<Surrounding> {
@@ -65,7 +65,7 @@ pub fn surroundings(parts: &Merged<'_>) -> Vec<Surrounding> {
     }
     found
         .into_iter()
-        .filter(|(property, values)| KEPT.contains(property) || values.len() <= MOST_VALUES)
+        .filter(|(property, values)| KEPT.contains(property) || values.len() <= MAX_VALUES)
         .flat_map(|(property, values)| {
             values.into_iter().map(move |(value, ranks)| Surrounding {
                 property: property.to_owned(),

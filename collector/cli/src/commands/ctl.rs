@@ -3,8 +3,8 @@
 use super::{Exit, kernels, print};
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use rankscope_ranklog::activity_request::CONTROL_FILE;
 use rankscope_ranklog::place::SEGMENT_EXTENSION;
-use rankscope_ranklog::wanted::CONTROL_FILE;
 use std::fs;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -1,7 +1,7 @@
 //! `rankscope doctor`.
 
 use super::{Exit, print};
-use crate::launch::{library, live_files, program, room};
+use crate::launch::{free_space, library, live_files, program};
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
@@ -96,7 +96,7 @@ impl Doctor {
                 None => command_problem = Some(format!("command not found: {}", name.to_string_lossy())),
             }
         }
-        let room_problem = room::warning(self.output.as_deref().unwrap_or(Path::new(".")), None);
+        let room_problem = free_space::warning(self.output.as_deref().unwrap_or(Path::new(".")), None);
         let live_areas = live_files::find()
             .into_iter()
             .map(|area| {

@@ -79,7 +79,7 @@ impl Export {
             progress.tell("writing the trace", Some(share));
         })?;
         drop(progress);
-        let told = Told {
+        let written = WrittenTrace {
             file: output.display().to_string(),
             bytes: exported.written.bytes,
             ranks: exported.ranks,
@@ -88,9 +88,9 @@ impl Export {
             cut_off_ns: exported.cut_off_ns,
         };
         if self.json {
-            print::json(&told)?;
+            print::json(&written)?;
         } else {
-            print::text(&told.text())?;
+            print::text(&written.text())?;
         }
         Ok(Exit::Fine)
     }
@@ -98,7 +98,7 @@ impl Export {
 
 /// Summary of the written file.
 #[derive(Serialize)]
-struct Told {
+struct WrittenTrace {
     file: String,
     bytes: u64,
     ranks: u32,
@@ -109,7 +109,7 @@ struct Told {
     cut_off_ns: Option<i64>,
 }
 
-impl Told {
+impl WrittenTrace {
     fn text(&self) -> String {
         let mut text = format!(
             "{}: {} of {}, {}\n",

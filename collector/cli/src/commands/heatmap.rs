@@ -137,15 +137,15 @@ enum Paper {
 }
 
 /// Largest side, in pixels. A map of this size takes some hundred MiB to draw.
-const MOST_PIXELS: u32 = 8_192;
+const MAX_PIXELS: u32 = 8_192;
 
 fn size(text: &str) -> Result<(u32, u32), String> {
     let wrong =
-        || format!("'{text}' is not a size; write it as 1600x1200, each side from 64 to {MOST_PIXELS}");
+        || format!("'{text}' is not a size; write it as 1600x1200, each side from 64 to {MAX_PIXELS}");
     let (width, height) = text.split_once('x').ok_or_else(wrong)?;
     let side = |text: &str| {
         let pixels: u32 = text.trim().parse().map_err(|_| wrong())?;
-        if (64..=MOST_PIXELS).contains(&pixels) {
+        if (64..=MAX_PIXELS).contains(&pixels) {
             Ok(pixels)
         } else {
             Err(wrong())
@@ -215,7 +215,7 @@ impl Heatmap {
         let made = heatmap::pictures(&path, &session, &kinds, &chosen, self.size.0 as usize)
             .context("invalid session; merge the run again with rankscope merge")?;
         let count = made.len();
-        let mut told = Told {
+        let mut written = WrittenFiles {
             maps: Vec::new(),
             not_drawn: Vec::new(),
         };
@@ -237,7 +237,7 @@ impl Heatmap {
                         write(&target, &drawn, self.theme())?;
                         files.push(target.path.display().to_string());
                     }
-                    told.maps.push(Map {
+                    written.maps.push(Map {
                         kind,
                         files,
                         title: made.title,
@@ -246,12 +246,12 @@ impl Heatmap {
                         grids: drawn.placed,
                     });
                 }
-                Err(reason) => told.not_drawn.push(NotDrawn { kind, reason }),
+                Err(reason) => written.not_drawn.push(NotDrawn { kind, reason }),
             }
         }
         drop(progress);
-        if told.maps.is_empty() {
-            let reasons: Vec<String> = told
+        if written.maps.is_empty() {
+            let reasons: Vec<String> = written
                 .not_drawn
                 .iter()
                 .map(|not| format!("{}: {}", not.kind.name(), not.reason))
@@ -259,9 +259,9 @@ impl Heatmap {
             bail!("no map was drawn\n  {}", reasons.join("\n  "));
         }
         if self.json {
-            print::json(&told)?;
+            print::json(&written)?;
         } else {
-            print::text(&told.text())?;
+            print::text(&written.text())?;
         }
         Ok(Exit::Fine)
     }
@@ -399,7 +399,7 @@ fn write(target: &Target, drawn: &Drawn, theme: Theme) -> Result<()> {
 
 /// Summary of the written files.
 #[derive(Serialize)]
-struct Told {
+struct WrittenFiles {
     maps: Vec<Map>,
     not_drawn: Vec<NotDrawn>,
 }
@@ -420,7 +420,7 @@ struct NotDrawn {
     reason: String,
 }
 
-impl Told {
+impl WrittenFiles {
     fn text(&self) -> String {
         let mut text = String::new();
         for map in &self.maps {

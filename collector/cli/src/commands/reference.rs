@@ -45,7 +45,11 @@ fn commands() -> String {
 fn add(page: &mut String, command: &Command, name: &str) {
     let help = command.clone().render_long_help().to_string();
     let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
-    let _ = write!(page, "\n## {name}\n\n```text\n{}\n```\n", lines.join("\n").trim_end());
+    let _ = write!(
+        page,
+        "\n## {name}\n\n```text\n{}\n```\n",
+        lines.join("\n").trim_end()
+    );
     for sub in command.get_subcommands() {
         if !sub.is_hide_set() && sub.get_name() != "help" {
             add(page, sub, &format!("{name} {}", sub.get_name()));
@@ -73,7 +77,10 @@ mod tests {
     #[test]
     fn every_command_has_a_heading_and_its_help() {
         let page = commands();
-        for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+        for command in Cli::command()
+            .get_subcommands()
+            .filter(|command| !command.is_hide_set())
+        {
             assert!(page.contains(&format!("\n## rankscope {}\n", command.get_name())));
         }
         assert!(page.contains("## rankscope baseline add") && !page.contains("rankscope reference"));

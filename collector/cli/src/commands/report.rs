@@ -5,11 +5,11 @@ use super::rank_list::RankList;
 use super::{Exit, merge, print, session, timeline_picture};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use rankscope_analysis::model::stated;
-use rankscope_analysis::model::stated::{ForScope, Stated};
+use rankscope_analysis::model::declared;
+use rankscope_analysis::model::declared::{DeclaredLimits, ScopedValue};
 use rankscope_analysis::model::time_range::TimeRange;
 use rankscope_analysis::selection;
-use rankscope_analysis::selection::Wanted;
+use rankscope_analysis::selection::SelectionRequest;
 use rankscope_analysis::selection::rollup::{By, rollup};
 use rankscope_analysis::summary::{named_pauses, scorecard};
 use rankscope_analysis::{findings, index};
@@ -67,13 +67,13 @@ pub struct Report {
 
     /// Highest possible bus bandwidth of the paths, in GB/s (or MB/s, Gbit/s): for all scopes, or for inside-host,
     /// across-hosts or mixed. Without it bandwidth has no score.
-    #[arg(long, value_name = "[SCOPE=]GB/s", value_parser = stated::peak)]
-    peak_busbw: Vec<ForScope>,
+    #[arg(long, value_name = "[SCOPE=]GB/s", value_parser = declared::peak)]
+    peak_busbw: Vec<ScopedValue>,
 
     /// Longest acceptable time of a transfer of at most 64 KiB, with its unit (us, ms): for all scopes or for one.
     /// Without it latency has no score.
-    #[arg(long, value_name = "[SCOPE=]TIME", value_parser = stated::latency_limit)]
-    latency_limit: Vec<ForScope>,
+    #[arg(long, value_name = "[SCOPE=]TIME", value_parser = declared::latency_limit)]
+    latency_limit: Vec<ScopedValue>,
 
     /// Number of tokens that all ranks together train in a step. Adds figures per token. Without it they appear only if
     /// the program marks `tokens N`.
@@ -153,7 +153,7 @@ impl Report {
                 Exit::Inconclusive
             });
         }
-        let stated = Stated {
+        let stated = DeclaredLimits {
             peaks: self.peak_busbw,
             latency_limits: self.latency_limit,
         };
@@ -217,7 +217,7 @@ fn select(
         );
     })?;
     progress.tell("computing the summary", None);
-    let wanted = Wanted {
+    let wanted = SelectionRequest {
         window: range.window(session),
         ranks,
         cancelled: &AtomicBool::new(false),

@@ -80,7 +80,7 @@ fn page(rules: &[&Rule], is_markdown: bool, is_whole: bool) -> String {
         part(&mut out, "means", rule.means);
         part(&mut out, "fires", rule.fires);
         part(&mut out, "silent", rule.silent);
-        if rule.of_stated.is_some() {
+        if rule.find_declared.is_some() {
             part(&mut out, "needs", "values declared to rankscope report");
         }
         out.push('\n');

@@ -14,10 +14,10 @@ use crate::launch::record::{self, LaunchRecord};
 use crate::launch::run_directory::{self, RunDirectory};
 use crate::launch::signals::Signals;
 use crate::launch::stop::StopWatch;
-use crate::launch::{library, nccl, nvtx, preload, program, room};
+use crate::launch::{free_space, library, nccl, nvtx, preload, program};
 use anyhow::Result;
 use clap::Args;
-use rankscope_ranklog::wanted::CONTROL_FILE;
+use rankscope_ranklog::activity_request::CONTROL_FILE;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -263,7 +263,7 @@ impl Run {
         let others = record::others_recording(&directory.path, &launch.launch);
         let found = live::collect_all(&directory.path, &others)?;
         report_live_areas(&found);
-        if let Some(short) = room::warning(&directory.path, self.min_free.map(|size| size.0)) {
+        if let Some(short) = free_space::warning(&directory.path, self.min_free.map(|size| size.0)) {
             say(&format!("the recording may stop early: {short}"));
         }
         let logs = run_directory::logs(&directory.path)?.len();

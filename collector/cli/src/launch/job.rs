@@ -3,7 +3,7 @@
 use super::ending::Ending;
 use super::inherited::Inherited;
 use super::signals::{Received, Signals};
-use super::witness::Witness;
+use crate::launch::signal_observer::SignalObserver;
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -18,7 +18,7 @@ pub struct Job {
     signals: Signals,
     /// Observer of signals to the group. Without it, because its process could not be started, every signal is
     /// forwarded.
-    witness: Option<Witness>,
+    witness: Option<SignalObserver>,
     /// Whether the terminal requested a stop of the group. Then a stop of the job also stops this process.
     asked_to_stop: bool,
     /// Signal that requested the end of the job, if any.
@@ -48,7 +48,7 @@ impl Job {
         // If the parent ignored SIGCHLD, the kernel would reap the job before its status can be read.
         // SAFETY: a default disposition.
         unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
-        let witness = Witness::start(&signals)
+        let witness = SignalObserver::start(&signals)
             .inspect_err(|error| tracing::warn!(%error, "no witness"))
             .ok();
         // SAFETY: the closure makes system calls only.

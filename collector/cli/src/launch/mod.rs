@@ -6,6 +6,7 @@
 //! unchanged.
 
 pub mod ending;
+pub mod free_space;
 pub mod inherited;
 pub mod job;
 pub mod library;
@@ -17,8 +18,7 @@ pub mod nvtx;
 pub mod preload;
 pub mod program;
 pub mod record;
-pub mod room;
 pub mod run_directory;
+pub mod signal_observer;
 pub mod signals;
 pub mod stop;
-pub mod witness;

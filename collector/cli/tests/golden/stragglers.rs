@@ -62,7 +62,7 @@ fn lateness(session: &Session) -> &Finding {
 }
 
 /// Returns the class, the late steps and all steps, the episodes and the median lateness.
-fn told(finding: &Finding) -> (&str, [i64; 2], u64, i64) {
+fn reported(finding: &Finding) -> (&str, [i64; 2], u64, i64) {
     let of = finding.lateness.as_ref().expect("it is about lateness");
     let steps = [of.late_steps.numerator, of.late_steps.denominator];
     (&of.class, steps, of.episodes, of.median_delay_ns)
@@ -93,7 +93,7 @@ fn persistent() {
     let session = job(|rank, _| if rank == 2 { 40 } else { 0 });
     let finding = lateness(&session);
     assert_eq!((&*finding.kind, &finding.ranks[..]), ("late-rank", &[2][..]));
-    let (class, late, episodes, median) = told(finding);
+    let (class, late, episodes, median) = reported(finding);
     assert_eq!((class, late, episodes), ("persistent", [WHOLE, WHOLE], 1));
     assert!(is_near(median, 40 * US), "{median}");
     assert_eq!(finding.cost_ns.get(), Ok(&(WHOLE * 40 * US)));
@@ -112,7 +112,7 @@ fn recurrent() {
     let session = job(|rank, step| if rank == 2 && step % 5 == 3 { 60 } else { 0 });
     let finding = lateness(&session);
     assert_eq!((&*finding.kind, &finding.ranks[..]), ("late-rank", &[2][..]));
-    let (class, late, episodes, median) = told(finding);
+    let (class, late, episodes, median) = reported(finding);
     assert_eq!((class, late, episodes), ("recurrent", [8, WHOLE], 8));
     assert!(is_near(median, 60 * US), "{median}");
     assert_eq!(finding.cost_ns.get(), Ok(&(8 * 60 * US)));
@@ -132,7 +132,7 @@ fn transient() {
     });
     let finding = lateness(&session);
     assert_eq!((&*finding.kind, &finding.ranks[..]), ("late-rank", &[1][..]));
-    let (class, late, episodes, _) = told(finding);
+    let (class, late, episodes, _) = reported(finding);
     assert_eq!((class, late, episodes), ("transient", [8, WHOLE], 1));
     assert_eq!(finding.cost_ns.get(), Ok(&(8 * 60 * US)));
 }
@@ -152,7 +152,7 @@ fn rotating() {
         (&*finding.kind, &finding.ranks[..]),
         ("rotating-lateness", &[][..])
     );
-    let (class, late, _, _) = told(finding);
+    let (class, late, _, _) = reported(finding);
     assert_eq!((class, late), ("rotating", [WHOLE, WHOLE]));
     assert_eq!(finding.cost_ns.get(), Ok(&(WHOLE * 40 * US)));
 }

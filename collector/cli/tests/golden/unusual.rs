@@ -103,8 +103,7 @@ fn a_rank_whose_log_is_gone() {
     let page = page(&session, &[]);
     let blame = &page[page.find("Waiting caused by each rank").expect("the section")..];
     assert!(
-        blame[..blame.find("</ol>").expect("a note")]
-            .contains("no operation of the rank has known waits")
+        blame[..blame.find("</ol>").expect("a note")].contains("no operation of the rank has known waits")
     );
     is_whole(&session);
 }

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
-use rankscope_analysis::model::stated::{Stated, latency_limit};
+use rankscope_analysis::model::declared::{DeclaredLimits, latency_limit};
 use rankscope_analysis::summary::scorecard::scorecard;
 use rankscope_formats::session::*;
 use rankscope_ranklog::Operation;
@@ -173,7 +173,7 @@ impl Job {
             tables: vec![],
         };
         // One entry of each kind, with and without given limits.
-        let stated = Stated {
+        let stated = DeclaredLimits {
             peaks: Vec::new(),
             latency_limits: self
                 .slow

@@ -6,7 +6,7 @@
 use microlp::{ComparisonOp, OptimizationDirection, Problem, SolveOutcome};
 use rankscope_analysis::clocks::evidence::Sighting;
 use rankscope_analysis::clocks::segments::Piece;
-use rankscope_analysis::clocks::{MOST_DRIFT_PPM, WANDER_NS_PER_S2};
+use rankscope_analysis::clocks::{MAX_DRIFT_PPM, WANDER_NS_PER_S2};
 
 /// Returns the width of the interval at the start of one of a segment's pieces, in ns. `None` if no clock satisfies all
 /// bounds.
@@ -23,7 +23,7 @@ pub fn exact_width(pieces: &[Piece], sightings: &[Sighting], wanted: usize) -> O
         .windows(2)
         .map(|pair| (pair[1] - pair[0]) as f64 / 1e9)
         .collect();
-    let drift = MOST_DRIFT_PPM as f64; // µs per second
+    let drift = MAX_DRIFT_PPM as f64; // µs per second
     let extreme = |direction: OptimizationDirection| {
         let mut problem = Problem::new(direction);
         let offsets: Vec<_> = (0..knots.len())

@@ -132,7 +132,7 @@ pub fn different(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::baseline::made_up::{entry, run};
+    use crate::baseline::test_runs::{entry, run};
 
     fn refused(runs: Vec<RunSummary>) -> String {
         let key = Key::of(&entry("x", "main", 0));

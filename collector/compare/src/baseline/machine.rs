@@ -36,7 +36,7 @@ fn values<'a>(run: &'a RunSummary, property: &str) -> BTreeSet<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::baseline::made_up::{run, surrounding};
+    use crate::baseline::test_runs::{run, surrounding};
 
     #[test]
     fn machines_of_other_kinds_have_other_names() {

@@ -11,6 +11,7 @@
 //! entries/BRANCH/MACHINE/JOB/20261124-020842-123456789-0123456789abcdef.json
 //! ```
 
+pub mod backoff;
 pub mod batch;
 pub mod directory;
 pub mod entry;
@@ -20,12 +21,11 @@ pub mod git;
 pub mod job;
 pub mod key;
 pub mod machine;
-#[cfg(test)]
-mod made_up;
-pub mod pauses;
 pub mod problem;
 pub mod prune;
 pub mod store;
+#[cfg(test)]
+mod test_runs;
 pub mod view;
 
 pub use entry::EntryName;

@@ -140,8 +140,8 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::baseline::made_up::entry;
     use crate::baseline::prune::{Keep, choose};
+    use crate::baseline::test_runs::entry;
     use std::collections::BTreeSet;
     use std::fs;
     use std::process::Command;

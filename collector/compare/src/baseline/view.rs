@@ -88,7 +88,7 @@ impl View {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::baseline::made_up::entry;
+    use crate::baseline::test_runs::entry;
     use proptest::prelude::*;
 
     proptest! {

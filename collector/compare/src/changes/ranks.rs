@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 /// Parts of a step that belong to the rank itself: neither waiting nor transfer, nor blocked by either.
 const OWN: [&str; 5] = ["host", "compute-only", "overlapped", "exposed-memory", "idle"];
 /// Highest false-discovery rate among all ranks at which a rank's change is named.
-const MOST_FALSE: f64 = 0.01;
+const MAX_FALSE: f64 = 0.01;
 /// Maximum number of named ranks.
-const MOST_NAMED: usize = 8;
+const MAX_NAMED: usize = 8;
 
 /// Changes of ranks.
 pub struct Ranks {
@@ -59,17 +59,14 @@ pub fn changes(base: &[Run], new: &[Run], layout: &Layout) -> Ranks {
         if change > 0.0 && out.slower.is_none_or(|(_, most)| change > most) {
             out.slower = Some((number, change));
         }
-        if out.all.len() < MOST_NAMED {
+        if out.all.len() < MAX_NAMED {
             out.all
                 .push(named("rank", &format!("rank {number}"), change, "rank's"));
         }
     }
     let hosts_have_several = hosts.len() > 1 && hosts.values().any(|ranks| ranks.len() > 1);
     if hosts_have_several {
-        for (host, change) in significant(&hosts, base, new, layout)
-            .into_iter()
-            .take(MOST_NAMED)
-        {
+        for (host, change) in significant(&hosts, base, new, layout).into_iter().take(MAX_NAMED) {
             let name = first.summary.world.hosts.get(host as usize);
             let name = name.map_or_else(|| format!("host {host}"), |name| format!("host {name}"));
             out.all.push(named("host", &name, change, "host's"));
@@ -128,7 +125,7 @@ fn significant(groups: &Groups, base: &[Run], new: &[Run], layout: &Layout) -> V
     let mut out: Vec<(u32, f64)> = found
         .into_iter()
         .zip(rates)
-        .filter(|(_, rate)| *rate <= MOST_FALSE)
+        .filter(|(_, rate)| *rate <= MAX_FALSE)
         .map(|((group, change, _), _)| (group, change))
         .collect();
     out.sort_by(|one, other| other.1.abs().total_cmp(&one.1.abs()));

@@ -8,7 +8,7 @@ use crate::metrics::{
     Unit,
 };
 use crate::shown;
-use crate::summarise::MOST_KERNELS;
+use crate::summarise::MAX_KERNELS;
 use rankscope_formats::comparison::{Change, MetricResult};
 use std::collections::BTreeSet;
 
@@ -152,7 +152,7 @@ fn kernels(run: &Run) -> impl Iterator<Item = (&str, f64)> {
 /// short one may be left out.
 fn is_surely_lacking(run: &Run, name: &str, others: &[&Run]) -> bool {
     // No kernel that was left out can exceed this share.
-    const MUCH_OF_THE_STEP: f64 = 1.0 / MOST_KERNELS as f64;
+    const MUCH_OF_THE_STEP: f64 = 1.0 / MAX_KERNELS as f64;
     let step = |run: &Run| {
         run.summary
             .measured(STEP_TIME, None)
@@ -164,7 +164,7 @@ fn is_surely_lacking(run: &Run, name: &str, others: &[&Run]) -> bool {
             .map_or(0.0, |(_, ns)| ns);
         step(other).is_some_and(|step| time > MUCH_OF_THE_STEP * step.all.mean)
     });
-    kernels(run).all(|(known, _)| known != name) && (kernels(run).count() < MOST_KERNELS || takes_much)
+    kernels(run).all(|(known, _)| known != name) && (kernels(run).count() < MAX_KERNELS || takes_much)
 }
 
 /// Returns the subject of a metric that grew most, if any grew.

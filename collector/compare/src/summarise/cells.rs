@@ -4,17 +4,17 @@ use rankscope_formats::comparison::{Mean, Value};
 use std::ops::AddAssign;
 
 /// Maximum number of blocks. With more blocks, neighbouring blocks would be correlated.
-pub const MOST_BLOCKS: usize = 20;
+pub const MAX_BLOCKS: usize = 20;
 /// Minimum number of blocks from which the variance of a mean can be estimated.
-pub const FEWEST_BLOCKS: usize = 4;
+pub const MIN_BLOCKS: usize = 4;
 /// Length of the shortest block, in steps.
 const SHORTEST: usize = 5;
 
 /// Returns the number of blocks for N counted steps.
 pub fn blocks(steps: usize) -> usize {
     match steps / SHORTEST {
-        0..FEWEST_BLOCKS => 1,
-        blocks => blocks.min(MOST_BLOCKS),
+        0..MIN_BLOCKS => 1,
+        blocks => blocks.min(MAX_BLOCKS),
     }
 }
 
@@ -129,7 +129,7 @@ impl Cells {
             .filter(|cell| cell.denominator > 0.0)
             .map(|cell| cell.numerator / cell.denominator)
             .collect();
-        let variance = (means.len() >= FEWEST_BLOCKS).then(|| {
+        let variance = (means.len() >= MIN_BLOCKS).then(|| {
             let centre = means.iter().sum::<f64>() / means.len() as f64;
             let squares: f64 = means.iter().map(|mean| (mean - centre).powi(2)).sum();
             squares / (means.len() * (means.len() - 1)) as f64

@@ -15,7 +15,7 @@ const OUTLIER_DEVIATIONS: f64 = 5.0;
 /// Factor that makes a median absolute deviation comparable to the standard deviation of normal noise.
 const SCALE: f64 = 1.4826;
 /// Smallest assumed deviation, as a share of the median. It prevents outliers in very uniform runs.
-const LEAST_DEVIATION: f64 = 0.01;
+const MIN_DEVIATION: f64 = 0.01;
 
 /// Rule of outliers.
 pub const OUTLIER_RULE: &str =
@@ -168,7 +168,7 @@ impl Counted {
 fn outliers(times: &[f64]) -> Vec<bool> {
     let centre = median(times.to_vec());
     let deviation = median(times.iter().map(|time| (time - centre).abs()).collect());
-    let limit = OUTLIER_DEVIATIONS * (deviation * SCALE).max(centre * LEAST_DEVIATION);
+    let limit = OUTLIER_DEVIATIONS * (deviation * SCALE).max(centre * MIN_DEVIATION);
     let found: Vec<bool> = times.iter().map(|time| (time - centre).abs() > limit).collect();
     let count = found.iter().filter(|&&is_outlier| is_outlier).count();
     if count * 4 > times.len() {

@@ -14,7 +14,7 @@ mod sums;
 mod whole_run;
 
 pub use counted::{OUTLIER_RULE, WARM_UP_RULE};
-pub use whole_run::MOST_KERNELS;
+pub use whole_run::MAX_KERNELS;
 
 use counted::Counted;
 use rankscope_formats::comparison::{RunSummary, StepsUsed, WorstStep};

@@ -16,11 +16,11 @@ use rankscope_formats::session::{Figure, Session};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Minimum number of counted steps of a run.
-const FEWEST_STEPS: u64 = 5;
+const MIN_STEPS: u64 = 5;
 /// Maximum number of kernels with a separate metric: those with the longest total time.
-pub const MOST_KERNELS: usize = 64;
+pub const MAX_KERNELS: usize = 64;
 /// Maximum number of ranks with a separate metric: those with the largest own delay or caused wait.
-const MOST_RANKS: usize = 256;
+const MAX_RANKS: usize = 256;
 
 /// Returns the identity of the run.
 pub fn name(session: &Session, shown: &str) -> RunName {
@@ -98,9 +98,9 @@ pub fn why_no_steps(session: &Session, counted: &Counted) -> Option<String> {
             .unwrap_or("no training step is complete on all ranks");
         return Some(format!("it has no training steps: {reason}"));
     }
-    (counted.counted < FEWEST_STEPS).then(|| {
+    (counted.counted < MIN_STEPS).then(|| {
         format!(
-            "of {} training steps only {} count after warm-up; at least {FEWEST_STEPS} are needed",
+            "of {} training steps only {} count after warm-up; at least {MIN_STEPS} are needed",
             counted.train, counted.counted
         )
     })
@@ -278,7 +278,7 @@ pub fn metrics(
     all.quotients(BUSBW);
     all.by_step(OPERATION_WAIT, false, usize::MAX);
     all.by_step(OPERATION_TRANSFER, false, usize::MAX);
-    all.by_step(KERNEL_TIME, true, MOST_KERNELS);
+    all.by_step(KERNEL_TIME, true, MAX_KERNELS);
     all.by_step(COPY_TIME, true, 1);
     all.by_step(COPY_BYTES, true, 1);
     all.by_step(STREAM_IDLE, true, usize::MAX);
@@ -395,7 +395,7 @@ fn of_ranks(session: &Session, members: &[u32], all: &mut Metrics<'_>) {
     telling.sort_by(|one, other| other.0.total_cmp(&one.0));
     let mut kept: BTreeSet<String> = BTreeSet::new();
     for (_, subject) in telling {
-        if kept.len() < MOST_RANKS {
+        if kept.len() < MAX_RANKS {
             kept.insert(subject.to_owned());
         }
     }

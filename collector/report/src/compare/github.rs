@@ -1,7 +1,7 @@
 //! A comparison as commands of a GitHub workflow, which become annotations of the run. There is one line for each gate
 //! that fails or is inconclusive, and one for the result.
 
-use super::words;
+use crate::compare::phrases;
 use rankscope_formats::comparison::{Comparison, GateResult};
 use std::fmt::Write;
 
@@ -22,13 +22,13 @@ pub fn comparison_workflow_commands(comparison: &Comparison) -> String {
         let single = if gates.len() > MOST { MOST - 1 } else { gates.len() };
         let (single, rest) = gates.split_at(single);
         for (at, gate) in single {
-            let name = words::gate_name(comparison, *at).plain();
+            let name = phrases::gate_name(comparison, *at).plain();
             command(&mut out, level, &name, &said(comparison, *at, gate));
         }
         if !rest.is_empty() {
             let rules = rest
                 .iter()
-                .map(|(at, _)| words::gate_name(comparison, *at).plain());
+                .map(|(at, _)| phrases::gate_name(comparison, *at).plain());
             let rules: Vec<String> = rules.collect();
             let title = format!("{} more: {verdict}", rest.len());
             command(&mut out, level, &title, &rules.join("\n"));
@@ -46,9 +46,9 @@ pub fn comparison_workflow_commands(comparison: &Comparison) -> String {
 
 /// Returns the values of a gate, and the reason for its verdict.
 fn said(comparison: &Comparison, at: usize, gate: &GateResult) -> String {
-    let reason = words::gate_reason(comparison, at).plain();
-    match words::metric(comparison, &gate.metric) {
-        Some((from, metric)) => format!("{}: {reason}", words::values(metric, &from).plain()),
+    let reason = phrases::gate_reason(comparison, at).plain();
+    match phrases::metric(comparison, &gate.metric) {
+        Some((from, metric)) => format!("{}: {reason}", phrases::values(metric, &from).plain()),
         None => reason,
     }
 }

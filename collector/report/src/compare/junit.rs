@@ -5,7 +5,7 @@
 //! as prominently as failures, but skipped cases are nearly invisible. If the user accepts inconclusive results, the
 //! exit status is 0 and the case is skipped.
 
-use super::words;
+use crate::compare::phrases;
 use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStatus, TestSuite};
 use rankscope_compare::comparable::NAMES;
 use rankscope_formats::comparison::{Comparison, Difference, GateResult};
@@ -42,15 +42,16 @@ pub fn comparison_junit(comparison: &Comparison) -> Result<String, SerializeErro
 }
 
 fn of_gate(comparison: &Comparison, at: usize, gate: &GateResult) -> TestCase {
-    let values = words::metric(comparison, &gate.metric)
-        .map_or_else(String::new, |(from, metric)| words::values(metric, &from).plain());
-    let said = words::gate_reason(comparison, at).plain();
+    let values = phrases::metric(comparison, &gate.metric).map_or_else(String::new, |(from, metric)| {
+        phrases::values(metric, &from).plain()
+    });
+    let said = phrases::gate_reason(comparison, at).plain();
     let status = match gate.verdict.as_str() {
         "pass" => TestCaseStatus::success(),
         "fail" => non_success(NonSuccessKind::Failure, "regression", &said, &values),
         _ => undecided(comparison, "inconclusive", &said, &values),
     };
-    let mut case = TestCase::new(words::gate_name(comparison, at).plain(), status);
+    let mut case = TestCase::new(phrases::gate_name(comparison, at).plain(), status);
     case.set_classname("rankscope.gate");
     if !values.is_empty() {
         case.set_system_out(values);

@@ -1,19 +1,19 @@
 //! Lines of a terminal: labels before sentences, tables that shorten long names in favour of numbers, colours.
 
-use super::moods::mark;
 use crate::Look;
+use crate::compare::severities::mark;
 use crate::reasons::Reasons;
+use crate::sentences::Mood;
 use crate::text::paint::Paint;
 use crate::text::summary::wrapped;
 use crate::text::table::TextTable;
-use crate::words::Mood;
 
 /// Width of the label before a sentence, in columns.
 pub const LABEL: usize = 14;
 const INDENT: usize = 2;
 /// Minimum share of the width for names. Names differ in the middle, so columns at the right are dropped before names
 /// get shorter.
-const LEAST_OF_NAME: f64 = 0.4;
+const MIN_OF_NAME: f64 = 0.4;
 
 /// Text under construction.
 #[derive(Debug)]
@@ -188,7 +188,7 @@ fn name_width(headings: &[&str], rows: &[Row], width: usize) -> usize {
     let shortest = names
         .max()
         .unwrap_or(0)
-        .min((width as f64 * LEAST_OF_NAME) as usize);
+        .min((width as f64 * MIN_OF_NAME) as usize);
     let mut others = verdict.map_or(0, |width| width + GAP);
     for (at, heading) in headings.iter().enumerate().skip(2) {
         let cells = rows.iter().filter_map(|row| row.cells.get(at - 2));

@@ -4,7 +4,8 @@
 //! Names come from recordings and may contain anything. They must not become markup, mentions or columns.
 
 use super::lines::shortened;
-use super::{rows, words};
+use super::rows;
+use crate::compare::phrases;
 use crate::prose::Prose;
 use crate::reasons::Reasons;
 use rankscope_analysis::model::units;
@@ -12,17 +13,17 @@ use rankscope_formats::comparison::{Comparison, SideSummary};
 use std::fmt::Write;
 
 /// Maximum number of characters of a GitHub comment.
-pub const MOST_CHARACTERS: usize = 65_536;
+pub const MAX_CHARACTERS: usize = 65_536;
 /// Size at which tables end, in bytes. It leaves capacity for the rest of the comment.
 const TABLES_END: usize = 50_000;
 /// Maximum size of a cell and of a sentence, in bytes.
-const MOST_OF_CELL: usize = 600;
-const MOST_OF_SENTENCE: usize = 1_500;
+const MAX_OF_CELL: usize = 600;
+const MAX_OF_SENTENCE: usize = 1_500;
 /// Maximum number of sentences of a list, and of rows of tables.
-const MOST_SENTENCES: usize = 6;
-const MOST_METRICS: usize = 50;
-const MOST_RANKS: usize = 10;
-const MOST_CHANGES: usize = 30;
+const MAX_SENTENCES: usize = 6;
+const MAX_METRICS: usize = 50;
+const MAX_RANKS: usize = 10;
+const MAX_CHANGES: usize = 30;
 
 /// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,14 +75,14 @@ impl Markdown<'_> {
                 .iter()
                 .map(|caution| format!("Note: {}", sentence(caution))),
         );
-        if let Some(sizes) = words::can_find(self.comparison) {
+        if let Some(sizes) = phrases::can_find(self.comparison) {
             let _ = writeln!(self.out, "{}\n", sentence(&sizes.plain()));
         }
     }
 
     fn list(&mut self, items: impl ExactSizeIterator<Item = String>) {
-        let left_out = items.len().saturating_sub(MOST_SENTENCES);
-        for item in items.take(MOST_SENTENCES) {
+        let left_out = items.len().saturating_sub(MAX_SENTENCES);
+        for item in items.take(MAX_SENTENCES) {
             let _ = writeln!(self.out, "- {item}");
         }
         if left_out > 0 {
@@ -130,7 +131,7 @@ impl Markdown<'_> {
             self.close();
             return;
         }
-        let step = words::step_change(self.comparison).plain();
+        let step = phrases::step_change(self.comparison).plain();
         let _ = writeln!(self.out, "{}\n", sentence(&step));
         let whole = rows::whole(self.comparison);
         let parts = (0..attribution.parts.len()).filter_map(|at| rows::part(self.comparison, at));
@@ -146,7 +147,7 @@ impl Markdown<'_> {
         if ranks.len() > 1 {
             let count = units::count(ranks.len() as u64);
             let _ = writeln!(self.out, "Ranks with the most unusual change, of {count}:\n");
-            let rows = ranks.iter().take(MOST_RANKS).map(|(at, rank)| {
+            let rows = ranks.iter().take(MAX_RANKS).map(|(at, rank)| {
                 let row = rows::rank(self.comparison, *at, rank);
                 row.iter().map(cell).collect()
             });
@@ -170,12 +171,12 @@ impl Markdown<'_> {
             };
             vec![
                 word.to_owned(),
-                within(&change.text, MOST_OF_CELL),
+                within(&change.text, MAX_OF_CELL),
                 cell(&rows::step_share(self.comparison, at)),
             ]
         });
         let columns = [Word(""), Word("change"), Number("per mean step")];
-        self.table(&columns, rows.collect(), MOST_CHANGES);
+        self.table(&columns, rows.collect(), MAX_CHANGES);
         self.close();
     }
 
@@ -209,7 +210,7 @@ impl Markdown<'_> {
             Number("change"),
             Word(""),
         ];
-        self.table(&columns, rows.collect(), MOST_METRICS);
+        self.table(&columns, rows.collect(), MAX_METRICS);
         let not_compared = self.comparison.not_compared.len();
         if not_compared > 0 {
             let count = units::counted(not_compared as u64, "metric");
@@ -228,8 +229,8 @@ impl Markdown<'_> {
         let rows = differences.iter().map(|difference| {
             vec![
                 code(&difference.what),
-                within(&difference.text, MOST_OF_CELL),
-                escaped(words::effect(&difference.effect)),
+                within(&difference.text, MAX_OF_CELL),
+                escaped(phrases::effect(&difference.effect)),
             ]
         });
         let columns = [Word("property"), Word("both values"), Word("effect")];
@@ -240,8 +241,8 @@ impl Markdown<'_> {
     fn runs_and_method(&mut self) {
         self.open("Runs and method");
         let side = |name: &str, side: &SideSummary, of: &str| {
-            let text = words::side(side, of).plain();
-            let shown: Vec<String> = words::first_directories(side).map(code).collect();
+            let text = phrases::side(side, of).plain();
+            let shown: Vec<String> = phrases::first_directories(side).map(code).collect();
             let more = side.runs.len() - shown.len();
             let more = if more > 0 {
                 format!(" and {more} more")
@@ -255,11 +256,11 @@ impl Markdown<'_> {
             side("Base", &self.comparison.base, "/base"),
             side("New", &self.comparison.new, "/new"),
         ];
-        let method = words::method(self.comparison);
+        let method = phrases::method(self.comparison);
         let method = method.iter().map(|text| sentence(&text.plain()));
         let all: Vec<String> = sides.into_iter().chain(method).collect();
         self.list(all.into_iter());
-        if let Ok(command) = words::view_command(self.comparison) {
+        if let Ok(command) = phrases::view_command(self.comparison) {
             let _ = writeln!(self.out, "To see both sides: {}", code(&command));
         }
         self.close();
@@ -332,21 +333,21 @@ impl Markdown<'_> {
 }
 
 fn cell(text: &Prose) -> String {
-    within(&text.plain(), MOST_OF_CELL)
+    within(&text.plain(), MAX_OF_CELL)
 }
 
 fn sentence(text: &str) -> String {
-    within(text, MOST_OF_SENTENCE)
+    within(text, MAX_OF_SENTENCE)
 }
 
 /// Formats a name as code.
 fn code(name: &str) -> String {
     let is_plain = |letter: char| !matches!(letter, '`' | '|') && !letter.is_control();
-    let is_whole = !name.is_empty() && name.trim() == name && name.len() <= MOST_OF_CELL;
+    let is_whole = !name.is_empty() && name.trim() == name && name.len() <= MAX_OF_CELL;
     if is_whole && name.chars().all(is_plain) {
         format!("`{name}`")
     } else {
-        format!("<code>{}</code>", within(name, MOST_OF_CELL))
+        format!("<code>{}</code>", within(name, MAX_OF_CELL))
     }
 }
 

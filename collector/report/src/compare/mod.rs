@@ -1,6 +1,6 @@
 //! Output of a comparison in all formats. All functions are pure functions of a [`Comparison`] and decide nothing.
 //!
-//! In this order: [`shown`] formats a change and its uncertainty, [`moods`] gives the severity, [`words`] has the
+//! In this order: [`shown`] formats a change and its uncertainty, [`severities`] gives the severity, [`phrases`] has the
 //! sentences and [`rows`] the rows of tables that all formats share. The formats are [`text`] for a terminal (with
 //! [`lines`]), [`markdown`] for a pull request, [`github`] for the log of a workflow, [`junit`] for every other CI, and
 //! [`html`] for a page with charts.
@@ -12,14 +12,14 @@ mod html;
 mod junit;
 mod lines;
 mod markdown;
-mod moods;
+mod phrases;
 mod rows;
+mod severities;
 mod shown;
 mod text;
-mod words;
 
 pub use github::comparison_workflow_commands;
 pub use html::{Picture, Side, comparison_page};
 pub use junit::comparison_junit;
-pub use markdown::{MOST_CHARACTERS, comparison_markdown};
+pub use markdown::{MAX_CHARACTERS, comparison_markdown};
 pub use text::{Listed, comparison_text};

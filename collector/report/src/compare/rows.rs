@@ -1,15 +1,16 @@
 //! Rows of a comparison's tables, shared by the terminal, the pull request and the page.
 
-use super::{moods, shown, words};
+use super::shown;
+use crate::compare::{phrases, severities};
 use crate::figures;
 use crate::figures::{quoted, time};
 use crate::prose::{Prose, prose};
 use crate::reasons::Reasons;
-use crate::words::Mood;
+use crate::sentences::Mood;
 use rankscope_formats::comparison::{Comparison, MetricResult, RankChange};
 
 /// Maximum number of parts of a rank's change that are named.
-const MOST_PARTS: usize = 2;
+const MAX_PARTS: usize = 2;
 
 /// Row of a gate.
 #[derive(Debug)]
@@ -36,7 +37,7 @@ pub fn gates(comparison: &Comparison, reasons: &mut Reasons) -> Vec<GateRow> {
     gates
         .map(|(at, gate)| {
             let of = |field: &str| format!("/gates/{at}/{field}");
-            let known = words::metric(comparison, &gate.metric);
+            let known = phrases::metric(comparison, &gate.metric);
             let mut cells = match &known {
                 Some((from, metric)) => values(metric, from),
                 None => {
@@ -46,13 +47,13 @@ pub fn gates(comparison: &Comparison, reasons: &mut Reasons) -> Vec<GateRow> {
             };
             let [base, new, change] = &mut cells;
             GateRow {
-                mood: moods::of_gate(&gate.verdict),
+                mood: severities::of_gate(&gate.verdict),
                 verdict: quoted(&gate.verdict, of("verdict")).into(),
-                rule: words::gate_name(comparison, at),
+                rule: phrases::gate_name(comparison, at),
                 base: std::mem::take(base),
                 new: std::mem::take(new),
                 change: std::mem::take(change),
-                reason: words::gate_reason(comparison, at),
+                reason: phrases::gate_reason(comparison, at),
             }
         })
         .collect()
@@ -102,7 +103,7 @@ pub fn metric(comparison: &Comparison, metric: &MetricResult, at: usize) -> Metr
     let note = match (metric.verdict.as_str(), metric.runs_needed, metric.within) {
         ("inconclusive", Some(runs), _) => prose![
             "needs ",
-            words::repeats(comparison, runs, format!("{from}/runs_needed"))
+            phrases::repeats(comparison, runs, format!("{from}/runs_needed"))
         ],
         ("inconclusive", None, _) if metric.interval.is_some() => "needs too many runs".into(),
         ("unchanged", _, Some(within)) if within.is_finite() => {
@@ -111,9 +112,9 @@ pub fn metric(comparison: &Comparison, metric: &MetricResult, at: usize) -> Metr
         _ => Prose::default(),
     };
     MetricRow {
-        mood: moods::of_metric(&metric.verdict),
+        mood: severities::of_metric(&metric.verdict),
         verdict: quoted(&metric.verdict, format!("{from}/verdict")).into(),
-        name: words::name(metric, &from),
+        name: phrases::name(metric, &from),
         base,
         new,
         change,
@@ -177,7 +178,7 @@ pub fn rank(comparison: &Comparison, at: usize, rank: &RankChange) -> [Prose; 4]
         .iter()
         // Parts below a tenth of the largest explain nothing.
         .filter(|(_, ns)| *ns != 0 && ns.unsigned_abs().saturating_mul(10) >= most)
-        .take(MOST_PARTS)
+        .take(MAX_PARTS)
         .filter_map(|&(part, ns)| {
             let name = &comparison.attribution.parts.get(part)?.part;
             Some(prose![

@@ -10,7 +10,7 @@ const LOPSIDED: f64 = 0.02;
 
 /// Largest change, in multiples of the base, that is written in percent. Hundreds of thousands of percent are
 /// meaningless, so a larger change is in the metric's unit.
-const MOST_TIMES: f64 = 100.0;
+const MAX_TIMES: f64 = 100.0;
 
 /// Scale of a change.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,7 +23,7 @@ pub enum Scale {
 
 /// Returns the scale of a metric's change. Shares change by percentage points: 10 % of 10 % is meaningless.
 pub fn scale(metric: &MetricResult) -> Scale {
-    let is_far = metric.change.abs() > MOST_TIMES * metric.base;
+    let is_far = metric.change.abs() > MAX_TIMES * metric.base;
     if metric.unit == "share" || metric.relative.is_none() || metric.base <= 0.0 || is_far {
         Scale::Own
     } else {

@@ -1,19 +1,20 @@
 //! A comparison on a terminal: first what it can find, then the verdict, the reasons, and the certainty.
 
 use super::lines::{Lines, Row};
-use super::{moods, rows, words};
+use super::rows;
 use crate::Look;
+use crate::compare::{phrases, severities};
 use crate::prose::Prose;
 use crate::reasons::Reasons;
-use crate::words::Mood;
+use crate::sentences::Mood;
 use rankscope_analysis::model::units;
 use rankscope_formats::comparison::{Comparison, SideSummary};
 
 /// Maximum number of rows without `--all`.
-const MOST_METRICS: usize = 20;
-const MOST_RANKS: usize = 5;
-const MOST_CHANGES: usize = 15;
-const MOST_NOT_COMPARED: usize = 5;
+const MAX_METRICS: usize = 20;
+const MAX_RANKS: usize = 5;
+const MAX_CHANGES: usize = 15;
+const MAX_NOT_COMPARED: usize = 5;
 /// Width of a bar on each side of its middle, in columns.
 const BAR: usize = 8;
 
@@ -66,7 +67,7 @@ struct Text<'a> {
 
 impl Text<'_> {
     fn detectable(&mut self) {
-        if let Some(sizes) = words::can_find(self.comparison) {
+        if let Some(sizes) = phrases::can_find(self.comparison) {
             self.lines.sentence(&sizes.plain());
             self.lines.line_break();
         }
@@ -80,7 +81,7 @@ impl Text<'_> {
             cautions,
             ..
         } = self.comparison;
-        let mood = moods::of_comparison(verdict);
+        let mood = severities::of_comparison(verdict);
         self.lines.verdict(&verdict.to_uppercase(), mood, headline);
         for (at, reason) in reasons.iter().enumerate() {
             let label = if at == 0 { "Reasons" } else { "" };
@@ -118,7 +119,7 @@ impl Text<'_> {
             self.lines.plain(&format!("– {reason}"));
             return;
         }
-        self.lines.plain(&words::step_change(self.comparison).plain());
+        self.lines.plain(&phrases::step_change(self.comparison).plain());
         let parts = attribution.parts.iter();
         let most = parts.map(|part| part.change_ns.unsigned_abs()).max().unwrap_or(0);
         let mut rows: Vec<Row> = (0..attribution.parts.len())
@@ -147,7 +148,7 @@ impl Text<'_> {
         if ranks.len() < 2 || self.comparison.attribution.reason.is_some() {
             return;
         }
-        let most = self.listed.most(MOST_RANKS);
+        let most = self.listed.most(MAX_RANKS);
         self.lines.heading(&format!(
             "Ranks with the most unusual change, of {}",
             units::count(ranks.len() as u64)
@@ -182,7 +183,7 @@ impl Text<'_> {
             return;
         }
         self.lines.heading("Changes");
-        let most = self.listed.most(MOST_CHANGES);
+        let most = self.listed.most(MAX_CHANGES);
         let shares: Vec<String> = (0..changes.len().min(most))
             .map(|at| rows::step_share(self.comparison, at).plain())
             .collect();
@@ -193,7 +194,7 @@ impl Text<'_> {
             .unwrap_or(0);
         for (change, share) in changes.iter().zip(&shares) {
             self.lines
-                .item(moods::of_change(change), share, columns, &change.text);
+                .item(severities::of_change(change), share, columns, &change.text);
         }
         if columns > 0 {
             self.lines.faint("Times: change of the mean step.");
@@ -221,7 +222,7 @@ impl Text<'_> {
             Listed::All => "Metrics",
             Listed::Telling => "Other metrics",
         });
-        let most = self.listed.most(MOST_METRICS);
+        let most = self.listed.most(MAX_METRICS);
         let rows: Vec<Row> = all
             .iter()
             .take(most)
@@ -251,7 +252,7 @@ impl Text<'_> {
             return;
         }
         self.lines.heading("Not compared");
-        let most = self.listed.most(MOST_NOT_COMPARED);
+        let most = self.listed.most(MAX_NOT_COMPARED);
         for not in all.iter().take(most) {
             let text = format!("{}: {}", not.metric, not.reason);
             self.lines.item(Mood::Plain, "", 0, &text);
@@ -265,17 +266,18 @@ impl Text<'_> {
         }
         self.lines.heading("Differences between the runs");
         for difference in &self.comparison.differences {
-            let effect = words::effect(&difference.effect);
+            let effect = phrases::effect(&difference.effect);
             let text = format!("{} ({}: {effect})", difference.text, difference.what);
-            self.lines.item(moods::of_difference(difference), "", 0, &text);
+            self.lines
+                .item(severities::of_difference(difference), "", 0, &text);
         }
     }
 
     fn runs(&mut self) {
         self.lines.line_break();
         let side = |lines: &mut Lines, label: &str, side: &SideSummary, of: &str| {
-            let text = words::side(side, of).plain();
-            let directories = words::directories(side, of).plain();
+            let text = phrases::side(side, of).plain();
+            let directories = phrases::directories(side, of).plain();
             let between = if directories.is_empty() { "" } else { ": " };
             lines.labelled(label, Mood::Plain, &format!("{text}{between}{directories}"));
         };
@@ -286,7 +288,7 @@ impl Text<'_> {
     fn method(&mut self) {
         // The error probabilities of all verdicts are a long paragraph. It appears only with `--all`.
         let most = self.listed.most(2);
-        let sentences = words::method(self.comparison);
+        let sentences = phrases::method(self.comparison);
         for (at, sentence) in sentences.iter().take(most).enumerate() {
             let label = if at == 0 { "Method" } else { "" };
             self.lines.labelled(label, Mood::Plain, &sentence.plain());
@@ -295,7 +297,7 @@ impl Text<'_> {
 
     fn view(&mut self) {
         self.lines.line_break();
-        match words::view_command(self.comparison) {
+        match phrases::view_command(self.comparison) {
             Ok(command) => self.lines.command(&format!("→ {command}")),
             Err(reason) => {
                 let text = format!("– no picture of both sides: {reason}");

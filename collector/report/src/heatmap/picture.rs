@@ -19,7 +19,7 @@ const LINE: u32 = 16;
 /// Width of the narrowest picture, in pixels.
 const NARROWEST: u32 = 520;
 /// Maximum number of cells without a value that have a tooltip.
-const MOST_SILENT: usize = 512;
+const MAX_SILENT: usize = 512;
 /// Smallest cell width with gaps, in pixels.
 const WITH_GAPS: u32 = 8;
 /// Smallest cell that can hold a number, in pixels.
@@ -510,7 +510,7 @@ fn cells(
     let columns = fitted.columns.len();
     let (wide, high) = measured.plot();
     let has_gaps = cell_wide.min(cell_high) >= &WITH_GAPS;
-    let is_silent = fitted.values.len() > MOST_SILENT && grid.reasons.is_empty();
+    let is_silent = fitted.values.len() > MAX_SILENT && grid.reasons.is_empty();
     let are_elements = fitted.values.len() <= look.most_elements && has_gaps;
     if (!are_elements || is_silent) && numbers.iter().any(Option::is_none) {
         scene.rect([x, y, wide, high], Paint::Missing, Prose::default());

@@ -12,7 +12,7 @@ const LAST: f64 = (COLOURS - 1) as f64;
 /// Factor over the 99th percentile from which a value would leave all others dark.
 const OUTLIER: f64 = 4.0;
 /// Minimum number of values for a meaningful percentile.
-const LEAST_FOR_OUTLIERS: usize = 100;
+const MIN_FOR_OUTLIERS: usize = 100;
 /// Maximum number of decades.
 const DECADES: f64 = 9.0;
 
@@ -113,7 +113,7 @@ impl Scale {
             .get((positive.len() * 99 / 100).min(positive.len().saturating_sub(1)))
             .copied()
             .unwrap_or(0.0);
-        let is_far = largest > OUTLIER * percentile && positive.len() >= LEAST_FOR_OUTLIERS;
+        let is_far = largest > OUTLIER * percentile && positive.len() >= MIN_FOR_OUTLIERS;
         let mut top = if is_far && clips && spread == Spread::Linear {
             percentile
         } else {

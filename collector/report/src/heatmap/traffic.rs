@@ -18,7 +18,7 @@ pub enum TrafficValue {
 
 /// Maximum number of pairs that a summary lists. It exceeds what the page can show, and suffices for a ring of a
 /// thousand ranks.
-pub const MOST_PAIRS: usize = 4_096;
+pub const MAX_PAIRS: usize = 4_096;
 
 /// Sums the traffic per pair of ranks: recorded pairs first, then by sender and receiver.
 pub fn pairs(rows: &[TrafficRow]) -> Vec<Pair> {
@@ -98,7 +98,7 @@ fn cells(pairs: &[Pair], is_modelled: bool, ranks: &[u32], value: TrafficValue) 
         if let Some(value) = value.filter(|_| pair.is_modelled == is_modelled) {
             cells.push(Cell { row, column, value });
             // With more pairs the summary has no list, and cells have no source.
-            if pairs.len() <= MOST_PAIRS {
+            if pairs.len() <= MAX_PAIRS {
                 origin.insert((row, column), format!("/pairs/list/value/{place}/{field}"));
             }
         }

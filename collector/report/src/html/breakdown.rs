@@ -5,8 +5,8 @@ use super::svg::{Anchor, Svg, text_width};
 use crate::figures::{percent, tick, time};
 use crate::heatmap::{grouping::groups, ticks as scale};
 use crate::prose::{Prose, prose};
+use crate::sentences;
 use crate::source::{among, less, share, sum};
-use crate::words;
 use rankscope_formats::session::{DeviceActivity, RankBreakdown, Session};
 
 /// Maximum number of rows; above it, ranks share rows.
@@ -118,7 +118,7 @@ const PARTS: [Part<RankBreakdown>; 4] = [
     part(
         "transfer",
         "exposed transfer",
-        words::exposed_transfer_ns,
+        sentences::exposed_transfer_ns,
         EXPOSED,
         Some(WAIT),
     ),

@@ -9,13 +9,14 @@ pub(super) mod svg;
 pub(super) mod table;
 mod tables;
 
-use super::beside_hta;
 use super::figures::{self, counted, drawn, moment, part, quoted, rule, time};
 use super::markup::{element, escape, html};
 use super::prose::{Prose, prose};
 use super::structure;
-use super::words::{self, Line, Mood};
 use crate::heatmap::{self, Kind, picture};
+use crate::hta_figures;
+use crate::sentences;
+use crate::sentences::{Line, Mood};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use rankscope_analysis::selection::rollup::rollups;
@@ -25,7 +26,7 @@ use std::ops::Range;
 
 const STYLE: &str = include_str!("style.css");
 /// Maximum number of worlds whose steps are drawn.
-const MOST_WORLDS: u32 = 4;
+const MAX_WORLDS: u32 = 4;
 
 /// Size of heat maps on the page. It bounds the size of the page for jobs of any size.
 const MAP: picture::Look = picture::Look {
@@ -125,7 +126,7 @@ pub fn page_with(session: &Session, moved: &[TrafficRow], timeline: Option<&[u8]
 }
 
 fn head(out: &mut String, session: &Session) {
-    let first = words::headline(session);
+    let first = sentences::headline(session);
     let title = match session.directories.first() {
         Some(path) => {
             let name = path.rsplit('/').find(|part| !part.is_empty()).unwrap_or(path);
@@ -181,21 +182,25 @@ fn verdicts(out: &mut String, session: &Session) {
     entry(
         out,
         "Coverage",
-        &[vec![words::coverage(session)], words::coverage_notes(session)].concat(),
+        &[
+            vec![sentences::coverage(session)],
+            sentences::coverage_notes(session),
+        ]
+        .concat(),
     );
-    entry(out, "Losses", &words::losses(session));
-    entry(out, "Run", &[words::run(session)]);
-    let devices = words::devices(session);
+    entry(out, "Losses", &sentences::losses(session));
+    entry(out, "Run", &[sentences::run(session)]);
+    let devices = sentences::devices(session);
     if !devices.is_empty() {
         entry(out, "Devices", &devices);
     }
-    let activity = words::activity(session);
+    let activity = sentences::activity(session);
     if !activity.is_empty() {
         entry(out, "Kernels", &activity);
     }
-    entry(out, "Steps", &[words::steps(session)]);
-    entry(out, "Late ranks", &[words::verdict(session)]);
-    entry(out, "Matching", &words::matching(session));
+    entry(out, "Steps", &[sentences::steps(session)]);
+    entry(out, "Late ranks", &[sentences::verdict(session)]);
+    entry(out, "Matching", &sentences::matching(session));
     if session.problems.total > 0 {
         let text = prose![
             counted(session.problems.total, "problem", "/problems/total"),
@@ -248,7 +253,7 @@ fn findings(out: &mut String, session: &Session) {
     }
     out.push_str("<h2>Findings</h2>\n");
     for (at, finding) in session.findings.iter().enumerate() {
-        let line = words::finding_line(at, finding);
+        let line = sentences::finding_line(at, finding);
         let mood = class(line.mood);
         let heading = element("h3", &format!(r#" class="{mood}""#), &line.text, "span");
         let _ = write!(out, r#"<div class="finding is-{mood}">{heading}"#);
@@ -256,7 +261,7 @@ fn findings(out: &mut String, session: &Session) {
         if let Some(advice) = &line.advice {
             out.push_str(&paragraph("advice", advice));
         }
-        let behind = words::behind(at, finding);
+        let behind = sentences::behind(at, finding);
         if !behind.is_empty() {
             let _ = write!(
                 out,
@@ -284,7 +289,7 @@ pub(super) fn paragraph(class: &str, text: &Prose) -> String {
 
 fn scorecard(out: &mut String, session: &Session) {
     let Some(card) = &session.scorecard else { return };
-    let total = words::score_total(card);
+    let total = sentences::score_total(card);
     let _ = writeln!(
         out,
         "<h2>Scorecard</h2>{}",
@@ -294,7 +299,7 @@ fn scorecard(out: &mut String, session: &Session) {
 }
 
 fn evidence(at: usize, finding: &Finding) -> Vec<Prose> {
-    let mut evidence = words::evidence(at, finding);
+    let mut evidence = sentences::evidence(at, finding);
     if let Some(late) = &finding.lateness {
         let of = |field: &str| format!("/findings/{at}/lateness/{field}");
         evidence.push(prose![
@@ -313,7 +318,7 @@ fn breakdown_section(out: &mut String, session: &Session) {
     if session
         .breakdown
         .iter()
-        .all(|entry| words::is_told_by_devices(session, entry))
+        .all(|entry| sentences::has_device_breakdown(session, entry))
     {
         return;
     }
@@ -373,8 +378,8 @@ fn activity_section(out: &mut String, session: &Session) {
         "Kernels with the longest total time",
         &tables::kernels(session),
     );
-    if let Some(figures) = beside_hta::figures(session) {
-        let note = paragraph("note", &prose![beside_hta::NOTE, "."]);
+    if let Some(figures) = hta_figures::figures(session) {
+        let note = paragraph("note", &prose![hta_figures::NOTE, "."]);
         let table = tables::beside_hta(session, figures);
         details(out, "Figures of Holistic Trace Analysis", &(note + &table));
     }
@@ -444,9 +449,9 @@ fn traffic_section(out: &mut String, session: &Session, moved: &[TrafficRow]) {
 }
 
 fn named_times_section(out: &mut String, session: &Session) {
-    let lines = words::named_times(session)
+    let lines = sentences::named_times(session)
         .into_iter()
-        .chain(words::throughput(session))
+        .chain(sentences::throughput(session))
         .map(|line| line.text);
     let note = Prose::join(lines, ". ");
     if note.is_empty() {
@@ -503,7 +508,7 @@ fn structure_section(out: &mut String, session: &Session) {
 
 fn steps_section(out: &mut String, session: &Session) {
     out.push_str("<h2>Steps</h2>\n");
-    let _ = writeln!(out, "<p>{}</p>", html(&words::steps(session).text));
+    let _ = writeln!(out, "<p>{}</p>", html(&sentences::steps(session).text));
     if let Some(pattern) = &session.steps.pattern {
         let pattern = prose![quoted(pattern, "/steps/pattern")];
         let pattern = element("span", r#" class="command""#, &pattern, "span");
@@ -516,7 +521,7 @@ fn steps_section(out: &mut String, session: &Session) {
         .map(|step| step.world + 1)
         .max()
         .unwrap_or(0);
-    for world in 0..worlds.min(MOST_WORLDS) {
+    for world in 0..worlds.min(MAX_WORLDS) {
         let Some(picture) = steps::draw(session, world) else {
             continue;
         };
@@ -533,8 +538,8 @@ fn steps_section(out: &mut String, session: &Session) {
         };
         figure(out, &picture, &note);
     }
-    if worlds > MOST_WORLDS {
-        let more = drawn((worlds - MOST_WORLDS).to_string());
+    if worlds > MAX_WORLDS {
+        let more = drawn((worlds - MAX_WORLDS).to_string());
         let _ = writeln!(out, "<p>{}</p>", html(&prose!["… ", more, " more worlds"]));
     }
 }
@@ -568,7 +573,7 @@ fn clocks(session: &Session) -> Prose {
             "."
         ];
     }
-    let sentences = words::clocks(session).into_iter();
+    let sentences = sentences::clocks(session).into_iter();
     Prose::join(sentences.map(|sentence| prose![sentence.capitalised(), "."]), " ")
 }
 

@@ -9,7 +9,7 @@ use crate::source::{number, share, sum};
 use rankscope_analysis::model::units;
 use rankscope_formats::session::{Session, StepSummary};
 
-const MOST_BARS: usize = 256;
+const MAX_BARS: usize = 256;
 const WIDEST: f64 = 860.0;
 const WIDEST_BAR: f64 = 28.0;
 const HEIGHT: f64 = 180.0;
@@ -24,7 +24,7 @@ pub fn draw(session: &Session, world: u32) -> Option<String> {
         .enumerate()
         .filter(|(_, step)| step.world == world)
         .collect();
-    let bars = groups(steps.len(), MOST_BARS);
+    let bars = groups(steps.len(), MAX_BARS);
     let longest = steps
         .iter()
         .map(|(_, step)| step.duration_ns)

@@ -5,7 +5,7 @@ use crate::figures;
 use crate::figures::{bytes, count, part, percent, plain, quoted, rank_time, rate, time, time_f};
 use crate::prose::{Prose, prose};
 use crate::source::{less, list, number, share, sum, times};
-use crate::{beside_hta, rollup_rows, structure, words};
+use crate::{hta_figures, rollup_rows, sentences, structure};
 use Column::{Long, Number, Word};
 use rankscope_analysis::model::labels;
 use rankscope_analysis::selection::rollup::Rollup;
@@ -48,7 +48,7 @@ pub fn operations(session: &Session) -> String {
                 text(&class.operation, "operation"),
                 if class.launches { " in groups" } else { "" }
             ],
-            match words::size_class(class) {
+            match sentences::size_class(class) {
                 Some(sizes) => {
                     let limits = [of("size_from_bytes"), of("size_below_bytes")];
                     prose![figures::sizes(sizes, list(&limits))]
@@ -60,8 +60,8 @@ pub fn operations(session: &Session) -> String {
             count(class.operations, of("operations")),
             (class.failed > 0).then(|| count(class.failed, of("failed"))),
             reasons.figure(&class.bytes, &of("bytes"), |&of, from| bytes(of, from)),
-            words::class_wait(class, class.exposed_wait_rank_ns, of("exposed_wait_rank_ns")),
-            words::class_wait(class, class.hidden_wait_rank_ns, of("hidden_wait_rank_ns")),
+            sentences::class_wait(class, class.exposed_wait_rank_ns, of("exposed_wait_rank_ns")),
+            sentences::class_wait(class, class.hidden_wait_rank_ns, of("hidden_wait_rank_ns")),
             reasons.figure(&class.transfer_ns, &of("transfer_ns"), |times, from| {
                 time_f(times.p50, from + "/p50")
             }),
@@ -71,7 +71,7 @@ pub fn operations(session: &Session) -> String {
             reasons.figure(&class.bus_bytes_per_s, &of("bus_bytes_per_s"), |rates, from| {
                 rate(rates.p50, from + "/p50")
             }),
-            words::bound_by(class).unwrap_or(""),
+            sentences::bound_by(class).unwrap_or(""),
             reasons.figure(
                 &class.algorithm_bytes_per_s,
                 &of("algorithm_bytes_per_s"),
@@ -116,7 +116,7 @@ pub fn scorecard(card: &Scorecard) -> String {
             table.reasons.figure(&score.score, &of("score"), |&value, from| {
                 figures::decimal(value, 1, from)
             }),
-            words::score_weight(score, &from),
+            sentences::score_weight(score, &from),
             table.reasons.figure(&score.numerator, &of("numerator"), value),
             table
                 .reasons
@@ -166,7 +166,7 @@ pub fn breakdown(session: &Session) -> String {
             count(entry.steps, of("steps")),
             timed(entry.host_ns, of("host_ns")),
             timed(
-                words::exposed_transfer_ns(entry),
+                sentences::exposed_transfer_ns(entry),
                 less(of("exposed_communication_ns"), of("exposed_wait_ns"))
             ),
             match labels::waits_unknown(session) {
@@ -290,7 +290,7 @@ pub fn ranks(session: &Session) -> String {
                 "running" => "still running",
                 other => other,
             },
-            words::some_prose(in_flight, 4),
+            sentences::some_prose(in_flight, 4),
         ]);
     }
     table.finish()
@@ -437,7 +437,7 @@ pub fn activity(session: &Session) -> String {
     for (at, entry) in session.activity.iter().enumerate() {
         let of = |field: &str| format!("/activity/{at}/{field}");
         let window = of("window_ns");
-        let share = |ns: i64, from: String| words::share_of(ns, entry.window_ns, &from, &window);
+        let share = |ns: i64, from: String| sentences::share_of(ns, entry.window_ns, &from, &window);
         let reasons = &mut table.reasons;
         let row = row![
             figures::rank(session, entry.rank),
@@ -476,9 +476,9 @@ pub fn activity(session: &Session) -> String {
 
 /// Figures of Holistic Trace Analysis for an import, and its idle categories.
 pub fn beside_hta(session: &Session, hta: &HtaFigures) -> String {
-    let columns = beside_hta::COLUMNS.map(Number);
+    let columns = hta_figures::COLUMNS.map(Number);
     let mut table = Table::new(&columns);
-    for row in beside_hta::rows(session, hta).into_iter() {
+    for row in hta_figures::rows(session, hta).into_iter() {
         table.push(row);
     }
     let mut idle = Table::new(&[
@@ -526,7 +526,7 @@ pub fn stalls(session: &Session) -> String {
             });
             table.push(row![
                 figures::rank(session, entry.rank),
-                words::stall_cause(&cause.cause),
+                sentences::stall_cause(&cause.cause),
                 count(cause.count, format!("{from}/by_cause/{place}/count")),
                 time(cause.ns, format!("{from}/by_cause/{place}/ns")),
                 // The value is for all causes together, so it appears once.
@@ -560,7 +560,7 @@ pub fn recurring_stalls(session: &Session) -> String {
                     place.ns / i64::try_from(place.steps.max(1)).unwrap_or(1),
                     share(of("ns"), of("steps"))
                 ),
-                words::stall_cause(&place.cause),
+                sentences::stall_cause(&place.cause),
                 figures::kernel(&place.before, of("before")),
             ]);
         }
@@ -698,10 +698,10 @@ pub fn named_times(session: &Session) -> String {
             let of = |field: &str| format!("/named_times/ranks/{at}/parts/{place}/{field}");
             table.push(row![
                 figures::rank(session, entry.rank),
-                words::pause_kind(&part.kind),
+                sentences::pause_kind(&part.kind),
                 count(part.count, of("count")),
                 time(part.in_steps_ns, of("in_steps_ns")),
-                words::share_of(part.in_steps_ns, entry.steps_ns, &of("in_steps_ns"), &steps),
+                sentences::share_of(part.in_steps_ns, entry.steps_ns, &of("in_steps_ns"), &steps),
                 time(part.in_run_ns, of("in_run_ns")),
                 time(part.elsewhere_ns, of("elsewhere_ns")),
             ]);
@@ -710,7 +710,7 @@ pub fn named_times(session: &Session) -> String {
     for (at, kind) in named.not_seen.iter().enumerate() {
         let reason = quoted(&kind.reason, format!("/named_times/not_seen/{at}/reason"));
         let dash = table.reasons.dash(reason);
-        let mut row = row!["all ranks", words::pause_kind(&kind.kind)];
+        let mut row = row!["all ranks", sentences::pause_kind(&kind.kind)];
         row.resize(7, dash);
         table.push_last(row);
     }
@@ -788,7 +788,7 @@ pub fn communicators(session: &Session) -> String {
             identity(&communicator.identity, of("identity")),
             quoted(&communicator.identity_source, of("identity_source")),
             plain(communicator.size, of("size")),
-            words::some_prose(members, 16),
+            sentences::some_prose(members, 16),
             quoted(&communicator.role, of("role")),
             quoted(&communicator.scope, of("scope")),
             time(communicator.created_ns, of("created_ns")),
@@ -862,8 +862,8 @@ pub fn unmatched(session: &Session) -> String {
             plain(entry.tag, of("tag")),
             plain(entry.sequence, of("sequence")),
             time(entry.start_ns, of("start_ns")),
-            words::some_prose(seen, 8),
-            words::some_prose(missing, 8),
+            sentences::some_prose(seen, 8),
+            sentences::some_prose(missing, 8),
             quoted(&entry.reason, of("reason")),
         ]);
     }

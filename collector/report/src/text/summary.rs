@@ -2,11 +2,11 @@
 
 use super::paint::Paint;
 use super::table::TextTable;
-use crate::beside_hta;
+use crate::hta_figures;
 use crate::prose::Prose;
 use crate::reasons::Reasons;
-use crate::words;
-use crate::words::{Line, Mood};
+use crate::sentences;
+use crate::sentences::{Line, Mood};
 use crate::{Look, Places, rollup_rows, structure};
 use rankscope_analysis::model::labels;
 use rankscope_analysis::model::units;
@@ -14,9 +14,9 @@ use rankscope_analysis::selection::rollup::{By, Rollup};
 use rankscope_formats::session::{Finding, RankBreakdown, Session};
 
 /// Maximum number of displayed ranks, operation classes and findings. The page has all of them.
-const MOST_RANKS: usize = 16;
-const MOST_CLASSES: usize = 12;
-const MOST_FINDINGS: usize = 6;
+const MAX_RANKS: usize = 16;
+const MAX_CLASSES: usize = 12;
+const MAX_FINDINGS: usize = 6;
 /// Width of the label before a sentence, in columns.
 const LABEL: usize = 12;
 const BAR: usize = 24;
@@ -28,32 +28,32 @@ pub fn summary_text(session: &Session, places: &Places, look: &Look) -> String {
         paint: Paint(look.colours),
         width: look.width,
     };
-    text.labelled("Coverage", &words::coverage(session));
-    for note in words::coverage_notes(session) {
+    text.labelled("Coverage", &sentences::coverage(session));
+    for note in sentences::coverage_notes(session) {
         text.labelled("", &note);
     }
-    for (at, line) in words::losses(session).iter().enumerate() {
+    for (at, line) in sentences::losses(session).iter().enumerate() {
         text.labelled(if at == 0 { "Losses" } else { "" }, line);
     }
-    text.labelled("Summary", &words::headline(session));
-    text.labelled("Run", &words::run(session));
+    text.labelled("Summary", &sentences::headline(session));
+    text.labelled("Run", &sentences::run(session));
     for (at, line) in structure::sentences(session).iter().enumerate() {
         text.labelled(if at == 0 { "Structure" } else { "" }, line);
     }
-    for (at, line) in words::devices(session).iter().enumerate() {
+    for (at, line) in sentences::devices(session).iter().enumerate() {
         text.labelled(if at == 0 { "Devices" } else { "" }, line);
     }
-    for (at, line) in words::activity(session).iter().enumerate() {
+    for (at, line) in sentences::activity(session).iter().enumerate() {
         text.labelled(if at == 0 { "Kernels" } else { "" }, line);
     }
-    text.labelled("Steps", &words::steps(session));
-    for line in words::throughput(session) {
+    text.labelled("Steps", &sentences::steps(session));
+    for line in sentences::throughput(session) {
         text.labelled("", &line);
     }
-    for line in words::named_times(session) {
+    for line in sentences::named_times(session) {
         text.labelled("Host time", &line);
     }
-    for (at, line) in words::matching(session).iter().enumerate() {
+    for (at, line) in sentences::matching(session).iter().enumerate() {
         text.labelled(if at == 0 { "Matching" } else { "" }, line);
     }
     text.clocks(session);
@@ -170,7 +170,7 @@ impl Text {
     }
 
     fn clocks(&mut self, session: &Session) {
-        for (at, text) in words::clocks(session).into_iter().enumerate() {
+        for (at, text) in sentences::clocks(session).into_iter().enumerate() {
             let line = Line {
                 mood: Mood::Plain,
                 text,
@@ -205,8 +205,8 @@ impl Text {
             .operations
             .iter()
             .any(|class| class.library != session.operations[0].library);
-        for class in session.operations.iter().take(MOST_CLASSES) {
-            let mut operation = words::operation(class);
+        for class in session.operations.iter().take(MAX_CLASSES) {
+            let mut operation = sentences::operation(class);
             if libraries {
                 operation = format!("{} {operation}", class.library);
             }
@@ -215,22 +215,23 @@ impl Text {
             }
             table.push(vec![
                 operation,
-                words::size_class(class).unwrap_or_else(|| "not known".to_owned()),
+                sentences::size_class(class).unwrap_or_else(|| "not known".to_owned()),
                 class.members.to_string(),
                 units::count(class.operations),
                 reasons.plain(&class.bytes, |&bytes| units::bytes(bytes)),
-                words::class_wait(class, class.exposed_wait_rank_ns + class.hidden_wait_rank_ns, "").plain(),
+                sentences::class_wait(class, class.exposed_wait_rank_ns + class.hidden_wait_rank_ns, "")
+                    .plain(),
                 reasons.plain(&class.transfer_ns, |times| units::time_f(times.p50)),
                 reasons.plain(&class.bus_bytes_per_s, |rates| units::rate(rates.p50)),
-                words::bound_by(class).unwrap_or("").to_owned(),
+                sentences::bound_by(class).unwrap_or("").to_owned(),
                 reasons.plain(&class.transfer_ns, |times| units::time_f(times.p99)),
             ]);
         }
         self.table(&table, &reasons);
-        if session.operations.len() > MOST_CLASSES {
+        if session.operations.len() > MAX_CLASSES {
             self.line(&format!(
                 "  … {} more kinds and sizes on the page",
-                session.operations.len() - MOST_CLASSES
+                session.operations.len() - MAX_CLASSES
             ));
         }
         let connect = &session.connect;
@@ -250,7 +251,7 @@ impl Text {
             .activity
             .iter()
             .filter(|entry| entry.window_ns > 0)
-            .take(MOST_RANKS)
+            .take(MAX_RANKS)
             .collect();
         if known.is_empty() {
             return;
@@ -272,7 +273,7 @@ impl Text {
             ],
         );
         for entry in known {
-            let part = |ns: i64| words::share_of(ns, entry.window_ns, "", "").plain();
+            let part = |ns: i64| sentences::share_of(ns, entry.window_ns, "", "").plain();
             table.push(vec![
                 labels::rank_name(session, entry.rank),
                 units::time(entry.window_ns),
@@ -295,7 +296,7 @@ impl Text {
                 .bad("the parts of a device do not add up to the window; this is a bug of rankscope");
             self.line(&format!("  {wrong}"));
         }
-        for line in words::stalls(session) {
+        for line in sentences::stalls(session) {
             self.faint(&line.plain());
         }
     }
@@ -309,28 +310,28 @@ impl Text {
         }
         self.heading("Stages of the pipeline, mean per rank and step");
         let mut table = TextTable::new(2, &structure::STAGE_COLUMNS);
-        let rows = rows.iter().take(MOST_RANKS);
+        let rows = rows.iter().take(MAX_RANKS);
         rows.for_each(|row| table.push(plain_cells(row)));
         self.table(&table, &reasons);
     }
 
     /// Adds the figures of Holistic Trace Analysis for an import, if they were requested.
     fn beside_hta(&mut self, session: &Session) {
-        let Some(figures) = beside_hta::figures(session) else {
+        let Some(figures) = hta_figures::figures(session) else {
             return;
         };
         self.heading("Figures of Holistic Trace Analysis");
-        let mut table = TextTable::new(1, &beside_hta::COLUMNS);
-        for row in beside_hta::rows(session, figures).into_iter().take(MOST_RANKS) {
+        let mut table = TextTable::new(1, &hta_figures::COLUMNS);
+        for row in hta_figures::rows(session, figures).into_iter().take(MAX_RANKS) {
             table.push(plain_cells(&row));
         }
         self.table(&table, &Reasons::default());
-        self.faint(beside_hta::NOTE);
+        self.faint(hta_figures::NOTE);
     }
 
     fn breakdown(&mut self, session: &Session) {
         // For ranks with device activity the device breakdown shows more.
-        let is_told = |entry: &RankBreakdown| words::is_told_by_devices(session, entry);
+        let is_told = |entry: &RankBreakdown| sentences::has_device_breakdown(session, entry);
         if session.breakdown.iter().all(is_told) {
             return;
         }
@@ -377,7 +378,7 @@ impl Text {
                 labels::rank_name(session, entry.rank),
                 units::time(entry.window_ns),
                 timed(entry.host_ns),
-                timed(words::exposed_transfer_ns(entry)),
+                timed(sentences::exposed_transfer_ns(entry)),
                 match labels::waits_unknown(session) {
                     Some(reason) => reasons.dash(reason).plain(),
                     None => timed(entry.exposed_wait_ns),
@@ -397,17 +398,17 @@ impl Text {
         if !wrong.is_empty() {
             let text = format!(
                 "the parts do not add up to the window; this is a bug of rankscope: {}",
-                words::some_of(&wrong, 8)
+                sentences::some_of(&wrong, 8)
             );
             for part in wrapped(&text, self.width - 2) {
                 let part = self.paint.bad(&part);
                 self.line(&format!("  {part}"));
             }
         }
-        if session.breakdown.len() > MOST_RANKS {
+        if session.breakdown.len() > MAX_RANKS {
             self.line(&format!(
                 "  … {} more ranks, which wait less, on the page",
-                session.breakdown.len() - MOST_RANKS
+                session.breakdown.len() - MAX_RANKS
             ));
         }
     }
@@ -437,7 +438,7 @@ impl Text {
     fn bar(&self, entry: &RankBreakdown) -> String {
         let parts = [
             (HOST, entry.host_ns),
-            (TRANSFER, words::exposed_transfer_ns(entry)),
+            (TRANSFER, sentences::exposed_transfer_ns(entry)),
             (WAIT, entry.exposed_wait_ns),
             (OTHER, entry.other_blocked_ns),
         ];
@@ -462,15 +463,15 @@ impl Text {
             .findings
             .iter()
             .enumerate()
-            .filter(|(_, finding)| words::is_about_lateness(finding))
+            .filter(|(_, finding)| sentences::is_about_lateness(finding))
             .collect();
         if late.is_empty() {
-            let line = words::verdict(session);
+            let line = sentences::verdict(session);
             for part in wrapped(&line.text.plain(), self.width - 2) {
                 let part = self.paint(line.mood, &part);
                 self.line(&format!("  {part}"));
             }
-            let share = words::mean_share(session, |entry| entry.exposed_wait_ns);
+            let share = sentences::mean_share(session, |entry| entry.exposed_wait_ns);
             let has_times = session.totals.enqueued == 0 && labels::waits_unknown(session).is_none();
             if let Some(share) = share.filter(|_| session.ranks.len() > 1 && has_times) {
                 self.faint(&format!(
@@ -479,11 +480,11 @@ impl Text {
                 ));
             }
         }
-        for &(at, finding) in late.iter().take(MOST_FINDINGS) {
+        for &(at, finding) in late.iter().take(MAX_FINDINGS) {
             self.finding(at, finding);
         }
-        if late.len() > MOST_FINDINGS {
-            self.line(&format!("  … {} more on the page", late.len() - MOST_FINDINGS));
+        if late.len() > MAX_FINDINGS {
+            self.line(&format!("  … {} more on the page", late.len() - MAX_FINDINGS));
         }
         // If lateness rotates, a table of names would still blame single ranks.
         if late.iter().all(|(_, finding)| finding.kind != "late-rank") {
@@ -530,14 +531,14 @@ impl Text {
     }
 
     fn finding(&mut self, at: usize, finding: &Finding) {
-        let line = words::finding_line(at, finding);
+        let line = sentences::finding_line(at, finding);
         for (row, part) in wrapped(&line.text.plain(), self.width - 4).iter().enumerate() {
             let part = self.paint(line.mood, part);
             self.line(&format!("{}{part}", if row == 0 { "  ! " } else { "    " }));
         }
-        let lines = words::evidence(at, finding)
+        let lines = sentences::evidence(at, finding)
             .into_iter()
-            .chain(words::behind(at, finding));
+            .chain(sentences::behind(at, finding));
         for evidence in lines {
             for part in wrapped(&evidence.plain(), self.width - 4) {
                 self.line(&format!("    {part}"));
@@ -551,7 +552,7 @@ impl Text {
     fn scorecard(&mut self, session: &Session) {
         let Some(card) = &session.scorecard else { return };
         self.heading("Scorecard");
-        let total = words::score_total(card);
+        let total = sentences::score_total(card);
         for part in wrapped(&total.text.plain(), self.width - 2) {
             let part = self.paint(total.mood, &part);
             self.line(&format!("  {part}"));
@@ -562,7 +563,7 @@ impl Text {
             table.push(vec![
                 score.name.clone(),
                 reasons.plain(&score.score, |value| format!("{value:.0}")),
-                words::score_weight(score, "").plain(),
+                sentences::score_weight(score, "").plain(),
             ]);
         }
         self.table(&table, &reasons);
@@ -576,17 +577,17 @@ impl Text {
             .findings
             .iter()
             .enumerate()
-            .filter(|(_, finding)| !words::is_about_lateness(finding))
+            .filter(|(_, finding)| !sentences::is_about_lateness(finding))
             .collect();
         if others.is_empty() {
             return;
         }
         self.heading("Other findings");
-        for &(at, finding) in others.iter().take(MOST_FINDINGS) {
+        for &(at, finding) in others.iter().take(MAX_FINDINGS) {
             self.finding(at, finding);
         }
-        if others.len() > MOST_FINDINGS {
-            self.line(&format!("  … {} more on the page", others.len() - MOST_FINDINGS));
+        if others.len() > MAX_FINDINGS {
+            self.line(&format!("  … {} more on the page", others.len() - MAX_FINDINGS));
         }
     }
 
@@ -656,10 +657,10 @@ const OTHER: char = '·';
 /// Returns the ranks that wait most, in the order of ranks.
 fn shown_ranks(session: &Session) -> Vec<&RankBreakdown> {
     let mut entries: Vec<&RankBreakdown> = session.breakdown.iter().collect();
-    if entries.len() > MOST_RANKS {
+    if entries.len() > MAX_RANKS {
         entries.sort_by_key(|entry| (!entry.adds_up, entry.exposed_wait_ns));
         entries.reverse();
-        entries.truncate(MOST_RANKS);
+        entries.truncate(MAX_RANKS);
         entries.sort_by_key(|entry| entry.rank);
     }
     entries

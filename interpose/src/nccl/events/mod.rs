@@ -24,7 +24,7 @@ use crate::core::life;
 use crate::core::resolve;
 use crate::core::thread::{HeldSlot, OpenLaunch, STREAMS, ThreadState};
 use crate::cuda::driver;
-use pool::{Found, Told};
+use pool::{Found, LaunchLabel};
 use rankscope_ranklog::definition::{KIND_PROPERTY, Payload};
 use rankscope_ranklog::lanes::LaneSet;
 use rankscope_ranklog::record::{FLAG_CAPTURED, FLAG_SEQUENCE_UNKNOWN, Record};
@@ -236,7 +236,7 @@ pub unsafe fn begin(
         }
         let peer = record.peer;
         is_taken
-            .then(|| pool.take(number, &Told { call, peer }))
+            .then(|| pool.take(number, &LaunchLabel { call, peer }))
             .flatten()
     });
     if is_in_group {

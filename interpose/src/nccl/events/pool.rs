@@ -30,9 +30,9 @@ const FAR_S: u64 = 6;
 /// The first interval between bases is 16 ms. Each interval is twice the previous one, until it is one second.
 const FIRST_DOUBLINGS: u32 = 6;
 /// Maximum number of driver queries in one reading.
-const MOST_ASKED: u32 = 12;
+const MAX_ASKED: u32 = 12;
 /// Number of readings after which every complete launch was read.
-const READS_ALL: usize = 2 * SLOTS / MOST_ASKED as usize;
+const READS_ALL: usize = 2 * SLOTS / MAX_ASKED as usize;
 /// Number of immediate queries for a new base. It is mostly complete within microseconds, and a later answer ties the
 /// clocks less precisely.
 const ASKED_AT_ONCE: u32 = 24;
@@ -172,7 +172,7 @@ impl Drop for Changing {
 }
 
 /// Values that are reported with a slot.
-pub struct Told {
+pub struct LaunchLabel {
     /// Call that identifies the record.
     pub call: u64,
     /// Peer of a message.
@@ -392,7 +392,7 @@ impl Pool {
     }
 
     /// Takes a slot for a call. Returns `None` if no slot is free, or if the last base is too old.
-    pub fn take(&self, number: u32, told: &Told) -> Option<HeldSlot> {
+    pub fn take(&self, number: u32, label: &LaunchLabel) -> Option<HeldSlot> {
         let base = self.base.load(Ordering::Acquire);
         let age = ticks().saturating_sub(self.base_ticks.load(Ordering::Relaxed));
         if !self.is_usable() || base == NO_BASE || age >= FAR_S * ticks_per_second() {
@@ -410,8 +410,8 @@ impl Pool {
             .store((taken as u32 + 1) % SLOTS as u32, Ordering::Relaxed);
         let slot = &self.slots[taken];
         slot.base.store(base, Ordering::Relaxed);
-        slot.call.store(told.call, Ordering::Relaxed);
-        slot.peer.store(told.peer as u32, Ordering::Relaxed);
+        slot.call.store(label.call, Ordering::Relaxed);
+        slot.peer.store(label.peer as u32, Ordering::Relaxed);
         // A thread that searches for an unused base either sees the base of this slot, or has already changed the last
         // base.
         fence(Ordering::SeqCst);
@@ -464,7 +464,7 @@ impl Pool {
             if slot.state.load(Ordering::Acquire) != RECORDED {
                 continue;
             }
-            if asked == MOST_ASKED {
+            if asked == MAX_ASKED {
                 self.cursor.store(at as u32, Ordering::Relaxed);
                 return;
             }

@@ -60,7 +60,7 @@ pub fn none_is_open() -> bool {
 
 /// Arguments that `init` received.
 #[derive(Clone, Copy)]
-pub struct Told {
+pub struct InitArguments {
     /// Version of the interface.
     pub version: u32,
     /// The library's number of the communicator; 0 if this version does not report it.
@@ -77,7 +77,7 @@ pub struct Told {
 ///
 /// # Safety
 /// The name must be null or a C string.
-pub unsafe fn open(told: &Told) -> Option<&'static Context> {
+pub unsafe fn open(arguments: &InitArguments) -> Option<&'static Context> {
     let context = CONTEXT.iter().find(|context| {
         context.is_taken.load(Ordering::Relaxed) == 0
             && context
@@ -86,18 +86,18 @@ pub unsafe fn open(told: &Told) -> Option<&'static Context> {
                 .is_ok()
     })?;
     OPEN.fetch_add(1, Ordering::AcqRel);
-    context.identity.store(told.identity, Ordering::Relaxed);
-    context.rank.store(told.rank, Ordering::Relaxed);
-    context.size.store(told.size, Ordering::Relaxed);
+    context.identity.store(arguments.identity, Ordering::Relaxed);
+    context.rank.store(arguments.rank, Ordering::Relaxed);
+    context.size.store(arguments.size, Ordering::Relaxed);
     context.handle.store(0, Ordering::Relaxed);
     context.index_plus_one.store(0, Ordering::Relaxed);
     context.bypasses.store(0, Ordering::Relaxed);
     let mut bytes = 0;
-    if !told.name.is_null() {
+    if !arguments.name.is_null() {
         // SAFETY: the name is not null, so the caller guarantees a C string. Only this thread uses the slot until its
         // address is published.
         unsafe {
-            let name = CStr::from_ptr(told.name).to_bytes();
+            let name = CStr::from_ptr(arguments.name).to_bytes();
             bytes = name.len().min(NAME_BYTES);
             (&mut (*context.name.get()))[..bytes].copy_from_slice(&name[..bytes]);
         }

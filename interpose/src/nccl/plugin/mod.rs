@@ -15,9 +15,9 @@
 pub mod abi;
 pub mod contexts;
 pub mod handles;
+pub mod names;
 pub mod tasks;
 pub mod traffic;
-pub mod words;
 
 use crate::core::communicators::{self, Entry};
 use crate::core::configuration;
@@ -111,7 +111,7 @@ pub fn define(set: &LaneSet) {
 // ---- init and finalize -------------------------------------------------------------------------------------------
 
 /// Handles the creation of a communicator. The library has one mask for the whole process.
-unsafe fn open(context: *mut *mut c_void, mask: *mut c_int, told: &contexts::Told) -> c_int {
+unsafe fn open(context: *mut *mut c_void, mask: *mut c_int, arguments: &contexts::InitArguments) -> c_int {
     // SAFETY: NCCL passes valid pointers for the context and for the mask, and a C string or null as name.
     unsafe {
         context.write(std::ptr::null_mut());
@@ -120,24 +120,24 @@ unsafe fn open(context: *mut *mut c_void, mask: *mut c_int, told: &contexts::Tol
         }
         life::wait_for_start();
         PROCESS.store(libc::getpid(), Ordering::Relaxed);
-        let is_first = VERSION.swap(told.version, Ordering::Relaxed) == 0;
+        let is_first = VERSION.swap(arguments.version, Ordering::Relaxed) == 0;
         announce_pending();
         if is_first && let Some(set) = life::definitions() {
             define(set);
         }
-        let Some(place) = contexts::open(told) else {
+        let Some(place) = contexts::open(arguments) else {
             crate::core::communicators::count_missing_definition();
             return SUCCESS;
         };
         context.write(place.address());
         let mut wanted = event::COLL | event::P2P;
-        if told.version >= FIRST_WITH_TIMES {
+        if arguments.version >= FIRST_WITH_TIMES {
             wanted |= event::KERNEL_CH;
             if configuration::wants_traffic() {
                 wanted |= event::PROXY_OP | event::PROXY_STEP;
             }
         }
-        if told.version >= 6 {
+        if arguments.version >= 6 {
             wanted |= event::CE_COLL;
         }
         WANTED.store(wanted as i32, Ordering::Relaxed);
@@ -152,7 +152,7 @@ unsafe fn open(context: *mut *mut c_void, mask: *mut c_int, told: &contexts::Tol
 }
 
 unsafe extern "C" fn init<const V: u32>(context: *mut *mut c_void, mask: *mut c_int) -> c_int {
-    let told = contexts::Told {
+    let arguments = contexts::InitArguments {
         version: V,
         identity: 0,
         name: std::ptr::null(),
@@ -160,7 +160,7 @@ unsafe extern "C" fn init<const V: u32>(context: *mut *mut c_void, mask: *mut c_
         rank: 0,
     };
     // SAFETY: NCCL's own arguments of `init` are forwarded unchanged, and the name is null.
-    unsafe { open(context, mask, &told) }
+    unsafe { open(context, mask, &arguments) }
 }
 
 unsafe extern "C" fn init_4(
@@ -173,7 +173,7 @@ unsafe extern "C" fn init_4(
     rank: c_int,
     _log: *const c_void,
 ) -> c_int {
-    let told = contexts::Told {
+    let arguments = contexts::InitArguments {
         version: 4,
         identity,
         name,
@@ -181,7 +181,7 @@ unsafe extern "C" fn init_4(
         rank: u32::try_from(rank).unwrap_or(0),
     };
     // SAFETY: NCCL's own arguments of `init` are forwarded unchanged; its name is null or a C string.
-    unsafe { open(context, mask, &told) }
+    unsafe { open(context, mask, &arguments) }
 }
 
 unsafe extern "C" fn init_5<const V: u32>(
@@ -194,7 +194,7 @@ unsafe extern "C" fn init_5<const V: u32>(
     rank: c_int,
     _log: *const c_void,
 ) -> c_int {
-    let told = contexts::Told {
+    let arguments = contexts::InitArguments {
         version: V,
         identity,
         name,
@@ -202,7 +202,7 @@ unsafe extern "C" fn init_5<const V: u32>(
         rank: u32::try_from(rank).unwrap_or(0),
     };
     // SAFETY: NCCL's own arguments of `init` are forwarded unchanged; its name is null or a C string.
-    unsafe { open(context, mask, &told) }
+    unsafe { open(context, mask, &arguments) }
 }
 
 unsafe extern "C" fn finalize(context: *mut c_void) -> c_int {
@@ -244,24 +244,24 @@ impl Operated {
     ///
     /// # Safety
     /// The strings must be null or C strings.
-    unsafe fn coll(told: &abi::Coll4) -> Self {
+    unsafe fn coll(arguments: &abi::Coll4) -> Self {
         // SAFETY: the caller guarantees null or C strings.
         unsafe {
-            let element_bytes = words::element_bytes(told.data_type);
+            let element_bytes = names::element_bytes(arguments.data_type);
             Self {
-                operation: words::operation(told.function),
-                send: told.send as usize,
-                receive: told.receive as usize,
-                bytes: (told.count as u64).saturating_mul(u64::from(element_bytes)),
+                operation: names::operation(arguments.function),
+                send: arguments.send as usize,
+                receive: arguments.receive as usize,
+                bytes: (arguments.count as u64).saturating_mul(u64::from(element_bytes)),
                 element_bytes,
-                peer: told.root,
-                number: told.number as u32,
-                channels: told.channels,
+                peer: arguments.root,
+                number: arguments.number as u32,
+                channels: arguments.channels,
                 work: DeviceWork {
-                    warps: told.warps,
-                    channels: told.channels,
-                    algorithm: words::algorithm(told.algorithm),
-                    protocol: words::protocol(told.protocol),
+                    warps: arguments.warps,
+                    channels: arguments.channels,
+                    algorithm: names::algorithm(arguments.algorithm),
+                    protocol: names::protocol(arguments.protocol),
                     duration_ns: 0,
                 },
             }
@@ -281,9 +281,9 @@ impl Operated {
     ) -> Self {
         // SAFETY: the caller guarantees null or C strings.
         unsafe {
-            let element_bytes = words::element_bytes(data_type);
+            let element_bytes = names::element_bytes(data_type);
             Self {
-                operation: words::operation(function),
+                operation: names::operation(function),
                 send: buffer,
                 receive: buffer,
                 bytes: (count as u64).saturating_mul(u64::from(element_bytes)),
@@ -391,7 +391,7 @@ fn reached(context: &'static Context, operated: &Operated, parent: u64) -> u64 {
     };
     let call = Call::from_bits(parent).unwrap_or_else(|| joined(context, operated, operation));
     let called = Operation::from_u8(call.operation).unwrap_or(operation);
-    tasks::begin(&tasks::Told {
+    tasks::begin(&tasks::TaskReport {
         call,
         peer: if is_message(called) || has_root(called) {
             operated.peer
@@ -496,24 +496,46 @@ unsafe extern "C" fn start_event_5(
         let parent = head.parent as u64;
         began(context, handle, |context| match head.kind {
             event::COLL_API => {
-                let told = &(*descriptor.cast::<Wide<abi::CollApi>>()).what;
-                let operated = Operated::p2p(told.function, 0, told.data_type, told.count, told.root);
-                called(context, &operated, told.stream as usize, told.is_captured != 0)
+                let arguments = &(*descriptor.cast::<Wide<abi::CollApi>>()).what;
+                let operated = Operated::p2p(
+                    arguments.function,
+                    0,
+                    arguments.data_type,
+                    arguments.count,
+                    arguments.root,
+                );
+                called(
+                    context,
+                    &operated,
+                    arguments.stream as usize,
+                    arguments.is_captured != 0,
+                )
             }
             event::P2P_API => {
-                let told = &(*descriptor.cast::<Wide<abi::P2pApi>>()).what;
+                let arguments = &(*descriptor.cast::<Wide<abi::P2pApi>>()).what;
                 // This version does not report the peer of a call. If the call bypasses the hooks, its key comes from
                 // the operation itself.
-                let operated = Operated::p2p(told.function, 0, told.data_type, told.count, NO_PEER);
-                called_message(context, &operated, told.stream as usize, told.is_captured != 0)
+                let operated = Operated::p2p(
+                    arguments.function,
+                    0,
+                    arguments.data_type,
+                    arguments.count,
+                    NO_PEER,
+                );
+                called_message(
+                    context,
+                    &operated,
+                    arguments.stream as usize,
+                    arguments.is_captured != 0,
+                )
             }
             event::COLL => {
                 let operated = Operated::coll(&(*descriptor.cast::<Wide<abi::Coll4>>()).what);
                 reached(context, &operated, parent)
             }
             event::P2P => {
-                let told = &(*descriptor.cast::<Wide<abi::P2p4>>()).what;
-                reached_message(context, told, parent)
+                let arguments = &(*descriptor.cast::<Wide<abi::P2p4>>()).what;
+                reached_message(context, arguments, parent)
             }
             // It is reported while it is captured but not when it is replayed, so nothing ran.
             event::CE_COLL if Call::from_bits(parent).is_some_and(|call| call.flags & FLAG_CAPTURED != 0) => {
@@ -550,21 +572,21 @@ fn called_message(context: &'static Context, operated: &Operated, stream: usize,
 ///
 /// # Safety
 /// The strings must be null or C strings.
-unsafe fn reached_message(context: &'static Context, told: &abi::P2p4, parent: u64) -> u64 {
+unsafe fn reached_message(context: &'static Context, arguments: &abi::P2p4, parent: u64) -> u64 {
     // SAFETY: the caller guarantees null or C strings.
     let mut operated = unsafe {
         Operated::p2p(
-            told.function,
-            told.buffer as usize,
-            told.data_type,
-            told.count,
-            told.peer,
+            arguments.function,
+            arguments.buffer as usize,
+            arguments.data_type,
+            arguments.count,
+            arguments.peer,
         )
     };
     // A message from a rank to itself is a copy, and no channel reports it.
-    if u32::try_from(told.peer) != Ok(context.rank()) {
-        operated.channels = told.channels;
-        operated.work.channels = told.channels;
+    if u32::try_from(arguments.peer) != Ok(context.rank()) {
+        operated.channels = arguments.channels;
+        operated.work.channels = arguments.channels;
     }
     if parent == GROUP && version() >= 5 {
         let parent = bypassed(context, &operated, 0, false).to_bits();
@@ -579,15 +601,15 @@ unsafe fn reached_message(context: &'static Context, told: &abi::P2p4, parent: u
 /// `descriptor` must be of this kind.
 unsafe fn copy_engine(descriptor: *const c_void) -> abi::Coll4 {
     // SAFETY: the caller guarantees the kind. The members up to the type are those of a collective (profiler_v6.h).
-    let told = unsafe { &(*descriptor.cast::<Wide<abi::CeColl>>()).what };
+    let arguments = unsafe { &(*descriptor.cast::<Wide<abi::CeColl>>()).what };
     abi::Coll4 {
-        number: told.number,
-        function: told.function,
-        send: told.send,
-        receive: told.receive,
-        count: told.count,
-        root: told.root,
-        data_type: told.data_type,
+        number: arguments.number,
+        function: arguments.function,
+        send: arguments.send,
+        receive: arguments.receive,
+        count: arguments.count,
+        root: arguments.root,
+        data_type: arguments.data_type,
         channels: 0,
         warps: 0,
         algorithm: std::ptr::null(),
@@ -595,22 +617,22 @@ unsafe fn copy_engine(descriptor: *const c_void) -> abi::Coll4 {
     }
 }
 
-fn channel_began(parent: u64, told: &abi::KernelCh) -> u64 {
+fn channel_began(parent: u64, arguments: &abi::KernelCh) -> u64 {
     match handles::task(parent) {
         Some(slot) => {
-            tasks::channel_began(slot, told.timer_ns);
+            tasks::channel_began(slot, arguments.timer_ns);
             handles::of_channel(slot)
         }
         None => 0,
     }
 }
 
-fn proxy_began(context: &'static Context, told: &abi::ProxyOp) -> u64 {
-    if told.pid != PROCESS.load(Ordering::Relaxed) {
+fn proxy_began(context: &'static Context, arguments: &abi::ProxyOp) -> u64 {
+    if arguments.pid != PROCESS.load(Ordering::Relaxed) {
         // The proxy works for another process of this node (PXN). The context is an address in that process.
         return 0;
     }
-    traffic::work_began(context, told)
+    traffic::work_began(context, arguments)
 }
 
 unsafe extern "C" fn start_event_4(
@@ -655,22 +677,28 @@ unsafe extern "C" fn start_event_1<const V: u32>(
                 reached(context, &operated, 0)
             }
             event::P2P if V == 1 => {
-                let told = &(*descriptor.cast::<Narrow<abi::P2p1>>()).what;
+                let arguments = &(*descriptor.cast::<Narrow<abi::P2p1>>()).what;
                 let null = std::ptr::null();
-                let mut operated = Operated::p2p(null, told.buffer as usize, null, told.count, told.peer);
-                operated.operation = words::operation_by_number(told.function);
-                operated.element_bytes = super::data_type::element_bytes(u32::from(told.data_type));
-                operated.bytes = (told.count as u64).saturating_mul(u64::from(operated.element_bytes));
+                let mut operated = Operated::p2p(
+                    null,
+                    arguments.buffer as usize,
+                    null,
+                    arguments.count,
+                    arguments.peer,
+                );
+                operated.operation = names::operation_by_number(arguments.function);
+                operated.element_bytes = super::data_type::element_bytes(u32::from(arguments.data_type));
+                operated.bytes = (arguments.count as u64).saturating_mul(u64::from(operated.element_bytes));
                 reached(context, &operated, 0)
             }
             event::P2P => {
-                let told = &(*descriptor.cast::<Narrow<abi::P2p2>>()).what;
+                let arguments = &(*descriptor.cast::<Narrow<abi::P2p2>>()).what;
                 let operated = Operated::p2p(
-                    told.function,
-                    told.buffer as usize,
-                    told.data_type,
-                    told.count,
-                    told.peer,
+                    arguments.function,
+                    arguments.buffer as usize,
+                    arguments.data_type,
+                    arguments.count,
+                    arguments.peer,
                 );
                 reached(context, &operated, 0)
             }
@@ -689,38 +717,38 @@ unsafe fn coll_before_4<const V: u32>(descriptor: *const c_void) -> Operated {
         match V {
             3 => Operated::coll(&(*descriptor.cast::<Narrow<abi::Coll3>>()).what.rest),
             2 => {
-                let told = &(*descriptor.cast::<Narrow<abi::Coll2>>()).what;
+                let arguments = &(*descriptor.cast::<Narrow<abi::Coll2>>()).what;
                 Operated::coll(&abi::Coll4 {
-                    number: told.number,
-                    function: told.function,
-                    send: told.send,
-                    receive: told.receive,
-                    count: told.count,
-                    root: told.root,
-                    data_type: told.data_type,
-                    channels: told.channels,
-                    warps: told.warps,
-                    algorithm: told.algorithm,
-                    protocol: told.protocol,
+                    number: arguments.number,
+                    function: arguments.function,
+                    send: arguments.send,
+                    receive: arguments.receive,
+                    count: arguments.count,
+                    root: arguments.root,
+                    data_type: arguments.data_type,
+                    channels: arguments.channels,
+                    warps: arguments.warps,
+                    algorithm: arguments.algorithm,
+                    protocol: arguments.protocol,
                 })
             }
             _ => {
-                let told = &(*descriptor.cast::<Narrow<abi::Coll1>>()).what;
-                let element_bytes = super::data_type::element_bytes(u32::from(told.data_type));
+                let arguments = &(*descriptor.cast::<Narrow<abi::Coll1>>()).what;
+                let element_bytes = super::data_type::element_bytes(u32::from(arguments.data_type));
                 Operated {
-                    operation: words::operation_by_number(told.function),
-                    send: told.send as usize,
-                    receive: told.receive as usize,
-                    bytes: (told.count as u64).saturating_mul(u64::from(element_bytes)),
+                    operation: names::operation_by_number(arguments.function),
+                    send: arguments.send as usize,
+                    receive: arguments.receive as usize,
+                    bytes: (arguments.count as u64).saturating_mul(u64::from(element_bytes)),
                     element_bytes,
-                    peer: told.root,
-                    number: told.number as u32,
+                    peer: arguments.root,
+                    number: arguments.number as u32,
                     channels: 0,
                     work: DeviceWork {
-                        warps: told.warps,
-                        channels: told.channels,
-                        algorithm: words::algorithm_by_number(told.algorithm),
-                        protocol: words::protocol_by_number(told.protocol),
+                        warps: arguments.warps,
+                        channels: arguments.channels,
+                        algorithm: names::algorithm_by_number(arguments.algorithm),
+                        protocol: names::protocol_by_number(arguments.protocol),
                         duration_ns: 0,
                     },
                 }

@@ -16,7 +16,7 @@ const LOOKED_AT: usize = 64;
 
 /// Values that were reported when an operation reached its stream.
 #[derive(Clone, Copy)]
-pub struct Told {
+pub struct TaskReport {
     /// Call that the operation comes from; without a sequence number if that is unknown.
     pub call: Call,
     /// Root or peer.
@@ -156,7 +156,7 @@ const NOBODY: Call = Call {
 };
 
 /// Stores an operation that reached its stream, and returns its handle.
-pub fn begin(told: &Told) -> u64 {
+pub fn begin(report: &TaskReport) -> u64 {
     let serial = NEXT.fetch_add(1, Ordering::Relaxed);
     let places = || (0..LOOKED_AT).map(move |step| (serial as usize + step) % TASKS);
     let found = places().find_map(|position| TASK[position].take().map(|turn| (position, turn)));
@@ -168,12 +168,12 @@ pub fn begin(told: &Told) -> u64 {
     let Some((position, turn)) = found else { return 0 };
     let task = &TASK[position];
     task.serial.store(serial, Ordering::Relaxed);
-    task.peer.store(told.peer as u32, Ordering::Relaxed);
-    task.number.store(told.number, Ordering::Relaxed);
-    task.bytes.store(told.bytes, Ordering::Relaxed);
-    task.work.store(told.work.to_aux(), Ordering::Relaxed);
+    task.peer.store(report.peer as u32, Ordering::Relaxed);
+    task.number.store(report.number, Ordering::Relaxed);
+    task.bytes.store(report.bytes, Ordering::Relaxed);
+    task.work.store(report.work.to_aux(), Ordering::Relaxed);
     task.sizes.store(
-        u32::from(told.element_bytes) << 8 | u32::from(told.channels),
+        u32::from(report.element_bytes) << 8 | u32::from(report.channels),
         Ordering::Relaxed,
     );
     task.began.store(0, Ordering::Relaxed);
@@ -182,7 +182,7 @@ pub fn begin(told: &Told) -> u64 {
     task.start_ns.store(u64::MAX, Ordering::Relaxed);
     task.stop_ns.store(0, Ordering::Relaxed);
     // The library passes the handle to its other threads under locks of its own. So they see all values stored here.
-    task.call.store(told.call.to_bits(), Ordering::Release);
+    task.call.store(report.call.to_bits(), Ordering::Release);
     handles::of_task(Slot {
         position: position as u16,
         turn,

@@ -33,7 +33,7 @@ pub fn show(
                 ui.label(format!("B: {doing}"));
             }
             Comparing::Failed(why) => {
-                ui.colored_label(theme.alarm(), format!("cannot be compared: {why}"));
+                ui.colored_label(theme.alarm(), format!("Cannot compare: {why}"));
             }
             Comparing::Idle => {}
         }
@@ -44,16 +44,16 @@ pub fn show(
         }
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             if ui
-                .small_button("stop comparing")
-                .on_hover_text("shows A alone again")
+                .small_button("Stop comparing")
+                .on_hover_text("Show only A again")
                 .clicked()
             {
                 clicked = Some(Clicked::Stop);
             }
             if let Some(compared) = compared {
-                let response = ui.selectable_label(compared.table_open, "table");
+                let response = ui.selectable_label(compared.table_open, "Table");
                 if response
-                    .on_hover_text("step time and exposed communication of each rank, A beside B")
+                    .on_hover_text("Step time and exposed communication of each rank in A and B")
                     .clicked()
                 {
                     clicked = Some(Clicked::Table);
@@ -87,8 +87,8 @@ fn told(ui: &mut Ui, own: &Opened, compared: &Compared, theme: Theme) {
         }
     }
     if own.has_own_step_numbers() || compared.other.has_own_step_numbers() {
-        ui.label(RichText::new("steps are not compared").weak())
-            .on_hover_text("a part of a run numbers its steps from its own begin: which step of the other it is, is not known");
+        ui.label(RichText::new("Steps are not compared").weak())
+            .on_hover_text("A part of a run numbers its steps from its own start. They cannot be matched with the steps of the other session");
     }
     let (without, of_other) = compared.counterparts.without();
     if without + of_other > 0 {
@@ -101,7 +101,7 @@ fn told(ui: &mut Ui, own: &Opened, compared: &Compared, theme: Theme) {
             texts.push(format!("{of_other} rank{} only in B", plural(of_other)));
         }
         ui.label(RichText::new(texts.join(", ")).weak())
-            .on_hover_text("ranks are the same where they have the same number in the same world");
+            .on_hover_text("Ranks correspond if they have the same number in the same world");
     }
 }
 
@@ -112,7 +112,7 @@ pub fn aligned_text(aligned: Aligned) -> String {
     let shift = duration_text(shift_ns);
     match aligned.anchor.step {
         Some(step) => format!("B aligned at step {step}, {sign}{shift}"),
-        None => format!("B aligned at the begin of both runs, {sign}{shift}"),
+        None => format!("B aligned at the start of both runs, {sign}{shift}"),
     }
 }
 
@@ -125,12 +125,12 @@ fn meaning(own: &Opened, compared: &Compared, aligned: Aligned) -> String {
     );
     match (anchor.step, aligned.rank) {
         (Some(step), Some(rank)) => format!(
-            "Step {step} of {} begins at {moments}: here both have the same place. It is the step in the middle of the \
-             window, or the nearest that both have; as one moves another takes its turn.",
+            "Step {step} of {} starts at {moments}. Both starts are drawn at the same position. This is the step in the \
+             middle of the window, or the nearest one that both have. It changes as you move.",
             own.name_of(rank)
         ),
         _ => format!(
-            "{} and {} have no steps with the same numbers: the runs begin at {moments}, which have the same place.",
+            "{} and {} have no step numbers in common. The runs start at {moments}. Both starts are drawn at the same position.",
             "A", compared.name
         ),
     }
@@ -143,7 +143,7 @@ fn legend(ui: &mut Ui, theme: Theme) {
     let (rect, response) = ui.allocate_exact_size(Vec2::new(90.0, 9.0), Sense::hover());
     scale(ui.painter(), rect, theme);
     response.on_hover_text(
-        "the other session's step time minus this one's, as a share of this one's; within ±1 % it is none",
+        "Step time of B minus step time of A, as a share of A. Differences within ±1 % count as zero",
     );
     ui.label(RichText::new("B faster −20 %").weak().size(10.5));
 }

@@ -20,7 +20,7 @@ pub enum Comparing {
 impl Comparing {
     /// Opens a path in the same way as the main session. Calls `news` whenever there is something to show.
     pub fn start(path: PathBuf, news: impl Fn() + Send + 'static) -> Self {
-        let doing = format!("opening {}", path.display());
+        let doing = format!("Opening {}", path.display());
         Self::Opening(open::start(vec![path], news), doing)
     }
 

@@ -322,7 +322,7 @@ fn a_difference_is_told_with_where_it_comes_from() {
     let mut ranks: Vec<u32> = members.members.iter().map(|member| member.rank).collect();
     ranks.sort_unstable();
     assert_eq!(ranks, (0..crate::search::fixture::RANKS).collect::<Vec<_>>());
-    harness.get_by_label("show all of it").click();
+    harness.get_by_label("Zoom to instance").click();
     harness.run_steps(3);
     let window = workspace(&mut harness).state.window();
     let compared = workspace(&mut harness).timeline.compared().expect("compared");
@@ -361,7 +361,7 @@ fn the_table_tells_both_and_goes_to_a_rank() {
     harness.get_by_label("rank 2").click();
     harness.run_steps(3);
     assert_eq!(workspace(&mut harness).state.rank, Some(2));
-    harness.get_by_label("stop comparing").click();
+    harness.get_by_label("Stop comparing").click();
     harness.run_steps(3);
     assert!(workspace(&mut harness).timeline.compared().is_none());
     let is_compared = |row: &Row| row.kind.is_compared();
@@ -429,7 +429,7 @@ fn steps_of_a_part_are_compared_with_nobodys() {
     let mut harness = harness(&own, &other);
     show(&mut harness, 230 * MS, 280 * MS);
     assert_eq!(aligned(&mut harness), "B aligned at step 2, +23.0 ms");
-    assert!(harness.query_by_label("steps are not compared").is_none());
+    assert!(harness.query_by_label("Steps are not compared").is_none());
     let mut session = Session::read(&own.opened.path).expect("A");
     session.part = Some(Part {
         from_ns: 100 * MS,
@@ -440,9 +440,12 @@ fn steps_of_a_part_are_compared_with_nobodys() {
     let ctx = harness.ctx.clone();
     workspace(&mut harness).go_on(&own.opened.path, session, &ctx);
     wait(&mut harness);
-    let told = aligned(&mut harness);
-    assert!(told.starts_with("B aligned at the begin of both runs"), "{told}");
-    harness.get_by_label("steps are not compared");
+    let reported = aligned(&mut harness);
+    assert!(
+        reported.starts_with("B aligned at the start of both runs"),
+        "{reported}"
+    );
+    harness.get_by_label("Steps are not compared");
     harness.get_by_label_contains("of the run");
     let compared = workspace(&mut harness).timeline.compared().expect("compared");
     assert!(compared.steps_of(0).is_none());

@@ -16,7 +16,7 @@ use egui::{TextureWrapMode, Vec2};
 use std::fmt::Write;
 
 /// Maximum number of texels of an embedded image. Larger images are rasterised at their displayed size.
-const MOST_TEXELS: i64 = 16 << 20;
+const MAX_TEXELS: i64 = 16 << 20;
 
 /// Tolerance within which a texel counts as whole.
 const NEARLY: f64 = 1e-3;
@@ -204,7 +204,7 @@ impl Drawing<'_> {
         ) else {
             return self.painted_quad(rect, uv, tint, texture, rounded, clip);
         };
-        if across.count.saturating_mul(down.count) > MOST_TEXELS {
+        if across.count.saturating_mul(down.count) > MAX_TEXELS {
             return self.painted_quad(rect, uv, tint, texture, rounded, clip);
         }
         let shown = part(image, options, &across, &down, tint);

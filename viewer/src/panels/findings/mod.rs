@@ -1,21 +1,21 @@
 //! The list of findings, the costliest first, and the state of the recording. Times, ranks and instances are links.
 //!
-//! [`told`] creates the sentences, in the words of the report. This module draws them.
+//! [`listed`] creates the sentences, in the words of the report. This module draws them.
 
-mod told;
+mod listed;
 
-use super::mood::colour;
-use super::paper;
 use super::session_key::SessionKey;
 use crate::model::{Action, Opened, State};
+use crate::panels::colours;
+use crate::panels::severity_colours::colour;
 use crate::theme::Theme;
 use egui::{
     Align, CollapsingHeader, FontId, Label, Rect, Response, RichText, Role, ScrollArea, Sense, Stroke,
     StrokeKind, TextStyle, Ui, WidgetInfo, pos2, vec2,
 };
-use rankscope_report::words::Mood;
+use listed::{ListedFinding, ListedFindings, ListedMoment, MAX_LOSSES, Said};
+use rankscope_report::sentences::Mood;
 use std::collections::BTreeSet;
-use told::{MOST_LOSSES, Said, Told, ToldFinding, ToldMoment};
 
 /// Width of the column of costs, in points.
 const COST_WIDTH: f32 = 62.0;
@@ -24,14 +24,14 @@ const LEFT: f32 = 22.0;
 /// Padding inside a finding's head, in points.
 const PADDING: f32 = 4.0;
 /// Maximum number of listed problems of the viewer's own index.
-const MOST_PROBLEMS: usize = 200;
+const MAX_PROBLEMS: usize = 200;
 /// Maximum age of that list, in seconds.
 const PROBLEMS_AGE_S: f64 = 0.5;
 
 /// The list of findings.
 #[derive(Default)]
 pub struct FindingsPanel {
-    told: Option<(SessionKey, Told)>,
+    listed: Option<(SessionKey, ListedFindings)>,
     /// Positions of the open findings.
     open: BTreeSet<usize>,
     /// Problems of the viewer's own index, and when they were read, in seconds.
@@ -42,15 +42,15 @@ pub struct FindingsPanel {
 impl FindingsPanel {
     /// Draws the panel into the available space, and adds the actions of clicks.
     pub fn show(&mut self, ui: &mut Ui, opened: &Opened, state: &State, actions: &mut Vec<Action>) {
-        if !self.told.as_ref().is_some_and(|(key, _)| key.is_of(opened)) {
-            self.told = Some((SessionKey::of(opened), Told::of(opened)));
+        if !self.listed.as_ref().is_some_and(|(key, _)| key.is_of(opened)) {
+            self.listed = Some((SessionKey::of(opened), ListedFindings::of(opened)));
             // Open the costliest finding, which is what most users look for.
             self.open = BTreeSet::from([0]);
             self.asked_at_s = None;
         }
         self.ask_for_problems(ui, opened);
-        paper::apply(ui.visuals_mut());
-        let Some((_, told)) = &self.told else {
+        colours::apply(ui.visuals_mut());
+        let Some((_, listed)) = &self.listed else {
             return;
         };
         let open = &mut self.open;
@@ -60,12 +60,12 @@ impl FindingsPanel {
             .auto_shrink([false, false])
             .show(ui, |ui| {
                 ui.spacing_mut().item_spacing.y = 3.0;
-                coverage(ui, told);
+                coverage(ui, listed);
                 ui.add_space(4.0);
-                if let Some(headline) = &told.headline {
+                if let Some(headline) = &listed.headline {
                     say(ui, headline);
                 }
-                for (at, finding) in told.findings.iter().enumerate() {
+                for (at, finding) in listed.findings.iter().enumerate() {
                     ui.push_id(("finding", at), |ui| {
                         let is_open = open.contains(&at);
                         if head(ui, finding, is_open).clicked() && !open.remove(&at) {
@@ -77,9 +77,9 @@ impl FindingsPanel {
                     });
                 }
                 ui.add_space(6.0);
-                losses(ui, told, actions);
-                matching(ui, told);
-                problems(ui, told, index_problems);
+                losses(ui, listed, actions);
+                matching(ui, listed);
+                problems(ui, listed, index_problems);
             });
     }
 
@@ -101,9 +101,9 @@ impl FindingsPanel {
     }
 }
 
-fn coverage(ui: &mut Ui, told: &Told) {
-    say(ui, &told.coverage);
-    for note in &told.coverage_notes {
+fn coverage(ui: &mut Ui, listed: &ListedFindings) {
+    say(ui, &listed.coverage);
+    for note in &listed.coverage_notes {
         say(ui, note);
     }
 }
@@ -120,7 +120,7 @@ fn say(ui: &mut Ui, said: &Said) {
 }
 
 /// Draws the head of a finding: a bar in the colour of its severity, the title, the cost and its share of the run.
-fn head(ui: &mut Ui, finding: &ToldFinding, is_open: bool) -> Response {
+fn head(ui: &mut Ui, finding: &ListedFinding, is_open: bool) -> Response {
     let theme = Theme {
         dark: ui.visuals().dark_mode,
     };
@@ -199,24 +199,24 @@ fn triangle(ui: &Ui, middle: egui::Pos2, is_open: bool, theme: Theme) {
         .add(egui::Shape::convex_polygon(corners, theme.weak(), Stroke::NONE));
 }
 
-fn body(ui: &mut Ui, finding: &ToldFinding, state: &State, actions: &mut Vec<Action>) {
+fn body(ui: &mut Ui, finding: &ListedFinding, state: &State, actions: &mut Vec<Action>) {
     ui.indent("body", |ui| {
         ui.label(RichText::new(&finding.class).small().weak())
             .on_hover_text(
-                "How serious it is, and the rule that found it: rankscope rules says when it fires",
+                "Severity, and the rule that found it. rankscope rules lists the conditions of each rule",
             );
         for text in finding.evidence.iter().chain(&finding.basis) {
             ui.add(Label::new(text).wrap());
         }
         if let Some(advice) = &finding.advice {
-            heading(ui, "What to try", "What the rule advises");
+            heading(ui, "Advice", "Advice of the rule");
             ui.add(Label::new(advice).wrap());
         }
         if !finding.conditions.is_empty() {
             heading(
                 ui,
-                "Decided by",
-                "The conditions that were checked, in their order: all of them hold",
+                "Conditions",
+                "Conditions of the rule, in the order of the checks. All are true",
             );
             for condition in &finding.conditions {
                 ui.add(Label::new(condition).wrap());
@@ -226,18 +226,14 @@ fn body(ui: &mut Ui, finding: &ToldFinding, state: &State, actions: &mut Vec<Act
             heading(
                 ui,
                 "Look at",
-                "The most telling moments: a click shows them in the timeline",
+                "The most relevant moments. Click one to show it in the timeline",
             );
             for moment in &finding.moments {
                 go_link(ui, moment, actions);
             }
         }
         if !finding.ranks.is_empty() {
-            heading(
-                ui,
-                "Ranks",
-                "A click makes it the rank that keys and panels refer to",
-            );
+            heading(ui, "Ranks", "Click a rank to select it for keys and panels");
             ui.horizontal_wrapped(|ui| {
                 for (rank, name) in &finding.ranks {
                     let text = RichText::new(name);
@@ -256,7 +252,7 @@ fn body(ui: &mut Ui, finding: &ToldFinding, state: &State, actions: &mut Vec<Act
             });
         }
         if !finding.hosts.is_empty() {
-            heading(ui, "Hosts", "Hosts concerned");
+            heading(ui, "Hosts", "Affected hosts");
             ui.add(Label::new(finding.hosts.join(", ")).wrap());
         }
         ui.add_space(4.0);
@@ -269,7 +265,7 @@ fn heading(ui: &mut Ui, text: &str, meaning: &str) {
         .on_hover_text(meaning);
 }
 
-fn go_link(ui: &mut Ui, moment: &ToldMoment, actions: &mut Vec<Action>) {
+fn go_link(ui: &mut Ui, moment: &ListedMoment, actions: &mut Vec<Action>) {
     if ui.link(&moment.text).clicked() {
         moment.go(actions);
     }
@@ -285,11 +281,11 @@ fn section(ui: &mut Ui, name: &str, head: &str, mood: Mood, content: impl FnOnce
     });
 }
 
-fn losses(ui: &mut Ui, told: &Told, actions: &mut Vec<Action>) {
-    let Some((sum, causes)) = told.losses.split_first() else {
+fn losses(ui: &mut Ui, listed: &ListedFindings, actions: &mut Vec<Action>) {
+    let Some((sum, causes)) = listed.losses.split_first() else {
         return;
     };
-    if causes.is_empty() && told.lost.is_empty() {
+    if causes.is_empty() && listed.lost.is_empty() {
         say(ui, sum);
         return;
     }
@@ -300,37 +296,37 @@ fn losses(ui: &mut Ui, told: &Told, actions: &mut Vec<Action>) {
         heading(
             ui,
             "Where",
-            "Rank or log, how many of which kind, why, first to last of them",
+            "Rank or log, number and kind of the lost records, cause, first and last time",
         );
-        for loss in &told.lost {
+        for loss in &listed.lost {
             go_link(ui, loss, actions);
         }
-        more(ui, told.more_lost, MOST_LOSSES);
+        more(ui, listed.more_lost, MAX_LOSSES);
     });
 }
 
-fn matching(ui: &mut Ui, told: &Told) {
-    let Some(worst) = told.matching.iter().map(|line| line.mood).max() else {
+fn matching(ui: &mut Ui, listed: &ListedFindings) {
+    let Some(worst) = listed.matching.iter().map(|line| line.mood).max() else {
         return;
     };
     section(ui, "matching", "Calls that do not match", worst, |ui| {
-        for line in &told.matching {
+        for line in &listed.matching {
             say(ui, line);
         }
     });
 }
 
-fn problems(ui: &mut Ui, told: &Told, of_index: &[String]) {
-    if told.problems_total > 0 {
-        let plural = if told.problems_total == 1 { "" } else { "s" };
-        let head = format!("{} problem{plural} when the logs were read", told.problems_total);
+fn problems(ui: &mut Ui, listed: &ListedFindings, of_index: &[String]) {
+    if listed.problems_total > 0 {
+        let plural = if listed.problems_total == 1 { "" } else { "s" };
+        let head = format!("{} problem{plural} while reading the logs", listed.problems_total);
         section(ui, "problems", &head, Mood::Warning, |ui| {
-            list(ui, &told.problems, told.problems_total as usize);
+            list(ui, &listed.problems, listed.problems_total as usize);
         });
     }
     if !of_index.is_empty() {
         let plural = if of_index.len() == 1 { "" } else { "s" };
-        let head = format!("{} problem{plural} of the viewer's index", of_index.len());
+        let head = format!("{} problem{plural} with the viewer's index", of_index.len());
         section(ui, "index", &head, Mood::Bad, |ui| {
             list(ui, of_index, of_index.len());
         });
@@ -338,16 +334,16 @@ fn problems(ui: &mut Ui, told: &Told, of_index: &[String]) {
 }
 
 fn list(ui: &mut Ui, texts: &[String], total: usize) {
-    for text in texts.iter().take(MOST_PROBLEMS) {
+    for text in texts.iter().take(MAX_PROBLEMS) {
         ui.add(Label::new(text).wrap());
     }
-    let shown = texts.len().min(MOST_PROBLEMS);
+    let shown = texts.len().min(MAX_PROBLEMS);
     more(ui, total.saturating_sub(shown), shown);
 }
 
 fn more(ui: &mut Ui, left_out: usize, shown: usize) {
     if left_out > 0 {
-        ui.label(RichText::new(format!("the first {shown}; there are {left_out} more")).weak());
+        ui.label(RichText::new(format!("first {shown} shown, {left_out} more")).weak());
     }
 }
 

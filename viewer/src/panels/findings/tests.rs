@@ -81,7 +81,7 @@ fn keys_alone_open_a_finding_and_go_to_its_moment() {
 fn a_finding_says_what_the_report_says() {
     let harness = harness(slow());
     let finding = &harness.state().made.opened.session.findings[0];
-    for sentence in rankscope_report::words::evidence(0, finding) {
+    for sentence in rankscope_report::sentences::evidence(0, finding) {
         harness.get_by_label(&sentence.capitalised().plain());
     }
     harness.get_by_label("exposed wait that it causes per step 20.0 ms ≥ 2.4 ms");
@@ -99,11 +99,11 @@ fn what_was_lost_and_what_went_wrong_is_told() {
     harness.get_by_label_contains("start rankscope run on every node");
     harness.get_by_label_contains("40 of 1,256 records lost").click();
     harness.run();
-    harness.get_by_label("5 problems when the logs were read").click();
+    harness.get_by_label("5 problems while reading the logs").click();
     harness.run();
     harness.get_by_label_contains("give the live area more room");
     harness.get_by_label("rank 2: node0-4002-0000000000000002.rslog, byte 812,345: the last frame is cut short (120 of 4,096 bytes); all before it was kept");
-    harness.get_by_label("the first 1; there are 4 more");
+    harness.get_by_label("first 1 shown, 4 more");
     harness.get_by_label_contains("rank 2: 40 call, no-chunk").click();
     harness.run();
     let wanted = Window::between(700 * MS, 760 * MS).with_margin(0.25);

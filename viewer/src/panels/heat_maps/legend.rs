@@ -51,12 +51,8 @@ impl Legend {
         self.ramp(ui, scale, theme);
         if scale.above > 0 {
             let largest = scale.unit.shown(scale.largest);
-            let places = if scale.above == 1 {
-                "place is"
-            } else {
-                "places are"
-            };
-            let text = format!("{} {places} beyond the scale, up to {largest}", scale.above);
+            let places = if scale.above == 1 { "cell is" } else { "cells are" };
+            let text = format!("{} {places} above the scale, up to {largest}", scale.above);
             ui.label(RichText::new(text).small().weak());
         }
         if scale.spread == Spread::Log && scale.zeros > 0 {

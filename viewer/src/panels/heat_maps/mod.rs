@@ -10,10 +10,10 @@ mod map;
 mod read;
 
 use super::background::{Background, DIED, Polled};
-use super::mood;
-use super::paper;
 use super::session_key::SessionKey;
 use crate::model::{Action, Opened, State, Window};
+use crate::panels::colours;
+use crate::panels::severity_colours;
 use drawn::{Drawn, draw, row_of_place};
 use egui::{
     Context, Label, PopupAnchor, Rect, RichText, ScrollArea, TextureHandle, TextureOptions, Tooltip, Ui,
@@ -24,7 +24,7 @@ use map::{Layout, Map, Place, Touched, Zoom, around, layout, room_for_places};
 use rankscope_report::heatmap::Kind;
 use rankscope_report::heatmap::picture::Picture;
 use rankscope_report::heatmap::steps::first_step;
-use rankscope_report::words::Mood;
+use rankscope_report::sentences::Mood;
 use read::{Group, Maps, maps, window_of_steps};
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ const BESIDE: f32 = 230.0;
 /// Minimum width of the panel for that column, in points.
 const WIDE: f32 = 640.0;
 /// Maximum number of places of a map, over all its grids. Each needs 4 bytes of texture and 16 bytes of values.
-const MOST_PLACES: usize = 1 << 22;
+const MAX_PLACES: usize = 1 << 22;
 
 /// The heat maps, one at a time.
 pub struct HeatMapsPanel {
@@ -118,7 +118,7 @@ impl HeatMapsPanel {
                 ..Self::default()
             };
         }
-        paper::apply(ui.visuals_mut());
+        colours::apply(ui.visuals_mut());
         self.controls(ui);
         self.arrive(ui, actions);
         let picture = match self.picture(ui.ctx(), opened) {
@@ -128,11 +128,11 @@ impl HeatMapsPanel {
                 return;
             }
             Err(Nothing::Reason(reason)) => {
-                ui.label(format!("There is no such map: {reason}."));
+                ui.label(format!("This map is not available: {reason}."));
                 return;
             }
             Err(Nothing::Failed(error)) => {
-                ui.colored_label(mood::colour(ui, Mood::Bad), error);
+                ui.colored_label(severity_colours::colour(ui, Mood::Bad), error);
                 if ui.button("Try again").clicked() {
                     *self.source() = Source::Unread;
                 }
@@ -151,7 +151,10 @@ impl HeatMapsPanel {
             if self.drawing.is_some() {
                 wait(ui, "Drawing");
             } else {
-                ui.colored_label(mood::colour(ui, Mood::Bad), "This map cannot be drawn.");
+                ui.colored_label(
+                    severity_colours::colour(ui, Mood::Bad),
+                    "This map cannot be drawn.",
+                );
             }
             return;
         };
@@ -213,10 +216,10 @@ impl HeatMapsPanel {
             ui.separator();
             let mut rows = self.zoom == Zoom::Rows;
             ui.checkbox(&mut rows, "Every row")
-                .on_hover_text("Rows high enough to be told apart; the map is scrolled. Else all of it is seen, and neighbours may share a place");
+                .on_hover_text("Make every row high enough to read, and scroll the map. Otherwise the whole map is visible, and neighbours may share a cell");
             self.zoom = if rows { Zoom::Rows } else { Zoom::Whole };
             ui.checkbox(&mut self.clips, "Clip")
-                .on_hover_text("Where a few values are far beyond all others, the scale ends at the 99th percentile; these get its last colour");
+                .on_hover_text("If a few values are far above all others, end the scale at the 99th percentile. Higher values get the last colour");
         });
     }
 
@@ -302,7 +305,7 @@ impl HeatMapsPanel {
         }
     }
 
-    /// Returns the maximum number of rows and columns of places in a grid. Pixels, the texture size and [`MOST_PLACES`]
+    /// Returns the maximum number of rows and columns of places in a grid. Pixels, the texture size and [`MAX_PLACES`]
     /// limit it.
     fn most(&self, ui: &Ui, (rows, columns): (usize, usize), arounds: &[Vec2], room: Vec2) -> (usize, usize) {
         let side = ui.input(|input| input.max_texture_side).max(64);
@@ -315,7 +318,7 @@ impl HeatMapsPanel {
             return (fits(pixels.y), fits(pixels.x));
         }
         let (mut most_rows, mut most_columns) = (rows.clamp(1, side), columns.clamp(1, side));
-        while most_rows * most_columns * grids > MOST_PLACES {
+        while most_rows * most_columns * grids > MAX_PLACES {
             if most_rows >= most_columns {
                 most_rows = most_rows.div_ceil(2);
             } else {
@@ -373,7 +376,7 @@ impl HeatMapsPanel {
             ui.add(Label::new(RichText::new(text).small().weak()).wrap());
         }
         if let Some(error) = &self.not_gone {
-            ui.colored_label(mood::colour(ui, Mood::Warning), error);
+            ui.colored_label(severity_colours::colour(ui, Mood::Warning), error);
         }
     }
 
@@ -521,28 +524,31 @@ fn words(kind: Kind) -> (&'static str, &'static str) {
     match kind {
         Kind::Wait => (
             "Exposed wait",
-            "Rank × step: time in which the program was blocked, waiting for peers that came later",
+            "Rank × step: time in which the program was blocked and waited for later peers",
         ),
         Kind::Communication => (
             "Exposed communication",
-            "Rank × step: time in which nothing but communication went on, exposed wait and exposed transfer together",
+            "Rank × step: time in which only communication ran. Sum of exposed wait and exposed transfer",
         ),
-        Kind::StepTime => ("Step time", "Rank × step: from the begin of the step to its end"),
+        Kind::StepTime => (
+            "Step time",
+            "Rank × step: time from the start of the step to its end",
+        ),
         Kind::Delay => (
             "Own delay",
-            "Rank × step: how late the rank came by itself, its waits for others taken out, against the median of its peers",
+            "Rank × step: lateness of the rank itself, without its waits for others, relative to the median of its peers",
         ),
         Kind::Busbw => (
             "Bus bandwidth",
-            "Operation × size: bytes over transfer time, made comparable between operations and numbers of ranks; the median of launches with a wait share of at most 20 %",
+            "Operation × size: bytes divided by transfer time, comparable between operations and numbers of ranks. Median of launches with a wait share of at most 20 %",
         ),
         Kind::Traffic => (
             "Bytes sent",
-            "Rank × rank: bytes from one to the other over the run",
+            "Rank × rank: bytes from one rank to the other over the run",
         ),
         Kind::TrafficBandwidth => (
             "Traffic bandwidth",
-            "Rank × rank: bytes over the time of the transfers in which they went",
+            "Rank × rank: bytes divided by the time of the transfers that moved them",
         ),
     }
 }

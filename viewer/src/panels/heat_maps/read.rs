@@ -34,7 +34,7 @@ impl Group {
     pub fn name(self) -> &'static str {
         match self {
             Self::Steps => "the steps of all ranks",
-            Self::Traffic => "what went from rank to rank",
+            Self::Traffic => "the traffic between ranks",
             Self::Bandwidth => "the operations",
         }
     }
@@ -50,12 +50,12 @@ impl Group {
 pub type Maps = Result<Vec<(Kind, Result<Arc<Picture>, String>)>, String>;
 
 /// Maximum number of cells of a rank × step map. Four such maps are kept, with 16 bytes per cell.
-const MOST_CELLS: usize = 1 << 20;
+const MAX_CELLS: usize = 1 << 20;
 
 /// Reads the maps of a group.
 pub fn maps(opened: &Opened, group: Group) -> Maps {
     let session = &opened.session;
-    let columns = (MOST_CELLS / session.ranks.len().max(1)).clamp(256, 2048);
+    let columns = (MAX_CELLS / session.ranks.len().max(1)).clamp(256, 2048);
     let made = heatmap::pictures(&opened.path, session, &group.kinds(), &Chosen::default(), columns);
     let made = made.map_err(|error| format!("Cannot read {}: {error}", group.name()))?;
     Ok(made

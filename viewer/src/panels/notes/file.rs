@@ -47,7 +47,7 @@ pub enum ReadError {
         what: String,
     },
     /// A newer program wrote the file.
-    #[error("{} has layout {found}; this program reads up to {VERSION}", path.display())]
+    #[error("{} has version {found}; this program reads versions up to {VERSION}", path.display())]
     Newer {
         /// The file.
         path: PathBuf,
@@ -90,7 +90,7 @@ pub fn read(path: &Path) -> Result<Vec<Note>, ReadError> {
         what,
     };
     let text = std::str::from_utf8(&bytes)
-        .map_err(|error| damaged(error.valid_up_to(), "not a text in UTF-8".to_owned()))?;
+        .map_err(|error| damaged(error.valid_up_to(), "not valid UTF-8".to_owned()))?;
     let not_json =
         |error: serde_json::Error| damaged(offset(text, error.line(), error.column()), message(&error));
     // The version comes first, because a newer layout is not damage.

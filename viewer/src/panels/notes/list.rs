@@ -2,10 +2,10 @@
 
 use super::{Note, Notes};
 use crate::model::{Action, Opened, State, duration_text, moment_text};
-use crate::panels::{mood, paper};
+use crate::panels::{colours, severity_colours};
 use egui::{Align, Color32, Key, Label, Layout, RichText, TextEdit, TextStyle, Ui};
 use egui_extras::{Column, TableBuilder};
-use rankscope_report::words::Mood;
+use rankscope_report::sentences::Mood;
 
 /// Margin around a note that is shown, as a share of its length.
 const MARGIN: f64 = 0.25;
@@ -52,17 +52,17 @@ impl NotesPanel {
         actions: &mut Vec<Action>,
     ) {
         notes.poll();
-        paper::apply(ui.visuals_mut());
+        colours::apply(ui.visuals_mut());
         if let Some(reason) = notes.read_only() {
-            let text = format!("Notes cannot be changed, and the file is left as it is: {reason}");
-            ui.add(Label::new(RichText::new(text).color(mood::colour(ui, Mood::Bad))).wrap());
+            let text = format!("Notes cannot be changed, and their file stays unchanged: {reason}");
+            ui.add(Label::new(RichText::new(text).color(severity_colours::colour(ui, Mood::Bad))).wrap());
         } else {
             self.new_note(ui, notes, opened, state);
         }
         let refused = self.refused.as_deref().or(notes.not_saved());
         if let Some(text) = refused {
             let text = format!("Not saved: {text}");
-            ui.add(Label::new(RichText::new(text).color(mood::colour(ui, Mood::Bad))).wrap());
+            ui.add(Label::new(RichText::new(text).color(severity_colours::colour(ui, Mood::Bad))).wrap());
         }
         self.undo(ui, notes);
         if notes.all().is_empty() {
@@ -79,9 +79,9 @@ impl NotesPanel {
     fn new_note(&mut self, ui: &mut Ui, notes: &mut Notes, opened: &Opened, state: &State) {
         let at = state.view.range.unwrap_or_else(|| state.window());
         let what = if state.view.range.is_some() {
-            "what is selected"
+            "the selection"
         } else {
-            "what is shown"
+            "the visible range"
         };
         let of = state
             .rank
@@ -90,10 +90,13 @@ impl NotesPanel {
             let button = egui::Button::new("Add note");
             let mut is_asked = ui
                 .add(button)
-                .on_hover_text(format!("Of {what}, {} on {of}", duration_text(at.length_ns())))
+                .on_hover_text(format!(
+                    "Note on {what}, {} on {of}",
+                    duration_text(at.length_ns())
+                ))
                 .clicked();
             let field = TextEdit::singleline(&mut self.draft)
-                .hint_text(format!("Note on {what}, {of}; Enter keeps it"))
+                .hint_text(format!("Note on {what}, {of}; Enter saves it"))
                 .desired_width(f32::INFINITY);
             let field = ui.add(field);
             if std::mem::take(&mut self.leads_keys) {
@@ -123,7 +126,7 @@ impl NotesPanel {
         };
         let mut is_done = false;
         ui.horizontal(|ui| {
-            is_done = ui.button("Undo").on_hover_text("Put the note back").clicked();
+            is_done = ui.button("Undo").on_hover_text("Restore the note").clicked();
             let name = if note.text.is_empty() {
                 "a bookmark"
             } else {
@@ -161,10 +164,10 @@ impl NotesPanel {
             .column(Column::exact(if can_change { 122.0 } else { 4.0 }))
             .header(18.0, |mut header| {
                 for (name, is_number, meaning) in [
-                    ("At", true, "Its begin, seconds since the session's first event"),
-                    ("Length", true, "From its begin to its end"),
-                    ("Rank", false, "The rank it is of; all where it is of none"),
-                    ("Note", false, "What it says; a bookmark says nothing"),
+                    ("At", true, "Start, in seconds since the session's first event"),
+                    ("Length", true, "Time from start to end"),
+                    ("Rank", false, "Rank of the note, or all ranks"),
+                    ("Note", false, "Text of the note. A bookmark has none"),
                     ("", false, ""),
                 ] {
                     header.col(|ui| {

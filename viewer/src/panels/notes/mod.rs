@@ -158,7 +158,9 @@ impl Notes {
         if !saver.save(change.clone()) {
             // The next change starts another thread.
             self.saver = None;
-            return Err(ChangeError::NoThread("its thread ended unexpectedly".to_owned()));
+            return Err(ChangeError::NoThread(
+                "the thread that writes them ended unexpectedly".to_owned(),
+            ));
         }
         change.apply(&mut self.notes);
         self.under_way += 1;

@@ -30,30 +30,30 @@ impl Exports {
         tables: impl Fn() -> Vec<SelectionTable>,
     ) {
         if ui
-            .small_button("copy as CSV")
-            .on_hover_text("values in the units that the headings name")
+            .small_button("Copy as CSV")
+            .on_hover_text("Values in the units that the headings name")
             .clicked()
         {
             let copied = first(tables()).map(|(text, rows)| {
                 ui.ctx().copy_text(text);
                 rows
             });
-            self.told = Some(copied.map(|rows| format!("copied {}", counted(rows as u64, "row"))));
+            self.told = Some(copied.map(|rows| format!("Copied {}", counted(rows as u64, "row"))));
         }
         if ui
-            .small_button("copy as Markdown")
-            .on_hover_text("as it is shown")
+            .small_button("Copy as Markdown")
+            .on_hover_text("Values as displayed")
             .clicked()
         {
             let tables = tables();
             let rows: usize = tables.iter().map(|table| table.rows.len()).sum();
             let texts: Vec<String> = tables.iter().map(table_export::markdown).collect();
             ui.ctx().copy_text(texts.join("\n"));
-            self.told = Some(Ok(format!("copied {}", counted(rows as u64, "row"))));
+            self.told = Some(Ok(format!("Copied {}", counted(rows as u64, "row"))));
         }
         let path = path_of(&opened.path, shape, window);
-        let hint = format!("writes {}", path.display());
-        if ui.small_button("save…").on_hover_text(hint).clicked() {
+        let hint = format!("Write {}", path.display());
+        if ui.small_button("Save…").on_hover_text(hint).clicked() {
             self.save(ui.ctx(), path, first(tables()).map(|(text, _)| text));
         }
         self.arrive();
@@ -92,7 +92,7 @@ impl Exports {
         };
         self.told = match saving.poll() {
             Polled::Pending => return,
-            Polled::Done(written) => Some(written.map(|path| format!("saved {}", path.display()))),
+            Polled::Done(written) => Some(written.map(|path| format!("Saved {}", path.display()))),
             Polled::Died => Some(Err(DIED.to_owned())),
         };
         self.saving = None;
@@ -104,7 +104,7 @@ fn first(tables: Vec<SelectionTable>) -> Result<(String, usize), String> {
     let Some(table) = tables.first() else {
         return Ok((String::new(), 0));
     };
-    let text = table_export::csv(table).map_err(|error| format!("cannot be written as CSV: {error}"))?;
+    let text = table_export::csv(table).map_err(|error| format!("cannot write CSV: {error}"))?;
     Ok((text, table.rows.len()))
 }
 

@@ -29,7 +29,7 @@ const ARROW: f32 = 11.0;
 /// Side of the square in the colour of a part in a heading, in points.
 const KEY: f32 = 8.0;
 /// Maximum number of visible characters of a name. The tooltip shows all of it.
-const MOST_LETTERS: usize = 36;
+const MAX_LETTERS: usize = 36;
 /// Minimum width of the bar, in points.
 const BAR: f32 = 140.0;
 
@@ -213,7 +213,7 @@ impl Grid<'_> {
             return 0.0;
         };
         let letter = width_of(ui, "0000000000", FontId::monospace(LETTERS)) / 10.0;
-        let cells = letters.all.min(MOST_LETTERS) as f32 * letter;
+        let cells = letters.all.min(MAX_LETTERS) as f32 * letter;
         let key = if self.has_key(heading) { KEY + 4.0 } else { 0.0 };
         let head = width_of(ui, heading.shown, FontId::proportional(LETTERS)) + ARROW + key;
         (cells.max(head) + 2.0 * AROUND).ceil()
@@ -389,9 +389,9 @@ impl Grid<'_> {
         };
         match &cell.value {
             Value::Unknown(reason) if !reason.is_empty() => {
-                response.on_hover_text(format!("not known: {reason}"));
+                response.on_hover_text(format!("Unknown: {reason}"));
             }
-            Value::Words(words) if words.chars().count() > MOST_LETTERS => {
+            Value::Words(words) if words.chars().count() > MAX_LETTERS => {
                 response.on_hover_text(words);
             }
             _ => {}

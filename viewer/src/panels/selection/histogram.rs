@@ -310,7 +310,7 @@ impl Histogram<'_> {
             whole(plot.bottom()),
             Stroke::new(1.0, theme.weak()),
         );
-        let most = format!("{} at most in a bin", units::count(largest));
+        let most = format!("largest bin: {}", units::count(largest));
         painter.text(
             rect.left_top(),
             Align2::LEFT_TOP,

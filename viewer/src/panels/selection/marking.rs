@@ -5,7 +5,7 @@ use crate::model::{Action, Opened, State};
 use crate::panels::background::{Background, DIED, Polled};
 use egui::Context;
 use rankscope_analysis::model::units;
-use rankscope_analysis::selection::{Marks, Wanted, marks};
+use rankscope_analysis::selection::{Marks, SelectionRequest, marks};
 use rankscope_formats::session::SelectedOperations;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -108,7 +108,7 @@ impl Marking {
             let Some(of) = summed.selection.operations.get(class) else {
                 return Ok(Marks::default());
             };
-            let wanted = Wanted {
+            let wanted = SelectionRequest {
                 window,
                 ranks: None,
                 cancelled: &stop,
@@ -191,7 +191,7 @@ impl Marking {
         let found = marked.instances.len() as u64;
         let words = if found < marked.total {
             let (found, total) = (units::count(found), units::count(marked.total));
-            format!("the first {found} of {total} are marked")
+            format!("first {found} of {total} are marked")
         } else {
             let are = if found == 1 { "is" } else { "are" };
             format!("{} {are} marked", units::counted(found, "instance"))
@@ -199,7 +199,7 @@ impl Marking {
         Some(Ok(if marked.window == window {
             words
         } else {
-            format!("{words}, of another selection")
+            format!("{words}, from another selection")
         }))
     }
 

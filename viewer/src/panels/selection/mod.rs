@@ -23,10 +23,10 @@ mod summed;
 mod tests;
 mod worker;
 
-use super::mood;
-use super::paper;
 use super::session_key::SessionKey;
 use crate::model::{Action, Opened, PanelTab, PickedInstance, State, Window, duration_text, moment_text};
+use crate::panels::colours;
+use crate::panels::severity_colours;
 use bar::Patterns;
 use egui::{Label, Rect, RichText, Ui, UiBuilder, pos2};
 use exports::Exports;
@@ -37,7 +37,7 @@ use order::{Order, Sort};
 use rankscope_analysis::model::units;
 use rankscope_formats::session::SelectedOperations;
 use rankscope_report::selection_rows::{SelectionTable, Which};
-use rankscope_report::words::Mood;
+use rankscope_report::sentences::Mood;
 use roll_up::{By, has_stages};
 use rows::{Shape, Target};
 use std::sync::Arc;
@@ -88,7 +88,7 @@ impl SelectionPanels {
         if state.view.tab == PanelTab::HeatMaps {
             return;
         }
-        paper::apply(ui.visuals_mut());
+        colours::apply(ui.visuals_mut());
         self.begin(opened);
         self.marking.poll(state, actions);
         let window = state.selected();
@@ -106,11 +106,11 @@ impl SelectionPanels {
             Known::Computed(summed) => (summed, window),
             Known::Coming(Some((of, summed))) => (summed, of),
             Known::Coming(None) => {
-                ui.label(RichText::new(format!("Summing up {}", words_of(window, state))).weak());
+                ui.label(RichText::new(format!("Computing: {}", words_of(window, state))).weak());
                 return;
             }
             Known::Failed(error) => {
-                ui.colored_label(mood::colour(ui, Mood::Bad), error);
+                ui.colored_label(severity_colours::colour(ui, Mood::Bad), error);
                 if ui.button("Try again").clicked() {
                     self.worker.retry();
                 }
@@ -193,14 +193,14 @@ impl SelectionPanels {
         ui.horizontal_wrapped(|ui| {
             ui.label(RichText::new(words_of(of, state)).strong());
             if of != window {
-                let coming = format!("summing up {} …", words_of(window, state));
-                ui.label(RichText::new(coming).color(mood::colour(ui, Mood::Warning)));
+                let coming = format!("computing {} …", words_of(window, state));
+                ui.label(RichText::new(coming).color(severity_colours::colour(ui, Mood::Warning)));
             }
             match tab {
                 PanelTab::Time | PanelTab::Lateness => self.choose_roll_up(ui, opened),
                 PanelTab::Operations => {
-                    ui.checkbox(&mut self.all_columns, "all columns")
-                        .on_hover_text("also those that are the same in all rows");
+                    ui.checkbox(&mut self.all_columns, "All columns")
+                        .on_hover_text("Also show columns that are equal in all rows");
                 }
                 PanelTab::Stalls | PanelTab::HeatMaps => {}
             }
@@ -218,14 +218,14 @@ impl SelectionPanels {
         });
         if !summed.coming.is_empty() {
             let ranks = units::counted(summed.coming.len() as u64, "rank");
-            let text = format!("The index of {ranks} is being made; where their time went follows.");
-            ui.label(RichText::new(text).color(mood::colour(ui, Mood::Warning)));
+            let text = format!("Indexing {ranks}. Their time breakdown follows.");
+            ui.label(RichText::new(text).color(severity_colours::colour(ui, Mood::Warning)));
         }
         if summed.wrong > 0 {
             let ranks = units::counted(summed.wrong, "rank");
             let text =
-                format!("The parts of {ranks} do not add up to their time: this is a bug, please report it.");
-            ui.colored_label(mood::colour(ui, Mood::Bad), text);
+                format!("The parts of {ranks} do not add up to their time. This is a bug; please report it.");
+            ui.colored_label(severity_colours::colour(ui, Mood::Bad), text);
         }
     }
 
@@ -237,11 +237,11 @@ impl SelectionPanels {
                 let response = ui
                     .selectable_label(self.by == by, by.name())
                     .on_hover_text(match by {
-                        By::Rank => "each rank by itself",
-                        By::Host => "sums over the ranks of a host",
-                        By::Stage => "sums over the ranks that hold the same stage of a pipeline",
+                        By::Rank => "One row per rank",
+                        By::Host => "One row per host: sums over its ranks",
+                        By::Stage => "One row per pipeline stage: sums over its ranks",
                     })
-                    .on_disabled_hover_text("no pipeline was found among these ranks");
+                    .on_disabled_hover_text("No pipeline was detected");
                 if response.clicked() {
                     self.by = by;
                 }
@@ -268,7 +268,7 @@ impl SelectionPanels {
     fn stalls(&mut self, ui: &mut Ui, summed: &Arc<Summed>, actions: &mut Vec<Action>) {
         let shape = |which| Shape { which, by: By::Rank };
         if let Err(reason) = summed.selection.stalls.get() {
-            ui.add(Label::new(RichText::new(format!("Not known: {reason}.")).weak()).wrap());
+            ui.add(Label::new(RichText::new(format!("Unknown: {reason}.")).weak()).wrap());
             return;
         }
         let full = ui.available_rect_before_wrap();
@@ -337,10 +337,8 @@ impl SelectionPanels {
     }
 
     fn no_times(&mut self, ui: &mut Ui) {
-        ui.label(
-            RichText::new("The operations whose times were shown do not begin in this selection.").weak(),
-        );
-        if ui.small_button("close").clicked() {
+        ui.label(RichText::new("No operation of the chosen kind starts in this selection.").weak());
+        if ui.small_button("Close").clicked() {
             self.class = None;
         }
     }
@@ -362,7 +360,7 @@ impl SelectionPanels {
             .map_or_else(String::new, |rows| name_of(rows, at));
         ui.horizontal_wrapped(|ui| {
             ui.label(RichText::new(&name).strong());
-            if ui.small_button("close").clicked() {
+            if ui.small_button("Close").clicked() {
                 self.class = None;
             }
             slowest(ui, class, actions);
@@ -370,7 +368,7 @@ impl SelectionPanels {
         let times = match class.histogram.get() {
             Ok(times) => times,
             Err(reason) => {
-                let text = format!("Their times are not known: {reason}.");
+                let text = format!("The times are unknown: {reason}.");
                 ui.add(Label::new(RichText::new(text).weak()).wrap());
                 return;
             }
@@ -379,13 +377,13 @@ impl SelectionPanels {
             .marking
             .words(class, (summed.selection.from_ns, summed.selection.to_ns))
         {
-            Some(Ok(words)) => RichText::new(words).color(mood::colour(ui, Mood::Warning)),
-            Some(Err(error)) => RichText::new(error).color(mood::colour(ui, Mood::Bad)),
+            Some(Ok(words)) => RichText::new(words).color(severity_colours::colour(ui, Mood::Warning)),
+            Some(Err(error)) => RichText::new(error).color(severity_colours::colour(ui, Mood::Bad)),
             None => {
                 let count: u64 = times.bins.iter().map(|bin| bin.count).sum();
                 let count = units::counted(count, "instance");
                 RichText::new(format!(
-                    "{} of {count}; click or drag over bins to mark them",
+                    "{} of {count}. Click or drag over bins to mark them",
                     times.of
                 ))
                 .weak()
@@ -418,7 +416,7 @@ impl SelectionPanels {
                 .table
                 .reason
                 .as_deref()
-                .unwrap_or("nothing of this begins in the selection");
+                .unwrap_or("nothing of this kind starts in the selection");
             ui.label(RichText::new(format!("No rows: {reason}.")).weak());
             return None;
         }
@@ -537,10 +535,10 @@ fn slowest(ui: &mut Ui, class: &SelectedOperations, actions: &mut Vec<Action>) {
     let Some(slowest) = class.slowest else {
         return;
     };
-    let text = format!("slowest: {}", units::time(slowest.transfer_ns));
+    let text = format!("Slowest: {}", units::time(slowest.transfer_ns));
     if ui
         .small_button(text)
-        .on_hover_text("look at it across all ranks")
+        .on_hover_text("Show it on all ranks")
         .clicked()
     {
         let window = Window::between(slowest.start_ns, slowest.end_ns);

@@ -95,7 +95,7 @@ impl Groups {
         let of = |host: u32| (host as usize).min(elsewhere);
         let of_rank: Vec<usize> = session.ranks.iter().map(|rank| of(rank.host)).collect();
         if of_rank.contains(&elsewhere) {
-            names.push("an unknown host".to_owned());
+            names.push("unknown host".to_owned());
         }
         Self { names, of_rank }
     }
@@ -124,7 +124,7 @@ impl Groups {
         }
         let outside = names.len();
         if of_rank.contains(&None) {
-            names.push("in no pipeline".to_owned());
+            names.push("not in a pipeline".to_owned());
         }
         Self {
             names,

@@ -3,7 +3,7 @@
 use super::roll_up::By;
 use super::rows::{Rows, Shape};
 use crate::model::{Opened, View, Window};
-use rankscope_analysis::selection::{SelectError, Wanted, select};
+use rankscope_analysis::selection::{SelectError, SelectionRequest, select};
 use rankscope_formats::index::ViewFile;
 use rankscope_formats::session::Selection;
 use rankscope_report::selection_rows::Which;
@@ -37,7 +37,7 @@ impl Summed {
                 View::Missing => None,
             }
         };
-        let wanted = Wanted {
+        let wanted = SelectionRequest {
             window: (window.from_ns, window.to_ns),
             ranks: None,
             cancelled,

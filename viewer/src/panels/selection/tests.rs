@@ -272,12 +272,12 @@ fn the_numbers_are_those_of_the_selection() {
         assert_eq!(shown.len(), table.rows.len());
         for (row, label) in table.rows.iter().zip(shown) {
             for (cell, heading) in row.iter().zip(&table.headings) {
-                let told = if heading.is_number {
+                let reported = if heading.is_number {
                     format!("{} {}", heading.shown, cell.text)
                 } else {
                     cell.text.clone()
                 };
-                assert!(label.contains(&told), "{told} is not in {label}");
+                assert!(label.contains(&reported), "{reported} is not in {label}");
             }
         }
     }
@@ -493,7 +493,7 @@ fn what_is_shown_is_copied_in_its_order() {
         .get_by_role_and_label(egui::Role::ColumnHeader, "rank")
         .click();
     harness.run();
-    harness.get_by_label("copy as CSV").click();
+    harness.get_by_label("Copy as CSV").click();
     harness.step();
     let copied = harness
         .output()
@@ -511,8 +511,8 @@ fn what_is_shown_is_copied_in_its_order() {
         .collect();
     assert_eq!(names, ["rank", "rank 3", "rank 2", "rank 1", "rank 0"]);
     harness.run();
-    harness.get_by_label("copied 4 rows");
-    harness.get_by_label("save…").click();
+    harness.get_by_label("Copied 4 rows");
+    harness.get_by_label("Save…").click();
     harness.run_steps(2);
     ready(&mut harness);
     let made = &harness.state().made;
@@ -523,7 +523,7 @@ fn what_is_shown_is_copied_in_its_order() {
         window.from_ns, window.to_ns
     ));
     assert_eq!(std::fs::read_to_string(&file).expect("written"), copied);
-    harness.get_by_label(&format!("saved {}", file.display()));
+    harness.get_by_label(&format!("Saved {}", file.display()));
 }
 
 #[test]
@@ -564,7 +564,7 @@ fn why_there_are_no_stalls_is_told() {
         stage,
     );
     ready(&mut harness);
-    harness.get_by_label_contains("Not known: stalls need complete device records");
+    harness.get_by_label_contains("Unknown: stalls need complete device records");
 }
 
 #[test]

@@ -47,7 +47,7 @@ impl Compared {
                 }
                 RowKind::Alone(rank) => {
                     painter.rect_filled(full, 0.0, rows(theme));
-                    let text = format!("B has no {}: nothing to compare with", own.name_of(rank));
+                    let text = format!("B has no {}: nothing to compare", own.name_of(rank));
                     say(painter, row.rect, &text, theme);
                 }
                 _ => {}

@@ -145,7 +145,7 @@ impl Table {
             if self.is_busy() {
                 ui.spinner();
             }
-            ui.label(RichText::new("per step; by how much B is slower").weak());
+            ui.label(RichText::new("per step; + means B is slower").weak());
         });
         let theme = Theme::of(ui.ctx());
         let right = Layout::right_to_left(Align::Center);
@@ -163,13 +163,13 @@ impl Table {
             .column(Column::exact(54.0))
             .header(30.0, |mut header| {
                 for (title, below, meaning, by) in [
-                    ("", "rank", "sort by rank", Some(Order::Rank)),
+                    ("", "rank", "Sort by rank", Some(Order::Rank)),
                     ("", "A", STEP, None),
                     ("step", "B", STEP, None),
                     (
                         "",
                         "B − A",
-                        "sort by the difference of the step times",
+                        "Sort by the difference of the step times",
                         Some(Order::Step),
                     ),
                     ("", "A", EXPOSED, None),
@@ -177,7 +177,7 @@ impl Table {
                     (
                         "",
                         "B − A",
-                        "sort by the difference of the exposed communication",
+                        "Sort by the difference of the exposed communication",
                         Some(Order::Exposed),
                     ),
                 ] {
@@ -268,10 +268,9 @@ impl Table {
     }
 }
 
-const EXPOSED: &str =
-    "mean time of a whole step in which communication was exposed: waiting for peers and transfer";
+const EXPOSED: &str = "Mean exposed communication per whole step: waiting for peers, and transfer";
 
-const STEP: &str = "median time of the steps of training";
+const STEP: &str = "Median time of the training steps";
 
 fn number(ui: &mut Ui, figure: &Figure<i64>, basis: &str, theme: Theme) {
     match figure.get() {
@@ -330,7 +329,7 @@ fn line(own: &Opened, rank: u32, other: &Opened, of: u32) -> Line {
 fn median(session: &Path, rank: u32) -> (Figure<i64>, String) {
     let path = rank_path::<IndexedStep>(session, rank);
     if !path.exists() {
-        return (Figure::unknown("it has no steps"), String::new());
+        return (Figure::unknown("this rank has no steps"), String::new());
     }
     let read = || {
         let mut times = Vec::new();
@@ -347,12 +346,15 @@ fn median(session: &Path, rank: u32) -> (Figure<i64>, String) {
     };
     match read() {
         Err(error) => (Figure::unknown(error.to_string()), String::new()),
-        Ok(times) if times.is_empty() => (Figure::unknown("it has no whole step of training"), String::new()),
+        Ok(times) if times.is_empty() => (
+            Figure::unknown("this rank has no whole training step"),
+            String::new(),
+        ),
         Ok(mut times) => {
             let middle = times.len() / 2;
             let (_, median, _) = times.select_nth_unstable(middle);
             let median = *median;
-            let basis = format!("the median of {} steps of training", times.len());
+            let basis = format!("Median of {} training steps", times.len());
             (Figure::known(median), basis)
         }
     }
@@ -361,11 +363,13 @@ fn median(session: &Path, rank: u32) -> (Figure<i64>, String) {
 /// Returns the exposed communication of a rank per whole step, and a description of its basis.
 fn exposed(session: &Session, rank: u32) -> (Figure<i64>, String) {
     let Some(entry) = session.breakdown.iter().find(|entry| entry.rank == rank) else {
-        return (Figure::unknown("where its time went is not known"), String::new());
+        return (
+            Figure::unknown("the time breakdown of this rank is unknown"),
+            String::new(),
+        );
     };
     if entry.leaves_out() {
-        let reason =
-            "communication that ran on its device is not among it: when that was done was not recorded";
+        let reason = "communication on the device is missing, because its completion was not recorded";
         return (Figure::unknown(reason), String::new());
     }
     per_step(
@@ -387,7 +391,7 @@ fn per_step(exposed_ns: i64, window_ns: i64, steps: u64, window: &str) -> (Figur
             );
             (Figure::known(exposed_ns / steps), basis)
         }
-        _ => (Figure::unknown("it has no whole step"), String::new()),
+        _ => (Figure::unknown("there is no whole step"), String::new()),
     }
 }
 
@@ -397,7 +401,7 @@ fn overall_step(own: &Session, other: &Session) -> Pair {
         let ranks = session.ranks.len();
         match &session.steps.duration_ns.value {
             Some(times) => format!(
-                "the median of {} steps over {ranks} ranks, to within {:.0} %",
+                "Median of {} steps over {ranks} ranks, to within {:.0} %",
                 times.count,
                 100.0 * times.relative_error
             ),
@@ -429,7 +433,7 @@ fn overall_exposed(own: &Session, other: &Session) -> Pair {
             let (figure, basis) = per_step(exposed_ns, window_ns, steps, "steps");
             return (
                 figure,
-                format!("{basis}; {left_out} ranks of which it is not known are left out"),
+                format!("{basis}; {left_out} ranks without this figure are left out"),
             );
         }
         per_step(exposed_ns, window_ns, steps, "steps")

@@ -10,7 +10,7 @@ use egui::{Grid, RichText, Ui};
 use rankscope_formats::index::{Lane, LaneKind, Sums, ViewFile, part, step};
 
 /// Maximum number of steps whose parts are summed up for a tooltip. Each step costs two lookups.
-const MOST_SUMMED: usize = 512;
+const MAX_SUMMED: usize = 512;
 
 /// Fills the tooltip. `own` is A.
 pub fn show(ui: &mut Ui, own: &Opened, compared: &Compared) {
@@ -58,7 +58,7 @@ fn of_steps(ui: &mut Ui, own: &Opened, compared: &Compared, rank: u32, steps: &[
     let (own_ns, other_ns) = times.fold((0i64, 0i64), |sum, times| {
         (sum.0.saturating_add(times.0), sum.1.saturating_add(times.1))
     });
-    let parts = (both.len() <= MOST_SUMMED)
+    let parts = (both.len() <= MAX_SUMMED)
         .then(|| parts_of(own, compared, rank, &both))
         .flatten();
     let count = both.len().max(1) as i64;
@@ -79,10 +79,10 @@ fn of_steps(ui: &mut Ui, own: &Opened, compared: &Compared, rank: u32, steps: &[
             }
         });
     if parts.is_none() {
-        let why = if both.len() > MOST_SUMMED {
-            "closer by, its parts are told, too"
+        let why = if both.len() > MAX_SUMMED {
+            "zoom in to see the parts"
         } else {
-            "where the time went was not recorded in both"
+            "the time breakdown is missing in A or B"
         };
         ui.label(RichText::new(why).weak());
     }
@@ -118,7 +118,7 @@ fn why_not(step: &Step) -> Option<String> {
         Same::Step { .. } => None,
         Same::Lacking => Some(format!("B has no step {} on this rank", step.number)),
         Same::OtherKind(class) => Some(format!(
-            "{} in A, {} in B: kinds are not compared",
+            "{} in A, {} in B: different kinds are not compared",
             kind_name(step.class),
             kind_name(class)
         )),

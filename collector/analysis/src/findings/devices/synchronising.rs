@@ -8,9 +8,9 @@ use rankscope_ranklog::cuda_calls::CUDA_FUNCTIONS;
 use std::collections::BTreeMap;
 
 /// Minimum idle time after such calls, in percent of the recorded steps.
-const LEAST_IDLE_PERCENT: i64 = 5;
+const MIN_IDLE_PERCENT: i64 = 5;
 /// Minimum number of gaps per step.
-const LEAST_PER_STEP: f64 = 1.0;
+const MIN_PER_STEP: f64 = 1.0;
 
 /// Synchronising calls.
 pub const RULE: Rule = Rule {
@@ -23,7 +23,7 @@ pub const RULE: Rule = Rule {
     silent: "Calls that wait while the next kernels are already queued. Gaps for other reasons (recurring-stall). \
             Runs without --kernels.",
     find: Some(find),
-    of_stated: None,
+    find_declared: None,
 };
 
 fn find(facts: &Facts<'_>) -> Vec<Draft> {
@@ -63,7 +63,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     let gaps: u64 = by_call.values().map(|&(count, _)| count).sum();
     let idle: i64 = by_call.values().map(|&(_, ns)| ns).sum();
     let per_step = gaps as f64 / steps.max(1) as f64;
-    if steps == 0 || per_step < LEAST_PER_STEP || idle * 100 < window * LEAST_IDLE_PERCENT {
+    if steps == 0 || per_step < MIN_PER_STEP || idle * 100 < window * MIN_IDLE_PERCENT {
         return Vec::new();
     }
     let mut calls: Vec<(&str, (u64, i64))> = by_call.into_iter().collect();
@@ -89,12 +89,12 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         "keep results on the device, and read them every N steps or from an earlier step; \
          torch.cuda.set_sync_debug_mode(\"warn\") reports the source lines",
     )
-    .holds("gaps after synchronising calls, per step", per_step, ">=", LEAST_PER_STEP, "")
+    .holds("gaps after synchronising calls, per step", per_step, ">=", MIN_PER_STEP, "")
     .holds(
         "share of the devices' time",
         idle as f64 / window as f64 * 100.0,
         ">=",
-        LEAST_IDLE_PERCENT as f64,
+        MIN_IDLE_PERCENT as f64,
         "%",
     )
     .ranks(ranks)

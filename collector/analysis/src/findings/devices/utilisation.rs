@@ -5,9 +5,9 @@ use crate::findings::shown::some;
 use crate::findings::{Draft, Facts};
 
 /// Minimum difference between the 10th and 90th percentile, in points of utilisation (METRICS.md, section 10).
-const MOST_POINTS: f64 = 20.0;
+const MAX_POINTS: f64 = 20.0;
 /// Minimum number of steps with recorded device work.
-const FEWEST_STEPS: u64 = 20;
+const MIN_STEPS: u64 = 20;
 
 /// Swings of device utilisation.
 pub const RULE: Rule = Rule {
@@ -19,7 +19,7 @@ pub const RULE: Rule = Rule {
             At least 20 steps have complete device records.",
     silent: "A few unusual steps. Low but steady utilisation. Runs without --kernels.",
     find: Some(find),
-    of_stated: None,
+    find_declared: None,
 };
 
 fn find(facts: &Facts<'_>) -> Vec<Draft> {
@@ -27,7 +27,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     for steps in facts.worlds() {
         for (sketch, &rank) in steps.board.utilisation.iter().zip(steps.ranks) {
             let (low, high) = (sketch.quantile(0.1), sketch.quantile(0.9));
-            if sketch.count() >= FEWEST_STEPS && high - low > MOST_POINTS {
+            if sketch.count() >= MIN_STEPS && high - low > MAX_POINTS {
                 swinging.push((rank, low, high, sketch.count()));
             }
         }
@@ -53,10 +53,10 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         "steps with known utilisation",
         count as f64,
         ">=",
-        FEWEST_STEPS as f64,
+        MIN_STEPS as f64,
         "",
     )
-    .holds("points between p10 and p90", high - low, ">", MOST_POINTS, "")
+    .holds("points between p10 and p90", high - low, ">", MAX_POINTS, "")
     .ranks(ranks)
     .without_cost("the gain of steady utilisation is unknown");
     vec![draft]

@@ -12,7 +12,7 @@ pub const RULE: Rule = Rule {
     silent: "Hosts with at least as many processors as ranks, whatever the number of threads per rank. Logs that do \
             not record the number of processors.",
     find: Some(find),
-    of_stated: None,
+    find_declared: None,
 };
 
 fn find(facts: &Facts<'_>) -> Vec<Draft> {

@@ -22,7 +22,7 @@ pub const RULE: Rule = Rule {
     silent: "Ranks that report no version (Gloo has none). Different versions in separate worlds. Differences \
             between libraries that do not communicate.",
     find: Some(find),
-    of_stated: None,
+    find_declared: None,
 };
 
 fn find(facts: &Facts<'_>) -> Vec<Draft> {

@@ -23,9 +23,9 @@ const NEVER_READ: [(&str, &str); 4] = [
     ),
 ];
 /// Maximum edit distance between a misspelt name and a known one.
-const MOST_WRONG_LETTERS: usize = 2;
+const MAX_WRONG_LETTERS: usize = 2;
 /// Minimum length of a name that is checked for misspelling. Shorter names resemble too many others.
-const SHORTEST_NAME: usize = 10;
+const MIN_NAME: usize = 10;
 
 /// Set variables that are not read.
 pub const RULE: Rule = Rule {
@@ -40,7 +40,7 @@ pub const RULE: Rule = Rule {
             plugins and build scripts. Programs whose NCCL version is unknown, RCCL, and versions before 2.18. For \
             versions after the table, only variables that were removed before are reported.",
     find: Some(find),
-    of_stated: None,
+    find_declared: None,
 };
 
 /// Returns why a version does not read a variable, or `None` if it does or if that is unknown.
@@ -73,7 +73,7 @@ fn why_unread(name: &str, version: u32) -> Option<String> {
             if let Some((_, instead)) = never {
                 return Some(format!("read by no version: {instead}"));
             }
-            if name.len() < SHORTEST_NAME {
+            if name.len() < MIN_NAME {
                 return None;
             }
             let reads = VARIABLES
@@ -82,7 +82,7 @@ fn why_unread(name: &str, version: u32) -> Option<String> {
             let (near, distance) = reads
                 .map(|known| (known.0, distance(name, known.0)))
                 .min_by_key(|&(_, distance)| distance)?;
-            (distance <= MOST_WRONG_LETTERS).then(|| format!("read by no version; did you mean {near}?"))
+            (distance <= MAX_WRONG_LETTERS).then(|| format!("read by no version; did you mean {near}?"))
         }
     }
 }

@@ -4,19 +4,19 @@ use crate::findings::draft::part::TRANSFER;
 use crate::findings::rule::Rule;
 use crate::findings::shown::counted;
 use crate::findings::{Draft, shown};
-use crate::model::stated::Stated;
+use crate::model::declared::DeclaredLimits;
 use crate::model::units;
 use rankscope_formats::session::{OperationClass, Session};
 use std::collections::BTreeMap;
 
 /// Use of the declared peak below which a scope is reported (METRICS.md, section 10), in percent.
-const LEAST_USE_PERCENT: f64 = 60.0;
+const MIN_USE_PERCENT: f64 = 60.0;
 /// Minimum size of a large class, in bytes. Latency binds smaller classes, so they need not reach a peak.
 const LARGE_BYTES: u64 = 1 << 20;
 /// Minimum number of launches.
-const FEWEST_LAUNCHES: u64 = 20;
+const MIN_LAUNCHES: u64 = 20;
 /// Maximum number of classes in the evidence.
-const MOST_CLASSES: usize = 4;
+const MAX_CLASSES: usize = 4;
 
 /// Large transfers use little of the bandwidth.
 pub const LOW_BANDWIDTH: Rule = Rule {
@@ -28,7 +28,7 @@ pub const LOW_BANDWIDTH: Rule = Rule {
     silent: "Reports without a declared peak. Operations below 1 MiB, which latency binds. Launches that wait for \
             peers.",
     find: None,
-    of_stated: Some(low_bandwidth),
+    find_declared: Some(low_bandwidth),
 };
 
 /// A size class exceeds its latency limit.
@@ -40,14 +40,14 @@ pub const SLOW_CLASS: Rule = Rule {
             at least three consecutive launches exceed it.",
     silent: "Reports without a declared limit. One or two slow launches in a row. Larger classes.",
     find: None,
-    of_stated: Some(slow_class),
+    find_declared: Some(slow_class),
 };
 
 fn is_large(class: &OperationClass) -> bool {
     class.size_from_bytes.is_some_and(|from| from >= LARGE_BYTES)
 }
 
-fn low_bandwidth(session: &Session, stated: &Stated) -> Vec<Draft> {
+fn low_bandwidth(session: &Session, stated: &DeclaredLimits) -> Vec<Draft> {
     let mut scopes: BTreeMap<&str, Vec<&OperationClass>> = BTreeMap::new();
     for class in session.operations.iter().filter(|class| is_large(class)) {
         scopes.entry(&class.scope).or_default().push(class);
@@ -61,7 +61,7 @@ fn low_bandwidth(session: &Session, stated: &Stated) -> Vec<Draft> {
         let ns = sum(|class| class.transfer_bound.transfer_ns);
         let use_percent = bytes / (ns / 1e9 * peak) * 100.0;
         // NaN without transfers.
-        if launches < FEWEST_LAUNCHES || use_percent.is_nan() || use_percent >= LEAST_USE_PERCENT {
+        if launches < MIN_LAUNCHES || use_percent.is_nan() || use_percent >= MIN_USE_PERCENT {
             continue;
         }
         // Transfer time beyond that at the threshold, mean over ranks.
@@ -72,7 +72,7 @@ fn low_bandwidth(session: &Session, stated: &Stated) -> Vec<Draft> {
             .map(|entry| (entry.exposed_communication_ns - entry.exposed_wait_ns).max(0))
             .sum();
         let ranks = session.ranks.len().max(1) as f64;
-        let cost = (by_members / ranks * (1.0 - use_percent / LEAST_USE_PERCENT)).min(exposed as f64 / ranks);
+        let cost = (by_members / ranks * (1.0 - use_percent / MIN_USE_PERCENT)).min(exposed as f64 / ranks);
         classes.sort_by(|one, other| {
             other
                 .transfer_bound
@@ -96,8 +96,8 @@ fn low_bandwidth(session: &Session, stated: &Stated) -> Vec<Draft> {
             "measure the peak separately with nccl-tests; check the chosen path with NCCL_DEBUG=INFO, GPUDirect, \
              NUMA placement and the number of channels",
         )
-        .holds("launches of at least 1 MiB", launches as f64, ">=", FEWEST_LAUNCHES as f64, "")
-        .holds("use of the declared peak", use_percent, "<", LEAST_USE_PERCENT, "%")
+        .holds("launches of at least 1 MiB", launches as f64, ">=", MIN_LAUNCHES as f64, "")
+        .holds("use of the declared peak", use_percent, "<", MIN_USE_PERCENT, "%")
         .look_at(classes.first().and_then(|class| class.slowest.clone()))
         .cost(
             cost as i64,
@@ -107,7 +107,7 @@ fn low_bandwidth(session: &Session, stated: &Stated) -> Vec<Draft> {
         for class in classes
             .iter()
             .filter(|class| class.transfer_bound.launches > 0)
-            .take(MOST_CLASSES)
+            .take(MAX_CLASSES)
         {
             let bound = class.transfer_bound;
             draft = draft.evidence(format!(
@@ -131,7 +131,7 @@ fn words(scope: &str) -> &str {
     }
 }
 
-fn slow_class(session: &Session, stated: &Stated) -> Vec<Draft> {
+fn slow_class(session: &Session, stated: &DeclaredLimits) -> Vec<Draft> {
     let mut over: Vec<(&OperationClass, i64, f64)> = session
         .operations
         .iter()
@@ -169,7 +169,7 @@ fn slow_class(session: &Session, stated: &Stated) -> Vec<Draft> {
     )
     .look_at(over.iter().filter_map(|(class, ..)| class.slowest.clone()))
     .without_cost("the gain of a lower latency depends on the work that waits for it");
-    for (class, three, limit) in over.iter().take(MOST_CLASSES) {
+    for (class, three, limit) in over.iter().take(MAX_CLASSES) {
         draft = draft.evidence(format!(
             "{} below {} over {} ranks: at least {} in three consecutive launches, limit {}",
             class.operation,

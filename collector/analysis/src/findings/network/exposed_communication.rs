@@ -8,7 +8,7 @@ use crate::findings::shown::percent;
 use crate::findings::{Draft, Facts, shown};
 
 /// Share of step time above which exposed communication is reported (METRICS.md, section 10), in percent.
-const MOST_PERCENT: i64 = 30;
+const MAX_PERCENT: i64 = 30;
 
 /// A large part of the step time is exposed communication.
 pub const RULE: Rule = Rule {
@@ -19,14 +19,14 @@ pub const RULE: Rule = Rule {
     silent: "Communication that computation hides. Ranks whose operations have no times. Hosts with more ranks than \
             processors: their ranks wait for a processor.",
     find: Some(find),
-    of_stated: None,
+    find_declared: None,
 };
 
 fn find(facts: &Facts<'_>) -> Vec<Draft> {
     let entries = facts.in_steps();
     let window: i64 = entries.iter().map(|entry| entry.window_ns).sum();
     let exposed: i64 = entries.iter().map(|entry| entry.exposed_communication_ns).sum();
-    if window == 0 || exposed * 100 <= window * MOST_PERCENT || !facts.crowded().is_empty() {
+    if window == 0 || exposed * 100 <= window * MAX_PERCENT || !facts.crowded().is_empty() {
         return Vec::new();
     }
     let ranks = entries.len() as i64;
@@ -87,7 +87,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
             "exposed communication as a share of step time",
             exposed as f64 / window as f64 * 100.0,
             ">",
-            MOST_PERCENT as f64,
+            MAX_PERCENT as f64,
             "%",
         )
         .ranks(entries.iter().map(|entry| entry.rank))

@@ -16,7 +16,7 @@ pub const RULE: Rule = Rule {
             without closing its log.",
     silent: "Jobs without a failed operation. Calls that only test for completion.",
     find: Some(find),
-    of_stated: None,
+    find_declared: None,
 };
 
 fn find(facts: &Facts<'_>) -> Vec<Draft> {

@@ -17,7 +17,7 @@ pub const MISMATCHED: Rule = Rule {
     fires: "At least one instance is mismatched (METRICS.md, section 1).",
     silent: "Instances without the record of a member. V-variants, whose sizes may differ.",
     find: Some(mismatched),
-    of_stated: None,
+    find_declared: None,
 };
 
 /// Messages without their other end.
@@ -30,7 +30,7 @@ pub const UNMATCHED: Rule = Rule {
     silent: "Runs with missing ranks, truncated logs or dropped records, and parts of runs. There, the other end may \
             exist without a record.",
     find: Some(unmatched),
-    of_stated: None,
+    find_declared: None,
 };
 
 /// Graphs with different numbers of replays.
@@ -44,7 +44,7 @@ pub const REPLAYS: Rule = Rule {
     silent: "Ranks that replay different graphs. Runs without recorded replays: these need NCCL's profiler plugin or \
             --kernels.",
     find: Some(replays),
-    of_stated: None,
+    find_declared: None,
 };
 
 fn moment(listed: &Unmatched) -> LookAt {

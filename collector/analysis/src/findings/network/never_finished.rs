@@ -4,7 +4,7 @@ use crate::findings::rule::Rule;
 use crate::findings::{Draft, Facts};
 
 /// Maximum number of ranks in the evidence.
-const MOST_RANKS: usize = 16;
+const MAX_RANKS: usize = 16;
 
 /// Patience with a process that is still running, in median steps. Such a process is usually in the middle of an
 /// operation. It is stuck if the operation lasts longer than this and than [`LONG_NS`].
@@ -21,7 +21,7 @@ pub const RULE: Rule = Rule {
             still running, one of them must have lasted longer than 10 s and longer than 5 median steps.",
     silent: "Logs that end between operations. Jobs that make progress while they are observed.",
     find: Some(find),
-    of_stated: None,
+    find_declared: None,
 };
 
 fn find(facts: &Facts<'_>) -> Vec<Draft> {
@@ -70,7 +70,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         "",
     )
     .ranks(stuck.iter().map(|rank| rank.index));
-    for rank in stuck.iter().take(MOST_RANKS) {
+    for rank in stuck.iter().take(MAX_RANKS) {
         let shown: Vec<&str> = rank.in_flight.iter().take(3).map(String::as_str).collect();
         let more = if rank.in_flight.len() > 3 { ", …" } else { "" };
         let since = rank

@@ -10,15 +10,15 @@ use rankscope_ranklog::Operation;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Minimum number of transfers of a path.
-const FEWEST_TRANSFERS: u64 = 20;
+const MIN_TRANSFERS: u64 = 20;
 /// Minimum number of paths of one kind, to know the usual transfer.
-const FEWEST_PATHS: usize = 4;
+const MIN_PATHS: usize = 4;
 /// A path is slow from this multiple of the usual transfer on, …
 const SLOW_TIMES: f64 = 1.5;
 /// … if the difference is at least this many standard errors of the path and spreads between the other paths.
 const ERRORS: f64 = 5.0;
 /// Minimum cost of a finding, in percent of step time.
-const LEAST_COST_PERCENT: i64 = 2;
+const MIN_COST_PERCENT: i64 = 2;
 
 /// A slow link.
 pub const RULE: Rule = Rule {
@@ -34,7 +34,7 @@ pub const RULE: Rule = Rule {
     silent: "Late arrivals: a transfer begins when the last member arrives. Jobs with one communicator, where no \
             path can be compared. Jobs in which all paths are slow.",
     find: Some(find),
-    of_stated: None,
+    find_declared: None,
 };
 
 fn find(facts: &Facts<'_>) -> Vec<Draft> {
@@ -45,13 +45,13 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     }
     let mut kinds: BTreeMap<Kind, Vec<(Path, &Transfers)>> = BTreeMap::new();
     for (kind, path, transfers) in facts.parts.analysis.paths.sorted() {
-        if transfers.count >= FEWEST_TRANSFERS {
+        if transfers.count >= MIN_TRANSFERS {
             kinds.entry(kind).or_default().push((path, transfers));
         }
     }
     let mut slow: BTreeMap<Link, Slow> = BTreeMap::new();
     for (kind, paths) in &kinds {
-        if paths.len() < FEWEST_PATHS {
+        if paths.len() < MIN_PATHS {
             continue;
         }
         for &(path, transfers) in paths {
@@ -118,7 +118,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
             .max()
             .unwrap_or(0);
         let cost = (slow.excess_ns as i64).min(exposed);
-        if cost * 100 < mean_window * LEAST_COST_PERCENT {
+        if cost * 100 < mean_window * MIN_COST_PERCENT {
             continue;
         }
         let mean = transfers.mean_ln().exp();
@@ -150,14 +150,14 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
              speed) and the chosen path with NCCL_DEBUG=INFO; swap hosts to see whether the slow path moves with \
              them",
         )
-        .holds("paths of this kind", like as f64, ">=", FEWEST_PATHS as f64, "")
-        .holds("transfers on this path", transfers.count as f64, ">=", FEWEST_TRANSFERS as f64, "")
+        .holds("paths of this kind", like as f64, ">=", MIN_PATHS as f64, "")
+        .holds("transfers on this path", transfers.count as f64, ">=", MIN_TRANSFERS as f64, "")
         .holds("duration relative to the usual transfer", mean / usual, ">=", SLOW_TIMES, "")
         .holds(
             "share of step time",
             cost as f64 / mean_window as f64 * 100.0,
             ">=",
-            LEAST_COST_PERCENT as f64,
+            MIN_COST_PERCENT as f64,
             "%",
         )
         .ranks(members)

@@ -10,11 +10,11 @@ use rankscope_formats::session::OperationClass;
 /// All-reduces below this size are small (METRICS.md, section 10), in bytes.
 const SMALL_BYTES: u64 = 1 << 20;
 /// Minimum size of a gradient bucket, in bytes. Smaller all-reduces are a loss, a metric, or DDP's own bookkeeping.
-const LEAST_BYTES: u64 = 1 << 12;
+const MIN_BYTES: u64 = 1 << 12;
 /// Minimum share of small all-reduces, in percent.
-const LEAST_SMALL_PERCENT: u64 = 50;
+const MIN_SMALL_PERCENT: u64 = 50;
 /// Minimum share of step time in small all-reduces, in percent.
-const LEAST_TIME_PERCENT: f64 = 5.0;
+const MIN_TIME_PERCENT: f64 = 5.0;
 
 /// Small gradient buckets.
 pub const RULE: Rule = Rule {
@@ -28,7 +28,7 @@ pub const RULE: Rule = Rule {
     silent: "Large buckets. One small all-reduce per step, such as a loss or a small model: no bucket size helps. \
             Programs without DDP (small-messages covers them). Operations without times.",
     find: Some(find),
-    of_stated: None,
+    find_declared: None,
 };
 
 fn is_small(class: &&OperationClass) -> bool {
@@ -60,7 +60,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
             .operations
             .iter()
             .filter(|class| class.operation == "all-reduce")
-            .filter(|class| class.size_below_bytes.is_some_and(|below| below > LEAST_BYTES))
+            .filter(|class| class.size_below_bytes.is_some_and(|below| below > MIN_BYTES))
     };
     let calls = |classes: &mut dyn Iterator<Item = &OperationClass>| -> u64 {
         classes
@@ -78,7 +78,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     // Per rank and step.
     let per_step = small as f64 / steps as f64;
     let bytes_per_step = bytes as f64 / steps as f64;
-    if small * 100 < all * LEAST_SMALL_PERCENT || time_percent < LEAST_TIME_PERCENT || per_step < 2.0 {
+    if small * 100 < all * MIN_SMALL_PERCENT || time_percent < MIN_TIME_PERCENT || per_step < 2.0 {
         return Vec::new();
     }
     let ranks = entries.len() as i64;
@@ -121,10 +121,10 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         "all-reduces below 1 MiB, as a share of those of at least 4 KiB",
         small as f64 / all.max(1) as f64 * 100.0,
         ">=",
-        LEAST_SMALL_PERCENT as f64,
+        MIN_SMALL_PERCENT as f64,
         "%",
     )
-    .holds("share of step time in them", time_percent, ">=", LEAST_TIME_PERCENT, "%")
+    .holds("share of step time in them", time_percent, ">=", MIN_TIME_PERCENT, "%")
     .holds("small all-reduces per rank and step", per_step, ">=", 2.0, "")
     .ranks(entries.iter().map(|entry| entry.rank))
     .look_at(slowest)

@@ -10,11 +10,11 @@ use rankscope_formats::session::OperationClass;
 /// Operations below this size are tiny, in bytes. Latency determines their duration.
 const TINY_BYTES: u64 = 1 << 12;
 /// Minimum share of tiny operations, in percent.
-const LEAST_TINY_PERCENT: u64 = 50;
+const MIN_TINY_PERCENT: u64 = 50;
 /// Minimum share of step time in tiny operations, in percent.
-const LEAST_TIME_PERCENT: f64 = 5.0;
+const MIN_TIME_PERCENT: f64 = 5.0;
 /// Minimum number of tiny operations per rank and step.
-const LEAST_PER_STEP: f64 = 16.0;
+const MIN_PER_STEP: f64 = 16.0;
 
 /// Many tiny operations.
 pub const RULE: Rule = Rule {
@@ -26,7 +26,7 @@ pub const RULE: Rule = Rule {
             per step. Their transfers take at least 5 % of step time.",
     silent: "A few scalars per step. Many tiny operations that take little time. Operations without times.",
     find: Some(find),
-    of_stated: None,
+    find_declared: None,
 };
 
 fn is_tiny(class: &&OperationClass) -> bool {
@@ -53,8 +53,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     let transfer = transfer_rank_ns(carrying().filter(is_tiny));
     let time_percent = transfer / window as f64 * 100.0;
     let per_step = tiny as f64 / steps as f64;
-    if tiny * 100 < all * LEAST_TINY_PERCENT || per_step < LEAST_PER_STEP || time_percent < LEAST_TIME_PERCENT
-    {
+    if tiny * 100 < all * MIN_TINY_PERCENT || per_step < MIN_PER_STEP || time_percent < MIN_TIME_PERCENT {
         return Vec::new();
     }
     let ranks = entries.len() as i64;
@@ -86,11 +85,11 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         "operations below 4 KiB",
         tiny as f64 / all.max(1) as f64 * 100.0,
         ">=",
-        LEAST_TINY_PERCENT as f64,
+        MIN_TINY_PERCENT as f64,
         "%",
     )
-    .holds("tiny operations per rank and step", per_step, ">=", LEAST_PER_STEP, "")
-    .holds("share of step time in them", time_percent, ">=", LEAST_TIME_PERCENT, "%")
+    .holds("tiny operations per rank and step", per_step, ">=", MIN_PER_STEP, "")
+    .holds("share of step time in them", time_percent, ">=", MIN_TIME_PERCENT, "%")
     .ranks(entries.iter().map(|entry| entry.rank))
     .look_at(slowest)
     .cost(

@@ -8,7 +8,7 @@ use crate::findings::shown::percent;
 use crate::findings::{Draft, Facts, shown};
 
 /// Minimum cost of a finding, in percent of the step.
-const LEAST_COST_PERCENT: i64 = 5;
+const MIN_COST_PERCENT: i64 = 5;
 /// Minimum own delay, positive or negative, of a slower or faster rank, in percent of the step, …
 const ASIDE_PERCENT: i64 = 2;
 /// … and minimum distance of its mean from 0, in standard errors.
@@ -16,7 +16,7 @@ const STANDARD_ERRORS: f64 = 5.0;
 /// Minimum number of slower ranks, and of faster ranks.
 const RANKS_ASIDE: usize = 2;
 /// Minimum number of steps, or groups of steps, to estimate the noise.
-const FEWEST_COLUMNS: usize = 20;
+const MIN_COLUMNS: usize = 20;
 
 /// Uneven work.
 pub const RULE: Rule = Rule {
@@ -29,7 +29,7 @@ pub const RULE: Rule = Rule {
     silent: "A single late rank (late-rank) or slow host (slow-host). Differences that change from step to step \
             (rotating-lateness). Pipelines, whose stages differ by design. Hosts with more ranks than processors.",
     find: Some(find),
-    of_stated: None,
+    find_declared: None,
 };
 
 fn find(facts: &Facts<'_>) -> Vec<Draft> {
@@ -66,7 +66,7 @@ fn own_delay(steps: &WorldSteps<'_>, row: usize) -> Option<(f64, f64)> {
         .filter_map(|column| column.cells.get(row).filter(|cell| cell.delays > 0))
         .map(|cell| cell.delay_ns as f64 / f64::from(cell.delays))
         .collect();
-    if means.len() < FEWEST_COLUMNS {
+    if means.len() < MIN_COLUMNS {
         return None;
     }
     let n = means.len() as f64;
@@ -106,7 +106,7 @@ fn uneven(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<Draft> {
         .collect();
     let mean = own_times.iter().sum::<i64>() / own_times.len() as i64;
     let per_step = own_times.iter().max().map_or(0, |largest| largest - mean);
-    if per_step * 100 < steps.median_ns * LEAST_COST_PERCENT {
+    if per_step * 100 < steps.median_ns * MIN_COST_PERCENT {
         return None;
     }
     let told = |ranks: &[&(u32, f64, f64)]| {
@@ -138,7 +138,7 @@ fn uneven(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<Draft> {
         "largest own time above the mean, per step",
         per_step as f64,
         ">=",
-        (steps.median_ns * LEAST_COST_PERCENT) as f64 / 100.0,
+        (steps.median_ns * MIN_COST_PERCENT) as f64 / 100.0,
         "ns",
     )
     .ranks(slower.iter().map(|delay| delay.0))

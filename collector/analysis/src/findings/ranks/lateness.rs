@@ -14,7 +14,7 @@ use rankscope_formats::session::{Lateness, Ratio};
 /// Probability of reporting any rank in a job without a fault.
 pub const SIGNIFICANCE: f64 = 0.01;
 /// Minimum cost of a finding, in percent of the step.
-pub const LEAST_COST_PERCENT: i64 = 2;
+pub const MIN_COST_PERCENT: i64 = 2;
 
 /// One rank is late.
 pub const LATE_RANK: Rule = Rule {
@@ -31,7 +31,7 @@ pub const LATE_RANK: Rule = Rule {
             elsewhere. Waits that computation hides. Start-up. Hosts on which most ranks are late (slow-host). On \
             hosts with more ranks than processors, ranks that are late in less than half of the steps.",
     find: Some(late_ranks),
-    of_stated: None,
+    find_declared: None,
 };
 
 /// A different rank is late each time.
@@ -45,7 +45,7 @@ pub const ROTATING: Rule = Rule {
     silent: "Lateness of one significant rank (late-rank). Jobs with a late rank in fewer than half of the steps. \
             Runs with too few steps for any rank to be significant.",
     find: Some(rotating),
-    of_stated: None,
+    find_declared: None,
 };
 
 /// Returns the cost of waiting for a rank beyond that of waiting for the median other rank, in ns. In a job without a
@@ -144,7 +144,7 @@ fn late_ranks(facts: &Facts<'_>) -> Vec<Draft> {
         for judged in judge(facts, &steps) {
             let Judged { lateness, rank, .. } = judged;
             let per_step = judged.cost / steps.board.count as i64;
-            let enough = per_step * 100 >= steps.median_ns * LEAST_COST_PERCENT && per_step > steps.error_ns;
+            let enough = per_step * 100 >= steps.median_ns * MIN_COST_PERCENT && per_step > steps.error_ns;
             let is_of_slow_host = slow_host.as_ref().is_some_and(|host| host.ranks.contains(&rank));
             if !judged.is_significant || !enough || lateness.late == 0 || is_of_slow_host {
                 continue;
@@ -213,7 +213,7 @@ fn late_rank(facts: &Facts<'_>, steps: &WorldSteps<'_>, judged: &Judged<'_>, cla
     .advice(format!(
         "compare the work of {name} between communications with the other ranks: input, host, device, other load"
     ))
-    .holds("steps", count as f64, ">=", crate::findings::facts::FEWEST_STEPS as f64, "")
+    .holds("steps", count as f64, ">=", crate::findings::facts::MIN_STEPS as f64, "")
     .holds(
         "probability of being the latest this often by chance",
         p_value,
@@ -225,7 +225,7 @@ fn late_rank(facts: &Facts<'_>, steps: &WorldSteps<'_>, judged: &Judged<'_>, cla
         "exposed wait that it causes per step",
         per_step as f64,
         ">=",
-        (steps.median_ns * LEAST_COST_PERCENT) as f64 / 100.0,
+        (steps.median_ns * MIN_COST_PERCENT) as f64 / 100.0,
         "ns",
     )
     .holds(
@@ -288,7 +288,7 @@ fn rotating_in(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<Draft> {
     let cost = waited.min(board.latest_delays_ns(&rows));
     let per_step = cost / board.count as i64;
     let often = board.any_late * 2 >= board.count;
-    if !often || per_step * 100 < steps.median_ns * LEAST_COST_PERCENT || per_step <= steps.error_ns {
+    if !often || per_step * 100 < steps.median_ns * MIN_COST_PERCENT || per_step <= steps.error_ns {
         return None;
     }
     let delays: Vec<f64> = board
@@ -337,7 +337,7 @@ fn rotating_in(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<Draft> {
         "exposed wait per step",
         per_step as f64,
         ">=",
-        (steps.median_ns * LEAST_COST_PERCENT) as f64 / 100.0,
+        (steps.median_ns * MIN_COST_PERCENT) as f64 / 100.0,
         "ns",
     )
     .cost(

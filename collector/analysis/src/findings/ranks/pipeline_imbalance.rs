@@ -8,11 +8,11 @@ use crate::measures::stages::own_per_step;
 use rankscope_formats::session::{Pipeline, Stage};
 
 /// Minimum cost of a finding, in percent of the step.
-const LEAST_COST_PERCENT: i64 = 5;
+const MIN_COST_PERCENT: i64 = 5;
 /// Minimum distance of the slowest stage's own time from the mean of the stages, in standard errors.
 const STANDARD_ERRORS: f64 = 5.0;
 /// Minimum number of steps, or groups of steps, to estimate the noise.
-const FEWEST_COLUMNS: usize = 20;
+const MIN_COLUMNS: usize = 20;
 
 /// Uneven stages.
 pub const RULE: Rule = Rule {
@@ -26,7 +26,7 @@ pub const RULE: Rule = Rule {
     silent: "Stages with a single late replica (late-rank). Stages that only wait for another stage. The bubble of a \
             balanced pipeline. Steps with a varying number of micro-batches.",
     find: Some(find),
-    of_stated: None,
+    find_declared: None,
 };
 
 fn find(facts: &Facts<'_>) -> Vec<Draft> {
@@ -76,7 +76,7 @@ fn uneven(facts: &Facts<'_>, world: u32, pipeline: &Pipeline) -> Option<Draft> {
         .iter()
         .map(Vec::len)
         .min()
-        .filter(|&columns| columns >= FEWEST_COLUMNS)?;
+        .filter(|&columns| columns >= MIN_COLUMNS)?;
     let own: Vec<f64> = times
         .iter()
         .map(|of| of.iter().sum::<f64>() / of.len() as f64)
@@ -94,7 +94,7 @@ fn uneven(facts: &Facts<'_>, world: u32, pipeline: &Pipeline) -> Option<Draft> {
         .collect();
     let (mean_excess, errors) = standard_errors(&excess);
     let per_step = (largest - mean) as i64 * (micro - 1) / micro;
-    if per_step * 100 < steps.median_ns * LEAST_COST_PERCENT || errors < STANDARD_ERRORS {
+    if per_step * 100 < steps.median_ns * MIN_COST_PERCENT || errors < STANDARD_ERRORS {
         return None;
     }
     let stage = &pipeline.stages[slowest];
@@ -136,7 +136,7 @@ fn uneven(facts: &Facts<'_>, world: u32, pipeline: &Pipeline) -> Option<Draft> {
     ))
     .cause("the layers are divided unevenly: the embedding, the loss or a long block makes this stage the slowest")
     .advice(format!("move layers from {name} to its neighbours, or use more and smaller micro-batches"))
-    .holds("steps, or groups of steps", columns as f64, ">=", FEWEST_COLUMNS as f64, "")
+    .holds("steps, or groups of steps", columns as f64, ">=", MIN_COLUMNS as f64, "")
     .holds(
         "own time above the mean of the stages, in standard errors",
         errors,
@@ -148,7 +148,7 @@ fn uneven(facts: &Facts<'_>, world: u32, pipeline: &Pipeline) -> Option<Draft> {
         "cost per step",
         per_step as f64,
         ">=",
-        (steps.median_ns * LEAST_COST_PERCENT) as f64 / 100.0,
+        (steps.median_ns * MIN_COST_PERCENT) as f64 / 100.0,
         "ns",
     )
     .holds("own time above the mean of the stages", mean_excess, ">", 0.0, "ns")

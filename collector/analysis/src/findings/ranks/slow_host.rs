@@ -1,6 +1,6 @@
 //! A host whose ranks are late.
 
-use super::lateness::{LEAST_COST_PERCENT, SIGNIFICANCE};
+use super::lateness::{MIN_COST_PERCENT, SIGNIFICANCE};
 use crate::findings::chance::{binomial_tail, shown_probability};
 use crate::findings::draft::part::WAITING;
 use crate::findings::facts::WorldSteps;
@@ -25,7 +25,7 @@ pub const RULE: Rule = Rule {
     silent: "A single late rank on a host (late-rank). Jobs on one host. Hosts with one rank, where host and rank \
             cannot be distinguished.",
     find: Some(find),
-    of_stated: None,
+    find_declared: None,
 };
 
 /// A slow host of a world.
@@ -75,7 +75,7 @@ pub fn judge(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<SlowHost> {
                 .sum();
             let cost = (caused / elsewhere as i64).min(steps.board.latest_delays_ns(&rows));
             let per_step = cost / count as i64;
-            let is_dear = per_step * 100 >= steps.median_ns * LEAST_COST_PERCENT && per_step > steps.error_ns;
+            let is_dear = per_step * 100 >= steps.median_ns * MIN_COST_PERCENT && per_step > steps.error_ns;
             let is_significant = p_value < SIGNIFICANCE / facts.session.hosts.len() as f64;
             (is_dear && is_significant).then_some(SlowHost {
                 host,
@@ -163,7 +163,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
             "exposed wait that it causes per step",
             per_step as f64,
             ">=",
-            (steps.median_ns * LEAST_COST_PERCENT) as f64 / 100.0,
+            (steps.median_ns * MIN_COST_PERCENT) as f64 / 100.0,
             "ns",
         )
         .hosts([slow.host])

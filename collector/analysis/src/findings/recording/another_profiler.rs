@@ -14,7 +14,7 @@ pub const RULE: Rule = Rule {
             profiler had CUPTI for some time, or for the rest of the run.",
     silent: "Profilers that do not use CUPTI. Other errors of CUPTI. Runs without --kernels.",
     find: Some(find),
-    of_stated: None,
+    find_declared: None,
 };
 
 fn find(facts: &Facts<'_>) -> Vec<Draft> {

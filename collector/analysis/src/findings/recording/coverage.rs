@@ -21,7 +21,7 @@ pub const MISSING_RANKS: Rule = Rule {
     fires: "Fewer ranks were recorded than the worlds have.",
     silent: "Jobs with logs of all ranks. Processes that never communicated.",
     find: Some(missing_ranks),
-    of_stated: None,
+    find_declared: None,
 };
 
 /// Dropped records.
@@ -33,7 +33,7 @@ pub const LOSSES: Rule = Rule {
     silent: "Clock evidence beyond the sampled amount. Calls that were not visible while in progress, and were \
             recorded at their end.",
     find: Some(losses),
-    of_stated: None,
+    find_declared: None,
 };
 
 /// Rank numbers of environment and communicators differ.
@@ -44,7 +44,7 @@ pub const RANK_MISMATCH: Rule = Rule {
     fires: "Both numbers are known and differ.",
     silent: "Environments without a rank number. Ranks that have their number from the environment alone.",
     find: Some(rank_mismatch),
-    of_stated: None,
+    find_declared: None,
 };
 
 /// Parts that do not add up.
@@ -56,7 +56,7 @@ pub const BREAKDOWN: Rule = Rule {
             checked; exit code 3.",
     silent: "Sessions whose parts add up.",
     find: Some(breakdown),
-    of_stated: None,
+    find_declared: None,
 };
 
 fn missing_ranks(facts: &Facts<'_>) -> Vec<Draft> {

@@ -7,7 +7,7 @@ use crate::findings::{Draft, Facts, shown};
 use rankscope_formats::session::PauseKind;
 
 /// Minimum share of the time, in percent.
-const LEAST_PERCENT: i64 = 2;
+const MIN_PERCENT: i64 = 2;
 
 /// Training waits for input.
 pub const INPUT: Rule = Rule {
@@ -21,7 +21,7 @@ pub const INPUT: Rule = Rule {
     silent: "Input that other threads or processes prepare. Ranks whose other kernels are unknown. Input that \
             nothing names.",
     find: Some(input),
-    of_stated: None,
+    find_declared: None,
 };
 
 /// Checkpoints delay training.
@@ -34,7 +34,7 @@ pub const CHECKPOINT: Rule = Rule {
     silent: "Checkpoints that other threads write in the background. Other ways of writing, unless a mark names \
             them.",
     find: Some(checkpoint),
-    of_stated: None,
+    find_declared: None,
 };
 
 /// Evaluation takes part of the run.
@@ -47,7 +47,7 @@ pub const EVALUATION: Rule = Rule {
             run.",
     silent: "Evaluation that nothing names.",
     find: Some(evaluation),
-    of_stated: None,
+    find_declared: None,
 };
 
 /// Garbage collection delays training.
@@ -60,11 +60,11 @@ pub const GARBAGE: Rule = Rule {
             recorded device work, only device stalls with this cause count.",
     silent: "Collections that nothing names: Python does not report them to the hooks.",
     find: Some(garbage),
-    of_stated: None,
+    find_declared: None,
 };
 
 /// Parameters and texts of one rule.
-struct Told {
+struct PauseRule {
     rule: &'static Rule,
     kind: PauseKind,
     /// True: time in steps counts, with device work only as far as devices stall for it. False: time in the run counts.
@@ -80,7 +80,7 @@ struct Told {
 fn input(facts: &Facts<'_>) -> Vec<Draft> {
     find(
         facts,
-        &Told {
+        &PauseRule {
             rule: &INPUT,
             kind: PauseKind::Input,
             in_steps: true,
@@ -98,7 +98,7 @@ fn input(facts: &Facts<'_>) -> Vec<Draft> {
 fn checkpoint(facts: &Facts<'_>) -> Vec<Draft> {
     find(
         facts,
-        &Told {
+        &PauseRule {
             rule: &CHECKPOINT,
             kind: PauseKind::Checkpoint,
             in_steps: false,
@@ -113,9 +113,9 @@ fn checkpoint(facts: &Facts<'_>) -> Vec<Draft> {
 }
 
 fn evaluation(facts: &Facts<'_>) -> Vec<Draft> {
-    let told = find(
+    let rule = find(
         facts,
-        &Told {
+        &PauseRule {
             rule: &EVALUATION,
             kind: PauseKind::Evaluation,
             in_steps: false,
@@ -126,13 +126,13 @@ fn evaluation(facts: &Facts<'_>) -> Vec<Draft> {
             lies_in: &[HOST, IDLE, OUTSIDE],
         },
     );
-    told.into_iter().map(|draft| draft.severity("note")).collect()
+    rule.into_iter().map(|draft| draft.severity("note")).collect()
 }
 
 fn garbage(facts: &Facts<'_>) -> Vec<Draft> {
     find(
         facts,
-        &Told {
+        &PauseRule {
             rule: &GARBAGE,
             kind: PauseKind::GarbageCollection,
             in_steps: true,
@@ -148,7 +148,7 @@ fn garbage(facts: &Facts<'_>) -> Vec<Draft> {
 
 /// Returns the time of one rank that counts, the time that it is a share of, and the number of named intervals. Returns
 /// `None` if it is unknown whether the time counts.
-fn of_rank(facts: &Facts<'_>, told: &Told, rank: u32) -> Option<(i64, i64, u64)> {
+fn of_rank(facts: &Facts<'_>, rule: &PauseRule, rank: u32) -> Option<(i64, i64, u64)> {
     let sums = facts.sums(rank as usize)?;
     let named = facts
         .session
@@ -156,16 +156,16 @@ fn of_rank(facts: &Facts<'_>, told: &Told, rank: u32) -> Option<(i64, i64, u64)>
         .ranks
         .iter()
         .find(|entry| entry.rank == rank);
-    let part = named.and_then(|entry| entry.parts.iter().find(|part| part.kind == told.kind.name()));
+    let part = named.and_then(|entry| entry.parts.iter().find(|part| part.kind == rule.kind.name()));
     let count = part.map_or(0, |part| part.count);
-    if !told.in_steps {
+    if !rule.in_steps {
         let run_ns = sums.span_ns.map_or(0, |(first, last)| last - first);
         return Some((part.map_or(0, |part| part.in_run_ns), run_ns, count));
     }
     let activity = facts.session.activity.iter().find(|known| known.rank == rank);
     if let Some(activity) = activity.filter(|known| known.window_ns > 0) {
         let mut stalls = activity.device_stalls.by_cause.iter();
-        let stalled = stalls.find(|sum| sum.cause == told.kind.name());
+        let stalled = stalls.find(|sum| sum.cause == rule.kind.name());
         return Some((stalled.map_or(0, |sum| sum.ns), activity.window_ns, count));
     }
     let is_whole = facts.in_steps().iter().any(|known| known.rank == rank);
@@ -178,7 +178,7 @@ fn of_rank(facts: &Facts<'_>, told: &Told, rank: u32) -> Option<(i64, i64, u64)>
     })
 }
 
-fn find(facts: &Facts<'_>, told: &Told) -> Vec<Draft> {
+fn find(facts: &Facts<'_>, rule: &PauseRule) -> Vec<Draft> {
     let mut ranks: Vec<(u32, i64, u64)> = Vec::new();
     let (mut ns, mut window_ns, mut known) = (0, 0, 0);
     let is_seen = facts
@@ -186,9 +186,9 @@ fn find(facts: &Facts<'_>, told: &Told) -> Vec<Draft> {
         .named_times
         .not_seen
         .iter()
-        .all(|kind| kind.kind != told.kind.name());
+        .all(|kind| kind.kind != rule.kind.name());
     for rank in (0..facts.session.ranks.len() as u32).filter(|_| is_seen) {
-        let Some((of_rank, window, count)) = of_rank(facts, told, rank) else {
+        let Some((of_rank, window, count)) = of_rank(facts, rule, rank) else {
             continue;
         };
         known += i64::from(window > 0);
@@ -198,7 +198,7 @@ fn find(facts: &Facts<'_>, told: &Told) -> Vec<Draft> {
             ranks.push((rank, of_rank, count));
         }
     }
-    if window_ns == 0 || ns * 100 < window_ns * LEAST_PERCENT {
+    if window_ns == 0 || ns * 100 < window_ns * MIN_PERCENT {
         return Vec::new();
     }
     ranks.sort_by_key(|&(rank, ns, _)| (std::cmp::Reverse(ns), rank));
@@ -209,40 +209,40 @@ fn find(facts: &Facts<'_>, told: &Told) -> Vec<Draft> {
     let times: u64 = ranks.iter().map(|&(_, _, count)| count).sum();
     let dearest = ranks.first().map_or(0, |&(_, ns, _)| ns);
     // In the run, all ranks wait for the slowest one. In steps, each rank has its own time.
-    let cost = if told.in_steps { ns / known.max(1) } else { dearest };
+    let cost = if rule.in_steps { ns / known.max(1) } else { dearest };
     let steps: Vec<_> = facts.worlds();
     let draft = Draft::new(
-        told.rule.id,
-        told.subject,
-        format!("{} {}", percent(ns, window_ns), told.title),
+        rule.rule.id,
+        rule.subject,
+        format!("{} {}", percent(ns, window_ns), rule.title),
     )
     .evidence(format!("{} in {times} intervals: {}", shown(ns), some(&names)))
-    .cause(told.cause)
-    .advice(told.advice)
+    .cause(rule.cause)
+    .advice(rule.advice)
     .holds(
-        if told.in_steps {
+        if rule.in_steps {
             "share of the step time"
         } else {
             "share of the run"
         },
         ns as f64 / window_ns as f64 * 100.0,
         ">=",
-        LEAST_PERCENT as f64,
+        MIN_PERCENT as f64,
         "%",
     )
     .ranks(ranks.iter().map(|&(rank, ..)| rank))
     .cost(
         cost,
-        if told.in_steps {
+        if rule.in_steps {
             "this time in whole steps, mean over ranks"
         } else {
             "this time on the slowest rank; the other ranks wait for it or do the same"
         },
-        told.lies_in,
+        rule.lies_in,
     );
     let counted: u64 = steps.iter().map(|world| world.board.count).sum();
     vec![
-        match (facts.session.steps.median_ns.value, told.in_steps && counted > 0) {
+        match (facts.session.steps.median_ns.value, rule.in_steps && counted > 0) {
             (Some(median), true) => draft.of_step(cost / counted as i64, median),
             _ => draft,
         },

@@ -9,17 +9,17 @@ use rankscope_formats::session::{LookAt, StepSummary};
 /// Minimum duration of a long step, in percent of the median.
 const LONG_PERCENT: i64 = 150;
 /// Minimum number of long steps.
-const FEWEST_LONG: usize = 3;
+const MIN_LONG: usize = 3;
 /// Minimum number of steps.
-const FEWEST_STEPS: usize = 20;
+const MIN_STEPS: usize = 20;
 /// Minimum share of the distances between long steps that are equal within one step, in percent.
 const REGULAR_PERCENT: usize = 80;
 /// Minimum distance, in steps. A shorter one is a pattern of the steps themselves.
-const SHORTEST_DISTANCE: u64 = 4;
+const MIN_DISTANCE: u64 = 4;
 /// Minimum cost of a finding, in percent of all steps.
-const LEAST_COST_PERCENT: i64 = 2;
+const MIN_COST_PERCENT: i64 = 2;
 /// Maximum share of the additional time that is waiting for peers, in percent.
-const MOST_WAITING_PERCENT: i64 = 30;
+const MAX_WAITING_PERCENT: i64 = 30;
 
 /// A pause at regular distances.
 pub const RULE: Rule = Rule {
@@ -34,7 +34,7 @@ pub const RULE: Rule = Rule {
     silent: "Long steps at irregular distances. A slow first step. Steps that are long because one rank is late. \
             Runs with so many steps that the session joins several into one entry.",
     find: Some(find),
-    of_stated: None,
+    find_declared: None,
 };
 
 fn find(facts: &Facts<'_>) -> Vec<Draft> {
@@ -61,21 +61,21 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
 }
 
 fn pauses(list: &[&StepSummary], median: i64, ranks: i64) -> Option<Draft> {
-    if list.len() < FEWEST_STEPS {
+    if list.len() < MIN_STEPS {
         return None;
     }
     // Steps that are long for other reasons must not hide the rhythm. A step needs half the excess of the
     // third-longest.
     let mut durations: Vec<i64> = list.iter().map(|step| step.duration_ns).collect();
     durations.sort_unstable_by_key(|&duration| std::cmp::Reverse(duration));
-    let longest = durations[FEWEST_LONG - 1];
+    let longest = durations[MIN_LONG - 1];
     let least = (median * LONG_PERCENT / 100).max(median + (longest - median) / 2);
     let long: Vec<&StepSummary> = list
         .iter()
         .copied()
         .filter(|step| step.duration_ns >= least)
         .collect();
-    if long.len() < FEWEST_LONG {
+    if long.len() < MIN_LONG {
         return None;
     }
     let mut distances: Vec<u64> = long.windows(2).map(|pair| pair[1].step - pair[0].step).collect();
@@ -100,10 +100,10 @@ fn pauses(list: &[&StepSummary], median: i64, ranks: i64) -> Option<Draft> {
         .sum();
     let all: i64 = list.iter().map(|step| step.duration_ns).sum();
     let regular = alike * 100 / distances.len();
-    if usual < SHORTEST_DISTANCE
+    if usual < MIN_DISTANCE
         || regular < REGULAR_PERCENT
-        || waiting * 100 >= excess * MOST_WAITING_PERCENT
-        || excess * 100 < all * LEAST_COST_PERCENT
+        || waiting * 100 >= excess * MAX_WAITING_PERCENT
+        || excess * 100 < all * MIN_COST_PERCENT
     {
         return None;
     }
@@ -132,20 +132,20 @@ fn pauses(list: &[&StepSummary], median: i64, ranks: i64) -> Option<Draft> {
         "mark the program's parts with NVTX ranges to see the cause; write checkpoints asynchronously, evaluate less \
          often, or call gc.freeze() after start-up and gc.collect() between epochs",
     )
-    .holds("long steps", long.len() as f64, ">=", FEWEST_LONG as f64, "")
+    .holds("long steps", long.len() as f64, ">=", MIN_LONG as f64, "")
     .holds("equal distances", regular as f64, ">=", REGULAR_PERCENT as f64, "%")
     .holds(
         "waiting for peers, as a share of the additional time",
         waiting as f64 / excess as f64 * 100.0,
         "<",
-        MOST_WAITING_PERCENT as f64,
+        MAX_WAITING_PERCENT as f64,
         "%",
     )
     .holds(
         "share of the time of all steps",
         excess as f64 / all as f64 * 100.0,
         ">=",
-        LEAST_COST_PERCENT as f64,
+        MIN_COST_PERCENT as f64,
         "%",
     )
     .look_at(moments.iter().map(|step| LookAt {

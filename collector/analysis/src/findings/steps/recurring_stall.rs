@@ -8,9 +8,9 @@ use crate::model::kernel_name;
 use std::collections::BTreeMap;
 
 /// Minimum cost of a finding, in percent of the recorded steps.
-const LEAST_COST_PERCENT: i64 = 2;
+const MIN_COST_PERCENT: i64 = 2;
 /// Maximum number of reported places.
-const MOST_PLACES: usize = 3;
+const MAX_PLACES: usize = 3;
 
 /// A recurring stall.
 pub const RULE: Rule = Rule {
@@ -21,7 +21,7 @@ pub const RULE: Rule = Rule {
             (METRICS.md, section 6). Together they take at least 2 % of the recorded time of all ranks.",
     silent: "Stretches that do not recur. Gaps on one stream while another stream computes. Runs without --kernels.",
     find: Some(find),
-    of_stated: None,
+    find_declared: None,
 };
 
 /// Stretches at one place, summed over ranks.
@@ -55,10 +55,10 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         }
     }
     let mut places: Vec<_> = places.into_iter().collect();
-    places.retain(|(_, sum)| sum.ns * 100 >= window * LEAST_COST_PERCENT);
+    places.retain(|(_, sum)| sum.ns * 100 >= window * MIN_COST_PERCENT);
     places.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.ns));
     let ranks_known = known.len() as i64;
-    let places = places.into_iter().take(MOST_PLACES);
+    let places = places.into_iter().take(MAX_PLACES);
     places
         .map(|((before, cause), of_place)| {
             let OfPlace {
@@ -108,7 +108,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
                 "share of the devices' time",
                 ns as f64 / window as f64 * 100.0,
                 ">=",
-                LEAST_COST_PERCENT as f64,
+                MIN_COST_PERCENT as f64,
                 "%",
             )
             .ranks(ranks)

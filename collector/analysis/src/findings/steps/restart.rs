@@ -14,7 +14,7 @@ pub const RULE: Rule = Rule {
     fires: "A second attempt with the launcher's run id exists (TORCHELASTIC_RUN_ID and restart count).",
     silent: "Jobs with one attempt, also with several worlds.",
     find: Some(find),
-    of_stated: None,
+    find_declared: None,
 };
 
 fn find(facts: &Facts<'_>) -> Vec<Draft> {

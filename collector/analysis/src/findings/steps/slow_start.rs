@@ -6,9 +6,9 @@ use crate::findings::shown::{counted, percent};
 use crate::findings::{Draft, Facts, shown};
 
 /// Minimum time in calls that build communicators, mean over ranks, in ns, …
-const LEAST_NS: i64 = 10_000_000_000;
+const MIN_NS: i64 = 10_000_000_000;
 /// … and in percent of the run.
-const LEAST_PERCENT: i64 = 5;
+const MIN_PERCENT: i64 = 5;
 
 /// Communicators take long to build.
 pub const RULE: Rule = Rule {
@@ -18,7 +18,7 @@ pub const RULE: Rule = Rule {
     fires: "On average, a rank spends at least 10 s and at least 5 % of the run in calls that build communicators.",
     silent: "Shorter starts. Long starts of long runs.",
     find: Some(find),
-    of_stated: None,
+    find_declared: None,
 };
 
 fn find(facts: &Facts<'_>) -> Vec<Draft> {
@@ -26,7 +26,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     let ranks = facts.session.ranks.len() as i64;
     let run = facts.session.axis.end_ns - facts.session.axis.start_ns;
     let mean = connect.duration_rank_ns / ranks.max(1);
-    if mean < LEAST_NS || mean * 100 < run * LEAST_PERCENT {
+    if mean < MIN_NS || mean * 100 < run * MIN_PERCENT {
         return Vec::new();
     }
     let draft = Draft::new(
@@ -45,8 +45,8 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         "start all ranks at once (images pulled, file systems warm); create fewer groups, create them lazily, or \
          split them from one (ncclCommSplit, split_group)",
     )
-    .holds("time per rank", mean as f64, ">=", LEAST_NS as f64, "ns")
-    .holds("share of the run", mean as f64 / run.max(1) as f64 * 100.0, ">=", LEAST_PERCENT as f64, "%")
+    .holds("time per rank", mean as f64, ">=", MIN_NS as f64, "ns")
+    .holds("share of the run", mean as f64 / run.max(1) as f64 * 100.0, ">=", MIN_PERCENT as f64, "%")
     .cost(mean, "time in calls that build communicators, mean over ranks", &[OUTSIDE]);
     vec![draft]
 }

@@ -6,9 +6,9 @@ use crate::findings::shown::percent;
 use crate::findings::{Draft, Facts, shown};
 
 /// Minimum cost of a finding, in percent of step time.
-const LEAST_COST_PERCENT: f64 = 1.0;
+const MIN_COST_PERCENT: f64 = 1.0;
 /// Minimum share of steps with a search, in percent.
-const LEAST_STEPS_PERCENT: f64 = 50.0;
+const MIN_STEPS_PERCENT: f64 = 50.0;
 
 /// DDP searches for unused parameters.
 pub const RULE: Rule = Rule {
@@ -22,7 +22,7 @@ pub const RULE: Rule = Rule {
             less. The recording does not show whether the model has unused parameters; if it has, the search is \
             needed, as the advice says.",
     find: Some(find),
-    of_stated: None,
+    find_declared: None,
 };
 
 fn find(facts: &Facts<'_>) -> Vec<Draft> {
@@ -54,7 +54,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     let map_ns = bitmap.map_or(0, |(_, median)| median as i64) * searches as i64 / ranks;
     let cost = searched / ranks + map_ns;
     let cost_percent = (cost * ranks) as f64 / window as f64 * 100.0;
-    if steps_percent < LEAST_STEPS_PERCENT || cost_percent < LEAST_COST_PERCENT {
+    if steps_percent < MIN_STEPS_PERCENT || cost_percent < MIN_COST_PERCENT {
         return Vec::new();
     }
     let draft = Draft::new(
@@ -82,8 +82,8 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         "set find_unused_parameters=False if every parameter gets a gradient in every step (PyTorch reports an error \
          if not); set static_graph=True if the same parameters never get one",
     )
-    .holds("searches per step", steps_percent, ">=", LEAST_STEPS_PERCENT, "%")
-    .holds("share of step time in the search and its all-reduce", cost_percent, ">=", LEAST_COST_PERCENT, "%")
+    .holds("searches per step", steps_percent, ">=", MIN_STEPS_PERCENT, "%")
+    .holds("share of step time in the search and its all-reduce", cost_percent, ">=", MIN_COST_PERCENT, "%")
     .ranks(entries.iter().map(|entry| entry.rank))
     .cost(
         cost,

@@ -7,7 +7,7 @@ use crate::launch::inherited::Inherited;
 use crate::launch::job::{Accompanied, Job};
 use crate::launch::record::LaunchRecord;
 use crate::launch::run_directory::{self, RunDirectory};
-use crate::launch::{live, room};
+use crate::launch::{free_space, live};
 use anyhow::Result;
 use std::fs;
 use std::path::Path;
@@ -72,7 +72,7 @@ pub fn record(run: &Run, planned: &Planned, library: &Path, inherited: Inherited
     launch.end(ending);
     launch.write(&directory.path)?;
     report_live_areas(&live::collect_all(&directory.path, &[])?);
-    if let Some(short) = room::warning(&directory.path, run.min_free.map(|size| size.0)) {
+    if let Some(short) = free_space::warning(&directory.path, run.min_free.map(|size| size.0)) {
         say(&format!("the recording may stop early: {short}"));
     }
     let logs = run_directory::logs(&directory.path)?.len();

@@ -3,8 +3,8 @@
 
 use super::branch::GitBranch;
 use super::repository::{failed, said};
+use crate::baseline::backoff::pause;
 use crate::baseline::error::StoreError;
-use crate::baseline::pauses::pause;
 use std::thread;
 
 /// Maximum number of attempts to replace the tip. Each failure means that another process replaced it.

@@ -3,8 +3,8 @@
 use super::branch::GitBranch;
 use super::commit::Line;
 use super::repository::{failed, said};
+use crate::baseline::backoff::pause;
 use crate::baseline::error::StoreError;
-use crate::baseline::pauses::pause;
 use rankscope_analysis::model::fingerprint::fnv;
 use std::thread;
 use std::time::SystemTime;

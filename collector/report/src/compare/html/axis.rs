@@ -6,7 +6,7 @@ use crate::html::svg::{Anchor, Svg, text_width};
 
 /// Margin beyond the outermost values, as a share of their span.
 const PAD: f64 = 0.05;
-const MOST_TICKS: usize = 7;
+const MAX_TICKS: usize = 7;
 
 /// Axis from left to right.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +82,7 @@ impl Axis {
             let values = ticks_between(self.low, self.high, most).into_iter();
             values.map(|value| (value, label(value))).collect()
         };
-        self.grid_of(svg, top, bottom, (1..=MOST_TICKS).rev().map(labelled));
+        self.grid_of(svg, top, bottom, (1..=MAX_TICKS).rev().map(labelled));
     }
 
     /// Draws the first of these sets of values and labels in which all labels are distinct and do not touch.

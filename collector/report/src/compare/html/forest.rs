@@ -7,18 +7,18 @@ use super::axis::Axis;
 use super::chart::{Drawn, axis_width};
 use crate::compare::shown;
 use crate::compare::shown::Scale;
-use crate::compare::{moods, words};
+use crate::compare::{phrases, severities};
 use crate::figures::{drawn, part, percent, quoted};
 use crate::html::svg::{Anchor, Svg, text_width};
 use crate::prose::{Prose, prose};
-use crate::words::Mood;
+use crate::sentences::Mood;
 use rankscope_analysis::model::units;
 use rankscope_formats::comparison::{Comparison, MetricResult};
 
 /// Maximum number of rows. The table has all of them.
 const MOST_ROWS: usize = 50;
 /// Maximum number of letters of a name.
-const MOST_LETTERS: usize = 38;
+const MAX_LETTERS: usize = 38;
 const PITCH: f64 = 18.0;
 const TOP: f64 = 10.0;
 /// Limit of the linear range if no margin is given.
@@ -155,12 +155,12 @@ fn whole_percent(share: f64) -> String {
 /// Returns the name. A long subject is shortened in the middle.
 fn name(metric: &MetricResult, at: usize) -> Prose {
     let from = format!("/metrics/{at}");
-    let whole = words::name(metric, &from);
+    let whole = phrases::name(metric, &from);
     let letters = whole.plain().chars().count();
-    let Some(subject) = metric.subject.as_deref().filter(|_| letters > MOST_LETTERS) else {
+    let Some(subject) = metric.subject.as_deref().filter(|_| letters > MAX_LETTERS) else {
         return whole;
     };
-    let room = MOST_LETTERS.saturating_sub(metric.metric.chars().count() + 3);
+    let room = MAX_LETTERS.saturating_sub(metric.metric.chars().count() + 3);
     let tail = room * 2 / 5;
     let length = subject.chars().count();
     let head: String = subject.chars().take(room - tail).collect();
@@ -197,7 +197,7 @@ fn value(row: &Row) -> Prose {
 /// Draws interval and change. The shape repeats the meaning of the colour: a triangle up or down, a ring for
 /// inconclusive, a disc for unchanged.
 fn mark(svg: &mut Svg, row: &Row, y: f64, x: impl Fn(f64) -> f64) {
-    let mood = moods::of_metric(&row.metric.verdict);
+    let mood = severities::of_metric(&row.metric.verdict);
     let class = match mood {
         Mood::Good => "better",
         Mood::Bad => "worse",
@@ -206,9 +206,9 @@ fn mark(svg: &mut Svg, row: &Row, y: f64, x: impl Fn(f64) -> f64) {
     };
     let from = format!("/metrics/{}", row.at);
     let tooltip = prose![
-        words::name(row.metric, &from),
+        phrases::name(row.metric, &from),
         ": ",
-        words::values(row.metric, &from)
+        phrases::values(row.metric, &from)
     ];
     svg.stroke((x(row.low), y), (x(row.high), y), &format!("whisker is-{class}"));
     let x = x(row.change);

@@ -16,19 +16,19 @@ mod worst_steps;
 
 pub use worst_steps::{Picture, Side};
 
-use super::moods;
-use super::words;
+use crate::compare::phrases;
+use crate::compare::severities;
 use crate::figures::{percent, quoted};
 use crate::html::{class, details, figure, open, paragraph, section};
 use crate::markup::{element, escape};
 use crate::prose::{Prose, prose};
-use crate::words::Mood;
+use crate::sentences::Mood;
 use rankscope_formats::comparison::Comparison;
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("style.css");
 /// Maximum number of rows of a list that are shown unfolded.
-const MOST_UNFOLDED: usize = 12;
+const MAX_UNFOLDED: usize = 12;
 
 /// Returns the page, with pictures of long steps of both sides if there are any.
 pub fn comparison_page(comparison: &Comparison, pictures: &[Picture]) -> String {
@@ -56,7 +56,7 @@ pub fn comparison_page(comparison: &Comparison, pictures: &[Picture]) -> String 
 
 fn head(out: &mut String, comparison: &Comparison) {
     open(out, &prose!["Comparison: ", comparison.verdict.as_str()], STYLE);
-    let mood = moods::of_comparison(&comparison.verdict);
+    let mood = severities::of_comparison(&comparison.verdict);
     let headline = prose![
         prose![quoted(&comparison.verdict, "/verdict")].capitalised(),
         ": ",
@@ -83,7 +83,7 @@ fn first(out: &mut String, comparison: &Comparison) {
             .map(|(at, text)| quoted(text, format!("/{field}/{at}")).into())
             .collect()
     };
-    let can_find: Vec<Prose> = words::can_find(comparison).into_iter().collect();
+    let can_find: Vec<Prose> = phrases::can_find(comparison).into_iter().collect();
     entry(out, "Sensitivity", Mood::Plain, &can_find);
     entry(
         out,
@@ -96,9 +96,9 @@ fn first(out: &mut String, comparison: &Comparison) {
         out,
         "Base",
         Mood::Plain,
-        &[words::side(&comparison.base, "/base")],
+        &[phrases::side(&comparison.base, "/base")],
     );
-    entry(out, "New", Mood::Plain, &[words::side(&comparison.new, "/new")]);
+    entry(out, "New", Mood::Plain, &[phrases::side(&comparison.new, "/new")]);
     let _ = write!(
         out,
         "<dt>Timeline</dt><dd>{}</dd>\n</dl></div>\n",
@@ -108,7 +108,7 @@ fn first(out: &mut String, comparison: &Comparison) {
 
 /// Returns how to see both sides in the viewer.
 fn closer(comparison: &Comparison) -> String {
-    match words::view_command(comparison) {
+    match phrases::view_command(comparison) {
         // A path consists of letters and digits from the JSON. It is not a measured value.
         Ok(command) => format!(
             "<code data-as=\"drawn\" class=\"command\">{}</code>",
@@ -168,7 +168,7 @@ fn why(out: &mut String, comparison: &Comparison) {
         let _ = writeln!(out, "{}", paragraph("plain", &reason));
         return;
     }
-    let _ = writeln!(out, "{}", paragraph("plain", &words::step_change(comparison)));
+    let _ = writeln!(out, "{}", paragraph("plain", &phrases::step_change(comparison)));
     if let Some(picture) = parts::waterfall(comparison) {
         figure(
             out,
@@ -201,7 +201,7 @@ fn of_ranks(out: &mut String, comparison: &Comparison) {
 
 fn what_changed(out: &mut String, comparison: &Comparison) {
     let all = comparison.changes.len();
-    let first = all.min(MOST_UNFOLDED);
+    let first = all.min(MAX_UNFOLDED);
     section(
         out,
         "Changes",
@@ -231,7 +231,7 @@ fn of_metrics(out: &mut String, comparison: &Comparison) {
 
 fn method(out: &mut String, comparison: &Comparison) {
     out.push_str("<h2>Method</h2>\n");
-    for sentence in words::method(comparison) {
+    for sentence in phrases::method(comparison) {
         let _ = writeln!(out, "{}", paragraph("plain", &sentence));
     }
 }

@@ -15,9 +15,9 @@ use rankscope_formats::comparison::{Comparison, RankChange};
 use std::ops::Range;
 
 /// Maximum number of ranks with a bar each.
-const MOST_BARS: usize = 64;
+const MAX_BARS: usize = 64;
 /// Maximum number of columns for more ranks.
-const MOST_COLUMNS: usize = 350;
+const MAX_COLUMNS: usize = 350;
 
 /// Draws the chart. Returns nothing for fewer than two ranks.
 pub fn draw(comparison: &Comparison) -> Option<Drawn> {
@@ -32,7 +32,7 @@ pub fn draw(comparison: &Comparison) -> Option<Drawn> {
     if low == high {
         return None;
     }
-    if attribution.ranks.len() <= MOST_BARS {
+    if attribution.ranks.len() <= MAX_BARS {
         Some(bars(comparison, low, high))
     } else {
         Some(columns(comparison, low, high))
@@ -145,7 +145,7 @@ fn columns(comparison: &Comparison, low: i64, high: i64) -> Drawn {
     for (at, (rank, _)) in order.iter().enumerate() {
         place[*rank] = at;
     }
-    let shared = groups(ranks.len(), MOST_COLUMNS);
+    let shared = groups(ranks.len(), MAX_COLUMNS);
     let (low, high) = (low as f64, high as f64);
     let ticks = ticks_between(low, high, 5);
     let widths = ticks.iter().map(|&value| text_width(&change_text(value)));

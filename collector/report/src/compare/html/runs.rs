@@ -2,7 +2,7 @@
 
 use super::axis::Axis;
 use super::chart::{Drawn, axis_width};
-use crate::compare::{shown, words};
+use crate::compare::{phrases, shown};
 use crate::figures;
 use crate::figures::{drawn, quoted, rule, time_f};
 use crate::html::svg::{Anchor, Svg, text_width};
@@ -11,9 +11,9 @@ use rankscope_analysis::model::units;
 use rankscope_formats::comparison::{Comparison, GateResult, MetricResult, RunUsed};
 use rankscope_formats::session::Figure;
 
-const MOST_METRICS: usize = 12;
+const MAX_METRICS: usize = 12;
 /// Maximum number of boxes per side.
-const MOST_RUNS: usize = 16;
+const MAX_RUNS: usize = 16;
 const LEFT: f64 = 66.0;
 const RIGHT: f64 = 34.0;
 const RADIUS: f64 = 4.5;
@@ -23,16 +23,16 @@ pub fn of_gates(comparison: &Comparison) -> Vec<(Prose, String)> {
     let mut seen: Vec<&str> = Vec::new();
     let mut pictures = Vec::new();
     for (at, gate) in comparison.gates.iter().enumerate() {
-        if pictures.len() == MOST_METRICS || seen.contains(&gate.metric.as_str()) {
+        if pictures.len() == MAX_METRICS || seen.contains(&gate.metric.as_str()) {
             continue;
         }
         seen.push(&gate.metric);
-        let Some((from, metric)) = words::metric(comparison, &gate.metric) else {
+        let Some((from, metric)) = phrases::metric(comparison, &gate.metric) else {
             continue;
         };
         if let Some(picture) = points(metric, &from, gate) {
             let title = prose![
-                words::name(metric, &from),
+                phrases::name(metric, &from),
                 ": ",
                 shown::change(metric, &from),
                 ", ",
@@ -176,11 +176,11 @@ pub fn boxes(comparison: &Comparison) -> Option<Drawn> {
     for (side, of) in [("base", &comparison.base), ("new", &comparison.new)] {
         let runs = of.runs.iter().enumerate();
         let known: Vec<_> = runs.filter(|(_, run)| run.step_time.is_some()).collect();
-        left_out += known.len().saturating_sub(MOST_RUNS);
+        left_out += known.len().saturating_sub(MAX_RUNS);
         rows.extend(
             known
                 .into_iter()
-                .take(MOST_RUNS)
+                .take(MAX_RUNS)
                 .map(|(at, run)| Boxed { side, at, run }),
         );
     }

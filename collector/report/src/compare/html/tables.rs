@@ -1,14 +1,14 @@
 //! Tables of a comparison's page, one function each.
 
-use crate::compare::moods;
-use crate::compare::moods::mark;
-use crate::compare::{rows, shown, words};
+use crate::compare::severities;
+use crate::compare::severities::mark;
+use crate::compare::{phrases, rows, shown};
 use crate::figures;
 use crate::figures::{count, drawn, moment, plain, quoted, time, time_f};
 use crate::html::table::{Column, Table};
 use crate::prose::{Prose, prose};
+use crate::sentences::Mood;
 use crate::source::less;
-use crate::words::Mood;
 use Column::{Long, Number, Word};
 use rankscope_formats::comparison::{Comparison, RunUsed};
 use std::ops::Range;
@@ -16,7 +16,7 @@ use std::ops::Range;
 /// Command whose output has the rows that a page leaves out.
 const ALL_IN: &str = "rankscope compare --json";
 /// Maximum number of ranks in the table.
-const MOST_RANKS: usize = 32;
+const MAX_RANKS: usize = 32;
 
 fn table(columns: &[Column]) -> Table {
     Table::new(columns).all_in(ALL_IN)
@@ -86,7 +86,7 @@ pub fn ranks(comparison: &Comparison) -> String {
             .filter_map(|part| Some(Number(PARTS.into_iter().find(|name| *name == part.part)?))),
     );
     let mut table = table(&columns);
-    for (at, rank) in rows::ranks_by_difference(comparison).into_iter().take(MOST_RANKS) {
+    for (at, rank) in rows::ranks_by_difference(comparison).into_iter().take(MAX_RANKS) {
         let [name, host, change, _] = rows::rank(comparison, at, rank);
         let mut row = vec![name, host, change];
         row.extend(
@@ -124,7 +124,7 @@ pub fn changes(comparison: &Comparison, which: Range<usize>) -> String {
     let changes = comparison.changes.iter().enumerate();
     for (at, change) in changes.skip(which.start).take(which.len()) {
         let of = |field: &str| format!("/changes/{at}/{field}");
-        let mood = moods::of_change(change);
+        let mood = severities::of_change(change);
         let word = match change.is_worse {
             Some(true) => "worse",
             Some(false) => "better",
@@ -208,13 +208,13 @@ pub fn differences(comparison: &Comparison) -> String {
     let mut table = table(&[Word("property"), Long("both values"), Long("effect")]);
     for (at, difference) in comparison.differences.iter().enumerate() {
         let of = |field: &str| format!("/differences/{at}/{field}");
-        let mood = moods::of_difference(difference);
+        let mood = severities::of_difference(difference);
         table.push_as(
             row_class(mood),
             vec![
                 marked(mood, quoted(&difference.what, of("what")).into()),
                 quoted(&difference.text, of("text")).into(),
-                words::effect(&difference.effect).into(),
+                phrases::effect(&difference.effect).into(),
             ],
         );
     }

@@ -1,7 +1,7 @@
 //! Longest steps of both sides next to each other, as the viewer shows them.
 
 use super::tables;
-use crate::compare::words;
+use crate::compare::phrases;
 use crate::figures::{drawn, plain, quoted, time};
 use crate::markup::html;
 use crate::prose::{Prose, prose};
@@ -58,7 +58,7 @@ pub fn section(out: &mut String, comparison: &Comparison, pictures: &[Picture]) 
     }
     out.push_str("<h2>Longest steps</h2>\n");
     if pictures.is_empty() {
-        let how = match words::view_command(comparison) {
+        let how = match phrases::view_command(comparison) {
             Ok(command) => format!(
                 "<p>There are no pictures. To see the steps, aligned: <code data-as=\"drawn\" class=\"command\">{}</code></p>\n",
                 markup::escape(&command)

@@ -9,7 +9,7 @@ use rankscope_analysis::model::units;
 use rankscope_formats::comparison::{Comparison, Detectable, MetricResult, RunUsed, SideSummary};
 
 /// Maximum number of directories in a line.
-const MOST_DIRECTORIES: usize = 3;
+const MAX_DIRECTORIES: usize = 3;
 
 /// Returns the metric with this full name, and its position.
 pub fn metric<'a>(comparison: &'a Comparison, full_name: &str) -> Option<(String, &'a MetricResult)> {
@@ -231,7 +231,7 @@ pub fn side(side: &SideSummary, of: &str) -> Prose {
 
 /// Returns the directories of a side, as many as fit into a line.
 pub fn directories(side: &SideSummary, of: &str) -> Prose {
-    let runs = side.runs.iter().enumerate().take(MOST_DIRECTORIES);
+    let runs = side.runs.iter().enumerate().take(MAX_DIRECTORIES);
     let mut text = Prose::join(
         runs.map(|(at, run)| quoted(&run.name.directory, format!("{of}/runs/{at}/directory"))),
         ", ",
@@ -239,7 +239,7 @@ pub fn directories(side: &SideSummary, of: &str) -> Prose {
     if let Some(more) = side
         .runs
         .len()
-        .checked_sub(MOST_DIRECTORIES)
+        .checked_sub(MAX_DIRECTORIES)
         .filter(|more| *more > 0)
     {
         text.push(prose![" and ", figures::drawn(more.to_string()), " more"]);
@@ -249,7 +249,7 @@ pub fn directories(side: &SideSummary, of: &str) -> Prose {
 
 /// Returns the first directories of a side.
 pub fn first_directories(side: &SideSummary) -> impl Iterator<Item = &str> {
-    let runs = side.runs.iter().take(MOST_DIRECTORIES);
+    let runs = side.runs.iter().take(MAX_DIRECTORIES);
     runs.map(|run| run.name.directory.as_str())
 }
 

@@ -2,7 +2,7 @@
 
 use crate::theme::Theme;
 use egui::{Color32, Ui};
-use rankscope_report::words::Mood;
+use rankscope_report::sentences::Mood;
 
 /// Returns the colour of text and bars.
 pub fn colour(ui: &Ui, mood: Mood) -> Color32 {

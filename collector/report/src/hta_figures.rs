@@ -4,7 +4,7 @@
 use super::figures::{self, time};
 use super::prose::{Prose, prose};
 use super::source::{sum, times};
-use super::words;
+use crate::sentences;
 use rankscope_formats::session::{HtaFigures, Session};
 
 /// Columns of the table.
@@ -82,11 +82,11 @@ pub fn rows(session: &Session, hta: &HtaFigures) -> Vec<Vec<Prose>> {
                 exact.as_ref().map_or_else(dash, |(entry, from)| {
                     let parts = sum(&[format!("{from}/compute_only_ns"), format!("{from}/overlapped_ns")]);
                     let ns = entry.compute_only_ns + entry.overlapped_ns;
-                    words::share_of(ns, entry.window_ns, &parts, &window(from))
+                    sentences::share_of(ns, entry.window_ns, &parts, &window(from))
                 }),
                 percent(row.idle_pctg, format!("{from}/idle_time_pctg")),
                 exact.as_ref().map_or_else(dash, |(entry, from)| {
-                    words::share_of(
+                    sentences::share_of(
                         entry.idle_ns,
                         entry.window_ns,
                         &format!("{from}/idle_ns"),

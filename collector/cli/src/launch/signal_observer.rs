@@ -25,8 +25,8 @@ struct Board {
     answered: AtomicU32,
 }
 
-/// Witness process and its counts.
-pub struct Witness {
+/// SignalObserver process and its counts.
+pub struct SignalObserver {
     pid: i32,
     board: &'static Board,
     /// Number of counted signals that are already accounted for.
@@ -39,7 +39,7 @@ pub struct Witness {
     is_silent: bool,
 }
 
-impl Witness {
+impl SignalObserver {
     /// Starts the witness. The signals must be blocked already, and this process must have one thread.
     pub fn start(signals: &Signals) -> io::Result<Self> {
         // SAFETY: a new shared mapping at an address of the kernel's choice, zeroed, of at least the size of the board.
@@ -134,7 +134,7 @@ impl Witness {
     }
 }
 
-impl Drop for Witness {
+impl Drop for SignalObserver {
     fn drop(&mut self) {
         // SAFETY: the child of this process, not reaped yet.
         unsafe {

@@ -14,7 +14,7 @@ pub struct PairCounts {
 }
 
 /// Clocks of all hosts, derived from the communication of a job.
-pub struct Learnt {
+pub struct ClockSolution {
     /// Bounds and estimates of all clocks.
     pub network: Network,
     /// Pairs of hosts with sightings.

@@ -15,14 +15,14 @@ const SCOPES: [(&str, &str); 3] = [
 
 /// Declared peaks and limits by scope of the communicator.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Stated {
+pub struct DeclaredLimits {
     /// Peak bus bandwidth, in bytes per second.
-    pub peaks: Vec<ForScope>,
+    pub peaks: Vec<ScopedValue>,
     /// Longest transfer of a launch of at most 64 KiB that is still good, in nanoseconds.
-    pub latency_limits: Vec<ForScope>,
+    pub latency_limits: Vec<ScopedValue>,
 }
 
-impl Stated {
+impl DeclaredLimits {
     /// Returns true if nothing was declared.
     pub fn is_empty(&self) -> bool {
         self.peaks.is_empty() && self.latency_limits.is_empty()
@@ -40,7 +40,7 @@ impl Stated {
 }
 
 /// Returns the value of a scope, or the value for all scopes. The last declaration wins.
-fn for_scope(values: &[ForScope], scope: &str) -> Option<f64> {
+fn for_scope(values: &[ScopedValue], scope: &str) -> Option<f64> {
     let of = |wanted: Option<&str>| {
         let found = values.iter().rev().find(|value| value.scope.as_deref() == wanted);
         found.map(|value| value.value)
@@ -50,7 +50,7 @@ fn for_scope(values: &[ForScope], scope: &str) -> Option<f64> {
 
 /// A value for one scope or for all scopes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ForScope {
+pub struct ScopedValue {
     /// Scope: `inside-host`, `across-hosts` or `mixed`; `None` for all.
     pub scope: Option<String>,
     /// Value above 0. The list that contains it defines its unit.
@@ -59,18 +59,18 @@ pub struct ForScope {
 
 /// An invalid declaration.
 #[derive(Debug, PartialEq, Eq)]
-pub struct StatedError(String);
+pub struct DeclaredLimitError(String);
 
-impl fmt::Display for StatedError {
+impl fmt::Display for DeclaredLimitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for StatedError {}
+impl std::error::Error for DeclaredLimitError {}
 
 /// Splits `[SCOPE=]VALUE`.
-fn parted(text: &str) -> Result<(Option<String>, &str), StatedError> {
+fn parted(text: &str) -> Result<(Option<String>, &str), DeclaredLimitError> {
     let Some((scope, value)) = text.split_once('=') else {
         return Ok((None, text.trim()));
     };
@@ -79,26 +79,26 @@ fn parted(text: &str) -> Result<(Option<String>, &str), StatedError> {
         .find(|(name, short)| *name == scope.trim() || *short == scope.trim());
     match known {
         Some((name, _)) => Ok((Some((*name).to_owned()), value.trim())),
-        None => Err(StatedError(format!(
+        None => Err(DeclaredLimitError(format!(
             "unknown scope '{scope}': use inside-host, across-hosts or mixed"
         ))),
     }
 }
 
 /// Splits a text into a number above 0 and the unit after it.
-fn number(text: &str) -> Result<(f64, &str), StatedError> {
+fn number(text: &str) -> Result<(f64, &str), DeclaredLimitError> {
     let end = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());
     let value = f64::from_str(&text[..end])
         .ok()
         .filter(|value| value.is_finite() && *value > 0.0)
-        .ok_or_else(|| StatedError(format!("'{text}' does not start with a number above 0")))?;
+        .ok_or_else(|| DeclaredLimitError(format!("'{text}' does not start with a number above 0")))?;
     Ok((value, text[end..].trim()))
 }
 
 /// Parses a peak, `[SCOPE=]GB/s`: `450`, `inside-host=450`, `across=48GB/s`.
-pub fn peak(text: &str) -> Result<ForScope, StatedError> {
+pub fn peak(text: &str) -> Result<ScopedValue, DeclaredLimitError> {
     let (scope, value) = parted(text)?;
     let (value, unit) = number(value)?;
     let factor = match unit {
@@ -106,19 +106,19 @@ pub fn peak(text: &str) -> Result<ForScope, StatedError> {
         "MB/s" => 1e6,
         "Gbit/s" => 1e9 / 8.0,
         _ => {
-            return Err(StatedError(format!(
+            return Err(DeclaredLimitError(format!(
                 "unknown unit '{unit}' of a peak: use GB/s, MB/s or Gbit/s"
             )));
         }
     };
-    Ok(ForScope {
+    Ok(ScopedValue {
         scope,
         value: value * factor,
     })
 }
 
 /// Parses a latency limit, `[SCOPE=]TIME` with its unit: `50us`, `across-hosts=120us`.
-pub fn latency_limit(text: &str) -> Result<ForScope, StatedError> {
+pub fn latency_limit(text: &str) -> Result<ScopedValue, DeclaredLimitError> {
     let (scope, value) = parted(text)?;
     let (value, unit) = number(value)?;
     let factor = match unit {
@@ -126,9 +126,13 @@ pub fn latency_limit(text: &str) -> Result<ForScope, StatedError> {
         "us" | "µs" => 1e3,
         "ms" => 1e6,
         "s" => 1e9,
-        _ => return Err(StatedError(format!("'{text}' needs a unit: ns, us, ms or s"))),
+        _ => {
+            return Err(DeclaredLimitError(format!(
+                "'{text}' needs a unit: ns, us, ms or s"
+            )));
+        }
     };
-    Ok(ForScope {
+    Ok(ScopedValue {
         scope,
         value: value * factor,
     })
@@ -142,7 +146,7 @@ mod tests {
     fn peaks_and_limits_are_read_with_scope_and_unit() {
         assert_eq!(
             peak("450"),
-            Ok(ForScope {
+            Ok(ScopedValue {
                 scope: None,
                 value: 450e9
             })
@@ -150,14 +154,14 @@ mod tests {
         let across = Some("across-hosts".to_owned());
         assert_eq!(
             peak("across=400Gbit/s"),
-            Ok(ForScope {
+            Ok(ScopedValue {
                 scope: across.clone(),
                 value: 50e9
             })
         );
         assert_eq!(
             latency_limit("across-hosts=120us"),
-            Ok(ForScope {
+            Ok(ScopedValue {
                 scope: across,
                 value: 120e3
             })
@@ -171,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_scope_of_its_own_goes_before_all() {
-        let stated = Stated {
+        let stated = DeclaredLimits {
             peaks: vec![peak("100").expect("a peak"), peak("inside=450").expect("a peak")],
             latency_limits: Vec::new(),
         };

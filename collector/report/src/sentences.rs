@@ -419,7 +419,7 @@ pub fn share_of(ns: i64, window_ns: i64, part: &str, window: &str) -> Prose {
 }
 
 /// Whether the device breakdown of a rank is known. It shows more than the breakdown of its host.
-pub fn is_told_by_devices(session: &Session, entry: &RankBreakdown) -> bool {
+pub fn has_device_breakdown(session: &Session, entry: &RankBreakdown) -> bool {
     let known = session.activity.iter().find(|known| known.rank == entry.rank);
     known.is_some_and(|known| known.window_ns > 0)
 }
@@ -535,14 +535,14 @@ pub fn activity(session: &Session) -> Vec<Line> {
 }
 
 /// Smallest share of the recorded time from which the recorder's own time is reported, in percent.
-const LEAST_OF_RECORDER_PERCENT: i64 = 1;
+const MIN_OF_RECORDER_PERCENT: i64 = 1;
 
 /// Returns the recorder's own time if it is relevant.
 fn of_recorder(entries: &[DeviceActivity]) -> Option<Line> {
     let told = entries.iter().enumerate().filter_map(|(at, entry)| {
         let ns = entry.recorder_ns.value?;
         let is_worth_it = entry.covered_ns > 0
-            && ns.saturating_mul(100) >= entry.covered_ns.saturating_mul(LEAST_OF_RECORDER_PERCENT);
+            && ns.saturating_mul(100) >= entry.covered_ns.saturating_mul(MIN_OF_RECORDER_PERCENT);
         is_worth_it.then_some((at, ns, entry.covered_ns))
     });
     let (at, ns, covered_ns) = told

@@ -32,14 +32,14 @@ pub enum Window {
 
 /// A request: the recorded device work and its time window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ActivityRequest {
     /// Recorded device work inside the window.
     pub mode: Mode,
     /// Time window of the recording.
     pub window: Window,
 }
 
-impl Wanted {
+impl ActivityRequest {
     /// Request that records no device work at any time.
     pub const NONE: Self = Self {
         mode: Mode::Off,
@@ -107,13 +107,13 @@ mod tests {
 
     #[test]
     fn what_users_write_is_understood_or_refused() {
-        let wanted = |text| Wanted::parse(text);
+        let wanted = |text| ActivityRequest::parse(text);
         assert_eq!(wanted("all").map(|it| it.mode), Some(Mode::All));
         assert_eq!(
             wanted(" communication\n").map(|it| it.mode),
             Some(Mode::Communication)
         );
-        assert_eq!(wanted("off"), Some(Wanted::NONE));
+        assert_eq!(wanted("off"), Some(ActivityRequest::NONE));
         let window = |text| wanted(text).map(|it| it.window);
         let seconds = Duration::from_secs;
         assert_eq!(window("all@30+10"), Some(Window::Time(seconds(30), seconds(10))));
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn windows_open_and_close() {
-        let by_time = Wanted::parse("all@2+3").expect("a window");
+        let by_time = ActivityRequest::parse("all@2+3").expect("a window");
         let at = |ms| by_time.now(Duration::from_millis(ms), None);
         assert_eq!(
             (at(1999), at(2000), at(4999), at(5000)),
@@ -152,7 +152,7 @@ mod tests {
             Some(Duration::from_secs(3))
         );
         assert_eq!(by_time.changes_in(Duration::from_secs(5)), None);
-        let by_steps = Wanted::parse("all@step3+2").expect("a window");
+        let by_steps = ActivityRequest::parse("all@step3+2").expect("a window");
         let seen = [None, Some(2), Some(3), Some(4), Some(5)].map(|step| by_steps.now(Duration::ZERO, step));
         assert_eq!(seen, [Mode::Off, Mode::Off, Mode::All, Mode::All, Mode::Off]);
     }

@@ -1,6 +1,6 @@
 //! Severity of results, as colours and marks.
 
-use crate::words::Mood;
+use crate::sentences::Mood;
 use rankscope_formats::comparison::{Change, Difference};
 
 /// Returns the severity of the comparison's verdict.

@@ -8,7 +8,7 @@ const NEAR: usize = 64;
 
 /// A union of intervals with bounded memory.
 #[derive(Clone, Debug)]
-pub struct Covered {
+pub struct CountedTime {
     /// Maximum number of intervals. On overflow the older half is removed, and all time before its end counts as
     /// included.
     most: usize,
@@ -18,7 +18,7 @@ pub struct Covered {
     before: i64,
 }
 
-impl Covered {
+impl CountedTime {
     /// Creates an empty union that keeps at most `most` intervals.
     pub fn new(most: usize) -> Self {
         Self {
@@ -103,7 +103,7 @@ mod tests {
         /// Whatever the order of the intervals, each nanosecond is new exactly once.
         #[test]
         fn each_moment_is_new_once(intervals in proptest::collection::vec((0i64..300, 0i64..40), 0..60)) {
-            let mut covered = Covered::new(2048);
+            let mut covered = CountedTime::new(2048);
             let mut seen = vec![0; 400];
             let mut wanted = vec![0; 400];
             for (from, length) in intervals {
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded() {
-        let mut covered = Covered::new(2048);
+        let mut covered = CountedTime::new(2048);
         let mut new = Vec::new();
         for n in 0..100_000 {
             covered.add(10 * n, 10 * n + 5, &mut new);

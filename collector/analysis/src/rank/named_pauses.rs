@@ -1,13 +1,13 @@
 //! Collects named times of a rank's host until their step is known.
 
-use crate::model::pauses::{COUNT, KINDS, counts, kind_of, position};
+use crate::model::pause_kinds::{COUNT, KINDS, counts, kind_of, position};
 use rankscope_formats::session::{PauseKind, PauseRow};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Maximum number of named times that wait for their step. On overflow they are emitted without a step.
-const MOST_PENDING: usize = 1 << 14;
+const MAX_PENDING: usize = 1 << 14;
 
 /// Sums of named host time over a whole log.
 #[derive(Clone, Debug, Default)]
@@ -60,7 +60,7 @@ impl Pauses {
         if !row.pauses_training {
             self.sums.elsewhere_ns[at] += row.end_ns - row.start_ns;
         }
-        if self.pending.len() >= MOST_PENDING {
+        if self.pending.len() >= MAX_PENDING {
             out.append(&mut self.pending);
         }
         self.pending.push(row);
@@ -68,7 +68,7 @@ impl Pauses {
 
     /// Adds a count of the program.
     pub fn count(&mut self, at_ns: i64, what: &'static str, number: u64) {
-        if self.counted.len() >= MOST_PENDING {
+        if self.counted.len() >= MAX_PENDING {
             self.counted.remove(0);
         }
         self.counted.push((at_ns, what, number));

@@ -5,18 +5,18 @@ use crate::model::{Action, Opened, PickedInstance, Window};
 use rankscope_analysis::model::labels;
 use rankscope_analysis::model::units;
 use rankscope_formats::session::{Finding, LookAt, LossSummary, ProblemSummary, Session};
-use rankscope_report::words;
-use rankscope_report::words::{Line, Mood};
+use rankscope_report::sentences;
+use rankscope_report::sentences::{Line, Mood};
 
 /// Maximum number of ranks that a finding lists as links.
-const MOST_RANKS: usize = 12;
+const MAX_RANKS: usize = 12;
 /// Maximum number of losses that are listed separately.
-pub const MOST_LOSSES: usize = 200;
+pub const MAX_LOSSES: usize = 200;
 /// Margin around a time range that is shown, as a share of its length.
 const MARGIN: f64 = 0.25;
 
 /// All texts of the panel.
-pub struct Told {
+pub struct ListedFindings {
     /// Which ranks were recorded; always the first line.
     pub coverage: Said,
     /// Further remarks about the recorded ranks.
@@ -24,11 +24,11 @@ pub struct Told {
     /// First sentence of the report, if no finding contains it.
     pub headline: Option<Said>,
     /// Findings in the order of the session, which is by cost.
-    pub findings: Vec<ToldFinding>,
+    pub findings: Vec<ListedFinding>,
     /// Dropped records: the total, then by cause.
     pub losses: Vec<Said>,
     /// The largest losses, one by one.
-    pub lost: Vec<ToldMoment>,
+    pub lost: Vec<ListedMoment>,
     /// Number of losses that are missing in `lost`.
     pub more_lost: usize,
     /// Calls that could not be matched.
@@ -50,7 +50,7 @@ pub struct Said {
 }
 
 /// A finding.
-pub struct ToldFinding {
+pub struct ListedFinding {
     /// Severity.
     pub mood: Mood,
     /// Severity and rule, such as `critical · late-rank`.
@@ -74,7 +74,7 @@ pub struct ToldFinding {
     /// Advice.
     pub advice: Option<String>,
     /// Time ranges of interest.
-    pub moments: Vec<ToldMoment>,
+    pub moments: Vec<ListedMoment>,
     /// Affected ranks with their names.
     pub ranks: Vec<(u32, String)>,
     /// Number of ranks that are missing in `ranks`.
@@ -84,7 +84,7 @@ pub struct ToldFinding {
 }
 
 /// A link to a time range.
-pub struct ToldMoment {
+pub struct ListedMoment {
     /// Text of the link.
     pub text: String,
     /// Time range to show.
@@ -95,7 +95,7 @@ pub struct ToldMoment {
     pub picked: Option<PickedInstance>,
 }
 
-impl ToldMoment {
+impl ListedMoment {
     /// Adds the actions that follow the link.
     pub fn go(&self, actions: &mut Vec<Action>) {
         actions.push(Action::Show(self.window));
@@ -108,37 +108,37 @@ impl ToldMoment {
     }
 }
 
-impl Told {
+impl ListedFindings {
     /// Creates the texts of a session.
     pub fn of(opened: &Opened) -> Self {
         let session = &opened.session;
         let mut losses: Vec<&LossSummary> = session.losses.iter().collect();
         losses.sort_by_key(|loss| std::cmp::Reverse(loss.count));
-        let lost: Vec<ToldMoment> = losses
+        let lost: Vec<ListedMoment> = losses
             .iter()
-            .take(MOST_LOSSES)
+            .take(MAX_LOSSES)
             .map(|loss| lost(session, loss))
             .collect();
         Self {
-            coverage: words::coverage(session).into(),
-            coverage_notes: words::coverage_notes(session)
+            coverage: sentences::coverage(session).into(),
+            coverage_notes: sentences::coverage_notes(session)
                 .into_iter()
                 .map(Said::from)
                 .collect(),
             headline: session
                 .findings
                 .is_empty()
-                .then(|| words::headline(session).into()),
+                .then(|| sentences::headline(session).into()),
             findings: session
                 .findings
                 .iter()
                 .enumerate()
                 .map(|(at, finding)| told_finding(session, at, finding))
                 .collect(),
-            losses: words::losses(session).into_iter().map(Said::from).collect(),
+            losses: sentences::losses(session).into_iter().map(Said::from).collect(),
             more_lost: losses.len() - lost.len(),
             lost,
-            matching: words::matching(session).into_iter().map(Said::from).collect(),
+            matching: sentences::matching(session).into_iter().map(Said::from).collect(),
             problems_total: session.problems.total,
             problems: session
                 .problems
@@ -160,9 +160,9 @@ impl From<Line> for Said {
     }
 }
 
-fn told_finding(session: &Session, at: usize, finding: &Finding) -> ToldFinding {
+fn told_finding(session: &Session, at: usize, finding: &Finding) -> ListedFinding {
     let of_run = finding.cost_of_run.get().ok().copied();
-    let cost = words::cost(at, finding);
+    let cost = sentences::cost(at, finding);
     let basis = finding
         .cost_basis
         .as_ref()
@@ -185,13 +185,13 @@ fn told_finding(session: &Session, at: usize, finding: &Finding) -> ToldFinding 
     let ranks: Vec<(u32, String)> = finding
         .ranks
         .iter()
-        .take(MOST_RANKS)
+        .take(MAX_RANKS)
         .map(|&rank| (rank, labels::rank_name(session, rank)))
         .collect();
-    ToldFinding {
-        mood: words::mood(&finding.severity),
+    ListedFinding {
+        mood: sentences::mood(&finding.severity),
         class: format!("{} · {}", finding.severity, finding.kind),
-        title: words::finding_line(at, finding).text.capitalised().plain(),
+        title: sentences::finding_line(at, finding).text.capitalised().plain(),
         cost: finding
             .cost_ns
             .get()
@@ -199,7 +199,7 @@ fn told_finding(session: &Session, at: usize, finding: &Finding) -> ToldFinding 
         cost_meaning,
         share: of_run.map_or_else(String::new, |ratio| units::percent(ratio.share())),
         share_of_run: of_run.map_or(0.0, |ratio| ratio.share() as f32).clamp(0.0, 1.0),
-        evidence: words::evidence(at, finding)
+        evidence: sentences::evidence(at, finding)
             .into_iter()
             .map(|text| text.capitalised().plain())
             .collect(),
@@ -207,7 +207,7 @@ fn told_finding(session: &Session, at: usize, finding: &Finding) -> ToldFinding 
         conditions: finding
             .path
             .iter()
-            .map(|condition| words::condition(condition, "").plain())
+            .map(|condition| sentences::condition(condition, "").plain())
             .collect(),
         advice: finding.advice.clone(),
         moments: finding.look_at.iter().map(told_moment).collect(),
@@ -222,9 +222,9 @@ fn told_finding(session: &Session, at: usize, finding: &Finding) -> ToldFinding 
     }
 }
 
-fn told_moment(moment: &LookAt) -> ToldMoment {
-    ToldMoment {
-        text: words::moment(moment, "").capitalised().plain(),
+fn told_moment(moment: &LookAt) -> ListedMoment {
+    ListedMoment {
+        text: sentences::moment(moment, "").capitalised().plain(),
         window: around(moment.start_ns, moment.end_ns),
         rank: moment.rank,
         picked: moment.instance.map(|instance| PickedInstance {
@@ -241,12 +241,12 @@ fn around(start_ns: i64, end_ns: i64) -> Window {
     Window::between(start_ns, end_ns).with_margin(MARGIN)
 }
 
-fn lost(session: &Session, loss: &LossSummary) -> ToldMoment {
+fn lost(session: &Session, loss: &LossSummary) -> ListedMoment {
     let who = match loss.rank {
         Some(rank) => labels::rank_name(session, rank),
         None => loss.source.clone(),
     };
-    ToldMoment {
+    ListedMoment {
         text: format!(
             "{who}: {} {}, {}, {} – {}",
             units::count(loss.count),
