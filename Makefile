@@ -54,7 +54,7 @@ lint:
 docs: build
 	target/release/rankscope reference docs/book/src/reference
 	python3 docs/book/check_links.py
-	"$$(tests/setup/mdbook.sh)" build docs/book --dest-dir ../../target/book
+	"$$(tests/setup/mdbook.sh)" build docs/book --dest-dir target/book
 	@echo "target/book/index.html"
 
 bench:

@@ -73,10 +73,7 @@ def part_of_page(page: str, headings: list[str]) -> str:
     if absent:
         raise Missing(f"the report has no block {absent[0]!r}; it has {', '.join(filter(None, blocks))}")
     kept = "".join(blocks[heading] for heading in headings)
-    # What several maps share is where the first one is.
-    shared = "".join(re.findall(r"<svg[^>]*(?:width=\"0\"|class=\"shared\").*?</svg>", page, re.DOTALL)) if "<svg" in kept else ""
-    shared = "" if shared in kept else shared
-    return f"{head}<body>{shared}{kept}</body></html>".replace("<footer", "<footer hidden='hidden'")
+    return f"{head}<body>{kept}</body></html>".replace("<footer", "<footer hidden='hidden'")
 
 
 def screenshot(page: Path, picture: Path, width: int = 1000, height: int = 3000) -> None:
@@ -90,7 +87,7 @@ def screenshot(page: Path, picture: Path, width: int = 1000, height: int = 3000)
 
 
 def crop(picture: Path, margin: int = 16) -> None:
-    """Takes the empty rows at the end of a PNG away."""
+    """Takes the empty rows at both ends of a PNG away."""
     data = picture.read_bytes()
     chunks, at = [], 8
     while at < len(data):
@@ -109,9 +106,8 @@ def crop(picture: Path, margin: int = 16) -> None:
         unfilter(raw[y * (stride + 1)], line, before, channels)
         rows.append(line)
         before = line
-    empty = rows[-1]
-    used = next((y for y in range(height - 1, -1, -1) if rows[y] != empty), height - 1)
-    kept = rows[: min(height, used + 1 + margin)]
+    used = [y for y in range(height) if rows[y] != rows[-1]] or [height - 1]
+    kept = rows[max(0, used[0] - margin) : used[-1] + 1 + margin]
     header = struct.pack(">IIBBBBB", width, len(kept), 8, kind, 0, 0, 0)
     # Row by row the filter Up or none, whichever has more zeros: good for pages.
     packed, before = [], bytearray(stride)

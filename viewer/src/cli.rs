@@ -20,7 +20,7 @@ Examples:
   rankscope view shared/run2 --compare shared/run1
                                                   show both runs rank by rank, aligned by step, with differences in colour
   rankscope view shared/run1 --screenshot run.png --size 1920x1080 --panel operations
-                                                  write a picture, without a display or graphics card";
+                                                  write a picture; needs no display or graphics card";
 
 /// Show which ranks wait for which: a native viewer of runs, sessions and torch.profiler traces.
 #[derive(Debug, Parser)]
@@ -229,8 +229,8 @@ impl Cli {
         )
         .map_err(|error| anyhow::anyhow!("{error}"))
         .context(
-            "cannot open a window: this needs a display (DISPLAY or WAYLAND_DISPLAY) and OpenGL, which may be in software. \
-             To write a picture without a display, use --screenshot FILE.png",
+            "cannot open a window: this needs a display (DISPLAY or WAYLAND_DISPLAY) and OpenGL, which may be in \
+             software. To write a picture without a display, use --screenshot FILE.png",
         )
     }
 }

@@ -137,7 +137,7 @@ fn runs_are_added_listed_shown_and_removed() {
 
     let said = done(&mut baseline(at, &["prune", "--keep", "0", "--older-than", "1d"]));
     assert!(
-        said.contains("removed 0 entries from .rankscope-baselines, 2 stay"),
+        said.contains("removed 0 entries from .rankscope-baselines, 2 left"),
         "{said}"
     );
     let said = done(&mut baseline(
@@ -245,10 +245,7 @@ fn a_store_is_named_by_the_environment_too() {
     done(baseline(at, &["add", "run-1"]).env("RANKSCOPE_BASELINES", &store));
     assert!(store.join("entries").is_dir() && !at.join(".rankscope-baselines").exists());
     let said = refused(&mut baseline(at, &["list"]));
-    assert!(
-        said.contains("there is no baseline in .rankscope-baselines yet"),
-        "{said}"
-    );
+    assert!(said.contains("no baseline in .rankscope-baselines yet"), "{said}");
 }
 
 #[test]
@@ -403,7 +400,7 @@ fn a_clone_that_never_saw_the_branch_adds_to_what_others_pushed() {
             "--push=origin",
         ],
     ));
-    assert!(said.contains("removed 2 entries from git:b, 1 stay"), "{said}");
+    assert!(said.contains("removed 2 entries from git:b, 1 left"), "{said}");
     let left = listed(at, &["--store", "git:b", "--repo", "hub"]);
     assert_eq!(left["keys"][0]["runs"], 1, "{left}");
     let said = refused(&mut baseline(

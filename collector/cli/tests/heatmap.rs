@@ -373,7 +373,7 @@ fn a_late_rank_is_the_only_bright_row() {
     let (_, _, clipped) = &pictures(&made, &[Kind::Delay], &look)[0];
     let said = words(&svg::file(&clipped.scene, Theme::Light));
     assert!(
-        clipped.scale.above >= 39 && said.contains("places are beyond the scale, up to 20"),
+        clipped.scale.above >= 39 && said.contains("cells are beyond the scale, up to 20"),
         "{said}"
     );
 }
@@ -789,5 +789,5 @@ fn a_session_without_steps_says_why_there_are_no_maps_of_them() {
     let reason = heatmap::of_summary(&session, &[], Kind::Traffic)
         .expect_err("no picture")
         .plain();
-    assert!(reason.contains("merge again"), "{reason}");
+    assert!(reason.contains("merge the run again"), "{reason}");
 }

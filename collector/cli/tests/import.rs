@@ -488,7 +488,7 @@ fn a_damaged_report_says_what_was_kept() {
         imported.problems
     );
     assert!(
-        imported.problems[0].what.contains("19 rows"),
+        imported.problems[0].what.contains("19 earlier rows"),
         "{:?}",
         imported.problems
     );

@@ -212,8 +212,8 @@ fn every_number_is_that_of_the_json() {
     // Every section that a page can have occurs on one of the pages.
     for section in [
         "<h2>Structure of the job</h2>",
-        "<summary>Ranks of the same position in the replicas</summary>",
-        "<h2>Named parts of the hosts&#39; time</h2>",
+        "<summary>Peers (same position in the replicas)</summary>",
+        "<h2>Named parts of host time</h2>",
         "<h2>By host, device and role</h2>",
         "<summary>By device</summary>",
         "<summary>Operations by role</summary>",

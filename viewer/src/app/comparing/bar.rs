@@ -88,7 +88,9 @@ fn told(ui: &mut Ui, own: &Opened, compared: &Compared, theme: Theme) {
     }
     if own.has_own_step_numbers() || compared.other.has_own_step_numbers() {
         ui.label(RichText::new("Steps are not compared").weak())
-            .on_hover_text("A part of a run numbers its steps from its own start. They cannot be matched with the steps of the other session");
+            .on_hover_text(
+                "A part of a run numbers its steps from its own start, so steps cannot be matched",
+            );
     }
     let (without, of_other) = compared.counterparts.without();
     if without + of_other > 0 {
@@ -125,12 +127,12 @@ fn meaning(own: &Opened, compared: &Compared, aligned: Aligned) -> String {
     );
     match (anchor.step, aligned.rank) {
         (Some(step), Some(rank)) => format!(
-            "Step {step} of {} starts at {moments}. Both starts are drawn at the same position. This is the step in the \
-             middle of the window, or the nearest one that both have. It changes as you move.",
+            "Step {step} of {} starts at {moments}. Both starts are drawn at the same position. This is the step in \
+             the middle of the window, or the nearest one that both have. It changes as you move.",
             own.name_of(rank)
         ),
         _ => format!(
-            "{} and {} have no step numbers in common. The runs start at {moments}. Both starts are drawn at the same position.",
+            "{} and {} have no steps in common. The runs start at {moments}. Both starts have the same position.",
             "A", compared.name
         ),
     }

@@ -218,7 +218,7 @@ fn members_of(facts: &Facts<'_>, ways: &BTreeSet<Path>) -> (String, Vec<u32>) {
             vec![from, to],
         ),
         Some(&Path::Between(one, other)) => (
-            format!("the paths between {} and {}", facts.name(one), facts.name(other)),
+            format!("the link between {} and {}", facts.name(one), facts.name(other)),
             vec![one, other],
         ),
         Some(&Path::Inside(communicator)) => {
@@ -228,7 +228,7 @@ fn members_of(facts: &Facts<'_>, ways: &BTreeSet<Path>) -> (String, Vec<u32>) {
             });
             (
                 format!(
-                    "the paths between {}",
+                    "the network between {}",
                     crate::findings::shown::some(&facts.names(&members))
                 ),
                 members,

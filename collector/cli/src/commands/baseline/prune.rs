@@ -72,7 +72,7 @@ impl Prune {
         }
         let _ = writeln!(
             text,
-            "{done} {} from {}, {} remain",
+            "{done} {} from {}, {} left",
             entries(names.len()),
             store.shown(),
             pruned.kept
