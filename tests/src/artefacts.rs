@@ -10,7 +10,7 @@ use std::time::SystemTime;
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
-        .expect("tests/ lies in the repository")
+        .expect("tests/ is in the repository")
 }
 
 /// Returns cargo's target directory.

@@ -39,7 +39,7 @@ type Used = Vec<String>;
 #[derive(Default)]
 struct Crate {
     files: BTreeMap<Module, syn::File>,
-    /// Re-exports: module and name, and the path that the name stands for.
+    /// Re-exports: module and name, and the path of the item.
     exports: BTreeMap<(Module, String), Used>,
 }
 

@@ -143,7 +143,7 @@ fn read_footer(map: &[u8]) -> Result<Footer, (u64, &'static str)> {
         .ok()
         .zip(usize::try_from(length).ok())
         .and_then(|(from, length)| map.get(from..from.checked_add(length)?))
-        .ok_or((at as u64, "the footer lies outside of the file"))?;
+        .ok_or((at as u64, "the footer is outside of the file"))?;
     if u64::from(crc32fast::hash(text)) != number(16) & 0xffff_ffff {
         return Err((offset, "the footer's checksum is wrong"));
     }

@@ -134,7 +134,7 @@ pub static SCATTER: Options = Options {
 
 /// Values read from an option struct.
 #[derive(Clone, Copy)]
-pub struct Decoded {
+pub struct Decoded<'a> {
     /// The tag.
     pub tag: u32,
     /// Bytes per element; 0 if unknown or none.
@@ -144,7 +144,7 @@ pub struct Decoded {
     /// This member's own count times the element size; `None` if it is unknown.
     pub bytes: Option<u64>,
     /// Counts per member, in units of `per_member_unit`, if the struct contains them; empty otherwise.
-    pub per_member: &'static [u64],
+    pub per_member: &'a [u64],
     /// Bytes per unit of `per_member`.
     pub per_member_unit: u64,
 }
@@ -168,9 +168,10 @@ impl Options {
     /// Reads the struct for member `rank` of `size`.
     ///
     /// # Safety
-    /// `options` must be the address of such an option struct, whose context is a known communicator.
+    /// `options` must be the address of such an option struct, whose context is a known communicator. The struct must
+    /// stay unchanged for the lifetime `'a`, which must end with the call.
     #[inline]
-    pub unsafe fn decode(&self, options: usize, rank: u32, size: u32) -> Decoded {
+    pub unsafe fn decode<'a>(&self, options: usize, rank: u32, size: u32) -> Decoded<'a> {
         // SAFETY: all offsets are inside the struct of this operation. Pointers read from it are null or point to
         // unbound buffers. In all versions the `size` of a buffer is at offset 16, a public constant member of the base
         // class.
@@ -186,7 +187,7 @@ impl Options {
                 let buffer: usize = read(options, at);
                 (buffer != 0).then(|| read::<u64>(buffer, 16))
             };
-            let mut per_member: &'static [u64] = &[];
+            let mut per_member: &'a [u64] = &[];
             let mut per_member_unit = 1;
             let bytes = match self.bytes {
                 Bytes::None => Some(0),
@@ -197,7 +198,7 @@ impl Options {
                 Bytes::Input(at) | Bytes::Output(at) => buffer_bytes(at),
                 Bytes::PartOfInput(at) => buffer_bytes(at).map(|bytes| bytes / u64::from(size.max(1))),
                 Bytes::ElementsPerMember(at) | Bytes::BytesPerMember(at) => {
-                    let counts: &'static [u64] = vector_words(options + at);
+                    let counts: &'a [u64] = vector_words(options + at);
                     if counts.len() == size as usize {
                         per_member = counts;
                         let own = matches!(self.bytes, Bytes::ElementsPerMember(_));

@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(
             breakdown.named_ns,
             [0, 0, 0, 20, 0, 0],
-            "what lies before the cut is over"
+            "intervals before the cut are final"
         );
     }
 

@@ -1,6 +1,6 @@
 //! Roles from the names of groups: `mesh_tp`, `pipeline_parallel_group`, `dp_cp`.
 
-/// Roles, and the words that stand for them in names.
+/// Roles, and the words that mean them in names.
 const WORDS: [(&str, &[&str]); 5] = [
     ("tensor", &["tp", "tensor", "mp"]),
     ("pipeline", &["pp", "pipe", "pipeline"]),

@@ -32,7 +32,7 @@ pub const RULE: Rule = Rule {
             the usual distance is at least four steps. Less than 30 % of the additional time is waiting for peers. \
             The additional time is at least 2 % of the time of all steps.",
     silent: "Long steps at irregular distances. A slow first step. Steps that are long because one rank is late. \
-            Runs with so many steps that the session joins several into one entry.",
+            Runs that are too long for one entry per step: the session then joins several steps.",
     find: Some(find),
     find_declared: None,
 };
