@@ -1,4 +1,4 @@
-//! Runs when the library is loaded, and sets the variables by which NVTX and NCCL find it.
+//! Runs when the library is loaded: registers the adapters, and sets the variables by which NVTX and NCCL find it.
 //!
 //! A variable is set only if a run directory is given and the user has not set the variable. `rankscope run` does the
 //! same earlier; this is for jobs whose launcher only forwards LD_PRELOAD and RANKSCOPE_DIR. Nothing is printed, opened

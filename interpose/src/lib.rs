@@ -1,7 +1,7 @@
 //! The preloaded library: hooks around communication functions, and the recorder that stores their records.
 //!
 //! The library is loaded into every process of a job and is inert in nearly all of them. Before the first intercepted
-//! call it opens, prints, starts and allocates nothing. Without RANKSCOPE_DIR it does nothing at all. With it, loading
+//! call it opens, prints, starts and allocates nothing; loading stores one pointer. Without RANKSCOPE_DIR it does nothing more. With it, loading
 //! sets two variables ([`constructor`]).
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64")))]
@@ -20,9 +20,10 @@ use crate::core::adapters::{self, Adapter};
 use crate::core::{communicators, life};
 
 /// All adapters, in the order in which they write their definitions.
-static ADAPTERS: [&Adapter; 3] = [&communicators::ADAPTER, &nccl::ADAPTER, &cupti::ADAPTER];
+static ADAPTERS: &[&Adapter] = &[&communicators::ADAPTER, &nccl::ADAPTER, &cupti::ADAPTER];
 
-/// Makes the adapters known to the core. The constructor does this when the library is loaded.
+/// Makes the adapters known to the core. The constructor does this when the library is loaded, and the first lookup of
+/// each table of hooks does it too.
 pub fn register_adapters() {
     adapters::register(&ADAPTERS);
 }

@@ -15,11 +15,40 @@ pub fn programs() -> PathBuf {
 
 /// Compiles a C++ program with Debian's Gloo. Skips and returns `None` if Gloo or a compiler is missing.
 pub fn gloo(source: &str) -> Option<PathBuf> {
-    if !Path::new("/usr/include/gloo/config.h").exists() {
-        skip(&format!("{source}: no Gloo headers (Debian: libgloo-dev)"));
+    if !has_gloo(source) {
         return None;
     }
     compile("c++", source, &["-std=c++17", "-lgloo", "-pthread"])
+}
+
+fn has_gloo(source: &str) -> bool {
+    let found = Path::new("/usr/include/gloo/config.h").exists();
+    if !found {
+        skip(&format!("{source}: no Gloo headers (Debian: libgloo-dev)"));
+    }
+    found
+}
+
+/// Compiles a C++ program with Debian's Gloo, linked to a shared library that the same source makes with `LIBRARY`.
+pub fn gloo_with_library(source: &str) -> Option<PathBuf> {
+    if !has_gloo(source) {
+        return None;
+    }
+    let input = programs().join(source);
+    let name = input.file_stem()?.to_str()?;
+    let library = format!("{name}-linked/lib{name}.so");
+    let arguments = [
+        "-std=c++17",
+        "-fPIC",
+        "-shared",
+        "-DLIBRARY",
+        "-lgloo",
+        "-pthread",
+    ];
+    let library = build("c++", &input, &library, &arguments)?;
+    let library = library.to_str()?;
+    let arguments = ["-std=c++17", library, "-lgloo", "-pthread"];
+    build("c++", &input, &format!("{name}-linked/{name}"), &arguments)
 }
 
 /// Compiles the test double of NCCL (`tests/doubles/nccl/`) and returns the directory of its `libnccl.so.2`.

@@ -321,3 +321,26 @@ fn evidence_about_clocks_holds_on_one_clock() {
         );
     }
 }
+
+/// Constructors of linked libraries run before the one of a preloaded library. Their calls and communicators are
+/// recorded like all others.
+#[test]
+fn a_constructor_of_a_linked_library_may_communicate() {
+    let turn = turn::take();
+    let Some(program) = compile::gloo_with_library("gloo_early.cc") else {
+        return;
+    };
+    let directory = tempfile::tempdir().expect("a directory");
+    let finished = Job::program(&program, 2).record_into(directory.path()).run(&turn);
+    finished.expect_status(0);
+    for (rank, recorded) in recorded::read_ranks(directory.path(), &finished.pids)
+        .iter()
+        .enumerate()
+    {
+        recorded.expect_whole();
+        assert_eq!(recorded.calls().count(), 10, "rank {rank}");
+        for call in recorded.calls() {
+            assert_eq!(recorded.communicator(call).rank as usize, rank);
+        }
+    }
+}

@@ -307,6 +307,22 @@ fn exposed_communication_is_told_above_thirty_percent() {
         log.property("processors", "4").expect("property")
     });
     is_silent(&session, "crowded-host");
+    // A launcher that binds ranks to processors: each rank sees one, and together they have four, or two.
+    let bound = |processors: u32| {
+        session_with(&job, &["a"; 4], |rank, log| {
+            log.property("processors", "1").expect("property");
+            let own = (rank % processors).to_string();
+            log.property("processors_allowed", &own).expect("property");
+        })
+    };
+    is_silent(&bound(4), "crowded-host");
+    let finding = bound(2);
+    let finding = only(&finding, "crowded-host");
+    assert!(
+        finding.title.contains("4 ranks share 2 processors"),
+        "{}",
+        finding.title
+    );
 }
 
 #[test]

@@ -334,7 +334,7 @@ impl Lane {
             return;
         }
         let slot = set.area.in_flight_slot(self.index.get(), depth);
-        // SAFETY: the slot belongs to this lane and therefore to this thread. Readers check the word before and after.
+        // SAFETY: the slot belongs to this lane and therefore to this thread. Readers in this process compare two copies.
         unsafe {
             // Chunks never use generation 0. Here 1 marks a slot in use, whatever the kind.
             write_record(slot, record, 1);

@@ -90,6 +90,15 @@ pub fn environment_is_relevant(name: &str) -> bool {
     ENVIRONMENT_NAMES.contains(&name) || ENVIRONMENT_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
+/// Returns the list of processors that the calling thread may use, as in `0-3,8`.
+fn allowed_processors() -> Option<String> {
+    let status = fs::read_to_string("/proc/thread-self/status").ok()?;
+    let list = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    Some(list.trim().to_owned()).filter(|list| !list.is_empty())
+}
+
 fn read_trimmed(path: &str) -> Option<String> {
     fs::read_to_string(path)
         .ok()
@@ -205,6 +214,8 @@ pub fn properties() -> Vec<(String, String)> {
             .ok()
             .map(|count| count.to_string()),
     );
+    // Launchers bind ranks to processors: with the lists of all ranks of a host, their union is known.
+    put("processors_allowed", allowed_processors());
     put("processor_model", processor_model());
     put("kernel", read_trimmed("/proc/sys/kernel/osrelease"));
     put("rankscope_version", Some(env!("CARGO_PKG_VERSION").to_owned()));

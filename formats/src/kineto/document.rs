@@ -223,7 +223,7 @@ impl<R: Read> Reader<R> {
                 (Place::Members, Some(_)) => {
                     self.problem(
                         self.done,
-                        "no member stands here; what follows was left out".to_owned(),
+                        "no member at this place; the rest was left out".to_owned(),
                     );
                     self.place = Place::End;
                 }
@@ -325,7 +325,7 @@ impl<R: Read> Reader<R> {
         let left_out = self.offset(self.done) - offset;
         self.problem_at(
             offset,
-            format!("no event stands here; {left_out} bytes were left out"),
+            format!("no event at this place; {left_out} bytes were left out"),
         );
     }
 

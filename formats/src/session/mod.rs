@@ -19,32 +19,53 @@
 //! attempts, and two ranks with number 0 are never merged. All times are nanoseconds on the session's axis, whose zero
 //! is [`Axis::origin_unix_ns`]. Inside each row group, the rows of a file are sorted by start.
 
+mod axis;
 mod column;
 mod compared_rows;
+mod devices;
 mod document;
 mod encoding;
+mod figure;
+mod findings;
 mod imported;
 mod layout;
+mod losses;
+mod matching;
+mod operations;
 mod parquet_file;
 mod part;
 mod pauses;
+mod ranks;
 mod rollups;
 mod row_groups;
 mod rows;
 mod schema;
 mod selection;
 mod selection_rows;
+mod steps;
 mod storage;
 mod structure;
 mod summary;
 mod table;
 mod view_rows;
+mod waits;
 
+pub use axis::{Axis, AxisEvidence, ClockKnot, ClockPair, ClockSegment};
 pub use compared_rows::{ComparedInstance, ComparedOperation, ComparedStep, ComparedWork};
+pub use devices::{
+    CauseSum, DeviceActivity, DeviceSource, DeviceStalls, DeviceStream, IdleSum, KernelSum, LateSum,
+    RecurringStall,
+};
 pub use document::{Document, LeftOut, Pair, Pairs};
+pub use figure::{Figure, Quantiles, Ratio};
+pub use findings::{Condition, Finding, LookAt, Score, Scorecard};
 pub use imported::{HtaFigures, HtaIdle, HtaOverlap, HtaTemporal, Imported};
+pub use losses::{LossSummary, ProblemSummary, Problems};
+pub use matching::{Matching, ReasonCount, Unmatched};
+pub use operations::{ClassCounts, Connect, OperationClass, SmallLaunches, Totals, TransferBound};
 pub use part::{Part, PartLeftOut};
 pub use pauses::{Counted, NamedPart, NamedParts, NamedTimes, NotSeen};
+pub use ranks::{Attempt, CommunicatorSummary, Coverage, Host, MissingRank, Rank, Surrounding, World};
 pub use rollups::{Group, RoleSum, Rollup, Rollups, Sum};
 pub use row_groups::RowGroups;
 pub use rows::{
@@ -59,10 +80,12 @@ pub use selection::{
     SelectionTotals, SlowestInstance, TimeBin, TimeHistogram,
 };
 pub use selection_rows::{SelectedInstance, SelectedStallRow};
+pub use steps::{RankBreakdown, StepSummary, Steps};
 pub use structure::{Pipeline, RoleGroup, Stage, WorldStructure};
-pub use summary::*;
+pub use summary::{SESSION_VERSION, Session, SummaryError, TableInfo, Tool};
 pub use table::{RowLimits, Table, TableError, TableReader, TableWriter};
 pub use view_rows::{IndexedOperation, IndexedPause, IndexedSpan, IndexedStall, IndexedStep, IndexedWork};
+pub use waits::{Blame, Lateness, PeerTraffic, RankBlame, WaitMatrix};
 
 use std::path::{Path, PathBuf};
 

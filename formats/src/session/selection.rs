@@ -4,7 +4,9 @@
 //! whole. The parts of a rank's time are cut at the ends of the window. An instance belongs to the window in which its
 //! first member enters, and a stall to the window in which it starts. Both count with all of their time.
 
-use super::summary::{CauseSum, ClassCounts, Figure, Quantiles};
+use super::devices::CauseSum;
+use super::figure::{Figure, Quantiles};
+use super::operations::ClassCounts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

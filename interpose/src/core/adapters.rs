@@ -1,11 +1,11 @@
-//! Adapters: functions of the parts for single libraries that run when the recorder starts, runs and ends.
+//! Adapters: what the parts for single libraries do when the recorder starts, runs and ends.
 //!
-//! The core names no adapter. The library's constructor registers them, before the program's own code runs. Without
-//! registered adapters nothing is recorded.
+//! The core names no adapter. They are registered when the library is loaded, or by the first hook of a table if that
+//! runs earlier. Without registered adapters nothing is recorded.
 
 use rankscope_ranklog::lanes::LaneSet;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Duration;
 
 /// Functions that the core calls for one adapter.
@@ -16,10 +16,10 @@ pub struct Adapter {
     pub ready: fn(&LaneSet),
     /// Runs once a second on the recorder's thread, with the run directory. Returns how many threads of the adapter run.
     pub each_second: fn(&Path) -> usize,
-    /// Runs when the recording ends. Writes pending records within the given time limit.
+    /// Runs when the recording ends, up to twice per process life. Writes pending records within the given time limit.
     pub finish: fn(Duration),
-    /// Runs with `true` when CUPTI no longer records kernels that the user requested, and with `false` when it does so
-    /// again.
+    /// Runs with `true` while CUPTI does not record kernels that the user requested, else with `false`. It runs
+    /// repeatedly with the same value.
     pub kernels_missing: fn(bool),
 }
 
@@ -34,21 +34,23 @@ impl Adapter {
     };
 }
 
-static REGISTERED: OnceLock<&'static [&'static Adapter]> = OnceLock::new();
+/// The registered list; null before. One store makes it known, which a fork cannot catch half-way.
+static REGISTERED: AtomicPtr<&'static [&'static Adapter]> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Registers all adapters, in the order in which they write their definitions. Later calls change nothing.
-pub fn register(adapters: &'static [&'static Adapter]) {
-    let _ = REGISTERED.set(adapters);
+/// Registers all adapters, in the order in which they write their definitions. Every call names the same list.
+pub fn register(adapters: &'static &'static [&'static Adapter]) {
+    REGISTERED.store(std::ptr::from_ref(adapters).cast_mut(), Ordering::Release);
 }
 
-/// Returns true once the adapters are registered.
+/// Returns true once the adapters are known.
 pub fn are_registered() -> bool {
-    REGISTERED.get().is_some()
+    !REGISTERED.load(Ordering::Acquire).is_null()
 }
 
 /// Returns all adapters.
 pub fn registered() -> &'static [&'static Adapter] {
-    REGISTERED.get().copied().unwrap_or(&[])
+    // SAFETY: null, or the address of a static list, which `register` stored and nothing ever changes.
+    unsafe { REGISTERED.load(Ordering::Acquire).as_ref() }.map_or(&[], |adapters| *adapters)
 }
 
 /// Ends the recording of all adapters. Each takes at most this long.

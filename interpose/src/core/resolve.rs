@@ -23,16 +23,19 @@ struct Caller {
 /// The functions of one intercepted library, and the results of their lookups.
 pub struct Table {
     symbols: &'static [&'static CStr],
+    /// Registers the adapters. A hook can run before this library's constructor: those of linked libraries run first.
+    register: fn(),
     claimed: AtomicU32,
     callers: [Caller; MAX_CALLERS],
 }
 
 impl Table {
     /// Creates a table of these symbols. Nothing is resolved yet.
-    pub const fn new(symbols: &'static [&'static CStr]) -> Self {
+    pub const fn new(symbols: &'static [&'static CStr], register: fn()) -> Self {
         assert!(symbols.len() <= MAX_ROWS);
         Self {
             symbols,
+            register,
             claimed: AtomicU32::new(0),
             callers: [const {
                 Caller {
@@ -60,6 +63,7 @@ impl Table {
 
     #[cold]
     fn resolve(&self, row: usize, caller: usize) -> usize {
+        (self.register)();
         let Some(object) = Object::containing(caller) else {
             // The caller was generated at run time and belongs to no object. The first loaded definition is used.
             return find(self.symbols[row], None);

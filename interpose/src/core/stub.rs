@@ -112,7 +112,8 @@ macro_rules! wrappers {
         pub static SEEN: &[&str] = &[$($seen,)*];
 
         /// Results of the lookups of the real functions.
-        pub static TABLE: $crate::core::resolve::Table = $crate::core::resolve::Table::new(SYMBOLS);
+        pub static TABLE: $crate::core::resolve::Table =
+            $crate::core::resolve::Table::new(SYMBOLS, $crate::register_adapters);
 
         #[allow(non_camel_case_types, reason = "rows are named by their functions")]
         #[repr(usize)]

@@ -7,7 +7,7 @@ use crate::measures::step_board::StepBoard;
 use crate::rank::RankSums;
 use crate::steps::finder::MIN_CONFIDENCE;
 use rankscope_formats::session::{LookAt, RankBreakdown, Session, StepSummary};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Minimum number of steps for findings about steps.
 pub const MIN_STEPS: u64 = 5;
@@ -86,15 +86,28 @@ impl<'a> Facts<'a> {
 
     /// Returns hosts with more ranks than processors, as (host, ranks, processors). Hosts whose logs do not record
     /// processors are left out.
+    ///
+    /// If every rank recorded the list of its processors, their union counts. Otherwise, or if a quota allows a rank
+    /// fewer processors than its list has, the largest number of a rank counts.
     pub fn crowded(&self) -> Vec<(u32, usize, usize)> {
         let hosts = (0..).zip(&self.session.hosts);
         hosts
             .filter_map(|(index, host)| {
-                let processors = host.ranks.iter().filter_map(|&rank| {
-                    let told = self.properties(rank as usize)?.get("processors")?;
-                    told.parse::<usize>().ok()
-                });
-                let processors = processors.max()?;
+                let mut most = None;
+                let mut union = Some(BTreeSet::new());
+                for &rank in &host.ranks {
+                    let property = |key: &str| self.properties(rank as usize)?.get(key);
+                    let count = property("processors").and_then(|count| count.parse().ok());
+                    let list = property("processors_allowed")
+                        .and_then(|list| processor_list(list))
+                        .filter(|list| Some(list.len()) == count);
+                    most = most.max(count);
+                    union = union.zip(list).map(|(mut union, list)| {
+                        union.extend(list);
+                        union
+                    });
+                }
+                let processors = union.map(|union| union.len()).or(most)?;
                 (host.ranks.len() > processors).then_some((index, host.ranks.len(), processors))
             })
             .collect()
@@ -142,4 +155,36 @@ pub fn in_steps(session: &Session) -> Vec<&RankBreakdown> {
 pub fn exposed_transfer_ns(entries: &[&RankBreakdown]) -> i64 {
     let of = |entry: &&RankBreakdown| (entry.exposed_communication_ns - entry.exposed_wait_ns).max(0);
     entries.iter().map(of).sum()
+}
+
+/// Maximum number of a processor in a list. Lists with larger numbers are damaged.
+const MAX_PROCESSOR: u32 = 1 << 16;
+
+/// Returns the processors of a list such as `0-3,8`; `None` if the list is invalid.
+fn processor_list(text: &str) -> Option<BTreeSet<u32>> {
+    let mut list = BTreeSet::new();
+    for range in text.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        if first > last || last > MAX_PROCESSOR {
+            return None;
+        }
+        list.extend(first..=last);
+    }
+    Some(list)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_processors_are_read() {
+        let list = |text| processor_list(text).map(|list| list.into_iter().collect::<Vec<_>>());
+        assert_eq!(list("0-2,8"), Some(vec![0, 1, 2, 8]));
+        assert_eq!(list("7"), Some(vec![7]));
+        for damaged in ["", "a", "3-1", "0-", "1-99999999", "0,,2"] {
+            assert_eq!(list(damaged), None, "{damaged}");
+        }
+    }
 }

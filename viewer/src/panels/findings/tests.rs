@@ -88,7 +88,7 @@ fn a_finding_says_what_the_report_says() {
     harness.get_by_label("Counted as cost: exposed wait for this rank in steps.");
     harness.get_by_label_contains("look at what rank 3 does between its all-reduces");
     harness.get_by_label("8 of 8 ranks seen, on 1 host");
-    harness.get_by_label("Nothing was lost");
+    harness.get_by_label("No records were lost");
 }
 
 #[test]
