@@ -123,9 +123,9 @@ fn of_code(text: &str) -> Vec<(usize, String)> {
         rest = &rest[at..];
         let length = if rest.starts_with("//") {
             rest.find('\n').unwrap_or(rest.len())
-        } else if rest.starts_with('"') {
+        } else if let Some(inside) = rest.strip_prefix('"') {
             let mut escaped = false;
-            let end = rest[1..].find(|letter| {
+            let end = inside.find(|letter| {
                 let is_end = letter == '"' && !escaped;
                 escaped = letter == '\\' && !escaped;
                 is_end
