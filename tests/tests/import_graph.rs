@@ -1,7 +1,7 @@
 //! Imports form no large circles: a reader who follows the data enters each folder once.
 //!
 //! The graph has a node per source file of a crate, and an edge where a file names an item that another file defines. A
-//! name that a module re-exports counts as the defining file's. Code under `#[cfg(test)]` does not count.
+//! name that a module re-exports counts as the defining file's. Code under `#[cfg(test)]` and `#[cfg(doc)]` does not count.
 //!
 //! The test draws the graph of each crate as `target/import-graph/CRATE.dot`, for `dot -Tsvg`.
 
@@ -47,12 +47,13 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-fn is_test(attributes: &[Attribute]) -> bool {
+/// True for code of tests, and for imports that only links in documentation need.
+fn is_left_out(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("cfg")
             && attribute
                 .parse_args::<syn::Ident>()
-                .is_ok_and(|condition| condition == "test")
+                .is_ok_and(|condition| condition == "test" || condition == "doc")
     })
 }
 
@@ -91,7 +92,7 @@ impl Crate {
         for item in &file.items {
             if let Item::Mod(child) = item
                 && child.content.is_none()
-                && !is_test(&child.attrs)
+                && !is_left_out(&child.attrs)
             {
                 let name = child.ident.to_string();
                 let inner = folder.join(&name);
@@ -202,7 +203,7 @@ impl<'a> Visit<'a> for Names {
             Item::Use(item) => &item.attrs,
             _ => return visit::visit_item(self, item),
         };
-        if !is_test(attributes) {
+        if !is_left_out(attributes) {
             visit::visit_item(self, item);
         }
     }

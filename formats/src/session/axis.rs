@@ -1,5 +1,7 @@
 //! The time axis of the session, and the evidence for its error (METRICS.md, section 4).
 
+#[cfg(doc)]
+use super::Session;
 use super::figure::Figure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,7 @@
 //! Device activity, idle time and stalls (METRICS.md, sections 5 and 6).
 
+#[cfg(doc)]
+use super::Session;
 use super::figure::{Figure, Ratio};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

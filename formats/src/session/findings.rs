@@ -1,5 +1,7 @@
 //! Findings and the scorecard (METRICS.md, sections 8 and 9).
 
+#[cfg(doc)]
+use super::Session;
 use super::figure::{Figure, Ratio};
 use super::waits::Lateness;
 use schemars::JsonSchema;

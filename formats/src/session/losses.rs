@@ -1,5 +1,7 @@
 //! Dropped records and other problems (METRICS.md, section 11).
 
+#[cfg(doc)]
+use super::Session;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

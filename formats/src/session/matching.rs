@@ -1,5 +1,7 @@
 //! Results of matching (METRICS.md, section 1).
 
+#[cfg(doc)]
+use super::Session;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

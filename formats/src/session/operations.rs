@@ -1,5 +1,7 @@
 //! Sums of operations by class (METRICS.md, sections 2 and 3).
 
+#[cfg(doc)]
+use super::CommunicatorSummary;
 use super::figure::{Figure, Quantiles};
 use super::findings::LookAt;
 use schemars::JsonSchema;

@@ -1,5 +1,7 @@
 //! Who took part: hosts, worlds, ranks and communicators (METRICS.md, section 1).
 
+#[cfg(doc)]
+use super::Session;
 use super::figure::Figure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

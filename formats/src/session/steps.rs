@@ -1,5 +1,7 @@
 //! Steps, and the parts of each rank's time (METRICS.md, sections 5 and 7).
 
+#[cfg(doc)]
+use super::Session;
 use super::figure::{Figure, Quantiles, Ratio};
 use super::pauses::Counted;
 use schemars::JsonSchema;

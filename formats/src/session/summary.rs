@@ -3,6 +3,8 @@
 //! The name of every figure contains its unit. A [`Figure`] that could not be computed has a reason instead of a value;
 //! it is never 0 or NaN. Lists that could grow without bound are cut, and their totals are stored beside them.
 
+#[cfg(doc)]
+use super::Figure;
 use super::axis::Axis;
 use super::devices::{DeviceActivity, DeviceSource};
 use super::findings::{Finding, Scorecard};

@@ -1,5 +1,7 @@
 //! Waits between ranks, blame and lateness (METRICS.md, sections 3 and 8).
 
+#[cfg(doc)]
+use super::Session;
 use super::figure::Ratio;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
