@@ -1,4 +1,4 @@
-//! The book: every link leads somewhere, and its examples run.
+//! The book: every link leads somewhere, its examples run, and its outputs are those of the program.
 
 use rankscope_tests::process::{self, Ended};
 use rankscope_tests::{artefacts, turn};
@@ -36,4 +36,15 @@ fn the_examples_of_the_book_run() {
         &[artefacts::program().as_path(), run.as_path()],
     );
     assert_eq!(ended.code(), 0, "{}{}", ended.text(), ended.complaints());
+}
+
+#[test]
+fn the_outputs_in_the_book_are_those_of_the_program() {
+    let _turn = turn::take();
+    let ended = python(
+        "outputs.py",
+        &[artefacts::program().as_path(), Path::new("--check")],
+    );
+    assert_eq!(ended.code(), 0, "{}{}", ended.text(), ended.complaints());
+    assert!(ended.text().contains(" outputs, 0 wrong"), "{}", ended.text());
 }
