@@ -25,6 +25,7 @@ pub use crate::text::look::Look;
 pub use crate::text::selection::selection_text;
 pub use crate::text::summary::summary_text;
 pub use html::{page, page_with};
+pub use markup::escape;
 pub use places::Places;
 
 use rankscope_analysis::selection::rollup::Rollup;

@@ -1,34 +1,9 @@
 //! Writes XML elements. All text goes through [`escaped`].
 
 use egui::Color32;
-use std::borrow::Cow;
 use std::fmt::Display;
 
-/// Escapes text for element content and for attributes in double quotes. Characters that XML forbids become the
-/// replacement character.
-pub fn escaped(text: &str) -> Cow<'_, str> {
-    let is_special = |c: char| matches!(c, '&' | '<' | '>' | '"' | '\'') || !is_allowed(c);
-    if !text.contains(is_special) {
-        return Cow::Borrowed(text);
-    }
-    let mut out = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c if is_allowed(c) => out.push(c),
-            _ => out.push('\u{fffd}'),
-        }
-    }
-    Cow::Owned(out)
-}
-
-fn is_allowed(c: char) -> bool {
-    !matches!(c, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}')
-}
+pub use rankscope_report::escape as escaped;
 
 /// Formats a length or coordinate with three decimals, which is finer than any screen. NaN becomes 0.
 pub fn number(value: f32) -> String {
