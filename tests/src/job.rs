@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
+use rankscope_ranklog::collect::collect;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -16,7 +17,7 @@ use crate::network::{DEVICE, Network};
 use crate::process::{self, Ended, Process};
 use crate::python::Python;
 use crate::turn::Turn;
-use crate::{compile, skip};
+use crate::{compile, recorded, skip};
 
 /// Ranks to be started, one process each.
 #[derive(Debug)]
@@ -191,6 +192,10 @@ impl Job {
             started,
             scratch: self.scratch,
             live: self.live,
+            record: match self.preload {
+                Preload::Into(directory) => Some(directory),
+                Preload::No | Preload::Idle => None,
+            },
             _turn: turn,
         }
     }
@@ -225,6 +230,7 @@ pub struct Running<'turn> {
     started: Instant,
     scratch: TempDir,
     live: TempDir,
+    record: Option<PathBuf>,
     _turn: &'turn Turn,
 }
 
@@ -253,6 +259,7 @@ impl Running<'_> {
             counts,
             scratch: self.scratch,
             live: self.live,
+            record: self.record,
         }
     }
 }
@@ -270,6 +277,23 @@ pub struct Finished {
     pub counts: Vec<u64>,
     scratch: TempDir,
     live: TempDir,
+    record: Option<PathBuf>,
+}
+
+impl Drop for Finished {
+    /// Completes the logs before the live areas are deleted, as `rankscope run` does. On a busy machine a rank may exit
+    /// before its recorder has written everything, and its last records are then only in its live area.
+    fn drop(&mut self) {
+        let logs = self
+            .record
+            .iter()
+            .flat_map(|directory| recorded::files(directory));
+        for log in logs {
+            if let Err(error) = collect(&log) {
+                eprintln!("{}: {error}", log.display());
+            }
+        }
+    }
 }
 
 impl Finished {

@@ -181,7 +181,10 @@ impl RankLog {
     pub fn open_with_live(path: &Path, live: Option<&Path>) -> Result<Self, OpenError> {
         let mut log = Self::open_segments(path)?;
         if let Some(live) = live {
-            log.read_live_area(live);
+            match fs::read(live) {
+                Ok(bytes) => log.take_live_area(live, &bytes),
+                Err(error) => log.live_problem(live, 0, format!("the live area cannot be read: {error}")),
+            }
         }
         Ok(log)
     }
@@ -403,13 +406,18 @@ impl RankLog {
         if self.properties.get("boot_id") != process::boot_id().as_ref() {
             return;
         }
-        if live.exists() {
-            self.read_live_area(&live);
-            if self.ending == Ending::LiveArea && self.is_running() {
-                self.ending = Ending::Running;
-                self.catch_up();
+        match fs::read(&live) {
+            Ok(bytes) => {
+                self.take_live_area(&live, &bytes);
+                if self.ending == Ending::LiveArea && self.is_running() {
+                    self.ending = Ending::Running;
+                }
             }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => self.live_problem(&live, 0, format!("the live area cannot be read: {error}")),
         }
+        // The process, or a collector, may have completed the segments since they were scanned.
+        self.catch_up();
     }
 
     /// Returns the live area of a closed log whose process was killed before it could remove the area.
@@ -431,12 +439,13 @@ impl RankLog {
         self.whole_bytes
     }
 
-    /// Reads what a running process has appended in the meantime. A chunk that was recycled before the live area was
+    /// Reads what was appended since the segments were scanned. A chunk that was recycled before the live area was
     /// read is in the segments by then.
     fn catch_up(&mut self) {
         let (from, path) = (self.whole_bytes, self.path.clone());
         self.problems
             .retain(|problem| problem.path != path || problem.offset < from);
+        let live_in_flight = std::mem::take(&mut self.in_flight);
         let outcome = self.file.metadata().and_then(|meta| {
             self.segment_bytes = meta.len();
             self.scan_frames(from)
@@ -446,6 +455,8 @@ impl RankLog {
         }
         if self.ending == Ending::Closed {
             self.live.clear();
+        } else {
+            self.in_flight = live_in_flight;
         }
         self.calibrations.sort_by_key(|entry| entry.ticks);
     }
@@ -465,22 +476,15 @@ impl RankLog {
         });
     }
 
-    fn read_live_area(&mut self, path: &Path) {
-        let bytes = match fs::read(path) {
-            Ok(bytes) => bytes,
-            Err(error) => {
-                return self.live_problem(path, 0, format!("the live area cannot be read: {error}"));
-            }
-        };
-        if bytes.len() < HEADER_BYTES + FIRST_LOSS_TABLE_BYTES || u64_at(&bytes, header::MAGIC) != LIVE_MAGIC
-        {
+    fn take_live_area(&mut self, path: &Path, bytes: &[u8]) {
+        if bytes.len() < HEADER_BYTES + FIRST_LOSS_TABLE_BYTES || u64_at(bytes, header::MAGIC) != LIVE_MAGIC {
             return self.live_problem(
                 path,
                 0,
                 "not a live area (the first eight bytes are not RSLIVE01)".to_owned(),
             );
         }
-        let version = u32_at(&bytes, header::VERSION);
+        let version = u32_at(bytes, header::VERSION);
         if version > FORMAT_VERSION {
             return self.live_problem(
                 path,
@@ -488,7 +492,7 @@ impl RankLog {
                 format!("live area format {version} is newer than this rankscope reads"),
             );
         }
-        if u64_at(&bytes, header::NONCE) != self.nonce {
+        if u64_at(bytes, header::NONCE) != self.nonce {
             return self.live_problem(
                 path,
                 header::NONCE,
@@ -497,11 +501,11 @@ impl RankLog {
         }
         self.live_path = Some(path.to_path_buf());
         self.ending = Ending::LiveArea;
-        self.read_live_calibrations(&bytes);
-        self.losses = live_losses(&bytes);
-        self.read_live_definitions(path, &bytes);
-        self.read_live_lanes(path, &bytes);
-        self.read_live_chunks(path, &bytes);
+        self.read_live_calibrations(bytes);
+        self.losses = live_losses(bytes);
+        self.read_live_definitions(path, bytes);
+        self.read_live_lanes(path, bytes);
+        self.read_live_chunks(path, bytes);
     }
 
     fn read_live_calibrations(&mut self, bytes: &[u8]) {
@@ -1180,4 +1184,50 @@ fn find_frame(file: &File, from: u64, end: u64) -> io::Result<Option<u64>> {
         at += WINDOW as u64;
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::definition::{KIND_PROPERTY, Payload};
+    use crate::writer::LogWriter;
+
+    /// Writes a closed log whose header names this live area. Returns its size before the last records.
+    fn write(path: &Path, live: &Path) -> u64 {
+        let mut log = LogWriter::new(File::create(path).expect("a log"), Counter::MonotonicRaw, 7, 9)
+            .expect("a header");
+        let property = |key: &str, value: &str| (KIND_PROPERTY, Payload::property(key, value.as_bytes()));
+        log.definitions(&[
+            property("boot_id", &process::boot_id().expect("a boot id")),
+            property("live_path", live.to_str().expect("a plain name")),
+        ])
+        .expect("definitions");
+        log.records(&[(0, 9, &[Record::new(RecordKind::Call)])])
+            .expect("records");
+        let torn_bytes = fs::metadata(path).expect("a log").len();
+        log.records(&[(0, 9, &[Record::new(RecordKind::Call)])])
+            .expect("records");
+        log.end().expect("an end");
+        torn_bytes
+    }
+
+    #[test]
+    fn a_log_that_is_closed_while_it_is_opened_is_read_to_its_end() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, live) = (folder.path().join("one.rslog"), folder.path().join("one.rslive"));
+        let torn_bytes = write(&path, &live);
+        let whole = fs::read(&path).expect("a log");
+        let log = fs::OpenOptions::new().write(true).open(&path).expect("a log");
+        log.set_len(torn_bytes).expect("cut");
+        let torn = RankLog::open(&path).expect("a log");
+        assert_eq!((torn.ending, torn.frames.len()), (Ending::Torn, 1));
+
+        let mut opened = RankLog::open_segments(&path).expect("a log");
+        assert_eq!(opened.ending, Ending::Torn);
+        // The process closes its log now. It would also remove the live area.
+        fs::write(&path, &whole).expect("written");
+        opened.find_live_area();
+        assert_eq!((opened.ending, opened.frames.len()), (Ending::Closed, 2));
+        assert!(opened.problems.is_empty());
+    }
 }
