@@ -1,6 +1,6 @@
 //! Formats of the files that rankscope writes from rank logs, and of other profilers' traces that it reads.
 //!
-//! Each module is one format. The crate `rankscope_ranklog` contains the rank log and the vocabulary of its records.
+//! Each module is one format; `whole_file` replaces files atomically. The crate `rankscope_ranklog` contains the rank log and the vocabulary of its records.
 
 #[cfg(feature = "session")]
 pub mod comparison;
@@ -12,3 +12,5 @@ pub mod kineto;
 pub mod perfetto;
 #[cfg(feature = "session")]
 pub mod session;
+#[cfg(any(feature = "session", feature = "index"))]
+pub mod whole_file;

@@ -30,7 +30,7 @@ pub use places::Places;
 
 use rankscope_analysis::selection::rollup::Rollup;
 use rankscope_formats::session::{Session, TableError};
-use std::fs;
+use rankscope_formats::whole_file;
 use std::io;
 use std::path::Path;
 
@@ -53,9 +53,8 @@ pub fn write_html(
     timeline: Option<&[u8]>,
 ) -> Result<(), PageError> {
     let moved = heatmap::read_traffic(directory)?;
-    let unfinished = path.with_extension("html.unfinished");
-    fs::write(&unfinished, page_with(session, &moved, timeline))?;
-    Ok(fs::rename(&unfinished, path)?)
+    let page = page_with(session, &moved, timeline);
+    Ok(whole_file::write(path, page.as_bytes())?)
 }
 
 /// Formats sums by rank, device, host or role as a table for a terminal.

@@ -4,11 +4,11 @@ use super::ViewError;
 use super::block::encode;
 use super::directory::{Block, ENTRY_BYTES};
 use super::{BLOCK_SPANS, CLASSES, Footer, LaneInfo, LaneKind, MAGIC, Name, Span, Sums};
+use crate::whole_file::WholeFile;
 use rustc_hash::FxHashMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Maximum number of names of one rank. Payloads of operations that are all different, or numbers in marks, could
 /// create very many.
@@ -16,24 +16,13 @@ const MAX_NAMES: usize = 1 << 18;
 
 /// Index file that is being written. It gets its final name when it is complete, so that nobody reads a partial file.
 pub struct ViewWriter {
-    out: BufWriter<File>,
+    out: BufWriter<WholeFile>,
     path: PathBuf,
-    unfinished: PathBuf,
     offset: u64,
     lanes: Vec<OpenLane>,
     names: Vec<Name>,
     numbers: FxHashMap<Name, u32>,
     packed: Vec<u8>,
-    is_whole: bool,
-}
-
-impl Drop for ViewWriter {
-    fn drop(&mut self) {
-        // An abandoned file is removed.
-        if !self.is_whole {
-            let _ = fs::remove_file(&self.unfinished);
-        }
-    }
 }
 
 struct OpenLane {
@@ -50,30 +39,20 @@ struct OpenLane {
 impl ViewWriter {
     /// Creates the file and its directory.
     pub fn create(path: &Path) -> Result<Self, ViewError> {
-        // Two programs may build the same index at the same time. Each writes a separate file, and the one that
-        // completes last remains.
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let unfinished = path.with_extension(format!("{}-{number}.unfinished", std::process::id()));
-        let error = |source| ViewError::Io {
-            path: unfinished.clone(),
-            source,
-        };
+        let error = |source| error(path, source);
         if let Some(directory) = path.parent() {
             fs::create_dir_all(directory).map_err(error)?;
         }
-        let mut out = BufWriter::with_capacity(1 << 18, File::create(&unfinished).map_err(error)?);
+        let mut out = BufWriter::with_capacity(1 << 18, WholeFile::create(path).map_err(error)?);
         out.write_all(&MAGIC).map_err(error)?;
         Ok(Self {
             out,
             path: path.to_path_buf(),
-            unfinished,
             offset: MAGIC.len() as u64,
             lanes: Vec::new(),
             names: Vec::new(),
             numbers: FxHashMap::default(),
             packed: Vec::new(),
-            is_whole: false,
         })
     }
 
@@ -176,7 +155,7 @@ impl ViewWriter {
     fn write(&mut self, bytes: &[u8]) -> Result<(), ViewError> {
         self.out
             .write_all(bytes)
-            .map_err(|source| error(&self.unfinished, source))?;
+            .map_err(|source| error(&self.path, source))?;
         self.offset += bytes.len() as u64;
         Ok(())
     }
@@ -204,8 +183,8 @@ impl ViewWriter {
             self.write(&lane.directory)?;
         }
         footer.names = std::mem::take(&mut self.names);
-        let text = serde_json::to_vec(&footer)
-            .map_err(|source| error(&self.unfinished, io::Error::other(source)))?;
+        let text =
+            serde_json::to_vec(&footer).map_err(|source| error(&self.path, io::Error::other(source)))?;
         let at = self.offset;
         self.write(&text)?;
         let mut trailer = Vec::with_capacity(32);
@@ -215,12 +194,13 @@ impl ViewWriter {
         trailer.extend([0; 4]);
         trailer.extend(MAGIC);
         self.write(&trailer)?;
+        let (path, offset) = (self.path, self.offset);
         self.out
-            .flush()
-            .and_then(|()| fs::rename(&self.unfinished, &self.path))
-            .map_err(|source| error(&self.unfinished, source))?;
-        self.is_whole = true;
-        Ok(self.offset)
+            .into_inner()
+            .map_err(io::IntoInnerError::into_error)
+            .and_then(WholeFile::finish)
+            .map_err(|source| error(&path, source))?;
+        Ok(offset)
     }
 }
 

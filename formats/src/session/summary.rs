@@ -18,6 +18,7 @@ use super::ranks::{Attempt, CommunicatorSummary, Coverage, Host, Rank, Surroundi
 use super::steps::{RankBreakdown, Steps};
 use super::structure::WorldStructure;
 use super::waits::{Blame, PeerTraffic, WaitMatrix};
+use crate::whole_file;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -196,9 +197,7 @@ impl Session {
 
     /// Writes `session.json` into a session directory. The file appears completely or not at all.
     pub fn write(&self, session: &Path) -> io::Result<()> {
-        let path = session.join(super::SUMMARY_FILE);
-        let unfinished = session.join(format!("{}.unfinished", super::SUMMARY_FILE));
-        fs::write(&unfinished, super::layout::to_text(self)?)?;
-        fs::rename(&unfinished, &path)
+        let text = super::layout::to_text(self)?;
+        whole_file::write(&session.join(super::SUMMARY_FILE), &text)
     }
 }

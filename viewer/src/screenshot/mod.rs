@@ -6,7 +6,6 @@
 
 pub mod png_file;
 pub mod raster;
-pub mod whole_file;
 
 use egui::epaint::ClippedShape;
 use egui::style::ScrollAnimation;

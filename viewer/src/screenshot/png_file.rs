@@ -1,8 +1,8 @@
 //! PNG files.
 
-use super::whole_file;
 use egui::ColorImage;
 use png::{BitDepth, ColorType, Encoder, EncodingError, PixelDimensions, Unit};
+use rankscope_formats::whole_file;
 use std::io;
 use std::path::{Path, PathBuf};
 

@@ -32,6 +32,7 @@ use rankscope_formats::session::{
     InstanceRow, LossRow, ProblemRow, ProblemSummary, RowLimits, SUMMARY_FILE, Session, StallRow, StepRow,
     Table, TableError, TableInfo, TableWriter, part_path, rank_path,
 };
+use rankscope_formats::whole_file;
 use rankscope_ranklog::reader::RankLog;
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -251,12 +252,12 @@ fn prepare(output: &Path) -> Result<(), MergeError> {
     }
     // Marks the directory as a session, in case this merge is interrupted.
     fs::write(&unfinished, b"").map_err(error)?;
-    for name in [SUMMARY_FILE, "session.json.unfinished"] {
-        match fs::remove_file(output.join(name)) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(error(source)),
-            _ => {}
-        }
+    let summary = output.join(SUMMARY_FILE);
+    match fs::remove_file(&summary) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(error(source)),
+        _ => {}
     }
+    whole_file::remove_leftovers(&summary).map_err(error)?;
     for table in tables {
         match fs::remove_dir_all(output.join(table)) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(error(source)),

@@ -3,6 +3,7 @@
 use super::{Exit, kernels, print};
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use rankscope_formats::whole_file;
 use rankscope_ranklog::activity_request::CONTROL_FILE;
 use rankscope_ranklog::place::SEGMENT_EXTENSION;
 use std::fs;
@@ -55,9 +56,7 @@ impl Ctl {
         // The time makes a repeated request a new text, so that the processes act on it again.
         let text = format!("kernels={}\nasked_unix_ns={now}\n", self.kernels);
         let path = self.directory.join(CONTROL_FILE);
-        let unfinished = self.directory.join(format!("{CONTROL_FILE}.unfinished"));
-        fs::write(&unfinished, text)
-            .and_then(|()| fs::rename(&unfinished, &path))
+        whole_file::write(&path, text.as_bytes())
             .with_context(|| format!("cannot write {}", path.display()))?;
         print::text(&format!(
             "requested kernels={}; processes that record into {} apply it within one second, or four\n",

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use rankscope_analysis::model::time_range::TimeRange;
 use rankscope_analysis::model::units;
+use rankscope_formats::whole_file;
 use rankscope_report::heatmap;
 use rankscope_report::heatmap::picture;
 use rankscope_report::heatmap::picture::{Drawn, Look, Placed};
@@ -391,10 +392,7 @@ fn write(target: &Target, drawn: &Drawn, theme: Theme) -> Result<()> {
     {
         fs::create_dir_all(directory).with_context(cannot)?;
     }
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(".unfinished");
-    fs::write(&unfinished, bytes).with_context(cannot)?;
-    fs::rename(&unfinished, path).with_context(cannot)
+    whole_file::write(path, &bytes).with_context(cannot)
 }
 
 /// Summary of the written files.

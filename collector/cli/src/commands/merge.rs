@@ -14,6 +14,7 @@ use rankscope_analysis::ingest::part::Last;
 use rankscope_analysis::model::time_range::time_ns;
 use rankscope_analysis::{MergeOptions, merge_last};
 use rankscope_formats::session::Session;
+use rankscope_formats::whole_file;
 use rankscope_report::export::perfetto;
 use rankscope_report::export::perfetto::PerfettoOptions;
 use rankscope_report::{Look, Places};
@@ -282,7 +283,7 @@ pub fn print_to_stderr(merged: &Merged) {
 pub fn abandon(output: &Path) {
     if MergeLock::is_own(output) {
         let _ = fs::remove_dir_all(output.join(UNFINISHED));
-        let _ = fs::remove_file(output.join(format!("{TRACE}.unfinished")));
+        let _ = whole_file::remove_leftovers(&output.join(TRACE));
         let _ = fs::remove_file(output.join(LOCK));
     }
 }

@@ -6,6 +6,7 @@
 
 use super::ending::Ending;
 use anyhow::{Context, Result};
+use rankscope_formats::whole_file;
 use rankscope_ranklog::process;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -114,11 +115,8 @@ impl LaunchRecord {
         let folder = run_dir.join(FOLDER);
         fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let path = self.path(run_dir);
-        let unfinished = path.with_extension("unfinished");
         let text = serde_json::to_vec_pretty(self)?;
-        fs::write(&unfinished, text)
-            .and_then(|()| fs::rename(&unfinished, &path))
-            .with_context(|| format!("cannot write {}", path.display()))
+        whole_file::write(&path, &text).with_context(|| format!("cannot write {}", path.display()))
     }
 
     /// Removes the record, because the job never started.

@@ -4,13 +4,11 @@ use super::entry::EntryName;
 use super::error::StoreError;
 use super::problem::Problem;
 use super::{ENTRIES, LARGEST_ENTRY};
-use std::fs::{self, File, Permissions};
+use rankscope_formats::whole_file::WholeFile;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Name prefix of a file that is being written.
-const UNFINISHED: &str = ".unfinished-";
 /// Maximum number of attempts to write while another process removes the empty directory.
 const TRIES: usize = 10;
 
@@ -50,7 +48,7 @@ impl DirectoryStore {
         let path = self.path_of(name);
         for last in (0..TRIES).map(|attempt| attempt + 1 == TRIES) {
             make_durable(&folder)?;
-            match write(&folder, &path, bytes) {
+            match write(&path, bytes) {
                 // Another process removed the empty directory.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && !last => {}
                 written => return written.map_err(StoreError::io("write", &path)),
@@ -169,17 +167,10 @@ fn make_durable(folder: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn write(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    // The permissions follow the user's umask, unlike those of a temporary file.
-    let mut file = tempfile::Builder::new()
-        .prefix(UNFINISHED)
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(folder)?;
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = WholeFile::create(path)?;
     file.write_all(bytes)?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
-    sync_folder(folder);
-    Ok(())
+    file.finish_durably()
 }
 
 /// Synchronises a directory. Some file systems cannot do this; the entry is then only as durable as they make it.

@@ -7,10 +7,10 @@ use rankscope_formats::perfetto::{
 use rankscope_formats::session::{
     DeviceActivity, IdleCause, NameRow, OperationRow, TableError, TableReader, WorkClass, WorkKind, WorkRow,
 };
+use rankscope_formats::whole_file::WholeFile;
 use rankscope_ranklog::Operation;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
 use std::path::Path;
 
 /// Number of recent operations kept to find those of a kernel.
@@ -102,7 +102,7 @@ impl DeviceTracks {
     /// Writes a work that starts at `start_ns` of the trace.
     pub fn work(
         &mut self,
-        writer: &mut TraceWriter<File>,
+        writer: &mut TraceWriter<WholeFile>,
         process: TrackId,
         row: &WorkRow,
         start_ns: u64,

@@ -19,12 +19,12 @@ use rankscope_formats::session::{
     InstanceRow, InstanceState, NameRow, OperationRow, OperationState, Rank, Session, SpanKind, SpanRow,
     StallRow, StepKind, StepRow, Table, TableError, TableReader, WorkRow, part_path, rank_path,
 };
+use rankscope_formats::whole_file::WholeFile;
 use rankscope_ranklog::Library;
 use rankscope_ranklog::record::{Algorithm, Protocol};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -116,30 +116,6 @@ pub fn export(
         path: options.output.clone(),
         source,
     };
-    // The write is atomic: the trace gets its name when it is finished.
-    let mut unfinished = options.output.clone().into_os_string();
-    unfinished.push(".unfinished");
-    let unfinished = PathBuf::from(unfinished);
-    let file = File::create(&unfinished).map_err(output_error)?;
-    match write(file, directory, session, options, progress) {
-        Ok(exported) => {
-            fs::rename(&unfinished, &options.output).map_err(output_error)?;
-            Ok(exported)
-        }
-        Err(error) => {
-            let _ = fs::remove_file(&unfinished);
-            Err(error)
-        }
-    }
-}
-
-fn write(
-    file: File,
-    directory: &Path,
-    session: &Session,
-    options: &PerfettoOptions,
-    progress: &mut dyn FnMut(f64),
-) -> Result<Exported, ExportError> {
     let trace_error = |source| ExportError::Trace {
         path: options.output.clone(),
         source,
@@ -149,6 +125,7 @@ fn write(
         realtime_ns: u64::try_from(session.axis.origin_unix_ns.saturating_add(session.axis.start_ns))
             .unwrap_or(0),
     };
+    let file = WholeFile::create(&options.output).map_err(output_error)?;
     let mut writer = TraceWriter::new(file, anchor, Options::default()).map_err(trace_error)?;
     let about = [
         ("rankscope.version", session.tool.version.as_str()),
@@ -192,7 +169,8 @@ fn write(
             (one, other) => one.or(other),
         };
     }
-    let (_, written) = writer.finish().map_err(trace_error)?;
+    let (file, written) = writer.finish().map_err(trace_error)?;
+    file.finish().map_err(output_error)?;
     progress(1.0);
     exported.written = written;
     Ok(exported)
@@ -257,7 +235,7 @@ impl Instances {
 
 /// State of the export of one rank.
 struct RankExport<'a, 'w> {
-    writer: &'w mut TraceWriter<File>,
+    writer: &'w mut TraceWriter<WholeFile>,
     session: &'a Session,
     rank: &'a Rank,
     options: &'a PerfettoOptions,
@@ -286,7 +264,7 @@ struct RankExport<'a, 'w> {
 
 impl<'a, 'w> RankExport<'a, 'w> {
     fn new(
-        writer: &'w mut TraceWriter<File>,
+        writer: &'w mut TraceWriter<WholeFile>,
         session: &'a Session,
         rank: &'a Rank,
         options: &'a PerfettoOptions,

@@ -10,11 +10,12 @@ mod rectangle;
 mod text;
 mod xml;
 
-use crate::screenshot::{Shapes, whole_file};
+use crate::screenshot::Shapes;
 use clip::Clips;
 use egui::emath::{GuiRounding, Rot2};
 use egui::epaint::{BandShape, CircleShape, ColorMode, EllipseShape, PathShape, PathStroke};
 use egui::{Color32, Pos2, Rect, Shape, Stroke, Vec2};
+use rankscope_formats::whole_file;
 use std::path::{Path, PathBuf};
 use xml::{Element, number};
 

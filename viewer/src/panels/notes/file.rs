@@ -1,8 +1,9 @@
 //! The notes file of a session: versioned JSON that is replaced completely or not at all.
 
 use super::Note;
+use rankscope_formats::whole_file::WholeFile;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -127,16 +128,7 @@ pub fn write(path: &Path, notes: &[Note]) -> io::Result<()> {
     };
     let mut text = serde_json::to_vec_pretty(&written)?;
     text.push(b'\n');
-    // Two viewers that write at the same time must not write into the same temporary file.
-    let unfinished = path.with_extension(format!("json.{}.unfinished", std::process::id()));
-    let mut file = File::create(&unfinished)?;
-    let done = file
-        .write_all(&text)
-        .and_then(|()| file.sync_all())
-        .and_then(|()| fs::rename(&unfinished, path));
-    if done.is_err() {
-        // The temporary file has no use. The caller gets the original error.
-        let _ = fs::remove_file(&unfinished);
-    }
-    done
+    let mut file = WholeFile::create(path)?;
+    file.write_all(&text)?;
+    file.finish_durably()
 }

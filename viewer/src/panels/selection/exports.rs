@@ -4,9 +4,9 @@ use crate::model::{Opened, Window};
 use crate::panels::background::{Background, DIED, Polled};
 use egui::{Context, RichText, Ui};
 use rankscope_analysis::model::units::counted;
+use rankscope_formats::whole_file;
 use rankscope_report::selection_rows::SelectionTable;
 use rankscope_report::table_export;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The running export and the result of the last one.
@@ -125,9 +125,7 @@ fn path_of(session: &Path, shape: &str, window: Window) -> PathBuf {
 
 /// Writes a file completely or not at all.
 fn write(path: &Path, text: &str) -> Result<PathBuf, String> {
-    let unfinished = path.with_extension("csv.unfinished");
-    fs::write(&unfinished, text)
-        .and_then(|()| fs::rename(&unfinished, path))
+    whole_file::write(path, text.as_bytes())
         .map(|()| path.to_path_buf())
         .map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
