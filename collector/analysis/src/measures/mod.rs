@@ -1,11 +1,11 @@
 //! Metrics of METRICS.md, computed from matched instances: bandwidth, waiting, blame, stalls, traffic, and their sums.
 
-pub mod analysis;
+pub mod all;
 pub mod bandwidth;
 pub mod blame;
 pub mod classes;
 pub mod launches;
-pub mod merged;
+pub mod merge_result;
 pub mod no_training;
 pub mod pairs;
 pub mod routes;

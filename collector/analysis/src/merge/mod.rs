@@ -13,8 +13,8 @@ use crate::ingest::part::LeftOut;
 use crate::ingest::{self, IngestError};
 use crate::matching::stride;
 use crate::matching::{MAX_PENDING, Matcher};
-use crate::measures::analysis::Analysis;
-use crate::measures::merged::Merged;
+use crate::measures::all::Measures;
+use crate::measures::merge_result::MergeResult;
 use crate::measures::stalls::StallBoard;
 use crate::measures::step_board::StepBoard;
 use crate::merge::clock_pass::collect;
@@ -166,10 +166,10 @@ pub fn merge_last(
     problems.append(&mut outcome.problems);
     progress(Progress {
         phase: "writing",
-        operations: outcome.analysis.totals.operations,
+        operations: outcome.measures.totals.operations,
         share: None,
     });
-    let mut session = summary::session(&Merged {
+    let mut session = summary::session(&MergeResult {
         directories: &options.directories,
         logs: logs.all,
         from_ns,
@@ -178,12 +178,12 @@ pub fn merge_last(
         plans: &plans,
         structures: &structures,
         sums: &outcome.sums,
-        analysis: &outcome.analysis,
+        measures: &outcome.measures,
         problems,
     });
     session.tables = outcome.tables;
     let host_of = |rank: u32| clocks.host_of[identities.ranks[rank as usize].log] as u32;
-    let moved = outcome.analysis.traffic.rows(&identities, &outcome.sums, host_of);
+    let moved = outcome.measures.traffic.rows(&identities, &outcome.sums, host_of);
     session.tables.push(write_table(&options.output, moved)?);
     session.tables.push(write_losses(&options.output, &session)?);
     session
@@ -469,7 +469,7 @@ struct Learnable<'a> {
 }
 
 struct Outcome<'a> {
-    analysis: Analysis<'a>,
+    measures: Measures<'a>,
     sums: Vec<RankSums>,
     problems: Vec<ProblemSummary>,
     tables: Vec<TableInfo>,
@@ -525,11 +525,11 @@ fn match_ranks<'a>(
     let has_devices =
         |rank: &crate::identity::RankIdentity| logs.all[rank.log].properties.contains_key(CUPTI);
     let stalls = StallBoard::new(identities.ranks.iter().map(has_devices));
-    let mut analysis = Analysis::new(identities, clocks, boards, stalls);
-    analysis.left_out = logs.from_ns.map(LeftOut::new);
+    let mut measures = Measures::new(identities, clocks, boards, stalls);
+    measures.left_out = logs.from_ns.map(LeftOut::new);
     for structure in learnt.structures {
         let stages = structure.pipelines.iter().flat_map(|pipeline| &pipeline.stages);
-        stages.flatten().for_each(|&rank| analysis.is_staged(rank));
+        stages.flatten().for_each(|&rank| measures.is_staged(rank));
     }
     let mut stall_tables = StallTables::new(&options.output, ranks, limits);
     let mut matcher = Matcher::new(&identities.communicators, ranks, most_pending(options, ranks));
@@ -541,7 +541,7 @@ fn match_ranks<'a>(
             .and_then(|world| learnt.plans.get(world as usize))
             .map_or_else(Anchors::default, |plan| plan.anchors_of(rank as u32));
         if !anchors.is_empty() {
-            analysis.stalls.expect_steps(rank as u32);
+            measures.stalls.expect_steps(rank as u32);
         }
         let reader = reader(rank, logs, clocks, identities, anchors)
             .with_lateness(&learnt.lateness[identities.ranks[rank].log])
@@ -582,51 +582,51 @@ fn match_ranks<'a>(
             let mut reached = behind;
             for operation in &mut task.batch.operations {
                 reached = reached.max(operation.leave_ns).max(operation.enter_ns);
-                analysis.expect(operation);
-                matcher.take(operation, |instance| analysis.take(instance));
+                measures.expect(operation);
+                matcher.take(operation, |instance| measures.take(instance));
             }
             for pause in task.batch.pauses.drain(..).filter(|pause| pause.pauses_training) {
-                analysis
+                measures
                     .stalls
                     .paused(rank as u32, pause.start_ns, pause.end_ns, pause.kind);
             }
             for stall in task.batch.stalls.drain(..) {
-                analysis.stalls.take(rank as u32, stall);
+                measures.stalls.take(rank as u32, stall);
             }
             for cut in task.batch.steps.drain(..) {
-                analysis
+                measures
                     .stalls
                     .step(rank as u32, cut.step, cut.start_ns, cut.end_ns);
-                if let Some((world, row)) = analysis.place(rank as u32) {
-                    analysis.boards[world as usize].cut(row, cut);
+                if let Some((world, row)) = measures.place(rank as u32) {
+                    measures.boards[world as usize].cut(row, cut);
                 }
             }
             if task.ended {
-                matcher.rank_ended(rank as u32, |instance| analysis.take(instance));
-                if let Some((world, row)) = analysis.place(rank as u32) {
-                    analysis.boards[world as usize].rank_ended(row);
+                matcher.rank_ended(rank as u32, |instance| measures.take(instance));
+                if let Some((world, row)) = measures.place(rank as u32) {
+                    measures.boards[world as usize].rank_ended(row);
                 }
             } else {
                 frontier.push(Reverse((reached, rank)));
             }
-            close_steps(&mut analysis, &mut step_tables, Some(handover))?;
+            close_steps(&mut measures, &mut step_tables, Some(handover))?;
             let all_reached = frontier.peek().map(|&Reverse((reached, _))| reached);
             stall_tables.close(
-                &mut analysis.stalls,
+                &mut measures.stalls,
                 Some(all_reached.unwrap_or(i64::MAX)),
                 handover,
             )?;
-            if analysis.rows[rank].len() >= handover {
-                std::mem::swap(&mut task.rows, &mut analysis.rows[rank]);
+            if measures.rows[rank].len() >= handover {
+                std::mem::swap(&mut task.rows, &mut measures.rows[rank]);
             }
             if task.ended && task.rows.is_empty() {
                 pool.keep(task);
             } else {
                 pool.send(task);
             }
-            if analysis.instances.len() >= handover
+            if measures.instances.len() >= handover
                 && instance_rows
-                    .send(std::mem::take(&mut analysis.instances))
+                    .send(std::mem::take(&mut measures.instances))
                     .is_err()
             {
                 // The table could not be written. The thread's result contains the reason.
@@ -637,22 +637,22 @@ fn match_ranks<'a>(
             });
             progress(Progress {
                 phase: "matching",
-                operations: analysis.totals.operations,
+                operations: measures.totals.operations,
                 share,
             });
         }
-        matcher.finish(|instance| analysis.take(instance));
-        analysis.finish();
-        close_steps(&mut analysis, &mut step_tables, None)?;
-        stall_tables.close(&mut analysis.stalls, None, 0)?;
-        let _ = instance_rows.send(std::mem::take(&mut analysis.instances));
+        matcher.finish(|instance| measures.take(instance));
+        measures.finish();
+        close_steps(&mut measures, &mut step_tables, None)?;
+        stall_tables.close(&mut measures.stalls, None, 0)?;
+        let _ = instance_rows.send(std::mem::take(&mut measures.instances));
         drop(instance_rows);
         let mut tables = Tables::default();
         let mut sums = Vec::with_capacity(ranks);
         let mut problems = Vec::new();
         for rank in 0..ranks {
             let mut task = pool.fetch(rank as u32)?.ok_or(MergeError::Worker)?;
-            task.rows.append(&mut analysis.rows[rank]);
+            task.rows.append(&mut measures.rows[rank]);
             let log = &logs.all[identities.ranks[rank].log];
             problems.extend(log.problems.iter().chain(task.reader.problems()).map(|problem| {
                 ProblemSummary {
@@ -663,8 +663,8 @@ fn match_ranks<'a>(
                 }
             }));
             let mut of_rank = task.reader.sums.clone();
-            if let Some((world, row)) = analysis.place(rank as u32) {
-                analysis.boards[world as usize].no_training[row].take_out_of(&mut of_rank);
+            if let Some((world, row)) = measures.place(rank as u32) {
+                measures.boards[world as usize].no_training[row].take_out_of(&mut of_rank);
             }
             sums.push(of_rank);
             for (name, written) in task.finish()? {
@@ -682,7 +682,7 @@ fn match_ranks<'a>(
         let instances = instance_writer.join().map_err(|_| MergeError::Worker)??;
         tables.add(InstanceRow::NAME, instances);
         Ok(Outcome {
-            analysis,
+            measures,
             sums,
             problems,
             tables: tables.0,
@@ -749,13 +749,13 @@ type StepTables = Vec<(TableWriter<StepRow>, Vec<StepRow>)>;
 
 /// Writes closed steps of ranks that have at least `at_least` of them; all steps with `None`.
 fn close_steps(
-    analysis: &mut Analysis<'_>,
+    measures: &mut Measures<'_>,
     tables: &mut StepTables,
     at_least: Option<usize>,
 ) -> Result<(), TableError> {
-    let identities = analysis.identities();
+    let identities = measures.identities();
     let mut closed = at_least.is_none();
-    for (world, board) in analysis.boards.iter_mut().enumerate() {
+    for (world, board) in measures.boards.iter_mut().enumerate() {
         let ranks = &identities.worlds[world].ranks;
         board.close(at_least.is_none(), |row, step| {
             closed = true;

@@ -27,7 +27,7 @@ use rankscope_ranklog::record::FLAG_CAPTURED;
 use std::collections::BTreeMap;
 
 /// All measures that accumulate over instances, in bounded memory.
-pub struct Analysis<'a> {
+pub struct Measures<'a> {
     identities: &'a Identities,
     clocks: &'a Clocks,
     /// Host of each rank.
@@ -90,7 +90,7 @@ struct RowExtra {
     order: Option<u32>,
 }
 
-impl<'a> Analysis<'a> {
+impl<'a> Measures<'a> {
     /// Creates the measures for these ranks and communicators.
     pub fn new(
         identities: &'a Identities,
