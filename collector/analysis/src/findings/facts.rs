@@ -64,7 +64,7 @@ impl<'a> Facts<'a> {
 
     /// Returns the worlds with at least two ranks, enough steps and sufficient confidence in them.
     pub fn worlds(&self) -> Vec<WorldSteps<'a>> {
-        let boards = self.parts.measures.boards.iter();
+        let boards = self.parts.measures.steps.boards.iter();
         let worlds = self.parts.identities.worlds.iter();
         let all = boards.zip(self.parts.plans).zip(worlds).zip(0..);
         all.filter_map(|(((board, plan), known), world)| {

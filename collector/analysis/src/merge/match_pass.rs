@@ -139,7 +139,7 @@ fn new_measures<'a>(logs: Logs<'a>, identities: &'a Identities, worlds: Worlds<'
     measures.left_out = logs.from_ns.map(LeftOut::new);
     for structure in worlds.structures {
         let stages = structure.pipelines.iter().flat_map(|pipeline| &pipeline.stages);
-        stages.flatten().for_each(|&rank| measures.is_staged(rank));
+        stages.flatten().for_each(|&rank| measures.mark_stage(rank));
     }
     measures
 }
@@ -226,9 +226,7 @@ impl<'a> MatchPass<'a, '_> {
         }
         for cut in batch.steps.drain(..) {
             measures.stalls.step(rank, cut.step, cut.start_ns, cut.end_ns);
-            if let Some((world, row)) = measures.place(rank) {
-                measures.boards[world as usize].cut(row, cut);
-            }
+            measures.steps.cut(rank, cut);
         }
         latest_ns
     }
@@ -237,23 +235,21 @@ impl<'a> MatchPass<'a, '_> {
     fn end_rank(&mut self, rank: u32) {
         let measures = &mut self.measures;
         self.matcher.rank_ended(rank, |instance| measures.take(instance));
-        if let Some((world, row)) = measures.place(rank) {
-            measures.boards[world as usize].rank_ended(row);
-        }
+        measures.steps.rank_ended(rank);
     }
 
     /// Writes the steps that are complete, and the stalls that all ranks have passed.
     fn write_closed(&mut self, reached_by_all_ns: i64) -> Result<(), TableError> {
-        let Measures { boards, stalls, .. } = &mut self.measures;
+        let Measures { steps, stalls, .. } = &mut self.measures;
         self.steps
-            .write_closed(boards, self.identities, Some(self.handover))?;
+            .write_closed(&mut steps.boards, self.identities, Some(self.handover))?;
         self.stalls
             .write_judged(stalls, Some(reached_by_all_ns), self.handover)
     }
 
     /// Sends a rank's task to the decoding threads, with the rows that are due.
     fn send_back(&mut self, mut task: Box<RankTask<'a>>) {
-        let rows = &mut self.measures.rows[task.rank as usize];
+        let rows = &mut self.measures.rows.operations[task.rank as usize];
         if rows.len() >= self.handover {
             std::mem::swap(&mut task.rows, rows);
         }
@@ -266,7 +262,7 @@ impl<'a> MatchPass<'a, '_> {
 
     /// Sends instances to their table if enough are due. Returns false if the table cannot be written.
     fn send_instances(&mut self) -> bool {
-        let rows = &mut self.measures.instances;
+        let rows = &mut self.measures.rows.instances;
         rows.len() < self.handover || self.instances.send(std::mem::take(rows))
     }
 
@@ -276,17 +272,18 @@ impl<'a> MatchPass<'a, '_> {
         self.matcher.finish(|instance| measures.take(instance));
         measures.finish();
         self.steps
-            .write_closed(&mut measures.boards, self.identities, None)?;
+            .write_closed(&mut measures.steps.boards, self.identities, None)?;
         self.stalls.write_judged(&mut measures.stalls, None, 0)?;
         // If the table cannot be written, its end returns the reason.
-        self.instances.send(std::mem::take(&mut measures.instances));
+        self.instances.send(std::mem::take(&mut measures.rows.instances));
         let ranks = self.identities.ranks.len();
         let mut tables = TableSizes::default();
         let mut sums = Vec::with_capacity(ranks);
         let mut problems = Vec::new();
         for rank in 0..ranks as u32 {
             let mut task = self.fetch(rank)?;
-            task.rows.append(&mut self.measures.rows[rank as usize]);
+            task.rows
+                .append(&mut self.measures.rows.operations[rank as usize]);
             problems.extend(read_problems(logs.of_rank(self.identities, rank), &task));
             sums.push(self.training_sums(&task));
             task.finish(&mut tables)?;
@@ -305,8 +302,8 @@ impl<'a> MatchPass<'a, '_> {
     /// Returns the sums of a rank without the steps that turned out not to be training.
     fn training_sums(&self, task: &RankTask<'_>) -> RankSums {
         let mut sums = task.reader.sums.clone();
-        if let Some((world, row)) = self.measures.place(task.rank) {
-            self.measures.boards[world as usize].no_training[row].take_out_of(&mut sums);
+        if let Some((board, row)) = self.measures.steps.of_rank(task.rank) {
+            board.no_training[row].take_out_of(&mut sums);
         }
         sums
     }

@@ -45,10 +45,7 @@ fn of_rank(
 ) -> DeviceActivity {
     let in_steps = sums.steps > 0;
     let window = if in_steps { sums.in_steps } else { sums.run };
-    let exposed_wait = match parts.measures.place(rank as u32) {
-        Some((world, row)) if in_steps => parts.measures.boards[world as usize].waited[row].0,
-        _ => parts.measures.waited[rank].0,
-    };
+    let waited = parts.measures.steps.waited(rank as u32, in_steps);
     let lost = log
         .losses
         .iter()
@@ -116,7 +113,7 @@ fn of_rank(
         compute_only_ns: window.compute_only_ns,
         overlapped_ns: window.overlapped_ns,
         exposed_communication_ns: window.exposed_communication_ns,
-        exposed_wait_ns: exposed_wait.min(window.exposed_communication_ns),
+        exposed_wait_ns: waited.exposed_ns.min(window.exposed_communication_ns),
         exposed_memory_ns: window.exposed_memory_ns,
         idle_ns: window.idle_ns,
         overlap: overlap(sums),

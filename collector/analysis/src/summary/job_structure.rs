@@ -75,7 +75,7 @@ fn pipeline(parts: &MergeResult<'_>, world: usize, known: &chains::Pipeline) -> 
 
 fn stage(parts: &MergeResult<'_>, world: usize, ranks: &[u32]) -> Stage {
     let rows = &parts.identities.worlds[world].ranks;
-    let board = &parts.measures.boards[world];
+    let board = &parts.measures.steps.boards[world];
     let mut sum = StageTime::default();
     for rank in ranks {
         let row = rows.iter().position(|of_world| of_world == rank);

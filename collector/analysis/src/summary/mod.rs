@@ -41,10 +41,9 @@ pub fn session(parts: &MergeResult<'_>) -> Session {
     let mut axis = parts.clocks.axis.clone();
     axis.start_ns = spans().map(|(first, _)| first).min().unwrap_or(0);
     axis.end_ns = spans().map(|(_, last)| last).max().unwrap_or(0);
-    axis.evidence = parts
-        .clocks
-        .learnt()
-        .map(|learnt| crate::summary::axis::evidence(parts.clocks, learnt, parts.measures.clock_check));
+    axis.evidence = parts.clocks.learnt().map(|learnt| {
+        crate::summary::axis::evidence(parts.clocks, learnt, parts.measures.clock_check.result)
+    });
     let breakdown = breakdown(parts);
     let mut session = Session {
         version: SESSION_VERSION,
@@ -85,7 +84,7 @@ pub fn session(parts: &MergeResult<'_>) -> Session {
         findings: Vec::new(),
         scorecard: None,
         small_launches: parts.measures.classes.small_launches(),
-        matching: parts.measures.matching.clone(),
+        matching: parts.measures.matches.matching.clone(),
         losses,
         problems: Problems {
             total: problems.len() as u64,
@@ -111,7 +110,7 @@ fn part(parts: &MergeResult<'_>) -> Option<Part> {
         left_out: PartLeftOut {
             instances: left_out.instances,
             operations: left_out.operations,
-            steps: parts.measures.boards.iter().map(StepBoard::left_out).sum(),
+            steps: parts.measures.steps.boards.iter().map(StepBoard::left_out).sum(),
             messages: left_out.messages,
             replays: left_out.replays,
             reasons: left_out
@@ -418,7 +417,7 @@ fn connect(parts: &MergeResult<'_>) -> Connect {
 
 fn steps(parts: &MergeResult<'_>, breakdown: &[RankBreakdown]) -> Steps {
     // The worlds of a job usually behave alike. A single figure describes the world with the most steps.
-    let boards = &parts.measures.boards;
+    let boards = &parts.measures.steps.boards;
     let main = (0..boards.len()).max_by_key(|&world| (boards[world].count, std::cmp::Reverse(world)));
     let Some((plan, board)) = main.map(|world| (&parts.plans[world], &boards[world])) else {
         return Steps {
@@ -497,10 +496,7 @@ fn breakdown(parts: &MergeResult<'_>) -> Vec<RankBreakdown> {
                 None if in_steps => sums.in_steps,
                 None => sums.run,
             };
-            let (exposed, hidden) = match parts.measures.place(rank as u32) {
-                Some((world, row)) if in_steps => parts.measures.boards[world as usize].waited[row],
-                _ => parts.measures.waited[rank],
-            };
+            let waited = parts.measures.steps.waited(rank as u32, in_steps);
             let enough = sums.completed > 0 && sums.waited * 100 >= sums.completed * WAITS_SEEN_PERCENT;
             let overlap = if let Some(activity) = by_activity {
                 devices::overlap(activity)
@@ -538,8 +534,8 @@ fn breakdown(parts: &MergeResult<'_>) -> Vec<RankBreakdown> {
                 exposed_communication_ns: window.exposed_ns,
                 other_blocked_ns: window.other_blocked_ns,
                 communication_ns: window.communication_ns,
-                exposed_wait_ns: exposed.min(window.exposed_ns),
-                hidden_wait_ns: hidden,
+                exposed_wait_ns: waited.exposed_ns.min(window.exposed_ns),
+                hidden_wait_ns: waited.hidden_ns,
                 queued_ns: if sums.queues {
                     Figure::known(window.queued_ns)
                 } else {
@@ -633,7 +629,7 @@ fn traffic(parts: &MergeResult<'_>) -> Vec<PeerTraffic> {
 }
 
 fn matrix(parts: &MergeResult<'_>) -> WaitMatrix {
-    let boards = &parts.measures.boards;
+    let boards = &parts.measures.steps.boards;
     let Some(longest) = boards
         .iter()
         .max_by_key(|board| board.columns.len())
@@ -647,7 +643,7 @@ fn matrix(parts: &MergeResult<'_>) -> WaitMatrix {
         };
     };
     let measures = parts.measures;
-    let matching = &measures.matching;
+    let matching = &measures.matches.matching;
     if matching.complete == matching.shared_without_figures
         && (measures.totals.enqueued > 0 || matching.complete > 0)
     {
