@@ -2,7 +2,7 @@
 
 use crate::identity::world_error;
 use crate::measures::blame::BlameLedger;
-use crate::measures::merged::Merged;
+use crate::measures::merge_result::MergeResult;
 use crate::measures::step_board::StepBoard;
 use crate::rank::RankSums;
 use crate::steps::finder::MIN_CONFIDENCE;
@@ -17,7 +17,7 @@ pub struct Facts<'a> {
     /// The figures, without findings.
     pub session: &'a Session,
     /// The data from which the figures were computed.
-    pub parts: &'a Merged<'a>,
+    pub parts: &'a MergeResult<'a>,
 }
 
 /// The steps of one world, if they are reliable.
@@ -59,12 +59,12 @@ impl<'a> Facts<'a> {
 
     /// Returns the blame: which rank caused how much waiting.
     pub fn blame(&self) -> &'a BlameLedger {
-        &self.parts.analysis.blame
+        &self.parts.measures.blame
     }
 
     /// Returns the worlds with at least two ranks, enough steps and sufficient confidence in them.
     pub fn worlds(&self) -> Vec<WorldSteps<'a>> {
-        let boards = self.parts.analysis.boards.iter();
+        let boards = self.parts.measures.steps.boards.iter();
         let worlds = self.parts.identities.worlds.iter();
         let all = boards.zip(self.parts.plans).zip(worlds).zip(0..);
         all.filter_map(|(((board, plan), known), world)| {

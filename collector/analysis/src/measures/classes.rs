@@ -2,8 +2,8 @@
 
 use crate::identity::GlobalCommunicator;
 use crate::matching::size_class;
-use crate::measures::bandwidth::Bandwidth;
-use crate::measures::waiting::InstanceWait;
+use crate::measures::figures::{Figures, TransferClass};
+use crate::measures::waited::Waited;
 use crate::model::operation::{NO_STEP, NO_TIME, RankOperation};
 use crate::model::quantiles::Sketch;
 use rankscope_formats::session::{
@@ -28,8 +28,7 @@ struct Sums {
     bytes: u64,
     duration: Sketch,
     queue: Sketch,
-    exposed: i64,
-    hidden: i64,
+    waited: Waited,
     upper_bound: bool,
     transfer: Sketch,
     algorithm: Sketch,
@@ -46,24 +45,15 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(
-        &mut self,
-        members: &[RankOperation],
-        number: u64,
-        wait: &InstanceWait,
-        (exposed_ns, hidden_ns): (i64, i64),
-        bandwidth: &Bandwidth,
-    ) {
-        self.instances += 1;
-        self.remember(members, number, wait.transfer_ns);
+    fn add(&mut self, members: &[RankOperation], figures: &Figures<'_>) {
+        let Figures { wait, bandwidth, .. } = figures;
+        self.remember(members, figures.instance.number, wait.transfer_ns);
+        self.add_waits(figures);
         if let Some((bytes, ns)) = bandwidth.on_bus {
             self.transfer_bound.launches += 1;
             self.transfer_bound.bus_bytes += bytes;
             self.transfer_bound.transfer_ns += ns as f64;
         }
-        self.exposed += exposed_ns;
-        self.hidden += hidden_ns;
-        self.upper_bound |= wait.upper_bound;
         if wait.transfer_ns > 0 {
             self.transfer.add(wait.transfer_ns as f64);
         }
@@ -86,6 +76,12 @@ impl Sums {
             WaitClass::Inconclusive => &mut self.classes.inconclusive,
         };
         *counter += 1;
+    }
+
+    fn add_waits(&mut self, figures: &Figures<'_>) {
+        self.instances += 1;
+        self.upper_bound |= figures.wait.upper_bound;
+        self.waited += figures.waited;
     }
 
     /// Updates the slowest transfer and the consecutive slow ones.
@@ -210,12 +206,14 @@ impl Classes {
         &mut self.sums[self.last].1
     }
 
-    /// Returns the number of transfers so far in the class of an instance, or of a launch with this payload, and their
-    /// median in ns.
-    pub fn transfers_like(&mut self, first: &RankOperation, launch: Option<Option<u64>>) -> (u64, f64) {
-        let sums = match launch {
-            None => self.sums(first),
-            Some(bytes) => self.sums_of(first, bytes.map_or(UNKNOWN_SIZE, size_class), true),
+    /// Returns the number of transfers so far in the class of an instance with this first member, and their median in
+    /// ns.
+    pub fn transfers_like(&mut self, first: &RankOperation, class: TransferClass) -> (u64, f64) {
+        let sums = match class {
+            TransferClass::Operation => self.sums(first),
+            TransferClass::Launch { bytes } => {
+                self.sums_of(first, bytes.map_or(UNKNOWN_SIZE, size_class), true)
+            }
         };
         (sums.transfer.count(), sums.transfer.quantile(0.5))
     }
@@ -242,19 +240,11 @@ impl Classes {
         }
     }
 
-    /// Counts a complete instance with its number, in the class of its first member.
-    pub fn instance(
-        &mut self,
-        members: &[RankOperation],
-        number: u64,
-        wait: &InstanceWait,
-        waited: (i64, i64),
-        bandwidth: &Bandwidth,
-    ) {
+    /// Counts a complete instance in the class of its first member.
+    pub fn instance(&mut self, members: &[RankOperation], figures: &Figures<'_>) {
         let Some(first) = members.first() else { return };
-        self.count_small(first, first.known_bytes(), wait.transfer_ns);
-        let sums = self.sums(first);
-        sums.add(members, number, wait, waited, bandwidth);
+        self.count_small(first, first.known_bytes(), figures.wait.transfer_ns);
+        self.sums(first).add(members, figures);
     }
 
     /// Counts transfers for the latency score (METRICS.md, section 9).
@@ -283,16 +273,9 @@ impl Classes {
 
     /// Counts a launch of several instances of one operation, in the class of the first member of its first instance.
     /// With the sum of their payloads, it counts as one instance in a separate class.
-    pub fn launch(
-        &mut self,
-        members: &[RankOperation],
-        (bytes, number): (Option<u64>, u64),
-        wait: &InstanceWait,
-        waited: (i64, i64),
-        bandwidth: &Bandwidth,
-    ) {
+    pub fn launch(&mut self, members: &[RankOperation], bytes: Option<u64>, figures: &Figures<'_>) {
         let Some(first) = members.first() else { return };
-        self.count_small(first, bytes, wait.transfer_ns);
+        self.count_small(first, bytes, figures.wait.transfer_ns);
         let sums = self.sums_of(first, bytes.map_or(UNKNOWN_SIZE, size_class), true);
         sums.operations += members.len() as u64;
         let own = bytes.unwrap_or(0).saturating_mul(members.len() as u64);
@@ -300,16 +283,12 @@ impl Classes {
         for member in members {
             sums.duration.add((member.leave_ns - member.enter_ns) as f64);
         }
-        sums.add(members, number, wait, waited, bandwidth);
+        sums.add(members, figures);
     }
 
     /// Counts a complete instance that shares its launch, so only its waits are known.
-    pub fn waited(&mut self, first: &RankOperation, wait: &InstanceWait, exposed_ns: i64, hidden_ns: i64) {
-        let sums = self.sums(first);
-        sums.instances += 1;
-        sums.upper_bound |= wait.upper_bound;
-        sums.exposed += exposed_ns;
-        sums.hidden += hidden_ns;
+    pub fn waited(&mut self, first: &RankOperation, figures: &Figures<'_>) {
+        self.sums(first).add_waits(figures);
     }
 
     /// Returns the table, the class with the most time first.
@@ -318,101 +297,8 @@ impl Classes {
             .sums
             .iter()
             .map(|(key, sums)| {
-                let Key {
-                    scope,
-                    library,
-                    operation,
-                    size,
-                    is_launch,
-                } = key;
-                let scope = &self.scopes[*scope as usize];
-                let known_size = *size != UNKNOWN_SIZE;
-                let figure = |sketch: &Sketch, reason: &str| {
-                    sketch
-                        .quantiles()
-                        .map_or_else(|| Figure::unknown(reason), Figure::known)
-                };
-                let no_bandwidth = if !known_size {
-                    "sizes were not recorded"
-                } else if *operation == Operation::Barrier {
-                    "a barrier has no payload"
-                } else if scope.members == 1 {
-                    "one member: nothing is transferred"
-                } else if sums.instances == 0 && sums.enqueued > 0 {
-                    "completion times were not recorded"
-                } else if sums.shared > 0 && sums.shared == sums.operations {
-                    "all calls share launches with other operations"
-                } else if sums.instances == 0 {
-                    "no instance is complete"
-                } else {
-                    "no launch with a wait share of at most 20 %"
-                };
-                let no_instance = if scope.members == 1 {
-                    "one member: nothing is transferred"
-                } else if sums.enqueued > 0 {
-                    "completion times were not recorded"
-                } else if sums.shared > 0 && sums.shared == sums.operations {
-                    "all calls share launches with other operations"
-                } else {
-                    "no instance is complete"
-                };
-                let row = OperationClass {
-                    library: library.name().to_owned(),
-                    operation: operation.name().to_owned(),
-                    size_from_bytes: known_size.then(|| if *size == 0 { 0 } else { 1 << (size - 1) }),
-                    size_below_bytes: known_size.then(|| 1u64.checked_shl(*size).unwrap_or(u64::MAX)),
-                    role: scope.role.to_owned(),
-                    scope: scope.scope.to_owned(),
-                    members: scope.members,
-                    launches: *is_launch,
-                    operations: sums.operations,
-                    shared: sums.shared,
-                    instances: sums.instances,
-                    failed: sums.failed,
-                    bytes: if known_size {
-                        Figure::known(sums.bytes)
-                    } else {
-                        Figure::unknown("sizes could not be read from this version of the library")
-                    },
-                    duration_ns: figure(
-                        &sums.duration,
-                        if sums.enqueued > 0 {
-                            "completion times were not recorded"
-                        } else if sums.shared > 0 {
-                            "all calls share launches with other operations"
-                        } else {
-                            "no call completed"
-                        },
-                    ),
-                    queue_ns: figure(&sums.queue, "these calls have no queue"),
-                    exposed_wait_rank_ns: sums.exposed,
-                    hidden_wait_rank_ns: sums.hidden,
-                    wait_is_upper_bound: sums.upper_bound,
-                    transfer_ns: figure(&sums.transfer, no_instance),
-                    algorithm_bytes_per_s: figure(&sums.algorithm, no_bandwidth),
-                    bus_bytes_per_s: figure(&sums.bus, no_bandwidth),
-                    effective_bytes_per_s: figure(
-                        &sums.effective,
-                        if sums.instances > 0 && known_size && sums.shared < sums.operations {
-                            "no payload"
-                        } else {
-                            no_bandwidth
-                        },
-                    ),
-                    shortest_duration_used: sums.shortest_used,
-                    bandwidth_invalid: sums.invalid,
-                    classes: sums.classes,
-                    transfer_bound: sums.transfer_bound,
-                    slowest: sums.slowest.clone(),
-                    longest_three_in_a_row_ns: sums.longest_three.map_or_else(
-                        || Figure::unknown("fewer than three launches have a transfer"),
-                        Figure::known,
-                    ),
-                };
-                (
-                    sums.duration.quantiles().map_or(0.0, |quantiles| quantiles.sum),
-                    row,
-                )
+                let time = sums.duration.quantiles().map_or(0.0, |quantiles| quantiles.sum);
+                (time, row(key, &self.scopes[key.scope as usize], sums))
             })
             .collect();
         rows.sort_by(|(one, a), (two, b)| {
@@ -425,6 +311,101 @@ impl Classes {
             })
         });
         rows.into_iter().map(|(_, row)| row).collect()
+    }
+}
+
+/// Returns the row of a class.
+fn row(key: &Key, scope: &Scope, sums: &Sums) -> OperationClass {
+    let known_size = key.size != UNKNOWN_SIZE;
+    let no_bandwidth = why_no_bandwidth(key, scope, sums);
+    let figure = |sketch: &Sketch, reason: &str| {
+        let known = sketch.quantiles();
+        known.map_or_else(|| Figure::unknown(reason), Figure::known)
+    };
+    OperationClass {
+        library: key.library.name().to_owned(),
+        operation: key.operation.name().to_owned(),
+        size_from_bytes: known_size.then(|| if key.size == 0 { 0 } else { 1 << (key.size - 1) }),
+        size_below_bytes: known_size.then(|| 1u64.checked_shl(key.size).unwrap_or(u64::MAX)),
+        role: scope.role.to_owned(),
+        scope: scope.scope.to_owned(),
+        members: scope.members,
+        launches: key.is_launch,
+        operations: sums.operations,
+        shared: sums.shared,
+        instances: sums.instances,
+        failed: sums.failed,
+        bytes: if known_size {
+            Figure::known(sums.bytes)
+        } else {
+            Figure::unknown("sizes could not be read from this version of the library")
+        },
+        duration_ns: figure(
+            &sums.duration,
+            if sums.enqueued > 0 {
+                "completion times were not recorded"
+            } else if sums.shared > 0 {
+                "all calls share launches with other operations"
+            } else {
+                "no call completed"
+            },
+        ),
+        queue_ns: figure(&sums.queue, "these calls have no queue"),
+        exposed_wait_rank_ns: sums.waited.exposed_ns,
+        hidden_wait_rank_ns: sums.waited.hidden_ns,
+        wait_is_upper_bound: sums.upper_bound,
+        transfer_ns: figure(&sums.transfer, why_no_transfer(scope, sums)),
+        algorithm_bytes_per_s: figure(&sums.algorithm, no_bandwidth),
+        bus_bytes_per_s: figure(&sums.bus, no_bandwidth),
+        effective_bytes_per_s: figure(
+            &sums.effective,
+            if sums.instances > 0 && known_size && sums.shared < sums.operations {
+                "no payload"
+            } else {
+                no_bandwidth
+            },
+        ),
+        shortest_duration_used: sums.shortest_used,
+        bandwidth_invalid: sums.invalid,
+        classes: sums.classes,
+        transfer_bound: sums.transfer_bound,
+        slowest: sums.slowest.clone(),
+        longest_three_in_a_row_ns: sums.longest_three.map_or_else(
+            || Figure::unknown("fewer than three launches have a transfer"),
+            Figure::known,
+        ),
+    }
+}
+
+/// Returns the reason why a class has no bandwidth.
+fn why_no_bandwidth(key: &Key, scope: &Scope, sums: &Sums) -> &'static str {
+    if key.size == UNKNOWN_SIZE {
+        "sizes were not recorded"
+    } else if key.operation == Operation::Barrier {
+        "a barrier has no payload"
+    } else if scope.members == 1 {
+        "one member: nothing is transferred"
+    } else if sums.instances == 0 && sums.enqueued > 0 {
+        "completion times were not recorded"
+    } else if sums.shared > 0 && sums.shared == sums.operations {
+        "all calls share launches with other operations"
+    } else if sums.instances == 0 {
+        "no instance is complete"
+    } else {
+        "no launch with a wait share of at most 20 %"
+    }
+}
+
+/// Returns the reason why a class has no transfer time.
+fn why_no_transfer(scope: &Scope, sums: &Sums) -> &'static str {
+    if scope.members == 1 {
+        "one member: nothing is transferred"
+    } else if sums.enqueued > 0 {
+        "completion times were not recorded"
+    } else if sums.shared > 0 && sums.shared == sums.operations {
+        "all calls share launches with other operations"
+    } else {
+        "no instance is complete"
     }
 }
 

@@ -2,7 +2,7 @@
 //! the data of the summary. Memory does not grow with the length of the run.
 
 use crate::measures::no_training::NoTraining;
-use crate::model::operation::NO_STEP;
+use crate::measures::waited::Waited;
 use crate::model::pause_kinds::position;
 use crate::model::quantiles::Sketch;
 use crate::rank::StepCut;
@@ -29,8 +29,7 @@ const MAX_COLUMNS: usize = 2000;
 #[derive(Clone, Copy, Default)]
 struct Cell {
     cut: Option<StepCut>,
-    exposed_ns: i64,
-    hidden_ns: i64,
+    waited: Waited,
     bubble_ns: i64,
     outstanding: u32,
     absent: bool,
@@ -206,8 +205,8 @@ pub struct StepBoard {
     pub any_late: u64,
     /// Step time over ranks and steps.
     pub duration: Sketch,
-    /// Exposed and hidden wait per rank over whole steps, in ns.
-    pub waited: Vec<(i64, i64)>,
+    /// Wait per rank over training steps.
+    pub waited: Vec<Waited>,
     /// Steps per rank that are not training according to their named times.
     pub no_training: Vec<NoTraining>,
     /// Time of each rank from the point of view of a pipeline.
@@ -264,7 +263,7 @@ impl StepBoard {
             other_kinds: 0,
             any_late: 0,
             duration: Sketch::default(),
-            waited: vec![(0, 0); ranks],
+            waited: vec![Waited::default(); ranks],
             utilisation: vec![Sketch::default(); ranks],
             part: None,
             hosts: Vec::new(),
@@ -338,20 +337,17 @@ impl StepBoard {
 
     /// Registers that an operation was matched, with its newly counted waits.
     #[inline]
-    pub fn matched(&mut self, rank: usize, step: u32, exposed_ns: i64, hidden_ns: i64) {
+    pub fn matched(&mut self, rank: usize, step: u32, new: Waited) {
         if let Some(cell) = self.cell(rank, step) {
             cell.outstanding = cell.outstanding.saturating_sub(1);
-            cell.exposed_ns += exposed_ns;
-            cell.hidden_ns += hidden_ns;
+            cell.waited += new;
         }
     }
 
     /// Adds newly counted waiting of a pipeline stage in a receive.
     #[inline]
     pub fn waited_in_chain(&mut self, rank: usize, step: u32, exposed_ns: i64) {
-        if step != NO_STEP
-            && let Some(cell) = self.cell(rank, step)
-        {
+        if let Some(cell) = self.cell(rank, step) {
             cell.bubble_ns += exposed_ns;
         }
     }
@@ -456,7 +452,7 @@ impl StepBoard {
             let late = delay.is_some_and(|delay| delay >= self.thresholds[rank]);
             let duration = cut.end_ns - cut.start_ns;
             // Waiting is inside exposed communication by definition, but timestamps of two threads may differ slightly.
-            let exposed = cell.exposed_ns.min(cut.parts.exposed_ns);
+            let exposed = cell.waited.exposed_ns.min(cut.parts.exposed_ns);
             row(
                 rank,
                 StepRow {
@@ -474,14 +470,16 @@ impl StepBoard {
                     exposed_memory_ns: cut.device.map(|parts| parts.exposed_memory_ns),
                     idle_ns: cut.device.map(|parts| parts.idle_ns),
                     exposed_wait_ns: exposed,
-                    hidden_wait_ns: cell.hidden_ns,
+                    hidden_wait_ns: cell.waited.hidden_ns,
                     own_delay_ns: delay,
                     late,
                 },
             );
             if kind == StepKind::Train {
-                self.waited[rank].0 += exposed;
-                self.waited[rank].1 += cell.hidden_ns;
+                self.waited[rank] += Waited {
+                    exposed_ns: exposed,
+                    hidden_ns: cell.waited.hidden_ns,
+                };
             }
             let Some(column) = &mut column else {
                 continue;
@@ -786,7 +784,14 @@ mod tests {
             for rank in 0..4 {
                 board.expect(rank, step);
                 board.cut(rank, cut(step, if rank == 2 { 800 } else { 500 }));
-                board.matched(rank, step, 10, 0);
+                board.matched(
+                    rank,
+                    step,
+                    Waited {
+                        exposed_ns: 10,
+                        hidden_ns: 0,
+                    },
+                );
             }
             board.close(false, |_, row| {
                 rows += 1;

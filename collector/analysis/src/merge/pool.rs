@@ -3,9 +3,10 @@
 //! The task of each rank is either at home (with the matching thread) or away (being advanced). One batch per rank is
 //! read ahead, so memory depends on the number of ranks and not on the size of their logs.
 
+use crate::merge::tables::TableSizes;
 use crate::rank::{RankBatch, RankReader};
 use rankscope_formats::session::{
-    NameRow, OperationRow, PauseRow, RowLimits, SpanRow, Table, TableError, TableWriter, WorkRow, rank_path,
+    NameRow, OperationRow, PauseRow, RowLimits, SpanRow, TableError, TableWriter, WorkRow, rank_path,
 };
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -37,9 +38,6 @@ struct DeviceTables {
     works: TableWriter<WorkRow>,
     names: TableWriter<NameRow>,
 }
-
-/// Number of rows and bytes of a table.
-pub type Written = (&'static str, (u64, u64));
 
 impl<'a> RankTask<'a> {
     /// Creates a task at the start of a log, and its tables in a session directory.
@@ -115,21 +113,19 @@ impl<'a> RankTask<'a> {
         devices.names.write(&mut batch.names)
     }
 
-    /// Writes the remaining rows. Returns the tables.
-    pub fn finish(mut self) -> Result<Vec<Written>, TableError> {
+    /// Writes the remaining rows and ends the tables.
+    pub fn finish(mut self, sizes: &mut TableSizes) -> Result<(), TableError> {
         self.operations.write(&mut self.rows)?;
-        let mut tables = vec![
-            (OperationRow::NAME, self.operations.finish()?),
-            (SpanRow::NAME, self.spans.finish()?),
-        ];
+        sizes.finish(self.operations)?;
+        sizes.finish(self.spans)?;
         if let Some(pauses) = self.pauses {
-            tables.push((PauseRow::NAME, pauses.finish()?));
+            sizes.finish(pauses)?;
         }
         if let Some(devices) = self.devices {
-            tables.push((WorkRow::NAME, devices.works.finish()?));
-            tables.push((NameRow::NAME, devices.names.finish()?));
+            sizes.finish(devices.works)?;
+            sizes.finish(devices.names)?;
         }
-        Ok(tables)
+        Ok(())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Summary of device activity.
 
-use crate::measures::merged::Merged;
+use crate::measures::merge_result::MergeResult;
 use crate::model::kernel_name::demangled;
 use crate::model::sources::{CUPTI, ENDED, OVERHEAD, OVERHEAD_RECORDED, REFUSED};
 use crate::rank::{ActivitySums, CAUSES};
@@ -11,7 +11,7 @@ use rankscope_ranklog::reader::RankLog;
 use rankscope_ranklog::record::RecordKind;
 
 /// Returns an entry for each rank whose device activity was recorded, or was requested.
-pub fn activity(parts: &Merged<'_>) -> Vec<DeviceActivity> {
+pub fn activity(parts: &MergeResult<'_>) -> Vec<DeviceActivity> {
     let entries = parts.sums.iter().enumerate().filter_map(|(rank, sums)| {
         let log = parts.logs.get(parts.identities.ranks.get(rank)?.log)?;
         let reason = reason(log);
@@ -37,7 +37,7 @@ fn reason(log: &RankLog) -> Option<String> {
 }
 
 fn of_rank(
-    parts: &Merged<'_>,
+    parts: &MergeResult<'_>,
     rank: usize,
     log: &RankLog,
     sums: &ActivitySums,
@@ -45,10 +45,7 @@ fn of_rank(
 ) -> DeviceActivity {
     let in_steps = sums.steps > 0;
     let window = if in_steps { sums.in_steps } else { sums.run };
-    let exposed_wait = match parts.analysis.place(rank as u32) {
-        Some((world, row)) if in_steps => parts.analysis.boards[world as usize].waited[row].0,
-        _ => parts.analysis.waited[rank].0,
-    };
+    let waited = parts.measures.steps.waited(rank as u32, in_steps);
     let lost = log
         .losses
         .iter()
@@ -116,12 +113,12 @@ fn of_rank(
         compute_only_ns: window.compute_only_ns,
         overlapped_ns: window.overlapped_ns,
         exposed_communication_ns: window.exposed_communication_ns,
-        exposed_wait_ns: exposed_wait.min(window.exposed_communication_ns),
+        exposed_wait_ns: waited.exposed_ns.min(window.exposed_communication_ns),
         exposed_memory_ns: window.exposed_memory_ns,
         idle_ns: window.idle_ns,
         overlap: overlap(sums),
         idle_by_cause: idle_by_cause.collect(),
-        device_stalls: parts.analysis.stalls.summary(rank),
+        device_stalls: parts.measures.stalls.summary(rank),
         recurring_stalls: recurring.collect(),
         top: top.collect(),
         adds_up: sums.adds_up && window.adds_up(),

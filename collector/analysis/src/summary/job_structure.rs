@@ -1,6 +1,6 @@
 //! Structure of each world for `session.json`.
 
-use crate::measures::merged::Merged;
+use crate::measures::merge_result::MergeResult;
 use crate::measures::stages::{imbalance, own_per_step};
 use crate::measures::step_board::StageTime;
 use crate::structure::chains;
@@ -8,7 +8,7 @@ use crate::structure::lattice::Family;
 use rankscope_formats::session::{Figure, Pipeline, Ratio, RoleGroup, Stage, WorldStructure};
 
 /// Returns an entry per world.
-pub fn structure(parts: &Merged<'_>) -> Vec<WorldStructure> {
+pub fn structure(parts: &MergeResult<'_>) -> Vec<WorldStructure> {
     let worlds = parts.structures.iter().enumerate();
     worlds
         .map(|(world, known)| WorldStructure {
@@ -26,7 +26,7 @@ pub fn structure(parts: &Merged<'_>) -> Vec<WorldStructure> {
         .collect()
 }
 
-fn group(parts: &Merged<'_>, family: &Family) -> RoleGroup {
+fn group(parts: &MergeResult<'_>, family: &Family) -> RoleGroup {
     let known = &parts.identities.communicators;
     let mut scopes = family.communicators.iter().map(|&at| known[at as usize].scope);
     let first = scopes.next().unwrap_or("unknown");
@@ -45,7 +45,7 @@ fn group(parts: &Merged<'_>, family: &Family) -> RoleGroup {
     }
 }
 
-fn pipeline(parts: &Merged<'_>, world: usize, known: &chains::Pipeline) -> Pipeline {
+fn pipeline(parts: &MergeResult<'_>, world: usize, known: &chains::Pipeline) -> Pipeline {
     let stages: Vec<Stage> = known
         .stages
         .iter()
@@ -73,9 +73,9 @@ fn pipeline(parts: &Merged<'_>, world: usize, known: &chains::Pipeline) -> Pipel
     }
 }
 
-fn stage(parts: &Merged<'_>, world: usize, ranks: &[u32]) -> Stage {
+fn stage(parts: &MergeResult<'_>, world: usize, ranks: &[u32]) -> Stage {
     let rows = &parts.identities.worlds[world].ranks;
-    let board = &parts.analysis.boards[world];
+    let board = &parts.measures.steps.boards[world];
     let mut sum = StageTime::default();
     for rank in ranks {
         let row = rows.iter().position(|of_world| of_world == rank);

@@ -10,7 +10,7 @@ pub mod surroundings;
 use crate::findings::{self, Facts};
 use crate::ingest::imported;
 use crate::intervals::overlap;
-use crate::measures::merged::Merged;
+use crate::measures::merge_result::MergeResult;
 use crate::measures::step_board::{ColumnCell, StepBoard};
 use crate::model::declared::DeclaredLimits;
 use crate::model::sources::{EVENTS, PLUGIN};
@@ -30,10 +30,10 @@ const WAITS_SEEN_PERCENT: u64 = 99;
 
 /// Builds the summary, without its tables. `problems.listed` contains all problems, because their table is written from
 /// it.
-pub fn session(parts: &Merged<'_>) -> Session {
+pub fn session(parts: &MergeResult<'_>) -> Session {
     let mut problems = parts.problems.clone();
     problems.extend(late_problems(parts));
-    let mut totals = parts.analysis.totals.clone();
+    let mut totals = parts.measures.totals.clone();
     totals.records = parts.sums.iter().map(|sums| sums.records).sum();
     let losses = losses(parts);
     totals.lost = losses.iter().map(|loss| loss.count).sum();
@@ -41,10 +41,9 @@ pub fn session(parts: &Merged<'_>) -> Session {
     let mut axis = parts.clocks.axis.clone();
     axis.start_ns = spans().map(|(first, _)| first).min().unwrap_or(0);
     axis.end_ns = spans().map(|(_, last)| last).max().unwrap_or(0);
-    axis.evidence = parts
-        .clocks
-        .learnt()
-        .map(|learnt| crate::summary::axis::evidence(parts.clocks, learnt, parts.analysis.clock_check));
+    axis.evidence = parts.clocks.learnt().map(|learnt| {
+        crate::summary::axis::evidence(parts.clocks, learnt, parts.measures.clock_check.result)
+    });
     let breakdown = breakdown(parts);
     let mut session = Session {
         version: SESSION_VERSION,
@@ -72,7 +71,7 @@ pub fn session(parts: &Merged<'_>) -> Session {
         communicators: communicators(parts),
         structure: job_structure::structure(parts),
         totals,
-        operations: parts.analysis.classes.table(),
+        operations: parts.measures.classes.table(),
         connect: connect(parts),
         steps: steps(parts, &breakdown),
         named_times: named_pauses::named_times(parts),
@@ -81,11 +80,11 @@ pub fn session(parts: &Merged<'_>) -> Session {
         devices: devices(parts),
         traffic: traffic(parts),
         waits: matrix(parts),
-        blame: parts.analysis.blame.summary(),
+        blame: parts.measures.blame.summary(),
         findings: Vec::new(),
         scorecard: None,
-        small_launches: parts.analysis.classes.small_launches(),
-        matching: parts.analysis.matching.clone(),
+        small_launches: parts.measures.classes.small_launches(),
+        matching: parts.measures.matches.matching.clone(),
         losses,
         problems: Problems {
             total: problems.len() as u64,
@@ -103,15 +102,15 @@ pub fn session(parts: &Merged<'_>) -> Session {
 }
 
 /// Describes the merged part, if only a part of the run was merged.
-fn part(parts: &Merged<'_>) -> Option<Part> {
-    let (from_ns, left_out) = (parts.from_ns?, parts.analysis.left_out.as_ref()?);
+fn part(parts: &MergeResult<'_>) -> Option<Part> {
+    let (from_ns, left_out) = (parts.from_ns?, parts.measures.left_out.as_ref()?);
     Some(Part {
         from_ns,
         numbers_steps_from_its_begin: true,
         left_out: PartLeftOut {
             instances: left_out.instances,
             operations: left_out.operations,
-            steps: parts.analysis.boards.iter().map(StepBoard::left_out).sum(),
+            steps: parts.measures.steps.boards.iter().map(StepBoard::left_out).sum(),
             messages: left_out.messages,
             replays: left_out.replays,
             reasons: left_out
@@ -127,7 +126,7 @@ fn part(parts: &Merged<'_>) -> Option<Part> {
 }
 
 /// Returns problems that are known only after all records were read.
-fn late_problems(parts: &Merged<'_>) -> Vec<ProblemSummary> {
+fn late_problems(parts: &MergeResult<'_>) -> Vec<ProblemSummary> {
     let mut out = Vec::new();
     for (rank, sums) in parts.sums.iter().enumerate() {
         let mut add = |what: String| {
@@ -183,7 +182,7 @@ fn late_problems(parts: &Merged<'_>) -> Vec<ProblemSummary> {
     out
 }
 
-fn coverage(parts: &Merged<'_>) -> Coverage {
+fn coverage(parts: &MergeResult<'_>) -> Coverage {
     let identities = parts.identities;
     let ranks_seen = identities
         .ranks
@@ -219,13 +218,13 @@ fn coverage(parts: &Merged<'_>) -> Coverage {
 }
 
 /// Returns the first and the last record of these ranks.
-fn span(parts: &Merged<'_>, ranks: impl Iterator<Item = u32>) -> Option<(i64, i64)> {
+fn span(parts: &MergeResult<'_>, ranks: impl Iterator<Item = u32>) -> Option<(i64, i64)> {
     ranks
         .filter_map(|rank| parts.sums.get(rank as usize)?.span_ns)
         .reduce(|(first, last), (start, end)| (first.min(start), last.max(end)))
 }
 
-fn attempts(parts: &Merged<'_>) -> Vec<Attempt> {
+fn attempts(parts: &MergeResult<'_>) -> Vec<Attempt> {
     let mut ended: Option<i64> = None;
     parts
         .identities
@@ -254,7 +253,7 @@ fn attempts(parts: &Merged<'_>) -> Vec<Attempt> {
         .collect()
 }
 
-fn worlds(parts: &Merged<'_>) -> Vec<World> {
+fn worlds(parts: &MergeResult<'_>) -> Vec<World> {
     parts
         .identities
         .worlds
@@ -269,7 +268,7 @@ fn worlds(parts: &Merged<'_>) -> Vec<World> {
         .collect()
 }
 
-fn hosts(parts: &Merged<'_>) -> Vec<Host> {
+fn hosts(parts: &MergeResult<'_>) -> Vec<Host> {
     parts
         .clocks
         .hosts
@@ -293,14 +292,14 @@ fn hosts(parts: &Merged<'_>) -> Vec<Host> {
 }
 
 /// Returns the current time on the axis, by this host's wall clock.
-fn now_ns(parts: &Merged<'_>) -> i64 {
+fn now_ns(parts: &MergeResult<'_>) -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_nanos())
         .unwrap_or(i64::MAX)
         .saturating_sub(parts.clocks.axis.origin_unix_ns)
 }
 
-fn ranks(parts: &Merged<'_>, losses: &[LossSummary]) -> Vec<Rank> {
+fn ranks(parts: &MergeResult<'_>, losses: &[LossSummary]) -> Vec<Rank> {
     parts
         .identities
         .ranks
@@ -361,7 +360,7 @@ fn ranks(parts: &Merged<'_>, losses: &[LossSummary]) -> Vec<Rank> {
         .collect()
 }
 
-fn communicators(parts: &Merged<'_>) -> Vec<CommunicatorSummary> {
+fn communicators(parts: &MergeResult<'_>) -> Vec<CommunicatorSummary> {
     parts
         .identities
         .communicators
@@ -392,7 +391,7 @@ fn communicators(parts: &Merged<'_>) -> Vec<CommunicatorSummary> {
             world: communicator.world,
             created_ns: communicator.created_ns,
             operations: parts
-                .analysis
+                .measures
                 .classes
                 .per_communicator
                 .get(index)
@@ -402,7 +401,7 @@ fn communicators(parts: &Merged<'_>) -> Vec<CommunicatorSummary> {
         .collect()
 }
 
-fn connect(parts: &Merged<'_>) -> Connect {
+fn connect(parts: &MergeResult<'_>) -> Connect {
     Connect {
         calls: parts.sums.iter().map(|sums| sums.connects).sum(),
         failed: parts.sums.iter().map(|sums| sums.connects_failed).sum(),
@@ -416,9 +415,9 @@ fn connect(parts: &Merged<'_>) -> Connect {
     }
 }
 
-fn steps(parts: &Merged<'_>, breakdown: &[RankBreakdown]) -> Steps {
+fn steps(parts: &MergeResult<'_>, breakdown: &[RankBreakdown]) -> Steps {
     // The worlds of a job usually behave alike. A single figure describes the world with the most steps.
-    let boards = &parts.analysis.boards;
+    let boards = &parts.measures.steps.boards;
     let main = (0..boards.len()).max_by_key(|&world| (boards[world].count, std::cmp::Reverse(world)));
     let Some((plan, board)) = main.map(|world| (&parts.plans[world], &boards[world])) else {
         return Steps {
@@ -481,7 +480,7 @@ fn of_devices(activity: &ActivitySums) -> overlap::Parts {
     }
 }
 
-fn breakdown(parts: &Merged<'_>) -> Vec<RankBreakdown> {
+fn breakdown(parts: &MergeResult<'_>) -> Vec<RankBreakdown> {
     parts
         .sums
         .iter()
@@ -497,10 +496,7 @@ fn breakdown(parts: &Merged<'_>) -> Vec<RankBreakdown> {
                 None if in_steps => sums.in_steps,
                 None => sums.run,
             };
-            let (exposed, hidden) = match parts.analysis.place(rank as u32) {
-                Some((world, row)) if in_steps => parts.analysis.boards[world as usize].waited[row],
-                _ => parts.analysis.waited[rank],
-            };
+            let waited = parts.measures.steps.waited(rank as u32, in_steps);
             let enough = sums.completed > 0 && sums.waited * 100 >= sums.completed * WAITS_SEEN_PERCENT;
             let overlap = if let Some(activity) = by_activity {
                 devices::overlap(activity)
@@ -538,8 +534,8 @@ fn breakdown(parts: &Merged<'_>) -> Vec<RankBreakdown> {
                 exposed_communication_ns: window.exposed_ns,
                 other_blocked_ns: window.other_blocked_ns,
                 communication_ns: window.communication_ns,
-                exposed_wait_ns: exposed.min(window.exposed_ns),
-                hidden_wait_ns: hidden,
+                exposed_wait_ns: waited.exposed_ns.min(window.exposed_ns),
+                hidden_wait_ns: waited.hidden_ns,
                 queued_ns: if sums.queues {
                     Figure::known(window.queued_ns)
                 } else {
@@ -560,7 +556,7 @@ fn breakdown(parts: &Merged<'_>) -> Vec<RankBreakdown> {
         .collect()
 }
 
-fn devices(parts: &Merged<'_>) -> Vec<DeviceSource> {
+fn devices(parts: &MergeResult<'_>) -> Vec<DeviceSource> {
     let told = |rank: usize| {
         let log = parts.identities.ranks.get(rank)?.log;
         let properties = &parts.logs.get(log)?.properties;
@@ -605,7 +601,7 @@ fn devices(parts: &Merged<'_>) -> Vec<DeviceSource> {
     entries.collect()
 }
 
-fn traffic(parts: &Merged<'_>) -> Vec<PeerTraffic> {
+fn traffic(parts: &MergeResult<'_>) -> Vec<PeerTraffic> {
     let mut out = Vec::new();
     for (rank, sums) in parts.sums.iter().enumerate() {
         for (&(communicator, peer), [sent, received]) in &sums.traffic {
@@ -632,8 +628,8 @@ fn traffic(parts: &Merged<'_>) -> Vec<PeerTraffic> {
     out
 }
 
-fn matrix(parts: &Merged<'_>) -> WaitMatrix {
-    let boards = &parts.analysis.boards;
+fn matrix(parts: &MergeResult<'_>) -> WaitMatrix {
+    let boards = &parts.measures.steps.boards;
     let Some(longest) = boards
         .iter()
         .max_by_key(|board| board.columns.len())
@@ -646,10 +642,10 @@ fn matrix(parts: &Merged<'_>) -> WaitMatrix {
             ..WaitMatrix::default()
         };
     };
-    let analysis = parts.analysis;
-    let matching = &analysis.matching;
+    let measures = parts.measures;
+    let matching = &measures.matches.matching;
     if matching.complete == matching.shared_without_figures
-        && (analysis.totals.enqueued > 0 || matching.complete > 0)
+        && (measures.totals.enqueued > 0 || matching.complete > 0)
     {
         // Zeros would mean that no rank waited.
         return WaitMatrix {
@@ -699,7 +695,7 @@ fn matrix(parts: &Merged<'_>) -> WaitMatrix {
     matrix
 }
 
-fn losses(parts: &Merged<'_>) -> Vec<LossSummary> {
+fn losses(parts: &MergeResult<'_>) -> Vec<LossSummary> {
     let mut out = Vec::new();
     for (index, log) in parts.logs.iter().enumerate() {
         let line = parts.clocks.line(index);

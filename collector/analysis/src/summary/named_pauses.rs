@@ -1,6 +1,6 @@
 //! Named host time, and counts from the program's marks, for `session.json`.
 
-use crate::measures::merged::Merged;
+use crate::measures::merge_result::MergeResult;
 use crate::model::pause_kinds::{KINDS, position};
 use crate::rank::{RankSums, by_kind};
 use rankscope_formats::session::{
@@ -26,7 +26,7 @@ fn reason(kind: PauseKind) -> &'static str {
 }
 
 /// Returns the named times of all ranks, and the kinds that nothing names.
-pub fn named_times(parts: &Merged<'_>) -> NamedTimes {
+pub fn named_times(parts: &MergeResult<'_>) -> NamedTimes {
     let ranks: Vec<NamedParts> = parts
         .sums
         .iter()
@@ -74,7 +74,7 @@ fn of_rank(rank: u32, sums: &RankSums) -> NamedParts {
 }
 
 /// Returns the counts that programs report with marks.
-pub fn counted(parts: &Merged<'_>, breakdown: &[RankBreakdown]) -> Vec<Counted> {
+pub fn counted(parts: &MergeResult<'_>, breakdown: &[RankBreakdown]) -> Vec<Counted> {
     let mut totals: BTreeMap<&str, u64> = BTreeMap::new();
     for sums in parts.sums {
         for (&what, &number) in &sums.pauses.counted {

@@ -1,7 +1,7 @@
 //! Hardware and software of the ranks, from the headers of their logs. Two runs must have these in common to be
 //! compared.
 
-use crate::measures::merged::Merged;
+use crate::measures::merge_result::MergeResult;
 use crate::model::sources::{CUPTI, EVENTS, PLUGIN};
 use rankscope_formats::session::Surrounding;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,7 +40,7 @@ const STEERING: [&str; 9] = [
 const MAX_VALUES: usize = 4;
 
 /// Returns the properties of all ranks, by name and value.
-pub fn surroundings(parts: &Merged<'_>) -> Vec<Surrounding> {
+pub fn surroundings(parts: &MergeResult<'_>) -> Vec<Surrounding> {
     let mut found: BTreeMap<&str, BTreeMap<&str, u32>> = BTreeMap::new();
     for rank in &parts.identities.ranks {
         let Some(log) = parts.logs.get(rank.log) else {

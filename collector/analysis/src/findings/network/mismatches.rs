@@ -145,7 +145,7 @@ fn unmatched(facts: &Facts<'_>) -> Vec<Draft> {
 }
 
 fn replays(facts: &Facts<'_>) -> Vec<Draft> {
-    let count = facts.parts.analysis.incomplete_replays;
+    let count = facts.parts.measures.matches.incomplete_replays;
     if count == 0 || !is_whole(facts) {
         return Vec::new();
     }

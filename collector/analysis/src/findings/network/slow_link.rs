@@ -44,7 +44,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         return Vec::new();
     }
     let mut kinds: BTreeMap<Kind, Vec<(Path, &Transfers)>> = BTreeMap::new();
-    for (kind, path, transfers) in facts.parts.analysis.paths.sorted() {
+    for (kind, path, transfers) in facts.parts.measures.paths.sorted() {
         if transfers.count >= MIN_TRANSFERS {
             kinds.entry(kind).or_default().push((path, transfers));
         }

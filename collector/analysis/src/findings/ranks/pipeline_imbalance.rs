@@ -42,7 +42,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
 /// Returns the own time of a stage's fastest replica by column, in ns per step. A single late replica does not make a
 /// stage slow.
 fn own_times(facts: &Facts<'_>, world: u32, stage: &Stage) -> Option<Vec<f64>> {
-    let board = facts.parts.analysis.boards.get(world as usize)?;
+    let board = facts.parts.measures.steps.boards.get(world as usize)?;
     let known = facts.parts.identities.worlds.get(world as usize)?;
     let rows: Vec<usize> = stage
         .ranks

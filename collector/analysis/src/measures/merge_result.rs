@@ -2,7 +2,7 @@
 
 use crate::clocks::clock::Clocks;
 use crate::identity::Identities;
-use crate::measures::analysis::Analysis;
+use crate::measures::all::Measures;
 use crate::rank::RankSums;
 use crate::steps::finder::StepPlan;
 use crate::structure::Structure;
@@ -11,7 +11,7 @@ use rankscope_ranklog::reader::RankLog;
 use std::path::PathBuf;
 
 /// Input of the summary.
-pub struct Merged<'a> {
+pub struct MergeResult<'a> {
     /// Run directories and logs that were merged.
     pub directories: &'a [PathBuf],
     /// The logs.
@@ -29,7 +29,7 @@ pub struct Merged<'a> {
     /// Sums of each rank.
     pub sums: &'a [RankSums],
     /// Measures over all instances.
-    pub analysis: &'a Analysis<'a>,
+    pub measures: &'a Measures<'a>,
     /// Problems during the merge.
     pub problems: Vec<ProblemSummary>,
 }

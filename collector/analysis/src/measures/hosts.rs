@@ -1,0 +1,55 @@
+//! Host of each rank, and which communicators have members on several hosts.
+
+use crate::clocks::clock::Clocks;
+use crate::identity::Identities;
+use crate::model::operation::RankOperation;
+
+/// Hosts of ranks and communicators, with their clocks.
+pub struct Hosts<'a> {
+    clocks: &'a Clocks,
+    host_of: Vec<usize>,
+    are_several: Vec<bool>,
+}
+
+impl<'a> Hosts<'a> {
+    /// Determines the hosts of all ranks and communicators.
+    pub fn new(identities: &Identities, clocks: &'a Clocks) -> Self {
+        let host_of: Vec<usize> = identities
+            .ranks
+            .iter()
+            .map(|rank| clocks.host_of[rank.log])
+            .collect();
+        let are_several = identities
+            .communicators
+            .iter()
+            .map(|communicator| communicator.spans_hosts(&host_of))
+            .collect();
+        Self {
+            clocks,
+            host_of,
+            are_several,
+        }
+    }
+
+    /// Returns the clocks.
+    pub fn clocks(&self) -> &'a Clocks {
+        self.clocks
+    }
+
+    /// Returns the host of a rank.
+    pub fn of_rank(&self, rank: u32) -> usize {
+        self.host_of[rank as usize]
+    }
+
+    /// Returns true if a communicator has members with logs on several hosts.
+    pub fn are_several(&self, communicator: u32) -> bool {
+        self.are_several.get(communicator as usize) == Some(&true)
+    }
+
+    /// Returns the maximum clock errors of the distance from the first member's timestamp to the second's, in ns. The
+    /// true distance is shorter by at most the first value, and longer by at most the second.
+    pub fn clock_error_ns(&self, first: &RankOperation, second: &RankOperation) -> (i64, i64) {
+        let (from, to) = (self.of_rank(first.rank), self.of_rank(second.rank));
+        self.clocks.error_at(from, to, second.enter_ns)
+    }
+}

@@ -1,0 +1,110 @@
+//! First stage of a merge: opens the logs, aligns the clocks, and identifies the ranks.
+
+use crate::clocks::clock::Clocks;
+use crate::clocks::solution::ClockSolution;
+use crate::identity::Identities;
+use crate::ingest::part::{Begin, Last};
+use crate::ingest::{IngestError, Ingested, ingest, ingest_in_place};
+use crate::merge::clock_pass::collect;
+use crate::merge::logs::Logs;
+use crate::merge::options::MergeOptions;
+use crate::merge::progress::Progress;
+use crate::rank::anchors::Anchors;
+use rankscope_formats::session::ProblemSummary;
+use rankscope_ranklog::reader::RankLog;
+
+/// Logs with final clocks and identities.
+pub struct Opened {
+    /// The logs, without the records before the merged part.
+    pub logs: Vec<RankLog>,
+    /// The axis.
+    pub clocks: Clocks,
+    /// Identities of ranks and communicators.
+    pub identities: Identities,
+    /// Start of the merged part, if only a part of the run is merged.
+    pub from_ns: Option<i64>,
+    /// Problems of the logs, of the clocks and of the identities.
+    pub problems: Vec<ProblemSummary>,
+}
+
+/// Opens all logs. Of several hosts, it also derives the clocks from the job's own operations.
+pub fn open(
+    options: &MergeOptions,
+    last: Last,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Opened, IngestError> {
+    progress(Progress::of_phase("opening logs", 0));
+    let Ingested {
+        mut logs,
+        mut problems,
+    } = if last == Last::default() {
+        ingest(&options.directories)?
+    } else {
+        ingest_in_place(&options.directories)?
+    };
+    let mut clocks = Clocks::align(&logs);
+    let begin = Begin::choose(&mut logs, &clocks, last);
+    let mut identities = Identities::learn(&logs, &clocks);
+    if clocks.hosts.len() > 1 {
+        let solution = solve_clocks(options, &logs, &clocks, &identities, progress);
+        clocks.correct(solution);
+        // By the corrected clocks, the first rank may be another one.
+        identities = Identities::learn(&logs, &clocks);
+    }
+    let from_ns = begin.map(|begin| begin.from_ns(&clocks));
+    problems.extend(clocks.problems.drain(..).map(|what| problem(None, None, what)));
+    for (log, what) in &identities.problems {
+        let rank = log.and_then(|log| rank_of_log(&identities, log));
+        let file = log.map(|log| logs[log].path.display().to_string());
+        problems.push(problem(rank, file, what.clone()));
+    }
+    Ok(Opened {
+        logs,
+        clocks,
+        identities,
+        from_ns,
+        problems,
+    })
+}
+
+/// Derives the clocks of several hosts from the job's own operations, in a separate pass over all logs.
+fn solve_clocks(
+    options: &MergeOptions,
+    logs: &[RankLog],
+    clocks: &Clocks,
+    identities: &Identities,
+    progress: &mut dyn FnMut(Progress),
+) -> ClockSolution {
+    let readable = Logs {
+        all: logs,
+        clocks,
+        // The clocks are not known yet.
+        from_ns: None,
+        delays: &[],
+    };
+    collect(
+        logs,
+        clocks,
+        identities,
+        options.pending_limit(identities.ranks.len()),
+        |rank| readable.reader(identities, rank as u32, Anchors::default()),
+        &mut |operations| progress(Progress::of_phase("aligning clocks", operations)),
+    )
+}
+
+fn problem(rank: Option<u32>, file: Option<String>, what: String) -> ProblemSummary {
+    ProblemSummary {
+        rank,
+        file,
+        offset_bytes: None,
+        what,
+    }
+}
+
+fn rank_of_log(identities: &Identities, log: usize) -> Option<u32> {
+    identities
+        .ranks
+        .iter()
+        .position(|rank| rank.log == log)
+        .map(|rank| rank as u32)
+}

@@ -1,0 +1,229 @@
+//! Tables that the matching thread fills: steps, stalls and instances. It writes rows in groups, and keeps no more of
+//! them in memory than needed for their order.
+
+use crate::identity::Identities;
+use crate::measures::stalls::StallBoard;
+use crate::measures::step_board::StepBoard;
+use crate::merge::error::MergeError;
+use rankscope_formats::session::{
+    InstanceRow, RowLimits, StallRow, StepRow, Table, TableError, TableInfo, TableWriter, part_path,
+    rank_path,
+};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::{Scope, ScopedJoinHandle};
+
+/// Steps end in order, so few rows must be held back for late ones.
+const STEPS_HELD: usize = 16;
+/// Maximum number of groups of instances that wait for the writing thread.
+const MAX_WAITING_GROUPS: usize = 4;
+
+/// Returns the sizes of row groups. The rows of all ranks in memory are one or two million, and few rows wait for late
+/// ones. A row takes 10 to 20 bytes encoded, and some 200 before.
+pub fn row_limits(ranks: usize) -> RowLimits {
+    RowLimits {
+        per_group: ((1 << 20) / ranks.max(1)).clamp(2048, 1 << 16),
+        // An operation may be later than others of its rank by about the stride of another rank.
+        held: ((1 << 15) / ranks.max(1)).clamp(128, 1024),
+    }
+}
+
+/// Returns the number of rows that are passed to the writing thread at once. They are few enough to stay in the cache,
+/// and at most 32,768 over all ranks.
+pub fn rows_per_handover(ranks: usize) -> usize {
+    ((1 << 15) / ranks.max(1)).clamp(32, 4096)
+}
+
+/// Number of rows and bytes of each table, over all of its files.
+#[derive(Default)]
+pub struct TableSizes(Vec<TableInfo>);
+
+impl TableSizes {
+    /// Ends a file, and adds its rows and bytes.
+    pub fn finish<T: Table>(&mut self, file: TableWriter<T>) -> Result<(), TableError> {
+        self.add::<T>(file.finish()?);
+        Ok(())
+    }
+
+    /// Adds the rows and bytes of an ended file.
+    fn add<T: Table>(&mut self, (rows, bytes): (u64, u64)) {
+        match self.0.iter_mut().find(|table| table.name == T::NAME) {
+            Some(table) => {
+                table.rows += rows;
+                table.bytes += bytes;
+            }
+            None => self.0.push(TableInfo {
+                name: T::NAME.to_owned(),
+                rows,
+                bytes,
+            }),
+        }
+    }
+
+    /// Returns the tables.
+    pub fn into_tables(self) -> Vec<TableInfo> {
+        self.0
+    }
+}
+
+/// Table of the steps of one rank, with rows that are not written yet.
+struct StepTable {
+    table: TableWriter<StepRow>,
+    rows: Vec<StepRow>,
+}
+
+/// Tables of steps, one per rank.
+pub struct StepTables(Vec<StepTable>);
+
+impl StepTables {
+    /// Creates the tables.
+    pub fn create(session: &Path, ranks: usize, limits: RowLimits) -> Result<Self, TableError> {
+        let limits = RowLimits {
+            held: STEPS_HELD,
+            ..limits
+        };
+        let create = |rank: u32| {
+            Ok(StepTable {
+                table: TableWriter::create(&rank_path::<StepRow>(session, rank), limits)?,
+                rows: Vec::new(),
+            })
+        };
+        (0..ranks as u32).map(create).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Writes closed steps of ranks that have at least `at_least` of them; all steps with `None`.
+    pub fn write_closed(
+        &mut self,
+        boards: &mut [StepBoard],
+        identities: &Identities,
+        at_least: Option<usize>,
+    ) -> Result<(), TableError> {
+        let mut closed = at_least.is_none();
+        for (world, board) in boards.iter_mut().enumerate() {
+            let ranks = &identities.worlds[world].ranks;
+            board.close(at_least.is_none(), |row, step| {
+                closed = true;
+                if let Some(table) = ranks.get(row).and_then(|&rank| self.0.get_mut(rank as usize)) {
+                    table.rows.push(step);
+                }
+            });
+        }
+        if !closed {
+            return Ok(());
+        }
+        for StepTable { table, rows } in &mut self.0 {
+            if rows.len() >= at_least.unwrap_or(0) {
+                table.write(rows)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the remaining rows.
+    pub fn finish(self, sizes: &mut TableSizes) -> Result<(), TableError> {
+        for StepTable { mut table, mut rows } in self.0 {
+            table.write(&mut rows)?;
+            sizes.finish(table)?;
+        }
+        Ok(())
+    }
+}
+
+/// Tables of stalls, one per rank, each created with its first row.
+pub struct StallTables {
+    session: PathBuf,
+    limits: RowLimits,
+    tables: Vec<Option<TableWriter<StallRow>>>,
+    rows: Vec<Vec<StallRow>>,
+}
+
+impl StallTables {
+    /// Prepares the tables.
+    pub fn new(session: &Path, ranks: usize, limits: RowLimits) -> Self {
+        Self {
+            session: session.to_path_buf(),
+            limits,
+            tables: (0..ranks).map(|_| None).collect(),
+            rows: vec![Vec::new(); ranks],
+        }
+    }
+
+    /// Writes judged stalls of ranks that have at least `at_least` of them.
+    pub fn write_judged(
+        &mut self,
+        board: &mut StallBoard,
+        reached_ns: Option<i64>,
+        at_least: usize,
+    ) -> Result<(), TableError> {
+        let mut closed = false;
+        board.close(reached_ns, |rank, stall| {
+            closed = true;
+            self.rows[rank].push(stall);
+        });
+        if !closed && at_least > 0 {
+            return Ok(());
+        }
+        for (rank, rows) in self.rows.iter_mut().enumerate() {
+            if rows.is_empty() || rows.len() < at_least {
+                continue;
+            }
+            let table = match &mut self.tables[rank] {
+                Some(table) => table,
+                none => none.insert(TableWriter::create(
+                    &rank_path::<StallRow>(&self.session, rank as u32),
+                    self.limits,
+                )?),
+            };
+            table.write(rows)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the tables.
+    pub fn finish(self, sizes: &mut TableSizes) -> Result<(), TableError> {
+        self.tables
+            .into_iter()
+            .flatten()
+            .try_for_each(|table| sizes.finish(table))
+    }
+}
+
+/// Table of instances, written by its own thread.
+pub struct InstanceTable<'scope> {
+    rows: SyncSender<Vec<InstanceRow>>,
+    /// Returns the number of rows and bytes.
+    writer: ScopedJoinHandle<'scope, Result<(u64, u64), TableError>>,
+}
+
+impl<'scope> InstanceTable<'scope> {
+    /// Creates the file.
+    pub fn create(session: &Path) -> Result<TableWriter<InstanceRow>, TableError> {
+        TableWriter::create(&part_path::<InstanceRow>(session), RowLimits::default())
+    }
+
+    /// Starts the thread that writes rows to the file.
+    pub fn start(scope: &'scope Scope<'scope, '_>, mut file: TableWriter<InstanceRow>) -> Self {
+        let (rows, to_write) = sync_channel::<Vec<InstanceRow>>(MAX_WAITING_GROUPS);
+        let writer = scope.spawn(move || {
+            while let Ok(mut rows) = to_write.recv() {
+                file.write(&mut rows)?;
+            }
+            file.finish()
+        });
+        Self { rows, writer }
+    }
+
+    /// Sends rows to the thread. Returns false if the table cannot be written; [`InstanceTable::finish`] returns the
+    /// reason.
+    pub fn send(&self, rows: Vec<InstanceRow>) -> bool {
+        self.rows.send(rows).is_ok()
+    }
+
+    /// Waits until all rows are written.
+    pub fn finish(self, sizes: &mut TableSizes) -> Result<(), MergeError> {
+        drop(self.rows);
+        let written = self.writer.join().map_err(|_| MergeError::Worker)??;
+        sizes.add::<InstanceRow>(written);
+        Ok(())
+    }
+}
