@@ -10,7 +10,7 @@ use compare_report_support::{examples, large, pictures, printed, slow_rank};
 use page_support::browser::Browser;
 use page_support::{WALK, Walked, skip};
 use rankscope_formats::comparison::Comparison;
-use rankscope_report::Look;
+use rankscope_report::TextLayout;
 use rankscope_report::compare::{
     Listed, MAX_CHARACTERS, comparison_junit, comparison_markdown, comparison_page, comparison_text,
     comparison_workflow_commands,
@@ -32,7 +32,7 @@ fn shown(name: &str, content: &str) {
 fn texts() {
     for (name, comparison) in examples() {
         for width in [80, 140] {
-            let text = comparison_text(&comparison, Listed::Telling, &Look::plain(width));
+            let text = comparison_text(&comparison, Listed::Telling, &TextLayout::plain(width));
             shown(&format!("{name}-{width}.txt"), &text);
             if width == 140 {
                 insta::assert_snapshot!(format!("text-{name}"), text);
@@ -46,7 +46,7 @@ fn a_narrow_terminal_gets_narrow_lines() {
     for width in [80, 110, 160] {
         for (name, comparison) in examples() {
             for listed in [Listed::Telling, Listed::All] {
-                let text = comparison_text(&comparison, listed, &Look::plain(width));
+                let text = comparison_text(&comparison, listed, &TextLayout::plain(width));
                 for line in text.lines().filter(|line| !line.contains('/')) {
                     assert!(line.chars().count() <= width, "{name} at {width}: {line}");
                 }
@@ -57,8 +57,8 @@ fn a_narrow_terminal_gets_narrow_lines() {
 
 #[test]
 fn colours_change_nothing_but_colours() {
-    let plain = comparison_text(&slow_rank(), Listed::All, &Look::plain(110));
-    let colours = Look {
+    let plain = comparison_text(&slow_rank(), Listed::All, &TextLayout::plain(110));
+    let colours = TextLayout {
         width: 110,
         colours: true,
     };
@@ -188,7 +188,7 @@ fn pages() -> Vec<Page> {
     }
     if let Some(printed) = printed() {
         shown("printed.md", &comparison_markdown(&printed));
-        let text = comparison_text(&printed, Listed::Telling, &Look::plain(110));
+        let text = comparison_text(&printed, Listed::Telling, &TextLayout::plain(110));
         shown("printed.txt", &text);
         pages.push(page("printed".to_owned(), &printed, false));
     }

@@ -15,7 +15,7 @@ use rankscope_ranklog::Operation;
 use rankscope_report::heatmap;
 use rankscope_report::heatmap::grid::{Axis, Cell, Fitted, Grid};
 use rankscope_report::heatmap::picture;
-use rankscope_report::heatmap::picture::{Drawn, Look, Picture};
+use rankscope_report::heatmap::picture::{Drawn, Picture, PictureStyle};
 use rankscope_report::heatmap::scale::{Scale, Spread};
 use rankscope_report::heatmap::steps::{Chosen, StepQuantity};
 use rankscope_report::heatmap::theme::{DARK, LIGHT, Palette, Theme};
@@ -29,7 +29,7 @@ use std::process::{Command, Output};
 use tempfile::TempDir;
 
 /// Appearance that the command uses.
-const FILE: Look = Look {
+const FILE: PictureStyle = PictureStyle {
     most: (1600, 1200),
     cell: (32, 26),
     margin: 16,
@@ -160,7 +160,7 @@ fn moved(ranks: u32) -> Vec<TrafficRow> {
     rows
 }
 
-fn pictures(made: &Made, kinds: &[Kind], look: &Look) -> Vec<(Kind, Picture, Drawn)> {
+fn pictures(made: &Made, kinds: &[Kind], look: &PictureStyle) -> Vec<(Kind, Picture, Drawn)> {
     let chosen = Chosen::default();
     heatmap::pictures(
         &made.directory,
@@ -369,7 +369,7 @@ fn a_late_rank_is_the_only_bright_row() {
     };
     assert_eq!(bright(512), 39, "all steps but the one without a delay");
     assert!((0..1024).filter(|row| *row != 512).all(|row| bright(row) == 0));
-    let look = Look { clips: true, ..FILE };
+    let look = PictureStyle { clips: true, ..FILE };
     let (_, _, clipped) = &pictures(&made, &[Kind::Delay], &look)[0];
     let said = words(&svg::file(&clipped.scene, Theme::Light));
     assert!(
@@ -381,7 +381,7 @@ fn a_late_rank_is_the_only_bright_row() {
 #[test]
 fn places_that_several_cells_share_follow_the_rule_that_is_drawn() {
     let made = made(100, 250);
-    let look = Look {
+    let look = PictureStyle {
         most: (70, 64),
         ..FILE
     };
@@ -597,11 +597,11 @@ fn labels(svg: &str) -> (Vec<([f64; 4], String)>, [f64; 2]) {
 fn labels_are_large_enough_and_touch_nothing() {
     let looks = [
         FILE,
-        Look {
+        PictureStyle {
             most: (100, 100),
             ..FILE
         },
-        Look {
+        PictureStyle {
             most: (860, 512),
             cell: (28, 26),
             margin: 0,

@@ -11,7 +11,7 @@ use rankscope_formats::session::{
     Figure, ProblemSummary, Session, SpanKind, SpanRow, TableReader, rank_path,
 };
 use rankscope_import::{ImportError, ImportOptions, ReadOptions};
-use rankscope_report::{Look, Places};
+use rankscope_report::{Places, TextLayout};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::Write;
@@ -303,10 +303,10 @@ fn what_the_profiler_took_for_itself_stands_beside_the_rest_and_changes_none_of_
     }
 
     // 100 of 6000 µs are reported.
-    let said = rankscope_report::summary_text(&with, &Places::default(), &Look::plain(200));
+    let said = rankscope_report::summary_text(&with, &Places::default(), &TextLayout::plain(200));
     assert!(said.contains("took up to 1.7 % of the recorded time"), "{said}");
     assert!(
-        !rankscope_report::summary_text(&without, &Places::default(), &Look::plain(200))
+        !rankscope_report::summary_text(&without, &Places::default(), &TextLayout::plain(200))
             .contains("the overhead of CUPTI")
     );
 
@@ -666,7 +666,7 @@ fn groups_of_which_only_the_size_is_told_are_matched_with_nobodys() {
         "ranks 0 and 1 may or may not be a pair"
     );
     // The trace does not show which rank waited. Unknown is not zero.
-    let look = rankscope_report::Look {
+    let look = rankscope_report::TextLayout {
         width: 200,
         colours: false,
     };

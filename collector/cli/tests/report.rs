@@ -6,7 +6,7 @@ mod report_support;
 
 use rankscope_formats::session::Session;
 use rankscope_report::summary_text;
-use rankscope_report::{Look, Places, page};
+use rankscope_report::{Places, TextLayout, page};
 use report_support::{Job, damaged, structured, traffic};
 use roxmltree::{Document, Node, ParsingOptions};
 use std::collections::BTreeSet;
@@ -46,7 +46,7 @@ fn places() -> Places {
 #[test]
 fn summaries() {
     for (name, session) in sessions() {
-        insta::assert_snapshot!(name, summary_text(&session, &places(), &Look::plain(110)));
+        insta::assert_snapshot!(name, summary_text(&session, &places(), &TextLayout::plain(110)));
     }
 }
 
@@ -54,7 +54,7 @@ fn summaries() {
 fn a_narrow_terminal_gets_narrow_lines() {
     for width in [60, 80, 110] {
         for (name, session) in sessions() {
-            let text = summary_text(&session, &places(), &Look::plain(width));
+            let text = summary_text(&session, &places(), &TextLayout::plain(width));
             for line in text
                 .lines()
                 .filter(|line| line.contains(' ') && !line.contains('/'))
@@ -68,11 +68,11 @@ fn a_narrow_terminal_gets_narrow_lines() {
 #[test]
 fn colours_change_nothing_but_colours() {
     let (_, session) = sessions().remove(1);
-    let plain = summary_text(&session, &places(), &Look::plain(110));
+    let plain = summary_text(&session, &places(), &TextLayout::plain(110));
     let painted = summary_text(
         &session,
         &places(),
-        &Look {
+        &TextLayout {
             width: 110,
             colours: true,
         },

@@ -9,7 +9,7 @@ use rankscope_formats::session::*;
 use rankscope_ranklog::Operation;
 use rankscope_report::selection_rows::{Which, table_of};
 use rankscope_report::selection_text;
-use rankscope_report::{Look, table_export};
+use rankscope_report::{TextLayout, table_export};
 use report_support::Job;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -512,7 +512,7 @@ fn what_is_shown_and_exported_has_a_cell_per_heading() {
         assert!(!csv.contains(" ms") && !csv.contains('–'), "{csv}");
         assert!(table_export::markdown(&table).lines().count() > table.rows.len() + 1);
     }
-    let text = selection_text(&selection, &made.session, &Look::plain(110));
+    let text = selection_text(&selection, &made.session, &TextLayout::plain(110));
     assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
     for which in Which::ALL {
         assert!(text.contains(which.title()), "{text}");

@@ -1,21 +1,17 @@
 //! Verdicts on metrics and on declared limits.
 
 use super::Run;
-use super::estimate::{Estimate, Steps, Values};
+use super::candidates::{Candidate, candidates};
+use super::estimate::Estimate;
 use super::gate::{Gate, Limit};
-use super::layout::{Layout, Side, Unit};
-use super::metrics::{
-    self, COPY_BYTES, COPY_TIME, KERNEL_TIME, Metric, OPERATION_TRANSFER, OPERATION_WAIT, STALL_CAUSE,
-    STALL_TIME, STEP_TIME, STREAM_IDLE,
-};
+use super::layout::{Layout, Unit};
+use super::metrics::{Metric, STEP_TIME};
 use super::settings::Settings;
 use super::shown;
 use super::statistics::{T, false_discovery};
-use super::summarise::MAX_KERNELS;
-use rankscope_formats::comparison::{
-    Detectable, GateResult, Interval, MetricResult, NotCompared, RunSummary, Value, full_name,
-};
+use rankscope_formats::comparison::{Detectable, GateResult, Interval, MetricResult, NotCompared, full_name};
 use rankscope_formats::session::Figure;
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 /// Highest probability that a gate passes although the change is at its limit. A change of the detectable size is found
@@ -42,16 +38,6 @@ pub struct Judged {
     pub gate_alpha: f64,
     /// Degrees of freedom of the noise of step time; `None` if no noise is known.
     pub degrees_of_freedom: Option<f64>,
-}
-
-/// Metric with all its data.
-struct Candidate {
-    metric: &'static Metric,
-    subject: Option<String>,
-    all: Estimate,
-    without_outliers: Estimate,
-    base_runs: Vec<f64>,
-    new_runs: Vec<f64>,
 }
 
 /// Gate with its candidate, or the reason why it has none.
@@ -81,37 +67,18 @@ pub fn judge(base: &[Run], new: &[Run], noise: &[Vec<Run>], layout: &Layout, set
         .iter()
         .filter_map(|declared| declared.of.clone().ok())
         .collect();
-    let mut metrics: Vec<MetricResult> = Vec::new();
     let p_values: Vec<Option<f64>> = candidates
         .iter()
         .map(|candidate| p_value(&candidate.all))
         .collect();
-    let others: Vec<usize> = (0..candidates.len())
-        .filter(|at| !declared_at.contains(at) && p_values[*at].is_some())
+    let significances = significances(&candidates, &p_values, &declared_at, gate_alpha);
+    let mut metrics: Vec<MetricResult> = (0..)
+        .zip(candidates.iter().zip(significances).zip(&p_values))
+        .map(|(at, ((candidate, significance), &p_value))| {
+            judge.metric(candidate, declared_at.contains(&at), significance, p_value)
+        })
         .collect();
-    let rates = false_discovery(
-        &others
-            .iter()
-            .map(|&at| p_values[at].unwrap_or(1.0))
-            .collect::<Vec<_>>(),
-    );
-    let without: Vec<f64> = others
-        .iter()
-        .map(|&at| p_value(&candidates[at].without_outliers).unwrap_or(1.0))
-        .collect();
-    let rates_without = false_discovery(&without);
-    for (at, candidate) in candidates.iter().enumerate() {
-        let is_declared = declared_at.contains(&at);
-        let significance = if is_declared {
-            Significance::Tail(gate_alpha)
-        } else {
-            match others.iter().position(|&other| other == at) {
-                Some(place) => Significance::Rates(rates[place], rates_without[place]),
-                None => Significance::Unknown,
-            }
-        };
-        metrics.push(judge.metric(candidate, is_declared, significance, p_values[at]));
-    }
+    metrics.sort_by(by_importance);
     let gates = declared
         .iter()
         .map(|declared| judge.gate(declared, &candidates))
@@ -120,30 +87,6 @@ pub fn judge(base: &[Run], new: &[Run], noise: &[Vec<Run>], layout: &Layout, set
         .iter()
         .map(|declared| judge.detectable(declared, &candidates))
         .collect();
-    metrics.sort_by(|one, other| {
-        let key = |result: &MetricResult| {
-            (
-                !result.is_declared,
-                result.verdict == "unchanged",
-                result.verdict == "inconclusive",
-            )
-        };
-        key(one)
-            .cmp(&key(other))
-            .then(
-                one.p_value
-                    .unwrap_or(1.0)
-                    .total_cmp(&other.p_value.unwrap_or(1.0)),
-            )
-            .then_with(|| {
-                other
-                    .relative
-                    .unwrap_or(0.0)
-                    .abs()
-                    .total_cmp(&one.relative.unwrap_or(0.0).abs())
-            })
-            .then_with(|| one.full_name().cmp(&other.full_name()))
-    });
     Judged {
         metrics,
         not_compared,
@@ -152,6 +95,64 @@ pub fn judge(base: &[Run], new: &[Run], noise: &[Vec<Run>], layout: &Layout, set
         gate_alpha,
         degrees_of_freedom,
     }
+}
+
+/// Returns how each candidate's change is separated from noise. Declared ones share the error that gates may have. The
+/// others share a false-discovery rate.
+fn significances(
+    candidates: &[Candidate],
+    p_values: &[Option<f64>],
+    declared_at: &BTreeSet<usize>,
+    gate_alpha: f64,
+) -> Vec<Significance> {
+    let others: Vec<usize> = (0..candidates.len())
+        .filter(|at| !declared_at.contains(at) && p_values[*at].is_some())
+        .collect();
+    let rates = |of: &dyn Fn(usize) -> Option<f64>| {
+        let p_values: Vec<f64> = others.iter().map(|&at| of(at).unwrap_or(1.0)).collect();
+        false_discovery(&p_values)
+    };
+    let all = rates(&|at| p_values[at]);
+    let without_outliers = rates(&|at| p_value(&candidates[at].without_outliers));
+    let mut out: Vec<Significance> = (0..candidates.len())
+        .map(|at| {
+            if declared_at.contains(&at) {
+                Significance::Tail(gate_alpha)
+            } else {
+                Significance::Unknown
+            }
+        })
+        .collect();
+    for (&at, (&all, &without)) in others.iter().zip(all.iter().zip(&without_outliers)) {
+        out[at] = Significance::Rates(all, without);
+    }
+    out
+}
+
+/// Orders metrics: declared ones first, then by certainty and size of the change.
+fn by_importance(one: &MetricResult, other: &MetricResult) -> Ordering {
+    let key = |result: &MetricResult| {
+        (
+            !result.is_declared,
+            result.verdict == "unchanged",
+            result.verdict == "inconclusive",
+        )
+    };
+    key(one)
+        .cmp(&key(other))
+        .then(
+            one.p_value
+                .unwrap_or(1.0)
+                .total_cmp(&other.p_value.unwrap_or(1.0)),
+        )
+        .then_with(|| {
+            other
+                .relative
+                .unwrap_or(0.0)
+                .abs()
+                .total_cmp(&one.relative.unwrap_or(0.0).abs())
+        })
+        .then_with(|| one.full_name().cmp(&other.full_name()))
 }
 
 fn p_value(estimate: &Estimate) -> Option<f64> {
@@ -163,114 +164,6 @@ fn p_value(estimate: &Estimate) -> Option<f64> {
         // A number that never varies, such as operations per step.
         Some(if change == 0.0 { 1.0 } else { 0.0 })
     }
-}
-
-/// Returns all metrics that all compared runs have, and why others are not compared.
-fn candidates(
-    base: &[Run],
-    new: &[Run],
-    noise: &[Vec<Run>],
-    layout: &Layout,
-) -> (Vec<Candidate>, Vec<NotCompared>) {
-    let compared_base = layout.compared(Side::Base);
-    let compared_new = layout.compared(Side::New);
-    let name = |side: &str, at: usize| format!("{side} {}", at + 1);
-    let compared: Vec<(String, &Run)> = compared_base
-        .iter()
-        .map(|&at| (name("BASE", at), &base[at]))
-        .chain(compared_new.iter().map(|&at| (name("NEW", at), &new[at])))
-        .collect();
-    let mut out = Vec::new();
-    let mut not_compared = Vec::new();
-    for metric in metrics::ALL {
-        let mut subjects: BTreeSet<Option<&str>> = BTreeSet::new();
-        for (_, run) in &compared {
-            let of_metric = run
-                .summary
-                .metrics
-                .iter()
-                .filter(|measured| measured.metric == metric.name);
-            subjects.extend(of_metric.map(|measured| measured.subject.as_deref()));
-        }
-        for subject in subjects {
-            let value = |run: &Run| match run.summary.measured(metric.name, subject) {
-                Some(measured) => measured.value.value,
-                None => is_zero_where_absent(metric.name, subject, &run.summary).then(|| Value::once(0.0)),
-            };
-            let lacking = compared.iter().find(|(_, run)| value(run).is_none());
-            if let Some((name, run)) = lacking {
-                let measured = run.summary.measured(metric.name, subject);
-                let reason = match measured.map(|measured| measured.value.get()) {
-                    Some(Err(reason)) => format!("{name}: {reason}"),
-                    _ => format!("{name} lacks this metric"),
-                };
-                not_compared.push(NotCompared {
-                    metric: full_name(metric.name, subject),
-                    reason,
-                });
-                continue;
-            }
-            let of = |runs: &[Run]| -> Vec<Option<Value>> { runs.iter().map(&value).collect() };
-            let values = Values {
-                base: of(base),
-                new: of(new),
-                noise: noise
-                    .iter()
-                    .map(|batch| of(batch).into_iter().flatten().collect())
-                    .collect(),
-            };
-            let estimates = (
-                Estimate::of(&values, layout, Steps::All),
-                Estimate::of(&values, layout, Steps::WithoutOutliers),
-            );
-            let (Some(all), Some(without_outliers)) = estimates else {
-                not_compared.push(NotCompared {
-                    metric: full_name(metric.name, subject),
-                    reason: "a value is not a finite number".to_owned(),
-                });
-                continue;
-            };
-            let mean = |value: &Option<Value>| value.map(|value| value.all.mean);
-            out.push(Candidate {
-                metric,
-                subject: subject.map(str::to_owned),
-                all,
-                without_outliers,
-                base_runs: compared_base
-                    .iter()
-                    .filter_map(|&at| mean(&values.base[at]))
-                    .collect(),
-                new_runs: compared_new
-                    .iter()
-                    .filter_map(|&at| mean(&values.new[at]))
-                    .collect(),
-            });
-        }
-    }
-    (out, not_compared)
-}
-
-/// Whether a missing value of a run means zero: a stall that did not occur took no time.
-fn is_zero_where_absent(metric: &str, subject: Option<&str>, run: &RunSummary) -> bool {
-    let has_devices = ["device", "kineto", "nsys"].contains(&run.kind.as_str());
-    run.steps.reason.is_none()
-        && match metric {
-            STALL_TIME | STALL_CAUSE | STREAM_IDLE | COPY_TIME | COPY_BYTES => has_devices,
-            KERNEL_TIME => {
-                // With many kernels, a run keeps only those with the longest time.
-                let kernels = run
-                    .metrics
-                    .iter()
-                    .filter(|measured| measured.metric == KERNEL_TIME)
-                    .count();
-                has_devices && kernels < MAX_KERNELS
-            }
-            OPERATION_WAIT | OPERATION_TRANSFER => run
-                .operations
-                .iter()
-                .all(|operation| Some(operation.class.as_str()) != subject),
-            _ => false,
-        }
 }
 
 /// Assigns gates to candidates. A pattern applies to each subject that it matches.

@@ -42,6 +42,12 @@ pub struct Stratum {
     pub new: Vec<usize>,
 }
 
+impl Stratum {
+    fn has_both(&self) -> bool {
+        !self.base.is_empty() && !self.new.is_empty()
+    }
+}
+
 /// Layout of a comparison.
 #[derive(Clone, Debug)]
 pub struct Layout {
@@ -99,43 +105,54 @@ fn start(run: &RunSummary) -> i64 {
     run.run.started_unix_ns
 }
 
+/// Returns the runs by batch of both sides together.
+fn together(base: &[Run], new: &[Run]) -> Vec<Stratum> {
+    let all: Vec<Run> = base.iter().chain(new).cloned().collect();
+    batches(&all)
+        .into_iter()
+        .map(|batch| {
+            let (base_runs, new_runs): (Vec<usize>, Vec<usize>) =
+                batch.into_iter().partition(|&at| at < base.len());
+            Stratum {
+                base: base_runs,
+                new: new_runs.into_iter().map(|at| at - base.len()).collect(),
+            }
+        })
+        .collect()
+}
+
+/// Returns true if the sides were recorded at different times: each has a batch without the other, or no batch has
+/// both.
+fn are_apart(together: &[Stratum]) -> bool {
+    let base_alone = together.iter().any(|stratum| stratum.new.is_empty());
+    let new_alone = together.iter().any(|stratum| stratum.base.is_empty());
+    base_alone && new_alone || !together.iter().any(Stratum::has_both)
+}
+
+/// Returns the caution about runs of which neither side repeats the conditions of the other.
+fn drift_caution(are_apart: bool) -> String {
+    let when = if are_apart {
+        "at different times"
+    } else {
+        "one side after the other"
+    };
+    format!(
+        "base and new runs were recorded {when}: a drift of the machine in between counts as a change; alternate them \
+         (rankscope run --repeat N --against)"
+    )
+}
+
 impl Layout {
     /// Computes the layout of these sides. `has_noise`: groups of other runs supply the noise between runs. Swapping
     /// the sides swaps the layout.
     pub fn of(base: &[Run], new: &[Run], has_noise: bool) -> Self {
         let base_batches = batches(base);
         let new_batches = batches(new);
-        let all: Vec<Run> = base.iter().chain(new).cloned().collect();
-        // Runs of both sides that were recorded together.
-        let together: Vec<Stratum> = batches(&all)
-            .into_iter()
-            .map(|batch| {
-                let (base_runs, new_runs): (Vec<usize>, Vec<usize>) =
-                    batch.into_iter().partition(|&at| at < base.len());
-                Stratum {
-                    base: base_runs,
-                    new: new_runs.into_iter().map(|at| at - base.len()).collect(),
-                }
-            })
-            .collect();
-        let is_alone = |of: fn(&Stratum) -> (&Vec<usize>, &Vec<usize>)| {
-            together
-                .iter()
-                .any(|stratum| !of(stratum).0.is_empty() && of(stratum).1.is_empty())
-        };
-        let base_alone = is_alone(|stratum| (&stratum.base, &stratum.new));
-        let new_alone = is_alone(|stratum| (&stratum.new, &stratum.base));
-        let are_apart = base_alone && new_alone
-            || !together
-                .iter()
-                .any(|stratum| !stratum.base.is_empty() && !stratum.new.is_empty());
+        let together = together(base, new);
+        let are_apart = are_apart(&together);
         let are_many = base_batches.len().max(new_batches.len()) >= MIN_BATCHES;
-        let mut cautions = Vec::new();
         let strata: Vec<Stratum> = match (are_apart, are_many) {
-            (false, _) => together
-                .into_iter()
-                .filter(|stratum| !stratum.base.is_empty() && !stratum.new.is_empty())
-                .collect(),
+            (false, _) => together.into_iter().filter(Stratum::has_both).collect(),
             (true, true) => vec![Stratum {
                 base: base_batches.concat(),
                 new: new_batches.concat(),
@@ -163,17 +180,11 @@ impl Layout {
         } else {
             Unit::None
         };
-        if unit == Unit::Runs && !is_interleaved {
-            let when = if are_apart {
-                "at different times"
-            } else {
-                "one side after the other"
-            };
-            cautions.push(format!(
-                "base and new runs were recorded {when}: a drift of the machine in between counts as a change; \
-                 alternate them (rankscope run --repeat N --against)"
-            ));
-        }
+        let cautions = if unit == Unit::Runs && !is_interleaved {
+            vec![drift_caution(are_apart)]
+        } else {
+            Vec::new()
+        };
         let layout = Self {
             unit,
             strata,

@@ -2,13 +2,15 @@
 //! certainty.
 //!
 //! Files in the order of the data: [`metrics`] lists what is compared, [`summarise`] makes the summary of one [`run`],
-//! [`comparable`] checks that runs may be compared, and [`layout`] groups them. [`estimate`] computes changes and their
-//! errors with [`statistics`]. [`gate`] and [`settings`] hold the declared limits, and [`judge`] gives verdicts.
+//! [`comparable`] checks that runs may be compared, and [`layout`] groups them. `candidates` are the metrics that all
+//! runs have. [`estimate`] computes their changes and
+//! the errors with [`statistics`]. [`gate`] and [`settings`] hold the declared limits, and [`judge`] gives verdicts.
 //! [`attribution`] and [`changes`] explain a change, [`headline`] describes it in one sentence, and [`shown`] formats
 //! amounts. [`compare`] calls them in this order. [`baseline`] stores the summaries of earlier runs.
 
 pub mod attribution;
 pub mod baseline;
+mod candidates;
 pub mod changes;
 pub mod comparable;
 pub mod estimate;

@@ -21,7 +21,7 @@ mod structure;
 pub mod table_export;
 pub mod text;
 
-pub use crate::text::look::Look;
+pub use crate::text::layout::TextLayout;
 pub use crate::text::selection::selection_text;
 pub use crate::text::summary::summary_text;
 pub use html::{page, page_with};
@@ -58,6 +58,6 @@ pub fn write_html(
 }
 
 /// Formats sums by rank, device, host or role as a table for a terminal.
-pub fn rollup_text(rollup: &Rollup, look: &Look) -> String {
-    text::summary::rollup_text(rollup, look)
+pub fn rollup_text(rollup: &Rollup, layout: &TextLayout) -> String {
+    text::summary::rollup_text(rollup, layout)
 }

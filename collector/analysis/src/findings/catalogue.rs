@@ -6,7 +6,7 @@ use super::rule::Rule;
 /// cause.
 pub const RULES: &[Rule] = &[
     crate::findings::ranks::slow_host::RULE,
-    crate::findings::ranks::lateness::LATE_RANK,
+    crate::findings::ranks::late_rank::RULE,
     crate::findings::network::slow_link::RULE,
     crate::findings::ranks::pipeline_imbalance::RULE,
     crate::findings::steps::unused_parameters::RULE,
@@ -20,7 +20,7 @@ pub const RULES: &[Rule] = &[
     crate::findings::network::small_messages::RULE,
     crate::findings::network::declared_limits::LOW_BANDWIDTH,
     crate::findings::ranks::imbalance::RULE,
-    crate::findings::ranks::lateness::ROTATING,
+    crate::findings::ranks::rotating_lateness::RULE,
     crate::findings::steps::recurring_stall::RULE,
     crate::findings::devices::utilisation::RULE,
     crate::findings::network::exposed_communication::RULE,

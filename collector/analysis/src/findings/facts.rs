@@ -1,5 +1,6 @@
 //! Input of the rules: the session's figures, and the data from which they were computed.
 
+use super::draft::Draft;
 use crate::identity::world_error;
 use crate::measures::blame::BlameLedger;
 use crate::measures::merge_result::MergeResult;
@@ -32,6 +33,36 @@ pub struct WorldSteps<'a> {
     pub median_ns: i64,
     /// Clock interval between the world's hosts, in ± ns.
     pub error_ns: i64,
+}
+
+/// The breakdowns over whole steps, and their sums.
+pub struct StepTime<'a> {
+    /// The breakdowns, one per rank; not empty.
+    pub entries: Vec<&'a RankBreakdown>,
+    /// Step time, summed over ranks, above 0, in rank-ns.
+    pub window_ns: i64,
+    /// Number of steps, summed over ranks.
+    pub steps: u64,
+}
+
+impl StepTime<'_> {
+    /// Returns the number of ranks.
+    pub fn ranks(&self) -> i64 {
+        self.entries.len() as i64
+    }
+
+    /// Returns the exposed communication without the waits for peers, mean over ranks, in ns.
+    pub fn exposed_transfer_ns(&self) -> i64 {
+        exposed_transfer_ns(&self.entries) / self.ranks()
+    }
+
+    /// Adds the cost per step to a draft, if the median step is known. `cost_ns` is a mean over ranks.
+    pub fn add_cost_of_step(&self, draft: Draft, cost_ns: i64, session: &Session) -> Draft {
+        match session.steps.median_ns.value {
+            Some(median) => draft.of_step(cost_ns * self.ranks() / (self.steps as i64).max(1), median),
+            None => draft,
+        }
+    }
 }
 
 impl<'a> Facts<'a> {
@@ -117,6 +148,18 @@ impl<'a> Facts<'a> {
     /// left out.
     pub fn in_steps(&self) -> Vec<&'a RankBreakdown> {
         in_steps(self.session)
+    }
+
+    /// Returns the breakdowns over whole steps with their sums; `None` if there are none.
+    pub fn step_time(&self) -> Option<StepTime<'a>> {
+        let entries = self.in_steps();
+        let window_ns = entries.iter().map(|entry| entry.window_ns).sum();
+        let steps = entries.iter().map(|entry| entry.steps).sum();
+        (window_ns > 0).then_some(StepTime {
+            entries,
+            window_ns,
+            steps,
+        })
     }
 
     /// Returns up to three steps of a world in which the rank was the latest, those with the largest delay.

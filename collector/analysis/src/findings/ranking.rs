@@ -77,13 +77,13 @@ mod tests {
             finding("restart", Some(25), &["outside-steps"]),
         ];
         rank(&mut findings);
-        let told: Vec<(&str, i64, i64)> = findings
+        let ranked: Vec<(&str, i64, i64)> = findings
             .iter()
             .map(|finding| (finding.kind.as_str(), finding.shared_ns, finding.own_cost_ns()))
             .collect();
         // The two late ranks share the waiting. The exposed communication consists of theirs and of the buckets'.
         assert_eq!(
-            told,
+            ranked,
             [
                 ("late-rank", 0, 60),
                 ("small-buckets", 0, 30),

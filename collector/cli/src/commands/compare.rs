@@ -12,7 +12,7 @@ use rankscope_compare::settings;
 use rankscope_compare::settings::{Inconclusive, Settings};
 use rankscope_compare::{Run, comparable, metrics};
 use rankscope_formats::comparison::{Comparison, StoredBatch, comparison_schema};
-use rankscope_report::Look;
+use rankscope_report::TextLayout;
 use rankscope_report::compare::{
     Listed, comparison_junit, comparison_markdown, comparison_page, comparison_text,
     comparison_workflow_commands,
@@ -247,7 +247,7 @@ impl Compare {
             print::text(&markdown())
         } else {
             let listed = if self.all { Listed::All } else { Listed::Telling };
-            print::text(&comparison_text(comparison, listed, &Look::of_stdout()))
+            print::text(&comparison_text(comparison, listed, &TextLayout::of_stdout()))
         }
     }
 

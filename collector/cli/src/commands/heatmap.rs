@@ -10,7 +10,7 @@ use rankscope_analysis::model::units;
 use rankscope_formats::whole_file;
 use rankscope_report::heatmap;
 use rankscope_report::heatmap::picture;
-use rankscope_report::heatmap::picture::{Drawn, Look, Placed};
+use rankscope_report::heatmap::picture::{Drawn, PictureStyle, Placed};
 use rankscope_report::heatmap::scale::{Scale, Spread};
 use rankscope_report::heatmap::steps::Chosen;
 use rankscope_report::heatmap::theme::{DARK, LIGHT, Theme};
@@ -198,7 +198,7 @@ impl Heatmap {
                 .range
                 .map(|range| (range.from_ns.unwrap_or(i64::MIN), range.to_ns.unwrap_or(i64::MAX))),
         };
-        let look = Look {
+        let style = PictureStyle {
             most: self.size,
             cell: (32, 26),
             margin: 16,
@@ -224,7 +224,7 @@ impl Heatmap {
             progress.tell("drawing", Some(at as f64 / count as f64));
             let drawn = match made {
                 Ok(made) => {
-                    let drawn = picture::draw(&made, &look);
+                    let drawn = picture::draw(&made, &style);
                     drawn
                         .map(|drawn| (made, drawn))
                         .ok_or_else(|| "no data for this map".to_owned())

@@ -17,7 +17,7 @@ use rankscope_formats::session::Session;
 use rankscope_formats::whole_file;
 use rankscope_report::export::perfetto;
 use rankscope_report::export::perfetto::PerfettoOptions;
-use rankscope_report::{Look, Places};
+use rankscope_report::{Places, TextLayout};
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -159,7 +159,7 @@ impl Merged {
         print::text(&rankscope_report::summary_text(
             &self.session,
             &self.places,
-            &Look::of_stdout(),
+            &TextLayout::of_stdout(),
         ))
     }
 
@@ -273,7 +273,7 @@ fn write_trace(directory: &Path, session: &Session, output: &Path, progress: &Pr
 
 /// Prints the summary to standard error, where it cannot be confused with the job's output.
 pub fn print_to_stderr(merged: &Merged) {
-    let text = rankscope_report::summary_text(&merged.session, &merged.places, &Look::of_stderr());
+    let text = rankscope_report::summary_text(&merged.session, &merged.places, &TextLayout::of_stderr());
     let mut stderr = io::stderr().lock();
     // A failed write is ignored: nobody reads the output any more.
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());

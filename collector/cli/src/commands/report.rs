@@ -144,8 +144,8 @@ impl Report {
             if self.json {
                 print::json(&selection)?;
             } else {
-                let look = rankscope_report::Look::of_stdout();
-                print::text(&rankscope_report::selection_text(&selection, &session, &look))?;
+                let layout = rankscope_report::TextLayout::of_stdout();
+                print::text(&rankscope_report::selection_text(&selection, &session, &layout))?;
             }
             return Ok(if selection.adds_up() {
                 Exit::Fine
@@ -181,7 +181,7 @@ impl Report {
             } else {
                 print::text(&rankscope_report::rollup_text(
                     &sums,
-                    &rankscope_report::Look::of_stdout(),
+                    &rankscope_report::TextLayout::of_stdout(),
                 ))?;
             }
             return Ok(Exit::Fine);

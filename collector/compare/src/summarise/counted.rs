@@ -53,7 +53,7 @@ pub struct Counted {
 
 /// Data of a step over all ranks.
 #[derive(Clone, Copy, Default)]
-struct Seen {
+struct StepOverRanks {
     ranks: u32,
     /// Kind on the first rank, and whether another rank differs.
     kind: Option<StepKind>,
@@ -73,7 +73,7 @@ impl Counted {
         is_device: bool,
     ) -> Result<Self, TableError> {
         // A map instead of a list, because a damaged table may have any number.
-        let mut seen: BTreeMap<u32, Seen> = BTreeMap::new();
+        let mut seen: BTreeMap<u32, StepOverRanks> = BTreeMap::new();
         let mut first_start_ns: Option<i64> = None;
         let ranks = session
             .worlds
@@ -106,8 +106,8 @@ impl Counted {
         Ok(counted)
     }
 
-    fn of(seen: &BTreeMap<u32, Seen>, ranks: u32) -> Self {
-        let whole = |step: &Seen| step.ranks == ranks && !step.is_mixed && !step.is_partial;
+    fn of(seen: &BTreeMap<u32, StepOverRanks>, ranks: u32) -> Self {
+        let whole = |step: &StepOverRanks| step.ranks == ranks && !step.is_mixed && !step.is_partial;
         let of_kind = |kind: StepKind| {
             let steps = seen.iter();
             steps
@@ -195,8 +195,8 @@ fn median(mut values: Vec<f64>) -> f64 {
 mod tests {
     use super::*;
 
-    fn seen(kind: StepKind, duration_ns: i64) -> Seen {
-        Seen {
+    fn seen(kind: StepKind, duration_ns: i64) -> StepOverRanks {
+        StepOverRanks {
             ranks: 2,
             kind: Some(kind),
             is_mixed: false,
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn first_steps_other_kinds_and_steps_of_some_ranks_do_not_count() {
-        let mut steps: BTreeMap<u32, Seen> = (0..40)
+        let mut steps: BTreeMap<u32, StepOverRanks> = (0..40)
             .map(|at| (at, seen(StepKind::Train, 1000 + i64::from(at % 7))))
             .collect();
         steps.get_mut(&10).expect("a step").kind = Some(StepKind::Evaluate);

@@ -1,6 +1,6 @@
 //! Operations of a run's counted steps: by class, by rank, and their order.
 
-use super::cells::Cells;
+use super::cells::{Cells, Place};
 use super::counted::Counted;
 use super::sums::{Class, Sums};
 use crate::metrics::{
@@ -115,19 +115,7 @@ pub fn instances(
                 group,
                 is_launch: row.launch.is_some(),
             };
-            let class = classes.entry(key).or_default();
-            class.instances += 1;
-            class.bytes = class.bytes.saturating_add(bytes.unwrap_or(0));
-            // A transfer that took no time does not count, as in the report (METRICS.md, section 2).
-            if let Some(transfer) = row.transfer_ns.filter(|&ns| ns > 0) {
-                class.transfer.add(place, transfer as f64, 1.0);
-            }
-            if let Some(bandwidth) = row.bus_bytes_per_s {
-                class.bandwidth.add(place, bandwidth, 1.0);
-            }
-            if let Some(wait) = row.exposed_wait_rank_ns {
-                class.wait.add(place, wait as f64 / ranks, 0.0);
-            }
+            classes.entry(key).or_default().add(place, &row, bytes, ranks);
         }
     }
     let mut classes: Vec<(String, ClassKey, OfClass)> = classes
@@ -136,19 +124,6 @@ pub fn instances(
         .collect();
     classes.sort_by(|one, other| one.0.cmp(&other.0));
     for (label, key, class) in classes {
-        // Transfer per step is the same sum, divided by steps instead of launches.
-        let cells = [
-            (TRANSFER_TIME, &class.transfer),
-            (OPERATION_TRANSFER, &class.transfer),
-            (BUSBW, &class.bandwidth),
-            (OPERATION_WAIT, &class.wait),
-        ];
-        for (metric, cells) in cells.into_iter().filter(|(_, cells)| !cells.is_empty()) {
-            sums.cells
-                .entry((metric, label.clone()))
-                .or_default()
-                .merge(cells);
-        }
         let (role, scope) = groups.all[key.group].clone();
         let entry = Class {
             operation: key.operation.name().to_owned(),
@@ -160,6 +135,7 @@ pub fn instances(
             instances: class.instances,
             bytes: class.bytes,
         };
+        class.add_metrics(&label, sums);
         sums.classes.insert(label, entry);
     }
     Ok(())
@@ -173,6 +149,41 @@ struct OfClass {
     transfer: Cells,
     bandwidth: Cells,
     wait: Cells,
+}
+
+impl OfClass {
+    /// Adds an instance of the step at `place`. `ranks` is the number of ranks of the world.
+    fn add(&mut self, place: Place, row: &ComparedInstance, bytes: Option<u64>, ranks: f64) {
+        self.instances += 1;
+        self.bytes = self.bytes.saturating_add(bytes.unwrap_or(0));
+        // A transfer that took no time does not count, as in the report (METRICS.md, section 2).
+        if let Some(transfer) = row.transfer_ns.filter(|&ns| ns > 0) {
+            self.transfer.add(place, transfer as f64, 1.0);
+        }
+        if let Some(bandwidth) = row.bus_bytes_per_s {
+            self.bandwidth.add(place, bandwidth, 1.0);
+        }
+        if let Some(wait) = row.exposed_wait_rank_ns {
+            self.wait.add(place, wait as f64 / ranks, 0.0);
+        }
+    }
+
+    /// Adds the metrics of the class to those of the run.
+    fn add_metrics(&self, label: &str, sums: &mut Sums) {
+        // Transfer per step is the same sum, divided by steps instead of launches.
+        let cells = [
+            (TRANSFER_TIME, &self.transfer),
+            (OPERATION_TRANSFER, &self.transfer),
+            (BUSBW, &self.bandwidth),
+            (OPERATION_WAIT, &self.wait),
+        ];
+        for (metric, cells) in cells.into_iter().filter(|(_, cells)| !cells.is_empty()) {
+            sums.cells
+                .entry((metric, label.to_owned()))
+                .or_default()
+                .merge(cells);
+        }
+    }
 }
 
 /// Reads the operations of one rank. For the first rank, also reads the sequence of each step.

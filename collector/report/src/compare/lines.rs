@@ -1,6 +1,6 @@
 //! Lines of a terminal: labels before sentences, tables that shorten long names in favour of numbers, colours.
 
-use crate::Look;
+use crate::TextLayout;
 use crate::compare::severities::mark;
 use crate::reasons::Reasons;
 use crate::sentences::Mood;
@@ -38,11 +38,11 @@ pub struct Row {
 
 impl Lines {
     /// Creates an empty text.
-    pub fn new(look: &Look) -> Self {
+    pub fn new(layout: &TextLayout) -> Self {
         Self {
             out: String::from("\n"),
-            paint: Paint(look.colours),
-            width: look.width,
+            paint: Paint(layout.colours),
+            width: layout.width,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::lines::{Lines, Row};
 use super::rows;
-use crate::Look;
+use crate::TextLayout;
 use crate::compare::{phrases, severities};
 use crate::prose::Prose;
 use crate::reasons::Reasons;
@@ -38,9 +38,9 @@ impl Listed {
 }
 
 /// Returns the whole text.
-pub fn comparison_text(comparison: &Comparison, listed: Listed, look: &Look) -> String {
+pub fn comparison_text(comparison: &Comparison, listed: Listed, layout: &TextLayout) -> String {
     let mut text = Text {
-        lines: Lines::new(look),
+        lines: Lines::new(layout),
         comparison,
         listed,
     };

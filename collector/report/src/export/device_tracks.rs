@@ -1,8 +1,9 @@
 //! Tracks for the streams of one rank's devices. Each work is a slice, with an arrow from the call that launched it.
 
+use super::rank_tracks::lanes;
 use rankscope_analysis::model::kernel_name;
 use rankscope_formats::perfetto::{
-    Arg, ArgValue, Error, FlowId, LaneStyle, Lanes, Slice, TraceWriter, TrackId, TrackOptions,
+    Arg, ArgValue, Error, FlowId, Lanes, Slice, TraceWriter, TrackId, TrackOptions,
 };
 use rankscope_formats::session::{
     DeviceActivity, IdleCause, NameRow, OperationRow, TableError, TableReader, WorkClass, WorkKind, WorkRow,
@@ -82,7 +83,7 @@ impl DeviceTracks {
     }
 
     /// Remembers an operation that ran on the device: its kernels may follow.
-    pub fn saw(&mut self, row: &OperationRow) {
+    pub fn remember(&mut self, row: &OperationRow) {
         if self.recent.len() >= RECENT {
             self.recent.pop_front();
         }
@@ -99,16 +100,14 @@ impl DeviceTracks {
         });
     }
 
-    /// Writes a work that starts at `start_ns` of the trace.
-    pub fn work(
+    /// Returns the lanes of a stream, under the track of its device.
+    fn lanes_of(
         &mut self,
         writer: &mut TraceWriter<WholeFile>,
         process: TrackId,
-        row: &WorkRow,
-        start_ns: u64,
-        duration_ns: u64,
-    ) -> Result<(), Error> {
-        let stream = row.stream.unwrap_or(u32::MAX);
+        stream: Option<u32>,
+    ) -> Result<&mut Lanes, Error> {
+        let stream = stream.unwrap_or(u32::MAX);
         let (device, number) = self
             .streams
             .get(stream as usize)
@@ -126,19 +125,28 @@ impl DeviceTracks {
                 *self.devices.entry(device).or_insert(track)
             }
         };
-        let lanes = self.lanes.entry(stream).or_insert_with(|| {
+        Ok(self.lanes.entry(stream).or_insert_with(|| {
             let name = if number == u32::MAX {
                 "unknown stream".to_owned()
             } else {
                 format!("stream {number}")
             };
-            let options = TrackOptions {
-                name: &name,
-                ..TrackOptions::default()
-            };
-            Lanes::new(Some(parent), &options, LaneStyle::Merged)
-        });
-        let track = lanes.place(writer, start_ns, duration_ns)?;
+            lanes(parent, &name)
+        }))
+    }
+
+    /// Writes a work that starts at `start_ns` of the trace.
+    pub fn work(
+        &mut self,
+        writer: &mut TraceWriter<WholeFile>,
+        process: TrackId,
+        row: &WorkRow,
+        start_ns: u64,
+        duration_ns: u64,
+    ) -> Result<(), Error> {
+        let track = self
+            .lanes_of(writer, process, row.stream)?
+            .place(writer, start_ns, duration_ns)?;
         let known = row.name.and_then(|name| self.names.get(&name));
         let name = match row.kind {
             WorkKind::Kernel => known.map_or("kernel", |name| name.short.as_str()),

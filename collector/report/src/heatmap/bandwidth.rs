@@ -34,85 +34,23 @@ pub fn grid(session: &Session) -> Grid {
         .filter(|(_, class)| with_value.contains(&kind(class)) && class.size_from_bytes.is_some())
         .collect();
     let kinds: Vec<Kind> = with_value.into_iter().collect();
-    let sizes: BTreeSet<u64> = classes
-        .iter()
-        .filter_map(|(_, class)| class.size_from_bytes)
-        .collect();
-    // Size classes are powers of two. Unused classes in between are columns too, so that distances are proportional.
-    let columns: Vec<u64> = match (sizes.first(), sizes.last()) {
-        (Some(&first), Some(&last)) => {
-            let powers = (0..64).map(|power| 1u64 << power);
-            [0].into_iter()
-                .chain(powers)
-                .filter(|size| (first..=last).contains(size))
-                .collect()
-        }
-        _ => Vec::new(),
-    };
-    let mut cells: BTreeMap<(u32, u32), f64> = BTreeMap::new();
-    let mut reasons = BTreeMap::new();
-    let mut origin = BTreeMap::new();
-    for (row, kind_of) in (0..).zip(&kinds) {
-        for (place, class) in classes.iter().filter(|(_, class)| kind(class) == *kind_of) {
-            let at = class
-                .size_from_bytes
-                .and_then(|size| columns.iter().position(|&of| of == size));
-            let Some(column) = at.and_then(|at| u32::try_from(at).ok()) else {
-                continue;
-            };
-            match class.bus_bytes_per_s.get() {
-                Ok(quantiles) => {
-                    cells.insert((row, column), quantiles.p50);
-                    let from = format!("/operations/{place}/bus_bytes_per_s/value/p50");
-                    origin.insert((row, column), from);
-                }
-                Err(reason) => {
-                    let from = format!("/operations/{place}/bus_bytes_per_s/reason");
-                    reasons.insert((row, column), prose!["– ", quoted(reason, from)]);
-                }
-            }
-        }
-        for (column, _) in (0..).zip(&columns) {
-            if !cells.contains_key(&(row, column)) {
-                reasons
-                    .entry((row, column))
-                    .or_insert_with(|| "no call with this size".into());
-            }
-        }
-    }
+    let sizes = sizes(&classes);
+    let Cells {
+        values,
+        reasons,
+        origin,
+    } = Cells::of(&classes, &kinds, &sizes);
     Grid {
         title: String::new(),
         rows: Axis {
             name: "operation".to_owned(),
-            items: kinds
-                .iter()
-                .map(|kind| {
-                    let place = session
-                        .operations
-                        .iter()
-                        .position(|class| self::kind(class) == *kind);
-                    let label = label(kind, &kinds, place.unwrap_or(0));
-                    Item {
-                        tick: label.plain(),
-                        label,
-                    }
-                })
-                .collect(),
+            items: kinds.iter().map(|kind| row_item(session, kind, &kinds)).collect(),
         },
         columns: Axis {
             name: "payload size of one rank, from".to_owned(),
-            items: columns
-                .iter()
-                .map(|&size| {
-                    let label = size_label(size);
-                    Item {
-                        label: prose!["from ", tick(label.as_str())],
-                        tick: label,
-                    }
-                })
-                .collect(),
+            items: sizes.iter().map(|&size| column_item(size)).collect(),
         },
-        cells: cells
+        cells: values
             .into_iter()
             .map(|((row, column), value)| Cell { row, column, value })
             .collect(),
@@ -120,6 +58,86 @@ pub fn grid(session: &Session) -> Grid {
         reduction: Reduction::Largest,
         reasons,
         origin: Origin::Each(origin),
+    }
+}
+
+/// Returns the columns: size classes are powers of two. Unused classes in between are columns too, so that distances
+/// are proportional.
+fn sizes(classes: &[(usize, &OperationClass)]) -> Vec<u64> {
+    let known = classes.iter().filter_map(|(_, class)| class.size_from_bytes);
+    let (Some(first), Some(last)) = (known.clone().min(), known.max()) else {
+        return Vec::new();
+    };
+    let powers = (0..64).map(|power| 1u64 << power);
+    [0].into_iter()
+        .chain(powers)
+        .filter(|size| (first..=last).contains(size))
+        .collect()
+}
+
+/// Cells by row and column: their values with their sources, or why there is none.
+#[derive(Default)]
+struct Cells {
+    values: BTreeMap<(u32, u32), f64>,
+    origin: BTreeMap<(u32, u32), String>,
+    reasons: BTreeMap<(u32, u32), Prose>,
+}
+
+impl Cells {
+    fn of(classes: &[(usize, &OperationClass)], kinds: &[Kind], sizes: &[u64]) -> Self {
+        let mut cells = Self::default();
+        for (row, kind_of) in (0..).zip(kinds) {
+            for (place, class) in classes.iter().filter(|(_, class)| kind(class) == *kind_of) {
+                let at = class
+                    .size_from_bytes
+                    .and_then(|size| sizes.iter().position(|&of| of == size));
+                if let Some(column) = at.and_then(|at| u32::try_from(at).ok()) {
+                    cells.add((row, column), *place, class);
+                }
+            }
+            for (column, _) in (0..).zip(sizes) {
+                if !cells.values.contains_key(&(row, column)) {
+                    cells
+                        .reasons
+                        .entry((row, column))
+                        .or_insert_with(|| "no call with this size".into());
+                }
+            }
+        }
+        cells
+    }
+
+    /// Adds the class at `place` of the list.
+    fn add(&mut self, cell: (u32, u32), place: usize, class: &OperationClass) {
+        match class.bus_bytes_per_s.get() {
+            Ok(quantiles) => {
+                self.values.insert(cell, quantiles.p50);
+                let from = format!("/operations/{place}/bus_bytes_per_s/value/p50");
+                self.origin.insert(cell, from);
+            }
+            Err(reason) => {
+                let from = format!("/operations/{place}/bus_bytes_per_s/reason");
+                self.reasons.insert(cell, prose!["– ", quoted(reason, from)]);
+            }
+        }
+    }
+}
+
+fn row_item(session: &Session, kind: &Kind, all: &[Kind]) -> Item {
+    let mut classes = session.operations.iter();
+    let place = classes.position(|class| self::kind(class) == *kind);
+    let label = label(kind, all, place.unwrap_or(0));
+    Item {
+        tick: label.plain(),
+        label,
+    }
+}
+
+fn column_item(size: u64) -> Item {
+    let label = size_label(size);
+    Item {
+        label: prose!["from ", tick(label.as_str())],
+        tick: label,
     }
 }
 

@@ -29,7 +29,7 @@ const STYLE: &str = include_str!("style.css");
 const MAX_WORLDS: u32 = 4;
 
 /// Size of heat maps on the page. It bounds the size of the page for jobs of any size.
-const MAP: picture::Look = picture::Look {
+const MAP: picture::PictureStyle = picture::PictureStyle {
     most: (860, 512),
     cell: (28, 26),
     margin: 0,

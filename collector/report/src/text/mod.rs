@@ -1,6 +1,6 @@
 //! Text for a terminal.
 
-pub mod look;
+pub mod layout;
 pub mod paint;
 pub mod selection;
 pub mod summary;

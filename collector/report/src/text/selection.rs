@@ -3,7 +3,7 @@
 use super::paint::Paint;
 use super::summary::wrapped;
 use super::table::TextTable;
-use crate::Look;
+use crate::TextLayout;
 use crate::reasons::Reasons;
 use crate::selection_rows::{SelectionTable, Value, Which, table_of};
 use rankscope_analysis::model::labels::rank_name;
@@ -17,11 +17,11 @@ const MOST_STALLS: usize = 8;
 const LABEL: usize = 12;
 
 /// Formats the selection.
-pub fn selection_text(selection: &Selection, session: &Session, look: &Look) -> String {
+pub fn selection_text(selection: &Selection, session: &Session, layout: &TextLayout) -> String {
     let mut text = Text {
         out: String::from("\n"),
-        paint: Paint(look.colours),
-        width: look.width,
+        paint: Paint(layout.colours),
+        width: layout.width,
     };
     text.labelled("Window", &window(selection, session));
     text.labelled("Totals", &totals(selection));

@@ -7,7 +7,7 @@ use crate::prose::Prose;
 use crate::reasons::Reasons;
 use crate::sentences;
 use crate::sentences::{Line, Mood};
-use crate::{Look, Places, rollup_rows, structure};
+use crate::{Places, TextLayout, rollup_rows, structure};
 use rankscope_analysis::model::labels;
 use rankscope_analysis::model::units;
 use rankscope_analysis::selection::rollup::{By, Rollup};
@@ -22,11 +22,11 @@ const LABEL: usize = 12;
 const BAR: usize = 24;
 
 /// Formats the summary.
-pub fn summary_text(session: &Session, places: &Places, look: &Look) -> String {
+pub fn summary_text(session: &Session, places: &Places, layout: &TextLayout) -> String {
     let mut text = Text {
         out: String::from("\n"),
-        paint: Paint(look.colours),
-        width: look.width,
+        paint: Paint(layout.colours),
+        width: layout.width,
     };
     text.labelled("Coverage", &sentences::coverage(session));
     for note in sentences::coverage_notes(session) {
@@ -71,11 +71,11 @@ pub fn summary_text(session: &Session, places: &Places, look: &Look) -> String {
 }
 
 /// Formats sums by rank, device, host or role. All rows are shown because they were requested.
-pub fn rollup_text(rollup: &Rollup, look: &Look) -> String {
+pub fn rollup_text(rollup: &Rollup, layout: &TextLayout) -> String {
     let mut text = Text {
         out: String::new(),
-        paint: Paint(look.colours),
-        width: look.width,
+        paint: Paint(layout.colours),
+        width: layout.width,
     };
     let mut reasons = Reasons::default();
     let table = if rollup.by == By::Role.name() {
@@ -331,8 +331,8 @@ impl Text {
 
     fn breakdown(&mut self, session: &Session) {
         // For ranks with device activity the device breakdown shows more.
-        let is_told = |entry: &RankBreakdown| sentences::has_device_breakdown(session, entry);
-        if session.breakdown.iter().all(is_told) {
+        let is_shown_by_device = |entry: &RankBreakdown| sentences::has_device_breakdown(session, entry);
+        if session.breakdown.iter().all(is_shown_by_device) {
             return;
         }
         let window = match session.breakdown[0].window.as_str() {
@@ -359,36 +359,51 @@ impl Text {
             ],
         );
         for entry in shown_ranks(session) {
-            let part = |ns: i64| {
-                if entry.window_ns > 0 {
-                    units::percent(ns as f64 / entry.window_ns as f64)
-                } else {
-                    "–".to_owned()
-                }
-            };
-            // An incomplete part must not be shown like a complete one.
-            let timed = |ns: i64| {
-                if entry.leaves_out() {
-                    "–".to_owned()
-                } else {
-                    part(ns)
-                }
-            };
-            table.push(vec![
-                labels::rank_name(session, entry.rank),
-                units::time(entry.window_ns),
-                timed(entry.host_ns),
-                timed(sentences::exposed_transfer_ns(entry)),
-                match labels::waits_unknown(session) {
-                    Some(reason) => reasons.dash(reason).plain(),
-                    None => timed(entry.exposed_wait_ns),
-                },
-                part(entry.other_blocked_ns),
-                reasons.plain(&entry.overlap, |ratio| units::percent(ratio.share())),
-                self.bar(entry),
-            ]);
+            table.push(self.breakdown_row(session, entry, &mut reasons));
         }
         self.bars(&table, &reasons);
+        self.parts_that_do_not_add_up(session);
+        if session.breakdown.len() > MAX_RANKS {
+            self.line(&format!(
+                "  … {} more ranks, which wait less, on the page",
+                session.breakdown.len() - MAX_RANKS
+            ));
+        }
+    }
+
+    fn breakdown_row(&self, session: &Session, entry: &RankBreakdown, reasons: &mut Reasons) -> Vec<String> {
+        let part = |ns: i64| {
+            if entry.window_ns > 0 {
+                units::percent(ns as f64 / entry.window_ns as f64)
+            } else {
+                "–".to_owned()
+            }
+        };
+        // An incomplete part must not be shown like a complete one.
+        let timed = |ns: i64| {
+            if entry.leaves_out() {
+                "–".to_owned()
+            } else {
+                part(ns)
+            }
+        };
+        vec![
+            labels::rank_name(session, entry.rank),
+            units::time(entry.window_ns),
+            timed(entry.host_ns),
+            timed(sentences::exposed_transfer_ns(entry)),
+            match labels::waits_unknown(session) {
+                Some(reason) => reasons.dash(reason).plain(),
+                None => timed(entry.exposed_wait_ns),
+            },
+            part(entry.other_blocked_ns),
+            reasons.plain(&entry.overlap, |ratio| units::percent(ratio.share())),
+            self.bar(entry),
+        ]
+    }
+
+    /// Reports ranks whose parts do not add up to the window.
+    fn parts_that_do_not_add_up(&mut self, session: &Session) {
         let wrong: Vec<String> = session
             .breakdown
             .iter()
@@ -404,12 +419,6 @@ impl Text {
                 let part = self.paint.bad(&part);
                 self.line(&format!("  {part}"));
             }
-        }
-        if session.breakdown.len() > MAX_RANKS {
-            self.line(&format!(
-                "  … {} more ranks, which wait less, on the page",
-                session.breakdown.len() - MAX_RANKS
-            ));
         }
     }
 

@@ -6,7 +6,7 @@ use egui_kittest::kittest::Queryable;
 use rankscope_formats::session::{StepRow, rank_path};
 use rankscope_report::heatmap::cividis;
 use rankscope_report::heatmap::picture;
-use rankscope_report::heatmap::picture::Look;
+use rankscope_report::heatmap::picture::PictureStyle;
 
 const LABEL: &str = "heat map";
 
@@ -107,7 +107,7 @@ fn every_place_has_the_colour_that_the_library_gives_it() {
         let picture = picture.1.as_ref().expect("a map").clone();
         for most in [(100, 100), (4, 7)] {
             let drawn = draw(&picture, most.0, most.1, false).expect("drawn");
-            let look = Look {
+            let style = PictureStyle {
                 most: (most.1 as u32, most.0 as u32),
                 cell: (1, 1),
                 margin: 0,
@@ -116,7 +116,7 @@ fn every_place_has_the_colour_that_the_library_gives_it() {
                 spread: None,
                 clips: false,
             };
-            let by_library = picture::draw(&picture, &look).expect("drawn");
+            let by_library = picture::draw(&picture, &style).expect("drawn");
             assert_eq!(drawn.scale, by_library.scale);
             let mut missing = 0;
             for (grid, values) in drawn.grids.iter().zip(&by_library.values) {

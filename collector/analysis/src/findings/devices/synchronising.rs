@@ -27,81 +27,118 @@ pub const RULE: Rule = Rule {
 };
 
 fn find(facts: &Facts<'_>) -> Vec<Draft> {
-    let (mut window, mut ranks_known, mut steps) = (0, 0, 0);
-    let mut by_call: BTreeMap<&str, (u64, i64)> = BTreeMap::new();
-    let mut ranks = Vec::new();
-    for entry in facts.session.activity.iter().filter(|entry| entry.window_ns > 0) {
-        let Some(activity) = facts
-            .sums(entry.rank as usize)
-            .and_then(|sums| sums.activity.as_ref())
-        else {
-            continue;
-        };
-        window += entry.window_ns;
-        ranks_known += 1;
-        steps += activity.steps;
-        // Gaps of several streams can overlap. Their sum is limited to the idle time of the device.
-        let all: i64 = activity.after_waits.values().map(|&(_, ns)| ns).sum();
-        let idle = entry.idle_ns.max(0);
-        for (&position, &(count, ns)) in &activity.after_waits {
-            let ns = if all > idle {
-                (ns as f64 * idle as f64 / all as f64) as i64
-            } else {
-                ns
-            };
-            let Some(function) = CUDA_FUNCTIONS.get(position) else {
+    Some(GapsAfterCalls::measure(facts))
+        .filter(GapsAfterCalls::fires)
+        .map(|gaps| gaps.draft(facts))
+        .into_iter()
+        .collect()
+}
+
+/// Gaps on compute streams after synchronising calls.
+#[derive(Default)]
+struct GapsAfterCalls {
+    /// Number of gaps and idle time in ns, by the name of the function.
+    by_call: BTreeMap<&'static str, (u64, i64)>,
+    /// Ranks with such gaps.
+    ranks: Vec<u32>,
+    /// Number of ranks with recorded device work.
+    ranks_known: i64,
+    /// Recorded time of these ranks, in rank-ns.
+    window_ns: i64,
+    /// Number of steps, summed over ranks.
+    steps: u64,
+}
+
+impl GapsAfterCalls {
+    fn measure(facts: &Facts<'_>) -> Self {
+        let mut gaps = Self::default();
+        for entry in facts.session.activity.iter().filter(|entry| entry.window_ns > 0) {
+            let sums = facts.sums(entry.rank as usize);
+            let Some(activity) = sums.and_then(|sums| sums.activity.as_ref()) else {
                 continue;
             };
-            let sum = by_call.entry(function.name).or_default();
-            sum.0 += count;
-            sum.1 += ns;
+            gaps.window_ns += entry.window_ns;
+            gaps.ranks_known += 1;
+            gaps.steps += activity.steps;
+            // Gaps of several streams can overlap. Their sum is limited to the idle time of the device.
+            let all: i64 = activity.after_waits.values().map(|&(_, ns)| ns).sum();
+            let idle = entry.idle_ns.max(0);
+            for (&position, &(count, ns)) in &activity.after_waits {
+                let ns = if all > idle {
+                    (ns as f64 * idle as f64 / all as f64) as i64
+                } else {
+                    ns
+                };
+                let Some(function) = CUDA_FUNCTIONS.get(position) else {
+                    continue;
+                };
+                let sum = gaps.by_call.entry(function.name).or_default();
+                sum.0 += count;
+                sum.1 += ns;
+            }
+            if !activity.after_waits.is_empty() {
+                gaps.ranks.push(entry.rank);
+            }
         }
-        if !activity.after_waits.is_empty() {
-            ranks.push(entry.rank);
-        }
+        gaps
     }
-    let gaps: u64 = by_call.values().map(|&(count, _)| count).sum();
-    let idle: i64 = by_call.values().map(|&(_, ns)| ns).sum();
-    let per_step = gaps as f64 / steps.max(1) as f64;
-    if steps == 0 || per_step < MIN_PER_STEP || idle * 100 < window * MIN_IDLE_PERCENT {
-        return Vec::new();
+
+    fn fires(&self) -> bool {
+        self.steps > 0
+            && self.per_step() >= MIN_PER_STEP
+            && self.idle_ns() * 100 >= self.window_ns * MIN_IDLE_PERCENT
     }
-    let mut calls: Vec<(&str, (u64, i64))> = by_call.into_iter().collect();
-    calls.sort_by_key(|&(_, (_, ns))| std::cmp::Reverse(ns));
-    let told: Vec<String> = calls
-        .iter()
-        .map(|(name, (count, ns))| format!("{name}: {count} times, {} of idle time after it", shown(*ns)))
-        .collect();
-    let first = calls.first().map_or("synchronising calls", |(name, _)| name);
-    let draft = Draft::new(
-        RULE.id,
-        first,
-        format!(
-            "after synchronising calls, the device is idle for {} of its time, {per_step:.1} times per step",
-            percent(idle, window)
-        ),
-    )
-    .evidence(some(&told))
-    .evidence(format!("on {}", some(&facts.names(&ranks))))
-    .cause("the program reads a result of the device in the middle of the step: .item(), .cpu(), print(tensor), a \
-            condition on a tensor")
-    .advice(
-        "keep results on the device, and read them every N steps or from an earlier step; \
-         torch.cuda.set_sync_debug_mode(\"warn\") reports the source lines",
-    )
-    .holds("gaps after synchronising calls, per step", per_step, ">=", MIN_PER_STEP, "")
-    .holds(
-        "share of the devices' time",
-        idle as f64 / window as f64 * 100.0,
-        ">=",
-        MIN_IDLE_PERCENT as f64,
-        "%",
-    )
-    .ranks(ranks)
-    .cost(
-        idle / ranks_known,
-        "time from the end of the last kernel to the start of the next in these gaps, mean over ranks",
-        &[HOST, IDLE],
-    );
-    vec![draft]
+
+    /// Returns the number of gaps per step.
+    fn per_step(&self) -> f64 {
+        let gaps: u64 = self.by_call.values().map(|&(count, _)| count).sum();
+        gaps as f64 / self.steps.max(1) as f64
+    }
+
+    /// Returns the idle time in the gaps, summed over ranks.
+    fn idle_ns(&self) -> i64 {
+        self.by_call.values().map(|&(_, ns)| ns).sum()
+    }
+
+    fn draft(&self, facts: &Facts<'_>) -> Draft {
+        let (per_step, idle) = (self.per_step(), self.idle_ns());
+        let mut calls: Vec<(&str, (u64, i64))> =
+            self.by_call.iter().map(|(&name, &sum)| (name, sum)).collect();
+        calls.sort_by_key(|&(_, (_, ns))| std::cmp::Reverse(ns));
+        let listed: Vec<String> = calls
+            .iter()
+            .map(|(name, (count, ns))| format!("{name}: {count} times, {} of idle time after it", shown(*ns)))
+            .collect();
+        let first = calls.first().map_or("synchronising calls", |&(name, _)| name);
+        Draft::new(
+            RULE.id,
+            first,
+            format!(
+                "after synchronising calls, the device is idle for {} of its time, {per_step:.1} times per step",
+                percent(idle, self.window_ns)
+            ),
+        )
+        .evidence(some(&listed))
+        .evidence(format!("on {}", some(&facts.names(&self.ranks))))
+        .cause("the program reads a result of the device in the middle of the step: .item(), .cpu(), print(tensor), a \
+                condition on a tensor")
+        .advice(
+            "keep results on the device, and read them every N steps or from an earlier step; \
+             torch.cuda.set_sync_debug_mode(\"warn\") reports the source lines",
+        )
+        .holds("gaps after synchronising calls, per step", per_step, ">=", MIN_PER_STEP, "")
+        .holds(
+            "share of the devices' time",
+            idle as f64 / self.window_ns as f64 * 100.0,
+            ">=",
+            MIN_IDLE_PERCENT as f64,
+            "%",
+        )
+        .ranks(self.ranks.iter().copied())
+        .cost(
+            idle / self.ranks_known,
+            "time from the end of the last kernel to the start of the next in these gaps, mean over ranks",
+            &[HOST, IDLE],
+        )
+    }
 }

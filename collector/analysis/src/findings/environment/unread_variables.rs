@@ -51,7 +51,7 @@ fn why_unread(name: &str, version: u32) -> Option<String> {
     }
     // A patch release that is not in the table reads the same variables as the release before it.
     let at = VERSIONS.partition_point(|&known| known <= version) - 1;
-    let told = |at: usize| {
+    let time_shown = |at: usize| {
         VERSIONS
             .get(at)
             .map_or_else(String::new, |&number| dotted(number))
@@ -60,9 +60,9 @@ fn why_unread(name: &str, version: u32) -> Option<String> {
         Some(&(_, from, until)) => {
             let (from, until) = (usize::from(from), usize::from(until));
             if at > until {
-                Some(format!("read until {}", told(until)))
+                Some(format!("read until {}", time_shown(until)))
             } else if at < from {
-                Some(format!("read from {} on", told(from)))
+                Some(format!("read from {} on", time_shown(from)))
             } else {
                 None
             }

@@ -149,7 +149,7 @@ fn replays(facts: &Facts<'_>) -> Vec<Draft> {
     if count == 0 || !is_whole(facts) {
         return Vec::new();
     }
-    let told: Vec<String> = facts
+    let listed: Vec<String> = facts
         .session
         .devices
         .iter()
@@ -162,7 +162,7 @@ fn replays(facts: &Facts<'_>) -> Vec<Draft> {
                  of times"),
     )
     .severity("critical")
-    .evidence(format!("replayed operations by rank: {}", some(&told)))
+    .evidence(format!("replayed operations by rank: {}", some(&listed)))
     .cause("a graph is launched under a condition that differs between ranks")
     .advice("launch graphs that contain communication equally often on all members")
     .holds("replays that lack a member", count as f64, ">", 0.0, "")

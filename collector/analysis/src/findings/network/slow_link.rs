@@ -1,12 +1,13 @@
 //! Slow transfers whose members arrive in time.
 
 use crate::findings::draft::part::TRANSFER;
-use crate::findings::facts::exposed_transfer_ns;
+use crate::findings::facts::{StepTime, exposed_transfer_ns};
 use crate::findings::rule::Rule;
 use crate::findings::shown::percent;
 use crate::findings::{Draft, Facts, shown};
 use crate::measures::pairs::{Kind, Path, Transfers};
 use rankscope_ranklog::Operation;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Minimum number of transfers of a path.
@@ -38,99 +39,170 @@ pub const RULE: Rule = Rule {
 };
 
 fn find(facts: &Facts<'_>) -> Vec<Draft> {
-    let entries = facts.in_steps();
-    let window: i64 = entries.iter().map(|entry| entry.window_ns).sum();
-    if window == 0 || !facts.crowded().is_empty() {
+    let Some(time) = facts.step_time().filter(|_| facts.crowded().is_empty()) else {
         return Vec::new();
+    };
+    let mut links: Vec<SlowLink<'_>> = slow_paths(facts)
+        .into_values()
+        .map(|paths| SlowLink::measure(facts, &time, paths))
+        .filter(SlowLink::fires)
+        .collect();
+    links.sort_by_key(|link| std::cmp::Reverse(link.cost_ns));
+    links.into_iter().map(|link| link.draft(facts)).collect()
+}
+
+/// A physical link: both directions between two ranks, or all paths inside a communicator.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Link {
+    Between(u32, u32),
+    Inside(u32),
+}
+
+impl Link {
+    fn of(path: Path) -> Self {
+        match path {
+            Path::Between(from, to) => Self::Between(from.min(to), from.max(to)),
+            Path::Inside(communicator) => Self::Inside(communicator),
+        }
     }
+}
+
+/// The slow paths of one link.
+struct SlowPaths<'a> {
+    /// Time beyond the usual transfer, summed over all slow paths, in ns.
+    excess_ns: f64,
+    paths: BTreeSet<Path>,
+    worst: Worst<'a>,
+}
+
+/// The transfers of a link with the largest time beyond the usual.
+struct Worst<'a> {
+    excess_ns: f64,
+    kind: Kind,
+    /// Number of compared paths of this kind, with this one.
+    paths_of_kind: usize,
+    usual_ns: f64,
+    transfers: &'a Transfers,
+}
+
+/// Compares the paths of each kind, and returns the slow ones by link.
+fn slow_paths<'a>(facts: &Facts<'a>) -> BTreeMap<Link, SlowPaths<'a>> {
     let mut kinds: BTreeMap<Kind, Vec<(Path, &Transfers)>> = BTreeMap::new();
     for (kind, path, transfers) in facts.parts.measures.paths.sorted() {
         if transfers.count >= MIN_TRANSFERS {
             kinds.entry(kind).or_default().push((path, transfers));
         }
     }
-    let mut slow: BTreeMap<Link, Slow> = BTreeMap::new();
-    for (kind, paths) in &kinds {
-        if paths.len() < MIN_PATHS {
-            continue;
-        }
-        for &(path, transfers) in paths {
-            let others: Vec<f64> = paths
-                .iter()
-                .filter(|other| other.0 != path)
-                .map(|(_, transfers)| transfers.mean_ln())
-                .collect();
-            let mut sorted = others.clone();
-            sorted.sort_by(f64::total_cmp);
-            let usual = sorted[sorted.len() / 2];
-            let mut deviations: Vec<f64> = others.iter().map(|mean| (mean - usual).abs()).collect();
-            deviations.sort_by(f64::total_cmp);
-            // The median deviation of few paths is unreliable. The upper quartile errs on the side of silence.
-            let spread = deviations[(deviations.len() * 3 / 4).min(deviations.len() - 1)];
-            let above = transfers.mean_ln() - usual;
-            if above < SLOW_TIMES.ln() || above < ERRORS * transfers.error_ln().max(spread) {
+    kinds.retain(|_, paths| paths.len() >= MIN_PATHS);
+    let mut slow: BTreeMap<Link, SlowPaths<'_>> = BTreeMap::new();
+    for (kind, paths) in kinds {
+        for &(path, transfers) in &paths {
+            let Some(usual_ns) = usual_if_slow(&paths, path, transfers) else {
                 continue;
-            }
+            };
             // Time in which both directions transfer counts once.
-            let excess = (transfers.sum_ns - usual.exp() * transfers.count as f64) * transfers.alone_share();
-            let found = slow.entry(Link::of(path)).or_insert_with(|| Slow {
-                excess_ns: 0.0,
-                ways: BTreeSet::new(),
-                worst: Worst {
-                    excess_ns: 0.0,
-                    kind: *kind,
-                    usual_ns: usual.exp(),
-                    transfers,
-                },
-            });
-            found.excess_ns += excess;
-            found.ways.insert(path);
-            if excess > found.worst.excess_ns {
-                found.worst = Worst {
-                    excess_ns: excess,
-                    kind: *kind,
-                    usual_ns: usual.exp(),
-                    transfers,
-                };
+            let excess_ns = (transfers.sum_ns - usual_ns * transfers.count as f64) * transfers.alone_share();
+            let measured = Worst {
+                excess_ns,
+                kind,
+                paths_of_kind: paths.len(),
+                usual_ns,
+                transfers,
+            };
+            match slow.entry(Link::of(path)) {
+                Entry::Vacant(entry) => {
+                    entry.insert(SlowPaths {
+                        excess_ns,
+                        paths: BTreeSet::from([path]),
+                        worst: measured,
+                    });
+                }
+                Entry::Occupied(mut entry) => {
+                    let known = entry.get_mut();
+                    known.excess_ns += excess_ns;
+                    known.paths.insert(path);
+                    if excess_ns > known.worst.excess_ns {
+                        known.worst = measured;
+                    }
+                }
             }
         }
     }
-    let ranks = entries.len() as i64;
-    let mean_window = window / ranks;
-    let mut out: Vec<(i64, Draft)> = Vec::new();
-    for slow in slow.into_values() {
-        let Worst {
-            kind,
-            usual_ns: usual,
-            transfers,
-            ..
-        } = slow.worst;
-        // The cost is at most the exposed transfer of a participating rank.
-        let (who, members) = members_of(facts, &slow.ways);
-        let of_members: Vec<_> = entries
+    slow
+}
+
+/// Returns the usual transfer of the other paths in ns, if this path is significantly slower.
+fn usual_if_slow(paths: &[(Path, &Transfers)], path: Path, transfers: &Transfers) -> Option<f64> {
+    let mut others: Vec<f64> = paths
+        .iter()
+        .filter(|other| other.0 != path)
+        .map(|(_, transfers)| transfers.mean_ln())
+        .collect();
+    others.sort_by(f64::total_cmp);
+    let usual = others[others.len() / 2];
+    let mut deviations: Vec<f64> = others.iter().map(|mean| (mean - usual).abs()).collect();
+    deviations.sort_by(f64::total_cmp);
+    // The median deviation of few paths is unreliable. The upper quartile errs on the side of silence.
+    let spread = deviations[(deviations.len() * 3 / 4).min(deviations.len() - 1)];
+    let above = transfers.mean_ln() - usual;
+    let is_slow = above >= SLOW_TIMES.ln() && above >= ERRORS * transfers.error_ln().max(spread);
+    is_slow.then(|| usual.exp())
+}
+
+/// A link with slow paths, and its cost.
+struct SlowLink<'a> {
+    /// Description of the slow paths.
+    name: String,
+    /// Ranks at the ends of the paths.
+    members: Vec<u32>,
+    worst: Worst<'a>,
+    cost_ns: i64,
+    /// Step time, mean over ranks, in ns.
+    mean_window_ns: i64,
+}
+
+impl<'a> SlowLink<'a> {
+    /// Measures the cost: at most the exposed transfer of a participating rank.
+    fn measure(facts: &Facts<'_>, time: &StepTime<'_>, slow: SlowPaths<'a>) -> Self {
+        let (name, members) = members_of(facts, &slow.paths);
+        let exposed = time
+            .entries
             .iter()
-            .copied()
             .filter(|entry| members.contains(&entry.rank))
-            .collect();
-        let exposed = of_members
-            .iter()
             .map(|&entry| exposed_transfer_ns(&[entry]))
             .max()
             .unwrap_or(0);
-        let cost = (slow.excess_ns as i64).min(exposed);
-        if cost * 100 < mean_window * MIN_COST_PERCENT {
-            continue;
+        Self {
+            name,
+            members,
+            worst: slow.worst,
+            cost_ns: (slow.excess_ns as i64).min(exposed),
+            mean_window_ns: time.window_ns / time.ranks(),
         }
+    }
+
+    fn fires(&self) -> bool {
+        self.cost_ns * 100 >= self.mean_window_ns * MIN_COST_PERCENT
+    }
+
+    fn draft(self, facts: &Facts<'_>) -> Draft {
+        let Worst {
+            kind,
+            paths_of_kind,
+            usual_ns: usual,
+            transfers,
+            ..
+        } = self.worst;
+        let (name, cost, mean_window) = (&self.name, self.cost_ns, self.mean_window_ns);
         let mean = transfers.mean_ln().exp();
         let operation = Operation::from_u8(kind.operation).map_or("operation", Operation::name);
-        let like = kinds.get(&kind).map_or(0, Vec::len);
         let draft = Draft::new(
             RULE.id,
-            &who,
+            name,
             format!(
-                "transfers on {who} are slow: {:.1} times as long as on {} similar paths, {} of step time",
+                "transfers on {name} are slow: {:.1} times as long as on {} similar paths, {} of step time",
                 mean / usual,
-                like - 1,
+                paths_of_kind - 1,
                 percent(cost, mean_window)
             ),
         )
@@ -150,7 +222,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
              speed) and the chosen path with NCCL_DEBUG=INFO; swap hosts to see whether the slow path moves with \
              them",
         )
-        .holds("paths of this kind", like as f64, ">=", MIN_PATHS as f64, "")
+        .holds("paths of this kind", paths_of_kind as f64, ">=", MIN_PATHS as f64, "")
         .holds("transfers on this path", transfers.count as f64, ">=", MIN_TRANSFERS as f64, "")
         .holds("duration relative to the usual transfer", mean / usual, ">=", SLOW_TIMES, "")
         .holds(
@@ -160,7 +232,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
             MIN_COST_PERCENT as f64,
             "%",
         )
-        .ranks(members)
+        .ranks(self.members)
         .look_at(transfers.slowest.clone())
         .cost(
             cost,
@@ -168,52 +240,17 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
              limited to the exposed transfer of a participating rank",
             &[TRANSFER],
         );
-        let draft = match facts.session.steps.median_ns.value {
+        match facts.session.steps.median_ns.value {
             Some(median) => draft.of_step((cost as f64 / mean_window as f64 * median as f64) as i64, median),
             None => draft,
-        };
-        out.push((cost, draft));
-    }
-    out.sort_by_key(|(cost, _)| std::cmp::Reverse(*cost));
-    out.into_iter().map(|(_, draft)| draft).collect()
-}
-
-/// A physical link: both directions between two ranks, or all paths inside a communicator.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Link {
-    Between(u32, u32),
-    Inside(u32),
-}
-
-impl Link {
-    fn of(path: Path) -> Self {
-        match path {
-            Path::Between(from, to) => Self::Between(from.min(to), from.max(to)),
-            Path::Inside(communicator) => Self::Inside(communicator),
         }
     }
 }
 
-/// A link with slow paths.
-struct Slow<'a> {
-    /// Time beyond the usual transfer, summed over all slow paths, in ns.
-    excess_ns: f64,
-    ways: BTreeSet<Path>,
-    worst: Worst<'a>,
-}
-
-/// The transfers of a link with the largest time beyond the usual.
-struct Worst<'a> {
-    excess_ns: f64,
-    kind: Kind,
-    usual_ns: f64,
-    transfers: &'a Transfers,
-}
-
 /// Returns a description of the slow paths of a link, and the ranks at its ends.
-fn members_of(facts: &Facts<'_>, ways: &BTreeSet<Path>) -> (String, Vec<u32>) {
-    match ways.first() {
-        Some(&Path::Between(from, to)) if ways.len() == 1 => (
+fn members_of(facts: &Facts<'_>, paths: &BTreeSet<Path>) -> (String, Vec<u32>) {
+    match paths.first() {
+        Some(&Path::Between(from, to)) if paths.len() == 1 => (
             format!("the path from {} to {}", facts.name(from), facts.name(to)),
             vec![from, to],
         ),

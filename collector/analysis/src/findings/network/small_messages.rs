@@ -2,7 +2,7 @@
 
 use super::small_buckets::transfer_rank_ns;
 use crate::findings::draft::part::TRANSFER;
-use crate::findings::facts::exposed_transfer_ns;
+use crate::findings::facts::StepTime;
 use crate::findings::rule::Rule;
 use crate::findings::{Draft, Facts};
 use rankscope_formats::session::OperationClass;
@@ -34,71 +34,105 @@ fn is_tiny(class: &&OperationClass) -> bool {
 }
 
 fn find(facts: &Facts<'_>) -> Vec<Draft> {
-    let session = facts.session;
-    let entries = facts.in_steps();
-    let window: i64 = entries.iter().map(|entry| entry.window_ns).sum();
-    let steps: u64 = entries.iter().map(|entry| entry.steps).sum();
-    if window == 0 {
-        return Vec::new();
+    TinyOperations::measure(facts)
+        .filter(TinyOperations::fires)
+        .map(|tiny| tiny.draft(facts))
+        .into_iter()
+        .collect()
+}
+
+/// Operations that carry data, and the tiny ones among them.
+struct TinyOperations<'a> {
+    time: StepTime<'a>,
+    /// Number of operations that carry data, without launches.
+    all: u64,
+    /// Number of tiny ones.
+    tiny: u64,
+    /// Classes of tiny ones, the most frequent first.
+    kinds: Vec<&'a OperationClass>,
+    /// Transfer time of tiny operations, summed over participating ranks, in rank-ns.
+    transfer_rank_ns: f64,
+}
+
+impl<'a> TinyOperations<'a> {
+    fn measure(facts: &Facts<'a>) -> Option<Self> {
+        let time = facts.step_time()?;
+        let operations = &facts.session.operations;
+        let carrying = || operations.iter().filter(|class| class.operation != "barrier");
+        let single = || carrying().filter(|class| !class.launches);
+        let mut kinds: Vec<&OperationClass> = single().filter(is_tiny).collect();
+        kinds.sort_by_key(|class| std::cmp::Reverse(class.operations));
+        Some(Self {
+            time,
+            all: single().map(|class| class.operations).sum(),
+            tiny: kinds.iter().map(|class| class.operations).sum(),
+            kinds,
+            transfer_rank_ns: transfer_rank_ns(carrying().filter(is_tiny)),
+        })
     }
-    let carrying = || {
-        session
-            .operations
+
+    fn fires(&self) -> bool {
+        self.tiny * 100 >= self.all * MIN_TINY_PERCENT
+            && self.per_step() >= MIN_PER_STEP
+            && self.time_percent() >= MIN_TIME_PERCENT
+    }
+
+    /// Returns the share of step time in tiny operations, in percent.
+    fn time_percent(&self) -> f64 {
+        self.transfer_rank_ns / self.time.window_ns as f64 * 100.0
+    }
+
+    /// Returns the number of tiny operations per rank and step.
+    fn per_step(&self) -> f64 {
+        self.tiny as f64 / self.time.steps as f64
+    }
+
+    fn draft(&self, facts: &Facts<'_>) -> Draft {
+        let Self {
+            time,
+            all,
+            tiny,
+            kinds,
+            ..
+        } = self;
+        let (time_percent, per_step) = (self.time_percent(), self.per_step());
+        let cost = (self.transfer_rank_ns as i64 / time.ranks()).min(time.exposed_transfer_ns());
+        let most: Vec<String> = kinds
             .iter()
-            .filter(|class| class.operation != "barrier")
-    };
-    let single = || carrying().filter(|class| !class.launches);
-    let all: u64 = single().map(|class| class.operations).sum();
-    let tiny: u64 = single().filter(is_tiny).map(|class| class.operations).sum();
-    let transfer = transfer_rank_ns(carrying().filter(is_tiny));
-    let time_percent = transfer / window as f64 * 100.0;
-    let per_step = tiny as f64 / steps as f64;
-    if tiny * 100 < all * MIN_TINY_PERCENT || per_step < MIN_PER_STEP || time_percent < MIN_TIME_PERCENT {
-        return Vec::new();
+            .take(3)
+            .map(|class| format!("{} × {}", class.operations, class.operation))
+            .collect();
+        let slowest = kinds.iter().find_map(|class| class.slowest.clone());
+        let draft = Draft::new(
+            RULE.id,
+            "tiny operations",
+            format!(
+                "{tiny} of {all} operations carry less than 4 KiB, {per_step:.0} per rank and step; their transfers take \
+                 {time_percent:.1} % of step time"
+            ),
+        )
+        .evidence(format!("most frequent: {}", most.join(", ")))
+        .cause("values are sent one by one, and each operation pays the latency of the path")
+        .advice(
+            "combine values before they are sent: use one flat tensor or coalesced collectives \
+             (torch.distributed._coalescing_manager, ncclGroupStart), and exchange metrics only every N steps",
+        )
+        .holds(
+            "operations below 4 KiB",
+            *tiny as f64 / (*all).max(1) as f64 * 100.0,
+            ">=",
+            MIN_TINY_PERCENT as f64,
+            "%",
+        )
+        .holds("tiny operations per rank and step", per_step, ">=", MIN_PER_STEP, "")
+        .holds("share of step time in them", time_percent, ">=", MIN_TIME_PERCENT, "%")
+        .ranks(time.entries.iter().map(|entry| entry.rank))
+        .look_at(slowest)
+        .cost(
+            cost,
+            "upper bound: transfer time of these operations, mean over ranks, limited to the exposed transfer",
+            &[TRANSFER],
+        );
+        time.add_cost_of_step(draft, cost, facts.session)
     }
-    let ranks = entries.len() as i64;
-    let exposed = exposed_transfer_ns(&entries) / ranks;
-    let cost = (transfer as i64 / ranks).min(exposed);
-    let mut kinds: Vec<&OperationClass> = single().filter(is_tiny).collect();
-    kinds.sort_by_key(|class| std::cmp::Reverse(class.operations));
-    let most: Vec<String> = kinds
-        .iter()
-        .take(3)
-        .map(|class| format!("{} × {}", class.operations, class.operation))
-        .collect();
-    let slowest = kinds.iter().find_map(|class| class.slowest.clone());
-    let draft = Draft::new(
-        RULE.id,
-        "tiny operations",
-        format!(
-            "{tiny} of {all} operations carry less than 4 KiB, {per_step:.0} per rank and step; their transfers take \
-             {time_percent:.1} % of step time"
-        ),
-    )
-    .evidence(format!("most frequent: {}", most.join(", ")))
-    .cause("values are sent one by one, and each operation pays the latency of the path")
-    .advice(
-        "combine values before they are sent: use one flat tensor or coalesced collectives \
-         (torch.distributed._coalescing_manager, ncclGroupStart), and exchange metrics only every N steps",
-    )
-    .holds(
-        "operations below 4 KiB",
-        tiny as f64 / all.max(1) as f64 * 100.0,
-        ">=",
-        MIN_TINY_PERCENT as f64,
-        "%",
-    )
-    .holds("tiny operations per rank and step", per_step, ">=", MIN_PER_STEP, "")
-    .holds("share of step time in them", time_percent, ">=", MIN_TIME_PERCENT, "%")
-    .ranks(entries.iter().map(|entry| entry.rank))
-    .look_at(slowest)
-    .cost(
-        cost,
-        "upper bound: transfer time of these operations, mean over ranks, limited to the exposed transfer",
-        &[TRANSFER],
-    );
-    vec![match session.steps.median_ns.value {
-        Some(median) => draft.of_step(cost * ranks / (steps as i64).max(1), median),
-        None => draft,
-    }]
 }

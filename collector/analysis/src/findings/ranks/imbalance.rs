@@ -35,10 +35,10 @@ pub const RULE: Rule = Rule {
 fn find(facts: &Facts<'_>) -> Vec<Draft> {
     let operations = facts.session.operations.iter().filter(|class| !class.launches);
     let of = |is_message: bool| -> u64 {
-        let wanted = operations
+        let classes = operations
             .clone()
             .filter(|class| matches!(class.operation.as_str(), "send" | "receive") == is_message);
-        wanted.map(|class| class.operations).sum()
+        classes.map(|class| class.operations).sum()
     };
     if !facts.crowded().is_empty() || of(true) >= of(false) {
         return Vec::new();
@@ -46,8 +46,10 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     let worlds = facts.worlds();
     worlds
         .iter()
-        .filter(|steps| slow_host::judge(facts, steps).is_none() && !has_stages(facts, steps.world))
-        .filter_map(|steps| uneven(facts, steps))
+        .filter(|steps| slow_host::slow_host(facts, steps).is_none() && !has_stages(facts, steps.world))
+        .filter_map(|steps| Some((steps, UnevenWork::measure(steps)?)))
+        .filter(|(steps, work)| work.fires(steps))
+        .map(|(steps, work)| work.draft(facts, steps))
         .collect()
 }
 
@@ -57,8 +59,17 @@ fn has_stages(facts: &Facts<'_>, world: u32) -> bool {
     structure.is_some_and(|structure| !structure.pipelines.is_empty())
 }
 
-/// Returns the mean own delay of a rank in ns, and its distance from 0 in standard errors.
-fn own_delay(steps: &WorldSteps<'_>, row: usize) -> Option<(f64, f64)> {
+/// Own delay of a rank in the steps of a world.
+struct OwnDelay {
+    rank: u32,
+    /// Mean over columns; negative for a rank that is faster than its peers.
+    mean_ns: f64,
+    /// Distance of the mean from 0, in standard errors.
+    errors: f64,
+}
+
+/// Returns the own delay of the rank in this row.
+fn own_delay(steps: &WorldSteps<'_>, row: usize) -> Option<OwnDelay> {
     let means: Vec<f64> = steps
         .board
         .columns
@@ -70,84 +81,107 @@ fn own_delay(steps: &WorldSteps<'_>, row: usize) -> Option<(f64, f64)> {
         return None;
     }
     let n = means.len() as f64;
-    let mean = means.iter().sum::<f64>() / n;
-    let variance = means.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let mean_ns = means.iter().sum::<f64>() / n;
+    let variance = means.iter().map(|value| (value - mean_ns).powi(2)).sum::<f64>() / (n - 1.0);
     let error = (variance / n).sqrt().max(1.0);
-    Some((mean, mean / error))
+    Some(OwnDelay {
+        rank: steps.ranks[row],
+        mean_ns,
+        errors: mean_ns / error,
+    })
 }
 
-fn uneven(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<Draft> {
-    let delays: Vec<(u32, f64, f64)> = steps
-        .ranks
-        .iter()
-        .enumerate()
-        .map(|(row, &rank)| own_delay(steps, row).map(|(mean, errors)| (rank, mean, errors)))
-        .collect::<Option<_>>()?;
-    let aside = (steps.median_ns * ASIDE_PERCENT) as f64 / 100.0;
-    let is_slower = |&&(_, mean, errors): &&(u32, f64, f64)| mean >= aside && errors >= STANDARD_ERRORS;
-    let is_faster = |&&(_, mean, errors): &&(u32, f64, f64)| mean <= -aside && errors <= -STANDARD_ERRORS;
-    let mut slower: Vec<&(u32, f64, f64)> = delays.iter().filter(is_slower).collect();
-    let mut faster: Vec<&(u32, f64, f64)> = delays.iter().filter(is_faster).collect();
-    if slower.len() < RANKS_ASIDE || faster.len() < RANKS_ASIDE {
-        return None;
-    }
-    slower.sort_by(|one, other| other.1.total_cmp(&one.1));
-    faster.sort_by(|one, other| one.1.total_cmp(&other.1));
-    // Means over all steps, so that noise does not determine the largest.
-    let own_times: Vec<i64> = (0..steps.ranks.len())
-        .map(|row| {
-            let cells = steps
-                .board
-                .columns
-                .iter()
-                .filter_map(|column| column.cells.get(row));
-            cells.map(|cell| cell.host_ns).sum::<i64>() / steps.board.count as i64
-        })
-        .collect();
-    let mean = own_times.iter().sum::<i64>() / own_times.len() as i64;
-    let per_step = own_times.iter().max().map_or(0, |largest| largest - mean);
-    if per_step * 100 < steps.median_ns * MIN_COST_PERCENT {
-        return None;
-    }
-    let told = |ranks: &[&(u32, f64, f64)]| {
-        let each: Vec<String> = ranks
-            .iter()
-            .take(4)
-            .map(|&&(rank, mean, _)| format!("{} {}", facts.name(rank), shown(mean.abs().round() as i64)))
+/// The ranks of a world that are slower or faster than their peers, and what an even division of work would save.
+struct UnevenWork {
+    /// Slower ranks, the slowest first.
+    slower: Vec<OwnDelay>,
+    /// Faster ranks, the fastest first.
+    faster: Vec<OwnDelay>,
+    /// Largest own time above the mean, in ns per step.
+    cost_per_step_ns: i64,
+}
+
+impl UnevenWork {
+    fn measure(steps: &WorldSteps<'_>) -> Option<Self> {
+        let delays: Vec<OwnDelay> = (0..steps.ranks.len())
+            .map(|row| own_delay(steps, row))
+            .collect::<Option<_>>()?;
+        let aside = (steps.median_ns * ASIDE_PERCENT) as f64 / 100.0;
+        let (mut slower, mut faster) = (Vec::new(), Vec::new());
+        for delay in delays {
+            if delay.mean_ns >= aside && delay.errors >= STANDARD_ERRORS {
+                slower.push(delay);
+            } else if delay.mean_ns <= -aside && delay.errors <= -STANDARD_ERRORS {
+                faster.push(delay);
+            }
+        }
+        slower.sort_by(|one, other| other.mean_ns.total_cmp(&one.mean_ns));
+        faster.sort_by(|one, other| one.mean_ns.total_cmp(&other.mean_ns));
+        // Means over all steps, so that noise does not determine the largest.
+        let own_times: Vec<i64> = (0..steps.ranks.len())
+            .map(|row| {
+                let columns = steps.board.columns.iter();
+                let cells = columns.filter_map(|column| column.cells.get(row));
+                cells.map(|cell| cell.host_ns).sum::<i64>() / steps.board.count as i64
+            })
             .collect();
-        each.join(", ")
-    };
-    let cost = per_step * steps.board.count as i64;
-    let draft = Draft::new(
-        RULE.id,
-        "the division of work",
-        format!(
-            "work is unevenly divided: the slowest rank takes {} per step more than the mean ({} of a step of {})",
-            shown(per_step),
-            percent(per_step, steps.median_ns),
-            shown(steps.median_ns)
-        ),
-    )
-    .evidence(format!("slower than their peers, per step: {}", told(&slower)))
-    .evidence(format!("faster than their peers, per step: {}", told(&faster)))
-    .cause("layers, experts, sequence lengths or input shards are divided unevenly")
-    .advice("divide work by cost instead of by count: sort or bucket input by length, move layers, balance experts")
-    .holds("ranks with more work", slower.len() as f64, ">=", RANKS_ASIDE as f64, "")
-    .holds("ranks with less work", faster.len() as f64, ">=", RANKS_ASIDE as f64, "")
-    .holds(
-        "largest own time above the mean, per step",
-        per_step as f64,
-        ">=",
-        (steps.median_ns * MIN_COST_PERCENT) as f64 / 100.0,
-        "ns",
-    )
-    .ranks(slower.iter().map(|delay| delay.0))
-    .look_at(facts.worst_steps(steps.world, slower.first().map_or(0, |delay| delay.0)))
-    .cost(
-        cost,
-        "largest minus mean own time of the ranks, summed over whole steps: the gain of evenly divided work",
-        &[WAITING],
-    )
-    .of_step(per_step, steps.median_ns);
-    Some(draft)
+        let mean = own_times.iter().sum::<i64>() / own_times.len() as i64;
+        Some(Self {
+            slower,
+            faster,
+            cost_per_step_ns: own_times.iter().max().map_or(0, |largest| largest - mean),
+        })
+    }
+
+    fn fires(&self, steps: &WorldSteps<'_>) -> bool {
+        self.slower.len() >= RANKS_ASIDE
+            && self.faster.len() >= RANKS_ASIDE
+            && self.cost_per_step_ns * 100 >= steps.median_ns * MIN_COST_PERCENT
+    }
+
+    fn draft(&self, facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Draft {
+        let per_step = self.cost_per_step_ns;
+        let listed = |ranks: &[OwnDelay]| {
+            let each: Vec<String> = ranks
+                .iter()
+                .take(4)
+                .map(|delay| {
+                    let mean = shown(delay.mean_ns.abs().round() as i64);
+                    format!("{} {mean}", facts.name(delay.rank))
+                })
+                .collect();
+            each.join(", ")
+        };
+        Draft::new(
+            RULE.id,
+            "the division of work",
+            format!(
+                "work is unevenly divided: the slowest rank takes {} per step more than the mean ({} of a step of {})",
+                shown(per_step),
+                percent(per_step, steps.median_ns),
+                shown(steps.median_ns)
+            ),
+        )
+        .evidence(format!("slower than their peers, per step: {}", listed(&self.slower)))
+        .evidence(format!("faster than their peers, per step: {}", listed(&self.faster)))
+        .cause("layers, experts, sequence lengths or input shards are divided unevenly")
+        .advice("divide work by cost instead of by count: sort or bucket input by length, move layers, balance experts")
+        .holds("ranks with more work", self.slower.len() as f64, ">=", RANKS_ASIDE as f64, "")
+        .holds("ranks with less work", self.faster.len() as f64, ">=", RANKS_ASIDE as f64, "")
+        .holds(
+            "largest own time above the mean, per step",
+            per_step as f64,
+            ">=",
+            (steps.median_ns * MIN_COST_PERCENT) as f64 / 100.0,
+            "ns",
+        )
+        .ranks(self.slower.iter().map(|delay| delay.rank))
+        .look_at(facts.worst_steps(steps.world, self.slower.first().map_or(0, |delay| delay.rank)))
+        .cost(
+            per_step * steps.board.count as i64,
+            "largest minus mean own time of the ranks, summed over whole steps: the gain of evenly divided work",
+            &[WAITING],
+        )
+        .of_step(per_step, steps.median_ns)
+    }
 }

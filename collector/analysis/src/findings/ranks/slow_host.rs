@@ -28,88 +28,121 @@ pub const RULE: Rule = Rule {
     find_declared: None,
 };
 
-/// A slow host of a world.
-pub struct SlowHost {
-    /// Index into the session's hosts.
-    pub host: u32,
-    /// Ranks of the world on this host.
-    pub ranks: Vec<u32>,
-    /// Number of late ranks on this host, and elsewhere.
-    late: (usize, usize),
-    latest: u64,
-    p_value: f64,
-    cost: i64,
+fn find(facts: &Facts<'_>) -> Vec<Draft> {
+    let worlds = facts.worlds();
+    worlds
+        .iter()
+        .filter_map(|steps| Some(slow_host(facts, steps)?.draft(facts, steps)))
+        .collect()
 }
 
 /// Returns the slow host of a world, if there is one. Of several, returns the costliest.
-pub fn judge(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<SlowHost> {
-    let hosts = (0..).zip(&facts.session.hosts);
-    let total = steps.ranks.len();
-    let is_often_late = |row: usize| {
-        let lateness = steps.board.lateness.get(row);
-        lateness.is_some_and(|lateness| lateness.late * 2 >= lateness.steps.max(1))
-    };
-    let late_of_all = (0..total).filter(|&row| is_often_late(row)).count();
-    hosts
-        .filter_map(|(host, known)| {
-            let rows: Vec<usize> = (0..total)
-                .filter(|&row| known.ranks.contains(&steps.ranks[row]))
-                .collect();
-            let elsewhere = total - rows.len();
-            let late = rows.iter().filter(|&&row| is_often_late(row)).count();
-            let late_elsewhere = late_of_all - late;
-            if rows.len() < 2
-                || elsewhere == 0
-                || late * 100 < rows.len() * LATE_RANKS_PERCENT
-                || late_elsewhere * 100 > elsewhere * LATE_ELSEWHERE_PERCENT
-            {
-                return None;
-            }
-            let latest = rows.iter().map(|&row| steps.board.lateness[row].latest).sum();
-            let count = steps.board.count;
-            let p_value = binomial_tail(latest, steps.board.any_late, rows.len() as f64 / total as f64);
-            let ranks: Vec<u32> = rows.iter().map(|&row| steps.ranks[row]).collect();
-            let caused: i64 = ranks
-                .iter()
-                .map(|&rank| facts.blame().caused_exposed_in_steps_ns(rank))
-                .sum();
-            let cost = (caused / elsewhere as i64).min(steps.board.latest_delays_ns(&rows));
-            let per_step = cost / count as i64;
-            let is_dear = per_step * 100 >= steps.median_ns * MIN_COST_PERCENT && per_step > steps.error_ns;
-            let is_significant = p_value < SIGNIFICANCE / facts.session.hosts.len() as f64;
-            (is_dear && is_significant).then_some(SlowHost {
-                host,
-                ranks,
-                late: (late, late_elsewhere),
-                latest,
-                p_value,
-                cost,
-            })
+pub fn slow_host(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<SlowHost> {
+    let often_late: Vec<bool> = (0..steps.ranks.len())
+        .map(|row| {
+            let lateness = steps.board.lateness.get(row);
+            lateness.is_some_and(|lateness| lateness.late * 2 >= lateness.steps.max(1))
         })
-        .max_by_key(|slow| slow.cost)
+        .collect();
+    (0..)
+        .zip(&facts.session.hosts)
+        .filter_map(|(host, known)| LateRanks::count(steps, host, &known.ranks, &often_late))
+        .filter(LateRanks::are_mostly_here)
+        .map(|late| SlowHost::measure(facts, steps, late))
+        .filter(|host| host.fires(steps))
+        .max_by_key(|host| host.cost_ns)
 }
 
-fn find(facts: &Facts<'_>) -> Vec<Draft> {
-    let mut out = Vec::new();
-    for steps in facts.worlds() {
-        let Some(slow) = judge(facts, &steps) else {
-            continue;
-        };
-        let name = facts
-            .session
-            .hosts
-            .get(slow.host as usize)
-            .map(|host| host.name.clone());
-        let name = format!("host {}", name.unwrap_or_default());
-        let elsewhere = steps.ranks.len() - slow.ranks.len();
-        let per_step = slow.cost / steps.board.count as i64;
+/// Number of ranks that are late in at least half of the steps, on one host and elsewhere.
+struct LateRanks {
+    /// Index into the session's hosts.
+    host: u32,
+    /// Rows of the step board whose ranks are on this host.
+    rows: Vec<usize>,
+    late_here: usize,
+    /// Number of ranks of the world on other hosts, above 0.
+    elsewhere: usize,
+    late_elsewhere: usize,
+}
+
+impl LateRanks {
+    /// Returns `None` for a host that cannot be distinguished from one rank or from the world. `often_late` is by row.
+    fn count(steps: &WorldSteps<'_>, host: u32, ranks: &[u32], often_late: &[bool]) -> Option<Self> {
+        let total = steps.ranks.len();
+        let rows: Vec<usize> = (0..total)
+            .filter(|&row| ranks.contains(&steps.ranks[row]))
+            .collect();
+        let elsewhere = total - rows.len();
+        let late_here = rows.iter().filter(|&&row| often_late[row]).count();
+        let late_of_all = often_late.iter().filter(|&&is_late| is_late).count();
+        (rows.len() >= 2 && elsewhere > 0).then(|| Self {
+            host,
+            rows,
+            late_here,
+            elsewhere,
+            late_elsewhere: late_of_all - late_here,
+        })
+    }
+
+    /// Returns true if most ranks of this host are late, and few elsewhere.
+    fn are_mostly_here(&self) -> bool {
+        self.late_here * 100 >= self.rows.len() * LATE_RANKS_PERCENT
+            && self.late_elsewhere * 100 <= self.elsewhere * LATE_ELSEWHERE_PERCENT
+    }
+}
+
+/// A host most of whose ranks are late, and its cost.
+pub struct SlowHost {
+    late: LateRanks,
+    /// Ranks of the world on this host.
+    pub ranks: Vec<u32>,
+    /// Number of steps whose latest rank is on this host.
+    latest: u64,
+    /// Probability of this number by chance, …
+    p_value: f64,
+    /// … and its limit.
+    max_p_value: f64,
+    cost_ns: i64,
+}
+
+impl SlowHost {
+    fn measure(facts: &Facts<'_>, steps: &WorldSteps<'_>, late: LateRanks) -> Self {
+        let rows = &late.rows;
+        let latest = rows.iter().map(|&row| steps.board.lateness[row].latest).sum();
+        let ranks: Vec<u32> = rows.iter().map(|&row| steps.ranks[row]).collect();
+        let caused: i64 = ranks
+            .iter()
+            .map(|&rank| facts.blame().caused_exposed_in_steps_ns(rank))
+            .sum();
+        let share = rows.len() as f64 / steps.ranks.len() as f64;
+        Self {
+            latest,
+            p_value: binomial_tail(latest, steps.board.any_late, share),
+            max_p_value: SIGNIFICANCE / facts.session.hosts.len() as f64,
+            cost_ns: (caused / late.elsewhere as i64).min(steps.board.latest_delays_ns(rows)),
+            ranks,
+            late,
+        }
+    }
+
+    fn fires(&self, steps: &WorldSteps<'_>) -> bool {
+        let per_step = self.cost_ns / steps.board.count as i64;
+        let is_dear = per_step * 100 >= steps.median_ns * MIN_COST_PERCENT && per_step > steps.error_ns;
+        is_dear && self.p_value < self.max_p_value
+    }
+
+    fn draft(&self, facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Draft {
+        let host = facts.session.hosts.get(self.late.host as usize);
+        let name = format!("host {}", host.map_or("", |host| host.name.as_str()));
+        let elsewhere = self.late.elsewhere;
+        let per_step = self.cost_ns / steps.board.count as i64;
         let late_percent = |late: usize, of: usize| late as f64 / of as f64 * 100.0;
-        let latest_rank = slow
+        let latest_rank = self
             .ranks
             .iter()
             .copied()
             .max_by_key(|&rank| facts.blame().caused_exposed_in_steps_ns(rank));
-        let draft = Draft::new(
+        Draft::new(
             RULE.id,
             &name,
             format!(
@@ -121,16 +154,16 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         )
         .evidence(format!(
             "{} of its {} ranks are late in at least half of the steps; of the {elsewhere} ranks elsewhere, {} are",
-            slow.late.0,
-            slow.ranks.len(),
-            slow.late.1
+            self.late.late_here,
+            self.ranks.len(),
+            self.late.late_elsewhere
         ))
         .evidence(format!(
             "in {} steps at least one rank is late, and the latest rank is on this host in {}; the probability by \
              chance is {}",
             steps.board.any_late,
-            slow.latest,
-            shown_probability(slow.p_value)
+            self.latest,
+            shown_probability(self.p_value)
         ))
         .cause("something that its ranks share is slower than elsewhere: processor clock, memory, cooling, other \
                 load, file system")
@@ -140,23 +173,23 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         ))
         .holds(
             "late ranks of the host",
-            late_percent(slow.late.0, slow.ranks.len()),
+            late_percent(self.late.late_here, self.ranks.len()),
             ">=",
             LATE_RANKS_PERCENT as f64,
             "%",
         )
         .holds(
             "late ranks elsewhere",
-            late_percent(slow.late.1, elsewhere),
+            late_percent(self.late.late_elsewhere, elsewhere),
             "<=",
             LATE_ELSEWHERE_PERCENT as f64,
             "%",
         )
         .holds(
             "probability of having the latest rank this often by chance",
-            slow.p_value,
+            self.p_value,
             "<",
-            SIGNIFICANCE / facts.session.hosts.len() as f64,
+            self.max_p_value,
             "probability",
         )
         .holds(
@@ -166,17 +199,15 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
             (steps.median_ns * MIN_COST_PERCENT) as f64 / 100.0,
             "ns",
         )
-        .hosts([slow.host])
+        .hosts([self.late.host])
         .look_at(latest_rank.map(|rank| facts.worst_steps(steps.world, rank)).unwrap_or_default())
-        .ranks(slow.ranks)
+        .ranks(self.ranks.iter().copied())
         .cost(
-            slow.cost,
+            self.cost_ns,
             "exposed wait in steps for the ranks of this host, mean over the ranks elsewhere, limited to the delay \
              of its latest rank in each step",
             &[WAITING],
         )
-        .of_step(per_step, steps.median_ns);
-        out.push(draft);
+        .of_step(per_step, steps.median_ns)
     }
-    out
 }

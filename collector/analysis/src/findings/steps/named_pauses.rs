@@ -146,6 +146,110 @@ fn garbage(facts: &Facts<'_>) -> Vec<Draft> {
     )
 }
 
+fn find(facts: &Facts<'_>, rule: &PauseRule) -> Vec<Draft> {
+    NamedTime::measure(facts, rule)
+        .filter(NamedTime::fires)
+        .map(|time| time.draft(facts, rule))
+        .into_iter()
+        .collect()
+}
+
+/// Named time of one kind.
+struct NamedTime {
+    /// Ranks with such time, with the time in ns and the number of intervals, the largest time first.
+    ranks: Vec<(u32, i64, u64)>,
+    /// Sum over these ranks, in rank-ns.
+    ns: i64,
+    /// The time that it is a share of, above 0, in rank-ns.
+    window_ns: i64,
+    /// Number of ranks that have a share.
+    ranks_known: i64,
+}
+
+impl NamedTime {
+    fn measure(facts: &Facts<'_>, rule: &PauseRule) -> Option<Self> {
+        let not_seen = &facts.session.named_times.not_seen;
+        if not_seen.iter().any(|kind| kind.kind == rule.kind.name()) {
+            return None;
+        }
+        let mut time = Self {
+            ranks: Vec::new(),
+            ns: 0,
+            window_ns: 0,
+            ranks_known: 0,
+        };
+        for rank in 0..facts.session.ranks.len() as u32 {
+            let Some((of_rank, window, count)) = of_rank(facts, rule, rank) else {
+                continue;
+            };
+            time.ranks_known += i64::from(window > 0);
+            time.ns += of_rank;
+            time.window_ns += window;
+            if of_rank > 0 {
+                time.ranks.push((rank, of_rank, count));
+            }
+        }
+        time.ranks
+            .sort_by_key(|&(rank, ns, _)| (std::cmp::Reverse(ns), rank));
+        (time.window_ns != 0).then_some(time)
+    }
+
+    fn fires(&self) -> bool {
+        self.ns * 100 >= self.window_ns * MIN_PERCENT
+    }
+
+    fn draft(&self, facts: &Facts<'_>, rule: &PauseRule) -> Draft {
+        let ns = self.ns;
+        let names: Vec<String> = self
+            .ranks
+            .iter()
+            .map(|&(rank, ns, _)| format!("{} {}", facts.name(rank), shown(ns)))
+            .collect();
+        let times: u64 = self.ranks.iter().map(|&(_, _, count)| count).sum();
+        let dearest = self.ranks.first().map_or(0, |&(_, ns, _)| ns);
+        // In the run, all ranks wait for the slowest one. In steps, each rank has its own time.
+        let cost = if rule.in_steps {
+            ns / self.ranks_known.max(1)
+        } else {
+            dearest
+        };
+        let draft = Draft::new(
+            rule.rule.id,
+            rule.subject,
+            format!("{} {}", percent(ns, self.window_ns), rule.title),
+        )
+        .evidence(format!("{} in {times} intervals: {}", shown(ns), some(&names)))
+        .cause(rule.cause)
+        .advice(rule.advice)
+        .holds(
+            if rule.in_steps {
+                "share of the step time"
+            } else {
+                "share of the run"
+            },
+            ns as f64 / self.window_ns as f64 * 100.0,
+            ">=",
+            MIN_PERCENT as f64,
+            "%",
+        )
+        .ranks(self.ranks.iter().map(|&(rank, ..)| rank))
+        .cost(
+            cost,
+            if rule.in_steps {
+                "this time in whole steps, mean over ranks"
+            } else {
+                "this time on the slowest rank; the other ranks wait for it or do the same"
+            },
+            rule.lies_in,
+        );
+        let steps: u64 = facts.worlds().iter().map(|world| world.board.count).sum();
+        match facts.session.steps.median_ns.value {
+            Some(median) if rule.in_steps && steps > 0 => draft.of_step(cost / steps as i64, median),
+            _ => draft,
+        }
+    }
+}
+
 /// Returns the time of one rank that counts, the time that it is a share of, and the number of named intervals. Returns
 /// `None` if it is unknown whether the time counts.
 fn of_rank(facts: &Facts<'_>, rule: &PauseRule, rank: u32) -> Option<(i64, i64, u64)> {
@@ -176,75 +280,4 @@ fn of_rank(facts: &Facts<'_>, rule: &PauseRule, rank: u32) -> Option<(i64, i64, 
             count,
         )
     })
-}
-
-fn find(facts: &Facts<'_>, rule: &PauseRule) -> Vec<Draft> {
-    let mut ranks: Vec<(u32, i64, u64)> = Vec::new();
-    let (mut ns, mut window_ns, mut known) = (0, 0, 0);
-    let is_seen = facts
-        .session
-        .named_times
-        .not_seen
-        .iter()
-        .all(|kind| kind.kind != rule.kind.name());
-    for rank in (0..facts.session.ranks.len() as u32).filter(|_| is_seen) {
-        let Some((of_rank, window, count)) = of_rank(facts, rule, rank) else {
-            continue;
-        };
-        known += i64::from(window > 0);
-        ns += of_rank;
-        window_ns += window;
-        if of_rank > 0 {
-            ranks.push((rank, of_rank, count));
-        }
-    }
-    if window_ns == 0 || ns * 100 < window_ns * MIN_PERCENT {
-        return Vec::new();
-    }
-    ranks.sort_by_key(|&(rank, ns, _)| (std::cmp::Reverse(ns), rank));
-    let names: Vec<String> = ranks
-        .iter()
-        .map(|&(rank, ns, _)| format!("{} {}", facts.name(rank), shown(ns)))
-        .collect();
-    let times: u64 = ranks.iter().map(|&(_, _, count)| count).sum();
-    let dearest = ranks.first().map_or(0, |&(_, ns, _)| ns);
-    // In the run, all ranks wait for the slowest one. In steps, each rank has its own time.
-    let cost = if rule.in_steps { ns / known.max(1) } else { dearest };
-    let steps: Vec<_> = facts.worlds();
-    let draft = Draft::new(
-        rule.rule.id,
-        rule.subject,
-        format!("{} {}", percent(ns, window_ns), rule.title),
-    )
-    .evidence(format!("{} in {times} intervals: {}", shown(ns), some(&names)))
-    .cause(rule.cause)
-    .advice(rule.advice)
-    .holds(
-        if rule.in_steps {
-            "share of the step time"
-        } else {
-            "share of the run"
-        },
-        ns as f64 / window_ns as f64 * 100.0,
-        ">=",
-        MIN_PERCENT as f64,
-        "%",
-    )
-    .ranks(ranks.iter().map(|&(rank, ..)| rank))
-    .cost(
-        cost,
-        if rule.in_steps {
-            "this time in whole steps, mean over ranks"
-        } else {
-            "this time on the slowest rank; the other ranks wait for it or do the same"
-        },
-        rule.lies_in,
-    );
-    let counted: u64 = steps.iter().map(|world| world.board.count).sum();
-    vec![
-        match (facts.session.steps.median_ns.value, rule.in_steps && counted > 0) {
-            (Some(median), true) => draft.of_step(cost / counted as i64, median),
-            _ => draft,
-        },
-    ]
 }

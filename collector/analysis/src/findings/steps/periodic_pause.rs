@@ -55,12 +55,120 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
                 .iter()
                 .filter(|step| step.world == world.world)
                 .collect();
-            pauses(&list, median, world.ranks.len() as i64)
+            Pauses::measure(&list, median, world.ranks.len() as i64)
         })
+        .filter(Pauses::fires)
+        .map(|pauses| pauses.draft())
         .collect()
 }
 
-fn pauses(list: &[&StepSummary], median: i64, ranks: i64) -> Option<Draft> {
+/// The long steps of a world, and the distances between them.
+struct Pauses<'a> {
+    median_ns: i64,
+    /// Number of steps of the world.
+    steps: usize,
+    /// Duration of all steps.
+    all_ns: i64,
+    /// The long steps, in the order of time; at least [`MIN_LONG`].
+    long: Vec<&'a StepSummary>,
+    /// Time of the long steps beyond the median step.
+    excess_ns: i64,
+    /// Part of the excess that is waiting for peers, mean over ranks.
+    waiting_ns: i64,
+    /// Median distance between long steps, in steps.
+    distance: u64,
+    /// Share of the distances that are equal to the median within one step, in percent.
+    regular_percent: usize,
+}
+
+impl<'a> Pauses<'a> {
+    fn measure(list: &[&'a StepSummary], median_ns: i64, ranks: i64) -> Option<Self> {
+        let long = long_steps(list, median_ns)?;
+        let mut distances: Vec<u64> = long.windows(2).map(|pair| pair[1].step - pair[0].step).collect();
+        distances.sort_unstable();
+        let distance = distances[distances.len() / 2];
+        let alike = distances.iter().filter(|&&each| each.abs_diff(distance) <= 1);
+        let wait = |step: &StepSummary| step.exposed_wait_rank_ns / ranks;
+        let mut waits: Vec<i64> = list.iter().map(|step| wait(step)).collect();
+        waits.sort_unstable();
+        let usual_wait = waits[waits.len() / 2];
+        Some(Self {
+            median_ns,
+            steps: list.len(),
+            all_ns: list.iter().map(|step| step.duration_ns).sum(),
+            excess_ns: long.iter().map(|step| step.duration_ns - median_ns).sum(),
+            waiting_ns: long.iter().map(|step| (wait(step) - usual_wait).max(0)).sum(),
+            distance,
+            regular_percent: alike.count() * 100 / distances.len(),
+            long,
+        })
+    }
+
+    fn fires(&self) -> bool {
+        self.distance >= MIN_DISTANCE
+            && self.regular_percent >= REGULAR_PERCENT
+            && self.waiting_ns * 100 < self.excess_ns * MAX_WAITING_PERCENT
+            && self.excess_ns * 100 >= self.all_ns * MIN_COST_PERCENT
+    }
+
+    fn draft(&self) -> Draft {
+        let (excess, all, usual) = (self.excess_ns, self.all_ns, self.distance);
+        let each = excess / self.long.len() as i64;
+        let mut moments: Vec<&StepSummary> = self.long.clone();
+        moments.sort_by_key(|step| std::cmp::Reverse(step.duration_ns));
+        Draft::new(
+            RULE.id,
+            format!("a pause every {usual} steps"),
+            format!(
+                "every {usual} steps, all ranks take {} longer: {} of the time of all steps",
+                shown(each),
+                percent(excess, all)
+            ),
+        )
+        .evidence(format!(
+            "{} of {} steps take at least 1.5 times the median of {}; {} of the additional time is waiting for peers",
+            self.long.len(),
+            self.steps,
+            shown(self.median_ns),
+            percent(self.waiting_ns, excess)
+        ))
+        .cause("something runs every N steps: a checkpoint, an evaluation or the garbage collector; the recording does \
+                not show which")
+        .advice(
+            "mark the program's parts with NVTX ranges to see the cause; write checkpoints asynchronously, evaluate less \
+             often, or call gc.freeze() after start-up and gc.collect() between epochs",
+        )
+        .holds("long steps", self.long.len() as f64, ">=", MIN_LONG as f64, "")
+        .holds("equal distances", self.regular_percent as f64, ">=", REGULAR_PERCENT as f64, "%")
+        .holds(
+            "waiting for peers, as a share of the additional time",
+            self.waiting_ns as f64 / excess as f64 * 100.0,
+            "<",
+            MAX_WAITING_PERCENT as f64,
+            "%",
+        )
+        .holds(
+            "share of the time of all steps",
+            excess as f64 / all as f64 * 100.0,
+            ">=",
+            MIN_COST_PERCENT as f64,
+            "%",
+        )
+        .look_at(moments.iter().map(|step| LookAt {
+            what: format!("a step of {}", shown(step.duration_ns)),
+            rank: None,
+            instance: None,
+            step: Some(step.step),
+            start_ns: step.start_ns,
+            end_ns: step.end_ns,
+        }))
+        .cost(excess, "time of the long steps beyond the median step", &[HOST])
+        .severity(if excess * 10 >= all { "critical" } else { "warning" })
+    }
+}
+
+/// Returns the long steps, if there are enough steps and long ones.
+fn long_steps<'a>(list: &[&'a StepSummary], median_ns: i64) -> Option<Vec<&'a StepSummary>> {
     if list.len() < MIN_STEPS {
         return None;
     }
@@ -69,94 +177,11 @@ fn pauses(list: &[&StepSummary], median: i64, ranks: i64) -> Option<Draft> {
     let mut durations: Vec<i64> = list.iter().map(|step| step.duration_ns).collect();
     durations.sort_unstable_by_key(|&duration| std::cmp::Reverse(duration));
     let longest = durations[MIN_LONG - 1];
-    let least = (median * LONG_PERCENT / 100).max(median + (longest - median) / 2);
+    let least = (median_ns * LONG_PERCENT / 100).max(median_ns + (longest - median_ns) / 2);
     let long: Vec<&StepSummary> = list
         .iter()
         .copied()
         .filter(|step| step.duration_ns >= least)
         .collect();
-    if long.len() < MIN_LONG {
-        return None;
-    }
-    let mut distances: Vec<u64> = long.windows(2).map(|pair| pair[1].step - pair[0].step).collect();
-    distances.sort_unstable();
-    let usual = distances[distances.len() / 2];
-    let alike = distances
-        .iter()
-        .filter(|&&distance| distance.abs_diff(usual) <= 1)
-        .count();
-    let excess: i64 = long.iter().map(|step| step.duration_ns - median).sum();
-    let usual_wait = {
-        let mut waits: Vec<i64> = list
-            .iter()
-            .map(|step| step.exposed_wait_rank_ns / ranks)
-            .collect();
-        waits.sort_unstable();
-        waits[waits.len() / 2]
-    };
-    let waiting: i64 = long
-        .iter()
-        .map(|step| (step.exposed_wait_rank_ns / ranks - usual_wait).max(0))
-        .sum();
-    let all: i64 = list.iter().map(|step| step.duration_ns).sum();
-    let regular = alike * 100 / distances.len();
-    if usual < MIN_DISTANCE
-        || regular < REGULAR_PERCENT
-        || waiting * 100 >= excess * MAX_WAITING_PERCENT
-        || excess * 100 < all * MIN_COST_PERCENT
-    {
-        return None;
-    }
-    let each = excess / long.len() as i64;
-    let mut moments: Vec<&StepSummary> = long.clone();
-    moments.sort_by_key(|step| std::cmp::Reverse(step.duration_ns));
-    let draft = Draft::new(
-        RULE.id,
-        format!("a pause every {usual} steps"),
-        format!(
-            "every {usual} steps, all ranks take {} longer: {} of the time of all steps",
-            shown(each),
-            percent(excess, all)
-        ),
-    )
-    .evidence(format!(
-        "{} of {} steps take at least 1.5 times the median of {}; {} of the additional time is waiting for peers",
-        long.len(),
-        list.len(),
-        shown(median),
-        percent(waiting, excess)
-    ))
-    .cause("something runs every N steps: a checkpoint, an evaluation or the garbage collector; the recording does \
-            not show which")
-    .advice(
-        "mark the program's parts with NVTX ranges to see the cause; write checkpoints asynchronously, evaluate less \
-         often, or call gc.freeze() after start-up and gc.collect() between epochs",
-    )
-    .holds("long steps", long.len() as f64, ">=", MIN_LONG as f64, "")
-    .holds("equal distances", regular as f64, ">=", REGULAR_PERCENT as f64, "%")
-    .holds(
-        "waiting for peers, as a share of the additional time",
-        waiting as f64 / excess as f64 * 100.0,
-        "<",
-        MAX_WAITING_PERCENT as f64,
-        "%",
-    )
-    .holds(
-        "share of the time of all steps",
-        excess as f64 / all as f64 * 100.0,
-        ">=",
-        MIN_COST_PERCENT as f64,
-        "%",
-    )
-    .look_at(moments.iter().map(|step| LookAt {
-        what: format!("a step of {}", shown(step.duration_ns)),
-        rank: None,
-        instance: None,
-        step: Some(step.step),
-        start_ns: step.start_ns,
-        end_ns: step.end_ns,
-    }))
-    .cost(excess, "time of the long steps beyond the median step", &[HOST])
-    .severity(if excess * 10 >= all { "critical" } else { "warning" });
-    Some(draft)
+    (long.len() >= MIN_LONG).then_some(long)
 }

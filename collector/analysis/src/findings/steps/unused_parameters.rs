@@ -1,6 +1,7 @@
 //! DistributedDataParallel's search for unused parameters.
 
 use crate::findings::draft::part::{HOST, TRANSFER};
+use crate::findings::facts::StepTime;
 use crate::findings::rule::Rule;
 use crate::findings::shown::percent;
 use crate::findings::{Draft, Facts, shown};
@@ -26,73 +27,112 @@ pub const RULE: Rule = Rule {
 };
 
 fn find(facts: &Facts<'_>) -> Vec<Draft> {
-    let entries = facts.in_steps();
-    let window: i64 = entries.iter().map(|entry| entry.window_ns).sum();
-    let steps: u64 = entries.iter().map(|entry| entry.steps).sum();
-    let (mut searches, mut searched) = (0, 0);
-    for entry in &entries {
-        if let Some(sums) = facts.sums(entry.rank as usize) {
-            searches += sums.unused_searches.0;
-            searched += sums.unused_searches.1;
+    Searches::measure(facts)
+        .filter(Searches::fires)
+        .map(|searches| searches.draft(facts))
+        .into_iter()
+        .collect()
+}
+
+/// Searches for unused parameters.
+struct Searches<'a> {
+    time: StepTime<'a>,
+    /// Number of searches, above 0, summed over ranks.
+    count: u64,
+    /// Their duration, summed over ranks, in ns.
+    duration_ns: i64,
+    /// Median transfer of the additional all-reduce, in ns.
+    bitmap_median_ns: Option<f64>,
+}
+
+impl<'a> Searches<'a> {
+    fn measure(facts: &Facts<'a>) -> Option<Self> {
+        let time = facts.step_time()?;
+        let (mut count, mut duration_ns) = (0, 0);
+        for entry in &time.entries {
+            if let Some(sums) = facts.sums(entry.rank as usize) {
+                count += sums.unused_searches.0;
+                duration_ns += sums.unused_searches.1;
+            }
         }
-    }
-    if searches == 0 || window == 0 {
-        return Vec::new();
-    }
-    let steps_percent = searches as f64 / steps as f64 * 100.0;
-    // The bitmap has one number per parameter. It is the smallest all-reduce that occurs in each step.
-    let bitmap = facts
-        .session
-        .operations
-        .iter()
-        .filter(|class| {
-            class.operation == "all-reduce" && !class.launches && class.operations >= searches * 9 / 10
+        // The bitmap has one number per parameter. It is the smallest all-reduce that occurs in each step.
+        let bitmap = facts
+            .session
+            .operations
+            .iter()
+            .filter(|class| {
+                class.operation == "all-reduce" && !class.launches && class.operations >= count * 9 / 10
+            })
+            .filter_map(|class| Some((class.size_from_bytes?, class.transfer_ns.value?.p50)))
+            .min_by_key(|&(size, _)| size);
+        (count > 0).then_some(Self {
+            time,
+            count,
+            duration_ns,
+            bitmap_median_ns: bitmap.map(|(_, median)| median),
         })
-        .filter_map(|class| Some((class.size_from_bytes?, class.transfer_ns.value?.p50)))
-        .min_by_key(|&(size, _)| size);
-    let ranks = entries.len() as i64;
-    let map_ns = bitmap.map_or(0, |(_, median)| median as i64) * searches as i64 / ranks;
-    let cost = searched / ranks + map_ns;
-    let cost_percent = (cost * ranks) as f64 / window as f64 * 100.0;
-    if steps_percent < MIN_STEPS_PERCENT || cost_percent < MIN_COST_PERCENT {
-        return Vec::new();
     }
-    let draft = Draft::new(
-        RULE.id,
-        "DDP's search for unused parameters",
-        format!(
-            "DDP searches for unused parameters in each step: {} per rank, {cost_percent:.1} % of step time",
-            shown(cost)
-        ),
-    )
-    .evidence(format!(
-        "{searches} searches in {steps} steps, summed over ranks, took {}, {} of step time",
-        shown(searched),
-        percent(searched, window)
-    ))
-    .evidence(match bitmap {
-        Some((_, median)) => format!(
-            "each step all-reduces one additional number per parameter: about {} of transfer",
-            shown(median as i64)
-        ),
-        None => "the duration of the additional all-reduce is unknown".to_owned(),
-    })
-    .cause("find_unused_parameters=True")
-    .advice(
-        "set find_unused_parameters=False if every parameter gets a gradient in every step (PyTorch reports an error \
-         if not); set static_graph=True if the same parameters never get one",
-    )
-    .holds("searches per step", steps_percent, ">=", MIN_STEPS_PERCENT, "%")
-    .holds("share of step time in the search and its all-reduce", cost_percent, ">=", MIN_COST_PERCENT, "%")
-    .ranks(entries.iter().map(|entry| entry.rank))
-    .cost(
-        cost,
-        "measured time in the search, mean over ranks, plus the median transfer of the smallest all-reduce of each \
-         step",
-        &[HOST, TRANSFER],
-    );
-    vec![match facts.session.steps.median_ns.value {
-        Some(median) => draft.of_step(cost * ranks / (steps as i64).max(1), median),
-        None => draft,
-    }]
+
+    fn fires(&self) -> bool {
+        self.steps_percent() >= MIN_STEPS_PERCENT && self.cost_percent() >= MIN_COST_PERCENT
+    }
+
+    /// Returns the share of steps with a search, in percent.
+    fn steps_percent(&self) -> f64 {
+        self.count as f64 / self.time.steps as f64 * 100.0
+    }
+
+    /// Returns the time of the searches and the additional all-reduces, mean over ranks, in ns.
+    fn cost_ns(&self) -> i64 {
+        let ranks = self.time.ranks();
+        let bitmaps_ns = self.bitmap_median_ns.map_or(0, |median| median as i64) * self.count as i64 / ranks;
+        self.duration_ns / ranks + bitmaps_ns
+    }
+
+    /// Returns the share of step time in the searches and the additional all-reduces, in percent.
+    fn cost_percent(&self) -> f64 {
+        (self.cost_ns() * self.time.ranks()) as f64 / self.time.window_ns as f64 * 100.0
+    }
+
+    fn draft(&self, facts: &Facts<'_>) -> Draft {
+        let (time, searches, searched) = (&self.time, self.count, self.duration_ns);
+        let (steps_percent, cost_percent) = (self.steps_percent(), self.cost_percent());
+        let cost = self.cost_ns();
+        let draft = Draft::new(
+            RULE.id,
+            "DDP's search for unused parameters",
+            format!(
+                "DDP searches for unused parameters in each step: {} per rank, {cost_percent:.1} % of step time",
+                shown(cost)
+            ),
+        )
+        .evidence(format!(
+            "{searches} searches in {} steps, summed over ranks, took {}, {} of step time",
+            time.steps,
+            shown(searched),
+            percent(searched, time.window_ns)
+        ))
+        .evidence(match self.bitmap_median_ns {
+            Some(median) => format!(
+                "each step all-reduces one additional number per parameter: about {} of transfer",
+                shown(median as i64)
+            ),
+            None => "the duration of the additional all-reduce is unknown".to_owned(),
+        })
+        .cause("find_unused_parameters=True")
+        .advice(
+            "set find_unused_parameters=False if every parameter gets a gradient in every step (PyTorch reports an error \
+             if not); set static_graph=True if the same parameters never get one",
+        )
+        .holds("searches per step", steps_percent, ">=", MIN_STEPS_PERCENT, "%")
+        .holds("share of step time in the search and its all-reduce", cost_percent, ">=", MIN_COST_PERCENT, "%")
+        .ranks(time.entries.iter().map(|entry| entry.rank))
+        .cost(
+            cost,
+            "measured time in the search, mean over ranks, plus the median transfer of the smallest all-reduce of each \
+             step",
+            &[HOST, TRANSFER],
+        );
+        time.add_cost_of_step(draft, cost, facts.session)
+    }
 }

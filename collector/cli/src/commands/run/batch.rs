@@ -17,7 +17,7 @@ use crate::launch::stop::StopWatch;
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rankscope_ranklog::place;
-use rankscope_report::Look;
+use rankscope_report::TextLayout;
 use rankscope_report::compare::{Listed, comparison_text};
 use std::fs;
 use std::io::{self, IsTerminal, Write};
@@ -238,7 +238,7 @@ fn merge_all(plan: &Plan, directory: &Path, whole: &[Planned]) -> Result<()> {
 /// Compares both sides. Like all output of rankscope about a job, the text goes to standard error.
 fn compare_after(base: &[PathBuf], new: &[PathBuf]) -> Result<Exit> {
     let comparison = compare::of_runs(base, new)?;
-    let text = comparison_text(&comparison, Listed::Telling, &Look::of_stderr());
+    let text = comparison_text(&comparison, Listed::Telling, &TextLayout::of_stderr());
     let mut stderr = io::stderr().lock();
     // A failed write is ignored: nobody reads the output any more.
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());

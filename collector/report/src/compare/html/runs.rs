@@ -8,7 +8,7 @@ use crate::figures::{drawn, quoted, rule, time_f};
 use crate::html::svg::{Anchor, Svg, text_width};
 use crate::prose::{Prose, prose};
 use rankscope_analysis::model::units;
-use rankscope_formats::comparison::{Comparison, GateResult, MetricResult, RunUsed};
+use rankscope_formats::comparison::{Comparison, GateResult, Interval, MetricResult, RunUsed, StepQuantiles};
 use rankscope_formats::session::Figure;
 
 const MAX_METRICS: usize = 12;
@@ -44,6 +44,13 @@ pub fn of_gates(comparison: &Comparison) -> Vec<(Prose, String)> {
     pictures
 }
 
+/// Vertical positions in a chart of runs: the two sides, the change, and the axis.
+const BASE: f64 = 30.0;
+const NEW: f64 = 52.0;
+const CHANGE: f64 = 74.0;
+const BOTTOM: f64 = 88.0;
+
+/// Draws the runs, means and change of a gated metric, and the range in which its gate fails.
 fn points(metric: &MetricResult, from: &str, gate: &GateResult) -> Option<String> {
     let interval = metric
         .interval
@@ -66,10 +73,6 @@ fn points(metric: &MetricResult, from: &str, gate: &GateResult) -> Option<String
         .chain(of_change.map(|change| metric.base + change))
         .chain([metric.base, metric.new]);
     let axis = Axis::over(values, LEFT, axis_width(LEFT, RIGHT))?;
-    const BASE: f64 = 30.0;
-    const NEW: f64 = 52.0;
-    const CHANGE: f64 = 74.0;
-    const BOTTOM: f64 = 88.0;
     let what = format!(
         "{} of each run of both sides, and its change",
         metric.metric.replace('_', " ")
@@ -88,50 +91,67 @@ fn points(metric: &MetricResult, from: &str, gate: &GateResult) -> Option<String
     axis.grid(&mut svg, 18.0, BOTTOM, |value| {
         figures::mean(value, unit, "").text
     });
-    for (side, y, mean, runs, field) in [
-        ("base", BASE, metric.base, &metric.base_runs, "base"),
-        ("new", NEW, metric.new, &metric.new_runs, "new"),
-    ] {
-        svg.text(LEFT - 8.0, y + 4.0, Anchor::End, side);
-        for (at, &value) in runs.iter().enumerate().filter(|(_, value)| value.is_finite()) {
-            let tooltip = prose![
-                side,
-                " run ",
-                drawn((at + 1).to_string()),
-                ": ",
-                shown::value(value, unit, format!("{from}/{field}_runs/{at}"))
-            ];
-            svg.dot(axis.x(value), y, RADIUS, &format!("run of-{side}"), &tooltip);
-        }
-        if mean.is_finite() {
-            let x = axis.x(mean);
-            svg.stroke((x, y - 9.0), (x, y + 9.0), "mean");
-        }
-    }
+    side(&mut svg, &axis, metric, from, "base");
+    side(&mut svg, &axis, metric, from, "new");
     if let Some(interval) = interval {
-        svg.text(LEFT - 8.0, CHANGE + 4.0, Anchor::End, "change");
-        let (low, high) = (
-            axis.x(metric.base + interval.low),
-            axis.x(metric.base + interval.high),
-        );
-        svg.stroke((low, CHANGE), (high, CHANGE), "whisker");
-        for x in [low, high] {
-            svg.stroke((x, CHANGE - 5.0), (x, CHANGE + 5.0), "whisker");
-        }
-        if let Some(at_most) = at_most {
-            let x = axis.x(metric.base + at_most);
-            svg.stroke((x, CHANGE - 3.0), (x, CHANGE + 3.0), "whisker");
-        }
-        diamond(&mut svg, axis.x(metric.new), CHANGE, "ink");
-        let words = shown::change(metric, from);
-        let length = text_width(&words.plain()) + 8.0;
-        if high + length < axis.right() {
-            svg.text(high + 8.0, CHANGE + 4.0, Anchor::Start, words);
-        } else if low - length > axis.left() {
-            svg.text(low - 8.0, CHANGE + 4.0, Anchor::End, words);
-        }
+        change(&mut svg, &axis, metric, from, interval, at_most);
     }
     Some(svg.finish())
+}
+
+/// Draws the runs of one side and their mean.
+fn side(svg: &mut Svg, axis: &Axis, metric: &MetricResult, from: &str, side: &str) {
+    let (y, mean, runs) = match side {
+        "base" => (BASE, metric.base, &metric.base_runs),
+        _ => (NEW, metric.new, &metric.new_runs),
+    };
+    svg.text(LEFT - 8.0, y + 4.0, Anchor::End, side);
+    for (at, &value) in runs.iter().enumerate().filter(|(_, value)| value.is_finite()) {
+        let tooltip = prose![
+            side,
+            " run ",
+            drawn((at + 1).to_string()),
+            ": ",
+            shown::value(value, &metric.unit, format!("{from}/{side}_runs/{at}"))
+        ];
+        svg.dot(axis.x(value), y, RADIUS, &format!("run of-{side}"), &tooltip);
+    }
+    if mean.is_finite() {
+        let x = axis.x(mean);
+        svg.stroke((x, y - 9.0), (x, y + 9.0), "mean");
+    }
+}
+
+/// Draws the interval of the change, and `at_most`, the largest change that the comparison does not exclude.
+fn change(
+    svg: &mut Svg,
+    axis: &Axis,
+    metric: &MetricResult,
+    from: &str,
+    interval: Interval,
+    at_most: Option<f64>,
+) {
+    svg.text(LEFT - 8.0, CHANGE + 4.0, Anchor::End, "change");
+    let (low, high) = (
+        axis.x(metric.base + interval.low),
+        axis.x(metric.base + interval.high),
+    );
+    svg.stroke((low, CHANGE), (high, CHANGE), "whisker");
+    for x in [low, high] {
+        svg.stroke((x, CHANGE - 5.0), (x, CHANGE + 5.0), "whisker");
+    }
+    if let Some(at_most) = at_most {
+        let x = axis.x(metric.base + at_most);
+        svg.stroke((x, CHANGE - 3.0), (x, CHANGE + 3.0), "whisker");
+    }
+    diamond(svg, axis.x(metric.new), CHANGE, "ink");
+    let words = shown::change(metric, from);
+    let length = text_width(&words.plain()) + 8.0;
+    if high + length < axis.right() {
+        svg.text(high + 8.0, CHANGE + 4.0, Anchor::Start, words);
+    } else if low - length > axis.left() {
+        svg.text(low - 8.0, CHANGE + 4.0, Anchor::End, words);
+    }
 }
 
 /// Marks the range in which a gate fails.
@@ -145,9 +165,9 @@ fn beyond(svg: &mut Svg, axis: &Axis, limit: f64, is_below: bool, bottom: f64) {
     };
     svg.rect(from, 18.0, to - from, bottom - 18.0, "beyond", &Prose::default());
     svg.stroke((x, 4.0), (x, bottom), "limit");
-    let has_room = to - from > text_width(WORDS) + 6.0;
+    let is_wide = to - from > text_width(WORDS) + 6.0;
     // The words are in the range that they describe. If it is too narrow, an arrow points to it.
-    match (is_below, has_room) {
+    match (is_below, is_wide) {
         (false, true) => svg.text(x + 5.0, 12.0, Anchor::Start, WORDS),
         (true, true) => svg.text(x - 5.0, 12.0, Anchor::End, WORDS),
         (false, false) => svg.text(x - 5.0, 12.0, Anchor::End, format!("{WORDS} →")),
@@ -171,19 +191,7 @@ struct Boxed<'a> {
 /// Draws the step times of each run as boxes. Returns nothing if no run has any.
 pub fn boxes(comparison: &Comparison) -> Option<Drawn> {
     const TOP: f64 = 8.0;
-    let mut left_out = 0;
-    let mut rows: Vec<Boxed> = Vec::new();
-    for (side, of) in [("base", &comparison.base), ("new", &comparison.new)] {
-        let runs = of.runs.iter().enumerate();
-        let known: Vec<_> = runs.filter(|(_, run)| run.step_time.is_some()).collect();
-        left_out += known.len().saturating_sub(MAX_RUNS);
-        rows.extend(
-            known
-                .into_iter()
-                .take(MAX_RUNS)
-                .map(|(at, run)| Boxed { side, at, run }),
-        );
-    }
+    let (rows, left_out) = with_step_times(comparison);
     let ends = rows
         .iter()
         .filter_map(|row| row.run.step_time)
@@ -202,48 +210,10 @@ pub fn boxes(comparison: &Comparison) -> Option<Drawn> {
     );
     axis.grid(&mut svg, TOP, bottom, units::time_f);
     for (row, place) in rows.iter().zip(0..) {
-        let Some(times) = row.run.step_time else {
-            continue;
-        };
-        let middle = TOP + pitch * f64::from(place) + pitch / 2.0;
-        svg.text(
-            LEFT - 8.0,
-            middle + 4.0,
-            Anchor::End,
-            prose![row.side, " ", drawn((row.at + 1).to_string())],
-        );
-        let of = |field: &str| format!("/{}/runs/{}/step_time/{field}", row.side, row.at);
-        let tooltip = prose![
-            row.side,
-            " run ",
-            drawn((row.at + 1).to_string()),
-            ": median ",
-            time_f(times.p50, of("p50")),
-            ", half of the steps from ",
-            time_f(times.p25, of("p25")),
-            " to ",
-            time_f(times.p75, of("p75")),
-            ", shortest ",
-            time_f(times.min, of("min")),
-            ", longest ",
-            time_f(times.max, of("max"))
-        ];
-        svg.stroke((axis.x(times.p5), middle), (axis.x(times.p95), middle), "whisker");
-        let (from, to) = (axis.x(times.p25), axis.x(times.p75));
-        svg.rect(
-            from,
-            middle - thick / 2.0,
-            (to - from).max(1.0),
-            thick,
-            &format!("box of-{}", row.side),
-            &tooltip,
-        );
-        let median = axis.x(times.p50);
-        svg.stroke(
-            (median, middle - thick / 2.0),
-            (median, middle + thick / 2.0),
-            "median",
-        );
+        if let Some(times) = row.run.step_time {
+            let middle = TOP + pitch * f64::from(place) + pitch / 2.0;
+            row.draw(&mut svg, &axis, times, middle, thick);
+        }
     }
     let mut note = prose![
         "A box is the middle half of a run's steps, and the line in it their median. The whisker reaches from the ",
@@ -263,4 +233,65 @@ pub fn boxes(comparison: &Comparison) -> Option<Drawn> {
         picture: svg.finish(),
         note,
     })
+}
+
+/// Returns the runs with step times, and how many are left out.
+fn with_step_times(comparison: &Comparison) -> (Vec<Boxed<'_>>, usize) {
+    let mut left_out = 0;
+    let mut rows: Vec<Boxed> = Vec::new();
+    for (side, of) in [("base", &comparison.base), ("new", &comparison.new)] {
+        let runs = of.runs.iter().enumerate();
+        let known: Vec<_> = runs.filter(|(_, run)| run.step_time.is_some()).collect();
+        left_out += known.len().saturating_sub(MAX_RUNS);
+        rows.extend(
+            known
+                .into_iter()
+                .take(MAX_RUNS)
+                .map(|(at, run)| Boxed { side, at, run }),
+        );
+    }
+    (rows, left_out)
+}
+
+impl Boxed<'_> {
+    fn draw(&self, svg: &mut Svg, axis: &Axis, times: StepQuantiles, middle: f64, thick: f64) {
+        svg.text(
+            LEFT - 8.0,
+            middle + 4.0,
+            Anchor::End,
+            prose![self.side, " ", drawn((self.at + 1).to_string())],
+        );
+        let of = |field: &str| format!("/{}/runs/{}/step_time/{field}", self.side, self.at);
+        let tooltip = prose![
+            self.side,
+            " run ",
+            drawn((self.at + 1).to_string()),
+            ": median ",
+            time_f(times.p50, of("p50")),
+            ", half of the steps from ",
+            time_f(times.p25, of("p25")),
+            " to ",
+            time_f(times.p75, of("p75")),
+            ", shortest ",
+            time_f(times.min, of("min")),
+            ", longest ",
+            time_f(times.max, of("max"))
+        ];
+        svg.stroke((axis.x(times.p5), middle), (axis.x(times.p95), middle), "whisker");
+        let (from, to) = (axis.x(times.p25), axis.x(times.p75));
+        svg.rect(
+            from,
+            middle - thick / 2.0,
+            (to - from).max(1.0),
+            thick,
+            &format!("box of-{}", self.side),
+            &tooltip,
+        );
+        let median = axis.x(times.p50);
+        svg.stroke(
+            (median, middle - thick / 2.0),
+            (median, middle + thick / 2.0),
+            "median",
+        );
+    }
 }

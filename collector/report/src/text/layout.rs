@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 
 /// Layout of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct TextLayout {
     /// Width in columns.
     pub width: usize,
     /// Whether to use colours.
@@ -18,7 +18,7 @@ const NARROWEST: usize = 60;
 /// Widest text, in columns. Wider lines are hard to read.
 const WIDEST: usize = 160;
 
-impl Look {
+impl TextLayout {
     /// Creates a layout without colours, with this width.
     pub fn plain(width: usize) -> Self {
         Self {
@@ -42,11 +42,11 @@ impl Look {
             return Self::plain(WIDTH_OF_A_FILE);
         }
         let width = terminal_size::terminal_size().map_or(WIDTH_OF_A_FILE, |(width, _)| usize::from(width.0));
-        let unwanted = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let are_declined = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let dumb = env::var_os("TERM").is_none_or(|term| term == "dumb");
         Self {
             width: width.clamp(NARROWEST, WIDEST),
-            colours: !unwanted && !dumb,
+            colours: !are_declined && !dumb,
         }
     }
 }

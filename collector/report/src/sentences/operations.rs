@@ -1,0 +1,42 @@
+//! Classes of operations.
+
+use crate::figures::time;
+use crate::prose::{Prose, prose};
+use rankscope_analysis::model::labels;
+use rankscope_formats::session::OperationClass;
+
+/// Formats the waiting in the instances of a row, or a dash if none of them has times.
+pub fn class_wait(class: &OperationClass, wait_rank_ns: i64, from: impl Into<String>) -> Prose {
+    if class.instances == 0 && class.members > 1 {
+        return "–".into();
+    }
+    let bound = if class.wait_is_upper_bound { "≤ " } else { "" };
+    prose![bound, time(wait_rank_ns, from)]
+}
+
+/// Returns the operation of a row. Groups of one operation that run as one launch have a separate row.
+pub fn operation(class: &OperationClass) -> String {
+    if class.launches {
+        format!("{} in groups", class.operation)
+    } else {
+        class.operation.clone()
+    }
+}
+
+/// Returns the size class of a row: `64–128 KiB`.
+pub fn size_class(class: &OperationClass) -> Option<String> {
+    Some(labels::sizes(class.size_from_bytes?, class.size_below_bytes?))
+}
+
+/// Returns the class of most launches of a row.
+pub fn bound_by(class: &OperationClass) -> Option<&'static str> {
+    let classes = &class.classes;
+    let counts = [
+        (classes.transfer_bound, "transfer"),
+        (classes.skew_bound, "waiting"),
+        (classes.mixed, "both"),
+        (classes.inconclusive, "inconclusive"),
+    ];
+    let (count, name) = counts.into_iter().max_by_key(|&(count, _)| count)?;
+    (count > 0).then_some(name)
+}
