@@ -22,6 +22,21 @@ pub struct Hovered {
     pub span: Span,
 }
 
+impl Hovered {
+    /// Returns the instance of the span, if it has one.
+    pub fn instance(&self) -> Option<PickedInstance> {
+        let LaneKind::Operations { communicator } = self.kind else {
+            return None;
+        };
+        Some(PickedInstance {
+            instance: self.span.instance?,
+            communicator,
+            from_ns: self.span.arrival_ns(),
+            to_ns: self.span.end_ns,
+        })
+    }
+}
+
 /// A picked instance, and the time range in which its spans are searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PickedInstance {

@@ -63,7 +63,7 @@ impl Columns {
     }
 
     /// Computes the columns from the spans that match. Reads all spans in the window.
-    pub fn of_some(lane: Lane<'_>, window: Window, width: usize, wanted: impl Fn(&Span) -> bool) -> Self {
+    pub fn of_some(lane: Lane<'_>, window: Window, width: usize, matches: impl Fn(&Span) -> bool) -> Self {
         let mut out = Self::empty(width);
         let edges: Vec<i64> = edges(window, width).collect();
         out.sums.resize(width, Sums::default());
@@ -71,7 +71,7 @@ impl Columns {
         out.lengths_ns
             .extend(edges.windows(2).map(|pair| pair[1] - pair[0]));
         lane.spans_in(window.from_ns, window.to_ns, |span| {
-            if wanted(span) {
+            if matches(span) {
                 out.add(span, window, &edges);
             }
             true

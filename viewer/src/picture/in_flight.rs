@@ -51,9 +51,11 @@ fn busy_ns(view: &ViewFile, window: Window, width: usize, style: Style<'_>) -> (
     let mut sums = vec![0; width];
     let mut lengths_ns = vec![0; width];
     for lane in lanes(view) {
-        let columns = match style.wanted {
+        let columns = match style.highlighted {
             None => Columns::of(lane, window, width, style.exact),
-            Some(wanted) => Columns::of_some(lane, window, width, |span: &Span| wanted(lane.info, span)),
+            Some(is_highlighted) => {
+                Columns::of_some(lane, window, width, |span: &Span| is_highlighted(lane.info, span))
+            }
         };
         for (sum, of_lane) in sums.iter_mut().zip(&columns.sums) {
             *sum += of_lane.total_ns() - in_host_ns(of_lane);
@@ -133,7 +135,7 @@ mod tests {
             let (_folder, view) = view_of(&lanes);
             let window = Window::between(from, from + length);
             let marked = BTreeSet::new();
-            let style = Style { theme: Theme { dark: true }, exact: true, marked: &marked, wanted: None, blur_px: 0 };
+            let style = Style { theme: Theme { dark: true }, exact: true, marked: &marked, highlighted: None, blur_px: 0 };
             let (busy, lengths_ns) = busy_ns(&view, window, width, style);
             let all: Vec<(i64, i64)> = lanes.iter().flat_map(|spans| {
                 let mut at = 0;

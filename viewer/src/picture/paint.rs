@@ -17,10 +17,10 @@ use std::collections::BTreeSet;
 const SINGLE_PX: usize = 4;
 
 /// Maximum number of spans that are searched for marked instances in one window. Later ones are not marked.
-const MAX_LOOKED_AT: u64 = 4 << 20;
+const MAX_SEARCHED: u64 = 4 << 20;
 
 /// Returns whether a span of a lane is highlighted.
-pub type IsWanted<'a> = dyn Fn(&LaneInfo, &Span) -> bool + Sync + 'a;
+pub type IsHighlighted<'a> = dyn Fn(&LaneInfo, &Span) -> bool + Sync + 'a;
 
 /// Parameters of a picture.
 #[derive(Clone, Copy)]
@@ -32,7 +32,7 @@ pub struct Style<'a> {
     /// Marked instances.
     pub marked: &'a BTreeSet<u64>,
     /// Filter for the highlighted spans of a lane. `None`: all spans.
-    pub wanted: Option<&'a IsWanted<'a>>,
+    pub highlighted: Option<&'a IsHighlighted<'a>>,
     /// Clock error as a blur radius for operations, in pixels.
     pub blur_px: usize,
 }
@@ -96,14 +96,14 @@ fn paint_with(
     {
         columns.touch(lane, window);
     }
-    match style.wanted {
+    match style.highlighted {
         None => fill(&mut image, &columns, |class, x, y| shades[class].at(x, y)),
-        Some(wanted) => {
+        Some(is_highlighted) => {
             // Spans that do not match stay visible as a shadow for orientation.
             fill(&mut image, &columns, |class, _, _| {
                 faded(shades[class].colour, background)
             });
-            let some = Columns::of_some(lane, window, width, |span| wanted(lane.info, span));
+            let some = Columns::of_some(lane, window, width, |span| is_highlighted(lane.info, span));
             fill(&mut image, &some, |class, x, y| shades[class].at(x, y));
         }
     }
@@ -115,12 +115,12 @@ fn paint_with(
                 .name(span.name)
                 .filter(|_| is_by_name)
                 .map(|name| style.theme.of_name(&name.text));
-            let is_wanted = style.wanted.is_none_or(|wanted| wanted(lane.info, span));
+            let is_highlighted = style.highlighted.is_none_or(|matches| matches(lane.info, span));
             // A blurred picture has no edges.
             let has_edge = style.blur_px == 0 || !matches!(kind, LaneKind::Operations { .. });
             single(&mut image, span, window, has_edge, |x, y| {
                 let shade = of_name.unwrap_or_else(|| shade_of(span, &shades, window, width, x).at(x, y));
-                if is_wanted {
+                if is_highlighted {
                     shade
                 } else {
                     faded(shade, background)
@@ -222,9 +222,9 @@ fn single(
 fn mark(image: &mut ColorImage, lane: Lane<'_>, window: Window, style: Style<'_>) {
     let [width, height] = image.size;
     let thickness = (height / 5).clamp(1, 4);
-    let mut looked_at = 0;
+    let mut searched = 0;
     lane.spans_in(window.from_ns, window.to_ns, |span| {
-        looked_at += 1;
+        searched += 1;
         if span
             .instance
             .is_some_and(|instance| style.marked.contains(&instance))
@@ -238,7 +238,7 @@ fn mark(image: &mut ColorImage, lane: Lane<'_>, window: Window, style: Style<'_>
                 }
             }
         }
-        looked_at < MAX_LOOKED_AT
+        searched < MAX_SEARCHED
     });
 }
 
@@ -256,7 +256,7 @@ mod tests {
             theme: STYLE,
             exact: true,
             marked,
-            wanted: None,
+            highlighted: None,
             blur_px: 0,
         }
     }

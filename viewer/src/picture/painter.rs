@@ -2,9 +2,8 @@
 //! dropped.
 
 use super::in_flight;
-use super::paint::{IsWanted, Picture, Style, paint};
+use super::paint::{IsHighlighted, Picture, Style, paint};
 use crate::model::{Opened, View, Window};
-
 use crate::theme::Theme;
 use rankscope_formats::index::{LaneInfo, Span, ViewFile};
 use std::collections::{BTreeSet, VecDeque};
@@ -34,8 +33,8 @@ pub struct Key {
     pub width: usize,
     /// Height, in pixels.
     pub height: usize,
-    /// Number of the [`Look`].
-    pub look: u64,
+    /// Number of the [`PictureOptions`].
+    pub options: u64,
     /// Clock error as a blur radius for operations, in pixels.
     pub blur_px: usize,
     /// Whether every block was decoded.
@@ -43,19 +42,19 @@ pub struct Key {
 }
 
 impl Key {
-    /// Returns true if both pictures have the same look, height, blur and precision.
+    /// Returns true if both pictures have the same options, height, blur and precision.
     pub fn is_alike(&self, other: &Self) -> bool {
-        (self.look, self.height, self.blur_px, self.exact)
-            == (other.look, other.height, other.blur_px, other.exact)
+        (self.options, self.height, self.blur_px, self.exact)
+            == (other.options, other.height, other.blur_px, other.exact)
     }
 }
 
 /// Returns whether a span of a rank's lane is highlighted.
 pub type SpanFilter = Arc<dyn Fn(u32, &LaneInfo, &Span, &ViewFile) -> bool + Send + Sync>;
 
-/// Parameters that all current pictures share.
+/// Options that all current pictures share.
 #[derive(Clone)]
-pub struct Look {
+pub struct PictureOptions {
     /// Number that increases with every change.
     pub number: u64,
     /// Colour theme.
@@ -73,20 +72,20 @@ pub struct Ready {
     /// The picture; `None` if there is no index.
     pub picture: Option<Picture>,
     /// Time of the request.
-    pub asked: Instant,
+    pub requested: Instant,
 }
 
 #[derive(Default)]
-struct Wanted {
+struct Requests {
     queue: VecDeque<(Key, Instant)>,
-    look: Option<Look>,
+    options: Option<PictureOptions>,
     is_over: bool,
     /// Pictures that are being painted.
     busy: Vec<Key>,
 }
 
 struct Shared {
-    wanted: Mutex<Wanted>,
+    requests: Mutex<Requests>,
     news: Condvar,
 }
 
@@ -100,7 +99,7 @@ impl Painter {
     /// Starts the threads for a session. Calls `done` after each picture.
     pub fn start(opened: &Arc<Opened>, done: impl Fn() + Clone + Send + 'static) -> Self {
         let shared = Arc::new(Shared {
-            wanted: Mutex::default(),
+            requests: Mutex::default(),
             news: Condvar::new(),
         });
         let (sender, ready) = channel();
@@ -117,17 +116,17 @@ impl Painter {
     }
 
     /// Requests pictures in this order. Drops earlier requests that have not started.
-    pub fn want(&self, keys: impl Iterator<Item = (Key, Instant)>, look: &Look) {
-        let Ok(mut wanted) = self.shared.wanted.lock() else {
+    pub fn request(&self, keys: impl Iterator<Item = (Key, Instant)>, options: &PictureOptions) {
+        let Ok(mut requests) = self.shared.requests.lock() else {
             return;
         };
-        wanted.queue.clear();
-        let busy = std::mem::take(&mut wanted.busy);
+        requests.queue.clear();
+        let busy = std::mem::take(&mut requests.busy);
         // Pictures that are being painted arrive anyway.
-        wanted.queue.extend(keys.filter(|(key, _)| !busy.contains(key)));
-        wanted.busy = busy;
-        wanted.look = Some(look.clone());
-        if !wanted.queue.is_empty() {
+        requests.queue.extend(keys.filter(|(key, _)| !busy.contains(key)));
+        requests.busy = busy;
+        requests.options = Some(options.clone());
+        if !requests.queue.is_empty() {
             self.shared.news.notify_all();
         }
     }
@@ -140,17 +139,17 @@ impl Painter {
     /// Returns true while a picture is being painted or is pending.
     pub fn is_busy(&self) -> bool {
         self.shared
-            .wanted
+            .requests
             .lock()
-            .is_ok_and(|wanted| !wanted.busy.is_empty() || !wanted.queue.is_empty())
+            .is_ok_and(|requests| !requests.busy.is_empty() || !requests.queue.is_empty())
     }
 }
 
 impl Drop for Painter {
     fn drop(&mut self) {
-        if let Ok(mut wanted) = self.shared.wanted.lock() {
-            wanted.is_over = true;
-            wanted.queue.clear();
+        if let Ok(mut requests) = self.shared.requests.lock() {
+            requests.is_over = true;
+            requests.queue.clear();
         }
         self.shared.news.notify_all();
     }
@@ -158,38 +157,38 @@ impl Drop for Painter {
 
 fn work(shared: &Shared, opened: &Opened, ready: &Sender<Ready>, done: &dyn Fn()) {
     loop {
-        let (key, asked, look) = {
-            let Ok(mut wanted) = shared.wanted.lock() else {
+        let (key, requested, options) = {
+            let Ok(mut requests) = shared.requests.lock() else {
                 return;
             };
             loop {
-                if wanted.is_over {
+                if requests.is_over {
                     return;
                 }
-                if let Some((key, asked)) = wanted.queue.pop_front()
-                    && let Some(look) = wanted.look.clone()
+                if let Some((key, requested)) = requests.queue.pop_front()
+                    && let Some(options) = requests.options.clone()
                 {
-                    wanted.busy.push(key);
-                    break (key, asked, look);
+                    requests.busy.push(key);
+                    break (key, requested, options);
                 }
-                let Ok(next) = shared.news.wait(wanted) else {
+                let Ok(next) = shared.news.wait(requests) else {
                     return;
                 };
-                wanted = next;
+                requests = next;
             }
         };
         let picture = match opened.view(key.rank) {
             View::Open(view) => {
-                let matches = look
+                let matches = options
                     .filter
                     .as_ref()
                     .map(|filter| move |lane: &_, span: &_| filter(key.rank, lane, span, view));
                 let style = Style {
-                    theme: look.theme,
+                    theme: options.theme,
                     exact: key.exact,
                     blur_px: key.blur_px,
-                    marked: &look.marked,
-                    wanted: matches.as_ref().map(|matches| matches as &IsWanted<'_>),
+                    marked: &options.marked,
+                    highlighted: matches.as_ref().map(|matches| matches as &IsHighlighted<'_>),
                 };
                 let size = (key.width, key.height);
                 match key.subject {
@@ -201,9 +200,13 @@ fn work(shared: &Shared, opened: &Opened, ready: &Sender<Ready>, done: &dyn Fn()
             }
             View::Coming | View::Missing => None,
         };
-        let sent = ready.send(Ready { key, picture, asked });
-        if let Ok(mut wanted) = shared.wanted.lock() {
-            wanted.busy.retain(|busy| *busy != key);
+        let sent = ready.send(Ready {
+            key,
+            picture,
+            requested,
+        });
+        if let Ok(mut requests) = shared.requests.lock() {
+            requests.busy.retain(|busy| *busy != key);
         }
         if sent.is_err() {
             return;

@@ -41,6 +41,17 @@ pub fn between_ns(session: &Session, host: u32, reference: u32) -> Option<i64> {
     }
 }
 
+/// Returns the largest clock error of the ranks' hosts relative to the reference, ± in nanoseconds. `None` if one is
+/// unknown.
+pub fn largest_ns(session: &Session, ranks: &[u32], reference: u32) -> Option<i64> {
+    let mut hosts = ranks
+        .iter()
+        .filter_map(|&rank| session.ranks.get(rank as usize).map(|rank| rank.host));
+    hosts.try_fold(0, |largest: i64, host| {
+        between_ns(session, host, reference).map(|error_ns| largest.max(error_ns))
+    })
+}
+
 /// Returns the blur radius of a rank's operations, in pixels. `pixels` is the width of the window.
 pub fn blur_px(session: &Session, rank: u32, reference: u32, window: Window, pixels: usize) -> usize {
     let Some(host) = session.ranks.get(rank as usize).map(|rank| rank.host) else {

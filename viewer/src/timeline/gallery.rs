@@ -3,10 +3,10 @@
 //! A picture of another window is drawn at its place until a better one arrives. So nothing blocks, and nothing jumps.
 
 use crate::model::{Opened, Window};
-use crate::picture::painter::{Look, SpanFilter};
-use crate::picture::{Key, Named, Painter, Subject};
+use crate::picture::painter::{PictureOptions, SpanFilter};
+use crate::picture::{Key, Named, Painter, Ready, Subject};
 use crate::theme::Theme;
-use egui::{Color32, Mesh, Pos2, Rect, TextureHandle, TextureOptions};
+use egui::{Color32, Context, Mesh, Pos2, Rect, TextureHandle, TextureOptions};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use std::time::{Duration, Instant};
 const MAX_KEPT: usize = 400;
 
 /// Maximum memory of all pictures, in bytes. Above it, pictures of invisible rows are dropped.
-const MOST_BYTES: usize = 256 << 20;
+const MAX_BYTES: usize = 256 << 20;
 
-/// A visible row.
+/// A visible row that shows a picture.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen {
+pub struct PictureRow {
     /// Position of the rank in the session.
     pub rank: u32,
     /// Subject of the picture.
@@ -33,7 +33,7 @@ pub struct Seen {
     pub blur_px: usize,
 }
 
-struct Hung {
+struct CachedPicture {
     key: Key,
     texture: TextureHandle,
     named: Vec<Named>,
@@ -43,26 +43,28 @@ struct Hung {
 /// The cache of pictures.
 pub struct Gallery {
     painter: Painter,
-    hung: FxHashMap<(u32, Subject), Hung>,
-    asked: FxHashMap<(u32, Subject), (Key, Instant)>,
-    look: Look,
+    cached: FxHashMap<(u32, Subject), CachedPicture>,
+    /// Requested picture of each row, and the time since which one is requested.
+    requested: FxHashMap<(u32, Subject), (Key, Instant)>,
+    options: PictureOptions,
     frame: u64,
     /// Time from the last change until all visible rows were exact.
     pub last_exact_after: Option<Duration>,
     changed: Instant,
-    wanted: Option<(Window, usize)>,
+    /// Time range of the last frame and its width, in pixels.
+    shown: Option<(Window, usize)>,
     is_exact: bool,
 }
 
 impl Gallery {
     /// Creates the cache of a session.
-    pub fn new(opened: &Arc<Opened>, ctx: &egui::Context) -> Self {
+    pub fn new(opened: &Arc<Opened>, ctx: &Context) -> Self {
         let ctx = ctx.clone();
         Self {
             painter: Painter::start(opened, move || ctx.request_repaint()),
-            hung: FxHashMap::default(),
-            asked: FxHashMap::default(),
-            look: Look {
+            cached: FxHashMap::default(),
+            requested: FxHashMap::default(),
+            options: PictureOptions {
                 number: 0,
                 theme: Theme { dark: true },
                 marked: Arc::default(),
@@ -71,36 +73,36 @@ impl Gallery {
             frame: 0,
             last_exact_after: None,
             changed: Instant::now(),
-            wanted: None,
+            shown: None,
             is_exact: false,
         }
     }
 
     /// Takes over a newer session. The old pictures stay until new ones arrive.
-    pub fn go_on(&mut self, opened: &Arc<Opened>, has_moved: bool, ctx: &egui::Context) {
+    pub fn go_on(&mut self, opened: &Arc<Opened>, has_moved: bool, ctx: &Context) {
         if has_moved {
-            self.hung.clear();
+            self.cached.clear();
         }
         // The names are in another index now, with other numbers.
-        self.hung.values_mut().for_each(|hung| hung.named.clear());
+        self.cached.values_mut().for_each(|cached| cached.named.clear());
         let wake = ctx.clone();
         self.painter = Painter::start(opened, move || wake.request_repaint());
-        self.asked.clear();
-        self.look.number += 1;
+        self.requested.clear();
+        self.options.number += 1;
     }
 
     /// Sets the theme, marks and filter of the pictures.
-    pub fn set_look(&mut self, theme: Theme, marked: &Arc<BTreeSet<u64>>, filter: Option<&SpanFilter>) {
-        let is_same_filter = match (&self.look.filter, filter) {
+    pub fn set_options(&mut self, theme: Theme, marked: &Arc<BTreeSet<u64>>, filter: Option<&SpanFilter>) {
+        let is_same_filter = match (&self.options.filter, filter) {
             (None, None) => true,
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
             _ => false,
         };
-        if self.look.theme == theme && Arc::ptr_eq(&self.look.marked, marked) && is_same_filter {
+        if self.options.theme == theme && Arc::ptr_eq(&self.options.marked, marked) && is_same_filter {
             return;
         }
-        self.look = Look {
-            number: self.look.number + 1,
+        self.options = PictureOptions {
+            number: self.options.number + 1,
             theme,
             marked: marked.clone(),
             filter: filter.cloned(),
@@ -114,135 +116,145 @@ impl Gallery {
 
     /// Takes over finished pictures, and requests those of these rows, `width` points wide. The time until all is exact
     /// starts with a change of `window`.
-    pub fn update(&mut self, ctx: &egui::Context, window: Window, width: f32, seen: &[Seen]) {
+    pub fn update(&mut self, ctx: &Context, window: Window, width: f32, rows: &[PictureRow]) {
         self.frame += 1;
-        let scale = ctx.pixels_per_point();
-        let widest = ctx.input(|input| input.max_texture_side).max(1);
-        let pixels = ((width * scale).round() as usize).clamp(1, widest);
-        let times = times(pixels, widest);
-        if self.wanted != Some((window, pixels)) {
-            self.wanted = Some((window, pixels));
+        let resolution = Resolution::of(ctx, width);
+        let shown = (window, resolution.window_px);
+        if self.shown != Some(shown) {
+            self.shown = Some(shown);
             self.changed = Instant::now();
         }
         while let Some(ready) = self.painter.next() {
-            let place = (ready.key.rank, ready.key.subject);
-            if self.asked.get(&place).is_some_and(|(key, _)| *key == ready.key) {
-                self.asked.remove(&place);
-            }
-            let Some(picture) = ready.picture else { continue };
-            // A picture of an earlier window may replace an older picture, but not a newer one.
-            let is_better = self
-                .hung
-                .get(&place)
-                .is_none_or(|hung| hung.key.exact <= ready.key.exact || hung.key.look < ready.key.look);
-            if !is_better {
-                continue;
-            }
-            let name = format!("rank {} {:?}", place.0, place.1);
-            let texture = ctx.load_texture(name, picture.image, TextureOptions::NEAREST);
-            let hung = Hung {
-                key: ready.key,
-                texture,
-                named: picture.named,
-                seen_in: self.frame,
-            };
-            self.hung.insert(place, hung);
+            self.receive(ctx, ready);
         }
         let now = Instant::now();
-        let mut wanted = Vec::new();
-        self.is_exact = true;
-        for row in seen {
-            let place = (row.rank, row.subject);
-            let height = ((row.rect.height() * scale).round() as usize).clamp(1, 256);
-            let hung = self.hung.get_mut(&place);
-            let is_there = hung.is_some();
-            if let Some(hung) = hung {
-                hung.seen_in = self.frame;
-                if hung.key.look == self.look.number
-                    && hung.key.height == height
-                    && hung.key.blur_px == row.blur_px
-                    && hung.key.exact
-                    && fits(&hung.key, row.window, pixels, times)
-                {
-                    continue;
-                }
-            }
-            self.is_exact = false;
-            let key = Key {
-                rank: row.rank,
-                subject: row.subject,
-                window: around(row.window, pixels, times),
-                width: times * pixels,
-                height,
-                look: self.look.number,
-                blur_px: row.blur_px,
-                // The directory suffices for the first picture. With a cold cache, the blocks must be read from the
-                // disk.
-                exact: is_there,
-            };
-            let asked = self.asked.get(&place).map_or(now, |(_, asked)| *asked);
-            // A picture that is being painted is not requested again if it is good enough.
-            if let Some((under_way, _)) = self.asked.get(&place)
-                && fits(under_way, row.window, pixels, times)
-                && under_way.is_alike(&key)
-            {
-                wanted.push((*under_way, asked));
-            } else {
-                wanted.push((key, asked));
-            }
+        let mut requests = Vec::new();
+        for row in rows {
+            let earlier = self.requested.get(&(row.rank, row.subject));
+            let since = earlier.map_or(now, |(_, since)| *since);
+            requests.extend(self.missing(row, resolution).map(|key| (key, since)));
         }
-        if self.is_exact && self.last_exact_after.is_none_or(|_| true) {
+        self.is_exact = requests.is_empty();
+        if self.is_exact {
             self.last_exact_after.get_or_insert(now - self.changed);
-        } else if !self.is_exact {
+        } else {
             self.last_exact_after = None;
         }
-        self.ask(wanted);
-        self.forget();
+        self.request(requests);
+        self.drop_old();
     }
 
-    fn ask(&mut self, wanted: Vec<(Key, Instant)>) {
-        let is_new = wanted.len() != self.asked.len()
-            || wanted.iter().any(|(key, _)| {
-                self.asked.get(&(key.rank, key.subject)).map(|(asked, _)| asked) != Some(key)
+    /// Takes over a finished picture, unless there is a better one.
+    fn receive(&mut self, ctx: &Context, ready: Ready) {
+        let place = (ready.key.rank, ready.key.subject);
+        if self
+            .requested
+            .get(&place)
+            .is_some_and(|(key, _)| *key == ready.key)
+        {
+            self.requested.remove(&place);
+        }
+        let Some(picture) = ready.picture else { return };
+        // A picture of an earlier window may replace an older picture, but not a newer one.
+        let is_better = self.cached.get(&place).is_none_or(|cached| {
+            cached.key.exact <= ready.key.exact || cached.key.options < ready.key.options
+        });
+        if !is_better {
+            return;
+        }
+        let name = format!("rank {} {:?}", place.0, place.1);
+        let texture = ctx.load_texture(name, picture.image, TextureOptions::NEAREST);
+        let cached = CachedPicture {
+            key: ready.key,
+            texture,
+            named: picture.named,
+            seen_in: self.frame,
+        };
+        self.cached.insert(place, cached);
+    }
+
+    /// Returns the picture to request for a visible row. `None` if it has one that is as exact as pixels allow.
+    fn missing(&mut self, row: &PictureRow, resolution: Resolution) -> Option<Key> {
+        let place = (row.rank, row.subject);
+        let height = resolution.height_px(row.rect.height());
+        let cached = self.cached.get_mut(&place);
+        let has_picture = cached.is_some();
+        if let Some(cached) = cached {
+            cached.seen_in = self.frame;
+            if cached.key.options == self.options.number
+                && cached.key.height == height
+                && cached.key.blur_px == row.blur_px
+                && cached.key.exact
+                && resolution.fits(&cached.key, row.window)
+            {
+                return None;
+            }
+        }
+        let key = Key {
+            rank: row.rank,
+            subject: row.subject,
+            window: resolution.around(row.window),
+            width: resolution.picture_px(),
+            height,
+            options: self.options.number,
+            blur_px: row.blur_px,
+            // The directory suffices for the first picture. With a cold cache, the blocks must be read from the
+            // disk.
+            exact: has_picture,
+        };
+        // A picture that is being painted is not requested again if it is good enough.
+        match self.requested.get(&place) {
+            Some((under_way, _)) if resolution.fits(under_way, row.window) && under_way.is_alike(&key) => {
+                Some(*under_way)
+            }
+            _ => Some(key),
+        }
+    }
+
+    fn request(&mut self, requests: Vec<(Key, Instant)>) {
+        let is_new = requests.len() != self.requested.len()
+            || requests.iter().any(|(key, _)| {
+                let earlier = self.requested.get(&(key.rank, key.subject));
+                earlier.map(|(earlier, _)| earlier) != Some(key)
             });
         if !is_new {
             return;
         }
-        self.painter.want(wanted.iter().copied(), &self.look);
-        self.asked = wanted
+        self.painter.request(requests.iter().copied(), &self.options);
+        self.requested = requests
             .into_iter()
-            .map(|(key, asked)| ((key.rank, key.subject), (key, asked)))
+            .map(|(key, since)| ((key.rank, key.subject), (key, since)))
             .collect();
     }
 
     /// Drops the pictures that were not visible for the longest time.
-    fn forget(&mut self) {
+    fn drop_old(&mut self) {
         let bytes: usize = self
-            .hung
+            .cached
             .values()
-            .map(|hung| 4 * hung.key.width * hung.key.height)
+            .map(|cached| 4 * cached.key.width * cached.key.height)
             .sum();
-        if bytes > MOST_BYTES {
+        if bytes > MAX_BYTES {
             let frame = self.frame;
-            self.hung.retain(|_, hung| hung.seen_in + 2 >= frame);
+            self.cached.retain(|_, cached| cached.seen_in + 2 >= frame);
         }
-        if self.hung.len() <= 2 * MAX_KEPT {
+        if self.cached.len() <= 2 * MAX_KEPT {
             return;
         }
-        let mut ages: Vec<u64> = self.hung.values().map(|hung| hung.seen_in).collect();
+        let mut ages: Vec<u64> = self.cached.values().map(|cached| cached.seen_in).collect();
         ages.sort_unstable();
         let oldest = ages[ages.len() - MAX_KEPT];
         let frame = self.frame;
-        self.hung
-            .retain(|_, hung| hung.seen_in >= oldest || hung.seen_in == frame);
+        self.cached
+            .retain(|_, cached| cached.seen_in >= oldest || cached.seen_in == frame);
     }
 
     /// Draws the picture of a row at its place. Returns false if there is none.
-    pub fn draw(&self, painter: &egui::Painter, window: Window, row: &Seen) -> bool {
-        let Some(hung) = self.hung.get(&(row.rank, row.subject)) else {
+    pub fn draw(&self, painter: &egui::Painter, window: Window, row: &PictureRow) -> bool {
+        let Some(cached) = self.cached.get(&(row.rank, row.subject)) else {
             return false;
         };
-        let of = hung.key.window;
+        let of = cached.key.window;
         let (from_ns, to_ns) = (of.from_ns.max(window.from_ns), of.to_ns.min(window.to_ns));
         if from_ns >= to_ns {
             return true;
@@ -255,43 +267,72 @@ impl Gallery {
             Pos2::new(x(to_ns), row.rect.bottom()),
         );
         let uv = Rect::from_min_max(Pos2::new(u(from_ns), 0.0), Pos2::new(u(to_ns), 1.0));
-        let mut mesh = Mesh::with_texture(hung.texture.id());
+        let mut mesh = Mesh::with_texture(cached.texture.id());
         mesh.add_rect_with_uv(rect, uv, Color32::WHITE);
         painter.add(mesh);
         true
     }
 
     /// Returns the spans of a row that are wide enough for a name.
-    pub fn named(&self, row: &Seen) -> &[Named] {
-        self.hung
+    pub fn named(&self, row: &PictureRow) -> &[Named] {
+        self.cached
             .get(&(row.rank, row.subject))
-            .map_or(&[], |hung| hung.named.as_slice())
+            .map_or(&[], |cached| cached.named.as_slice())
     }
 }
 
-/// Returns the width of a picture as a multiple of the window: 2, as a reserve for the next moves, if the graphics card
-/// supports textures that wide.
-fn times(pixels: usize, widest: usize) -> usize {
-    if 2 * pixels <= widest { 2 } else { 1 }
+/// Widths of the window and of its pictures, in pixels.
+#[derive(Clone, Copy)]
+struct Resolution {
+    window_px: usize,
+    /// Width of a picture as a multiple of the window: 2, as a reserve for the next moves, or 1 if the graphics card does
+    /// not support textures that wide.
+    times: usize,
+    pixels_per_point: f32,
 }
 
-/// Returns the time range of a picture. With a reserve, it has half a window more on both sides.
-fn around(window: Window, pixels: usize, times: usize) -> Window {
-    if times == 1 {
-        return window;
+impl Resolution {
+    /// Returns the resolution of a window that is `width` points wide.
+    fn of(ctx: &Context, width: f32) -> Self {
+        let pixels_per_point = ctx.pixels_per_point();
+        let widest = ctx.input(|input| input.max_texture_side).max(1);
+        let window_px = ((width * pixels_per_point).round() as usize).clamp(1, widest);
+        Self {
+            window_px,
+            times: if 2 * window_px <= widest { 2 } else { 1 },
+            pixels_per_point,
+        }
     }
-    let more = (i128::from(window.length_ns()) * (pixels / 2) as i128 / pixels.max(1) as i128) as i64;
-    let from_ns = window.from_ns.saturating_sub(more);
-    Window {
-        from_ns,
-        to_ns: from_ns.saturating_add(2 * window.length_ns()),
-    }
-}
 
-/// Returns true if a picture has exactly the pixels of a window.
-fn fits(key: &Key, window: Window, pixels: usize, times: usize) -> bool {
-    key.width == times * pixels
-        && key.window.length_ns() == times as i64 * window.length_ns()
-        && key.window.from_ns <= window.from_ns
-        && key.window.to_ns >= window.to_ns
+    /// Returns the width of a picture, in pixels.
+    fn picture_px(self) -> usize {
+        self.times * self.window_px
+    }
+
+    /// Returns the height of a picture, in pixels.
+    fn height_px(self, height: f32) -> usize {
+        ((height * self.pixels_per_point).round() as usize).clamp(1, 256)
+    }
+
+    /// Returns the time range of a picture. With a reserve, it has half a window more on both sides.
+    fn around(self, window: Window) -> Window {
+        if self.times == 1 {
+            return window;
+        }
+        let (half, pixels) = ((self.window_px / 2) as i128, self.window_px.max(1) as i128);
+        let more = (i128::from(window.length_ns()) * half / pixels) as i64;
+        let from_ns = window.from_ns.saturating_sub(more);
+        Window {
+            from_ns,
+            to_ns: from_ns.saturating_add(2 * window.length_ns()),
+        }
+    }
+
+    /// Returns true if a picture has exactly the pixels of a window.
+    fn fits(self, key: &Key, window: Window) -> bool {
+        key.width == self.picture_px()
+            && key.window.length_ns() == self.times as i64 * window.length_ns()
+            && key.window.from_ns <= window.from_ns
+            && key.window.to_ns >= window.to_ns
+    }
 }

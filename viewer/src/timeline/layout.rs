@@ -174,9 +174,9 @@ pub struct Layout {
 
 /// The compared session, and the counterpart of each rank.
 #[derive(Clone, Copy)]
-pub struct Beside<'a> {
+pub struct OtherSession<'a> {
     /// The compared session.
-    pub other: &'a Opened,
+    pub opened: &'a Opened,
     /// Pairs of ranks.
     pub counterparts: &'a Counterparts,
 }
@@ -226,18 +226,18 @@ impl Layout {
         opened: &Opened,
         state: &ViewState,
         seen: &[u32],
-        beside: Option<Beside<'_>>,
+        other: Option<OtherSession<'_>>,
     ) -> bool {
         let key = Key::of(state);
         let same = self.key == Some(key);
         let came = seen
             .iter()
             .any(|rank| self.coming.contains(rank) && !matches!(opened.view_soon(*rank), View::Coming));
-        let other_came = beside.is_some_and(|beside| {
+        let other_came = other.is_some_and(|other| {
             seen.iter().any(|rank| {
-                let of = beside.counterparts.of(*rank);
+                let of = other.counterparts.of(*rank);
                 self.other_coming.contains(rank)
-                    && of.is_some_and(|of| !matches!(beside.other.view_soon(of), View::Coming))
+                    && of.is_some_and(|of| !matches!(other.opened.view_soon(of), View::Coming))
             })
         });
         if same && !came && !other_came {
@@ -245,16 +245,16 @@ impl Layout {
         }
         self.key = Some(key);
         self.is_dense = state.dense;
-        self.build(opened, state, seen, beside);
+        self.build(opened, state, seen, other);
         true
     }
 
-    /// Makes the next update rebuild the rows, because another session is compared.
-    pub fn outdated(&mut self) {
+    /// Makes the next update rebuild the rows, because the session or the comparison changed.
+    pub fn invalidate(&mut self) {
         self.key = None;
     }
 
-    fn build(&mut self, opened: &Opened, state: &ViewState, seen: &[u32], beside: Option<Beside<'_>>) {
+    fn build(&mut self, opened: &Opened, state: &ViewState, seen: &[u32], other: Option<OtherSession<'_>>) {
         self.rows.clear();
         self.ranks.clear();
         self.coming.clear();
@@ -277,7 +277,7 @@ impl Layout {
         in_order(&mut pinned);
         for rank in pinned {
             self.push_rank(opened, state, rank, seen);
-            self.push_counterpart(state, rank, seen, beside);
+            self.push_counterpart(state, rank, seen, other);
         }
         for (host, described) in session.hosts.iter().enumerate() {
             let mut ranks: Vec<u32> = described
@@ -300,7 +300,7 @@ impl Layout {
             }
             for rank in ranks {
                 self.push_rank(opened, state, rank, seen);
-                self.push_counterpart(state, rank, seen, beside);
+                self.push_counterpart(state, rank, seen, other);
             }
         }
     }
@@ -355,15 +355,21 @@ impl Layout {
     }
 
     /// Adds the rows of the counterpart below a rank: the difference of the steps, then the lanes.
-    fn push_counterpart(&mut self, state: &ViewState, rank: u32, seen: &[u32], beside: Option<Beside<'_>>) {
-        let Some(beside) = beside else { return };
-        let Some(of) = beside.counterparts.of(rank) else {
+    fn push_counterpart(
+        &mut self,
+        state: &ViewState,
+        rank: u32,
+        seen: &[u32],
+        other: Option<OtherSession<'_>>,
+    ) {
+        let Some(other) = other else { return };
+        let Some(of) = other.counterparts.of(rank) else {
             self.push(RowKind::Alone(rank));
             return;
         };
         self.push(RowKind::Difference(rank));
-        let view = if beside.other.is_open(of) || seen.contains(&rank) || self.ranks.len() <= 16 {
-            beside.other.view_soon(of)
+        let view = if other.opened.is_open(of) || seen.contains(&rank) || self.ranks.len() <= 16 {
+            other.opened.view_soon(of)
         } else {
             View::Coming
         };
@@ -390,11 +396,6 @@ impl Layout {
                 layer: info.layer,
             });
         }
-    }
-
-    /// Makes the next update rebuild the rows after any other change.
-    pub fn forget(&mut self) {
-        self.key = None;
     }
 
     /// Returns the height of all rows, in points.

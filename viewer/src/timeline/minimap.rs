@@ -1,9 +1,11 @@
 //! Overview of the whole run in one line: the mean breakdown of some ranks, and the visible time range.
 
-use crate::model::{Opened, View, Window};
+use crate::model::{Opened, State, View, Window};
 use crate::picture::Columns;
 use crate::theme::{Shade, Theme};
-use egui::{Color32, ColorImage, Rect, TextureHandle, TextureOptions};
+use egui::{
+    Color32, ColorImage, Mesh, Painter, Pos2, Rect, Stroke, StrokeKind, TextureHandle, TextureOptions, Vec2,
+};
 use rankscope_formats::index::{CLASSES, LaneKind, Sums};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -34,8 +36,32 @@ pub struct Minimap {
 }
 
 impl Minimap {
+    /// Draws the overview, with everything outside the visible time range in shade.
+    pub fn draw(&mut self, painter: &Painter, rect: Rect, opened: &Arc<Opened>, state: &State, theme: Theme) {
+        if let Some(texture) = self.texture(opened, state.whole, theme, painter.ctx()) {
+            let mut mesh = Mesh::with_texture(texture);
+            let uv = Rect::from_min_max(Pos2::ZERO, Pos2::new(1.0, 1.0));
+            mesh.add_rect_with_uv(rect.shrink2(Vec2::new(0.0, 3.0)), uv, Color32::WHITE);
+            painter.add(mesh);
+        }
+        let visible = place(rect, state.whole, state.window());
+        let shade = theme.background().gamma_multiply(0.6);
+        let left = Rect::from_x_y_ranges(rect.left()..=visible.left(), rect.y_range());
+        let right = Rect::from_x_y_ranges(visible.right()..=rect.right(), rect.y_range());
+        painter.rect_filled(left, 0.0, shade);
+        painter.rect_filled(right, 0.0, shade);
+        if let Some(range) = state.view.range {
+            let selected = place(rect, state.whole, range).expand2(Vec2::new(0.5, 0.0));
+            let y = rect.bottom() - 1.5;
+            painter.hline(selected.x_range(), y, Stroke::new(3.0, theme.selection()));
+        }
+        let frame = visible.expand2(Vec2::new(1.0, -1.0));
+        let stroke = Stroke::new(1.0, theme.accent());
+        painter.rect_stroke(frame, 2.0, stroke, StrokeKind::Inside);
+    }
+
     /// Returns the picture if it is available. Starts to compute it otherwise.
-    pub fn texture(
+    fn texture(
         &mut self,
         opened: &Arc<Opened>,
         whole: Window,
@@ -79,16 +105,16 @@ impl Minimap {
         self.is_old = true;
     }
 
-    /// Returns the place of a window in the overview.
-    pub fn place(rect: Rect, whole: Window, window: Window) -> Rect {
-        let x = |ns: i64| rect.left() + (whole.share_of(ns).clamp(0.0, 1.0) as f32) * rect.width();
-        Rect::from_x_y_ranges(x(window.from_ns)..=x(window.to_ns), rect.y_range())
-    }
-
     /// Returns true while the first picture is being computed.
     pub fn is_busy(&self) -> bool {
         self.mean.is_none()
     }
+}
+
+/// Returns the place of a window in the overview.
+fn place(rect: Rect, whole: Window, window: Window) -> Rect {
+    let x = |ns: i64| rect.left() + (whole.share_of(ns).clamp(0.0, 1.0) as f32) * rect.width();
+    Rect::from_x_y_ranges(x(window.from_ns)..=x(window.to_ns), rect.y_range())
 }
 
 fn sample(opened: &Opened, whole: Window) -> Mean {

@@ -1,6 +1,6 @@
 //! Labels on spans that are wide enough.
 
-use super::gallery::Seen;
+use super::gallery::PictureRow;
 use crate::model::{Opened, View, bytes_text};
 use crate::picture::{Named, Subject};
 use crate::theme::Theme;
@@ -27,7 +27,7 @@ impl Names {
     }
 
     /// Draws the names of one row.
-    pub fn draw(&mut self, painter: &Painter, opened: &Opened, row: &Seen, named: &[Named]) {
+    pub fn draw(&mut self, painter: &Painter, opened: &Opened, row: &PictureRow, named: &[Named]) {
         let window = row.window;
         if named.is_empty() || row.rect.height() < 10.0 {
             return;

@@ -43,7 +43,7 @@ pub fn draw(painter: &Painter, rect: Rect, window: Window, taken: [Option<Rect>;
 }
 
 /// The clock error at this zoom, if it is wider than a pixel.
-pub struct ClocksSaid {
+pub struct ClockErrorLabel {
     text: String,
     /// Length of the error bar, in points.
     points: Option<f32>,
@@ -51,7 +51,7 @@ pub struct ClocksSaid {
     pub place: Rect,
 }
 
-impl ClocksSaid {
+impl ClockErrorLabel {
     /// Creates the text of an error in nanoseconds, or of an unknown error.
     pub fn of(
         painter: &Painter,

@@ -10,7 +10,6 @@ use crate::timeline::compared::rows::x;
 use crate::timeline::compared::{Compared, Placed, Pointed};
 use crate::timeline::instance::Members;
 use crate::timeline::layout::RowKind;
-use crate::timeline::widget::picked;
 use egui::{Painter, Pos2, Rect, RichText, Stroke, StrokeKind, Ui};
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ impl Compared {
     /// Picks the instance under the mouse, or clears the pick.
     pub fn pick_pointed(&mut self) {
         self.picked = match self.pointed {
-            Some(Pointed::Span { hovered, .. }) => picked(&hovered),
+            Some(Pointed::Span { hovered, .. }) => hovered.instance(),
             Some(Pointed::Steps { .. }) | None => None,
         };
     }

@@ -247,7 +247,7 @@ fn two_sessions_stand_rank_by_rank_aligned_by_step() {
         show(&mut harness, from * MS, to * MS);
         let window = workspace(&mut harness).state.window();
         let compared = workspace(&mut harness).timeline.compared().expect("compared");
-        let seen: Vec<Window> = compared.seen().map(|(row, _)| row.window).collect();
+        let seen: Vec<Window> = compared.picture_rows().map(|(row, _)| row.window).collect();
         let anchor = compared.aligned().expect("aligned").anchor;
         assert!(!seen.is_empty());
         for other in seen {

@@ -15,7 +15,7 @@ use crate::picture::Subject;
 use crate::picture::painter::SpanFilter;
 use crate::theme::Theme;
 use crate::timeline::compared::table::Table;
-use crate::timeline::gallery::{Gallery, Seen};
+use crate::timeline::gallery::{Gallery, PictureRow};
 use crate::timeline::gutter::lane_title;
 use crate::timeline::instance::Instances;
 use crate::timeline::layout::RowKind;
@@ -81,7 +81,7 @@ pub struct Compared {
     aligned: Vec<Option<Aligned>>,
     /// World of the first visible rank.
     first_world: usize,
-    seen: Vec<Seen>,
+    picture_rows: Vec<PictureRow>,
     no_marks: Arc<BTreeSet<u64>>,
     is_exact: bool,
 }
@@ -107,7 +107,7 @@ impl Compared {
             instances: Instances::default(),
             aligned: vec![None; worlds],
             first_world: 0,
-            seen: Vec::new(),
+            picture_rows: Vec::new(),
             no_marks: Arc::default(),
             is_exact: false,
             counterparts,
@@ -135,16 +135,16 @@ impl Compared {
     }
 
     /// Sets the theme and filter of B's pictures.
-    pub fn set_look(&mut self, theme: Theme, filter: Option<&SpanFilter>) {
+    pub fn set_options(&mut self, theme: Theme, filter: Option<&SpanFilter>) {
         // No marks: they are instances of A, and the same numbers are different instances in B.
-        self.gallery.set_look(theme, &self.no_marks, filter);
+        self.gallery.set_options(theme, &self.no_marks, filter);
     }
 
     /// Aligns what is visible in a window of A, and requests B's pictures of it.
     pub fn update(&mut self, ctx: &Context, own: &Opened, window: Window, width: f32, visible: &[Placed]) {
         self.reading.update();
         self.aligned.fill(None);
-        self.seen.clear();
+        self.picture_rows.clear();
         self.is_exact = true;
         let mut first_world = None;
         for row in visible {
@@ -173,7 +173,7 @@ impl Compared {
                     self.is_exact &= !matches!(self.other.view_soon(of), View::Coming);
                 }
                 RowKind::Other { of, lane, .. } => match self.aligned[world] {
-                    Some(aligned) => self.seen.push(Seen {
+                    Some(aligned) => self.picture_rows.push(PictureRow {
                         rank: of,
                         subject: Subject::Lane(lane),
                         rect: row.rect,
@@ -186,13 +186,13 @@ impl Compared {
             }
         }
         self.first_world = first_world.unwrap_or(self.first_world);
-        self.gallery.update(ctx, window, width, &self.seen);
+        self.gallery.update(ctx, window, width, &self.picture_rows);
         self.instances.update(&self.other, self.picked, ctx);
     }
 
     /// Returns the visible rows of B with the names on their pictures.
-    pub fn seen(&self) -> impl Iterator<Item = (&Seen, &[Named])> {
-        self.seen.iter().map(|row| (row, self.gallery.named(row)))
+    pub fn picture_rows(&self) -> impl Iterator<Item = (&PictureRow, &[Named])> {
+        self.picture_rows.iter().map(|row| (row, self.gallery.named(row)))
     }
 
     pub(super) fn gallery(&self) -> &Gallery {

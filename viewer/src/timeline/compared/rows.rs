@@ -53,7 +53,7 @@ impl Compared {
                 _ => {}
             }
         }
-        for (row, _) in self.seen() {
+        for (row, _) in self.picture_rows() {
             self.gallery().draw(painter, row.window, row);
         }
         self.draw_losses(painter, own, window, visible, theme);
