@@ -2,7 +2,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | [`stub`], [`resolve`] | exported symbols; search for the real function |
+//! | [`stub`], [`resolve`], [`real_call`] | exported symbols; search for the real function; the call of it |
 //! | [`configuration`] | environment variables |
 //! | [`thread`], [`own_thread`], [`keeper`] | state of a thread of the program; threads of the library |
 //! | [`adapters`], [`life`] | start, fork and end of recording |
@@ -21,6 +21,7 @@ pub mod memory;
 pub mod own_thread;
 pub mod pending;
 pub mod rate;
+pub mod real_call;
 pub mod resolve;
 pub mod sampling;
 pub mod stub;

@@ -5,7 +5,8 @@ use super::options::Options;
 use crate::core::communicators;
 use crate::core::communicators::Entry;
 use crate::core::life;
-use crate::core::stub::{Call, Narrow};
+use crate::core::real_call::{RealCall, Returned};
+use crate::core::stub::Narrow;
 use crate::core::thread;
 use crate::core::thread::ThreadState;
 use rankscope_ranklog::clock::ticks;
@@ -16,47 +17,38 @@ use rankscope_ranklog::record::{
     RecordKind,
 };
 
-/// Records one collective call, when it ends.
-///
-/// # Safety
-/// `real` must be the real function of this row. `arguments` must be its arguments: the address of its options.
+/// Hook of a collective whose only argument is the address of these options. It records one call, when it ends.
 #[inline]
-pub unsafe fn collective(options: &'static Options, real: usize, arguments: &Narrow) -> usize {
+pub fn collective(options: &'static Options, call: RealCall<'_, Narrow>) -> Returned {
     let enter_ticks = ticks();
     let thread = thread::state();
     let depth = thread.gloo_depth.get();
     if depth > 0 {
         // The collective is called inside another one. Only the outermost is the operation.
-        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-        // unchanged.
-        return unsafe { arguments.call(real) };
+        return call.forward();
     }
+    let [address, ..] = *call.arguments();
     // SAFETY: the first argument is the address of the caller's options. Every option struct starts with the context's
     // address.
-    let communicator = communicators::find(unsafe { Options::context(arguments[0]) });
+    let communicator = communicators::find(unsafe { Options::context(address) });
     // SAFETY: the options are those of this row, and are decoded only if their context is known.
-    let (mut record, sampled) = unsafe { describe(options, arguments[0], communicator, thread, enter_ticks) };
+    let (mut record, sampled) = unsafe { describe(options, address, communicator, thread, enter_ticks) };
     // Continuations precede the call that they belong to. Without it they are useless.
     if options.operation.is_variable()
         && let Some(entry) = communicator
     {
         // SAFETY: the options are those of this row, and their context is known.
-        unsafe { commit_counts(options, arguments[0], entry, thread, enter_ticks) };
+        unsafe { commit_counts(options, address, entry, thread, enter_ticks) };
     }
     if sampled {
-        // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-        return unsafe { call_sampled(thread, record, real, arguments) };
+        return recorded_and_sampled(thread, record, call);
     }
-    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-    unsafe { call(thread, &mut record, real, arguments) }
+    recorded(thread, &mut record, call)
 }
 
 /// Calls the real function and commits the record.
-///
-/// # Safety
-/// As for [`collective`].
 #[inline(always)]
-unsafe fn call(thread: &'static ThreadState, record: &mut Record, real: usize, arguments: &Narrow) -> usize {
+fn recorded(thread: &'static ThreadState, record: &mut Record, call: RealCall<'_, Narrow>) -> Returned {
     record.flags |= FLAG_FAILED;
     let lane = life::lane(thread);
     if let Some((set, lane)) = lane {
@@ -64,33 +56,26 @@ unsafe fn call(thread: &'static ThreadState, record: &mut Record, real: usize, a
     }
     thread.gloo_depth.set(1);
     let ending = Ending { thread, lane, record };
-    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-    // unchanged.
-    let result = unsafe { arguments.call(real) };
+    let result = call.forward();
     ending.record.leave_ticks = ticks();
     ending.record.flags &= !FLAG_FAILED;
     drop(ending);
     result
 }
 
-/// Calls the real function and commits the record, as [`call`] does, and keeps messages of this collective as evidence.
-/// Runs a few times per second and communicator.
-///
-/// # Safety
-/// As for [`collective`].
+/// Calls the real function and commits the record, as [`recorded`] does, and keeps messages of this collective as
+/// evidence. Runs a few times per second and communicator.
 #[cold]
 #[inline(never)]
-unsafe fn call_sampled(
+fn recorded_and_sampled(
     thread: &'static ThreadState,
     mut record: Record,
-    real: usize,
-    arguments: &Narrow,
-) -> usize {
+    call: RealCall<'_, Narrow>,
+) -> Returned {
     let mut sampler = Sampler::new(record.communicator, record.operation, record.tag, record.sequence);
     thread.sampler.set((&raw mut sampler).cast());
     let unsampling = Unsampling(thread);
-    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-    let result = unsafe { call(thread, &mut record, real, arguments) };
+    let result = recorded(thread, &mut record, call);
     drop(unsampling);
     sampler.finish(thread, record.leave_ticks);
     if sampler.beyond > 0

@@ -7,7 +7,8 @@ use crate::core::communicators::Entry;
 use crate::core::in_progress::InProgress;
 use crate::core::life;
 use crate::core::pending::Asked;
-use crate::core::stub::{Call, Wide};
+use crate::core::real_call::{RealCall, Returned};
+use crate::core::stub::Wide;
 use crate::core::thread;
 use crate::core::thread::ThreadState;
 use crate::cupti::calls as cupti_calls;
@@ -127,51 +128,43 @@ impl Roles {
     }
 }
 
-/// Records that the program requested an operation: an `Enqueue` record, committed when the real call returns.
-///
-/// # Safety
-/// `real` must be the real function of this row and `arguments` its arguments.
+/// Hook of a function with these roles. It records that the program requested an operation: an `Enqueue` record,
+/// committed when the real call returns.
 #[inline]
-pub unsafe fn enqueue(roles: &'static Roles, real: usize, arguments: &Wide) -> usize {
+pub fn enqueue(roles: &'static Roles, call: RealCall<'_, Wide>) -> Returned {
     let enter_ticks = ticks();
     let thread = thread::state();
     if thread.nccl_depth.get() > 0 {
         // The library calls itself: for example, `ncclBcast` calls `ncclBroadcast`.
-        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-        // unchanged.
-        return unsafe { arguments.call(real) };
+        return call.forward();
     }
     if events::are_on() || cupti_calls::asks_calls() {
-        // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-        return unsafe { enqueue_watched(roles, real, arguments, thread, enter_ticks) };
+        return enqueue_watched(roles, call, thread, enter_ticks);
     }
-    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-    unsafe { enqueue_as::<false>(roles, real, arguments, thread, enter_ticks) }
+    enqueue_as::<false>(roles, call, thread, enter_ticks)
 }
 
 /// The variant of [`enqueue`] for launches that are timed, or linked to their kernels. It is a separate function, so
 /// that other calls do not pay for it.
 #[cold]
 #[inline(never)]
-unsafe fn enqueue_watched(
+fn enqueue_watched(
     roles: &'static Roles,
-    real: usize,
-    arguments: &Wide,
+    call: RealCall<'_, Wide>,
     thread: &'static ThreadState,
     enter_ticks: u64,
-) -> usize {
-    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-    unsafe { enqueue_as::<true>(roles, real, arguments, thread, enter_ticks) }
+) -> Returned {
+    enqueue_as::<true>(roles, call, thread, enter_ticks)
 }
 
 #[inline(always)]
-unsafe fn enqueue_as<const IS_WATCHED: bool>(
+fn enqueue_as<const IS_WATCHED: bool>(
     roles: &'static Roles,
-    real: usize,
-    arguments: &Wide,
+    call: RealCall<'_, Wide>,
     thread: &'static ThreadState,
     enter_ticks: u64,
-) -> usize {
+) -> Returned {
+    let (arguments, real) = (call.arguments(), call.real());
     // SAFETY: the handle is the one that the program passes to `real`'s library. `known` only compares it, or passes it
     // to that library.
     let communicator = unsafe { communicators::known(arguments[roles.communicator], real) };
@@ -231,12 +224,10 @@ unsafe fn enqueue_as<const IS_WATCHED: bool>(
     }
     let returned;
     {
-        let mut call = InProgress::begin(thread, &thread.nccl_depth, &mut record);
-        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-        // unchanged.
-        returned = unsafe { arguments.call(real) };
-        call.returned(|record| {
-            let result = result::of(returned);
+        let mut in_progress = InProgress::begin(thread, &thread.nccl_depth, &mut record);
+        returned = call.forward();
+        in_progress.returned(|record| {
+            let result = returned.as_u32();
             record.tag = result;
             record.aux |= u64::from(thread.nccl_parts.get().min(255)) << Enqueued::PARTS_SHIFT;
             if !result::is_fine(result) {
@@ -252,7 +243,7 @@ unsafe fn enqueue_as<const IS_WATCHED: bool>(
     drop(linked);
     thread.nccl_call.set(0);
     if IS_WATCHED && let Timed::Alone(guard) = timed {
-        match result::of(returned) {
+        match returned.as_u32() {
             result::SUCCESS => guard.launched(arguments[roles.stream]),
             // A thread of the library puts the operation on the stream later, after the second event.
             result::IN_PROGRESS => drop(guard),

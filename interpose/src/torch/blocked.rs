@@ -4,7 +4,8 @@
 //! there for earlier works.
 
 use crate::core::life;
-use crate::core::stub::{Call, Narrow};
+use crate::core::real_call::{RealCall, Returned};
+use crate::core::stub::Narrow;
 use crate::core::thread;
 use crate::core::thread::ThreadState;
 use rankscope_ranklog::clock::ticks;
@@ -12,37 +13,25 @@ use rankscope_ranklog::record::{BlockedIn, FLAG_FAILED, Record, RecordKind};
 
 /// Hook of `Work::wait(timeout)` and its overrides; `this` is the work. It records a `Blocked` interval when the call
 /// ends.
-///
-/// # Safety
-/// `real` and `arguments` must be this row's.
 #[inline]
-pub unsafe fn in_work(place: BlockedIn, real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-    unsafe { blocked(place, arguments[0] as u64, real, arguments) }
+pub fn in_work(place: BlockedIn, call: RealCall<'_, Narrow>) -> Returned {
+    let [work, ..] = *call.arguments();
+    blocked(place, work as u64, call)
 }
 
 /// Hook of a blocking function that does not wait for one work. It records a `Blocked` interval when the call ends.
-///
-/// # Safety
-/// `real` and `arguments` must be this row's.
 #[inline]
-pub unsafe fn elsewhere(place: BlockedIn, real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-    unsafe { blocked(place, 0, real, arguments) }
+pub fn elsewhere(place: BlockedIn, call: RealCall<'_, Narrow>) -> Returned {
+    blocked(place, 0, call)
 }
 
 /// Calls the real function and records the interval, unless this wait does not count.
-///
-/// # Safety
-/// `real` and `arguments` must be this row's.
 #[inline]
-unsafe fn blocked(place: BlockedIn, object: u64, real: usize, arguments: &Narrow) -> usize {
+fn blocked(place: BlockedIn, object: u64, call: RealCall<'_, Narrow>) -> Returned {
     let thread = thread::state();
     let depth = thread.blocked_depth.get();
     if depth > 0 || thread.work.get() != 0 {
-        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-        // unchanged.
-        return unsafe { arguments.call(real) };
+        return call.forward();
     }
     thread.blocked_depth.set(1);
     let record = Record {
@@ -56,9 +45,7 @@ unsafe fn blocked(place: BlockedIn, object: u64, real: usize, arguments: &Narrow
         lane.enter(set, &record);
     }
     let mut ending = Ending { thread, record };
-    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-    // unchanged.
-    let result = unsafe { arguments.call(real) };
+    let result = call.forward();
     ending.record.flags = 0;
     result
 }
