@@ -7,8 +7,8 @@ use crate::core::communicators::Entry;
 use crate::core::life;
 use crate::core::real_call::{RealCall, Returned};
 use crate::core::stub::Narrow;
-use crate::core::thread;
-use crate::core::thread::ThreadState;
+use crate::thread;
+use crate::thread::ThreadState;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::lanes::{Lane, LaneSet};
 use rankscope_ranklog::loss::LossCause;
@@ -22,7 +22,7 @@ use rankscope_ranklog::record::{
 pub fn collective(options: &'static Options, call: RealCall<'_, Narrow>) -> Returned {
     let enter_ticks = ticks();
     let thread = thread::state();
-    let depth = thread.gloo_depth.get();
+    let depth = thread.gloo.depth.get();
     if depth > 0 {
         // The collective is called inside another one. Only the outermost is the operation.
         return call.forward();
@@ -50,11 +50,11 @@ pub fn collective(options: &'static Options, call: RealCall<'_, Narrow>) -> Retu
 #[inline(always)]
 fn recorded(thread: &'static ThreadState, record: &mut Record, call: RealCall<'_, Narrow>) -> Returned {
     record.flags |= FLAG_FAILED;
-    let lane = life::lane(thread);
+    let lane = life::lane(&thread.lane);
     if let Some((set, lane)) = lane {
         lane.enter(set, record);
     }
-    thread.gloo_depth.set(1);
+    thread.gloo.depth.set(1);
     let ending = Ending { thread, lane, record };
     let result = call.forward();
     ending.record.leave_ticks = ticks();
@@ -73,13 +73,13 @@ fn recorded_and_sampled(
     call: RealCall<'_, Narrow>,
 ) -> Returned {
     let mut sampler = Sampler::new(record.communicator, record.operation, record.tag, record.sequence);
-    thread.sampler.set((&raw mut sampler).cast());
+    thread.gloo.sampler.set((&raw mut sampler).cast());
     let unsampling = Unsampling(thread);
     let result = recorded(thread, &mut record, call);
     drop(unsampling);
     sampler.finish(thread, record.leave_ticks);
     if sampler.beyond > 0
-        && let Some((set, _)) = life::lane(thread)
+        && let Some((set, _)) = life::lane(&thread.lane)
     {
         let (first, last) = (record.enter_ticks, record.leave_ticks);
         set.area.count_loss(
@@ -97,7 +97,7 @@ struct Unsampling(&'static ThreadState);
 
 impl Drop for Unsampling {
     fn drop(&mut self) {
-        self.0.sampler.set(std::ptr::null_mut());
+        self.0.gloo.sampler.set(std::ptr::null_mut());
     }
 }
 
@@ -114,7 +114,7 @@ unsafe fn describe(
     enter_ticks: u64,
 ) -> (Record, bool) {
     let operation = options.operation as u8;
-    let work = thread.work.get();
+    let work = thread.torch.work.get();
     let mut record = Record {
         operation,
         enter_ticks,
@@ -143,9 +143,13 @@ unsafe fn describe(
         }
     } else {
         // c10d gives every work a separate tag. A work that calls an operation twice uses its tag twice.
-        let again = thread.work_operation.replace(operation) == operation;
-        let calls = if again { thread.work_calls.get() + 1 } else { 0 };
-        thread.work_calls.set(calls);
+        let again = thread.torch.work_operation.replace(operation) == operation;
+        let calls = if again {
+            thread.torch.work_calls.get() + 1
+        } else {
+            0
+        };
+        thread.torch.work_calls.set(calls);
         record.sequence = calls;
     }
     // Without a key, the messages could not be assigned to a collective.
@@ -173,7 +177,7 @@ unsafe fn commit_counts(
         for (bytes, count) in bytes.iter_mut().zip(counts) {
             *bytes = count.wrapping_mul(decoded.per_member_unit);
         }
-        life::commit(thread, &Record::continuation(bytes, enter_ticks));
+        life::commit(&thread.lane, &Record::continuation(bytes, enter_ticks));
     }
 }
 
@@ -192,14 +196,14 @@ impl Drop for Ending<'_> {
         if self.record.leave_ticks == 0 {
             self.record.leave_ticks = ticks();
         }
-        self.thread.gloo_depth.set(0);
+        self.thread.gloo.depth.set(0);
         match self.lane {
-            Some((set, lane)) if life::same_life(self.thread) => {
+            Some((set, lane)) if life::same_life(&self.thread.lane) => {
                 lane.leave(set);
                 lane.commit(set, self.record);
             }
             Some(_) => {}
-            None => life::commit(self.thread, self.record),
+            None => life::commit(&self.thread.lane, self.record),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::core::hash::Hash128;
 use crate::core::life;
 use crate::core::real_call::{RealCall, Returned};
 use crate::core::stub::Narrow;
-use crate::core::thread;
+use crate::thread;
 use rankscope_ranklog::Library;
 use rankscope_ranklog::definition::IdentitySource;
 
@@ -25,8 +25,8 @@ pub fn constructed(call: RealCall<'_, Narrow>) -> Returned {
         u32::try_from(size).unwrap_or(0),
     );
     let thread = thread::state();
-    if thread.forking.get() > 0 {
-        thread.forked_context.set(arguments[0]);
+    if thread.gloo.forking.get() > 0 {
+        thread.gloo.forked_context.set(arguments[0]);
     }
     result
 }
@@ -46,13 +46,13 @@ pub fn made_from_another(call: RealCall<'_, Narrow>) -> Returned {
         return call.forward();
     }
     let thread = thread::state();
-    thread.forked_context.set(0);
-    thread.forking.set(thread.forking.get() + 1);
+    thread.gloo.forked_context.set(0);
+    thread.gloo.forking.set(thread.gloo.forking.get() + 1);
     let unforking = Unforking(thread);
     let arguments = call.arguments();
     let result = call.forward();
     drop(unforking);
-    let child = thread.forked_context.get();
+    let child = thread.gloo.forked_context.get();
     // SAFETY: the hidden result is the first argument, so `this` is the second. It is alive during the call, and its
     // first member is a shared_ptr to the parent.
     let parent = communicators::find(unsafe { read(arguments[1], 0) });
@@ -84,6 +84,9 @@ struct Unforking(&'static thread::ThreadState);
 
 impl Drop for Unforking {
     fn drop(&mut self) {
-        self.0.forking.set(self.0.forking.get().saturating_sub(1));
+        self.0
+            .gloo
+            .forking
+            .set(self.0.gloo.forking.get().saturating_sub(1));
     }
 }

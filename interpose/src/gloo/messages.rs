@@ -8,8 +8,8 @@ use crate::core::communicators;
 use crate::core::life;
 use crate::core::real_call::{RealCall, Returned};
 use crate::core::stub::Narrow;
-use crate::core::thread;
-use crate::core::thread::ThreadState;
+use crate::thread;
+use crate::thread::ThreadState;
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{
@@ -62,7 +62,7 @@ fn post(operation: Operation, peer: i32, flags: u8, call: RealCall<'_, Narrow>) 
     let thread = thread::state();
     let enter_ticks = ticks();
     let [buffer, _, slot, offset, bytes] = *call.arguments();
-    if thread.gloo_depth.get() > 0 {
+    if thread.gloo.depth.get() > 0 {
         return post_inside_collective(operation, peer, enter_ticks, thread, call);
     }
     let known = buffers::find(buffer);
@@ -109,7 +109,7 @@ fn post_inside_collective(
     let [buffer, _, slot, ..] = *call.arguments();
     // SAFETY: the pointer is null or the sampler of the collective's hook, further down this thread's stack, so it is
     // alive. The reference is not kept across the real call.
-    if let Some(sampler) = unsafe { thread.sampler.get().cast::<Sampler>().as_mut() }
+    if let Some(sampler) = unsafe { thread.gloo.sampler.get().cast::<Sampler>().as_mut() }
         && operation == Operation::Receive
     {
         sampler.post_receive(buffer, peer, slot as u64, enter_ticks);
@@ -117,7 +117,7 @@ fn post_inside_collective(
     let result = call.forward();
     // SAFETY: the pointer is null or the sampler of the collective's hook, further down this thread's stack, so it is
     // alive. No other reference to it exists now.
-    if let Some(sampler) = unsafe { thread.sampler.get().cast::<Sampler>().as_mut() }
+    if let Some(sampler) = unsafe { thread.gloo.sampler.get().cast::<Sampler>().as_mut() }
         && operation == Operation::Send
     {
         sampler.send(thread, peer, slot as u64, enter_ticks, ticks());
@@ -142,11 +142,11 @@ pub fn wait_receive(call: RealCall<'_, Narrow>) -> Returned {
 fn wait(operation: Operation, call: RealCall<'_, Narrow>) -> Returned {
     let [buffer, rank, ..] = *call.arguments();
     let thread = thread::state();
-    if thread.gloo_depth.get() > 0 {
+    if thread.gloo.depth.get() > 0 {
         let result = call.forward();
         // SAFETY: the pointer is null or the sampler of the collective's hook, further down this thread's stack, so it
         // is alive. No other reference to it exists now.
-        if let Some(sampler) = unsafe { thread.sampler.get().cast::<Sampler>().as_mut() }
+        if let Some(sampler) = unsafe { thread.gloo.sampler.get().cast::<Sampler>().as_mut() }
             && operation == Operation::Receive
             && result.as_bool()
         {
@@ -165,7 +165,7 @@ fn wait(operation: Operation, call: RealCall<'_, Narrow>) -> Returned {
         record.communicator = communicator;
         record.bytes = bytes;
     }
-    if let Some((set, lane)) = life::lane(thread) {
+    if let Some((set, lane)) = life::lane(&thread.lane) {
         lane.enter(set, &record);
     }
     let mut ending = Ending { thread, record, rank };
@@ -195,13 +195,13 @@ impl Drop for Ending {
             // function has written it.
             self.record.peer = unsafe { read::<i32>(self.rank, 0) };
         }
-        if let Some((set, lane)) = life::lane(self.thread) {
+        if let Some((set, lane)) = life::lane(&self.thread.lane) {
             if waited {
                 lane.leave(set);
             }
             lane.commit(set, &self.record);
         } else {
-            life::commit(self.thread, &self.record);
+            life::commit(&self.thread.lane, &self.record);
         }
     }
 }

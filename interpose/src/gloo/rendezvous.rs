@@ -11,8 +11,8 @@ use crate::core::hash::Hash128;
 use crate::core::life;
 use crate::core::real_call::{RealCall, Returned};
 use crate::core::stub::Narrow;
-use crate::core::thread;
-use crate::core::thread::ThreadState;
+use crate::thread;
+use crate::thread::ThreadState;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::definition::IdentitySource;
 use rankscope_ranklog::lanes::{Lane, LaneSet};
@@ -114,11 +114,11 @@ fn connect(call: RealCall<'_, Narrow>, own_blob_counts: bool) -> Returned {
     };
     record.flags |= FLAG_FAILED;
     // If a member never arrives, the others wait here. They must be visible while they wait.
-    let in_flight = life::lane(thread);
+    let in_flight = life::lane(&thread.lane);
     if let Some((set, lane)) = in_flight {
         lane.enter(set, &record);
     }
-    let before = thread.connect.replace((&raw mut frame).cast());
+    let before = thread.gloo.connect.replace((&raw mut frame).cast());
     let ending = Ending {
         thread,
         before,
@@ -126,7 +126,7 @@ fn connect(call: RealCall<'_, Narrow>, own_blob_counts: bool) -> Returned {
         in_flight,
     };
     let result = call.forward();
-    thread.connect.set(before);
+    thread.gloo.connect.set(before);
     ending.leave();
     std::mem::forget(ending);
     record.leave_ticks = ticks();
@@ -138,7 +138,7 @@ fn connect(call: RealCall<'_, Narrow>, own_blob_counts: bool) -> Returned {
     if let Some(entry) = context_of(context).and_then(communicators::find) {
         record.communicator = entry.index();
     }
-    life::commit(thread, &record);
+    life::commit(&thread.lane, &record);
     result
 }
 
@@ -237,7 +237,7 @@ struct Ending {
 impl Ending {
     fn leave(&self) {
         if let Some((set, lane)) = self.in_flight
-            && life::same_life(self.thread)
+            && life::same_life(&self.thread.lane)
         {
             lane.leave(set);
         }
@@ -246,13 +246,13 @@ impl Ending {
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        self.thread.connect.set(self.before);
+        self.thread.gloo.connect.set(self.before);
         self.leave();
         // SAFETY: the pointer is to the record in the frame of `connect`. That frame still exists, because it is being
         // unwound and owns this value. `connect` itself does not use the record any more.
         let record = unsafe { &mut *self.record };
         record.leave_ticks = ticks();
-        life::commit(self.thread, record);
+        life::commit(&self.thread.lane, record);
     }
 }
 
@@ -263,7 +263,7 @@ impl Drop for Ending {
 unsafe fn frame() -> Option<&'static mut ConnectFrame> {
     // SAFETY: the pointer is null or to a frame further down this thread's stack. That frame is alive until `connect`
     // returns.
-    unsafe { thread::state().connect.get().cast::<ConnectFrame>().as_mut() }
+    unsafe { thread::state().gloo.connect.get().cast::<ConnectFrame>().as_mut() }
 }
 
 /// Hook of `set(key, value)` of any store, with new strings. During a rendezvous it keeps the key, and the hash of rank

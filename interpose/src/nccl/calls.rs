@@ -9,9 +9,9 @@ use crate::core::life;
 use crate::core::pending::Asked;
 use crate::core::real_call::{RealCall, Returned};
 use crate::core::stub::Wide;
-use crate::core::thread;
-use crate::core::thread::ThreadState;
 use crate::cupti::calls as cupti_calls;
+use crate::thread;
+use crate::thread::ThreadState;
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{
@@ -134,7 +134,7 @@ impl Roles {
 pub fn enqueue(roles: &'static Roles, call: RealCall<'_, Wide>) -> Returned {
     let enter_ticks = ticks();
     let thread = thread::state();
-    if thread.nccl_depth.get() > 0 {
+    if thread.nccl.depth.get() > 0 {
         // The library calls itself: for example, `ncclBcast` calls `ncclBroadcast`.
         return call.forward();
     }
@@ -186,9 +186,9 @@ fn enqueue_as<const IS_WATCHED: bool>(
         flags: record.flags,
     }
     .to_bits();
-    thread.nccl_call.set(as_handle);
-    thread.nccl_handle.set(arguments[roles.communicator]);
-    thread.nccl_parts.set(0);
+    thread.nccl.call.set(as_handle);
+    thread.nccl.handle.set(arguments[roles.communicator]);
+    thread.nccl.parts.set(0);
     if plugin::needs_pending()
         && let Some(entry) = communicator
         && record.flags & FLAG_CAPTURED == 0
@@ -224,12 +224,12 @@ fn enqueue_as<const IS_WATCHED: bool>(
     }
     let returned;
     {
-        let mut in_progress = InProgress::begin(thread, &thread.nccl_depth, &mut record);
+        let mut in_progress = InProgress::begin(&thread.lane, &thread.nccl.depth, &mut record);
         returned = call.forward();
         in_progress.returned(|record| {
             let result = returned.as_u32();
             record.tag = result;
-            record.aux |= u64::from(thread.nccl_parts.get().min(255)) << Enqueued::PARTS_SHIFT;
+            record.aux |= u64::from(thread.nccl.parts.get().min(255)) << Enqueued::PARTS_SHIFT;
             if !result::is_fine(result) {
                 if let Some(pending) = communicator.and_then(Entry::pending) {
                     pending.withdraw_call(as_handle);
@@ -241,7 +241,7 @@ fn enqueue_as<const IS_WATCHED: bool>(
         });
     }
     drop(linked);
-    thread.nccl_call.set(0);
+    thread.nccl.call.set(0);
     if IS_WATCHED && let Timed::Alone(guard) = timed {
         match returned.as_u32() {
             result::SUCCESS => guard.launched(arguments[roles.stream]),
@@ -274,7 +274,7 @@ unsafe fn commit_counts(record: &mut Record, counts: usize, members: u32, thread
         for (bytes, count) in bytes.iter_mut().zip(some) {
             *bytes = bytes_of(count);
         }
-        life::commit(thread, &Record::continuation(bytes, record.enter_ticks));
+        life::commit(&thread.lane, &Record::continuation(bytes, record.enter_ticks));
     }
 }
 
@@ -310,7 +310,7 @@ fn await_operation(
         peer: if is_message { record.peer } else { 0 },
     };
     pending.push(&asked, as_handle, open_group::number(thread));
-    thread.nccl_parts.set(1);
+    thread.nccl.parts.set(1);
 }
 
 #[inline]

@@ -15,9 +15,9 @@ use crate::core::life;
 use crate::core::real_call::{RealCall, Returned};
 use crate::core::resolve;
 use crate::core::stub::{Arguments, ById, Narrow, OnStack, Wide};
-use crate::core::thread;
-use crate::core::thread::ThreadState;
 use crate::cuda::{device_model, driver};
+use crate::thread;
+use crate::thread::ThreadState;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::definition::IdentitySource;
 use rankscope_ranklog::record::{FLAG_FAILED, Record, RecordKind};
@@ -304,7 +304,7 @@ unsafe fn await_handle(thread: &ThreadState, place: usize, before: usize, expect
     // SAFETY: this thread owns the slot, so no other thread uses `expected`.
     unsafe { (*awaited.expected.get()).write(*expected) };
     if in_group {
-        thread.nccl_awaited.set(thread.nccl_awaited.get() + 1);
+        thread.nccl.awaited.set(thread.nccl.awaited.get() + 1);
     } else {
         POLLED.fetch_add(1, Ordering::Relaxed);
         awaited.owner.store(LIBRARY, Ordering::Release);
@@ -318,7 +318,7 @@ unsafe fn await_handle(thread: &ThreadState, place: usize, before: usize, expect
 /// The addresses of awaited handles must still be writable memory of the program. NCCL itself requires this until here.
 #[inline]
 pub unsafe fn group_ended(thread: &ThreadState, group: u32, outcome: u32, real: usize) {
-    if thread.nccl_awaited.get() > 0 {
+    if thread.nccl.awaited.get() > 0 {
         // SAFETY: the caller guarantees that the addresses of awaited handles are still valid.
         unsafe { take_awaited(thread, group, outcome, real) };
     }
@@ -326,7 +326,7 @@ pub unsafe fn group_ended(thread: &ThreadState, group: u32, outcome: u32, real: 
 
 #[cold]
 unsafe fn take_awaited(thread: &ThreadState, group: u32, outcome: u32, real: usize) {
-    thread.nccl_awaited.set(0);
+    thread.nccl.awaited.set(0);
     let owner = thread_id();
     life::wait_for_start();
     for awaited in &AWAITED {
@@ -480,7 +480,7 @@ fn timed(
     if let Some(index) = communicator {
         record.communicator = index;
     }
-    let mut in_progress = InProgress::begin(thread, &thread.nccl_depth, &mut record);
+    let mut in_progress = InProgress::begin(&thread.lane, &thread.nccl.depth, &mut record);
     let returned = call.forward();
     in_progress.returned(|record| {
         let outcome = returned.as_u32();
@@ -501,7 +501,7 @@ fn timed(
 /// `place` must be the argument in which the library returns the handle.
 unsafe fn making(place: usize, expected: &Expected, call: RealCall<'_, impl Arguments>) -> Returned {
     let thread = thread::state();
-    if thread.nccl_depth.get() > 0 || !life::is_on() {
+    if thread.nccl.depth.get() > 0 || !life::is_on() {
         return call.forward();
     }
     let real = call.real();
@@ -575,7 +575,7 @@ pub fn init_rank_scalable(call: RealCall<'_, Wide>) -> Returned {
 /// members belong to this process.
 pub fn init_all(call: RealCall<'_, Narrow>) -> Returned {
     let thread = thread::state();
-    if thread.nccl_depth.get() > 0 || !life::is_on() {
+    if thread.nccl.depth.get() > 0 || !life::is_on() {
         return call.forward();
     }
     let [handles, count, ..] = *call.arguments();
@@ -757,7 +757,7 @@ pub enum Ending {
 pub fn end(call: RealCall<'_, Narrow>, ending: Ending) -> Returned {
     let thread = thread::state();
     let [handle, ..] = *call.arguments();
-    if thread.nccl_depth.get() > 0 || !life::is_on() || handle == 0 {
+    if thread.nccl.depth.get() > 0 || !life::is_on() || handle == 0 {
         return call.forward();
     }
     let entry = communicators::find(handle);

@@ -5,7 +5,7 @@ use crate::core::communicators;
 use crate::core::life;
 use crate::core::real_call::{RealCall, Returned};
 use crate::core::stub::Narrow;
-use crate::core::thread;
+use crate::thread;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{FLAG_FAILED, Record, RecordKind};
 
@@ -16,7 +16,7 @@ pub fn asked(call: RealCall<'_, Narrow>) -> Returned {
     let [handle, error, ..] = *call.arguments();
     let returned = call.forward();
     let thread = thread::state();
-    if thread.nccl_depth.get() > 0 || returned.as_u32() != result::SUCCESS || error == 0 {
+    if thread.nccl.depth.get() > 0 || returned.as_u32() != result::SUCCESS || error == 0 {
         return returned;
     }
     // SAFETY: the address is not null. The library reported success, so it has just written its answer there.
@@ -40,7 +40,7 @@ pub fn asked(call: RealCall<'_, Narrow>) -> Returned {
             tag: answer,
             ..Record::new(RecordKind::Failure)
         };
-        life::commit(thread, &record);
+        life::commit(&thread.lane, &record);
     }
     returned
 }

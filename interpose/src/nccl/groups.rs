@@ -4,8 +4,8 @@ use super::{communicators, events, plugin, result};
 use crate::core::in_progress::InProgress;
 use crate::core::real_call::{RealCall, Returned};
 use crate::core::stub::Narrow;
-use crate::core::thread;
 use crate::cupti::calls as cupti_calls;
+use crate::thread;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{FLAG_FAILED, FLAG_LINKED, FLAG_SIMULATED, Record, RecordKind};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,15 +19,15 @@ pub fn start(call: RealCall<'_, Narrow>) -> Returned {
     let enter_ticks = ticks();
     let thread = thread::state();
     let returned = call.forward();
-    if thread.nccl_depth.get() == 0 && returned.as_u32() == result::SUCCESS {
-        let depth = thread.nccl_group_depth.get();
-        thread.nccl_group_depth.set(depth + 1);
+    if thread.nccl.depth.get() == 0 && returned.as_u32() == result::SUCCESS {
+        let depth = thread.nccl.group_depth.get();
+        thread.nccl.group_depth.set(depth + 1);
         if depth == 0 {
             // 0 means no group, also after the counter has wrapped around at 2³².
             let number = LAST_GROUP.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1);
-            thread.nccl_group.set(number);
-            thread.nccl_group_operations.set(0);
-            thread.nccl_group_start_ticks.set(enter_ticks);
+            thread.nccl.group.set(number);
+            thread.nccl.group_operations.set(0);
+            thread.nccl.group_start_ticks.set(enter_ticks);
             // Releases the launches of a group whose end was not seen.
             events::group_ended(thread, false);
         }
@@ -50,26 +50,26 @@ pub fn simulate_end(call: RealCall<'_, Narrow>) -> Returned {
 fn end_as(call: RealCall<'_, Narrow>, flags: u8) -> Returned {
     let enter_ticks = ticks();
     let thread = thread::state();
-    let depth = thread.nccl_group_depth.get();
-    if thread.nccl_depth.get() > 0 || depth == 0 {
+    let depth = thread.nccl.group_depth.get();
+    if thread.nccl.depth.get() > 0 || depth == 0 {
         return call.forward();
     }
     if depth > 1 {
-        thread.nccl_group_depth.set(depth - 1);
+        thread.nccl.group_depth.set(depth - 1);
         return call.forward();
     }
     let mut record = Record {
         flags,
         enter_ticks,
-        bytes: u64::from(thread.nccl_group_operations.get()),
-        object: u64::from(thread.nccl_group.get()),
-        aux: thread.nccl_group_start_ticks.get(),
+        bytes: u64::from(thread.nccl.group_operations.get()),
+        object: u64::from(thread.nccl.group.get()),
+        aux: thread.nccl.group_start_ticks.get(),
         ..Record::new(RecordKind::Group)
     };
-    let group = thread.nccl_group.get();
+    let group = thread.nccl.group.get();
     let real = call.real();
     // With any outcome of the call, the group is over.
-    thread.nccl_group_depth.set(0);
+    thread.nccl.group_depth.set(0);
     if flags & FLAG_SIMULATED == 0 {
         events::group_ends(thread);
     }
@@ -83,7 +83,7 @@ fn end_as(call: RealCall<'_, Narrow>, flags: u8) -> Returned {
     }
     let returned;
     {
-        let mut in_progress = InProgress::begin(thread, &thread.nccl_depth, &mut record);
+        let mut in_progress = InProgress::begin(&thread.lane, &thread.nccl.depth, &mut record);
         returned = call.forward();
         in_progress.returned(|record| {
             record.tag = returned.as_u32();

@@ -5,7 +5,7 @@ use crate::core::communicators;
 use crate::core::life;
 use crate::core::real_call::{RealCall, Returned};
 use crate::core::stub::Narrow;
-use crate::core::thread;
+use crate::thread;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{FLAG_FAILED, MemoryCall, NO_COMMUNICATOR, Record, RecordKind};
 use std::cell::Cell;
@@ -24,12 +24,12 @@ fn record(roles: &Roles, call: RealCall<'_, Narrow>) -> Returned {
     let arguments = call.arguments();
     let enter_ticks = ticks();
     let thread = thread::state();
-    if thread.nccl_depth.get() > 0 {
+    if thread.nccl.depth.get() > 0 {
         return call.forward();
     }
     // The registration of a window also registers its buffer. The program made only one call.
-    thread.nccl_depth.set(1);
-    let inside = Inside(&thread.nccl_depth);
+    thread.nccl.depth.set(1);
+    let inside = Inside(&thread.nccl.depth);
     let returned = call.forward();
     drop(inside);
     let outcome = returned.as_u32();
@@ -48,7 +48,7 @@ fn record(roles: &Roles, call: RealCall<'_, Narrow>) -> Returned {
         aux: roles.call as u64,
         ..Record::new(RecordKind::Memory)
     };
-    life::commit(thread, &record);
+    life::commit(&thread.lane, &record);
     returned
 }
 

@@ -6,8 +6,8 @@
 use crate::core::life;
 use crate::core::real_call::{RealCall, Returned};
 use crate::core::stub::Narrow;
-use crate::core::thread;
-use crate::core::thread::ThreadState;
+use crate::thread;
+use crate::thread::ThreadState;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{BlockedIn, FLAG_FAILED, Record, RecordKind};
 
@@ -29,11 +29,11 @@ pub fn elsewhere(place: BlockedIn, call: RealCall<'_, Narrow>) -> Returned {
 #[inline]
 fn blocked(place: BlockedIn, object: u64, call: RealCall<'_, Narrow>) -> Returned {
     let thread = thread::state();
-    let depth = thread.blocked_depth.get();
-    if depth > 0 || thread.work.get() != 0 {
+    let depth = thread.torch.blocked_depth.get();
+    if depth > 0 || thread.torch.work.get() != 0 {
         return call.forward();
     }
-    thread.blocked_depth.set(1);
+    thread.torch.blocked_depth.set(1);
     let record = Record {
         flags: FLAG_FAILED,
         enter_ticks: ticks(),
@@ -41,7 +41,7 @@ fn blocked(place: BlockedIn, object: u64, call: RealCall<'_, Narrow>) -> Returne
         aux: place as u64,
         ..Record::new(RecordKind::Blocked)
     };
-    if let Some((set, lane)) = life::lane(thread) {
+    if let Some((set, lane)) = life::lane(&thread.lane) {
         lane.enter(set, &record);
     }
     let mut ending = Ending { thread, record };
@@ -59,13 +59,13 @@ impl Drop for Ending {
     #[inline(always)]
     fn drop(&mut self) {
         self.record.leave_ticks = ticks();
-        self.thread.blocked_depth.set(0);
-        match life::lane(self.thread) {
+        self.thread.torch.blocked_depth.set(0);
+        match life::lane(&self.thread.lane) {
             Some((set, lane)) => {
                 lane.leave(set);
                 lane.commit(set, &self.record);
             }
-            None => life::commit(self.thread, &self.record),
+            None => life::commit(&self.thread.lane, &self.record),
         }
     }
 }

@@ -6,8 +6,8 @@
 use super::mark;
 use crate::core::real_call::{RealCall, Returned};
 use crate::core::stub::Narrow;
-use crate::core::thread;
-use crate::core::thread::{OpenFile, ThreadState};
+use crate::thread;
+use crate::thread::{OpenFile, ThreadState};
 use rankscope_ranklog::clock::ticks;
 
 /// Hook of `PyTorchStreamWriter(…)` and `PyTorchStreamReader(…)`. It stores the time at which `this` was opened; the
@@ -17,7 +17,7 @@ pub fn opened(call: RealCall<'_, Narrow>) -> Returned {
     let enter_ticks = ticks();
     let [object, ..] = *call.arguments();
     let result = call.forward();
-    let files = &thread::state().open_files;
+    let files = &thread::state().torch.open_files;
     let place = files
         .iter()
         .find(|file| file.get().object == object)
@@ -39,6 +39,7 @@ pub fn ended(what: &'static str, call: RealCall<'_, Narrow>) -> Returned {
 /// Removes an object from this thread's open files, and returns the time at which it was opened.
 fn take(thread: &ThreadState, object: usize) -> Option<u64> {
     let place = thread
+        .torch
         .open_files
         .iter()
         .find(|file| file.get().object == object)?;

@@ -2,9 +2,9 @@
 
 use crate::core::real_call::{RealCall, Returned};
 use crate::core::stub::Narrow;
-use crate::core::thread;
-use crate::core::thread::ThreadState;
 use crate::core::{life, texts};
+use crate::thread;
+use crate::thread::ThreadState;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{FLAG_FAILED, Record, RecordKind};
 
@@ -57,6 +57,6 @@ impl Drop for Ending {
             object: u64::from(number),
             ..Record::new(RecordKind::Mark)
         };
-        life::commit(self.thread, &record);
+        life::commit(&self.thread.lane, &record);
     }
 }

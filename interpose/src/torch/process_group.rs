@@ -3,18 +3,18 @@
 
 use crate::core::real_call::{RealCall, Returned};
 use crate::core::stub::Arguments;
-use crate::core::thread;
-use crate::core::thread::ThreadState;
+use crate::thread;
+use crate::thread::ThreadState;
 use rankscope_ranklog::Operation;
 
 /// Names the operation of the works that the real function queues. It commits no record itself.
 #[inline]
 pub fn asked(operation: Operation, call: RealCall<'_, impl Arguments>) -> Returned {
     let thread = thread::state();
-    let depth = thread.process_group_depth.get();
-    thread.process_group_depth.set(depth + 1);
+    let depth = thread.torch.process_group_depth.get();
+    thread.torch.process_group_depth.set(depth + 1);
     if depth == 0 {
-        thread.process_group_operation.set(operation as u8);
+        thread.torch.process_group_operation.set(operation as u8);
     }
     let _ending = Ending(thread);
     call.forward()
@@ -25,10 +25,10 @@ struct Ending(&'static ThreadState);
 impl Drop for Ending {
     #[inline(always)]
     fn drop(&mut self) {
-        let depth = self.0.process_group_depth.get().saturating_sub(1);
-        self.0.process_group_depth.set(depth);
+        let depth = self.0.torch.process_group_depth.get().saturating_sub(1);
+        self.0.torch.process_group_depth.set(depth);
         if depth == 0 {
-            self.0.process_group_operation.set(0);
+            self.0.torch.process_group_operation.set(0);
         }
     }
 }

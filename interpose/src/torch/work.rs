@@ -4,9 +4,9 @@
 use crate::core::life;
 use crate::core::real_call::{RealCall, Returned};
 use crate::core::stub::Narrow;
-use crate::core::thread;
-use crate::core::thread::ThreadState;
 use crate::gloo::memory::read;
+use crate::thread;
+use crate::thread::ThreadState;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{FLAG_FAILED, Record, RecordKind};
 
@@ -19,14 +19,14 @@ pub fn enqueued(call: RealCall<'_, Narrow>) -> Returned {
     let now = ticks();
     // The record is committed before the call, because a worker may finish the work before the call returns.
     let record = Record {
-        operation: thread.process_group_operation.get(),
+        operation: thread.torch.process_group_operation.get(),
         enter_ticks: now,
         leave_ticks: now,
         // SAFETY: the argument points to the caller's intrusive_ptr, one word, which is alive before the real call.
         object: unsafe { read(work, 0) },
         ..Record::new(RecordKind::Issue)
     };
-    life::commit(thread, &record);
+    life::commit(&thread.lane, &record);
     call.forward()
 }
 
@@ -44,12 +44,12 @@ pub fn executed(call: RealCall<'_, Narrow>) -> Returned {
         object: work,
         ..Record::new(RecordKind::Execute)
     };
-    if let Some((set, lane)) = life::lane(thread) {
+    if let Some((set, lane)) = life::lane(&thread.lane) {
         lane.enter(set, &record);
     }
-    thread.work.set(work);
-    thread.work_operation.set(0);
-    thread.work_calls.set(0);
+    thread.torch.work.set(work);
+    thread.torch.work_operation.set(0);
+    thread.torch.work_calls.set(0);
     let mut ending = Ending { thread, record };
     let result = call.forward();
     ending.record.flags = 0;
@@ -65,13 +65,13 @@ impl Drop for Ending {
     #[inline(always)]
     fn drop(&mut self) {
         self.record.leave_ticks = ticks();
-        self.thread.work.set(0);
-        match life::lane(self.thread) {
+        self.thread.torch.work.set(0);
+        match life::lane(&self.thread.lane) {
             Some((set, lane)) => {
                 lane.leave(set);
                 lane.commit(set, &self.record);
             }
-            None => life::commit(self.thread, &self.record),
+            None => life::commit(&self.thread.lane, &self.record),
         }
     }
 }
