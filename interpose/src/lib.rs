@@ -14,6 +14,7 @@ pub mod cupti;
 pub mod gloo;
 pub mod nccl;
 pub mod nvtx;
+pub mod thread;
 pub mod torch;
 
 use crate::core::adapters::{self, Adapter};

@@ -2,50 +2,33 @@
 //! them. RANKLOG.md, section "Activity", has the layout.
 
 use super::record::{FLAG_CAPTURED, FLAG_FAILED, NO_COMMUNICATOR, NO_PEER, Record, RecordKind};
+use crate::numbered::numbered_enum;
 use crate::operation::Operation;
 
-/// Kind of an activity; the record stores it in `operation`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum ActivityKind {
-    /// A kernel ran.
-    Kernel = 1,
-    /// Memory was copied.
-    Copy = 2,
-    /// Memory was set.
-    Set = 3,
-    /// A graph ran whose nodes were not reported individually.
-    Graph = 4,
-    /// A thread of the host called a function that launches device work.
-    Launch = 5,
-    /// A thread of the host called a function that waits for a device.
-    Wait = 6,
-    /// Work that was launched with a correlation ID belongs to a call of a communication library.
-    Link = 7,
-    /// Interval in which activity was recorded, or the reason why it was not.
-    Covered = 8,
-    /// A stream with the handle that the program's calls use.
-    Stream = 9,
-    /// Time that the recorder or the driver used for itself.
-    Overhead = 10,
-}
-
-impl ActivityKind {
-    /// Returns the kind with this number in a rank log.
-    pub const fn from_u8(value: u8) -> Option<Self> {
-        Some(match value {
-            1 => Self::Kernel,
-            2 => Self::Copy,
-            3 => Self::Set,
-            4 => Self::Graph,
-            5 => Self::Launch,
-            6 => Self::Wait,
-            7 => Self::Link,
-            8 => Self::Covered,
-            9 => Self::Stream,
-            10 => Self::Overhead,
-            _ => return None,
-        })
+numbered_enum! {
+    /// Kind of an activity; the record stores it in `operation`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum ActivityKind: u8, from_u8 {
+        /// A kernel ran.
+        Kernel = 1,
+        /// Memory was copied.
+        Copy = 2,
+        /// Memory was set.
+        Set = 3,
+        /// A graph ran whose nodes were not reported individually.
+        Graph = 4,
+        /// A thread of the host called a function that launches device work.
+        Launch = 5,
+        /// A thread of the host called a function that waits for a device.
+        Wait = 6,
+        /// Work that was launched with a correlation ID belongs to a call of a communication library.
+        Link = 7,
+        /// Interval in which activity was recorded, or the reason why it was not.
+        Covered = 8,
+        /// A stream with the handle that the program's calls use.
+        Stream = 9,
+        /// Time that the recorder or the driver used for itself.
+        Overhead = 10,
     }
 }
 
@@ -160,30 +143,18 @@ pub enum LinkedTo {
     Group(u32),
 }
 
-/// Extent of recorded activity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Coverage {
-    /// All activity was recorded.
-    All = 1,
-    /// Only activity of communication was recorded.
-    Communication = 2,
-    /// Nothing was recorded: another profiler had taken over CUPTI.
-    Yielded = 3,
-    /// Nothing was recorded: recording was switched off.
-    Off = 4,
-}
-
-impl Coverage {
-    /// Returns the value with this number in a rank log.
-    pub const fn from_u8(value: u8) -> Option<Self> {
-        Some(match value {
-            1 => Self::All,
-            2 => Self::Communication,
-            3 => Self::Yielded,
-            4 => Self::Off,
-            _ => return None,
-        })
+numbered_enum! {
+    /// Extent of recorded activity.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Coverage: u8, from_u8 {
+        /// All activity was recorded.
+        All = 1,
+        /// Only activity of communication was recorded.
+        Communication = 2,
+        /// Nothing was recorded: another profiler had taken over CUPTI.
+        Yielded = 3,
+        /// Nothing was recorded: recording was switched off.
+        Off = 4,
     }
 }
 

@@ -212,8 +212,8 @@ impl Area {
     /// Returns all losses counted so far.
     pub fn losses(&self) -> Vec<Loss> {
         let mut out = Vec::new();
-        for cause in (0..LossCause::COUNT as u8).filter_map(LossCause::from_u8) {
-            for kind in (0..RecordKind::COUNT as u8).filter_map(RecordKind::from_u8) {
+        for &cause in LossCause::ALL {
+            for &kind in RecordKind::ALL {
                 let index = cause as usize * RecordKind::PLACES + kind.place();
                 let offset = self.layout.losses_offset() + (index * LOSS_ENTRY_BYTES) as u64;
                 let count = self.u64_at(offset).load(Ordering::Acquire);

@@ -1,40 +1,23 @@
 //! Clock of the recorder: the counter from which timestamps are read, and calibrations that relate it to the kernel's
 //! clocks.
 
+use crate::numbered::numbered_enum;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Source of ticks. The live header stores it as a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Counter {
-    /// The x86-64 time-stamp counter. It is used only while the kernel's own clock source is `tsc`.
-    TimeStampCounter = 1,
-    /// `CLOCK_MONOTONIC_RAW` in nanoseconds.
-    MonotonicRaw = 2,
-    /// The aarch64 virtual counter `CNTVCT_EL0`.
-    VirtualCounter = 3,
+numbered_enum! {
+    /// Source of ticks. The live header stores it as a number.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Counter: u32, from_u32 {
+        /// The x86-64 time-stamp counter. It is used only while the kernel's own clock source is `tsc`.
+        TimeStampCounter = 1 => "tsc",
+        /// `CLOCK_MONOTONIC_RAW` in nanoseconds.
+        MonotonicRaw = 2 => "monotonic-raw",
+        /// The aarch64 virtual counter `CNTVCT_EL0`.
+        VirtualCounter = 3 => "cntvct",
+    }
 }
 
 impl Counter {
-    /// Returns the counter with this number in a rank log.
-    pub fn from_u32(value: u32) -> Option<Self> {
-        Some(match value {
-            1 => Self::TimeStampCounter,
-            2 => Self::MonotonicRaw,
-            3 => Self::VirtualCounter,
-            _ => return None,
-        })
-    }
-
-    /// Returns the name used in headers and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::TimeStampCounter => "tsc",
-            Self::MonotonicRaw => "monotonic-raw",
-            Self::VirtualCounter => "cntvct",
-        }
-    }
-
     /// Returns the best counter that the kernel itself uses now. Reads one small file, so it is not for the hot path.
     pub fn choose() -> Self {
         #[cfg(target_arch = "x86_64")]

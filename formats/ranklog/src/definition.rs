@@ -4,6 +4,7 @@
 //! A definition is framed by one commit word, `payload_bytes:24 | kind:8 | check:32`, and padded to eight bytes. The
 //! writer stores the word last. A half-written definition therefore has a zero word, or its check fails.
 
+use crate::numbered::numbered_enum;
 use crate::operation::Library;
 
 /// Size of the commit word before each definition, in bytes.
@@ -11,33 +12,20 @@ pub const DEFINITION_HEAD_BYTES: usize = 8;
 /// Maximum size of a payload, in bytes. Longer strings are cut and end in `…`.
 pub const MAX_PAYLOAD_BYTES: usize = 4096;
 
-/// Source of a communicator's identity, which determines how reliable it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum IdentitySource {
-    /// Full store key and the address blob of rank 0: unique, and the same on all members.
-    KeyAndBlob = 1,
-    /// Only part of the rendezvous was recorded. The identity may coincide with that of another communicator.
-    Partial = 2,
-    /// The rendezvous was not recorded. Members can only be matched by order of creation.
-    Ordinal = 3,
-    /// The library's own unique ID (NCCL's 128 bytes, MPI's ordinal per parent).
-    UniqueId = 4,
-    /// One member: the identity is that of the process.
-    SelfOnly = 5,
-}
-
-impl IdentitySource {
-    /// Returns the source with this number in a rank log.
-    pub fn from_u8(value: u8) -> Option<Self> {
-        Some(match value {
-            1 => Self::KeyAndBlob,
-            2 => Self::Partial,
-            3 => Self::Ordinal,
-            4 => Self::UniqueId,
-            5 => Self::SelfOnly,
-            _ => return None,
-        })
+numbered_enum! {
+    /// Source of a communicator's identity, which determines how reliable it is.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum IdentitySource: u8, from_u8 {
+        /// Full store key and the address blob of rank 0: unique, and the same on all members.
+        KeyAndBlob = 1,
+        /// Only part of the rendezvous was recorded. The identity may coincide with that of another communicator.
+        Partial = 2,
+        /// The rendezvous was not recorded. Members can only be matched by order of creation.
+        Ordinal = 3,
+        /// The library's own unique ID (NCCL's 128 bytes, MPI's ordinal per parent).
+        UniqueId = 4,
+        /// One member: the identity is that of the process.
+        SelfOnly = 5,
     }
 }
 

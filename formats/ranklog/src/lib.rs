@@ -16,6 +16,7 @@ pub mod lanes;
 pub mod layout;
 pub mod loss;
 pub mod marks;
+mod numbered;
 pub mod operation;
 pub mod place;
 pub mod process;

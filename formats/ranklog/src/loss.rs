@@ -1,77 +1,42 @@
 //! Loss accounting: dropped records by cause and kind, with the time span in which they were dropped.
 
 use super::record::RecordKind;
+use crate::numbered::numbered_enum;
 
-/// Cause of a dropped record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum LossCause {
-    /// The recorder was still starting (the first milliseconds of a process).
-    Starting = 0,
-    /// No chunk was free: records arrived faster than the background thread could write them out.
-    NoChunk = 1,
-    /// No lane was free: there were more threads than lanes.
-    NoLane = 2,
-    /// The run directory is not writable: disk full, quota, file-size limit or permission.
-    Disk = 3,
-    /// The definitions or the table of communicators are full.
-    NoDefinition = 4,
-    /// A call in progress found no in-flight slot. Its record was still kept.
-    NoInFlightSlot = 5,
-    /// Messages inside one collective exceeded the number that is kept as clock evidence.
-    EvidenceBound = 6,
-    /// Too many open ranges at one time, or nested on one thread; or too many work items of proxies.
-    NoRange = 7,
-    /// The device's profiler found no buffer: its records arrived faster than they were consumed.
-    NoBuffer = 8,
-    /// The device's profiler reported that it dropped records.
-    Profiler = 9,
-    /// Device records were stamped by a clock that another profiler had installed in place of rankscope's.
-    ForeignClock = 10,
-    /// Device work was still running, or its times were unknown, when its record had to be released.
-    Unfinished = 11,
+numbered_enum! {
+    /// Cause of a dropped record.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum LossCause: u8, from_u8 {
+        /// The recorder was still starting (the first milliseconds of a process).
+        Starting = 0 => "starting",
+        /// No chunk was free: records arrived faster than the background thread could write them out.
+        NoChunk = 1 => "no-chunk",
+        /// No lane was free: there were more threads than lanes.
+        NoLane = 2 => "no-lane",
+        /// The run directory is not writable: disk full, quota, file-size limit or permission.
+        Disk = 3 => "disk",
+        /// The definitions or the table of communicators are full.
+        NoDefinition = 4 => "no-definition",
+        /// A call in progress found no in-flight slot. Its record was still kept.
+        NoInFlightSlot = 5 => "no-in-flight-slot",
+        /// Messages inside one collective exceeded the number that is kept as clock evidence.
+        EvidenceBound = 6 => "evidence-bound",
+        /// Too many open ranges at one time, or nested on one thread; or too many work items of proxies.
+        NoRange = 7 => "no-range",
+        /// The device's profiler found no buffer: its records arrived faster than they were consumed.
+        NoBuffer = 8 => "no-buffer",
+        /// The device's profiler reported that it dropped records.
+        Profiler = 9 => "profiler",
+        /// Device records were stamped by a clock that another profiler had installed in place of rankscope's.
+        ForeignClock = 10 => "foreign-clock",
+        /// Device work was still running, or its times were unknown, when its record had to be released.
+        Unfinished = 11 => "unfinished",
+    }
 }
 
 impl LossCause {
     /// Number of causes in the loss table.
-    pub const COUNT: usize = 12;
-
-    /// Returns the cause with this number in a rank log.
-    pub fn from_u8(value: u8) -> Option<Self> {
-        Some(match value {
-            0 => Self::Starting,
-            1 => Self::NoChunk,
-            2 => Self::NoLane,
-            3 => Self::Disk,
-            4 => Self::NoDefinition,
-            5 => Self::NoInFlightSlot,
-            6 => Self::EvidenceBound,
-            7 => Self::NoRange,
-            8 => Self::NoBuffer,
-            9 => Self::Profiler,
-            10 => Self::ForeignClock,
-            11 => Self::Unfinished,
-            _ => return None,
-        })
-    }
-
-    /// Returns the name used in tables and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Starting => "starting",
-            Self::NoChunk => "no-chunk",
-            Self::NoLane => "no-lane",
-            Self::Disk => "disk",
-            Self::NoDefinition => "no-definition",
-            Self::NoInFlightSlot => "no-in-flight-slot",
-            Self::EvidenceBound => "evidence-bound",
-            Self::NoRange => "no-range",
-            Self::NoBuffer => "no-buffer",
-            Self::Profiler => "profiler",
-            Self::ForeignClock => "foreign-clock",
-            Self::Unfinished => "unfinished",
-        }
-    }
+    pub const COUNT: usize = Self::ALL.len();
 
     /// Returns advice for the user on how to avoid the loss.
     pub fn advice(self) -> &'static str {

@@ -1,119 +1,74 @@
 //! Recorded calls: the libraries that rankscope intercepts, and the operations that they share.
 
-/// Layer of the communication stack. Totals count one layer only. A call from one layer into the next is recorded with
-/// its parent and never added to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Library {
-    /// PyTorch's `c10d` process groups, through which a program requests communication.
-    C10d = 1,
-    /// Gloo, linked into PyTorch or used separately.
-    Gloo = 2,
-    /// NVIDIA NCCL or AMD RCCL.
-    Nccl = 3,
-    /// Any MPI implementation.
-    Mpi = 4,
-}
+use crate::numbered::numbered_enum;
 
-impl Library {
-    /// Returns the library with this number in a rank log.
-    pub fn from_u8(value: u8) -> Option<Self> {
-        Some(match value {
-            1 => Self::C10d,
-            2 => Self::Gloo,
-            3 => Self::Nccl,
-            4 => Self::Mpi,
-            _ => return None,
-        })
-    }
-
-    /// Returns the name used in tables, reports and traces.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::C10d => "c10d",
-            Self::Gloo => "gloo",
-            Self::Nccl => "nccl",
-            Self::Mpi => "mpi",
-        }
+numbered_enum! {
+    /// Layer of the communication stack. Totals count one layer only. A call from one layer into the next is recorded
+    /// with its parent and never added to it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Library: u8, from_u8 {
+        /// PyTorch's `c10d` process groups, through which a program requests communication.
+        C10d = 1 => "c10d",
+        /// Gloo, linked into PyTorch or used separately.
+        Gloo = 2 => "gloo",
+        /// NVIDIA NCCL or AMD RCCL.
+        Nccl = 3 => "nccl",
+        /// Any MPI implementation.
+        Mpi = 4 => "mpi",
     }
 }
 
-macro_rules! operations {
-    ($($(#[$doc:meta])* $variant:ident = $number:literal, $name:literal, $pattern:ident;)*) => {
-        /// Communication operation, under the common name of the field, whatever the library calls it.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        #[repr(u8)]
-        pub enum Operation { $($(#[$doc])* $variant = $number,)* }
-
-        impl Operation {
-            /// All operations, in the order of their numbers.
-            pub const ALL: &'static [Operation] = &[$(Operation::$variant,)*];
-
-            /// Returns the operation with this number in a rank log.
-            pub fn from_u8(value: u8) -> Option<Self> {
-                match value { $($number => Some(Self::$variant),)* _ => None }
-            }
-
-            /// Returns the name used in tables, reports and traces.
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
-            }
-
-            /// Returns which members of an instance depend on which others (METRICS.md, section 3).
-            pub fn pattern(self) -> Pattern {
-                match self { $(Self::$variant => Pattern::$pattern,)* }
-            }
-        }
-    };
-}
-
-operations! {
-    /// Every member gets the reduction of all contributions.
-    AllReduce = 1, "all-reduce", AllToAll;
-    /// Every member gets all contributions.
-    AllGather = 2, "all-gather", AllToAll;
-    /// All-gather with a count per member.
-    AllGatherV = 3, "all-gather-v", AllToAll;
-    /// Every member gets one part of the reduction.
-    ReduceScatter = 4, "reduce-scatter", AllToAll;
-    /// Every member sends a part to every other member.
-    AllToAll = 5, "all-to-all", AllToAll;
-    /// All-to-all with a count per pair.
-    AllToAllV = 6, "all-to-all-v", AllToAll;
-    /// No member leaves before all have entered.
-    Barrier = 7, "barrier", AllToAll;
-    /// All members get the root's data.
-    Broadcast = 8, "broadcast", FromRoot;
-    /// Each member gets one part of the root's data.
-    Scatter = 9, "scatter", FromRoot;
-    /// The root gets the reduction.
-    Reduce = 10, "reduce", ToRoot;
-    /// The root gets all contributions.
-    Gather = 11, "gather", ToRoot;
-    /// Gather with a count per member.
-    GatherV = 12, "gather-v", ToRoot;
-    /// A message is sent.
-    Send = 13, "send", PointToPoint;
-    /// A message is received.
-    Receive = 14, "receive", PointToPoint;
-    /// Each member gets the reduction of the contributions up to its own.
-    Scan = 15, "scan", Scan;
-    /// Reduce-scatter with a count per member.
-    ReduceScatterV = 16, "reduce-scatter-v", AllToAll;
-    /// Scatter with a count per member.
-    ScatterV = 17, "scatter-v", FromRoot;
-    /// A communicator is built: a blocking call of all members.
-    Connect = 18, "connect", AllToAll;
-    /// Data is written into a window of a peer, which takes no part.
-    Put = 19, "put", OneSided;
-    /// A peer is signalled without data.
-    Signal = 20, "signal", OneSided;
-    /// The stream waits for signals of peers.
-    WaitSignal = 21, "wait-signal", OneSided;
-    /// A communicator is destroyed: a call that waits for outstanding operations.
-    Disconnect = 22, "disconnect", Unknown;
-    /// An operation that this version of rankscope does not know.
-    Unknown = 255, "unknown", Unknown;
+numbered_enum! {
+    /// Communication operation, under the common name of the field, whatever the library calls it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Operation: u8, from_u8 {
+        /// Every member gets the reduction of all contributions.
+        AllReduce = 1 => "all-reduce",
+        /// Every member gets all contributions.
+        AllGather = 2 => "all-gather",
+        /// All-gather with a count per member.
+        AllGatherV = 3 => "all-gather-v",
+        /// Every member gets one part of the reduction.
+        ReduceScatter = 4 => "reduce-scatter",
+        /// Every member sends a part to every other member.
+        AllToAll = 5 => "all-to-all",
+        /// All-to-all with a count per pair.
+        AllToAllV = 6 => "all-to-all-v",
+        /// No member leaves before all have entered.
+        Barrier = 7 => "barrier",
+        /// All members get the root's data.
+        Broadcast = 8 => "broadcast",
+        /// Each member gets one part of the root's data.
+        Scatter = 9 => "scatter",
+        /// The root gets the reduction.
+        Reduce = 10 => "reduce",
+        /// The root gets all contributions.
+        Gather = 11 => "gather",
+        /// Gather with a count per member.
+        GatherV = 12 => "gather-v",
+        /// A message is sent.
+        Send = 13 => "send",
+        /// A message is received.
+        Receive = 14 => "receive",
+        /// Each member gets the reduction of the contributions up to its own.
+        Scan = 15 => "scan",
+        /// Reduce-scatter with a count per member.
+        ReduceScatterV = 16 => "reduce-scatter-v",
+        /// Scatter with a count per member.
+        ScatterV = 17 => "scatter-v",
+        /// A communicator is built: a blocking call of all members.
+        Connect = 18 => "connect",
+        /// Data is written into a window of a peer, which takes no part.
+        Put = 19 => "put",
+        /// A peer is signalled without data.
+        Signal = 20 => "signal",
+        /// The stream waits for signals of peers.
+        WaitSignal = 21 => "wait-signal",
+        /// A communicator is destroyed: a call that waits for outstanding operations.
+        Disconnect = 22 => "disconnect",
+        /// An operation that this version of rankscope does not know.
+        Unknown = 255 => "unknown",
+    }
 }
 
 /// Dependencies between the members of an instance. They determine waiting, transfer and clock evidence (METRICS.md,
@@ -137,6 +92,27 @@ pub enum Pattern {
 }
 
 impl Operation {
+    /// Returns which members of an instance depend on which others (METRICS.md, section 3).
+    pub fn pattern(self) -> Pattern {
+        match self {
+            Self::AllReduce
+            | Self::AllGather
+            | Self::AllGatherV
+            | Self::ReduceScatter
+            | Self::AllToAll
+            | Self::AllToAllV
+            | Self::Barrier
+            | Self::ReduceScatterV
+            | Self::Connect => Pattern::AllToAll,
+            Self::Broadcast | Self::Scatter | Self::ScatterV => Pattern::FromRoot,
+            Self::Reduce | Self::Gather | Self::GatherV => Pattern::ToRoot,
+            Self::Send | Self::Receive => Pattern::PointToPoint,
+            Self::Scan => Pattern::Scan,
+            Self::Put | Self::Signal | Self::WaitSignal => Pattern::OneSided,
+            Self::Disconnect | Self::Unknown => Pattern::Unknown,
+        }
+    }
+
     /// Returns the bus-bandwidth factor for `members` members, after nccl-tests' doc/PERFORMANCE.md (METRICS.md,
     /// section 2). `None` if there is no bandwidth: with one member, for a barrier, and for an unknown operation.
     pub fn bus_factor(self, members: u32) -> Option<f64> {
@@ -181,20 +157,6 @@ impl Operation {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_survive_the_round_trip() {
-        for &operation in Operation::ALL {
-            assert_eq!(Operation::from_u8(operation as u8), Some(operation));
-        }
-        for number in 1..=4 {
-            assert_eq!(
-                Library::from_u8(number).map(|library| library as u8),
-                Some(number)
-            );
-        }
-        assert_eq!(Operation::from_u8(0), None);
-    }
 
     #[test]
     fn bus_factors_are_those_of_nccl_tests() {

@@ -1,5 +1,7 @@
 //! Record of one event: 64 bytes that are written once and never changed. RANKLOG.md, section "Record", has the layout.
 
+use crate::numbered::numbered_enum;
+
 /// Size of a record in a chunk, in bytes: one cache line.
 pub const RECORD_BYTES: usize = 64;
 
@@ -12,69 +14,73 @@ pub const NO_PEER: i32 = -1;
 /// Number of counts in a continuation record.
 pub const CONTINUATION_COUNTS: usize = 5;
 
-/// Kind of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum RecordKind {
-    /// A whole blocking call of a communication library: enter and leave.
-    Call = 1,
-    /// c10d queued a work object (`object`) on the issuing thread at `enter`. `leave` is the return of the queueing.
-    Issue = 2,
-    /// c10d ran a work object (`object`) on a worker thread: enter and leave. Library calls inside it have the object
-    /// as `parent`.
-    Execute = 3,
-    /// A thread was blocked for communication. `aux` says in what ([`BlockedIn`]); `object` is the work or 0.
-    Blocked = 4,
-    /// A message was posted. `object` is the buffer, `aux` the library's slot. Enter and leave are those of the post.
-    Post = 5,
-    /// The program waited for a posted message. `object` is the buffer; `peer` is the sender, if the library reports
-    /// it.
-    Complete = 6,
-    /// Five 64-bit numbers that belong to the next `Call` of the lane: bytes per member, in member order
-    /// ([`Record::continuation_counts`]). Enter and leave are both the enter of the call.
-    Continuation = 7,
-    /// The lane has a new owner. `object` is the thread ID; `bytes` and `aux` are 16 bytes of the thread's name.
-    Thread = 8,
-    /// A message inside a collective. It is clock evidence only, and is never counted as an operation.
-    Evidence = 9,
-    /// A step mark or span of the program. `object` is the string definition.
-    Mark = 10,
-    /// A call that put an operation on a device's stream and returned. Enter and leave are the host's; they do not show
-    /// when the operation completed. `object` is the stream, `aux` an [`Enqueued`], `tag` the return code of the call.
-    Enqueue = 11,
-    /// The end of a group of such calls, at which they reach their streams. Enter and leave are those of the outermost
-    /// end. `object` is the number of the group, `bytes` the number of its operations, `aux` the tick of its start.
-    /// `tag` is the return code of the end.
-    Group = 12,
-    /// Memory was allocated, registered or released for communication. `aux` is the call ([`MemoryCall`]), `object` its
-    /// address or handle, `tag` the return code of the call.
-    Memory = 13,
-    /// The library reported a failure after a call had returned. `tag` is its code.
-    Failure = 14,
-    /// An operation ran on a device, as the library itself reports it. `object` is its start on the device's clock in
-    /// nanoseconds, 0 if unknown. `aux` is a [`DeviceWork`], `tag` the library's own number of the operation. It
-    /// belongs to the [`RecordKind::Enqueue`] record with the same communicator, operation and sequence, and for
-    /// messages the same peer. Enter and leave are the times at which this process learned of its start and end. They
-    /// are never earlier than these.
-    ///
-    /// With [`FLAG_TRAFFIC`]: a proxy moved `bytes` to or from `peer` on the channel in `tag`. `operation` is send or
-    /// receive, `aux` a [`ProxyWaits`]. Enter and leave are those of the proxy.
-    ///
-    /// With [`FLAG_EVENTS`]: `object` and the duration come from two events, before and after the whole launch on its
-    /// stream. The record belongs to the call that its key names. It also belongs to all calls of the same group on the
-    /// same stream that are [`Enqueued::is_timed`]. If `object` is 0, nothing is known of the launch.
-    ///
-    /// With [`FLAG_CLOCK`]: nothing ran. The clock of the device on which `communicator` works showed `object` at some
-    /// moment between enter and leave.
-    Device = 15,
-    /// Record of the device's profiler: work of a device, or a call that requested work. [`super::activity::Activity`]
-    /// defines which, and the meaning of the fields.
-    Activity = 16,
+numbered_enum! {
+    /// Kind of a record.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum RecordKind: u8, from_u8 {
+        /// A whole blocking call of a communication library: enter and leave.
+        Call = 1 => "call",
+        /// c10d queued a work object (`object`) on the issuing thread at `enter`. `leave` is the return of the
+        /// queueing.
+        Issue = 2 => "issue",
+        /// c10d ran a work object (`object`) on a worker thread: enter and leave. Library calls inside it have the
+        /// object as `parent`.
+        Execute = 3 => "execute",
+        /// A thread was blocked for communication. `aux` says in what ([`BlockedIn`]); `object` is the work or 0.
+        Blocked = 4 => "blocked",
+        /// A message was posted. `object` is the buffer, `aux` the library's slot. Enter and leave are those of the
+        /// post.
+        Post = 5 => "post",
+        /// The program waited for a posted message. `object` is the buffer; `peer` is the sender, if the library
+        /// reports it.
+        Complete = 6 => "complete",
+        /// Five 64-bit numbers that belong to the next `Call` of the lane: bytes per member, in member order
+        /// ([`Record::continuation_counts`]). Enter and leave are both the enter of the call.
+        Continuation = 7 => "continuation",
+        /// The lane has a new owner. `object` is the thread ID; `bytes` and `aux` are 16 bytes of the thread's name.
+        Thread = 8 => "thread",
+        /// A message inside a collective. It is clock evidence only, and is never counted as an operation.
+        Evidence = 9 => "evidence",
+        /// A step mark or span of the program. `object` is the string definition.
+        Mark = 10 => "mark",
+        /// A call that put an operation on a device's stream and returned. Enter and leave are the host's; they do not
+        /// show when the operation completed. `object` is the stream, `aux` an [`Enqueued`], `tag` the return code of
+        /// the call.
+        Enqueue = 11 => "enqueue",
+        /// The end of a group of such calls, at which they reach their streams. Enter and leave are those of the
+        /// outermost end. `object` is the number of the group, `bytes` the number of its operations, `aux` the tick of
+        /// its start. `tag` is the return code of the end.
+        Group = 12 => "group",
+        /// Memory was allocated, registered or released for communication. `aux` is the call ([`MemoryCall`]), `object`
+        /// its address or handle, `tag` the return code of the call.
+        Memory = 13 => "memory",
+        /// The library reported a failure after a call had returned. `tag` is its code.
+        Failure = 14 => "failure",
+        /// An operation ran on a device, as the library itself reports it. `object` is its start on the device's clock
+        /// in nanoseconds, 0 if unknown. `aux` is a [`DeviceWork`], `tag` the library's own number of the operation. It
+        /// belongs to the [`RecordKind::Enqueue`] record with the same communicator, operation and sequence, and for
+        /// messages the same peer. Enter and leave are the times at which this process learned of its start and end.
+        /// They are never earlier than these.
+        ///
+        /// With [`FLAG_TRAFFIC`]: a proxy moved `bytes` to or from `peer` on the channel in `tag`. `operation` is send
+        /// or receive, `aux` a [`ProxyWaits`]. Enter and leave are those of the proxy.
+        ///
+        /// With [`FLAG_EVENTS`]: `object` and the duration come from two events, before and after the whole launch on
+        /// its stream. The record belongs to the call that its key names. It also belongs to all calls of the same
+        /// group on the same stream that are [`Enqueued::is_timed`]. If `object` is 0, nothing is known of the launch.
+        ///
+        /// With [`FLAG_CLOCK`]: nothing ran. The clock of the device on which `communicator` works showed `object` at
+        /// some moment between enter and leave.
+        Device = 15 => "device",
+        /// Record of the device's profiler: work of a device, or a call that requested work.
+        /// [`super::activity::Activity`] defines which, and the meaning of the fields.
+        Activity = 16 => "activity",
+    }
 }
 
 impl RecordKind {
     /// Number of kinds plus one: the size of tables that are indexed by kind.
-    pub const COUNT: usize = 17;
+    pub const COUNT: usize = Self::ALL.len() + 1;
 
     /// Number of slots in per-kind tables of a log. Kind 16 uses slot 0, because no kind has the number 0.
     pub const PLACES: usize = 16;
@@ -83,91 +89,22 @@ impl RecordKind {
     pub const fn place(self) -> usize {
         self as usize % Self::PLACES
     }
-
-    /// Returns the kind with this number in a rank log.
-    pub fn from_u8(value: u8) -> Option<Self> {
-        Some(match value {
-            1 => Self::Call,
-            2 => Self::Issue,
-            3 => Self::Execute,
-            4 => Self::Blocked,
-            5 => Self::Post,
-            6 => Self::Complete,
-            7 => Self::Continuation,
-            8 => Self::Thread,
-            9 => Self::Evidence,
-            10 => Self::Mark,
-            11 => Self::Enqueue,
-            12 => Self::Group,
-            13 => Self::Memory,
-            14 => Self::Failure,
-            15 => Self::Device,
-            16 => Self::Activity,
-            _ => return None,
-        })
-    }
-
-    /// Returns the name used in problem lists and loss tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Call => "call",
-            Self::Issue => "issue",
-            Self::Execute => "execute",
-            Self::Blocked => "blocked",
-            Self::Post => "post",
-            Self::Complete => "complete",
-            Self::Continuation => "continuation",
-            Self::Thread => "thread",
-            Self::Evidence => "evidence",
-            Self::Mark => "mark",
-            Self::Enqueue => "enqueue",
-            Self::Group => "group",
-            Self::Memory => "memory",
-            Self::Failure => "failure",
-            Self::Device => "device",
-            Self::Activity => "activity",
-        }
-    }
 }
 
-/// Call in which a thread was blocked (`aux` of a [`RecordKind::Blocked`] record).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u64)]
-pub enum BlockedIn {
-    /// `c10d::Work::wait`, called by the program or by a framework.
-    WorkWait = 1,
-    /// `c10d::ProcessGroupGloo::SendWork::wait`.
-    SendWait = 2,
-    /// `c10d::ProcessGroupGloo::RecvWork::wait`.
-    ReceiveWait = 3,
-    /// `c10d::Reducer::finalize_backward`, in which DistributedDataParallel waits for its gradient buckets.
-    ReducerFinalize = 4,
-    /// A blocking call of the program into c10d itself, such as `monitoredBarrier`.
-    ProcessGroup = 5,
-}
-
-impl BlockedIn {
-    /// Returns the value with this number in a rank log.
-    pub fn from_u64(value: u64) -> Option<Self> {
-        Some(match value {
-            1 => Self::WorkWait,
-            2 => Self::SendWait,
-            3 => Self::ReceiveWait,
-            4 => Self::ReducerFinalize,
-            5 => Self::ProcessGroup,
-            _ => return None,
-        })
-    }
-
-    /// Returns the name used in tables and traces.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::WorkWait => "work-wait",
-            Self::SendWait => "send-wait",
-            Self::ReceiveWait => "receive-wait",
-            Self::ReducerFinalize => "reducer-finalize",
-            Self::ProcessGroup => "process-group",
-        }
+numbered_enum! {
+    /// Call in which a thread was blocked (`aux` of a [`RecordKind::Blocked`] record).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum BlockedIn: u64, from_u64 {
+        /// `c10d::Work::wait`, called by the program or by a framework.
+        WorkWait = 1 => "work-wait",
+        /// `c10d::ProcessGroupGloo::SendWork::wait`.
+        SendWait = 2 => "send-wait",
+        /// `c10d::ProcessGroupGloo::RecvWork::wait`.
+        ReceiveWait = 3 => "receive-wait",
+        /// `c10d::Reducer::finalize_backward`, in which DistributedDataParallel waits for its gradient buckets.
+        ReducerFinalize = 4 => "reducer-finalize",
+        /// A blocking call of the program into c10d itself, such as `monitoredBarrier`.
+        ProcessGroup = 5 => "process-group",
     }
 }
 
@@ -229,66 +166,45 @@ impl Enqueued {
     }
 }
 
-macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $number:literal, $word:literal;)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-        #[repr(u8)]
-        pub enum $name {
-            /// Not reported, or a value of a later version.
-            #[default]
-            Unknown = 0,
-            $($(#[$variant_doc])* $variant = $number,)*
-        }
-
-        impl $name {
-            /// All values, in the order of their numbers.
-            pub const ALL: &'static [Self] = &[Self::Unknown, $(Self::$variant,)*];
-
-            /// Returns the value with this number in a rank log.
-            pub const fn from_u8(value: u8) -> Self {
-                match value { $($number => Self::$variant,)* _ => Self::Unknown }
-            }
-
-            /// Returns the library's own word, or `unknown`.
-            pub const fn name(self) -> &'static str {
-                match self { Self::Unknown => "unknown", $(Self::$variant => $word,)* }
-            }
-        }
-    };
-}
-
-words! {
+numbered_enum! {
     /// Algorithm of a collective (NCCL, `NCCL_ALGO`).
-    Algorithm {
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub enum Algorithm: u8, from_u8 {
+        /// Not reported, or a value of a later version.
+        #[default]
+        Unknown = 0 => "unknown",
         /// Ring.
-        Ring = 1, "RING";
+        Ring = 1 => "RING",
         /// Two trees.
-        Tree = 2, "TREE";
+        Tree = 2 => "TREE",
         /// Switches inside a node.
-        Nvls = 3, "NVLS";
+        Nvls = 3 => "NVLS",
         /// Switches inside a node, and trees between nodes.
-        NvlsTree = 4, "NVLS_TREE";
+        NvlsTree = 4 => "NVLS_TREE",
         /// Switches of the network, with each device separately.
-        CollnetDirect = 5, "COLLNET_DIRECT";
+        CollnetDirect = 5 => "COLLNET_DIRECT",
         /// Switches of the network, with a chain inside a node.
-        CollnetChain = 6, "COLLNET_CHAIN";
+        CollnetChain = 6 => "COLLNET_CHAIN",
         /// Parallel aggregated trees.
-        Pat = 7, "PAT";
+        Pat = 7 => "PAT",
         /// Copy engines, without a kernel.
-        CopyEngine = 8, "CE";
+        CopyEngine = 8 => "CE",
     }
 }
 
-words! {
+numbered_enum! {
     /// Protocol of a collective (NCCL, `NCCL_PROTO`): the pieces in which its data moves.
-    Protocol {
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub enum Protocol: u8, from_u8 {
+        /// Not reported, or a value of a later version.
+        #[default]
+        Unknown = 0 => "unknown",
         /// Eight bytes, four of which are flags.
-        Ll = 1, "LL";
+        Ll = 1 => "LL",
         /// 128 bytes, eight of which are flags.
-        Ll128 = 2, "LL128";
+        Ll128 = 2 => "LL128",
         /// Chunks and a counter.
-        Simple = 3, "SIMPLE";
+        Simple = 3 => "SIMPLE",
     }
 }
 
@@ -333,8 +249,14 @@ impl DeviceWork {
             duration_ns: aux & Self::MAX_NS,
             channels: (aux >> 40) as u8,
             warps: (aux >> 48) as u8,
-            algorithm: Algorithm::from_u8((aux >> 56) as u8 & 15),
-            protocol: Protocol::from_u8((aux >> 60) as u8),
+            algorithm: match Algorithm::from_u8((aux >> 56) as u8 & 15) {
+                Some(algorithm) => algorithm,
+                None => Algorithm::Unknown,
+            },
+            protocol: match Protocol::from_u8((aux >> 60) as u8) {
+                Some(protocol) => protocol,
+                None => Protocol::Unknown,
+            },
         }
     }
 }
@@ -375,26 +297,27 @@ impl ProxyWaits {
     }
 }
 
-/// Call of a [`RecordKind::Memory`] record (`aux`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u64)]
-pub enum MemoryCall {
-    /// Memory was allocated.
-    Allocate = 1,
-    /// Memory was freed.
-    Free = 2,
-    /// A buffer was registered with a communicator.
-    Register = 3,
-    /// A buffer was deregistered.
-    Deregister = 4,
-    /// A window was registered, which is a collective call.
-    RegisterWindow = 5,
-    /// A window was deregistered.
-    DeregisterWindow = 6,
-    /// A communicator released its memory.
-    Suspend = 7,
-    /// A communicator took its memory again.
-    Resume = 8,
+numbered_enum! {
+    /// Call of a [`RecordKind::Memory`] record (`aux`).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum MemoryCall: u64, from_u64 {
+        /// Memory was allocated.
+        Allocate = 1 => "allocate",
+        /// Memory was freed.
+        Free = 2 => "free",
+        /// A buffer was registered with a communicator.
+        Register = 3 => "register",
+        /// A buffer was deregistered.
+        Deregister = 4 => "deregister",
+        /// A window was registered, which is a collective call.
+        RegisterWindow = 5 => "register window",
+        /// A window was deregistered.
+        DeregisterWindow = 6 => "deregister window",
+        /// A communicator released its memory.
+        Suspend = 7 => "suspend",
+        /// A communicator took its memory again.
+        Resume = 8 => "resume",
+    }
 }
 
 /// The call did not complete: it threw an exception, returned an error, or was aborted.

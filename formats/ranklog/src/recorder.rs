@@ -244,7 +244,7 @@ impl Recorder {
     }
 
     fn take_over_starting_losses(&self, set: &LaneSet) {
-        for kind in (0..RecordKind::COUNT as u8).filter_map(RecordKind::from_u8) {
+        for &kind in RecordKind::ALL {
             let count = self.starting_losses[kind as usize].swap(0, Ordering::Relaxed);
             if count > 0 {
                 let first = self.starting_first.load(Ordering::Relaxed);

@@ -2,6 +2,7 @@
 //! layout.
 
 use super::layout::{FORMAT_VERSION, SEGMENT_MAGIC};
+use crate::numbered::numbered_enum;
 
 /// Size of the file header, in bytes.
 pub const FILE_HEADER_BYTES: usize = 32;
@@ -12,41 +13,26 @@ pub const FRAME_MAGIC: u32 = u32::from_le_bytes(*b"RSFr");
 /// Maximum size of a payload that a reader accepts, in bytes. Writers stay far below.
 pub const MAX_PAYLOAD_BYTES: u32 = 64 << 20;
 
-/// Kind of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum FrameKind {
-    /// Definitions, starting at `position` in the definitions of the live area.
-    Definitions = 1,
-    /// Packed records (module `codec`).
-    Records = 2,
-    /// Clock calibrations, 64 bytes each.
-    Calibrations = 3,
-    /// Loss counts so far, 32 bytes each: count, first tick, last tick, cause and kind.
-    Losses = 4,
-    /// Calls in progress when the log was closed or collected: 8 bytes of lane and thread ID, and a 64-byte record
-    /// each.
-    InFlight = 5,
-    /// The process ended and the log is complete. The live area is no longer needed.
-    End = 6,
-    /// Watermark of eight bytes, a tick: every record that was committed before it is in the frames above. It bounds
-    /// the memory of a reader.
-    Watermark = 7,
-}
-
-impl FrameKind {
-    /// Returns the kind with this number.
-    pub fn from_u8(value: u8) -> Option<Self> {
-        Some(match value {
-            1 => Self::Definitions,
-            2 => Self::Records,
-            3 => Self::Calibrations,
-            4 => Self::Losses,
-            5 => Self::InFlight,
-            6 => Self::End,
-            7 => Self::Watermark,
-            _ => return None,
-        })
+numbered_enum! {
+    /// Kind of a frame.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum FrameKind: u8, from_u8 {
+        /// Definitions, starting at `position` in the definitions of the live area.
+        Definitions = 1,
+        /// Packed records (module `codec`).
+        Records = 2,
+        /// Clock calibrations, 64 bytes each.
+        Calibrations = 3,
+        /// Loss counts so far, 32 bytes each: count, first tick, last tick, cause and kind.
+        Losses = 4,
+        /// Calls in progress when the log was closed or collected: 8 bytes of lane and thread ID, and a 64-byte record
+        /// each.
+        InFlight = 5,
+        /// The process ended and the log is complete. The live area is no longer needed.
+        End = 6,
+        /// Watermark of eight bytes, a tick: every record that was committed before it is in the frames above. It
+        /// bounds the memory of a reader.
+        Watermark = 7,
     }
 }
 

@@ -1,7 +1,7 @@
 //! A call between its enter and its leave: an entry in the lane's in-flight table, then one complete record.
 
 use crate::core::life;
-use crate::core::thread::ThreadState;
+use crate::core::thread_lane::ThreadLane;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::lanes::{Lane, LaneSet};
 use rankscope_ranklog::record::{FLAG_FAILED, Record};
@@ -10,7 +10,7 @@ use std::cell::Cell;
 /// Commits its record when it is dropped. If an exception or a cancelled thread leaves the call, the record is
 /// committed as failed.
 pub struct InProgress<'a> {
-    thread: &'static ThreadState,
+    thread: &'static ThreadLane,
     /// Nesting depth of the library's calls on this thread: 1 until this is dropped.
     depth: &'a Cell<u32>,
     lane: Option<(&'static LaneSet, &'static Lane)>,
@@ -20,7 +20,7 @@ pub struct InProgress<'a> {
 impl<'a> InProgress<'a> {
     /// Marks the call as in flight. The hook calls this just before it calls the real function.
     #[inline(always)]
-    pub fn begin(thread: &'static ThreadState, depth: &'a Cell<u32>, record: &'a mut Record) -> Self {
+    pub fn begin(thread: &'static ThreadLane, depth: &'a Cell<u32>, record: &'a mut Record) -> Self {
         record.flags |= FLAG_FAILED;
         let lane = life::lane(thread);
         if let Some((set, lane)) = lane {

@@ -5,8 +5,7 @@
 
 use super::own_thread::spawn;
 use super::{adapters, configuration, keeper};
-use crate::core::thread;
-use crate::core::thread::ThreadState;
+use crate::core::thread_lane::ThreadLane;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::lanes::{Lane, LaneSet};
 use rankscope_ranklog::loss::LossCause;
@@ -58,7 +57,7 @@ fn page() -> &'static WipedPage {
 /// Returns the calling thread's lane if recording is on. The first event of a process starts the recorder, and the
 /// first event of a thread takes a lane. Afterwards this function is four loads.
 #[inline]
-pub fn lane(thread: &'static ThreadState) -> Option<(&'static LaneSet, &'static Lane)> {
+pub fn lane(thread: &'static ThreadLane) -> Option<(&'static LaneSet, &'static Lane)> {
     if SWITCH.load(Ordering::Relaxed) == OFF {
         return None;
     }
@@ -75,14 +74,14 @@ pub fn lane(thread: &'static ThreadState) -> Option<(&'static LaneSet, &'static 
 
 /// Returns true if the lane that a hook holds still belongs to this process. It does not if the real function forked.
 #[inline]
-pub fn same_life(thread: &ThreadState) -> bool {
+pub fn same_life(thread: &ThreadLane) -> bool {
     let epoch = page().epoch.load(Ordering::Relaxed);
     epoch != 0 && thread.epoch.get() == epoch
 }
 
 /// Commits a record, or counts it if there is no lane for it yet.
 #[inline]
-pub fn commit(thread: &'static ThreadState, record: &Record) {
+pub fn commit(thread: &'static ThreadLane, record: &Record) {
     match lane(thread) {
         Some((set, lane)) => {
             lane.commit(set, record);
@@ -106,7 +105,7 @@ fn count_unplaced(record: &Record) {
 }
 
 #[cold]
-fn slow_lane(thread: &'static ThreadState) -> Option<(&'static LaneSet, &'static Lane)> {
+fn slow_lane(thread: &'static ThreadLane) -> Option<(&'static LaneSet, &'static Lane)> {
     start();
     let epoch = page().epoch.load(Ordering::Acquire);
     if epoch == 0 {
@@ -123,16 +122,18 @@ fn slow_lane(thread: &'static ThreadState) -> Option<(&'static LaneSet, &'static
     thread.epoch.set(epoch);
     let key = LANE_KEY.load(Ordering::Acquire);
     if key != u32::MAX {
-        // SAFETY: this process or its parent created the key. The value is never dereferenced; the C library only
-        // compares it with null.
-        unsafe { libc::pthread_setspecific(key, std::ptr::dangling()) };
+        // SAFETY: this process or its parent created the key. The value is the address of this thread's own state, which
+        // the key's destructor expects.
+        unsafe { libc::pthread_setspecific(key, std::ptr::from_ref(thread).cast()) };
     }
     Some((set, lane))
 }
 
 /// Releases the lane when a thread ends. A hook that runs later in the same thread takes another lane.
-unsafe extern "C" fn give_lane_back(_: *mut c_void) {
-    let thread = thread::state();
+unsafe extern "C" fn give_lane_back(thread: *mut c_void) {
+    // SAFETY: `slow_lane` stored the address of this thread's own state, and no other value. The C library frees
+    // thread-local storage after the destructors of keys.
+    let thread = unsafe { &*thread.cast::<ThreadLane>() };
     let lane = thread.lane.replace(std::ptr::null());
     if !lane.is_null()
         && same_life(thread)

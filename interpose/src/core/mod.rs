@@ -2,9 +2,9 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | [`stub`], [`resolve`] | exported symbols; search for the real function |
+//! | [`stub`], [`resolve`], [`real_call`] | exported symbols; search for the real function; the call of it |
 //! | [`configuration`] | environment variables |
-//! | [`thread`], [`own_thread`], [`keeper`] | state of a thread of the program; threads of the library |
+//! | [`thread_lane`], [`own_thread`], [`keeper`] | lane of a thread of the program; threads of the library |
 //! | [`adapters`], [`life`] | start, fork and end of recording |
 //! | [`in_progress`] | a call between its enter and its leave |
 //! | [`communicators`], [`pending`], [`sampling`], [`rate`] | communicators of the process, and the state kept for each |
@@ -21,8 +21,9 @@ pub mod memory;
 pub mod own_thread;
 pub mod pending;
 pub mod rate;
+pub mod real_call;
 pub mod resolve;
 pub mod sampling;
 pub mod stub;
 pub mod texts;
-pub mod thread;
+pub mod thread_lane;

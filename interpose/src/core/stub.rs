@@ -29,7 +29,7 @@ pub struct ById {
 }
 
 /// Arguments that can be forwarded to the real function.
-pub trait Call {
+pub trait Arguments {
     /// Calls the real function with unchanged arguments.
     ///
     /// # Safety
@@ -38,7 +38,7 @@ pub trait Call {
     unsafe fn call(&self, real: usize) -> usize;
 }
 
-impl Call for Narrow {
+impl Arguments for Narrow {
     #[inline(always)]
     unsafe fn call(&self, real: usize) -> usize {
         type Function = unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize) -> usize;
@@ -51,7 +51,7 @@ impl Call for Narrow {
     }
 }
 
-impl Call for Wide {
+impl Arguments for Wide {
     #[inline(always)]
     unsafe fn call(&self, real: usize) -> usize {
         type Function = unsafe extern "C-unwind" fn(
@@ -79,7 +79,7 @@ impl Call for Wide {
     }
 }
 
-impl Call for ById {
+impl Arguments for ById {
     #[inline(always)]
     unsafe fn call(&self, real: usize) -> usize {
         type Function = unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, OnStack) -> usize;
@@ -95,8 +95,8 @@ impl Call for ById {
 
 /// Generates hooks from rows `name = "symbol", seen "where", narrow handler;` and the table that resolves them.
 ///
-/// Each row exports `symbol`. Its handler is an `unsafe fn(real: usize, arguments: &A) -> usize` with `A` = [`Narrow`],
-/// [`Wide`] or [`ById`]. The handler must call `real` exactly once, with these arguments. A new function is a new row.
+/// Each row exports `symbol`. Its handler is a `fn(RealCall<'_, A>) -> Returned` with `A` = [`Narrow`], [`Wide`] or
+/// [`ById`], and is written for this function alone. A new function is a new row.
 #[macro_export]
 macro_rules! wrappers {
     ($($(#[$doc:meta])* $name:ident = $symbol:literal, seen $seen:literal, $width:ident $handler:expr;)*) => {
@@ -148,9 +148,12 @@ macro_rules! wrapper_body {
                 // No loaded library has this function, so there is nothing to forward to.
                 return MISSING;
             }
-            // SAFETY: `real` is the function that this stub replaces, as looked up for this caller. The array holds the
-            // caller's own argument registers, unchanged.
-            unsafe { $handler(real, &[a, b, c, d, e]) }
+            let arguments = [a, b, c, d, e];
+            // SAFETY: the row names the symbol that this stub replaces, and `real` is the function of that name that
+            // this caller would have reached. The row's width is that of its signature, and the array holds the
+            // caller's own registers, unchanged. The caller waits in this frame. The row names the handler, too.
+            let call = unsafe { $crate::core::real_call::RealCall::new(real, &arguments) };
+            $handler(call).into_register()
         }
     };
     (by_id $name:ident $handler:expr) => {
@@ -171,9 +174,9 @@ macro_rules! wrapper_body {
                 registers: [a, b, c, d, e],
                 id,
             };
-            // SAFETY: `real` is the function that this stub replaces, as looked up for this caller. `arguments` are the
-            // caller's own registers and the structure on its stack, unchanged.
-            unsafe { $handler(real, &arguments) }
+            // SAFETY: as for a narrow row. `arguments` are the caller's own registers and the structure on its stack.
+            let call = unsafe { $crate::core::real_call::RealCall::new(real, &arguments) };
+            $handler(call).into_register()
         }
     };
     (wide $name:ident $handler:expr) => {
@@ -197,9 +200,10 @@ macro_rules! wrapper_body {
             if real == 0 {
                 return MISSING;
             }
-            // SAFETY: `real` is the function that this stub replaces, as looked up for this caller. The array holds the
-            // caller's own registers and stack words, unchanged.
-            unsafe { $handler(real, &[a, b, c, d, e, f, g, h, i, j, k, l]) }
+            let arguments = [a, b, c, d, e, f, g, h, i, j, k, l];
+            // SAFETY: as for a narrow row. The array holds the caller's own registers and stack words.
+            let call = unsafe { $crate::core::real_call::RealCall::new(real, &arguments) };
+            $handler(call).into_register()
         }
     };
 }

@@ -3,7 +3,7 @@
 use super::state::{ASKS, IS_GONE, LIFE, LINKS, NOTHING, STREAMS, SUCCESS, TABLE, THREAD, is_ours, own};
 use super::{links, records, streams, watch};
 use crate::core::life;
-use crate::core::thread::ThreadState;
+use crate::thread::ThreadState;
 use rankscope_ranklog::record::Record;
 use std::sync::atomic::Ordering;
 

@@ -11,7 +11,8 @@
 
 use super::session;
 use super::state::{self, CallOrigin};
-use crate::core::stub::{Call, Narrow};
+use crate::core::real_call::{RealCall, Returned};
+use crate::core::stub::Narrow;
 use rankscope_ranklog::clock::{ticks, ticks_per_second};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -29,11 +30,11 @@ const UNFLUSHED_GRACE_S: f64 = 30.0;
 
 crate::wrappers! {
     register_callbacks = "cuptiActivityRegisterCallbacks", seen "11.8", narrow registers_callbacks;
-    enable = "cuptiActivityEnable", seen "11.8", narrow |real, a: &Narrow| enables(real, a, a[0]);
-    enable_and_dump = "cuptiActivityEnableAndDump", seen "11.8", narrow |real, a: &Narrow| enables(real, a, a[0]);
-    enable_context = "cuptiActivityEnableContext", seen "11.8", narrow |real, a: &Narrow| enables(real, a, a[1]);
-    disable = "cuptiActivityDisable", seen "11.8", narrow |real, a: &Narrow| disables(real, a, a[0]);
-    disable_context = "cuptiActivityDisableContext", seen "11.8", narrow |real, a: &Narrow| disables(real, a, a[1]);
+    enable = "cuptiActivityEnable", seen "11.8", narrow |call| enables(call, 0);
+    enable_and_dump = "cuptiActivityEnableAndDump", seen "11.8", narrow |call| enables(call, 0);
+    enable_context = "cuptiActivityEnableContext", seen "11.8", narrow |call| enables(call, 1);
+    disable = "cuptiActivityDisable", seen "11.8", narrow |call| disables(call, 0);
+    disable_context = "cuptiActivityDisableContext", seen "11.8", narrow |call| disables(call, 1);
     flush = "cuptiActivityFlushAll", seen "11.8", narrow flushes;
     register_timestamp = "cuptiActivityRegisterTimestampCallback", seen "11.8", narrow registers_timestamp;
     timestamp = "cuptiGetTimestamp", seen "11.8", narrow asks_time;
@@ -107,78 +108,71 @@ fn bit(kind: usize) -> u64 {
     1 << (kind as u32).min(63)
 }
 
-fn is_success(returned: usize) -> bool {
-    returned as u32 == SUCCESS
+fn is_success(returned: &Returned) -> bool {
+    returned.as_u32() == SUCCESS
 }
 
 /// Hook of `cuptiActivityRegisterCallbacks(requested, completed)`. It stops recording, and stores the other profiler's
 /// functions.
-unsafe fn registers_callbacks(real: usize, arguments: &Narrow) -> usize {
+fn registers_callbacks(call: RealCall<'_, Narrow>) -> Returned {
     let whose = state::call_origin();
     if whose == CallOrigin::NotOurs {
-        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-        // unchanged.
-        return unsafe { arguments.call(real) };
+        return call.forward();
     }
     let _busy = Busy::begin();
+    let arguments = call.arguments();
     let before = (
         REQUESTED.swap(arguments[0], Ordering::AcqRel),
         COMPLETED.swap(arguments[1], Ordering::AcqRel),
     );
-    let mut handed_on = *arguments;
+    let mut changed = *arguments;
     if whose == CallOrigin::Theirs {
         session::changing().step_aside();
         // Buffers of rankscope may still come back. `completed` forwards the other profiler's buffers to it.
-        handed_on[1] = session::completed as *const () as usize;
+        changed[1] = session::completed as *const () as usize;
     }
-    // SAFETY: `real` is the function that this stub replaces. The arguments are the caller's, except that `completed`
-    // may replace its second one. It has the same signature and calls the caller's function.
-    let returned = unsafe { handed_on.call(real) };
-    if !is_success(returned) {
+    // SAFETY: the arguments are the caller's, except that `completed` may replace its second one. It has the same
+    // signature and calls the caller's function.
+    let returned = unsafe { call.forward_changed(&changed) };
+    if !is_success(&returned) {
         REQUESTED.store(before.0, Ordering::Release);
         COMPLETED.store(before.1, Ordering::Release);
     }
     returned
 }
 
-/// Hook of `cuptiActivityEnable(kind)` and related functions. It stops recording, and stores that another profiler has
-/// enabled the kind.
-unsafe fn enables(real: usize, arguments: &Narrow, kind: usize) -> usize {
+/// Hook of `cuptiActivityEnable(kind)` and related functions, whose kind is at this position. It stops recording, and
+/// stores that another profiler has enabled the kind.
+fn enables(call: RealCall<'_, Narrow>, kind_position: usize) -> Returned {
     let whose = state::call_origin();
     if whose == CallOrigin::NotOurs {
-        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-        // unchanged.
-        return unsafe { arguments.call(real) };
+        return call.forward();
     }
     let _busy = Busy::begin();
+    let kind = call.arguments()[kind_position];
     // This must happen before the real call, because records may come at once.
     let before = KINDS.fetch_or(bit(kind), Ordering::AcqRel);
     IS_UNFLUSHED.store(true, Ordering::Release);
     if whose == CallOrigin::Theirs {
         session::changing().step_aside();
     }
-    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-    // unchanged.
-    let returned = unsafe { arguments.call(real) };
-    if !is_success(returned) && before & bit(kind) == 0 {
+    let returned = call.forward();
+    if !is_success(&returned) && before & bit(kind) == 0 {
         KINDS.fetch_and(!bit(kind), Ordering::AcqRel);
     }
     returned
 }
 
-/// Hook of `cuptiActivityDisable(kind)` and related functions. It stores that the kind is disabled, and enables it
-/// again for rankscope if rankscope records.
-unsafe fn disables(real: usize, arguments: &Narrow, kind: usize) -> usize {
+/// Hook of `cuptiActivityDisable(kind)` and related functions, whose kind is at this position. It stores that the kind
+/// is disabled, and enables it again for rankscope if rankscope records.
+fn disables(call: RealCall<'_, Narrow>, kind_position: usize) -> Returned {
     let whose = state::call_origin();
     if whose == CallOrigin::NotOurs {
-        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-        // unchanged.
-        return unsafe { arguments.call(real) };
+        return call.forward();
     }
     let _busy = Busy::begin();
-    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-    // unchanged.
-    let returned = unsafe { arguments.call(real) };
+    let kind = call.arguments()[kind_position];
+    let returned = call.forward();
     KINDS.fetch_and(!bit(kind), Ordering::AcqRel);
     if whose == CallOrigin::Theirs {
         session::changing().enable_again();
@@ -187,16 +181,12 @@ unsafe fn disables(real: usize, arguments: &Narrow, kind: usize) -> usize {
 }
 
 /// Hook of `cuptiActivityFlushAll(flag)`. It stores that the other profiler's records were delivered.
-unsafe fn flushes(real: usize, arguments: &Narrow) -> usize {
+fn flushes(call: RealCall<'_, Narrow>) -> Returned {
     if state::call_origin() == CallOrigin::NotOurs {
-        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-        // unchanged.
-        return unsafe { arguments.call(real) };
+        return call.forward();
     }
     let _busy = Busy::begin();
-    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-    // unchanged.
-    let returned = unsafe { arguments.call(real) };
+    let returned = call.forward();
     IS_UNFLUSHED.store(false, Ordering::Release);
     returned
 }
@@ -204,50 +194,45 @@ unsafe fn flushes(real: usize, arguments: &Narrow) -> usize {
 /// Hook of `cuptiActivityRegisterTimestampCallback(clock)`. A profiler that is about to record calls this first. Before
 /// the real call, rankscope's pending records are delivered by the clock with which they began. Between two clocks
 /// their times would be arbitrary.
-unsafe fn registers_timestamp(real: usize, arguments: &Narrow) -> usize {
+fn registers_timestamp(call: RealCall<'_, Narrow>) -> Returned {
     let whose = state::call_origin();
     if whose == CallOrigin::NotOurs {
-        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-        // unchanged.
-        return unsafe { arguments.call(real) };
+        return call.forward();
     }
     let _busy = Busy::begin();
     if whose == CallOrigin::Theirs {
         session::changing().step_aside();
     }
-    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-    // unchanged. CUPTI decides whether the clock is valid.
-    let returned = unsafe { arguments.call(real) };
-    if is_success(returned) {
-        TIMESTAMP.store(arguments[0], Ordering::Release);
+    let [clock, ..] = *call.arguments();
+    // CUPTI decides whether the clock is valid.
+    let returned = call.forward();
+    if is_success(&returned) {
+        TIMESTAMP.store(clock, Ordering::Release);
     }
     returned
 }
 
 /// Hook of `cuptiGetTimestamp(place)`. While rankscope records, CUPTI has rankscope's clock. The caller expects the
 /// clock that CUPTI would have without rankscope, so the hook replaces the answer.
-unsafe fn asks_time(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-    // unchanged.
-    let returned = unsafe { arguments.call(real) };
-    if is_success(returned)
-        && arguments[0] != 0
+fn asks_time(call: RealCall<'_, Narrow>) -> Returned {
+    let [place, ..] = *call.arguments();
+    let returned = call.forward();
+    if is_success(&returned)
+        && place != 0
         && let Some(now) = session::time_of_others()
     {
         // SAFETY: the address is not null. CUPTI reported success, so it has just written its answer there.
-        unsafe { (arguments[0] as *mut u64).write(now) };
+        unsafe { (place as *mut u64).write(now) };
     }
     returned
 }
 
 /// Hook of `cuptiSubscribe_v2(subscriber, callback, data, parameters)`. It ends recording, so that a profiler that
 /// starts with the second interface does not find the first in use.
-unsafe fn subscribes(real: usize, arguments: &Narrow) -> usize {
+fn subscribes(call: RealCall<'_, Narrow>) -> Returned {
     let whose = state::call_origin();
     if whose == CallOrigin::NotOurs {
-        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-        // unchanged.
-        return unsafe { arguments.call(real) };
+        return call.forward();
     }
     let _busy = Busy::begin();
     // A profiler with this interface makes no intercepted call when it records.
@@ -255,19 +240,15 @@ unsafe fn subscribes(real: usize, arguments: &Narrow) -> usize {
     if whose == CallOrigin::Theirs {
         session::changing().end("another profiler subscribed by the second interface");
     }
-    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-    // unchanged.
-    unsafe { arguments.call(real) }
+    call.forward()
 }
 
 /// Hook of `cuptiFinalize()`. It ends recording, and forgets everything that was registered, because CUPTI forgets it
 /// too.
-unsafe fn finalizes(real: usize, arguments: &Narrow) -> usize {
+fn finalizes(call: RealCall<'_, Narrow>) -> Returned {
     let whose = state::call_origin();
     if whose == CallOrigin::NotOurs {
-        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-        // unchanged.
-        return unsafe { arguments.call(real) };
+        return call.forward();
     }
     let _busy = Busy::begin();
     if whose == CallOrigin::Theirs {
@@ -278,7 +259,5 @@ unsafe fn finalizes(real: usize, arguments: &Narrow) -> usize {
     KINDS.store(0, Ordering::Release);
     REQUESTED.store(0, Ordering::Release);
     TIMESTAMP.store(0, Ordering::Release);
-    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-    // unchanged.
-    unsafe { arguments.call(real) }
+    call.forward()
 }

@@ -4,8 +4,8 @@ use super::links;
 use super::names::Names;
 use super::state::{self, Overheads};
 use crate::core::life;
-use crate::core::thread::ThreadState;
 use crate::cuda::device_model;
+use crate::thread::ThreadState;
 use rankscope_cupti_sys::bindings as cupti;
 use rankscope_cupti_sys::record as sys;
 use rankscope_ranklog::activity::{Activity, Coverage, HostCall, Work};
@@ -82,9 +82,9 @@ impl Records {
         only_communication: bool,
         may_wait: &dyn Fn() -> bool,
     ) {
-        let Some((set, lane)) = life::lane(thread) else {
+        let Some((set, lane)) = life::lane(&thread.lane) else {
             // Recording is paused, which is no loss, or there is no lane, which is counted.
-            life::commit(thread, &Record::new(RecordKind::Activity));
+            life::commit(&thread.lane, &Record::new(RecordKind::Activity));
             return;
         };
         self.since_look += 1;
@@ -316,7 +316,7 @@ pub fn cover(thread: &'static ThreadState, start_ticks: u64, end_ticks: u64, cov
         works,
     };
     // Without a log, nothing that happened is lost.
-    if let Some((set, lane)) = life::lane(thread) {
+    if let Some((set, lane)) = life::lane(&thread.lane) {
         lane.commit(set, &covered.to_record());
     }
 }

@@ -13,8 +13,8 @@ use super::state::{
 use super::{others, records, streams, wake};
 use crate::core::configuration;
 use crate::core::life;
-use crate::core::thread;
 use crate::cuda::driver;
+use crate::thread;
 use rankscope_cupti_sys::bindings::{self as cupti, CUpti_ActivityKind as Kind, CUptiResult};
 use rankscope_cupti_sys::record::OLDEST;
 use rankscope_cupti_sys::table::Table;
@@ -50,7 +50,7 @@ const OLDER: CUptiResult = CUptiResult(7);
 /// Returns the time that CUPTI's clock would show to another caller without rankscope. Returns `None` unless CUPTI has
 /// rankscope's clock.
 pub fn time_of_others() -> Option<u64> {
-    if thread::state().cupti_depth.get() > 0 || !HAS_OUR_CLOCK.load(Ordering::Acquire) || !is_ours() {
+    if thread::state().cupti.depth.get() > 0 || !HAS_OUR_CLOCK.load(Ordering::Acquire) || !is_ours() {
         return None;
     }
     let theirs = others::clock();
@@ -78,13 +78,13 @@ pub struct Changing(Option<MutexGuard<'static, Inner>>);
 /// Waits until no other thread changes the configuration, and takes the lock.
 pub fn changing() -> Changing {
     let inner = INNER.lock().unwrap_or_else(PoisonError::into_inner);
-    thread::state().cupti_changes.set(true);
+    thread::state().cupti.is_changing.set(true);
     Changing(Some(inner))
 }
 
 impl Drop for Changing {
     fn drop(&mut self) {
-        thread::state().cupti_changes.set(false);
+        thread::state().cupti.is_changing.set(false);
         self.0 = None;
         // These buffers of another profiler came back meanwhile. They are delivered without the lock, because the
         // profiler's function may take its own locks.
@@ -111,7 +111,7 @@ impl Given {
         let Some((_, theirs)) = others::callbacks() else {
             return;
         };
-        let depth = &thread::state().cupti_depth;
+        let depth = &thread::state().cupti.depth;
         // CUPTI calls of the other profiler's function belong to that profiler.
         let before = depth.replace(0);
         // SAFETY: `theirs` is the completion function that another profiler registered with CUPTI. The buffer is one
@@ -646,7 +646,7 @@ pub unsafe extern "C" fn completed(
                 size,
                 valid,
             };
-            if thread::state().cupti_changes.get() {
+            if thread::state().cupti.is_changing.get() {
                 DEFERRED
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)

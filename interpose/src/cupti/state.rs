@@ -2,7 +2,7 @@
 //! the log.
 
 use crate::core::life;
-use crate::core::thread;
+use crate::thread;
 use rankscope_cupti_sys::bindings::CUptiResult;
 use rankscope_cupti_sys::table::Table;
 use rankscope_ranklog::definition::{KIND_PROPERTY, Payload};
@@ -90,7 +90,7 @@ pub enum CallOrigin {
 
 /// Returns the origin of this thread's call. Only calls of other profilers ever wait for rankscope.
 pub fn call_origin() -> CallOrigin {
-    if thread::state().cupti_depth.get() > 0 {
+    if thread::state().cupti.depth.get() > 0 {
         return CallOrigin::NotOurs;
     }
     match LIFE.load(Ordering::Relaxed) {
@@ -108,7 +108,7 @@ pub fn is_ours() -> bool {
 
 /// Calls CUPTI, and marks the call as rankscope's.
 pub(super) fn own<T>(call: impl FnOnce() -> T) -> T {
-    let depth = &thread::state().cupti_depth;
+    let depth = &thread::state().cupti.depth;
     depth.set(depth.get() + 1);
     let returned = call();
     depth.set(depth.get() - 1);

@@ -3,8 +3,8 @@
 
 use super::state::{SUCCESS, TABLE, is_there, own};
 use crate::core::life;
-use crate::core::thread::ThreadState;
 use crate::cuda::driver;
+use crate::thread::ThreadState;
 use rankscope_cupti_sys::bindings as cupti;
 use rankscope_ranklog::activity::Activity;
 use rankscope_ranklog::clock::{ticks, ticks_per_second};
@@ -90,7 +90,7 @@ pub fn tell(thread: &'static ThreadState, call: &Record) {
         return;
     }
     // Without a lane nothing is recorded, and the next call tries again.
-    let Some((set, lane)) = life::lane(thread) else {
+    let Some((set, lane)) = life::lane(&thread.lane) else {
         return;
     };
     let Some((context, number)) = stream(handle as usize) else {

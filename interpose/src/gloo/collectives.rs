@@ -5,9 +5,10 @@ use super::options::Options;
 use crate::core::communicators;
 use crate::core::communicators::Entry;
 use crate::core::life;
-use crate::core::stub::{Call, Narrow};
-use crate::core::thread;
-use crate::core::thread::ThreadState;
+use crate::core::real_call::{RealCall, Returned};
+use crate::core::stub::Narrow;
+use crate::thread;
+use crate::thread::ThreadState;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::lanes::{Lane, LaneSet};
 use rankscope_ranklog::loss::LossCause;
@@ -16,85 +17,69 @@ use rankscope_ranklog::record::{
     RecordKind,
 };
 
-/// Records one collective call, when it ends.
-///
-/// # Safety
-/// `real` must be the real function of this row. `arguments` must be its arguments: the address of its options.
+/// Hook of a collective whose only argument is the address of these options. It records one call, when it ends.
 #[inline]
-pub unsafe fn collective(options: &'static Options, real: usize, arguments: &Narrow) -> usize {
+pub fn collective(options: &'static Options, call: RealCall<'_, Narrow>) -> Returned {
     let enter_ticks = ticks();
     let thread = thread::state();
-    let depth = thread.gloo_depth.get();
+    let depth = thread.gloo.depth.get();
     if depth > 0 {
         // The collective is called inside another one. Only the outermost is the operation.
-        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-        // unchanged.
-        return unsafe { arguments.call(real) };
+        return call.forward();
     }
+    let [address, ..] = *call.arguments();
     // SAFETY: the first argument is the address of the caller's options. Every option struct starts with the context's
     // address.
-    let communicator = communicators::find(unsafe { Options::context(arguments[0]) });
+    let communicator = communicators::find(unsafe { Options::context(address) });
     // SAFETY: the options are those of this row, and are decoded only if their context is known.
-    let (mut record, sampled) = unsafe { describe(options, arguments[0], communicator, thread, enter_ticks) };
+    let (mut record, sampled) = unsafe { describe(options, address, communicator, thread, enter_ticks) };
     // Continuations precede the call that they belong to. Without it they are useless.
     if options.operation.is_variable()
         && let Some(entry) = communicator
     {
         // SAFETY: the options are those of this row, and their context is known.
-        unsafe { commit_counts(options, arguments[0], entry, thread, enter_ticks) };
+        unsafe { commit_counts(options, address, entry, thread, enter_ticks) };
     }
     if sampled {
-        // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-        return unsafe { call_sampled(thread, record, real, arguments) };
+        return recorded_and_sampled(thread, record, call);
     }
-    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-    unsafe { call(thread, &mut record, real, arguments) }
+    recorded(thread, &mut record, call)
 }
 
 /// Calls the real function and commits the record.
-///
-/// # Safety
-/// As for [`collective`].
 #[inline(always)]
-unsafe fn call(thread: &'static ThreadState, record: &mut Record, real: usize, arguments: &Narrow) -> usize {
+fn recorded(thread: &'static ThreadState, record: &mut Record, call: RealCall<'_, Narrow>) -> Returned {
     record.flags |= FLAG_FAILED;
-    let lane = life::lane(thread);
+    let lane = life::lane(&thread.lane);
     if let Some((set, lane)) = lane {
         lane.enter(set, record);
     }
-    thread.gloo_depth.set(1);
+    thread.gloo.depth.set(1);
     let ending = Ending { thread, lane, record };
-    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-    // unchanged.
-    let result = unsafe { arguments.call(real) };
+    let result = call.forward();
     ending.record.leave_ticks = ticks();
     ending.record.flags &= !FLAG_FAILED;
     drop(ending);
     result
 }
 
-/// Calls the real function and commits the record, as [`call`] does, and keeps messages of this collective as evidence.
-/// Runs a few times per second and communicator.
-///
-/// # Safety
-/// As for [`collective`].
+/// Calls the real function and commits the record, as [`recorded`] does, and keeps messages of this collective as
+/// evidence. Runs a few times per second and communicator.
 #[cold]
 #[inline(never)]
-unsafe fn call_sampled(
+fn recorded_and_sampled(
     thread: &'static ThreadState,
     mut record: Record,
-    real: usize,
-    arguments: &Narrow,
-) -> usize {
+    call: RealCall<'_, Narrow>,
+) -> Returned {
     let mut sampler = Sampler::new(record.communicator, record.operation, record.tag, record.sequence);
-    thread.sampler.set((&raw mut sampler).cast());
+    thread.gloo.sampler.set((&raw mut sampler).cast());
     let unsampling = Unsampling(thread);
-    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-    let result = unsafe { call(thread, &mut record, real, arguments) };
+    let result = recorded(thread, &mut record, call);
     drop(unsampling);
     sampler.finish(thread, record.leave_ticks);
     if sampler.beyond > 0
-        && let Some((set, _)) = life::lane(thread)
+        && let Some((set, _)) = life::lane(&thread.lane)
     {
         let (first, last) = (record.enter_ticks, record.leave_ticks);
         set.area.count_loss(
@@ -112,7 +97,7 @@ struct Unsampling(&'static ThreadState);
 
 impl Drop for Unsampling {
     fn drop(&mut self) {
-        self.0.sampler.set(std::ptr::null_mut());
+        self.0.gloo.sampler.set(std::ptr::null_mut());
     }
 }
 
@@ -129,7 +114,7 @@ unsafe fn describe(
     enter_ticks: u64,
 ) -> (Record, bool) {
     let operation = options.operation as u8;
-    let work = thread.work.get();
+    let work = thread.torch.work.get();
     let mut record = Record {
         operation,
         enter_ticks,
@@ -158,9 +143,13 @@ unsafe fn describe(
         }
     } else {
         // c10d gives every work a separate tag. A work that calls an operation twice uses its tag twice.
-        let again = thread.work_operation.replace(operation) == operation;
-        let calls = if again { thread.work_calls.get() + 1 } else { 0 };
-        thread.work_calls.set(calls);
+        let again = thread.torch.work_operation.replace(operation) == operation;
+        let calls = if again {
+            thread.torch.work_calls.get() + 1
+        } else {
+            0
+        };
+        thread.torch.work_calls.set(calls);
         record.sequence = calls;
     }
     // Without a key, the messages could not be assigned to a collective.
@@ -188,7 +177,7 @@ unsafe fn commit_counts(
         for (bytes, count) in bytes.iter_mut().zip(counts) {
             *bytes = count.wrapping_mul(decoded.per_member_unit);
         }
-        life::commit(thread, &Record::continuation(bytes, enter_ticks));
+        life::commit(&thread.lane, &Record::continuation(bytes, enter_ticks));
     }
 }
 
@@ -207,14 +196,14 @@ impl Drop for Ending<'_> {
         if self.record.leave_ticks == 0 {
             self.record.leave_ticks = ticks();
         }
-        self.thread.gloo_depth.set(0);
+        self.thread.gloo.depth.set(0);
         match self.lane {
-            Some((set, lane)) if life::same_life(self.thread) => {
+            Some((set, lane)) if life::same_life(&self.thread.lane) => {
                 lane.leave(set);
                 lane.commit(set, self.record);
             }
             Some(_) => {}
-            None => life::commit(self.thread, self.record),
+            None => life::commit(&self.thread.lane, self.record),
         }
     }
 }

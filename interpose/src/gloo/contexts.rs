@@ -8,19 +8,16 @@ use crate::core::communicators;
 use crate::core::communicators::Identity;
 use crate::core::hash::Hash128;
 use crate::core::life;
-use crate::core::stub::{Call, Narrow};
-use crate::core::thread;
+use crate::core::real_call::{RealCall, Returned};
+use crate::core::stub::Narrow;
+use crate::thread;
 use rankscope_ranklog::Library;
 use rankscope_ranklog::definition::IdentitySource;
 
 /// Hook of `gloo::Context::Context(int rank, int size, int base)`. It adds an entry for the context.
-///
-/// # Safety
-/// `real` and `arguments` must be this function's.
-pub unsafe fn constructed(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-    // unchanged.
-    let result = unsafe { arguments.call(real) };
+pub fn constructed(call: RealCall<'_, Narrow>) -> Returned {
+    let arguments = call.arguments();
+    let result = call.forward();
     let (rank, size) = (arguments[1] as i32, arguments[2] as i32);
     communicators::made(
         arguments[0],
@@ -28,45 +25,34 @@ pub unsafe fn constructed(real: usize, arguments: &Narrow) -> usize {
         u32::try_from(size).unwrap_or(0),
     );
     let thread = thread::state();
-    if thread.forking.get() > 0 {
-        thread.forked_context.set(arguments[0]);
+    if thread.gloo.forking.get() > 0 {
+        thread.gloo.forked_context.set(arguments[0]);
     }
     result
 }
 
 /// Hook of `gloo::Context::~Context()`. It removes the entry first: after the real destructor, another context may have
 /// the same address.
-///
-/// # Safety
-/// `real` and `arguments` must be this function's.
-pub unsafe fn destroyed(real: usize, arguments: &Narrow) -> usize {
-    communicators::gone(arguments[0]);
-    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-    // unchanged.
-    unsafe { arguments.call(real) }
+pub fn destroyed(call: RealCall<'_, Narrow>) -> Returned {
+    communicators::gone(call.arguments()[0]);
+    call.forward()
 }
 
 /// Hook of `gloo::rendezvous::ContextFactory::makeContext(device)`, which creates a context from another one without a
 /// store. It defines the new context. All members call it in the same order, so the identity consists of the parent's
 /// and an ordinal.
-///
-/// # Safety
-/// `real` and `arguments` must be this function's.
-pub unsafe fn made_from_another(real: usize, arguments: &Narrow) -> usize {
+pub fn made_from_another(call: RealCall<'_, Narrow>) -> Returned {
     if !life::is_on() {
-        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-        // unchanged.
-        return unsafe { arguments.call(real) };
+        return call.forward();
     }
     let thread = thread::state();
-    thread.forked_context.set(0);
-    thread.forking.set(thread.forking.get() + 1);
+    thread.gloo.forked_context.set(0);
+    thread.gloo.forking.set(thread.gloo.forking.get() + 1);
     let unforking = Unforking(thread);
-    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-    // unchanged.
-    let result = unsafe { arguments.call(real) };
+    let arguments = call.arguments();
+    let result = call.forward();
     drop(unforking);
-    let child = thread.forked_context.get();
+    let child = thread.gloo.forked_context.get();
     // SAFETY: the hidden result is the first argument, so `this` is the second. It is alive during the call, and its
     // first member is a shared_ptr to the parent.
     let parent = communicators::find(unsafe { read(arguments[1], 0) });
@@ -98,6 +84,9 @@ struct Unforking(&'static thread::ThreadState);
 
 impl Drop for Unforking {
     fn drop(&mut self) {
-        self.0.forking.set(self.0.forking.get().saturating_sub(1));
+        self.0
+            .gloo
+            .forking
+            .set(self.0.gloo.forking.get().saturating_sub(1));
     }
 }

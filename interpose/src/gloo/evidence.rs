@@ -7,7 +7,7 @@
 //! members have arrived.
 
 use crate::core::life;
-use crate::core::thread::ThreadState;
+use crate::thread::ThreadState;
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::record::{Record, RecordKind};
 
@@ -141,7 +141,7 @@ impl Sampler {
             leave_ticks,
             ..self.record(Operation::Send, peer, slot, 0)
         };
-        life::commit(thread, &record);
+        life::commit(&thread.lane, &record);
     }
 
     /// Stores a posted receive. `peer` is negative if it accepts a message of any peer.
@@ -227,7 +227,7 @@ impl Sampler {
                     leave_ticks,
                     ..self.record(Operation::Receive, peer, slot, 0)
                 };
-                life::commit(thread, &record);
+                life::commit(&thread.lane, &record);
             }
         }
     }
@@ -241,7 +241,7 @@ impl Sampler {
                 leave_ticks,
                 ..self.record(message, peer, slot, number)
             };
-            life::commit(thread, &record);
+            life::commit(&thread.lane, &record);
         };
         for sent in self.sent[..self.peers_sent_to]
             .iter()

@@ -6,9 +6,10 @@ use super::evidence::Sampler;
 use super::memory::read;
 use crate::core::communicators;
 use crate::core::life;
-use crate::core::stub::{Call, Narrow};
-use crate::core::thread;
-use crate::core::thread::ThreadState;
+use crate::core::real_call::{RealCall, Returned};
+use crate::core::stub::Narrow;
+use crate::thread;
+use crate::thread::ThreadState;
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{
@@ -20,67 +21,49 @@ const REST_OF_BUFFER: usize = usize::MAX;
 
 /// Hook of `gloo::Context::createUnboundBuffer(void*, size_t)`, with the arguments (result, context, address, bytes).
 /// It stores the communicator and size of the new buffer.
-///
-/// # Safety
-/// `real` and `arguments` must be this function's.
 #[inline]
-pub unsafe fn created(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-    // unchanged. After the call the hidden result is a unique_ptr, which is one pointer.
-    unsafe {
-        let result = arguments.call(real);
-        if let Some(entry) = communicators::find(arguments[1]) {
-            buffers::created(read(arguments[0], 0), entry.index(), arguments[3] as u64);
-        }
-        result
+pub fn created(call: RealCall<'_, Narrow>) -> Returned {
+    let [buffer, context, _, bytes, _] = *call.arguments();
+    let result = call.forward();
+    if let Some(entry) = communicators::find(context) {
+        // SAFETY: after the call the hidden result is a unique_ptr, which is one pointer.
+        let buffer = unsafe { read(buffer, 0) };
+        buffers::created(buffer, entry.index(), bytes as u64);
     }
+    result
 }
 
 /// Hook of `UnboundBuffer::send(int peer, uint64_t slot, size_t offset, size_t bytes)`. It records a `Post` when the
 /// call ends.
-///
-/// # Safety
-/// `real` and `arguments` must be this function's.
 #[inline]
-pub unsafe fn send(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-    unsafe { post(Operation::Send, arguments[1] as i32, 0, real, arguments) }
+pub fn send(call: RealCall<'_, Narrow>) -> Returned {
+    let [_, peer, ..] = *call.arguments();
+    post(Operation::Send, peer as i32, 0, call)
 }
 
 /// Hook of `UnboundBuffer::recv(int peer, uint64_t slot, size_t offset, size_t bytes)`. It records a `Post` when the
 /// call ends.
-///
-/// # Safety
-/// `real` and `arguments` must be this function's.
 #[inline]
-pub unsafe fn receive(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-    unsafe { post(Operation::Receive, arguments[1] as i32, 0, real, arguments) }
+pub fn receive(call: RealCall<'_, Narrow>) -> Returned {
+    let [_, peer, ..] = *call.arguments();
+    post(Operation::Receive, peer as i32, 0, call)
 }
 
 /// Hook of `UnboundBuffer::recv(std::vector<int> peers, uint64_t slot, size_t offset, size_t bytes)`. It records a
 /// `Post` when the call ends.
-///
-/// # Safety
-/// `real` and `arguments` must be this function's.
 #[inline]
-pub unsafe fn receive_from_any(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-    unsafe { post(Operation::Receive, NO_PEER, FLAG_ANY_PEER, real, arguments) }
+pub fn receive_from_any(call: RealCall<'_, Narrow>) -> Returned {
+    post(Operation::Receive, NO_PEER, FLAG_ANY_PEER, call)
 }
 
 /// Calls the real function and records the post.
-///
-/// # Safety
-/// `real` and `arguments` must be a send's or receive's.
 #[inline]
-unsafe fn post(operation: Operation, peer: i32, flags: u8, real: usize, arguments: &Narrow) -> usize {
+fn post(operation: Operation, peer: i32, flags: u8, call: RealCall<'_, Narrow>) -> Returned {
     let thread = thread::state();
     let enter_ticks = ticks();
-    let [buffer, _, slot, offset, bytes] = *arguments;
-    if thread.gloo_depth.get() > 0 {
-        // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-        return unsafe { post_inside_collective(operation, peer, enter_ticks, thread, real, arguments) };
+    let [buffer, _, slot, offset, bytes] = *call.arguments();
+    if thread.gloo.depth.get() > 0 {
+        return post_inside_collective(operation, peer, enter_ticks, thread, call);
     }
     let known = buffers::find(buffer);
     let mut record = Record {
@@ -110,39 +93,31 @@ unsafe fn post(operation: Operation, peer: i32, flags: u8, real: usize, argument
         record,
         rank: 0,
     };
-    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-    // unchanged.
-    let result = unsafe { arguments.call(real) };
+    let result = call.forward();
     ending.record.flags &= !FLAG_FAILED;
     result
 }
 
 /// Calls the real function, and passes the message to the sampler if the collective is sampled.
-///
-/// # Safety
-/// `real` and `arguments` must be a send's or receive's.
-unsafe fn post_inside_collective(
+fn post_inside_collective(
     operation: Operation,
     peer: i32,
     enter_ticks: u64,
     thread: &'static ThreadState,
-    real: usize,
-    arguments: &Narrow,
-) -> usize {
-    let [buffer, _, slot, ..] = *arguments;
+    call: RealCall<'_, Narrow>,
+) -> Returned {
+    let [buffer, _, slot, ..] = *call.arguments();
     // SAFETY: the pointer is null or the sampler of the collective's hook, further down this thread's stack, so it is
     // alive. The reference is not kept across the real call.
-    if let Some(sampler) = unsafe { thread.sampler.get().cast::<Sampler>().as_mut() }
+    if let Some(sampler) = unsafe { thread.gloo.sampler.get().cast::<Sampler>().as_mut() }
         && operation == Operation::Receive
     {
         sampler.post_receive(buffer, peer, slot as u64, enter_ticks);
     }
-    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-    // unchanged.
-    let result = unsafe { arguments.call(real) };
+    let result = call.forward();
     // SAFETY: the pointer is null or the sampler of the collective's hook, further down this thread's stack, so it is
     // alive. No other reference to it exists now.
-    if let Some(sampler) = unsafe { thread.sampler.get().cast::<Sampler>().as_mut() }
+    if let Some(sampler) = unsafe { thread.gloo.sampler.get().cast::<Sampler>().as_mut() }
         && operation == Operation::Send
     {
         sampler.send(thread, peer, slot as u64, enter_ticks, ticks());
@@ -151,43 +126,31 @@ unsafe fn post_inside_collective(
 }
 
 /// Hook of `UnboundBuffer::waitSend(int* rank, milliseconds)`. It records a `Complete` when the call ends.
-///
-/// # Safety
-/// `real` and `arguments` must be this function's.
 #[inline]
-pub unsafe fn wait_send(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-    unsafe { wait(Operation::Send, real, arguments) }
+pub fn wait_send(call: RealCall<'_, Narrow>) -> Returned {
+    wait(Operation::Send, call)
 }
 
 /// Hook of `UnboundBuffer::waitRecv(int* rank, milliseconds)`. It records a `Complete` when the call ends.
-///
-/// # Safety
-/// `real` and `arguments` must be this function's.
 #[inline]
-pub unsafe fn wait_receive(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-    unsafe { wait(Operation::Receive, real, arguments) }
+pub fn wait_receive(call: RealCall<'_, Narrow>) -> Returned {
+    wait(Operation::Receive, call)
 }
 
 /// Calls the real function and records the completion. Inside a collective, passes it to the sampler instead.
-///
-/// # Safety
-/// `real` and `arguments` must be a wait's.
 #[inline]
-unsafe fn wait(operation: Operation, real: usize, arguments: &Narrow) -> usize {
+fn wait(operation: Operation, call: RealCall<'_, Narrow>) -> Returned {
+    let [buffer, rank, ..] = *call.arguments();
     let thread = thread::state();
-    if thread.gloo_depth.get() > 0 {
-        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-        // unchanged.
-        let result = unsafe { arguments.call(real) };
+    if thread.gloo.depth.get() > 0 {
+        let result = call.forward();
         // SAFETY: the pointer is null or the sampler of the collective's hook, further down this thread's stack, so it
         // is alive. No other reference to it exists now.
-        if let Some(sampler) = unsafe { thread.sampler.get().cast::<Sampler>().as_mut() }
+        if let Some(sampler) = unsafe { thread.gloo.sampler.get().cast::<Sampler>().as_mut() }
             && operation == Operation::Receive
-            && result & 0xFF != 0
+            && result.as_bool()
         {
-            sampler.received(thread, arguments[0], ticks());
+            sampler.received(thread, buffer, ticks());
         }
         return result;
     }
@@ -195,26 +158,20 @@ unsafe fn wait(operation: Operation, real: usize, arguments: &Narrow) -> usize {
         operation: operation as u8,
         flags: FLAG_FAILED,
         enter_ticks: ticks(),
-        object: arguments[0] as u64,
+        object: buffer as u64,
         ..Record::new(RecordKind::Complete)
     };
-    if let Some((communicator, bytes)) = buffers::find(arguments[0]) {
+    if let Some((communicator, bytes)) = buffers::find(buffer) {
         record.communicator = communicator;
         record.bytes = bytes;
     }
-    if let Some((set, lane)) = life::lane(thread) {
+    if let Some((set, lane)) = life::lane(&thread.lane) {
         lane.enter(set, &record);
     }
-    let mut ending = Ending {
-        thread,
-        record,
-        rank: arguments[1],
-    };
-    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-    // unchanged.
-    let result = unsafe { arguments.call(real) };
-    // Only the low byte of a bool's register is defined. False means that the wait was aborted.
-    if result & 0xFF != 0 {
+    let mut ending = Ending { thread, record, rank };
+    let result = call.forward();
+    // False means that the wait was aborted.
+    if result.as_bool() {
         ending.record.flags &= !FLAG_FAILED;
     }
     result
@@ -238,13 +195,13 @@ impl Drop for Ending {
             // function has written it.
             self.record.peer = unsafe { read::<i32>(self.rank, 0) };
         }
-        if let Some((set, lane)) = life::lane(self.thread) {
+        if let Some((set, lane)) = life::lane(&self.thread.lane) {
             if waited {
                 lane.leave(set);
             }
             lane.commit(set, &self.record);
         } else {
-            life::commit(self.thread, &self.record);
+            life::commit(&self.thread.lane, &self.record);
         }
     }
 }

@@ -12,7 +12,6 @@ pub mod messages;
 pub mod options;
 pub mod rendezvous;
 
-use crate::core::stub::Narrow;
 use collectives::collective;
 use options as layout;
 
@@ -23,27 +22,27 @@ const MISSING: usize = 0;
 crate::wrappers! {
     // Collectives: one argument, the options.
     allreduce = "_ZN4gloo9allreduceERKNS_16AllreduceOptionsE", seen "everywhere",
-        narrow |real, a: &Narrow| collective(&layout::ALL_REDUCE, real, a);
+        narrow |call| collective(&layout::ALL_REDUCE, call);
     allgather = "_ZN4gloo9allgatherERNS_16AllgatherOptionsE", seen "everywhere",
-        narrow |real, a: &Narrow| collective(&layout::ALL_GATHER, real, a);
+        narrow |call| collective(&layout::ALL_GATHER, call);
     allgatherv = "_ZN4gloo10allgathervERNS_17AllgathervOptionsE", seen "everywhere",
-        narrow |real, a: &Narrow| collective(&layout::ALL_GATHER_V, real, a);
+        narrow |call| collective(&layout::ALL_GATHER_V, call);
     alltoall = "_ZN4gloo8alltoallERNS_15AlltoallOptionsE", seen "everywhere",
-        narrow |real, a: &Narrow| collective(&layout::ALL_TO_ALL, real, a);
+        narrow |call| collective(&layout::ALL_TO_ALL, call);
     alltoallv = "_ZN4gloo9alltoallvERNS_16AlltoallvOptionsE", seen "everywhere",
-        narrow |real, a: &Narrow| collective(&layout::ALL_TO_ALL_V, real, a);
+        narrow |call| collective(&layout::ALL_TO_ALL_V, call);
     barrier = "_ZN4gloo7barrierERNS_14BarrierOptionsE", seen "everywhere",
-        narrow |real, a: &Narrow| collective(&layout::BARRIER, real, a);
+        narrow |call| collective(&layout::BARRIER, call);
     broadcast = "_ZN4gloo9broadcastERNS_16BroadcastOptionsE", seen "everywhere",
-        narrow |real, a: &Narrow| collective(&layout::BROADCAST, real, a);
+        narrow |call| collective(&layout::BROADCAST, call);
     gather = "_ZN4gloo6gatherERNS_13GatherOptionsE", seen "everywhere",
-        narrow |real, a: &Narrow| collective(&layout::GATHER, real, a);
+        narrow |call| collective(&layout::GATHER, call);
     gatherv = "_ZN4gloo7gathervERNS_14GathervOptionsE", seen "libgloo 0.5",
-        narrow |real, a: &Narrow| collective(&layout::GATHER_V, real, a);
+        narrow |call| collective(&layout::GATHER_V, call);
     reduce = "_ZN4gloo6reduceERNS_13ReduceOptionsE", seen "everywhere",
-        narrow |real, a: &Narrow| collective(&layout::REDUCE, real, a);
+        narrow |call| collective(&layout::REDUCE, call);
     scatter = "_ZN4gloo7scatterERNS_14ScatterOptionsE", seen "everywhere",
-        narrow |real, a: &Narrow| collective(&layout::SCATTER, real, a);
+        narrow |call| collective(&layout::SCATTER, call);
 
     // Contexts: created, connected, created from another one, destroyed.
     context_c1 = "_ZN4gloo7ContextC1Eiii", seen "everywhere", narrow contexts::constructed;

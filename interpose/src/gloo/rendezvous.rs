@@ -9,9 +9,10 @@ use crate::core::communicators;
 use crate::core::communicators::Identity;
 use crate::core::hash::Hash128;
 use crate::core::life;
-use crate::core::stub::{Call, Narrow};
-use crate::core::thread;
-use crate::core::thread::ThreadState;
+use crate::core::real_call::{RealCall, Returned};
+use crate::core::stub::Narrow;
+use crate::thread;
+use crate::thread::ThreadState;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::definition::IdentitySource;
 use rankscope_ranklog::lanes::{Lane, LaneSet};
@@ -87,35 +88,23 @@ fn hash_blob(blob: &[u8]) -> [u8; 16] {
 
 /// Hook of `connectFullMesh(Store&, shared_ptr<Device>&)`: PyTorch 2.4, libgloo 0.5. It records one blocking call and
 /// defines the communicator. In these versions rank 0 never reads its own key.
-///
-/// # Safety
-/// `real` and `arguments` must be this function's.
-pub unsafe fn connect_by_reference(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-    unsafe { connect(real, arguments, true) }
+pub fn connect_by_reference(call: RealCall<'_, Narrow>) -> Returned {
+    connect(call, true)
 }
 
 /// Hook of `connectFullMesh(shared_ptr<Store>, shared_ptr<Device>&)`: PyTorch 2.15. It records one blocking call and
 /// defines the communicator. Every member reads every key, including its own. With lazy connections no member reads
 /// any.
-///
-/// # Safety
-/// `real` and `arguments` must be this function's.
-pub unsafe fn connect_by_shared_pointer(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-    unsafe { connect(real, arguments, false) }
+pub fn connect_by_shared_pointer(call: RealCall<'_, Narrow>) -> Returned {
+    connect(call, false)
 }
 
 /// Calls the real function, records the call, and defines the communicator.
-///
-/// # Safety
-/// `real` and `arguments` must be a `connectFullMesh`'s.
-unsafe fn connect(real: usize, arguments: &Narrow, own_blob_counts: bool) -> usize {
+fn connect(call: RealCall<'_, Narrow>, own_blob_counts: bool) -> Returned {
     if !life::is_on() {
-        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-        // unchanged.
-        return unsafe { arguments.call(real) };
+        return call.forward();
     }
+    let [context, ..] = *call.arguments();
     let thread = thread::state();
     let mut frame = ConnectFrame::new();
     let mut record = Record {
@@ -125,33 +114,31 @@ unsafe fn connect(real: usize, arguments: &Narrow, own_blob_counts: bool) -> usi
     };
     record.flags |= FLAG_FAILED;
     // If a member never arrives, the others wait here. They must be visible while they wait.
-    let in_flight = life::lane(thread);
+    let in_flight = life::lane(&thread.lane);
     if let Some((set, lane)) = in_flight {
         lane.enter(set, &record);
     }
-    let before = thread.connect.replace((&raw mut frame).cast());
+    let before = thread.gloo.connect.replace((&raw mut frame).cast());
     let ending = Ending {
         thread,
         before,
         record: &raw mut record,
         in_flight,
     };
-    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-    // unchanged.
-    let result = unsafe { arguments.call(real) };
-    thread.connect.set(before);
+    let result = call.forward();
+    thread.gloo.connect.set(before);
     ending.leave();
     std::mem::forget(ending);
     record.leave_ticks = ticks();
     record.flags &= !FLAG_FAILED;
-    name(arguments[0], &frame, own_blob_counts);
+    name(context, &frame, own_blob_counts);
     // A job's first communicator takes milliseconds anyway. From here on, no operation is lost because the recorder is
     // still starting.
     life::wait_for_start();
-    if let Some(entry) = context_of(arguments[0]).and_then(communicators::find) {
+    if let Some(entry) = context_of(context).and_then(communicators::find) {
         record.communicator = entry.index();
     }
-    life::commit(thread, &record);
+    life::commit(&thread.lane, &record);
     result
 }
 
@@ -250,7 +237,7 @@ struct Ending {
 impl Ending {
     fn leave(&self) {
         if let Some((set, lane)) = self.in_flight
-            && life::same_life(self.thread)
+            && life::same_life(&self.thread.lane)
         {
             lane.leave(set);
         }
@@ -259,13 +246,13 @@ impl Ending {
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        self.thread.connect.set(self.before);
+        self.thread.gloo.connect.set(self.before);
         self.leave();
         // SAFETY: the pointer is to the record in the frame of `connect`. That frame still exists, because it is being
         // unwound and owns this value. `connect` itself does not use the record any more.
         let record = unsafe { &mut *self.record };
         record.leave_ticks = ticks();
-        life::commit(self.thread, record);
+        life::commit(&self.thread.lane, record);
     }
 }
 
@@ -276,161 +263,132 @@ impl Drop for Ending {
 unsafe fn frame() -> Option<&'static mut ConnectFrame> {
     // SAFETY: the pointer is null or to a frame further down this thread's stack. That frame is alive until `connect`
     // returns.
-    unsafe { thread::state().connect.get().cast::<ConnectFrame>().as_mut() }
+    unsafe { thread::state().gloo.connect.get().cast::<ConnectFrame>().as_mut() }
 }
 
 /// Hook of `set(key, value)` of any store, with new strings. During a rendezvous it keeps the key, and the hash of rank
 /// 0's value.
-///
-/// # Safety
-/// `real` and `arguments` must be such a function's.
-pub unsafe fn store_set(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-    unsafe { set(real, arguments, StringLayout::New) }
+pub fn store_set(call: RealCall<'_, Narrow>) -> Returned {
+    set(call, StringLayout::New)
 }
 
 /// Hook of `set(key, value)` of any store, with old strings. During a rendezvous it keeps the key, and the hash of rank
 /// 0's value.
-///
-/// # Safety
-/// `real` and `arguments` must be such a function's.
-pub unsafe fn store_set_old_string(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-    unsafe { set(real, arguments, StringLayout::Old) }
+pub fn store_set_old_string(call: RealCall<'_, Narrow>) -> Returned {
+    set(call, StringLayout::Old)
 }
 
-/// Calls the real function, and keeps the key and rank 0's blob.
-///
-/// # Safety
-/// `real` and `arguments` must be a store's `set`, of this string layout.
-unsafe fn set(real: usize, arguments: &Narrow, strings: StringLayout) -> usize {
-    // SAFETY: key and value are references of the caller, which keeps both alive until this hook returns. `arguments`
-    // are forwarded unchanged. No reference to the frame is used across the real call.
-    unsafe {
-        let Some(frame) = frame() else {
-            return arguments.call(real);
-        };
-        let key = strings.bytes(arguments[1]);
-        let outermost = frame.depth == 0;
-        frame.enter_store(key);
-        let leaving = Leaving;
-        let result = arguments.call(real);
-        drop(leaving);
-        if let Some(frame) = self::frame()
-            && outermost
-            && is_address(key)
-        {
-            frame.keep_prefix();
-            if is_rank_zero(key) {
-                frame.set_blob = Some(hash_blob(vector_bytes(arguments[2])));
-            }
+/// Hook of `set(key, value)` with strings of this layout. It keeps the key and rank 0's blob.
+fn set(call: RealCall<'_, Narrow>, strings: StringLayout) -> Returned {
+    let [_, key, value, ..] = *call.arguments();
+    // SAFETY: the key is a reference of the caller, which keeps it alive until this hook returns.
+    let key_of = || unsafe { strings.bytes(key) };
+    let (result, key) = forward_in_store(call, key_of);
+    if let Some(key) = key
+        && is_address(key)
+        // SAFETY: the reference is used only in this block, and the real call is over.
+        && let Some(frame) = unsafe { frame() }
+    {
+        frame.keep_prefix();
+        if is_rank_zero(key) {
+            // SAFETY: the value is a reference of the caller, which keeps it alive until this hook returns.
+            frame.set_blob = Some(hash_blob(unsafe { vector_bytes(value) }));
         }
-        result
     }
+    result
+}
+
+/// Calls a store's real function. During a rendezvous, the frame enters the store with this key meanwhile. The key is
+/// returned if this was the outermost store, whose result is the member's.
+#[inline(always)]
+fn forward_in_store<'a>(
+    call: RealCall<'_, Narrow>,
+    key: impl FnOnce() -> &'a [u8],
+) -> (Returned, Option<&'a [u8]>) {
+    // SAFETY: the reference is last used before the real call.
+    let Some(frame) = (unsafe { frame() }) else {
+        return (call.forward(), None);
+    };
+    let key = key();
+    let is_outermost = frame.depth == 0;
+    frame.enter_store(key);
+    let leaving = Leaving;
+    let result = call.forward();
+    drop(leaving);
+    (result, is_outermost.then_some(key))
 }
 
 /// Hook of `get(key)` of any store, with new strings; the hidden result is the first argument. During a rendezvous it
 /// keeps rank 0's key and the hash of its value.
-///
-/// # Safety
-/// `real` and `arguments` must be such a function's.
-pub unsafe fn store_get(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-    unsafe { get(real, arguments, StringLayout::New) }
+pub fn store_get(call: RealCall<'_, Narrow>) -> Returned {
+    get(call, StringLayout::New)
 }
 
 /// Hook of `get(key)` of any store, with old strings. During a rendezvous it keeps rank 0's key and the hash of its
 /// value.
-///
-/// # Safety
-/// `real` and `arguments` must be such a function's.
-pub unsafe fn store_get_old_string(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-    unsafe { get(real, arguments, StringLayout::Old) }
+pub fn store_get_old_string(call: RealCall<'_, Narrow>) -> Returned {
+    get(call, StringLayout::Old)
 }
 
-/// Calls the real function, and keeps the key and rank 0's blob.
-///
-/// # Safety
-/// `real` and `arguments` must be a store's `get`, of this string layout.
-unsafe fn get(real: usize, arguments: &Narrow, strings: StringLayout) -> usize {
-    // SAFETY: as in `set`. After the call the hidden result is a constructed vector, which the caller keeps alive until
-    // this hook returns.
-    unsafe {
-        let Some(frame) = frame() else {
-            return arguments.call(real);
-        };
-        let key = strings.bytes(arguments[2]);
-        let outermost = frame.depth == 0;
-        frame.enter_store(key);
-        let leaving = Leaving;
-        let result = arguments.call(real);
-        drop(leaving);
-        if let Some(frame) = self::frame()
-            && outermost
-            && is_rank_zero(key)
-        {
-            frame.keep_prefix();
-            frame.got_blob = Some(hash_blob(vector_bytes(arguments[0])));
-        }
-        result
+/// Hook of `get(key)` with strings of this layout. It keeps the key and rank 0's blob.
+fn get(call: RealCall<'_, Narrow>, strings: StringLayout) -> Returned {
+    let [value, _, key, ..] = *call.arguments();
+    // SAFETY: the key is a reference of the caller, which keeps it alive until this hook returns.
+    let key_of = || unsafe { strings.bytes(key) };
+    let (result, key) = forward_in_store(call, key_of);
+    if key.is_some_and(is_rank_zero)
+        // SAFETY: the reference is used only in this block, and the real call is over.
+        && let Some(frame) = unsafe { frame() }
+    {
+        frame.keep_prefix();
+        // SAFETY: after the call the hidden result is a constructed vector. The caller keeps it alive until this hook
+        // returns.
+        frame.got_blob = Some(hash_blob(unsafe { vector_bytes(value) }));
     }
+    result
 }
 
 /// Hook of `multi_get(keys)` of any store, with new strings. During a rendezvous it keeps the first key and the hash of
 /// its value, if that key is rank 0's.
-///
-/// # Safety
-/// `real` and `arguments` must be such a function's.
-pub unsafe fn store_multi_get(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-    unsafe { multi_get(real, arguments, StringLayout::New) }
+pub fn store_multi_get(call: RealCall<'_, Narrow>) -> Returned {
+    multi_get(call, StringLayout::New)
 }
 
 /// Hook of `multi_get(keys)` of any store, with old strings. During a rendezvous it keeps the first key and the hash of
 /// its value, if that key is rank 0's.
-///
-/// # Safety
-/// `real` and `arguments` must be such a function's.
-pub unsafe fn store_multi_get_old_string(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-    unsafe { multi_get(real, arguments, StringLayout::Old) }
+pub fn store_multi_get_old_string(call: RealCall<'_, Narrow>) -> Returned {
+    multi_get(call, StringLayout::Old)
 }
 
-/// Calls the real function, and keeps the first key and rank 0's blob.
-///
-/// # Safety
-/// `real` and `arguments` must be a store's `multi_get`, of this string layout.
-unsafe fn multi_get(real: usize, arguments: &Narrow, strings: StringLayout) -> usize {
-    // SAFETY: as in `get`. Keys and result are vectors of objects, and only the first object is read, if there is one.
-    unsafe {
-        let Some(frame) = frame() else {
-            return arguments.call(real);
-        };
-        let (first, end): (usize, usize) = (read(arguments[2], 0), read(arguments[2], 8));
-        let key: &[u8] = if first != 0 && first + strings.object_bytes() <= end {
+/// Hook of `multi_get(keys)` with strings of this layout. It keeps the first key and rank 0's blob.
+fn multi_get(call: RealCall<'_, Narrow>, strings: StringLayout) -> Returned {
+    let [values, _, keys, ..] = *call.arguments();
+    // SAFETY: the keys are a vector of strings that the caller keeps alive until this hook returns. Only the first is
+    // read, if there is one.
+    let key_of = || unsafe {
+        let (first, end): (usize, usize) = (read(keys, 0), read(keys, 8));
+        if first != 0 && first + strings.object_bytes() <= end {
             strings.bytes(first)
         } else {
             &[]
-        };
-        let outermost = frame.depth == 0;
-        frame.enter_store(key);
-        let leaving = Leaving;
-        let result = arguments.call(real);
-        drop(leaving);
-        if let Some(frame) = self::frame()
-            && outermost
-            && is_rank_zero(key)
-        {
-            let (first, end): (usize, usize) = (read(arguments[0], 0), read(arguments[0], 8));
-            // The result is a vector of vectors, 24 bytes each.
+        }
+    };
+    let (result, key) = forward_in_store(call, key_of);
+    if key.is_some_and(is_rank_zero)
+        // SAFETY: the reference is used only in this block, and the real call is over.
+        && let Some(frame) = unsafe { frame() }
+    {
+        // SAFETY: after the call the hidden result is a constructed vector of vectors, 24 bytes each. The caller keeps
+        // it alive until this hook returns. Only the first is read, if there is one.
+        unsafe {
+            let (first, end): (usize, usize) = (read(values, 0), read(values, 8));
             if first != 0 && first + 24 <= end {
                 frame.keep_prefix();
                 frame.got_blob = Some(hash_blob(vector_bytes(first)));
             }
         }
-        result
     }
+    result
 }
 
 /// Leaves a store call, also if it throws.

@@ -7,10 +7,11 @@ use crate::core::communicators::Entry;
 use crate::core::in_progress::InProgress;
 use crate::core::life;
 use crate::core::pending::Asked;
-use crate::core::stub::{Call, Wide};
-use crate::core::thread;
-use crate::core::thread::ThreadState;
+use crate::core::real_call::{RealCall, Returned};
+use crate::core::stub::Wide;
 use crate::cupti::calls as cupti_calls;
+use crate::thread;
+use crate::thread::ThreadState;
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{
@@ -127,51 +128,43 @@ impl Roles {
     }
 }
 
-/// Records that the program requested an operation: an `Enqueue` record, committed when the real call returns.
-///
-/// # Safety
-/// `real` must be the real function of this row and `arguments` its arguments.
+/// Hook of a function with these roles. It records that the program requested an operation: an `Enqueue` record,
+/// committed when the real call returns.
 #[inline]
-pub unsafe fn enqueue(roles: &'static Roles, real: usize, arguments: &Wide) -> usize {
+pub fn enqueue(roles: &'static Roles, call: RealCall<'_, Wide>) -> Returned {
     let enter_ticks = ticks();
     let thread = thread::state();
-    if thread.nccl_depth.get() > 0 {
+    if thread.nccl.depth.get() > 0 {
         // The library calls itself: for example, `ncclBcast` calls `ncclBroadcast`.
-        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-        // unchanged.
-        return unsafe { arguments.call(real) };
+        return call.forward();
     }
     if events::are_on() || cupti_calls::asks_calls() {
-        // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-        return unsafe { enqueue_watched(roles, real, arguments, thread, enter_ticks) };
+        return enqueue_watched(roles, call, thread, enter_ticks);
     }
-    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-    unsafe { enqueue_as::<false>(roles, real, arguments, thread, enter_ticks) }
+    enqueue_as::<false>(roles, call, thread, enter_ticks)
 }
 
 /// The variant of [`enqueue`] for launches that are timed, or linked to their kernels. It is a separate function, so
 /// that other calls do not pay for it.
 #[cold]
 #[inline(never)]
-unsafe fn enqueue_watched(
+fn enqueue_watched(
     roles: &'static Roles,
-    real: usize,
-    arguments: &Wide,
+    call: RealCall<'_, Wide>,
     thread: &'static ThreadState,
     enter_ticks: u64,
-) -> usize {
-    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-    unsafe { enqueue_as::<true>(roles, real, arguments, thread, enter_ticks) }
+) -> Returned {
+    enqueue_as::<true>(roles, call, thread, enter_ticks)
 }
 
 #[inline(always)]
-unsafe fn enqueue_as<const IS_WATCHED: bool>(
+fn enqueue_as<const IS_WATCHED: bool>(
     roles: &'static Roles,
-    real: usize,
-    arguments: &Wide,
+    call: RealCall<'_, Wide>,
     thread: &'static ThreadState,
     enter_ticks: u64,
-) -> usize {
+) -> Returned {
+    let (arguments, real) = (call.arguments(), call.real());
     // SAFETY: the handle is the one that the program passes to `real`'s library. `known` only compares it, or passes it
     // to that library.
     let communicator = unsafe { communicators::known(arguments[roles.communicator], real) };
@@ -193,9 +186,9 @@ unsafe fn enqueue_as<const IS_WATCHED: bool>(
         flags: record.flags,
     }
     .to_bits();
-    thread.nccl_call.set(as_handle);
-    thread.nccl_handle.set(arguments[roles.communicator]);
-    thread.nccl_parts.set(0);
+    thread.nccl.call.set(as_handle);
+    thread.nccl.handle.set(arguments[roles.communicator]);
+    thread.nccl.parts.set(0);
     if plugin::needs_pending()
         && let Some(entry) = communicator
         && record.flags & FLAG_CAPTURED == 0
@@ -231,14 +224,12 @@ unsafe fn enqueue_as<const IS_WATCHED: bool>(
     }
     let returned;
     {
-        let mut call = InProgress::begin(thread, &thread.nccl_depth, &mut record);
-        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-        // unchanged.
-        returned = unsafe { arguments.call(real) };
-        call.returned(|record| {
-            let result = result::of(returned);
+        let mut in_progress = InProgress::begin(&thread.lane, &thread.nccl.depth, &mut record);
+        returned = call.forward();
+        in_progress.returned(|record| {
+            let result = returned.as_u32();
             record.tag = result;
-            record.aux |= u64::from(thread.nccl_parts.get().min(255)) << Enqueued::PARTS_SHIFT;
+            record.aux |= u64::from(thread.nccl.parts.get().min(255)) << Enqueued::PARTS_SHIFT;
             if !result::is_fine(result) {
                 if let Some(pending) = communicator.and_then(Entry::pending) {
                     pending.withdraw_call(as_handle);
@@ -250,9 +241,9 @@ unsafe fn enqueue_as<const IS_WATCHED: bool>(
         });
     }
     drop(linked);
-    thread.nccl_call.set(0);
+    thread.nccl.call.set(0);
     if IS_WATCHED && let Timed::Alone(guard) = timed {
-        match result::of(returned) {
+        match returned.as_u32() {
             result::SUCCESS => guard.launched(arguments[roles.stream]),
             // A thread of the library puts the operation on the stream later, after the second event.
             result::IN_PROGRESS => drop(guard),
@@ -283,7 +274,7 @@ unsafe fn commit_counts(record: &mut Record, counts: usize, members: u32, thread
         for (bytes, count) in bytes.iter_mut().zip(some) {
             *bytes = bytes_of(count);
         }
-        life::commit(thread, &Record::continuation(bytes, record.enter_ticks));
+        life::commit(&thread.lane, &Record::continuation(bytes, record.enter_ticks));
     }
 }
 
@@ -319,7 +310,7 @@ fn await_operation(
         peer: if is_message { record.peer } else { 0 },
     };
     pending.push(&asked, as_handle, open_group::number(thread));
-    thread.nccl_parts.set(1);
+    thread.nccl.parts.set(1);
 }
 
 #[inline]

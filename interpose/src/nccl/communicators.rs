@@ -12,11 +12,12 @@ use crate::core::communicators::{Entry, Identity};
 use crate::core::hash::Hash128;
 use crate::core::in_progress::InProgress;
 use crate::core::life;
+use crate::core::real_call::{RealCall, Returned};
 use crate::core::resolve;
-use crate::core::stub::{ById, Call, Narrow, OnStack, Wide};
-use crate::core::thread;
-use crate::core::thread::ThreadState;
+use crate::core::stub::{Arguments, ById, Narrow, OnStack, Wide};
 use crate::cuda::{device_model, driver};
+use crate::thread;
+use crate::thread::ThreadState;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::definition::IdentitySource;
 use rankscope_ranklog::record::{FLAG_FAILED, Record, RecordKind};
@@ -303,7 +304,7 @@ unsafe fn await_handle(thread: &ThreadState, place: usize, before: usize, expect
     // SAFETY: this thread owns the slot, so no other thread uses `expected`.
     unsafe { (*awaited.expected.get()).write(*expected) };
     if in_group {
-        thread.nccl_awaited.set(thread.nccl_awaited.get() + 1);
+        thread.nccl.awaited.set(thread.nccl.awaited.get() + 1);
     } else {
         POLLED.fetch_add(1, Ordering::Relaxed);
         awaited.owner.store(LIBRARY, Ordering::Release);
@@ -317,7 +318,7 @@ unsafe fn await_handle(thread: &ThreadState, place: usize, before: usize, expect
 /// The addresses of awaited handles must still be writable memory of the program. NCCL itself requires this until here.
 #[inline]
 pub unsafe fn group_ended(thread: &ThreadState, group: u32, outcome: u32, real: usize) {
-    if thread.nccl_awaited.get() > 0 {
+    if thread.nccl.awaited.get() > 0 {
         // SAFETY: the caller guarantees that the addresses of awaited handles are still valid.
         unsafe { take_awaited(thread, group, outcome, real) };
     }
@@ -325,7 +326,7 @@ pub unsafe fn group_ended(thread: &ThreadState, group: u32, outcome: u32, real: 
 
 #[cold]
 unsafe fn take_awaited(thread: &ThreadState, group: u32, outcome: u32, real: usize) {
-    thread.nccl_awaited.set(0);
+    thread.nccl.awaited.set(0);
     let owner = thread_id();
     life::wait_for_start();
     for awaited in &AWAITED {
@@ -464,17 +465,13 @@ unsafe fn read_handle(place: usize) -> usize {
 
 /// Calls the real function and records it as one blocking call that creates or ends a communicator. While it is in
 /// flight it is visible, so that a call that hangs can be seen.
-///
-/// # Safety
-/// `real` must be the real function and `arguments` its arguments.
-unsafe fn timed(
+fn timed(
     thread: &'static ThreadState,
     operation: Operation,
     communicator: Option<u32>,
-    real: usize,
-    arguments: &impl Call,
+    call: RealCall<'_, impl Arguments>,
     then: impl FnOnce(u32) -> Option<u32>,
-) -> usize {
+) -> Returned {
     let mut record = Record {
         operation: operation as u8,
         enter_ticks: ticks(),
@@ -483,11 +480,10 @@ unsafe fn timed(
     if let Some(index) = communicator {
         record.communicator = index;
     }
-    let mut call = InProgress::begin(thread, &thread.nccl_depth, &mut record);
-    // SAFETY: the caller guarantees that `arguments` belong to `real`; they are forwarded unchanged.
-    let returned = unsafe { arguments.call(real) };
-    call.returned(|record| {
-        let outcome = result::of(returned);
+    let mut in_progress = InProgress::begin(&thread.lane, &thread.nccl.depth, &mut record);
+    let returned = call.forward();
+    in_progress.returned(|record| {
+        let outcome = returned.as_u32();
         record.tag = outcome;
         if !result::is_fine(outcome) {
             record.flags |= FLAG_FAILED;
@@ -502,22 +498,23 @@ unsafe fn timed(
 /// Calls the real function, and records the call and the communicator that it creates.
 ///
 /// # Safety
-/// As for [`timed`]; `place` must be the address at which the library returns the handle.
-unsafe fn making(place: usize, expected: &Expected, real: usize, arguments: &impl Call) -> usize {
+/// `place` must be the argument in which the library returns the handle.
+unsafe fn making(place: usize, expected: &Expected, call: RealCall<'_, impl Arguments>) -> Returned {
     let thread = thread::state();
-    if thread.nccl_depth.get() > 0 || !life::is_on() {
-        // SAFETY: the caller guarantees that `arguments` belong to `real`; they are forwarded unchanged.
-        return unsafe { arguments.call(real) };
+    if thread.nccl.depth.get() > 0 || !life::is_on() {
+        return call.forward();
     }
-    // SAFETY: `place` is null or the address of the program's handle, which is valid during its call. `real` and
-    // `arguments` belong together and are forwarded unchanged.
-    unsafe {
-        let before = read_handle(place);
-        timed(thread, Operation::Connect, None, real, arguments, |outcome| {
+    let real = call.real();
+    // SAFETY: `place` is null or the address of the program's handle, which is valid during its call.
+    let before = unsafe { read_handle(place) };
+    timed(thread, Operation::Connect, None, call, |outcome| {
+        // SAFETY: as above. The program is still in its call.
+        let handle = unsafe {
             made(thread, place, before, outcome, expected, real);
-            communicators::find(read_handle(place)).map(Entry::index)
-        })
-    }
+            read_handle(place)
+        };
+        communicators::find(handle).map(Entry::index)
+    })
 }
 
 // ---- created from an id ------------------------------------------------------------------------------------------
@@ -535,11 +532,9 @@ fn place(rank: usize, size: usize) -> Option<(u32, u32)> {
 }
 
 /// Hook of `ncclCommInitRank(handle, size, id, rank)` and `ncclCommInitRankConfig(handle, size, id, rank, config)`. It
-/// records one blocking call and the new communicator. The id is on the stack.
-///
-/// # Safety
-/// `real` and `arguments` must be those of one of these functions; `has_config` is true for the second.
-pub unsafe fn init_rank(real: usize, arguments: &ById, has_config: bool) -> usize {
+/// records one blocking call and the new communicator. The id is on the stack. `has_config` is true for the second.
+pub fn init_rank(call: RealCall<'_, ById>, has_config: bool) -> Returned {
+    let arguments = call.arguments();
     let [handle, size, rank, config, ..] = arguments.registers;
     let expected = Expected {
         place: place(rank, size),
@@ -549,20 +544,17 @@ pub unsafe fn init_rank(real: usize, arguments: &ById, has_config: bool) -> usiz
         )
     };
     // SAFETY: the fourth register is a configuration if `has_config`, else it is not read. `handle` is the program's
-    // variable for the handle, and `arguments` are forwarded unchanged to `real`.
+    // variable for the handle.
     unsafe {
         let expected = expected.named_by(if has_config { config } else { 0 });
-        making(handle, &expected, real, arguments)
+        making(handle, &expected, call)
     }
 }
 
 /// Hook of `ncclCommInitRankScalable(handle, size, rank, number of ids, ids, config)`. It records one blocking call and
 /// the new communicator.
-///
-/// # Safety
-/// `real` and `arguments` must be this function's.
-pub unsafe fn init_rank_scalable(real: usize, arguments: &Wide) -> usize {
-    let [handle, size, rank, count, ids, config, ..] = *arguments;
+pub fn init_rank_scalable(call: RealCall<'_, Wide>) -> Returned {
+    let [handle, size, rank, count, ids, config, ..] = *call.arguments();
     let count = usize::try_from(count as i32).unwrap_or(0);
     // The library refuses more ids than members, perhaps without reading them. So they must not be read here either.
     let ids = if ids == 0 || count > usize::try_from(size as i32).unwrap_or(0) || !life::is_on() {
@@ -575,47 +567,41 @@ pub unsafe fn init_rank_scalable(real: usize, arguments: &Wide) -> usize {
         place: place(rank, size),
         ..Expected::new(from_ids(ids), IdentitySource::UniqueId)
     };
-    // SAFETY: `config` is a configuration or null. `handle` is the program's variable for the handle, and `arguments`
-    // are forwarded unchanged to `real`.
-    unsafe { making(handle, &expected.named_by(config), real, arguments) }
+    // SAFETY: `config` is a configuration or null. `handle` is the program's variable for the handle.
+    unsafe { making(handle, &expected.named_by(config), call) }
 }
 
 /// Hook of `ncclCommInitAll(handles, count, devices)`. It records one blocking call and all new communicators. All
 /// members belong to this process.
-///
-/// # Safety
-/// `real` and `arguments` must be this function's.
-pub unsafe fn init_all(real: usize, arguments: &Narrow) -> usize {
+pub fn init_all(call: RealCall<'_, Narrow>) -> Returned {
     let thread = thread::state();
-    if thread.nccl_depth.get() > 0 || !life::is_on() {
-        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-        // unchanged.
-        return unsafe { arguments.call(real) };
+    if thread.nccl.depth.get() > 0 || !life::is_on() {
+        return call.forward();
     }
-    let (handles, count) = (arguments[0], u32::try_from(arguments[1] as i32).unwrap_or(0));
+    let [handles, count, ..] = *call.arguments();
+    let count = u32::try_from(count as i32).unwrap_or(0);
     let identity = nobody_elses(b"nccl all");
-    // SAFETY: `arguments` are forwarded unchanged to `real`. If the library reports success, it has written `count`
-    // handles.
-    unsafe {
-        timed(thread, Operation::Connect, None, real, arguments, |outcome| {
-            life::wait_for_start();
-            learn_surroundings(real);
-            if !result::is_fine(outcome) || handles == 0 {
-                return None;
+    let real = call.real();
+    timed(thread, Operation::Connect, None, call, |outcome| {
+        life::wait_for_start();
+        learn_surroundings(real);
+        if !result::is_fine(outcome) || handles == 0 {
+            return None;
+        }
+        for rank in 0..count {
+            // SAFETY: the library reported success, so it has written `count` handles.
+            let handle = unsafe { (handles as *const usize).add(rank as usize).read() };
+            if handle != 0 {
+                let expected = Expected {
+                    place: Some((rank, count)),
+                    ..Expected::new(identity, IdentitySource::UniqueId)
+                };
+                expected.arrived(handle, real);
             }
-            for rank in 0..count {
-                let handle = (handles as *const usize).add(rank as usize).read();
-                if handle != 0 {
-                    let expected = Expected {
-                        place: Some((rank, count)),
-                        ..Expected::new(identity, IdentitySource::UniqueId)
-                    };
-                    expected.arrived(handle, real);
-                }
-            }
-            communicators::find(read_handle(handles)).map(Entry::index)
-        })
-    }
+        }
+        // SAFETY: the address is not null, and the library accepted it.
+        communicators::find(unsafe { read_handle(handles) }).map(Entry::index)
+    })
 }
 
 // ---- created from another communicator ---------------------------------------------------------------------------
@@ -677,35 +663,27 @@ fn orphan() -> Expected {
 
 /// Hook of `ncclCommSplit(parent, colour, key, handle, config)`. It records one blocking call and the new communicator.
 /// All members of the parent call it, including those whose colour gives them no child.
-///
-/// # Safety
-/// `real` and `arguments` must be this function's.
-pub unsafe fn split(real: usize, arguments: &Narrow) -> usize {
-    let [parent, colour, _, handle, config] = *arguments;
-    // SAFETY: the program passes `parent`, `config` and `handle` to `real`'s library, so they are valid during this
-    // call. `arguments` are forwarded unchanged.
+pub fn split(call: RealCall<'_, Narrow>) -> Returned {
+    let [parent, colour, _, handle, config] = *call.arguments();
+    // SAFETY: the program passes `parent`, `config` and `handle` to the library, so they are valid during this call.
     unsafe {
-        let expected = Parent::of(parent, real).map_or_else(orphan, |known| {
+        let expected = Parent::of(parent, call.real()).map_or_else(orphan, |known| {
             known.child(parent, SPLIT, 0, &(colour as i32).to_le_bytes())
         });
-        making(handle, &expected.named_by(config), real, arguments)
+        making(handle, &expected.named_by(config), call)
     }
 }
 
 /// Hook of `ncclCommShrink(parent, excluded, number of excluded, handle, config, flags)`. It records one blocking call
 /// and the new communicator. Only the remaining members call it. So they all count how often exactly these members were
 /// left out.
-///
-/// # Safety
-/// `real` and `arguments` must be this function's.
-pub unsafe fn shrink(real: usize, arguments: &Wide) -> usize {
-    let [parent, excluded, count, handle, config, ..] = *arguments;
+pub fn shrink(call: RealCall<'_, Wide>) -> Returned {
+    let [parent, excluded, count, handle, config, ..] = *call.arguments();
     let count = usize::try_from(count as i32).unwrap_or(0);
-    // SAFETY: the program passes `parent`, `config` and `handle` to `real`'s library, so they are valid during this
-    // call. It passes `count` excluded ranks, which are read only if fewer than the parent's members. `arguments` are
-    // forwarded unchanged.
+    // SAFETY: the program passes `parent`, `config` and `handle` to the library, so they are valid during this call. It
+    // passes `count` excluded ranks, which are read only if fewer than the parent's members.
     unsafe {
-        let expected = Parent::of(parent, real).map_or_else(orphan, |known| {
+        let expected = Parent::of(parent, call.real()).map_or_else(orphan, |known| {
             // The library refuses as many excluded ranks as members or more, perhaps without reading them.
             let excluded = if excluded == 0 || count >= known.entry.size() as usize {
                 &[][..]
@@ -730,24 +708,20 @@ pub unsafe fn shrink(real: usize, arguments: &Wide) -> usize {
                 ..known.child(parent, SHRINK, set as u32, &set.to_le_bytes())
             }
         });
-        making(handle, &expected.named_by(config), real, arguments)
+        making(handle, &expected.named_by(config), call)
     }
 }
 
 /// Hook of `ncclCommGrow(parent, size, id, rank, handle, config)`. It records one blocking call and the new
 /// communicator. Members of the parent know it by the parent, and only one of them has the id. New members have only
 /// the id.
-///
-/// # Safety
-/// `real` and `arguments` must be this function's.
-pub unsafe fn grow(real: usize, arguments: &Wide) -> usize {
-    let [parent, size, id, rank, handle, config, ..] = *arguments;
+pub fn grow(call: RealCall<'_, Wide>) -> Returned {
+    let [parent, size, id, rank, handle, config, ..] = *call.arguments();
     // SAFETY: `id` is not null, so it points to the program's id of 128 bytes, which is valid during its call.
     let by_id = (id != 0).then(|| unsafe { from_ids(std::slice::from_ref(&*(id as *const OnStack))) });
-    // SAFETY: the program passes `parent`, `config` and `handle` to `real`'s library, so they are valid during this
-    // call. `arguments` are forwarded unchanged.
+    // SAFETY: the program passes `parent`, `config` and `handle` to the library, so they are valid during this call.
     unsafe {
-        let expected = match (Parent::of(parent, real), by_id) {
+        let expected = match (Parent::of(parent, call.real()), by_id) {
             (Some(known), alias) => Expected {
                 alias,
                 // Members of the parent keep their ranks.
@@ -760,7 +734,7 @@ pub unsafe fn grow(real: usize, arguments: &Wide) -> usize {
             },
             (None, None) => orphan(),
         };
-        making(handle, &expected.named_by(config), real, arguments)
+        making(handle, &expected.named_by(config), call)
     }
 }
 
@@ -780,31 +754,25 @@ pub enum Ending {
 
 /// Hook of a call that ends a communicator. It records one blocking call. If the call invalidates the handle, the entry
 /// is removed first: after the real function, another communicator may have the same address.
-///
-/// # Safety
-/// `real` and `arguments` must be this function's.
-pub unsafe fn end(real: usize, arguments: &Narrow, ending: Ending) -> usize {
+pub fn end(call: RealCall<'_, Narrow>, ending: Ending) -> Returned {
     let thread = thread::state();
-    if thread.nccl_depth.get() > 0 || !life::is_on() || arguments[0] == 0 {
-        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-        // unchanged.
-        return unsafe { arguments.call(real) };
+    let [handle, ..] = *call.arguments();
+    if thread.nccl.depth.get() > 0 || !life::is_on() || handle == 0 {
+        return call.forward();
     }
-    let entry = communicators::find(arguments[0]);
+    let entry = communicators::find(handle);
     let index = entry.map(Entry::index);
     let mut leaving = None;
     if ending != Ending::Left {
         leaving = entry.and_then(events::leaves);
-        communicators::gone(arguments[0]);
+        communicators::gone(handle);
     }
-    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-    // unchanged.
-    let returned = unsafe { timed(thread, Operation::Disconnect, index, real, arguments, |_| None) };
+    let returned = timed(thread, Operation::Disconnect, index, call, |_| None);
     if let Some(leaving) = leaving {
         // Inside a group, or if it continues in the background, the end is not complete yet.
         let is_over = ending == Ending::Destroyed
             && !open_group::is_open(thread)
-            && result::of(returned) == result::SUCCESS;
+            && returned.as_u32() == result::SUCCESS;
         events::left(leaving, thread, is_over);
     }
     returned

@@ -3,36 +3,33 @@
 use super::{communicators as nccl_communicators, result};
 use crate::core::communicators;
 use crate::core::life;
-use crate::core::stub::{Call, Narrow};
-use crate::core::thread;
+use crate::core::real_call::{RealCall, Returned};
+use crate::core::stub::Narrow;
+use crate::thread;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{FLAG_FAILED, Record, RecordKind};
 
 /// Hook of `ncclCommGetAsyncError(communicator, error)`. It records a `Failure` when the answer is an error that
 /// differs from the communicator's previous one.
-///
-/// # Safety
-/// `real` and `arguments` must be this function's.
-pub unsafe fn asked(real: usize, arguments: &Narrow) -> usize {
+pub fn asked(call: RealCall<'_, Narrow>) -> Returned {
     let enter_ticks = ticks();
-    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-    // unchanged.
-    let returned = unsafe { arguments.call(real) };
+    let [handle, error, ..] = *call.arguments();
+    let returned = call.forward();
     let thread = thread::state();
-    if thread.nccl_depth.get() > 0 || result::of(returned) != result::SUCCESS || arguments[1] == 0 {
+    if thread.nccl.depth.get() > 0 || returned.as_u32() != result::SUCCESS || error == 0 {
         return returned;
     }
     // SAFETY: the address is not null. The library reported success, so it has just written its answer there.
-    let answer = unsafe { (arguments[1] as *const u32).read() };
+    let answer = unsafe { (error as *const u32).read() };
     if answer != result::IN_PROGRESS {
         // The program polls here until the communicators that it creates exist.
         // SAFETY: a program that waits for a handle keeps the variable for it until it gets this answer.
-        unsafe { nccl_communicators::polled(arguments[0]) };
+        unsafe { nccl_communicators::polled(handle) };
     }
     if result::is_fine(answer) {
         return returned;
     }
-    if let Some(entry) = communicators::find(arguments[0])
+    if let Some(entry) = communicators::find(handle)
         && entry.is_new_failure(answer)
     {
         let record = Record {
@@ -43,7 +40,7 @@ pub unsafe fn asked(real: usize, arguments: &Narrow) -> usize {
             tag: answer,
             ..Record::new(RecordKind::Failure)
         };
-        life::commit(thread, &record);
+        life::commit(&thread.lane, &record);
     }
     returned
 }

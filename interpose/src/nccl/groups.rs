@@ -2,9 +2,10 @@
 
 use super::{communicators, events, plugin, result};
 use crate::core::in_progress::InProgress;
-use crate::core::stub::{Call, Narrow};
-use crate::core::thread;
+use crate::core::real_call::{RealCall, Returned};
+use crate::core::stub::Narrow;
 use crate::cupti::calls as cupti_calls;
+use crate::thread;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{FLAG_FAILED, FLAG_LINKED, FLAG_SIMULATED, Record, RecordKind};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,24 +15,19 @@ static LAST_GROUP: AtomicU32 = AtomicU32::new(0);
 
 /// Hook of `ncclGroupStart()`. It stores the number and start time of an outermost group; the record follows at its
 /// end.
-///
-/// # Safety
-/// `real` must be this function.
-pub unsafe fn start(real: usize, arguments: &Narrow) -> usize {
+pub fn start(call: RealCall<'_, Narrow>) -> Returned {
     let enter_ticks = ticks();
     let thread = thread::state();
-    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-    // unchanged.
-    let returned = unsafe { arguments.call(real) };
-    if thread.nccl_depth.get() == 0 && result::of(returned) == result::SUCCESS {
-        let depth = thread.nccl_group_depth.get();
-        thread.nccl_group_depth.set(depth + 1);
+    let returned = call.forward();
+    if thread.nccl.depth.get() == 0 && returned.as_u32() == result::SUCCESS {
+        let depth = thread.nccl.group_depth.get();
+        thread.nccl.group_depth.set(depth + 1);
         if depth == 0 {
             // 0 means no group, also after the counter has wrapped around at 2³².
             let number = LAST_GROUP.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1);
-            thread.nccl_group.set(number);
-            thread.nccl_group_operations.set(0);
-            thread.nccl_group_start_ticks.set(enter_ticks);
+            thread.nccl.group.set(number);
+            thread.nccl.group_operations.set(0);
+            thread.nccl.group_start_ticks.set(enter_ticks);
             // Releases the launches of a group whose end was not seen.
             events::group_ended(thread, false);
         }
@@ -40,54 +36,40 @@ pub unsafe fn start(real: usize, arguments: &Narrow) -> usize {
 }
 
 /// Hook of `ncclGroupEnd()`. It records an outermost group when the real call returns.
-///
-/// # Safety
-/// `real` must be this function.
-pub unsafe fn end(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-    unsafe { end_as(real, arguments, 0) }
+pub fn end(call: RealCall<'_, Narrow>) -> Returned {
+    end_as(call, 0)
 }
 
 /// Hook of `ncclGroupSimulateEnd(info)`. It records an outermost group as simulated: the group ends, and none of its
 /// operations runs.
-///
-/// # Safety
-/// `real` and `arguments` must be this function's.
-pub unsafe fn simulate_end(real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-    unsafe { end_as(real, arguments, FLAG_SIMULATED) }
+pub fn simulate_end(call: RealCall<'_, Narrow>) -> Returned {
+    end_as(call, FLAG_SIMULATED)
 }
 
 /// Ends a group, and records it if it is the outermost.
-///
-/// # Safety
-/// As for [`end`] and [`simulate_end`].
-unsafe fn end_as(real: usize, arguments: &Narrow, flags: u8) -> usize {
+fn end_as(call: RealCall<'_, Narrow>, flags: u8) -> Returned {
     let enter_ticks = ticks();
     let thread = thread::state();
-    let depth = thread.nccl_group_depth.get();
-    if thread.nccl_depth.get() > 0 || depth == 0 {
-        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-        // unchanged.
-        return unsafe { arguments.call(real) };
+    let depth = thread.nccl.group_depth.get();
+    if thread.nccl.depth.get() > 0 || depth == 0 {
+        return call.forward();
     }
     if depth > 1 {
-        thread.nccl_group_depth.set(depth - 1);
-        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-        // unchanged.
-        return unsafe { arguments.call(real) };
+        thread.nccl.group_depth.set(depth - 1);
+        return call.forward();
     }
     let mut record = Record {
         flags,
         enter_ticks,
-        bytes: u64::from(thread.nccl_group_operations.get()),
-        object: u64::from(thread.nccl_group.get()),
-        aux: thread.nccl_group_start_ticks.get(),
+        bytes: u64::from(thread.nccl.group_operations.get()),
+        object: u64::from(thread.nccl.group.get()),
+        aux: thread.nccl.group_start_ticks.get(),
         ..Record::new(RecordKind::Group)
     };
-    let group = thread.nccl_group.get();
+    let group = thread.nccl.group.get();
+    let real = call.real();
     // With any outcome of the call, the group is over.
-    thread.nccl_group_depth.set(0);
+    thread.nccl.group_depth.set(0);
     if flags & FLAG_SIMULATED == 0 {
         events::group_ends(thread);
     }
@@ -101,26 +83,24 @@ unsafe fn end_as(real: usize, arguments: &Narrow, flags: u8) -> usize {
     }
     let returned;
     {
-        let mut call = InProgress::begin(thread, &thread.nccl_depth, &mut record);
-        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-        // unchanged.
-        returned = unsafe { arguments.call(real) };
-        call.returned(|record| {
-            record.tag = result::of(returned);
+        let mut in_progress = InProgress::begin(&thread.lane, &thread.nccl.depth, &mut record);
+        returned = call.forward();
+        in_progress.returned(|record| {
+            record.tag = returned.as_u32();
             if !result::is_fine(record.tag) {
                 record.flags |= FLAG_FAILED;
             }
         });
     }
     drop(linked);
-    let is_launched = flags & FLAG_SIMULATED == 0 && result::of(returned) == result::SUCCESS;
+    let is_launched = flags & FLAG_SIMULATED == 0 && returned.as_u32() == result::SUCCESS;
     events::group_ended(thread, is_launched);
-    if plugin::needs_pending() && (flags & FLAG_SIMULATED != 0 || !result::is_fine(result::of(returned))) {
+    if plugin::needs_pending() && (flags & FLAG_SIMULATED != 0 || !result::is_fine(returned.as_u32())) {
         nothing_comes_of(group);
     }
     // SAFETY: the addresses of handles awaited in this group belong to its calls. The library itself has just written
     // to them, so they are still valid.
-    unsafe { communicators::group_ended(thread, group, result::of(returned), real) };
+    unsafe { communicators::group_ended(thread, group, returned.as_u32(), real) };
     returned
 }
 

@@ -3,8 +3,9 @@
 use super::result;
 use crate::core::communicators;
 use crate::core::life;
-use crate::core::stub::{Call, Narrow};
-use crate::core::thread;
+use crate::core::real_call::{RealCall, Returned};
+use crate::core::stub::Narrow;
+use crate::thread;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{FLAG_FAILED, MemoryCall, NO_COMMUNICATOR, Record, RecordKind};
 use std::cell::Cell;
@@ -18,24 +19,20 @@ struct Roles {
     object: Option<usize>,
 }
 
-/// Calls the real function, and records a `Memory` call when it returns.
-///
-/// # Safety
-/// `real` must be the real function and `arguments` its arguments.
-unsafe fn record(roles: &Roles, real: usize, arguments: &Narrow) -> usize {
+/// Hook of a function with these roles. It records a `Memory` call when the real call returns.
+fn record(roles: &Roles, call: RealCall<'_, Narrow>) -> Returned {
+    let arguments = call.arguments();
     let enter_ticks = ticks();
     let thread = thread::state();
-    if thread.nccl_depth.get() > 0 {
-        // SAFETY: the caller guarantees that `arguments` belong to `real`; they are forwarded unchanged.
-        return unsafe { arguments.call(real) };
+    if thread.nccl.depth.get() > 0 {
+        return call.forward();
     }
     // The registration of a window also registers its buffer. The program made only one call.
-    thread.nccl_depth.set(1);
-    let inside = Inside(&thread.nccl_depth);
-    // SAFETY: the caller guarantees that `arguments` belong to `real`; they are forwarded unchanged.
-    let returned = unsafe { arguments.call(real) };
+    thread.nccl.depth.set(1);
+    let inside = Inside(&thread.nccl.depth);
+    let returned = call.forward();
     drop(inside);
-    let outcome = result::of(returned);
+    let outcome = returned.as_u32();
     let at = |position: Option<usize>| position.map_or(0, |position| arguments[position] as u64);
     let record = Record {
         flags: if result::is_fine(outcome) { 0 } else { FLAG_FAILED },
@@ -51,7 +48,7 @@ unsafe fn record(roles: &Roles, real: usize, arguments: &Narrow) -> usize {
         aux: roles.call as u64,
         ..Record::new(RecordKind::Memory)
     };
-    life::commit(thread, &record);
+    life::commit(&thread.lane, &record);
     returned
 }
 
@@ -67,18 +64,14 @@ impl Drop for Inside<'_> {
 macro_rules! memory_calls {
     ($($(#[$doc:meta])* $name:ident = $call:ident, communicator $communicator:expr, bytes $bytes:expr, object $object:expr;)*) => {$(
         $(#[$doc])*
-        ///
-        /// # Safety
-        /// `real` and `arguments` must be this function's.
-        pub unsafe fn $name(real: usize, arguments: &Narrow) -> usize {
+        pub fn $name(call: RealCall<'_, Narrow>) -> Returned {
             let roles = Roles {
                 call: MemoryCall::$call,
                 communicator: $communicator,
                 bytes: $bytes,
                 object: $object,
             };
-            // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-            unsafe { record(&roles, real, arguments) }
+            record(&roles, call)
         }
     )*};
 }

@@ -19,7 +19,6 @@ pub mod result;
 pub mod version;
 
 use crate::core::adapters::Adapter;
-use crate::core::stub::{ById, Narrow, Wide};
 use crate::cuda::device_model;
 use calls::{Roles, enqueue};
 use communicators::{Ending, end};
@@ -42,38 +41,38 @@ const MISSING: usize = 2;
 // In rows, "2.19" means: since that version.
 crate::wrappers! {
     // Collectives.
-    all_reduce = "ncclAllReduce", seen "2.18", wide |real, a: &Wide| enqueue(&Roles::ALL_REDUCE, real, a);
-    all_gather = "ncclAllGather", seen "2.18", wide |real, a: &Wide| enqueue(&Roles::ALL_GATHER, real, a);
-    reduce_scatter = "ncclReduceScatter", seen "2.18", wide |real, a: &Wide| enqueue(&Roles::REDUCE_SCATTER, real, a);
-    broadcast = "ncclBroadcast", seen "2.18", wide |real, a: &Wide| enqueue(&Roles::BROADCAST, real, a);
-    bcast = "ncclBcast", seen "2.18", wide |real, a: &Wide| enqueue(&Roles::BROADCAST_IN_PLACE, real, a);
-    reduce = "ncclReduce", seen "2.18", wide |real, a: &Wide| enqueue(&Roles::REDUCE, real, a);
-    all_to_all = "ncclAlltoAll", seen "2.28", wide |real, a: &Wide| enqueue(&Roles::ALL_TO_ALL, real, a);
-    gather = "ncclGather", seen "2.28", wide |real, a: &Wide| enqueue(&Roles::GATHER, real, a);
-    scatter = "ncclScatter", seen "2.28", wide |real, a: &Wide| enqueue(&Roles::SCATTER, real, a);
+    all_reduce = "ncclAllReduce", seen "2.18", wide |call| enqueue(&Roles::ALL_REDUCE, call);
+    all_gather = "ncclAllGather", seen "2.18", wide |call| enqueue(&Roles::ALL_GATHER, call);
+    reduce_scatter = "ncclReduceScatter", seen "2.18", wide |call| enqueue(&Roles::REDUCE_SCATTER, call);
+    broadcast = "ncclBroadcast", seen "2.18", wide |call| enqueue(&Roles::BROADCAST, call);
+    bcast = "ncclBcast", seen "2.18", wide |call| enqueue(&Roles::BROADCAST_IN_PLACE, call);
+    reduce = "ncclReduce", seen "2.18", wide |call| enqueue(&Roles::REDUCE, call);
+    all_to_all = "ncclAlltoAll", seen "2.28", wide |call| enqueue(&Roles::ALL_TO_ALL, call);
+    gather = "ncclGather", seen "2.28", wide |call| enqueue(&Roles::GATHER, call);
+    scatter = "ncclScatter", seen "2.28", wide |call| enqueue(&Roles::SCATTER, call);
     // The same functions with one more argument, a configuration. It is forwarded without being read.
-    all_reduce_config = "ncclAllReduceConfig", seen "2.32", wide |real, a: &Wide| enqueue(&Roles::ALL_REDUCE, real, a);
-    all_gather_config = "ncclAllGatherConfig", seen "2.32", wide |real, a: &Wide| enqueue(&Roles::ALL_GATHER, real, a);
+    all_reduce_config = "ncclAllReduceConfig", seen "2.32", wide |call| enqueue(&Roles::ALL_REDUCE, call);
+    all_gather_config = "ncclAllGatherConfig", seen "2.32", wide |call| enqueue(&Roles::ALL_GATHER, call);
     reduce_scatter_config = "ncclReduceScatterConfig", seen "2.32",
-        wide |real, a: &Wide| enqueue(&Roles::REDUCE_SCATTER, real, a);
-    broadcast_config = "ncclBroadcastConfig", seen "2.32", wide |real, a: &Wide| enqueue(&Roles::BROADCAST, real, a);
-    reduce_config = "ncclReduceConfig", seen "2.32", wide |real, a: &Wide| enqueue(&Roles::REDUCE, real, a);
-    all_to_all_config = "ncclAlltoAllConfig", seen "2.32", wide |real, a: &Wide| enqueue(&Roles::ALL_TO_ALL, real, a);
-    gather_config = "ncclGatherConfig", seen "2.32", wide |real, a: &Wide| enqueue(&Roles::GATHER, real, a);
-    scatter_config = "ncclScatterConfig", seen "2.32", wide |real, a: &Wide| enqueue(&Roles::SCATTER, real, a);
+        wide |call| enqueue(&Roles::REDUCE_SCATTER, call);
+    broadcast_config = "ncclBroadcastConfig", seen "2.32", wide |call| enqueue(&Roles::BROADCAST, call);
+    reduce_config = "ncclReduceConfig", seen "2.32", wide |call| enqueue(&Roles::REDUCE, call);
+    all_to_all_config = "ncclAlltoAllConfig", seen "2.32", wide |call| enqueue(&Roles::ALL_TO_ALL, call);
+    gather_config = "ncclGatherConfig", seen "2.32", wide |call| enqueue(&Roles::GATHER, call);
+    scatter_config = "ncclScatterConfig", seen "2.32", wide |call| enqueue(&Roles::SCATTER, call);
 
     // Functions of RCCL that no NCCL has.
-    all_to_all_rccl = "ncclAllToAll", seen "rccl", wide |real, a: &Wide| enqueue(&Roles::ALL_TO_ALL, real, a);
-    all_to_all_v = "ncclAllToAllv", seen "rccl", wide |real, a: &Wide| enqueue(&Roles::ALL_TO_ALL_V, real, a);
+    all_to_all_rccl = "ncclAllToAll", seen "rccl", wide |call| enqueue(&Roles::ALL_TO_ALL, call);
+    all_to_all_v = "ncclAllToAllv", seen "rccl", wide |call| enqueue(&Roles::ALL_TO_ALL_V, call);
     all_reduce_with_bias = "ncclAllReduceWithBias", seen "rccl",
-        wide |real, a: &Wide| enqueue(&Roles::ALL_REDUCE, real, a);
+        wide |call| enqueue(&Roles::ALL_REDUCE, call);
 
     // Messages and one-sided calls.
-    send = "ncclSend", seen "2.18", wide |real, a: &Wide| enqueue(&Roles::SEND, real, a);
-    receive = "ncclRecv", seen "2.18", wide |real, a: &Wide| enqueue(&Roles::RECEIVE, real, a);
-    put_signal = "ncclPutSignal", seen "2.29", wide |real, a: &Wide| enqueue(&Roles::PUT, real, a);
-    signal = "ncclSignal", seen "2.29", wide |real, a: &Wide| enqueue(&Roles::SIGNAL, real, a);
-    wait_signal = "ncclWaitSignal", seen "2.29", wide |real, a: &Wide| enqueue(&Roles::WAIT_SIGNAL, real, a);
+    send = "ncclSend", seen "2.18", wide |call| enqueue(&Roles::SEND, call);
+    receive = "ncclRecv", seen "2.18", wide |call| enqueue(&Roles::RECEIVE, call);
+    put_signal = "ncclPutSignal", seen "2.29", wide |call| enqueue(&Roles::PUT, call);
+    signal = "ncclSignal", seen "2.29", wide |call| enqueue(&Roles::SIGNAL, call);
+    wait_signal = "ncclWaitSignal", seen "2.29", wide |call| enqueue(&Roles::WAIT_SIGNAL, call);
 
     // Groups.
     group_start = "ncclGroupStart", seen "2.18", narrow groups::start;
@@ -81,17 +80,17 @@ crate::wrappers! {
     group_simulate_end = "ncclGroupSimulateEnd", seen "2.22", narrow groups::simulate_end;
 
     // Communicators: created, created from another one, ended.
-    init_rank = "ncclCommInitRank", seen "2.18", by_id |real, a: &ById| communicators::init_rank(real, a, false);
-    init_rank_config = "ncclCommInitRankConfig", seen "2.18", by_id |real, a: &ById| communicators::init_rank(real, a, true);
+    init_rank = "ncclCommInitRank", seen "2.18", by_id |call| communicators::init_rank(call, false);
+    init_rank_config = "ncclCommInitRankConfig", seen "2.18", by_id |call| communicators::init_rank(call, true);
     init_rank_scalable = "ncclCommInitRankScalable", seen "2.23", wide communicators::init_rank_scalable;
     init_all = "ncclCommInitAll", seen "2.18", narrow communicators::init_all;
     split = "ncclCommSplit", seen "2.18", narrow communicators::split;
     shrink = "ncclCommShrink", seen "2.27", wide communicators::shrink;
     grow = "ncclCommGrow", seen "2.29", wide communicators::grow;
-    finalize = "ncclCommFinalize", seen "2.18", narrow |real, a: &Narrow| end(real, a, Ending::Left);
-    destroy = "ncclCommDestroy", seen "2.18", narrow |real, a: &Narrow| end(real, a, Ending::Destroyed);
-    abort = "ncclCommAbort", seen "2.18", narrow |real, a: &Narrow| end(real, a, Ending::Aborted);
-    revoke = "ncclCommRevoke", seen "2.28", narrow |real, a: &Narrow| end(real, a, Ending::Left);
+    finalize = "ncclCommFinalize", seen "2.18", narrow |call| end(call, Ending::Left);
+    destroy = "ncclCommDestroy", seen "2.18", narrow |call| end(call, Ending::Destroyed);
+    abort = "ncclCommAbort", seen "2.18", narrow |call| end(call, Ending::Aborted);
+    revoke = "ncclCommRevoke", seen "2.28", narrow |call| end(call, Ending::Left);
     async_error = "ncclCommGetAsyncError", seen "2.18", narrow failures::asked;
 
     // Memory.

@@ -9,12 +9,6 @@ pub const INVALID_USAGE: u32 = 5;
 /// A nonblocking communicator is still working. This is not an error.
 pub const IN_PROGRESS: u32 = 7;
 
-/// Returns a function's result. The upper half of the register means nothing.
-#[inline]
-pub fn of(returned: usize) -> u32 {
-    returned as u32
-}
-
 /// Returns true if there is no error so far.
 #[inline]
 pub fn is_fine(result: u32) -> bool {

@@ -49,7 +49,7 @@ impl Message {
             return None;
         }
         let number: u32 = std::str::from_utf8(number).ok()?.parse().ok()?;
-        (number != crate::core::thread::NO_NUMBER).then_some((what, number))
+        (number != crate::thread::NO_NUMBER).then_some((what, number))
     }
 
     /// Copies a text of 8-bit characters.

@@ -5,9 +5,9 @@ use super::handles::Handles;
 use super::message::{self, Message, Said};
 use crate::core::life;
 use crate::core::texts;
-use crate::core::thread;
-use crate::core::thread::{NO_NUMBER, OpenRange, RANGES};
 use crate::cupti::mode;
+use crate::thread;
+use crate::thread::{NO_NUMBER, OpenRange, RANGES};
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::loss::LossCause;
 use rankscope_ranklog::record::{Record, RecordKind};
@@ -61,7 +61,7 @@ fn is_recording() -> bool {
 
 /// Returns true if the range is to be kept. NCCL's own ranges are not kept where hooks record its calls.
 fn is_wanted(domain: u32) -> bool {
-    is_recording() && (thread::state().nccl_depth.get() == 0 || domain_name(domain) != NCCL)
+    is_recording() && (thread::state().nccl.depth.get() == 0 || domain_name(domain) != NCCL)
 }
 
 /// Name of an event: the number of its text, and the number at the end of the text. That number is kept separately, so
@@ -130,7 +130,7 @@ fn commit(called: Called, enter_ticks: u64, leave_ticks: u64) {
         record.tag = 1;
         record.sequence = called.number;
     }
-    life::commit(thread::state(), &record);
+    life::commit(&thread::state().lane, &record);
 }
 
 fn mark(domain: u32, said: &Said) {
@@ -145,9 +145,9 @@ fn mark(domain: u32, said: &Said) {
 /// Opens a range on this thread, and returns its level, from 0.
 fn push(domain: u32, said: &Said) -> c_int {
     let thread = thread::state();
-    let depth = thread.nvtx_depth.get();
-    thread.nvtx_depth.set(depth.wrapping_add(1));
-    if let Some(slot) = thread.nvtx_ranges.get(depth as usize) {
+    let depth = thread.nvtx.depth.get();
+    thread.nvtx.depth.set(depth.wrapping_add(1));
+    if let Some(slot) = thread.nvtx.ranges.get(depth as usize) {
         let called = if is_wanted(domain) {
             called(domain, said)
         } else {
@@ -178,19 +178,19 @@ fn count_lost() {
 /// Ends the innermost range of this domain on this thread. Returns its level, or −1 if there is none.
 fn pop(domain: u32) -> c_int {
     let thread = thread::state();
-    let depth = thread.nvtx_depth.get();
+    let depth = thread.nvtx.depth.get();
     if depth == 0 {
         return -1;
     }
-    thread.nvtx_depth.set(depth - 1);
+    thread.nvtx.depth.set(depth - 1);
     if depth as usize > RANGES {
         // The range is deeper than those that are kept.
         return depth as c_int - 1;
     }
-    let ranges = &thread.nvtx_ranges[..depth as usize];
+    let ranges = &thread.nvtx.ranges[..depth as usize];
     // Domains nest independently of each other.
     let Some(position) = ranges.iter().rposition(|range| range.get().domain == domain) else {
-        thread.nvtx_depth.set(depth);
+        thread.nvtx.depth.set(depth);
         return -1;
     };
     let range = ranges[position].get();

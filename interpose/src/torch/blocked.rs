@@ -4,47 +4,36 @@
 //! there for earlier works.
 
 use crate::core::life;
-use crate::core::stub::{Call, Narrow};
-use crate::core::thread;
-use crate::core::thread::ThreadState;
+use crate::core::real_call::{RealCall, Returned};
+use crate::core::stub::Narrow;
+use crate::thread;
+use crate::thread::ThreadState;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{BlockedIn, FLAG_FAILED, Record, RecordKind};
 
 /// Hook of `Work::wait(timeout)` and its overrides; `this` is the work. It records a `Blocked` interval when the call
 /// ends.
-///
-/// # Safety
-/// `real` and `arguments` must be this row's.
 #[inline]
-pub unsafe fn in_work(place: BlockedIn, real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-    unsafe { blocked(place, arguments[0] as u64, real, arguments) }
+pub fn in_work(place: BlockedIn, call: RealCall<'_, Narrow>) -> Returned {
+    let [work, ..] = *call.arguments();
+    blocked(place, work as u64, call)
 }
 
 /// Hook of a blocking function that does not wait for one work. It records a `Blocked` interval when the call ends.
-///
-/// # Safety
-/// `real` and `arguments` must be this row's.
 #[inline]
-pub unsafe fn elsewhere(place: BlockedIn, real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-    unsafe { blocked(place, 0, real, arguments) }
+pub fn elsewhere(place: BlockedIn, call: RealCall<'_, Narrow>) -> Returned {
+    blocked(place, 0, call)
 }
 
 /// Calls the real function and records the interval, unless this wait does not count.
-///
-/// # Safety
-/// `real` and `arguments` must be this row's.
 #[inline]
-unsafe fn blocked(place: BlockedIn, object: u64, real: usize, arguments: &Narrow) -> usize {
+fn blocked(place: BlockedIn, object: u64, call: RealCall<'_, Narrow>) -> Returned {
     let thread = thread::state();
-    let depth = thread.blocked_depth.get();
-    if depth > 0 || thread.work.get() != 0 {
-        // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-        // unchanged.
-        return unsafe { arguments.call(real) };
+    let depth = thread.torch.blocked_depth.get();
+    if depth > 0 || thread.torch.work.get() != 0 {
+        return call.forward();
     }
-    thread.blocked_depth.set(1);
+    thread.torch.blocked_depth.set(1);
     let record = Record {
         flags: FLAG_FAILED,
         enter_ticks: ticks(),
@@ -52,13 +41,11 @@ unsafe fn blocked(place: BlockedIn, object: u64, real: usize, arguments: &Narrow
         aux: place as u64,
         ..Record::new(RecordKind::Blocked)
     };
-    if let Some((set, lane)) = life::lane(thread) {
+    if let Some((set, lane)) = life::lane(&thread.lane) {
         lane.enter(set, &record);
     }
     let mut ending = Ending { thread, record };
-    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-    // unchanged.
-    let result = unsafe { arguments.call(real) };
+    let result = call.forward();
     ending.record.flags = 0;
     result
 }
@@ -72,13 +59,13 @@ impl Drop for Ending {
     #[inline(always)]
     fn drop(&mut self) {
         self.record.leave_ticks = ticks();
-        self.thread.blocked_depth.set(0);
-        match life::lane(self.thread) {
+        self.thread.torch.blocked_depth.set(0);
+        match life::lane(&self.thread.lane) {
             Some((set, lane)) => {
                 lane.leave(set);
                 lane.commit(set, &self.record);
             }
-            None => life::commit(self.thread, &self.record),
+            None => life::commit(&self.thread.lane, &self.record),
         }
     }
 }

@@ -1,37 +1,29 @@
 //! Marks of PyTorch's work other than communication that costs time in each step, on the thread that does it.
 
-use crate::core::stub::{Call, Narrow};
-use crate::core::thread;
-use crate::core::thread::ThreadState;
+use crate::core::real_call::{RealCall, Returned};
+use crate::core::stub::Narrow;
 use crate::core::{life, texts};
+use crate::thread;
+use crate::thread::ThreadState;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{FLAG_FAILED, Record, RecordKind};
 
 /// Records a mark `what` for the duration of the call.
-///
-/// # Safety
-/// `real` and `arguments` must be this row's.
 #[inline]
-pub unsafe fn around(what: &'static str, real: usize, arguments: &Narrow) -> usize {
-    // SAFETY: the caller guarantees that `real` and `arguments` belong together; both are passed on unchanged.
-    unsafe { since(what, ticks(), real, arguments) }
+pub fn around(what: &'static str, call: RealCall<'_, Narrow>) -> Returned {
+    since(what, ticks(), call)
 }
 
 /// Records a mark `what` from an earlier time to the end of the call.
-///
-/// # Safety
-/// `real` and `arguments` must be this row's.
 #[inline]
-pub unsafe fn since(what: &'static str, enter_ticks: u64, real: usize, arguments: &Narrow) -> usize {
+pub fn since(what: &'static str, enter_ticks: u64, call: RealCall<'_, Narrow>) -> Returned {
     let mut ending = Ending {
         thread: thread::state(),
         what,
         enter_ticks,
         flags: FLAG_FAILED,
     };
-    // SAFETY: `real` is the function that this stub replaces, and `arguments` are the caller's own, forwarded
-    // unchanged.
-    let result = unsafe { arguments.call(real) };
+    let result = call.forward();
     ending.flags = 0;
     result
 }
@@ -65,6 +57,6 @@ impl Drop for Ending {
             object: u64::from(number),
             ..Record::new(RecordKind::Mark)
         };
-        life::commit(self.thread, &record);
+        life::commit(&self.thread.lane, &record);
     }
 }

@@ -7,7 +7,6 @@ pub mod mark;
 pub mod process_group;
 pub mod work;
 
-use crate::core::stub::{Narrow, Wide};
 use crate::gloo::rendezvous;
 use process_group::asked;
 use rankscope_ranklog::Operation as O;
@@ -74,23 +73,23 @@ crate::wrappers! {
 
     // Functions that block training threads.
     work_wait = "_ZN4c10d4Work4waitENSt6chrono8durationIlSt5ratioILl1ELl1000EEEE", seen "1.13, 2.4, 2.15",
-        narrow |real, a: &Narrow| blocked::in_work(B::WorkWait, real, a);
+        narrow |call| blocked::in_work(B::WorkWait, call);
     send_work_wait = "_ZN4c10d16ProcessGroupGloo8SendWork4waitENSt6chrono8durationIlSt5ratioILl1ELl1000EEEE",
-        seen "1.13, 2.4, 2.15", narrow |real, a: &Narrow| blocked::in_work(B::SendWait, real, a);
+        seen "1.13, 2.4, 2.15", narrow |call| blocked::in_work(B::SendWait, call);
     receive_work_wait = "_ZN4c10d16ProcessGroupGloo8RecvWork4waitENSt6chrono8durationIlSt5ratioILl1ELl1000EEEE",
-        seen "1.13, 2.4, 2.15", narrow |real, a: &Narrow| blocked::in_work(B::ReceiveWait, real, a);
+        seen "1.13, 2.4, 2.15", narrow |call| blocked::in_work(B::ReceiveWait, call);
     finalize_backward = "_ZN4c10d7Reducer17finalize_backwardEv", seen "1.13, 2.4, 2.15",
-        narrow |real, a: &Narrow| blocked::elsewhere(B::ReducerFinalize, real, a);
+        narrow |call| blocked::elsewhere(B::ReducerFinalize, call);
     monitored_barrier = "_ZN4c10d16ProcessGroupGloo16monitoredBarrierERKNS_14BarrierOptionsEb", seen "1.13, 2.4, 2.15",
-        narrow |real, a: &Narrow| blocked::elsewhere(B::ProcessGroup, real, a);
+        narrow |call| blocked::elsewhere(B::ProcessGroup, call);
 
     // Work of the reducer other than waiting.
     search_unused_parameters = "_ZN4c10d7Reducer24search_unused_parametersERKSt6vectorIN2at6TensorESaIS3_EE",
-        seen "1.13, 2.15", narrow |real, a: &Narrow| mark::around(UNUSED_SEARCH, real, a);
+        seen "1.13, 2.15", narrow |call| mark::around(UNUSED_SEARCH, call);
 
     // Start of the next forward pass.
     prepare_for_forward = "_ZN4c10d7Reducer19prepare_for_forwardEv", seen "1.13, 2.15",
-        narrow |real, a: &Narrow| mark::around(FORWARD_BEGINS, real, a);
+        narrow |call| mark::around(FORWARD_BEGINS, call);
 
     // Files that torch.save writes and torch.load reads.
     writer_of_file = "_ZN6caffe29serialize19PyTorchStreamWriterC1ERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEbm",
@@ -102,59 +101,59 @@ crate::wrappers! {
     writer_of_function_old = "_ZN6caffe29serialize19PyTorchStreamWriterC1ERKSt8functionIFmPKvmEE",
         seen "1.13", narrow checkpoint::opened;
     writer_ends = "_ZN6caffe29serialize19PyTorchStreamWriter14writeEndOfFileEv",
-        seen "1.13, 2.15", narrow |real, a: &Narrow| checkpoint::ended(CHECKPOINT_SAVE, real, a);
+        seen "1.13, 2.15", narrow |call| checkpoint::ended(CHECKPOINT_SAVE, call);
     reader_of_file = "_ZN6caffe29serialize19PyTorchStreamReaderC1ERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
         seen "1.13, 2.15", narrow checkpoint::opened;
     reader_of_adapter = "_ZN6caffe29serialize19PyTorchStreamReaderC1ESt10shared_ptrINS0_20ReadAdapterInterfaceEE",
         seen "1.13, 2.15", narrow checkpoint::opened;
     reader_ends = "_ZN6caffe29serialize19PyTorchStreamReaderD1Ev",
-        seen "1.13, 2.15", narrow |real, a: &Narrow| checkpoint::ended(CHECKPOINT_LOAD, real, a);
+        seen "1.13, 2.15", narrow |call| checkpoint::ended(CHECKPOINT_LOAD, call);
 
     // Requests of the program. They name the operation of the works that are queued inside.
     pg_allreduce = "_ZN4c10d16ProcessGroupGloo9allreduceERSt6vectorIN2at6TensorESaIS3_EERKNS_16AllreduceOptionsE",
-        seen "1.13, 2.4, 2.15", narrow |real, a: &Narrow| asked(O::AllReduce, real, a);
+        seen "1.13, 2.4, 2.15", narrow |call| asked(O::AllReduce, call);
     pg_allreduce_sparse = "_ZN4c10d16ProcessGroupGloo16allreduce_sparseERSt6vectorIN2at6TensorESaIS3_EERKNS_16AllreduceOptionsE",
-        seen "2.4, 2.15", narrow |real, a: &Narrow| asked(O::AllReduce, real, a);
+        seen "2.4, 2.15", narrow |call| asked(O::AllReduce, call);
     pg_allreduce_coalesced = "_ZN4c10d16ProcessGroupGloo19allreduce_coalescedERSt6vectorIN2at6TensorESaIS3_EERKNS_25AllreduceCoalescedOptionsE",
-        seen "1.13, 2.4, 2.15", narrow |real, a: &Narrow| asked(O::AllReduce, real, a);
+        seen "1.13, 2.4, 2.15", narrow |call| asked(O::AllReduce, call);
     pg_broadcast = "_ZN4c10d16ProcessGroupGloo9broadcastERSt6vectorIN2at6TensorESaIS3_EERKNS_16BroadcastOptionsE",
-        seen "1.13, 2.4, 2.15", narrow |real, a: &Narrow| asked(O::Broadcast, real, a);
+        seen "1.13, 2.4, 2.15", narrow |call| asked(O::Broadcast, call);
     pg_reduce = "_ZN4c10d16ProcessGroupGloo6reduceERSt6vectorIN2at6TensorESaIS3_EERKNS_13ReduceOptionsE",
-        seen "1.13, 2.4, 2.15", narrow |real, a: &Narrow| asked(O::Reduce, real, a);
+        seen "1.13, 2.4, 2.15", narrow |call| asked(O::Reduce, call);
     pg_reduce_scatter = "_ZN4c10d16ProcessGroupGloo14reduce_scatterERSt6vectorIN2at6TensorESaIS3_EERS1_IS5_SaIS5_EERKNS_20ReduceScatterOptionsE",
-        seen "1.13, 2.4, 2.15", narrow |real, a: &Narrow| asked(O::ReduceScatter, real, a);
+        seen "1.13, 2.4, 2.15", narrow |call| asked(O::ReduceScatter, call);
     pg_reduce_scatter_single = "_ZN4c10d16ProcessGroupGloo21reduce_scatter_singleERN2at6TensorES3_RKNS_20ReduceScatterOptionsE",
-        seen "2.15", narrow |real, a: &Narrow| asked(O::ReduceScatter, real, a);
+        seen "2.15", narrow |call| asked(O::ReduceScatter, call);
     pg_reduce_scatter_base = "_ZN4c10d16ProcessGroupGloo20_reduce_scatter_baseERN2at6TensorES3_RKNS_20ReduceScatterOptionsE",
-        seen "2.4", narrow |real, a: &Narrow| asked(O::ReduceScatter, real, a);
+        seen "2.4", narrow |call| asked(O::ReduceScatter, call);
     pg_reduce_scatter_single_coalesced = "_ZN4c10d16ProcessGroupGloo31reduce_scatter_single_coalescedERSt6vectorIN2at6TensorESaIS3_EES6_RKNS_20ReduceScatterOptionsE",
-        seen "2.15", narrow |real, a: &Narrow| asked(O::ReduceScatter, real, a);
+        seen "2.15", narrow |call| asked(O::ReduceScatter, call);
     pg_reduce_scatter_tensor_coalesced = "_ZN4c10d16ProcessGroupGloo31reduce_scatter_tensor_coalescedERSt6vectorIN2at6TensorESaIS3_EES6_RKNS_20ReduceScatterOptionsE",
-        seen "2.4", narrow |real, a: &Narrow| asked(O::ReduceScatter, real, a);
+        seen "2.4", narrow |call| asked(O::ReduceScatter, call);
     pg_allgather = "_ZN4c10d16ProcessGroupGloo9allgatherERSt6vectorIS1_IN2at6TensorESaIS3_EESaIS5_EERS5_RKNS_16AllgatherOptionsE",
-        seen "1.13, 2.4, 2.15", narrow |real, a: &Narrow| asked(O::AllGather, real, a);
+        seen "1.13, 2.4, 2.15", narrow |call| asked(O::AllGather, call);
     pg_allgather_coalesced = "_ZN4c10d16ProcessGroupGloo19allgather_coalescedERSt6vectorIS1_IN2at6TensorESaIS3_EESaIS5_EERS5_RKNS_16AllgatherOptionsE",
-        seen "1.13, 2.4, 2.15", narrow |real, a: &Narrow| asked(O::AllGather, real, a);
+        seen "1.13, 2.4, 2.15", narrow |call| asked(O::AllGather, call);
     pg_allgather_base = "_ZN4c10d16ProcessGroupGloo15_allgather_baseERN2at6TensorES3_RKNS_16AllgatherOptionsE",
-        seen "1.13, 2.4", narrow |real, a: &Narrow| asked(O::AllGather, real, a);
+        seen "1.13, 2.4", narrow |call| asked(O::AllGather, call);
     pg_allgather_into_tensor_coalesced = "_ZN4c10d16ProcessGroupGloo31allgather_into_tensor_coalescedERSt6vectorIN2at6TensorESaIS3_EES6_RKNS_16AllgatherOptionsE",
-        seen "2.4", narrow |real, a: &Narrow| asked(O::AllGather, real, a);
+        seen "2.4", narrow |call| asked(O::AllGather, call);
     pg_all_gather_single = "_ZN4c10d16ProcessGroupGloo17all_gather_singleERN2at6TensorES3_RKNS_16AllgatherOptionsE",
-        seen "2.15", narrow |real, a: &Narrow| asked(O::AllGather, real, a);
+        seen "2.15", narrow |call| asked(O::AllGather, call);
     pg_all_gather_single_coalesced = "_ZN4c10d16ProcessGroupGloo27all_gather_single_coalescedERSt6vectorIN2at6TensorESaIS3_EES6_RKNS_16AllgatherOptionsE",
-        seen "2.15", narrow |real, a: &Narrow| asked(O::AllGather, real, a);
+        seen "2.15", narrow |call| asked(O::AllGather, call);
     pg_gather = "_ZN4c10d16ProcessGroupGloo6gatherERSt6vectorIS1_IN2at6TensorESaIS3_EESaIS5_EERS5_RKNS_13GatherOptionsE",
-        seen "1.13, 2.4, 2.15", narrow |real, a: &Narrow| asked(O::Gather, real, a);
+        seen "1.13, 2.4, 2.15", narrow |call| asked(O::Gather, call);
     pg_alltoall = "_ZN4c10d16ProcessGroupGloo8alltoallERSt6vectorIN2at6TensorESaIS3_EES6_RKNS_15AllToAllOptionsE",
-        seen "2.15", narrow |real, a: &Narrow| asked(O::AllToAll, real, a);
+        seen "2.15", narrow |call| asked(O::AllToAll, call);
     pg_scatter = "_ZN4c10d16ProcessGroupGloo7scatterERSt6vectorIN2at6TensorESaIS3_EERS1_IS5_SaIS5_EERKNS_14ScatterOptionsE",
-        seen "1.13, 2.4, 2.15", narrow |real, a: &Narrow| asked(O::Scatter, real, a);
+        seen "1.13, 2.4, 2.15", narrow |call| asked(O::Scatter, call);
     pg_barrier = "_ZN4c10d16ProcessGroupGloo7barrierERKNS_14BarrierOptionsE", seen "1.13, 2.4, 2.15",
-        narrow |real, a: &Narrow| asked(O::Barrier, real, a);
+        narrow |call| asked(O::Barrier, call);
     pg_all_to_all_single = "_ZN4c10d16ProcessGroupGloo17all_to_all_singleERN2at6TensorES3_RSt6vectorIlSaIlEES7_RKNS_15AllToAllOptionsE",
-        seen "2.15", wide |real, a: &Wide| asked(O::AllToAll, real, a);
+        seen "2.15", wide |call| asked(O::AllToAll, call);
     pg_alltoall_base = "_ZN4c10d16ProcessGroupGloo13alltoall_baseERN2at6TensorES3_RSt6vectorIlSaIlEES7_RKNS_15AllToAllOptionsE",
-        seen "1.13, 2.4", wide |real, a: &Wide| asked(O::AllToAll, real, a);
+        seen "1.13, 2.4", wide |call| asked(O::AllToAll, call);
 }
 
 /// Exported members of `ProcessGroupGloo`, and overrides of `Work::wait`, that are deliberately not intercepted, with

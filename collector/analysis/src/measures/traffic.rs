@@ -409,7 +409,7 @@ impl<'a> Rows<'a> {
     /// connections.
     fn push_routed(&mut self, kind: &Kind, moved: &Moved, host_of: &impl Fn(u32) -> u32) {
         let library = self.library(kind.communicator);
-        let algorithm = Algorithm::from_u8(kind.algorithm);
+        let algorithm = Algorithm::from_u8(kind.algorithm).unwrap_or_default();
         let Some(known) = self.communicators.get(kind.communicator as usize) else {
             return;
         };

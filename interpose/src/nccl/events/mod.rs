@@ -22,8 +22,8 @@ use crate::core::communicators::Entry;
 use crate::core::configuration;
 use crate::core::life;
 use crate::core::resolve;
-use crate::core::thread::{HeldSlot, OpenLaunch, STREAMS, ThreadState};
 use crate::cuda::driver;
+use crate::thread::{HeldSlot, OpenLaunch, STREAMS, ThreadState};
 use pool::{Found, LaunchLabel};
 use rankscope_ranklog::definition::{KIND_PROPERTY, Payload};
 use rankscope_ranklog::lanes::LaneSet;
@@ -155,7 +155,7 @@ fn is_on_current_device(handle: usize, real: usize, thread: &ThreadState) -> boo
     }
     let (mut of_communicator, mut current) = (-1, -2);
     // The library may call itself meanwhile through hooked functions.
-    let depth = thread.nccl_depth.replace(1);
+    let depth = thread.nccl.depth.replace(1);
     // SAFETY: `address` is `ncclCommCuDevice` of the library that owns `handle`. It has this signature in every version
     // and checks the handle itself. Both functions write only to locals.
     let is_there = unsafe {
@@ -163,7 +163,7 @@ fn is_on_current_device(handle: usize, real: usize, thread: &ThreadState) -> boo
             && driver::current_device(&raw mut current) == driver::SUCCESS
             && of_communicator == current
     };
-    thread.nccl_depth.set(depth);
+    thread.nccl.depth.set(depth);
     is_there
 }
 
@@ -197,14 +197,14 @@ pub unsafe fn begin(
     if record.flags & (FLAG_CAPTURED | FLAG_SEQUENCE_UNKNOWN) != 0
         || is_empty
         || entry.size() < 2
-        || life::lane(thread).is_none()
+        || life::lane(&thread.lane).is_none()
     {
         return Timed::No;
     }
     let is_in_group = open_group::is_open(thread);
-    let open = usize::from(thread.nccl_launches_open.get());
+    let open = usize::from(thread.nccl.launches_open.get());
     if is_in_group {
-        let known = thread.nccl_launches.iter().take(open);
+        let known = thread.nccl.launches.iter().take(open);
         if let Some(place) = known.into_iter().find(|place| place.get().stream == stream) {
             let launch = place.get();
             if launch.communicator != entry.index() {
@@ -240,13 +240,13 @@ pub unsafe fn begin(
             .flatten()
     });
     if is_in_group {
-        thread.nccl_launches[open].set(OpenLaunch {
+        thread.nccl.launches[open].set(OpenLaunch {
             stream,
             communicator: entry.index(),
             held,
             is_mixed: false,
         });
-        thread.nccl_launches_open.set(open as u8 + 1);
+        thread.nccl.launches_open.set(open as u8 + 1);
         return if held.is_some() { Timed::InGroup } else { Timed::No };
     }
     match held {
@@ -288,7 +288,7 @@ impl Drop for Guard {
 /// Records the first events of a group. Runs just before its outermost end.
 #[inline]
 pub fn group_ends(thread: &'static ThreadState) {
-    if thread.nccl_launches_open.get() > 0 {
+    if thread.nccl.launches_open.get() > 0 {
         start_group(thread);
     }
 }
@@ -310,7 +310,7 @@ fn start_group(thread: &'static ThreadState) {
 /// their streams; otherwise the slots are released.
 #[inline]
 pub fn group_ended(thread: &'static ThreadState, is_launched: bool) {
-    if thread.nccl_launches_open.get() > 0 {
+    if thread.nccl.launches_open.get() > 0 {
         stop_group(thread, is_launched);
     }
 }
@@ -325,12 +325,12 @@ fn stop_group(thread: &'static ThreadState, is_launched: bool) {
             None => {}
         }
     }
-    thread.nccl_launches_open.set(0);
+    thread.nccl.launches_open.set(0);
 }
 
 fn open_launches(thread: &'static ThreadState) -> impl Iterator<Item = &'static std::cell::Cell<OpenLaunch>> {
-    let open = usize::from(thread.nccl_launches_open.get());
-    thread.nccl_launches.iter().take(open)
+    let open = usize::from(thread.nccl.launches_open.get());
+    thread.nccl.launches.iter().take(open)
 }
 
 /// Values needed to finish the end of a communicator after the real call.

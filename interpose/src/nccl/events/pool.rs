@@ -10,9 +10,9 @@
 use super::super::capture;
 use super::super::plugin::handles::Call;
 use crate::core::life;
-use crate::core::thread::{HeldSlot, ThreadState};
 use crate::cuda::driver;
 use crate::cuda::driver::{NOT_READY, RELAXED, SUCCESS};
+use crate::thread::{HeldSlot, ThreadState};
 use rankscope_ranklog::clock::{clock_ns, ticks, ticks_per_second};
 use rankscope_ranklog::record::{
     DeviceWork, FLAG_CLOCK, FLAG_EVENTS, FLAG_SEQUENCE_UNKNOWN, Record, RecordKind,
@@ -436,7 +436,7 @@ impl Pool {
     /// Reads complete launches and advances the clock. It makes a few driver calls and never waits. For threads that
     /// are about to call the driver anyway.
     pub fn read(&self, thread: &'static ThreadState, communicator: u32) {
-        if !self.is_usable() || life::lane(thread).is_none() {
+        if !self.is_usable() || life::lane(&thread.lane).is_none() {
             return;
         }
         let Some(_reading) = Reading::begin(self) else {
@@ -774,7 +774,7 @@ fn commit(slot: &Slot, thread: &'static ThreadState, object: u64, duration_ns: u
         .to_aux(),
         ..Record::new(RecordKind::Device)
     };
-    life::commit(thread, &record);
+    life::commit(&thread.lane, &record);
 }
 
 fn tell_time(thread: &'static ThreadState, communicator: u32, ns: u64, begun: u64, over: u64) {
@@ -786,5 +786,5 @@ fn tell_time(thread: &'static ThreadState, communicator: u32, ns: u64, begun: u6
         communicator,
         ..Record::new(RecordKind::Device)
     };
-    life::commit(thread, &record);
+    life::commit(&thread.lane, &record);
 }

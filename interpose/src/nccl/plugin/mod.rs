@@ -23,8 +23,8 @@ use crate::core::communicators::{self, Entry};
 use crate::core::configuration;
 use crate::core::life;
 use crate::core::pending::Asked;
-use crate::core::thread;
-use crate::core::thread::ThreadState;
+use crate::thread;
+use crate::thread::ThreadState;
 use abi::{Narrow, Plugin, Wide, event, state};
 use contexts::Context;
 use handles::Call;
@@ -309,10 +309,10 @@ fn is_message(operation: Operation) -> bool {
 
 /// Returns the call in progress on this thread, if a hook has seen it.
 fn call_in_progress(thread: &ThreadState) -> Option<Call> {
-    if thread.nccl_depth.get() == 0 {
+    if thread.nccl.depth.get() == 0 {
         return None;
     }
-    Call::from_bits(thread.nccl_call.get())
+    Call::from_bits(thread.nccl.call.get())
 }
 
 /// Handles a call of the program, and returns the handle by which the library names the call from now on. Either a hook
@@ -320,8 +320,8 @@ fn call_in_progress(thread: &ThreadState) -> Option<Call> {
 fn called(context: &'static Context, operated: &Operated, stream: usize, is_captured: bool) -> u64 {
     let thread = thread::state();
     if let Some(call) = call_in_progress(thread) {
-        context.belongs_to(thread.nccl_handle.get(), call.communicator);
-        thread.nccl_parts.set(thread.nccl_parts.get().saturating_add(1));
+        context.belongs_to(thread.nccl.handle.get(), call.communicator);
+        thread.nccl.parts.set(thread.nccl.parts.get().saturating_add(1));
         return call.to_bits();
     }
     bypassed(context, operated, stream, is_captured).to_bits()
@@ -374,7 +374,7 @@ fn bypassed(context: &'static Context, operated: &Operated, stream: usize, is_ca
         is_linked: false,
     };
     record.aux = enqueued.to_aux();
-    life::commit(thread::state(), &record);
+    life::commit(&thread::state().lane, &record);
     Call {
         communicator: record.communicator,
         sequence: record.sequence,
@@ -410,8 +410,8 @@ fn reached(context: &'static Context, operated: &Operated, parent: u64) -> u64 {
 fn joined(context: &'static Context, operated: &Operated, operation: Operation) -> Call {
     let thread = thread::state();
     // Some versions end a group of their own through a hooked name. The program has called nothing in such a group.
-    let is_under_a_hook = thread.nccl_depth.get() > 0
-        && (thread.nccl_call.get() != 0 || thread.nccl_group_operations.get() > 0);
+    let is_under_a_hook = thread.nccl.depth.get() > 0
+        && (thread.nccl.call.get() != 0 || thread.nccl.group_operations.get() > 0);
     let asked = Asked {
         operation: operation as u8,
         send: operated.send,
@@ -421,7 +421,7 @@ fn joined(context: &'static Context, operated: &Operated, operation: Operation) 
     };
     // A call outside groups is launched before it returns, so the operation belongs to the call in progress.
     let in_progress = match call_in_progress(thread) {
-        Some(call) if call.operation == asked.operation => thread.nccl_call.get(),
+        Some(call) if call.operation == asked.operation => thread.nccl.call.get(),
         _ => 0,
     };
     let take = |entry: &'static Entry| {

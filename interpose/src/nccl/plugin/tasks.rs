@@ -4,7 +4,7 @@
 
 use super::handles::{self, Call, Slot};
 use crate::core::life;
-use crate::core::thread;
+use crate::thread;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{DeviceWork, Record, RecordKind};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -200,7 +200,7 @@ fn evict(position: usize) -> Option<u32> {
         if !task.give_back((state >> 1) as u32) {
             return None;
         }
-        life::commit(thread::state(), &record);
+        life::commit(&thread::state().lane, &record);
     }
     task.take()
 }
@@ -241,7 +241,7 @@ pub fn handed_on(slot: Slot) {
 fn finish(task: &Task, turn: u32) {
     let record = task.record();
     if task.give_back(turn) {
-        life::commit(thread::state(), &record);
+        life::commit(&thread::state().lane, &record);
     }
 }
 

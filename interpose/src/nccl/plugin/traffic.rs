@@ -6,7 +6,7 @@ use super::abi::{self, state};
 use super::contexts::Context;
 use super::handles::{self, Slot};
 use crate::core::life;
-use crate::core::thread;
+use crate::thread;
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::loss::LossCause;
@@ -196,7 +196,7 @@ pub fn work_ended(slot: Slot) {
         ..Record::new(RecordKind::Device)
     };
     work.turns.give_back(slot.turn);
-    life::commit(thread::state(), &record);
+    life::commit(&thread::state().lane, &record);
 }
 
 /// Stores the start of a work's step, and returns its handle; 0 if no slot is free.
