@@ -12,5 +12,7 @@ pub mod kineto;
 pub mod perfetto;
 #[cfg(feature = "session")]
 pub mod session;
+#[cfg(feature = "session")]
+mod vocabulary;
 #[cfg(any(feature = "session", feature = "index"))]
 pub mod whole_file;

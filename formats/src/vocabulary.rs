@@ -22,6 +22,12 @@ macro_rules! vocabulary {
             }
         }
 
+        impl From<$named> for String {
+            fn from(value: $named) -> Self {
+                value.name().to_owned()
+            }
+        }
+
         impl std::fmt::Display for $named {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.pad(self.name())

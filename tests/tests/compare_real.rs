@@ -3,6 +3,7 @@
 //! A change is found and named if the printed size allows. Otherwise the result is inconclusive, with the number of
 //! runs that would decide.
 
+use rankscope_formats::comparison::GateVerdict;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -128,7 +129,7 @@ fn found(comparison: &Comparison, metric: &str, change_ns: f64) {
         .iter()
         .find(|gate| gate.metric == metric)
         .expect("a gate");
-    if gate.verdict == "fail" {
+    if gate.verdict == GateVerdict::Fail {
         assert_eq!(comparison.exit_status, 1);
         return;
     }
@@ -145,7 +146,7 @@ fn found(comparison: &Comparison, metric: &str, change_ns: f64) {
     );
     assert_ne!(comparison.exit_status, 0, "{gate:?}");
     assert!(
-        gate.verdict != "inconclusive" || gate.runs_needed.is_some(),
+        gate.verdict != GateVerdict::Inconclusive || gate.runs_needed.is_some(),
         "{gate:?}"
     );
 }

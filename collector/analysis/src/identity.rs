@@ -5,7 +5,7 @@
 //! ranks.
 
 use crate::clocks::clock::Clocks;
-use rankscope_formats::session::MissingRank;
+use rankscope_formats::session::{MissingRank, Scope};
 use rankscope_ranklog::Library;
 use rankscope_ranklog::definition::{Communicator, IdentitySource};
 use rankscope_ranklog::reader::RankLog;
@@ -38,8 +38,8 @@ pub struct GlobalCommunicator {
     pub role: &'static str,
     /// Source of the role: `size`, `name`, `operations` or `none`.
     pub role_source: &'static str,
-    /// Scope: `inside-host`, `across-hosts`, `mixed` or `unknown`.
-    pub scope: &'static str,
+    /// Reach of the communicator.
+    pub scope: Scope,
     /// Index of its world.
     pub world: Option<u32>,
     /// Earliest creation by any member, in nanoseconds on the axis.
@@ -555,10 +555,10 @@ impl Identities {
                 }
                 let complete = draft.logs.len() == draft.size as usize;
                 let scope = match (complete, on_host.len(), on_host.values().max()) {
-                    (false, _, _) => "unknown",
-                    (true, ..=1, _) => "inside-host",
-                    (true, _, Some(1)) => "across-hosts",
-                    _ => "mixed",
+                    (false, _, _) => Scope::Unknown,
+                    (true, ..=1, _) => Scope::InsideHost,
+                    (true, _, Some(1)) => Scope::AcrossHosts,
+                    _ => Scope::Mixed,
                 };
                 let world_size = world.map(|world| self.worlds[world as usize].size);
                 let role = match draft.size {

@@ -461,7 +461,7 @@ mod tests {
             name: String::new(),
             role: "world",
             role_source: "size",
-            scope: "inside-host",
+            scope: rankscope_formats::session::Scope::InsideHost,
             world: Some(0),
             created_ns: 0,
         }

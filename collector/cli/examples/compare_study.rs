@@ -12,6 +12,8 @@ use compare_support::Random;
 use rankscope_compare::metrics::{EXPOSED_TRANSFER, EXPOSED_WAIT, STEP_TIME};
 use rankscope_compare::settings::Settings;
 use rankscope_compare::{Run, compare, summarise};
+use rankscope_formats::comparison::GateVerdict;
+use rankscope_formats::comparison::MetricVerdict;
 use rankscope_formats::comparison::{Comparison, Mean, Value};
 use rankscope_formats::session::Figure;
 use statrs::distribution::{Beta, ContinuousCDF};
@@ -83,7 +85,7 @@ fn is_found(comparison: &Comparison, metric: &str) -> bool {
     comparison
         .gates
         .iter()
-        .any(|gate| gate.metric == metric && gate.verdict == "fail")
+        .any(|gate| gate.metric == metric && gate.verdict == GateVerdict::Fail)
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -162,7 +164,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             "A/A: any other metric called changed".to_owned(),
             others
                 .clone()
-                .any(|result| ["regressed", "improved"].contains(&result.verdict.as_str())),
+                .any(|result| matches!(result.verdict, MetricVerdict::Regressed | MetricVerdict::Improved)),
         );
         for metric in GATES {
             let Some(found) = aa.detectable.iter().find(|found| found.metric == metric) else {

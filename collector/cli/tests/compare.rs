@@ -7,6 +7,10 @@ use proptest::prelude::*;
 use rankscope_compare::metrics::{EXPOSED_WAIT, LATENESS, STEP_TIME};
 use rankscope_compare::settings::{Inconclusive, Settings};
 use rankscope_compare::{Run, compare};
+use rankscope_formats::comparison::DifferenceEffect;
+use rankscope_formats::comparison::GateVerdict;
+use rankscope_formats::comparison::MetricVerdict;
+use rankscope_formats::comparison::Verdict;
 use rankscope_formats::comparison::{Comparison, Mean, MetricResult, Value};
 use rankscope_formats::session::{Figure, Surrounding};
 
@@ -38,12 +42,12 @@ fn with_gates(rules: &[&str]) -> Settings {
 fn the_same_job_twice_is_fine() {
     let comparison = of(&Job::default(), &Job::default());
     assert_eq!(
-        (comparison.verdict.as_str(), comparison.exit_status),
+        (comparison.verdict.name(), comparison.exit_status),
         ("fine", 0),
         "{:#?}",
         comparison.reasons
     );
-    assert_eq!(step_time(&comparison).verdict, "unchanged");
+    assert_eq!(step_time(&comparison).verdict, MetricVerdict::Unchanged);
     assert!(
         comparison.headline.contains("unchanged"),
         "{}",
@@ -60,7 +64,7 @@ fn a_late_rank_fails_and_is_named() {
     };
     let comparison = of(&Job::default(), &new);
     assert_eq!(
-        (comparison.verdict.as_str(), comparison.exit_status),
+        (comparison.verdict.name(), comparison.exit_status),
         ("regressed", 1)
     );
     assert!(comparison.headline.contains("rank 3"), "{}", comparison.headline);
@@ -152,11 +156,11 @@ fn noise_leaves_it_open_and_says_how_many_runs_would_do() {
         },
     );
     assert_eq!(
-        (comparison.verdict.as_str(), comparison.exit_status),
+        (comparison.verdict.name(), comparison.exit_status),
         ("inconclusive", 3)
     );
     let gate = &comparison.gates[0];
-    assert_eq!(gate.verdict, "inconclusive");
+    assert_eq!(gate.verdict, GateVerdict::Inconclusive);
     let needed = gate.runs_needed.expect("a number of runs");
     assert!((6..=1000).contains(&needed), "{needed}");
     let detectable = comparison.detectable[0].relative.value.expect("noise is known");
@@ -171,7 +175,7 @@ fn noise_leaves_it_open_and_says_how_many_runs_would_do() {
         4 * needed as usize,
         11,
     );
-    assert_ne!(compared(&base, &new).gates[0].verdict, "inconclusive");
+    assert_ne!(compared(&base, &new).gates[0].verdict, GateVerdict::Inconclusive);
     for (how, status) in [(Inconclusive::Pass, 0), (Inconclusive::Fail, 1)] {
         let settings = Settings {
             inconclusive: how,
@@ -231,7 +235,7 @@ fn what_differs_between_runs_blocks_a_verdict() {
             comparison
                 .differences
                 .iter()
-                .any(|difference| difference.what == what && difference.effect == "blocks")
+                .any(|difference| difference.what == what && difference.effect == DifferenceEffect::Blocks)
         );
         let settings = Settings {
             accepted: vec![what.to_owned()],
@@ -242,7 +246,7 @@ fn what_differs_between_runs_blocks_a_verdict() {
             accepted
                 .differences
                 .iter()
-                .all(|difference| difference.effect == "accepted"),
+                .all(|difference| difference.effect == DifferenceEffect::Accepted),
             "{what}"
         );
         assert_eq!(accepted.exit_status, 1, "{what}");
@@ -306,14 +310,14 @@ fn batches_of_another_time_are_compared_as_batches() {
     assert!(!comparison.method.is_interleaved);
     assert_ne!(
         step_time(&comparison).verdict,
-        "regressed",
+        MetricVerdict::Regressed,
         "a drift is no change"
     );
     // Compared with the last batch alone, the same runs look like a change. A caution reports that they were not
     // recorded in turns.
     let comparison = compared(&base[15..], &new);
     assert_eq!(comparison.method.unit, "runs");
-    assert_eq!(step_time(&comparison).verdict, "regressed");
+    assert_eq!(step_time(&comparison).verdict, MetricVerdict::Regressed);
     assert!(
         comparison
             .cautions
@@ -329,7 +333,7 @@ fn outliers_that_decide_leave_it_open() {
         ..Job::default()
     };
     let comparison = of(&Job::default(), &new);
-    assert_eq!(comparison.gates[0].verdict, "inconclusive");
+    assert_eq!(comparison.gates[0].verdict, GateVerdict::Inconclusive);
     assert!(
         comparison.gates[0].reason.contains("depends on outliers"),
         "{}",
@@ -406,7 +410,7 @@ fn a_pattern_gates_each_subject_and_shares_alpha() {
     let failed: Vec<&str> = comparison
         .gates
         .iter()
-        .filter(|gate| gate.verdict == "fail")
+        .filter(|gate| gate.verdict == GateVerdict::Fail)
         .map(|gate| gate.metric.as_str())
         .collect();
     assert_eq!(failed, ["lateness[rank 2]"]);
@@ -492,11 +496,11 @@ fn runs_that_are_compared_are_no_noise_of_others() {
 }
 
 /// Returns the verdict with base and new exchanged.
-fn mirrored(verdict: &str) -> &str {
+fn mirrored(verdict: MetricVerdict) -> MetricVerdict {
     match verdict {
-        "improved" => "regressed",
-        "regressed" => "improved",
-        same => same,
+        MetricVerdict::Improved => MetricVerdict::Regressed,
+        MetricVerdict::Regressed => MetricVerdict::Improved,
+        other => other,
     }
 }
 
@@ -526,11 +530,11 @@ fn jobs() -> impl Strategy<Value = (Job, Job, u64)> {
         })
 }
 
-fn verdicts(comparison: &Comparison) -> Vec<(String, String)> {
+fn verdicts(comparison: &Comparison) -> Vec<(String, MetricVerdict)> {
     let mut out: Vec<_> = comparison
         .metrics
         .iter()
-        .map(|result| (result.full_name(), result.verdict.clone()))
+        .map(|result| (result.full_name(), result.verdict))
         .collect();
     out.sort();
     out
@@ -544,7 +548,7 @@ proptest! {
         let (base, new) = in_turns(&base, &new, runs, seed);
         let (one, other) = (compared(&base, &new), compared(&new, &base));
         let mirror: Vec<_> =
-            verdicts(&other).into_iter().map(|(name, verdict)| (name, mirrored(&verdict).to_owned())).collect();
+            verdicts(&other).into_iter().map(|(name, verdict)| (name, mirrored(verdict))).collect();
         prop_assert_eq!(verdicts(&one), mirror);
         prop_assert_eq!(one.attribution.change_ns, -other.attribution.change_ns);
     }
@@ -562,7 +566,7 @@ proptest! {
         }
         let (here, there) = (compared(&one, &other), compared(&other, &one));
         let mirror: Vec<_> =
-            verdicts(&there).into_iter().map(|(name, verdict)| (name, mirrored(&verdict).to_owned())).collect();
+            verdicts(&there).into_iter().map(|(name, verdict)| (name, mirrored(verdict))).collect();
         prop_assert_eq!(&here.method.unit, &there.method.unit);
         prop_assert_eq!(verdicts(&here), mirror);
         prop_assert_eq!(here.attribution.change_ns, -there.attribution.change_ns);
@@ -581,7 +585,7 @@ proptest! {
         let one = compared(&base, &new);
         let other = compared(&scaled(&base), &scaled(&new));
         prop_assert_eq!(verdicts(&one), verdicts(&other));
-        let gates = |of: &Comparison| of.gates.iter().map(|gate| gate.verdict.clone()).collect::<Vec<_>>();
+        let gates = |of: &Comparison| of.gates.iter().map(|gate| gate.verdict).collect::<Vec<_>>();
         prop_assert_eq!(gates(&one), gates(&other));
     }
 
@@ -595,8 +599,8 @@ proptest! {
             run.summary.metrics.push(measured(LATENESS, Some("rank 99"), noise, noise, 0.01));
         }
         let after = compared(&base, &new);
-        if before.verdict == "inconclusive" {
-            prop_assert_ne!(after.verdict, "regressed");
+        if before.verdict == Verdict::Inconclusive {
+            prop_assert_ne!(after.verdict, Verdict::Regressed);
         }
     }
 
@@ -622,7 +626,7 @@ proptest! {
         let (base, new) = in_turns(&quiet, &slow, 5, seed);
         let comparison = compared(&base, &new);
         let gate = comparison.gates.iter().find(|gate| gate.metric == EXPOSED_WAIT).expect("a gate");
-        prop_assert_eq!(gate.verdict.as_str(), "fail");
+        prop_assert_eq!(gate.verdict.name(), "fail");
         prop_assert_eq!(comparison.exit_status, 1);
     }
 }

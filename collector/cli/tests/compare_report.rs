@@ -10,6 +10,7 @@ use compare_report_support::{examples, large, pictures, printed, slow_rank};
 use page_support::browser::Browser;
 use page_support::{WALK, Walked, skip};
 use rankscope_formats::comparison::Comparison;
+use rankscope_formats::comparison::GateVerdict;
 use rankscope_report::TextLayout;
 use rankscope_report::compare::{
     Listed, MAX_CHARACTERS, comparison_junit, comparison_markdown, comparison_page, comparison_text,
@@ -148,7 +149,7 @@ fn junit() {
         let failed = comparison
             .gates
             .iter()
-            .filter(|gate| gate.verdict == "fail")
+            .filter(|gate| gate.verdict == GateVerdict::Fail)
             .count();
         assert_eq!(of("failure"), failed, "{name}");
         insta::assert_snapshot!(format!("junit-{name}"), text);

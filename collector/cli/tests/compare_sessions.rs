@@ -13,6 +13,8 @@ use rankscope_compare::metrics::{
 use rankscope_compare::settings::Settings;
 use rankscope_compare::summarise::{SummariseError, summarise};
 use rankscope_compare::{Run, compare};
+use rankscope_formats::comparison::DifferenceEffect;
+use rankscope_formats::comparison::GateVerdict;
 use rankscope_formats::comparison::RunSummary;
 use rankscope_formats::session::{OperationRow, Session, StepKind, StepRow, TableReader, rank_path};
 use rankscope_import::{ImportOptions, ReadOptions};
@@ -147,7 +149,7 @@ fn a_slower_transfer_and_a_halved_bucket_are_named_from_recordings() {
         comparison
             .gates
             .iter()
-            .any(|gate| gate.metric == EXPOSED_TRANSFER && gate.verdict == "fail")
+            .any(|gate| gate.metric == EXPOSED_TRANSFER && gate.verdict == GateVerdict::Fail)
     );
     let halved = Ddp {
         buckets: 6,
@@ -259,7 +261,7 @@ fn an_imported_run_says_what_it_lacks_and_is_not_compared_with_a_host_run() {
         comparison
             .differences
             .iter()
-            .any(|found| found.what == "kind" && found.effect == "blocks")
+            .any(|found| found.what == "kind" && found.effect == DifferenceEffect::Blocks)
     );
 }
 

@@ -10,6 +10,7 @@ mod support;
 use findings_support::{is_silent, kinds, only};
 use rankscope_analysis::findings::{RULES, contradiction, contradictory};
 use rankscope_analysis::{MergeOptions, merge};
+use rankscope_formats::session::Severity;
 use rankscope_formats::session::{Finding, Session};
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::activity::{Activity, Coverage, HostCall, Work};
@@ -302,7 +303,7 @@ fn exposed_communication_is_told_above_thirty_percent() {
         log.property("processors", "2").expect("property")
     });
     is_silent(&session, "exposed-communication");
-    assert_eq!(only(&session, "crowded-host").severity, "note");
+    assert_eq!(only(&session, "crowded-host").severity, Severity::Note);
     let session = session_with(&job, &["a"; 4], |_, log| {
         log.property("processors", "4").expect("property")
     });
@@ -660,7 +661,7 @@ fn variables_that_the_loaded_nccl_does_not_read_are_named() {
     let session = with("2.21.5", "NCCL_CTA_POLICY");
     let finding = only(&session, "unread-variables");
     assert_eq!(
-        (finding.ranks.as_slice(), finding.severity.as_str()),
+        (finding.ranks.as_slice(), finding.severity.name()),
         (&[1][..], "note")
     );
     assert!(
@@ -715,7 +716,7 @@ fn members_that_disagree_are_told_and_those_that_agree_are_not() {
         )
     };
     let session = of([64, 1 << 20]);
-    assert_eq!(only(&session, "mismatched").severity, "critical");
+    assert_eq!(only(&session, "mismatched").severity, Severity::Critical);
     assert!(
         only(&session, "mismatched").look_at[0]
             .what
@@ -774,8 +775,8 @@ fn failed_operations_are_critical_if_they_are_many() {
             true,
         )
     };
-    assert_eq!(only(&of(6), "failed-operations").severity, "critical");
-    assert_eq!(only(&of(5), "failed-operations").severity, "warning");
+    assert_eq!(only(&of(6), "failed-operations").severity, Severity::Critical);
+    assert_eq!(only(&of(5), "failed-operations").severity, Severity::Warning);
     is_silent(&of(0), "failed-operations");
 }
 
@@ -868,7 +869,7 @@ fn a_job_that_ends_inside_an_operation_is_told_and_one_that_is_killed_between_tw
     let session = of(true);
     let finding = only(&session, "never-finished");
     assert_eq!(
-        (finding.severity.as_str(), &finding.ranks[..]),
+        (finding.severity.name(), &finding.ranks[..]),
         ("critical", &[0][..])
     );
     assert!(finding.evidence[0].contains("barrier"), "{:?}", finding.evidence);
@@ -926,7 +927,7 @@ fn parts_that_do_not_add_up_are_told_of_the_host_and_of_devices() {
     assert_eq!(contradictory(&session), [2]);
     let finding = contradiction(&session).expect("breakdown").finish(&session);
     assert_eq!(
-        (finding.kind.as_str(), finding.severity.as_str()),
+        (finding.kind.as_str(), finding.severity.name()),
         ("breakdown", "critical")
     );
     session.breakdown[2].adds_up = true;

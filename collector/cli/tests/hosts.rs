@@ -170,10 +170,7 @@ fn a_straggler_on_another_host_is_blamed_as_on_the_same() {
         "one host has nothing to say about clocks"
     );
     let session = merged(&two);
-    assert_eq!(
-        (session.axis.method.as_str(), session.hosts.len()),
-        ("messages", 2)
-    );
+    assert_eq!((session.axis.method.name(), session.hosts.len()), ("messages", 2));
     let evidence = session.axis.evidence.as_ref().expect("two hosts");
     let calibrated: Vec<Vec<i64>> = (0..2)
         .map(|host| {

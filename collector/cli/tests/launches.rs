@@ -4,6 +4,7 @@ mod support;
 
 use rankscope_analysis::ingest::part::Last;
 use rankscope_analysis::{MergeOptions, merge, merge_last};
+use rankscope_formats::session::Severity;
 use rankscope_formats::session::{
     InstanceRow, InstanceState, OperationRow, Session, TableReader, part_path, rank_path,
 };
@@ -321,10 +322,10 @@ fn replays_that_one_rank_lacks_are_a_finding() {
             .findings
             .iter()
             .find(|finding| finding.kind == "replay-counts");
-        found.map(|finding| finding.severity.clone())
+        found.map(|finding| finding.severity)
     };
     assert_eq!(replays(None), None);
-    assert_eq!(replays(Some(GROUPS - 1)).as_deref(), Some("critical"));
+    assert_eq!(replays(Some(GROUPS - 1)), Some(Severity::Critical));
 }
 
 #[test]

@@ -4,6 +4,9 @@ mod support;
 
 use proptest::prelude::*;
 use rankscope_analysis::{MergeError, MergeOptions, merge};
+use rankscope_formats::session::AxisMethod;
+use rankscope_formats::session::Scope;
+use rankscope_formats::session::Window;
 use rankscope_formats::session::{
     InstanceRow, InstanceState, OperationRow, OperationState, Session, StepRow, TableReader, WorkRow,
     part_path, rank_path,
@@ -97,7 +100,7 @@ fn every_operation_is_matched_and_every_step_found() {
         session
             .breakdown
             .iter()
-            .all(|rank| rank.adds_up && rank.window == "steps" && rank.steps == 39)
+            .all(|rank| rank.adds_up && rank.window == Window::Steps && rank.steps == 39)
     );
     for rank in 0..4 {
         let rows = operations(&run, rank);
@@ -578,7 +581,7 @@ fn two_hosts_share_an_axis_with_a_stated_error() {
     let session = merged(&run);
     assert_eq!(session.hosts.len(), 2);
     // One all-reduce of 0.1 ms gives a tighter bound than wall clocks of ±0.5 ms each.
-    assert_eq!(session.axis.method, "messages");
+    assert_eq!(session.axis.method, AxisMethod::Messages);
     let error = *session
         .axis
         .error_between_hosts_ns
@@ -587,7 +590,7 @@ fn two_hosts_share_an_axis_with_a_stated_error() {
     assert!((99_990..110_000).contains(&error), "{error}");
     // The error is too large to say which rank waited in it.
     assert_eq!(session.operations[0].classes.inconclusive, 1);
-    assert_eq!(session.communicators[0].scope, "across-hosts");
+    assert_eq!(session.communicators[0].scope, Scope::AcrossHosts);
 }
 
 #[test]

@@ -5,6 +5,8 @@ mod report_support;
 use rankscope_analysis::findings;
 use rankscope_analysis::model::declared::{DeclaredLimits, latency_limit, peak};
 use rankscope_analysis::summary::scorecard::scorecard;
+use rankscope_formats::session::Scope;
+use rankscope_formats::session::Severity;
 use rankscope_formats::session::*;
 use report_support::Job;
 
@@ -38,7 +40,7 @@ fn session() -> Session {
     session.steps.duration_ns = Figure::known(quantiles(99e6, 100e6, 102e6, 120e6));
     session.totals.failed = 0;
     session.small_launches = vec![SmallLaunches {
-        scope: "inside-host".into(),
+        scope: Scope::InsideHost,
         transfer_ns: quantiles(20e3, 30e3, 40e3, 80e3),
     }];
     for class in &mut session.operations {
@@ -115,7 +117,7 @@ fn weights_add_up_again_where_a_dimension_is_unknown() {
 #[test]
 fn a_finding_above_a_tenth_of_the_run_caps_the_total() {
     let mut session = session();
-    let mut finding = Finding::new("late-rank", "critical", "rank 2 is late");
+    let mut finding = Finding::new("late-rank", Severity::Critical, "rank 2 is late");
     finding.cost_ns = Figure::known(100 * MS);
     finding.cost_of_run = Figure::known(Ratio {
         numerator: 100 * MS,
@@ -188,7 +190,7 @@ fn peaks_and_limits_are_those_of_the_scope() {
     );
     // The lower score of two scopes counts.
     session.small_launches.push(SmallLaunches {
-        scope: "across-hosts".into(),
+        scope: Scope::AcrossHosts,
         transfer_ns: quantiles(20e3, 30e3, 40e3, 160e3),
     });
     close(

@@ -9,6 +9,7 @@ use findings_support::{is_silent, only};
 use pipeline_support::{Log, MS, Pipelined, WORLD, session_of};
 use rankscope_analysis::ingest::part::Last;
 use rankscope_analysis::{MergeOptions, merge, merge_last};
+use rankscope_formats::session::Severity;
 use rankscope_formats::session::{InstanceState, OperationRow, Session, StepRow, TableReader, rank_path};
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::definition::Payload;
@@ -334,7 +335,7 @@ mod marked {
         assert_eq!(part(&session, PauseKind::Input).expect("input").in_run_ns, 0);
         let checkpoint = only(&session, "checkpoint-pause");
         assert_eq!(checkpoint.cost_ns.value, Some(3 * 15 * MS));
-        assert_eq!(only(&session, "evaluation-time").severity, "note");
+        assert_eq!(only(&session, "evaluation-time").severity, Severity::Note);
         is_silent(&session, "input-bound");
     }
 

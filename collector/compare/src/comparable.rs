@@ -2,6 +2,7 @@
 
 use super::Run;
 use rankscope_analysis::summary::surroundings::DEVICE_MODEL;
+use rankscope_formats::comparison::DifferenceEffect;
 use rankscope_formats::comparison::{Difference, RunSummary};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -137,16 +138,16 @@ fn sources(run: &Run) -> String {
 }
 
 impl Search<'_> {
-    fn add(&mut self, what: &str, text: String, effect: &str) {
+    fn add(&mut self, what: &str, text: String, effect: DifferenceEffect) {
         let effect = if self.accepted.iter().any(|accepted| accepted == what) {
-            "accepted"
+            DifferenceEffect::Accepted
         } else {
             effect
         };
         self.out.push(Difference {
             what: what.to_owned(),
             text,
-            effect: effect.to_owned(),
+            effect,
         });
     }
 
@@ -167,7 +168,11 @@ impl Search<'_> {
                     )
                 })
                 .collect();
-            self.add(what, format!("{shown}: {}", each.join(", ")), "blocks");
+            self.add(
+                what,
+                format!("{shown}: {}", each.join(", ")),
+                DifferenceEffect::Blocks,
+            );
         }
     }
 
@@ -197,7 +202,7 @@ impl Search<'_> {
             })
             .collect();
         if !lacking.is_empty() {
-            self.add("coverage", lacking.join(", "), "blocks");
+            self.add("coverage", lacking.join(", "), DifferenceEffect::Blocks);
         }
         // The first and the last step of a run may be partial. More partial steps are missing data.
         let partial: Vec<String> = self
@@ -215,7 +220,7 @@ impl Search<'_> {
             })
             .collect();
         if !partial.is_empty() {
-            self.add("coverage", partial.join(", "), "blocks");
+            self.add("coverage", partial.join(", "), DifferenceEffect::Blocks);
         }
     }
 
@@ -231,7 +236,7 @@ impl Search<'_> {
             })
             .collect();
         if !lossy.is_empty() {
-            self.add("losses", lossy.join(", "), "blocks");
+            self.add("losses", lossy.join(", "), DifferenceEffect::Blocks);
         }
     }
 
@@ -242,7 +247,7 @@ impl Search<'_> {
             .differ_inside("BASE", 0..self.base)
             .or_else(|| self.differ_inside("NEW", self.base..self.base + self.new))
         {
-            self.add("operations", text, "blocks");
+            self.add("operations", text, DifferenceEffect::Blocks);
             return;
         }
         let (Some((_, base)), Some((_, new))) = (self.runs.first(), self.runs.get(self.base)) else {
@@ -251,14 +256,14 @@ impl Search<'_> {
         let differ = operations_differ(&base.summary, &new.summary);
         if !differ.is_empty() {
             let text = format!("operations per step changed: {}", differ.join("; "));
-            self.add("operations", text, "cannot-pass");
+            self.add("operations", text, DifferenceEffect::CannotPass);
         } else if let (Some(one), Some(other)) = (&base.summary.steps.sequence, &new.summary.steps.sequence)
             && one != other
         {
             self.add(
                 "operations",
                 "the order of operations changed".to_owned(),
-                "cannot-pass",
+                DifferenceEffect::CannotPass,
             );
         }
     }

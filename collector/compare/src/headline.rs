@@ -5,6 +5,7 @@ use super::judge::Judged;
 use super::metrics::{STEP_TIME, Unit};
 use super::shown;
 use rankscope_formats::comparison::{Attribution, Interval, MetricResult};
+use rankscope_formats::comparison::{GateVerdict, MetricVerdict};
 
 /// Smallest share of the change that a named part explains.
 const MIN_PART: f64 = 0.25;
@@ -27,14 +28,14 @@ pub fn headline(judged: &Judged, attribution: &Attribution, changes: &Changes) -
     let worst = judged
         .gates
         .iter()
-        .filter(|gate| gate.verdict == "fail" && gate.metric != STEP_TIME)
+        .filter(|gate| gate.verdict == GateVerdict::Fail && gate.metric != STEP_TIME)
         .find_map(|gate| {
             judged
                 .metrics
                 .iter()
                 .find(|result| result.full_name() == gate.metric)
         });
-    let is_change = ["regressed", "improved"].contains(&step.verdict.as_str());
+    let is_change = matches!(step.verdict, MetricVerdict::Regressed | MetricVerdict::Improved);
     let mut out = first;
     if !is_change && let Some(worst) = worst {
         let unit = super::metrics::find(&worst.metric).map_or(Unit::Count, |metric| metric.unit);
@@ -49,7 +50,7 @@ pub fn headline(judged: &Judged, attribution: &Attribution, changes: &Changes) -
     } else {
         None
     };
-    let certain = certain(changes).filter(|_| step.verdict == "inconclusive");
+    let certain = certain(changes).filter(|_| step.verdict == MetricVerdict::Inconclusive);
     match (cause, certain) {
         (Some(cause), _) => format!("{out}: {cause}"),
         (None, Some(certain)) => format!("{out}; certain: {certain}"),
@@ -77,16 +78,16 @@ fn first(step: &MetricResult) -> String {
         || " (no noise known)".to_owned(),
         |half| format!(" ± {} %", rankscope_analysis::model::units::digits(half * 100.0)),
     );
-    match step.verdict.as_str() {
-        "unchanged" => {
+    match step.verdict {
+        MetricVerdict::Unchanged => {
             let within = step.within.unwrap_or(0.0) * 100.0;
             format!(
                 "step time unchanged within ± {} %",
                 rankscope_analysis::model::units::digits(within)
             )
         }
-        "inconclusive" => format!("step time {change}{interval}, which may be noise"),
-        _ => format!("step time {change}{interval}"),
+        MetricVerdict::Inconclusive => format!("step time {change}{interval}, which may be noise"),
+        MetricVerdict::Improved | MetricVerdict::Regressed => format!("step time {change}{interval}"),
     }
 }
 

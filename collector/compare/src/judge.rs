@@ -10,6 +10,7 @@ use super::settings::Settings;
 use super::shown;
 use super::statistics::{T, false_discovery};
 use rankscope_formats::comparison::{Detectable, GateResult, Interval, MetricResult, NotCompared, full_name};
+use rankscope_formats::comparison::{GateVerdict, MetricVerdict};
 use rankscope_formats::session::Figure;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -134,8 +135,8 @@ fn by_importance(one: &MetricResult, other: &MetricResult) -> Ordering {
     let key = |result: &MetricResult| {
         (
             !result.is_declared,
-            result.verdict == "unchanged",
-            result.verdict == "inconclusive",
+            result.verdict == MetricVerdict::Unchanged,
+            result.verdict == MetricVerdict::Inconclusive,
         )
     };
     key(one)
@@ -277,7 +278,7 @@ impl Judge<'_> {
             subject: candidate.subject.clone(),
             meaning: metric.meaning.to_owned(),
             unit: metric.unit.name().to_owned(),
-            better: metric.better.name().to_owned(),
+            better: metric.better,
             is_declared,
             base: all.base,
             new: all.new,
@@ -287,12 +288,11 @@ impl Judge<'_> {
             p_value,
             change_without_outliers: without_outliers.change(),
             verdict: match verdict {
-                Verdict::Improved => "improved",
-                Verdict::Unchanged(_) => "unchanged",
-                Verdict::Regressed => "regressed",
-                Verdict::Inconclusive => "inconclusive",
-            }
-            .to_owned(),
+                Verdict::Improved => MetricVerdict::Improved,
+                Verdict::Unchanged(_) => MetricVerdict::Unchanged,
+                Verdict::Regressed => MetricVerdict::Regressed,
+                Verdict::Inconclusive => MetricVerdict::Inconclusive,
+            },
             within: match verdict {
                 Verdict::Unchanged(within) => Some(within),
                 _ => None,
@@ -393,7 +393,7 @@ impl Judge<'_> {
             metric: declared.name.clone(),
             limit: Figure::unknown("the metric cannot be compared"),
             at_most: Figure::unknown("the metric cannot be compared"),
-            verdict: "inconclusive".to_owned(),
+            verdict: GateVerdict::Inconclusive,
             reason: String::new(),
             runs_needed: None,
         };
@@ -425,14 +425,16 @@ impl Judge<'_> {
         result.at_most = at_most.map_or_else(|| Figure::unknown(self.no_noise()), Figure::known);
         let bound = at_most.map_or_else(String::new, |bound| shown::amount(metric.unit, worse * bound));
         let (verdict, reason) = match (all, without) {
-            (Some(Decision::Fail), Some(Decision::Fail)) => ("fail", format!("{change} is beyond {limit}")),
+            (Some(Decision::Fail), Some(Decision::Fail)) => {
+                (GateVerdict::Fail, format!("{change} is beyond {limit}"))
+            }
             (Some(Decision::Pass), Some(Decision::Pass)) => (
-                "pass",
+                GateVerdict::Pass,
                 format!("{change}, at most {bound} with 95 % confidence, which is within {limit}"),
             ),
-            (None, _) | (_, None) => ("inconclusive", self.no_noise()),
+            (None, _) | (_, None) => (GateVerdict::Inconclusive, self.no_noise()),
             (Some(one), Some(other)) if one != other => (
-                "inconclusive",
+                GateVerdict::Inconclusive,
                 format!(
                     "the result depends on outliers: {change} with them, {} without",
                     {
@@ -442,14 +444,14 @@ impl Judge<'_> {
                 ),
             ),
             _ => (
-                "inconclusive",
+                GateVerdict::Inconclusive,
                 format!(
                     "{change} is too uncertain: up to {bound} cannot be excluded, and the limit is {limit}"
                 ),
             ),
         };
-        (result.verdict, result.reason) = (verdict.to_owned(), reason);
-        if result.verdict == "inconclusive" {
+        (result.verdict, result.reason) = (verdict, reason);
+        if result.verdict == GateVerdict::Inconclusive {
             result.runs_needed = self.runs_for_gate(declared.gate, metric, &candidate.all, allowed);
         }
         result

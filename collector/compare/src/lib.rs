@@ -32,6 +32,7 @@ use metrics::STEP_TIME;
 use rankscope_formats::comparison::{
     COMPARISON_VERSION, Comparison, Difference, Method, OutlierEffect, RunSummary, RunUsed, SideSummary,
 };
+use rankscope_formats::comparison::{DifferenceEffect, GateVerdict, Verdict};
 use rankscope_formats::session::{Figure, Tool};
 use settings::{Inconclusive, Settings};
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,7 +82,7 @@ pub fn compare(
     let mut headline = headline::headline(&judged, &attribution, &changes);
     if let Some(blocking) = differences
         .iter()
-        .find(|difference| difference.effect == "blocks")
+        .find(|difference| difference.effect == DifferenceEffect::Blocks)
     {
         headline = format!("the runs cannot be compared: {}", blocking.text);
     }
@@ -91,7 +92,7 @@ pub fn compare(
             name: "rankscope".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         },
-        verdict: verdict.to_owned(),
+        verdict,
         exit_status: exit_status(
             verdict,
             is_left_open_by_noise(&judged, &differences),
@@ -152,8 +153,8 @@ fn same_runs(base: &[Run], new: &[Run]) -> Result<(), CompareError> {
 }
 
 /// Returns the overall verdict, and why there is none.
-fn verdict(judged: &judge::Judged, differences: &[Difference], unit: Unit) -> (&'static str, Vec<String>) {
-    let of_effect = |effect: &str| -> Vec<String> {
+fn verdict(judged: &judge::Judged, differences: &[Difference], unit: Unit) -> (Verdict, Vec<String>) {
+    let of_effect = |effect: DifferenceEffect| -> Vec<String> {
         let found = differences
             .iter()
             .filter(|difference| difference.effect == effect);
@@ -166,19 +167,19 @@ fn verdict(judged: &judge::Judged, differences: &[Difference], unit: Unit) -> (&
             })
             .collect()
     };
-    let blocking = of_effect("blocks");
+    let blocking = of_effect(DifferenceEffect::Blocks);
     if !blocking.is_empty() {
-        return ("inconclusive", blocking);
+        return (Verdict::Inconclusive, blocking);
     }
-    if judged.gates.iter().any(|gate| gate.verdict == "fail") {
-        return ("regressed", Vec::new());
+    if judged.gates.iter().any(|gate| gate.verdict == GateVerdict::Fail) {
+        return (Verdict::Regressed, Vec::new());
     }
-    let mut reasons = of_effect("cannot-pass");
+    let mut reasons = of_effect(DifferenceEffect::CannotPass);
     reasons.extend(
         judged
             .gates
             .iter()
-            .filter(|gate| gate.verdict == "inconclusive")
+            .filter(|gate| gate.verdict == GateVerdict::Inconclusive)
             .map(|gate| {
                 let needed = gate.runs_needed.map_or_else(String::new, |runs| {
                     let repeats = if unit == Unit::Batches { "batches" } else { "runs" };
@@ -191,9 +192,9 @@ fn verdict(judged: &judge::Judged, differences: &[Difference], unit: Unit) -> (&
         reasons.push("no limit is declared".to_owned());
     }
     if reasons.is_empty() {
-        ("fine", reasons)
+        (Verdict::Fine, reasons)
     } else {
-        ("inconclusive", reasons)
+        (Verdict::Inconclusive, reasons)
     }
 }
 
@@ -207,15 +208,15 @@ fn is_left_open_by_noise(judged: &judge::Judged, differences: &[Difference]) -> 
         && has_noise
         && differences
             .iter()
-            .all(|difference| difference.effect == "accepted")
+            .all(|difference| difference.effect == DifferenceEffect::Accepted)
 }
 
-fn exit_status(verdict: &str, is_left_open_by_noise: bool, inconclusive: Inconclusive) -> u8 {
+fn exit_status(verdict: Verdict, is_left_open_by_noise: bool, inconclusive: Inconclusive) -> u8 {
     match (verdict, inconclusive) {
-        ("fine", _) => 0,
-        ("regressed", _) | ("inconclusive", Inconclusive::Fail) => 1,
+        (Verdict::Fine, _) => 0,
+        (Verdict::Regressed, _) | (Verdict::Inconclusive, Inconclusive::Fail) => 1,
         // Limits without data, or without comparable runs, never pass.
-        ("inconclusive", Inconclusive::Pass) if is_left_open_by_noise => 0,
+        (Verdict::Inconclusive, Inconclusive::Pass) if is_left_open_by_noise => 0,
         _ => 3,
     }
 }
@@ -272,7 +273,7 @@ fn coarse(judged: &judge::Judged) -> Vec<String> {
     gates
         .filter_map(|(gate, detectable)| {
             let (limit, found) = (gate.limit.value?, detectable.change.value?.abs());
-            let is_coarse = gate.verdict == "pass" && limit > 0.0 && found > COARSE * limit;
+            let is_coarse = gate.verdict == GateVerdict::Pass && limit > 0.0 && found > COARSE * limit;
             let metric = metrics::find(gate.metric.split('[').next()?)?;
             let sign = metric.better.worse_sign();
             is_coarse.then(|| {

@@ -1,6 +1,8 @@
 //! Metrics of a comparison: name, unit and direction. METRICS.md defines their meaning; this file has no second
 //! definitions.
 
+pub use rankscope_formats::comparison::Better;
+
 /// Unit of a metric's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
@@ -25,33 +27,6 @@ impl Unit {
             Self::Bytes => "bytes",
             Self::Share => "share",
             Self::Count => "count",
-        }
-    }
-}
-
-/// Direction that is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Better {
-    /// Lower is better.
-    Lower,
-    /// Higher is better.
-    Higher,
-}
-
-impl Better {
-    /// Returns the name in `--json`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Lower => "lower",
-            Self::Higher => "higher",
-        }
-    }
-
-    /// Returns 1 if more is worse, −1 if less is worse.
-    pub fn worse_sign(self) -> f64 {
-        match self {
-            Self::Lower => 1.0,
-            Self::Higher => -1.0,
         }
     }
 }

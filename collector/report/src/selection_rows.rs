@@ -326,7 +326,7 @@ fn operation(class: &SelectedOperations) -> Vec<Cell> {
     vec![
         text(name),
         text(class.role.as_str()),
-        text(class.scope.as_str()),
+        text(class.scope.name()),
         text(class.library.as_str()),
         match class.size_from_bytes.zip(class.size_below_bytes) {
             Some((from, below)) => whole(i64::try_from(from).unwrap_or(i64::MAX), |_| sizes(from, below)),

@@ -232,7 +232,7 @@ pub fn group_rows(session: &Session) -> Vec<Vec<Prose>> {
                     Some(stride) => plain(stride, of("stride")).into(),
                     None => "uneven".into(),
                 },
-                quoted(&group.scope, of("scope")).into(),
+                quoted(group.scope, of("scope")).into(),
                 plain(structure.world, format!("/structure/{world}/world")).into(),
             ]);
         }

@@ -2,9 +2,73 @@
 
 use super::{COMPARISON_VERSION, RunName};
 use crate::session::{Figure, Tool, schema_of};
+use crate::vocabulary::vocabulary;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
+
+vocabulary! {
+    /// Verdict of a comparison.
+    Verdict {
+        /// Every gate passes.
+        Fine = "fine",
+        /// A gate fails.
+        Regressed = "regressed",
+        /// Neither can be decided, or the runs may not be compared.
+        #[serde(other)]
+        Inconclusive = "inconclusive",
+    }
+    /// Verdict of a gate.
+    GateVerdict {
+        /// The change is within the limit.
+        Pass = "pass",
+        /// The change is beyond the limit.
+        Fail = "fail",
+        /// Neither can be decided.
+        #[serde(other)]
+        Inconclusive = "inconclusive",
+    }
+    /// Verdict of a metric.
+    MetricVerdict {
+        /// It changed for the better.
+        Improved = "improved",
+        /// It is the same within [`MetricResult::within`].
+        Unchanged = "unchanged",
+        /// It changed for the worse.
+        Regressed = "regressed",
+        /// Neither can be decided.
+        #[serde(other)]
+        Inconclusive = "inconclusive",
+    }
+    /// Direction of an improvement.
+    Better {
+        /// Higher is better.
+        Higher = "higher",
+        /// Lower is better.
+        #[serde(other)]
+        Lower = "lower",
+    }
+    /// Effect of a difference between runs on the verdict.
+    DifferenceEffect {
+        /// The user accepted the difference.
+        Accepted = "accepted",
+        /// A regression counts, but no result is fine.
+        CannotPass = "cannot-pass",
+        /// No verdict is possible.
+        #[serde(other)]
+        Blocks = "blocks",
+    }
+}
+
+impl Better {
+    /// Returns 1 if more is worse, −1 if less is worse.
+    pub fn worse_sign(self) -> f64 {
+        match self {
+            Self::Lower => 1.0,
+            Self::Higher => -1.0,
+        }
+    }
+}
 
 /// Result of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -13,8 +77,8 @@ pub struct Comparison {
     pub version: u32,
     /// Name and version of the program.
     pub tool: Tool,
-    /// Verdict: `fine`, `regressed` or `inconclusive`.
-    pub verdict: String,
+    /// Verdict of the comparison.
+    pub verdict: Verdict,
     /// Exit status of the verdict: 0 if fine, 1 if regressed, 3 if inconclusive. The user can choose 0 or 1 for an
     /// inconclusive result instead.
     pub exit_status: u8,
@@ -205,8 +269,8 @@ pub struct GateResult {
     /// worse, as in `limit`. The gate passes if the value is at most the limit. Unknown without noise.
     #[serde(default = "at_most_was_not_kept")]
     pub at_most: Figure<f64>,
-    /// Verdict: `pass`, `fail` or `inconclusive`.
-    pub verdict: String,
+    /// Verdict of the gate.
+    pub verdict: GateVerdict,
     /// Reason of the verdict, in one sentence.
     pub reason: String,
     /// Number of runs per side that would decide the gate if the estimates stay the same. They are batches if
@@ -238,8 +302,8 @@ pub struct MetricResult {
     pub meaning: String,
     /// Unit of all values: `ns`, `bytes/s`, `bytes`, `share`, `count`.
     pub unit: String,
-    /// Direction of an improvement: `lower` or `higher`.
-    pub better: String,
+    /// Direction of an improvement.
+    pub better: Better,
     /// True if the metric has a gate.
     pub is_declared: bool,
     /// Mean over the base runs.
@@ -257,8 +321,8 @@ pub struct MetricResult {
     pub p_value: Option<f64>,
     /// Change without the outlier steps.
     pub change_without_outliers: f64,
-    /// Verdict: `improved`, `unchanged`, `regressed` or `inconclusive`.
-    pub verdict: String,
+    /// Verdict of the metric.
+    pub verdict: MetricVerdict,
     /// For `unchanged`: the change is within this share of the smaller value.
     pub within: Option<f64>,
     /// For `inconclusive`: number of runs (or batches) per side that would decide. `null` if it exceeds 1000.
@@ -353,12 +417,8 @@ pub struct Difference {
     pub what: String,
     /// Description in one sentence, with both values.
     pub text: String,
-    /// Effect on the verdict:
-    ///
-    /// - `blocks`: no verdict is possible
-    /// - `cannot-pass`: a regression counts, but no result is fine
-    /// - `accepted`: the user accepted the difference
-    pub effect: String,
+    /// Effect on the verdict.
+    pub effect: DifferenceEffect,
 }
 
 /// Returns metric and subject as displayed.

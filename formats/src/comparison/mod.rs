@@ -9,9 +9,9 @@ mod run_summary;
 mod stored;
 
 pub use document::{
-    Attribution, Change, Comparison, Detectable, Difference, GateResult, Interval, Method, MetricResult,
-    NotCompared, OutlierEffect, PartChange, RankChange, RunUsed, SideSummary, StepQuantiles, WorstStep,
-    comparison_schema, full_name,
+    Attribution, Better, Change, Comparison, Detectable, Difference, DifferenceEffect, GateResult,
+    GateVerdict, Interval, Method, MetricResult, MetricVerdict, NotCompared, OutlierEffect, PartChange,
+    RankChange, RunUsed, SideSummary, StepQuantiles, Verdict, WorstStep, comparison_schema, full_name,
 };
 pub use run_summary::{
     CommunicatorsOfRun, FindingOfRun, Mean, Measured, OperationOfRun, RankOfRun, RunName, RunSummary,

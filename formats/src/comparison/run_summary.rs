@@ -1,6 +1,7 @@
 //! Run summary: the data of one run that is kept so that it can be compared with others.
 
 use crate::session::{Figure, Surrounding, Tool};
+use crate::session::{Scope, Severity};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -162,7 +163,7 @@ pub struct OperationOfRun {
     /// Role of the communicators.
     pub role: String,
     /// Scope of the communicators.
-    pub scope: String,
+    pub scope: Scope,
     /// Smallest payload of the class, in bytes; `null` if sizes are unknown.
     pub size_from_bytes: Option<u64>,
     /// Number of instances in the mean step.
@@ -179,7 +180,7 @@ pub struct CommunicatorsOfRun {
     /// Role of the communicators.
     pub role: String,
     /// Scope of the communicators.
-    pub scope: String,
+    pub scope: Scope,
     /// Number of members of each communicator.
     pub size: u32,
     /// Number of communicators.
@@ -196,7 +197,7 @@ pub struct FindingOfRun {
     /// Title of the finding, one sentence.
     pub title: String,
     /// Severity: `critical`, `warning` or `note`.
-    pub severity: String,
+    pub severity: Severity,
     /// Cost as a share of the median step; `null` if unknown.
     pub cost_of_step: Option<f64>,
 }

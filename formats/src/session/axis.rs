@@ -3,8 +3,24 @@
 #[cfg(doc)]
 use super::Session;
 use super::figure::Figure;
+use crate::vocabulary::vocabulary;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+vocabulary! {
+    /// Method that aligned the clocks of the hosts.
+    AxisMethod {
+        /// There is one host, so nothing was aligned.
+        OneHost = "one-host",
+        /// Only by the hosts' wall clocks.
+        Realtime = "realtime",
+        /// By what the job's operations prove about the clocks.
+        Messages = "messages",
+        /// A method that this version does not know.
+        #[serde(other)]
+        Unknown = "unknown",
+    }
+}
 
 /// Time axis of the session: nanoseconds since its first event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -20,9 +36,8 @@ pub struct Axis {
     pub error_between_hosts_ns: Figure<i64>,
     /// Largest error of the conversion inside a host, ± nanoseconds.
     pub error_inside_host_ns: i64,
-    /// Method that aligned the hosts: `one-host`, `realtime` (only by their wall clocks) or `messages` (by what the
-    /// job's operations prove about the clocks).
-    pub method: String,
+    /// Method that aligned the hosts.
+    pub method: AxisMethod,
     /// Clock evidence of the job's operations; absent with one host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<AxisEvidence>,

@@ -3,6 +3,7 @@
 #[cfg(doc)]
 use super::Session;
 use super::figure::{Figure, Ratio};
+use super::steps::Window;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -96,7 +97,7 @@ pub struct DeviceActivity {
     pub shortest_wait_ns: Figure<i64>,
     /// Window of the parts (METRICS.md, section 5): the time in which everything was recorded, as whole steps if there
     /// are any.
-    pub window: String,
+    pub window: Window,
     /// Duration of the window, in nanoseconds.
     pub window_ns: i64,
     /// Compute without communication, in nanoseconds.

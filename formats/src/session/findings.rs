@@ -4,16 +4,32 @@
 use super::Session;
 use super::figure::{Figure, Ratio};
 use super::waits::Lateness;
+use crate::vocabulary::vocabulary;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+vocabulary! {
+    /// Severity of a finding. The most severe one is the least value.
+    Severity {
+        /// The run failed, hangs, or loses a large part of its time.
+        Critical = "critical",
+        /// The run loses time, or its figures are limited.
+        Warning = "warning",
+        /// Worth knowing; nothing is lost.
+        Note = "note",
+        /// A severity that this version does not know.
+        #[serde(other)]
+        Unknown = "unknown",
+    }
+}
 
 /// Finding about the run. `rankscope rules` prints the meaning of each kind, its condition, and when it stays silent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// Rule that fired, such as `late-rank` or `small-buckets`. `rankscope rules` lists all of them.
     pub kind: String,
-    /// Severity: `critical`, `warning` or `note`.
-    pub severity: String,
+    /// Severity, which orders the findings.
+    pub severity: Severity,
     /// Subject for the first sentence of a report, such as `rank 3` or `host b`.
     #[serde(default)]
     pub subject: Option<String>,
@@ -72,10 +88,10 @@ impl Finding {
     pub const NO_COST: &str = "this finding has no cost of its own";
 
     /// Creates a finding with default values for everything else.
-    pub fn new(kind: &str, severity: &str, title: impl Into<String>) -> Self {
+    pub fn new(kind: &str, severity: Severity, title: impl Into<String>) -> Self {
         Self {
             kind: kind.to_owned(),
-            severity: severity.to_owned(),
+            severity,
             subject: None,
             title: title.into(),
             evidence: Vec::new(),

@@ -50,7 +50,7 @@ mod table;
 mod view_rows;
 mod waits;
 
-pub use axis::{Axis, AxisEvidence, ClockKnot, ClockPair, ClockSegment};
+pub use axis::{Axis, AxisEvidence, AxisMethod, ClockKnot, ClockPair, ClockSegment};
 pub use compared_rows::{ComparedInstance, ComparedOperation, ComparedStep, ComparedWork};
 pub use devices::{
     CauseSum, DeviceActivity, DeviceSource, DeviceStalls, DeviceStream, IdleSum, KernelSum, LateSum,
@@ -58,14 +58,16 @@ pub use devices::{
 };
 pub use document::{Document, LeftOut, Pair, Pairs};
 pub use figure::{Figure, Quantiles, Ratio};
-pub use findings::{Condition, Finding, LookAt, Score, Scorecard};
+pub use findings::{Condition, Finding, LookAt, Score, Scorecard, Severity};
 pub use imported::{HtaFigures, HtaIdle, HtaOverlap, HtaTemporal, Imported};
 pub use losses::{LossSummary, ProblemSummary, Problems};
 pub use matching::{Matching, ReasonCount, Unmatched};
 pub use operations::{ClassCounts, Connect, OperationClass, SmallLaunches, Totals, TransferBound};
 pub use part::{Part, PartLeftOut};
 pub use pauses::{Counted, NamedPart, NamedParts, NamedTimes, NotSeen};
-pub use ranks::{Attempt, CommunicatorSummary, Coverage, Host, MissingRank, Rank, Surrounding, World};
+pub use ranks::{
+    Attempt, CommunicatorSummary, Coverage, Host, LogEnding, MissingRank, Rank, Scope, Surrounding, World,
+};
 pub use rollups::{Group, RoleSum, Rollup, Rollups, Sum};
 pub use row_groups::RowGroups;
 pub use rows::{
@@ -80,7 +82,7 @@ pub use selection::{
     SelectionTotals, SlowestInstance, TimeBin, TimeHistogram,
 };
 pub use selection_rows::{SelectedInstance, SelectedStallRow};
-pub use steps::{RankBreakdown, StepSummary, Steps};
+pub use steps::{RankBreakdown, StepSummary, Steps, Window};
 pub use structure::{Pipeline, RoleGroup, Stage, WorldStructure};
 pub use summary::{SESSION_VERSION, Session, SummaryError, TableInfo, Tool};
 pub use table::{RowLimits, Table, TableError, TableReader, TableWriter};

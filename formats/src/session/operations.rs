@@ -4,6 +4,7 @@
 use super::CommunicatorSummary;
 use super::figure::{Figure, Quantiles};
 use super::findings::LookAt;
+use super::ranks::Scope;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -48,8 +49,8 @@ pub struct OperationClass {
     pub size_below_bytes: Option<u64>,
     /// Role of the communicators: see [`CommunicatorSummary::role`].
     pub role: String,
-    /// Scope of the communicators: see [`CommunicatorSummary::scope`].
-    pub scope: String,
+    /// Reach of the communicators.
+    pub scope: Scope,
     /// Number of members of the communicators.
     pub members: u32,
     /// True for launches of several of these operations (METRICS.md, section 1). Sizes are then the sum over the
@@ -126,8 +127,8 @@ pub struct TransferBound {
 /// Transfers of launches of at most 64 KiB.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SmallLaunches {
-    /// Scope of the communicators: see [`CommunicatorSummary::scope`].
-    pub scope: String,
+    /// Reach of the communicators.
+    pub scope: Scope,
     /// Transfer time, in nanoseconds.
     pub transfer_ns: Quantiles,
 }

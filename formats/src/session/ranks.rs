@@ -3,6 +3,7 @@
 #[cfg(doc)]
 use super::Session;
 use super::figure::Figure;
+use crate::vocabulary::vocabulary;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -102,6 +103,37 @@ pub struct Surrounding {
     pub ranks: u32,
 }
 
+vocabulary! {
+    /// State in which a rank log ended.
+    LogEnding {
+        /// The process closed its log.
+        Closed = "closed",
+        /// The process was killed or crashed. Its last records were found in its live area.
+        LiveArea = "live-area",
+        /// The process was killed or crashed, and its live area was not found. Its last records are missing.
+        Torn = "torn",
+        /// The process was still running when the log was read.
+        Running = "running",
+        /// A state that this version does not know.
+        #[serde(other)]
+        Unknown = "unknown",
+    }
+    /// Reach of a communicator over the hosts. Values are ordered by name, as in documents.
+    #[derive(Default)]
+    Scope {
+        /// Each member is on a host of its own.
+        AcrossHosts = "across-hosts",
+        /// All members are on one host.
+        InsideHost = "inside-host",
+        /// Some members share a host.
+        Mixed = "mixed",
+        /// Members are missing, or their hosts are unknown.
+        #[default]
+        #[serde(other)]
+        Unknown = "unknown",
+    }
+}
+
 /// One rank.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Rank {
@@ -123,8 +155,8 @@ pub struct Rank {
     pub log: String,
     /// Size of the log, in bytes.
     pub log_bytes: u64,
-    /// Ending of the log: `closed`, `live-area`, `torn` or `running`.
-    pub ending: String,
+    /// State in which the log ended.
+    pub ending: LogEnding,
     /// Rank given by the environment when the first communicator was created.
     pub environment_rank: Option<u32>,
     /// False if environment and communicators disagree, which is a finding; `null` if there is nothing to compare.
@@ -175,8 +207,8 @@ pub struct CommunicatorSummary {
     /// other communicators), or `none`.
     #[serde(default)]
     pub role_source: String,
-    /// Reach of the communicator: `inside-host`, `across-hosts`, `mixed`, or `unknown` if members are missing.
-    pub scope: String,
+    /// Reach of the communicator.
+    pub scope: Scope,
     /// World of the communicator: index into [`Session::worlds`].
     pub world: Option<u32>,
     /// Time at which the first member created it, in nanoseconds on the axis.

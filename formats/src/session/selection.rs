@@ -7,6 +7,7 @@
 use super::devices::CauseSum;
 use super::figure::{Figure, Quantiles};
 use super::operations::ClassCounts;
+use super::ranks::Scope;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -117,8 +118,8 @@ pub struct SelectedOperations {
     pub size_below_bytes: Option<u64>,
     /// Role of the communicators: see [`super::CommunicatorSummary::role`].
     pub role: String,
-    /// Scope of the communicators: see [`super::CommunicatorSummary::scope`].
-    pub scope: String,
+    /// Reach of the communicators.
+    pub scope: Scope,
     /// Number of members of the communicators.
     pub members: u32,
     /// True for launches of several operations (METRICS.md, section 1). A launch is listed under its first operation

@@ -4,6 +4,7 @@
 use super::Session;
 use super::figure::{Figure, Quantiles, Ratio};
 use super::pauses::Counted;
+use crate::vocabulary::vocabulary;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -59,14 +60,25 @@ pub struct StepSummary {
     pub latest_delay_ns: Option<i64>,
 }
 
+vocabulary! {
+    /// Window of the parts of a rank's time.
+    Window {
+        /// All whole steps.
+        Steps = "steps",
+        /// First to last record.
+        #[serde(other)]
+        Run = "run",
+    }
+}
+
 /// Breakdown of one rank's time (METRICS.md, section 5, host-only ranks). Host time, exposed communication and other
 /// blocked time add up to the window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RankBreakdown {
     /// Index into [`Session::ranks`].
     pub rank: u32,
-    /// Window: `steps` (all whole steps) or `run` (first to last record).
-    pub window: String,
+    /// Window of the parts.
+    pub window: Window,
     /// Duration of the window, in nanoseconds.
     pub window_ns: i64,
     /// Number of steps in the window.

@@ -1,6 +1,7 @@
 //! Structure of a job: the purpose of its communicators, the peers of each rank, and its pipelines (METRICS.md,
 //! sections 1 and 8).
 
+use super::ranks::Scope;
 use super::{Figure, Ratio};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,8 +36,8 @@ pub struct RoleGroup {
     pub size: u32,
     /// Distance between the world numbers of neighbouring members. `null` if it is not the same everywhere.
     pub stride: Option<u32>,
-    /// Scope: see [`super::CommunicatorSummary::scope`]. `mixed` if the communicators differ.
-    pub scope: String,
+    /// Reach of the communicators. `mixed` if the communicators differ.
+    pub scope: Scope,
     /// Indices into [`super::Session::communicators`].
     pub communicators: Vec<u32>,
 }

@@ -2,6 +2,7 @@
 
 use super::parse::Key;
 use rankscope_formats::index::LaneKind;
+use rankscope_formats::session::Scope;
 use rankscope_ranklog::Operation;
 use std::fmt::{self, Display, Formatter, Write};
 
@@ -35,7 +36,7 @@ pub enum Test {
     /// An operation on a communicator of this role.
     Role(String),
     /// An operation on a communicator of this scope.
-    Scope(String),
+    Scope(Scope),
     /// The thread has one of these system IDs.
     Thread(Ranges),
     /// This operation.
@@ -208,9 +209,6 @@ pub const ROLES: [&str; 8] = [
     "context",
     "sub-group",
 ];
-
-/// Scopes of communicators.
-pub const SCOPES: [&str; 4] = ["inside-host", "across-hosts", "mixed", "unknown"];
 
 impl Display for Filter {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {

@@ -7,12 +7,13 @@
 )]
 mod job;
 
-use super::expression::{Communicator, Comparison, Filter, Kind, ROLES, Ranges, SCOPES, Test};
+use super::expression::{Communicator, Comparison, Filter, Kind, ROLES, Ranges, Test};
 use crate::model::{Opened, View};
 use proptest::prelude::*;
 use rankscope_formats::index::{
     Footer, LaneKind, Layers, Name, Span, ViewFile, ViewWriter, call, operation, overhead, view_path, work,
 };
+use rankscope_formats::session::Scope;
 use rankscope_formats::session::Session;
 use rankscope_ranklog::Operation;
 use std::sync::Arc;
@@ -168,8 +169,8 @@ fn session() -> Session {
     };
     let mut session = job.session();
     for (index, (role, scope, members)) in [
-        ("data", "inside-host", [0, 1]),
-        ("tensor+context", "across-hosts", [2, 3]),
+        ("data", Scope::InsideHost, [0, 1]),
+        ("tensor+context", Scope::AcrossHosts, [2, 3]),
     ]
     .into_iter()
     .enumerate()
@@ -178,7 +179,7 @@ fn session() -> Session {
         communicator.index = index as u32 + 1;
         communicator.name = format!("Group {role}");
         communicator.role = role.to_owned();
-        communicator.scope = scope.to_owned();
+        communicator.scope = scope;
         communicator.members = members.map(Some).to_vec();
         session.communicators.push(communicator);
     }
@@ -274,7 +275,7 @@ pub fn filters(names: &'static str) -> impl Strategy<Value = Filter> {
         (0u32..4).prop_map(|number| Test::Communicator(Communicator::Number(number))),
         some_text().prop_map(|text| Test::Communicator(Communicator::Name(text))),
         proptest::sample::select(ROLES.to_vec()).prop_map(|role| Test::Role(role.to_owned())),
-        proptest::sample::select(SCOPES.to_vec()).prop_map(|scope| Test::Scope(scope.to_owned())),
+        proptest::sample::select(Scope::ALL).prop_map(Test::Scope),
         ranges(12).prop_map(Test::Thread),
         operation.prop_map(Test::Operation),
         proptest::sample::select(Kind::ALL.to_vec()).prop_map(Test::Kind),

@@ -10,9 +10,8 @@
 //! condition  = key (":" | "=" | "<" | "<=" | ">" | ">=") value
 //! ```
 
-use super::expression::{
-    Communicator, Comparison, Filter, Kind, ROLES, Ranges, SCOPES, SIZES, TIMES, Test, Units,
-};
+use super::expression::{Communicator, Comparison, Filter, Kind, ROLES, Ranges, SIZES, TIMES, Test, Units};
+use rankscope_formats::session::Scope;
 use rankscope_ranklog::Operation;
 use std::ops::Range;
 
@@ -526,7 +525,13 @@ fn test_of(key: Key, value: &str, quoted: bool) -> Result<Test, String> {
             _ => Communicator::Name(lower),
         })),
         Key::Role => one_of(&ROLES).map(Test::Role),
-        Key::Scope => one_of(&SCOPES).map(Test::Scope),
+        Key::Scope => {
+            let scope = Scope::ALL.iter().find(|scope| scope.name() == kebab);
+            scope.copied().map(Test::Scope).ok_or_else(|| {
+                let names: Vec<&str> = Scope::ALL.iter().map(|scope| scope.name()).collect();
+                format!("'{value}' is not one of {}", names.join(", "))
+            })
+        }
         Key::Kind => {
             // Kinds have aliases and plural forms.
             let name = match kebab.strip_suffix('s').unwrap_or(&kebab) {

@@ -8,6 +8,7 @@
 
 use crate::clocks::correction::Correction;
 use crate::clocks::solution::ClockSolution;
+use rankscope_formats::session::AxisMethod;
 use rankscope_formats::session::{Axis, Figure};
 use rankscope_ranklog::clock::{Calibration, Counter};
 use rankscope_ranklog::reader::RankLog;
@@ -204,7 +205,7 @@ impl Clocks {
             }
         }
         if !learnt.pairs.is_empty() {
-            "messages".clone_into(&mut self.axis.method);
+            self.axis.method = AxisMethod::Messages;
         }
         self.learnt = Some(learnt);
         self.state_errors();
@@ -245,7 +246,11 @@ impl Clocks {
                 end_ns: 0,
                 error_between_hosts_ns: Figure::known(0),
                 error_inside_host_ns: 0,
-                method: if groups.len() > 1 { "realtime" } else { "one-host" }.to_owned(),
+                method: if groups.len() > 1 {
+                    AxisMethod::Realtime
+                } else {
+                    AxisMethod::OneHost
+                },
                 evidence: None,
             },
             problems: Vec::new(),

@@ -1,6 +1,6 @@
 //! Builder of a finding.
 
-use rankscope_formats::session::{Condition, Figure, Finding, Lateness, LookAt, Ratio, Session};
+use rankscope_formats::session::{Condition, Figure, Finding, Lateness, LookAt, Ratio, Session, Severity};
 
 /// Cost from which a finding is critical, in percent of a step or of the run.
 const CRITICAL_COST_PERCENT: i64 = 10;
@@ -28,7 +28,7 @@ pub struct Draft {
 impl Draft {
     /// Creates a finding of this kind about `subject`.
     pub fn new(kind: &str, subject: impl Into<String>, title: impl Into<String>) -> Self {
-        let mut finding = Finding::new(kind, "note", title);
+        let mut finding = Finding::new(kind, Severity::Note, title);
         finding.subject = Some(subject.into());
         Self {
             finding,
@@ -36,9 +36,9 @@ impl Draft {
         }
     }
 
-    /// Sets the severity: `critical`, `warning` or `note`.
-    pub fn severity(mut self, severity: &str) -> Self {
-        severity.clone_into(&mut self.finding.severity);
+    /// Sets the severity.
+    pub fn severity(mut self, severity: Severity) -> Self {
+        self.finding.severity = severity;
         self.is_rated = true;
         self
     }
@@ -128,7 +128,11 @@ impl Draft {
                 let ratio = finding.cost_of_step.value.or(finding.cost_of_run.value);
                 let is_critical = ratio
                     .is_some_and(|ratio| ratio.numerator * 100 >= ratio.denominator * CRITICAL_COST_PERCENT);
-                if is_critical { "critical" } else { "warning" }.clone_into(&mut finding.severity);
+                finding.severity = if is_critical {
+                    Severity::Critical
+                } else {
+                    Severity::Warning
+                };
             }
         }
         finding

@@ -7,6 +7,7 @@ use crate::measures::merge_result::MergeResult;
 use crate::measures::step_board::StepBoard;
 use crate::rank::RankSums;
 use crate::steps::finder::MIN_CONFIDENCE;
+use rankscope_formats::session::Window;
 use rankscope_formats::session::{LookAt, RankBreakdown, Session, StepSummary};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -189,7 +190,10 @@ pub fn in_steps(session: &Session) -> Vec<&RankBreakdown> {
     let entries = session.breakdown.iter();
     entries
         .filter(|entry| {
-            entry.window == "steps" && entry.steps >= MIN_STEPS && entry.window_ns > 0 && !entry.leaves_out()
+            entry.window == Window::Steps
+                && entry.steps >= MIN_STEPS
+                && entry.window_ns > 0
+                && !entry.leaves_out()
         })
         .collect()
 }

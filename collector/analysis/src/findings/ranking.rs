@@ -36,17 +36,12 @@ pub fn rank(findings: &mut [Finding]) {
             }
         }
     }
-    let weight = |finding: &Finding| match finding.severity.as_str() {
-        "critical" => 0,
-        "warning" => 1,
-        _ => 2,
-    };
     findings.sort_by_key(|finding| {
         let has_cost = finding.cost_ns.value.is_some();
         (
             !has_cost,
             std::cmp::Reverse(finding.own_cost_ns()),
-            weight(finding),
+            finding.severity,
             place(&finding.kind),
         )
     });
@@ -55,10 +50,10 @@ pub fn rank(findings: &mut [Finding]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rankscope_formats::session::Figure;
+    use rankscope_formats::session::{Figure, Severity};
 
     fn finding(kind: &str, cost: Option<i64>, parts: &[&str]) -> Finding {
-        let mut finding = Finding::new(kind, "warning", kind);
+        let mut finding = Finding::new(kind, Severity::Warning, kind);
         finding.lies_in = parts.iter().map(|&part| part.to_owned()).collect();
         if let Some(cost) = cost {
             finding.cost_ns = Figure::known(cost);

@@ -22,6 +22,7 @@ use crate::measures::waited::Waited;
 use crate::measures::waiting::{ClockErrors, InstanceWait, MemberWait};
 use crate::model::members::Members;
 use crate::model::operation::RankOperation;
+use rankscope_formats::session::Scope;
 use rankscope_formats::session::{InstanceState, OperationState, Totals};
 use rankscope_ranklog::Operation;
 
@@ -382,7 +383,7 @@ impl<'a> Measures<'a> {
     /// Returns true unless all members of a communicator are known to be on one host.
     fn is_across_hosts(&self, communicator: u32) -> bool {
         let known = self.identities.communicators.get(communicator as usize);
-        known.is_some_and(|known| known.scope != "inside-host")
+        known.is_some_and(|known| known.scope != Scope::InsideHost)
     }
 
     /// Passes the members' waits, and the transfer if it was slow, to the stalls of their devices.

@@ -6,6 +6,7 @@ use crate::measures::figures::{Figures, TransferClass};
 use crate::measures::waited::Waited;
 use crate::model::operation::{NO_STEP, NO_TIME, RankOperation};
 use crate::model::quantiles::Sketch;
+use rankscope_formats::session::Scope;
 use rankscope_formats::session::{
     ClassCounts, Figure, LookAt, OperationClass, OperationState, SmallLaunches, TransferBound, WaitClass,
 };
@@ -111,9 +112,9 @@ impl Sums {
 
 /// Communicators that are counted together: same role, scope and number of members.
 #[derive(Clone, PartialEq, Eq)]
-struct Scope {
+struct CommunicatorKind {
     role: &'static str,
-    scope: &'static str,
+    scope: Scope,
     members: u32,
 }
 
@@ -130,7 +131,7 @@ struct Key {
 
 /// Collects operations into classes.
 pub struct Classes {
-    scopes: Vec<Scope>,
+    scopes: Vec<CommunicatorKind>,
     /// Scope of each communicator, followed by that of operations without a communicator.
     scope_of: Vec<u32>,
     /// Number of operations per communicator.
@@ -139,22 +140,22 @@ pub struct Classes {
     /// Index of the last requested class.
     last: usize,
     sums: Vec<(Key, Sums)>,
-    /// Transfers of launches of at most 64 KiB, by the name of their scope.
-    small: BTreeMap<&'static str, Sketch>,
+    /// Transfers of launches of at most 64 KiB, by their scope.
+    small: BTreeMap<Scope, Sketch>,
 }
 
 impl Classes {
     /// Creates an empty table for these communicators.
     pub fn new(communicators: &[GlobalCommunicator]) -> Self {
-        let mut scopes: Vec<Scope> = Vec::new();
-        let unknown = Scope {
+        let mut scopes: Vec<CommunicatorKind> = Vec::new();
+        let unknown = CommunicatorKind {
             role: "unknown",
-            scope: "unknown",
+            scope: Scope::Unknown,
             members: 0,
         };
         let scope_of = communicators
             .iter()
-            .map(|known| Scope {
+            .map(|known| CommunicatorKind {
                 role: known.role,
                 scope: known.scope,
                 members: known.size,
@@ -264,7 +265,7 @@ impl Classes {
         scopes
             .filter_map(|(scope, sketch)| {
                 Some(SmallLaunches {
-                    scope: (*scope).to_owned(),
+                    scope: *scope,
                     transfer_ns: sketch.quantiles()?,
                 })
             })
@@ -315,7 +316,7 @@ impl Classes {
 }
 
 /// Returns the row of a class.
-fn row(key: &Key, scope: &Scope, sums: &Sums) -> OperationClass {
+fn row(key: &Key, scope: &CommunicatorKind, sums: &Sums) -> OperationClass {
     let known_size = key.size != UNKNOWN_SIZE;
     let no_bandwidth = why_no_bandwidth(key, scope, sums);
     let figure = |sketch: &Sketch, reason: &str| {
@@ -328,7 +329,7 @@ fn row(key: &Key, scope: &Scope, sums: &Sums) -> OperationClass {
         size_from_bytes: known_size.then(|| if key.size == 0 { 0 } else { 1 << (key.size - 1) }),
         size_below_bytes: known_size.then(|| 1u64.checked_shl(key.size).unwrap_or(u64::MAX)),
         role: scope.role.to_owned(),
-        scope: scope.scope.to_owned(),
+        scope: scope.scope,
         members: scope.members,
         launches: key.is_launch,
         operations: sums.operations,
@@ -378,7 +379,7 @@ fn row(key: &Key, scope: &Scope, sums: &Sums) -> OperationClass {
 }
 
 /// Returns the reason why a class has no bandwidth.
-fn why_no_bandwidth(key: &Key, scope: &Scope, sums: &Sums) -> &'static str {
+fn why_no_bandwidth(key: &Key, scope: &CommunicatorKind, sums: &Sums) -> &'static str {
     if key.size == UNKNOWN_SIZE {
         "sizes were not recorded"
     } else if key.operation == Operation::Barrier {
@@ -397,7 +398,7 @@ fn why_no_bandwidth(key: &Key, scope: &Scope, sums: &Sums) -> &'static str {
 }
 
 /// Returns the reason why a class has no transfer time.
-fn why_no_transfer(scope: &Scope, sums: &Sums) -> &'static str {
+fn why_no_transfer(scope: &CommunicatorKind, sums: &Sums) -> &'static str {
     if scope.members == 1 {
         "one member: nothing is transferred"
     } else if sums.enqueued > 0 {

@@ -2,11 +2,11 @@
 
 use crate::merge::error::MergeError;
 use crate::merge::tables::TableSizes;
-use rankscope_formats::whole_file;
 use rankscope_formats::session::{
     LossRow, ProblemRow, ProblemSummary, Problems, SUMMARY_FILE, Session, Table, TableError, TableWriter,
     TrafficRow, part_path,
 };
+use rankscope_formats::whole_file;
 use std::borrow::Cow;
 use std::fs;
 use std::io;

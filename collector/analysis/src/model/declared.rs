@@ -3,14 +3,15 @@
 //! They are options of the report, not of the merge. A session holds what was recorded, and the sums from which any
 //! peak or limit gives its score. A different peak needs no second merge, and no opinion becomes part of a recording.
 
+use rankscope_formats::session::Scope;
 use std::fmt;
 use std::str::FromStr;
 
 /// Scopes that can be named, with their short forms.
-const SCOPES: [(&str, &str); 3] = [
-    ("inside-host", "inside"),
-    ("across-hosts", "across"),
-    ("mixed", "mixed"),
+const SCOPES: [(Scope, &str); 3] = [
+    (Scope::InsideHost, "inside"),
+    (Scope::AcrossHosts, "across"),
+    (Scope::Mixed, "mixed"),
 ];
 
 /// Declared peaks and limits by scope of the communicator.
@@ -29,20 +30,20 @@ impl DeclaredLimits {
     }
 
     /// Returns the peak of a scope, in bytes per second.
-    pub fn peak(&self, scope: &str) -> Option<f64> {
+    pub fn peak(&self, scope: Scope) -> Option<f64> {
         for_scope(&self.peaks, scope)
     }
 
     /// Returns the latency limit of a scope, in nanoseconds.
-    pub fn latency_limit(&self, scope: &str) -> Option<f64> {
+    pub fn latency_limit(&self, scope: Scope) -> Option<f64> {
         for_scope(&self.latency_limits, scope)
     }
 }
 
 /// Returns the value of a scope, or the value for all scopes. The last declaration wins.
-fn for_scope(values: &[ScopedValue], scope: &str) -> Option<f64> {
-    let of = |wanted: Option<&str>| {
-        let found = values.iter().rev().find(|value| value.scope.as_deref() == wanted);
+fn for_scope(values: &[ScopedValue], scope: Scope) -> Option<f64> {
+    let of = |wanted: Option<Scope>| {
+        let found = values.iter().rev().find(|value| value.scope == wanted);
         found.map(|value| value.value)
     };
     of(Some(scope)).or_else(|| of(None))
@@ -51,8 +52,8 @@ fn for_scope(values: &[ScopedValue], scope: &str) -> Option<f64> {
 /// A value for one scope or for all scopes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScopedValue {
-    /// Scope: `inside-host`, `across-hosts` or `mixed`; `None` for all.
-    pub scope: Option<String>,
+    /// Scope; `None` for all.
+    pub scope: Option<Scope>,
     /// Value above 0. The list that contains it defines its unit.
     pub value: f64,
 }
@@ -70,15 +71,15 @@ impl fmt::Display for DeclaredLimitError {
 impl std::error::Error for DeclaredLimitError {}
 
 /// Splits `[SCOPE=]VALUE`.
-fn parted(text: &str) -> Result<(Option<String>, &str), DeclaredLimitError> {
+fn parted(text: &str) -> Result<(Option<Scope>, &str), DeclaredLimitError> {
     let Some((scope, value)) = text.split_once('=') else {
         return Ok((None, text.trim()));
     };
     let known = SCOPES
         .iter()
-        .find(|(name, short)| *name == scope.trim() || *short == scope.trim());
+        .find(|(known, short)| known.name() == scope.trim() || *short == scope.trim());
     match known {
-        Some((name, _)) => Ok((Some((*name).to_owned()), value.trim())),
+        Some((scope, _)) => Ok((Some(*scope), value.trim())),
         None => Err(DeclaredLimitError(format!(
             "unknown scope '{scope}': use inside-host, across-hosts or mixed"
         ))),
@@ -151,11 +152,11 @@ mod tests {
                 value: 450e9
             })
         );
-        let across = Some("across-hosts".to_owned());
+        let across = Some(Scope::AcrossHosts);
         assert_eq!(
             peak("across=400Gbit/s"),
             Ok(ScopedValue {
-                scope: across.clone(),
+                scope: across,
                 value: 50e9
             })
         );
@@ -179,8 +180,8 @@ mod tests {
             peaks: vec![peak("100").expect("a peak"), peak("inside=450").expect("a peak")],
             latency_limits: Vec::new(),
         };
-        assert_eq!(stated.peak("inside-host"), Some(450e9));
-        assert_eq!(stated.peak("across-hosts"), Some(100e9));
-        assert_eq!(stated.latency_limit("inside-host"), None);
+        assert_eq!(stated.peak(Scope::InsideHost), Some(450e9));
+        assert_eq!(stated.peak(Scope::AcrossHosts), Some(100e9));
+        assert_eq!(stated.latency_limit(Scope::InsideHost), None);
     }
 }

@@ -330,7 +330,7 @@ impl Sums {
         }
     }
 
-    fn row(&self, key: &Key, scope: &super::scopes::Scope) -> SelectedOperations {
+    fn row(&self, key: &Key, scope: &super::scopes::CommunicatorKind) -> SelectedOperations {
         let known_size = key.size != UNKNOWN_SIZE;
         let no_instance = self.no_instance(scope.members);
         let no_bandwidth = self.no_bandwidth(key, scope.members);
@@ -352,7 +352,7 @@ impl Sums {
             size_from_bytes: known_size.then(|| if key.size == 0 { 0 } else { 1 << (key.size - 1) }),
             size_below_bytes: known_size.then(|| 1u64.checked_shl(key.size).unwrap_or(u64::MAX)),
             role: scope.role.clone(),
-            scope: scope.scope.clone(),
+            scope: scope.scope,
             members: scope.members,
             launches: key.is_launch,
             instances: self.instances,

@@ -1,24 +1,24 @@
 //! Communicators that are counted together: same library, role, scope and number of members.
 
 use super::request::SelectionRequest;
-use rankscope_formats::session::Session;
+use rankscope_formats::session::{Scope, Session};
 
 /// Properties that communicators have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scope {
+pub struct CommunicatorKind {
     /// Library, as in [`rankscope_formats::session::CommunicatorSummary`].
     pub library: String,
     /// Role.
     pub role: String,
     /// Scope.
-    pub scope: String,
+    pub scope: Scope,
     /// Number of members.
     pub members: u32,
 }
 
 /// The scopes of a session.
 pub struct Scopes {
-    all: Vec<Scope>,
+    all: Vec<CommunicatorKind>,
     /// Scope of each communicator; `None` if no requested rank is a member.
     of: Vec<Option<u32>>,
 }
@@ -26,10 +26,10 @@ pub struct Scopes {
 impl Scopes {
     /// Collects the scopes of communicators that have a requested rank as a member.
     pub fn new(session: &Session, wanted: &SelectionRequest<'_>) -> Self {
-        let mut all = vec![Scope {
+        let mut all = vec![CommunicatorKind {
             library: "unknown".to_owned(),
             role: "unknown".to_owned(),
-            scope: "unknown".to_owned(),
+            scope: Scope::Unknown,
             members: 0,
         }];
         let of = session
@@ -38,10 +38,10 @@ impl Scopes {
             .map(|known| {
                 let is_wanted =
                     wanted.ranks.is_none() || known.members.iter().flatten().any(|&rank| wanted.has(rank));
-                let scope = Scope {
+                let scope = CommunicatorKind {
                     library: known.library.clone(),
                     role: known.role.clone(),
-                    scope: known.scope.clone(),
+                    scope: known.scope,
                     members: known.size,
                 };
                 is_wanted.then(|| {
@@ -63,7 +63,7 @@ impl Scopes {
     }
 
     /// Returns a scope by its index.
-    pub fn get(&self, number: u32) -> Option<&Scope> {
+    pub fn get(&self, number: u32) -> Option<&CommunicatorKind> {
         self.all.get(number as usize)
     }
 }

@@ -4,6 +4,7 @@ use crate::measures::merge_result::MergeResult;
 use crate::model::kernel_name::demangled;
 use crate::model::sources::{CUPTI, ENDED, OVERHEAD, OVERHEAD_RECORDED, REFUSED};
 use crate::rank::{ActivitySums, CAUSES};
+use rankscope_formats::session::Window;
 use rankscope_formats::session::{
     DeviceActivity, DeviceStream, Figure, IdleSum, KernelSum, Ratio, RecurringStall,
 };
@@ -108,7 +109,7 @@ fn of_rank(
         delivered_until_ns: sums.delivered_until_ns,
         shortest_launch_ns: known(sums.shortest_launch_ns, "no launch was recorded"),
         shortest_wait_ns: known(sums.shortest_wait_ns, "no synchronising call was recorded"),
-        window: if in_steps { "steps" } else { "run" }.to_owned(),
+        window: if in_steps { Window::Steps } else { Window::Run },
         window_ns: window.window_ns,
         compute_only_ns: window.compute_only_ns,
         overlapped_ns: window.overlapped_ns,

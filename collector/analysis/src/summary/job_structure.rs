@@ -5,6 +5,7 @@ use crate::measures::stages::{imbalance, own_per_step};
 use crate::measures::step_board::StageTime;
 use crate::structure::chains;
 use crate::structure::lattice::Family;
+use rankscope_formats::session::Scope;
 use rankscope_formats::session::{Figure, Pipeline, Ratio, RoleGroup, Stage, WorldStructure};
 
 /// Returns an entry per world.
@@ -29,18 +30,18 @@ pub fn structure(parts: &MergeResult<'_>) -> Vec<WorldStructure> {
 fn group(parts: &MergeResult<'_>, family: &Family) -> RoleGroup {
     let known = &parts.identities.communicators;
     let mut scopes = family.communicators.iter().map(|&at| known[at as usize].scope);
-    let first = scopes.next().unwrap_or("unknown");
+    let first = scopes.next().unwrap_or(Scope::Unknown);
     let scope = if scopes.all(|scope| scope == first) {
         first
     } else {
-        "mixed"
+        Scope::Mixed
     };
     RoleGroup {
         role: family.role.to_owned(),
         role_source: family.role_source.to_owned(),
         size: family.size,
         stride: family.stride(),
-        scope: scope.to_owned(),
+        scope,
         communicators: family.communicators.clone(),
     }
 }

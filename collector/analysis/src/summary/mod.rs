@@ -21,6 +21,7 @@ use rankscope_formats::session::{
     PartLeftOut, PeerTraffic, ProblemSummary, Problems, Rank, RankBreakdown, Ratio, ReasonCount,
     SESSION_VERSION, Session, Steps, Tool, WaitMatrix, World,
 };
+use rankscope_formats::session::{LogEnding, Window};
 use rankscope_ranklog::definition::IdentitySource;
 use rankscope_ranklog::reader::Ending;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -326,12 +327,11 @@ fn ranks(parts: &MergeResult<'_>, losses: &[LossSummary]) -> Vec<Rank> {
                 log: log.path.display().to_string(),
                 log_bytes: log.segment_bytes,
                 ending: match log.ending {
-                    Ending::Closed if !log.was_collected => "closed",
-                    Ending::Closed | Ending::LiveArea => "live-area",
-                    Ending::Torn => "torn",
-                    Ending::Running => "running",
-                }
-                .to_owned(),
+                    Ending::Closed if !log.was_collected => LogEnding::Closed,
+                    Ending::Closed | Ending::LiveArea => LogEnding::LiveArea,
+                    Ending::Torn => LogEnding::Torn,
+                    Ending::Running => LogEnding::Running,
+                },
                 environment_rank: rank.environment_rank,
                 environment_agrees: rank
                     .environment_rank
@@ -387,7 +387,7 @@ fn communicators(parts: &MergeResult<'_>) -> Vec<CommunicatorSummary> {
             name: communicator.name.clone(),
             role: communicator.role.to_owned(),
             role_source: communicator.role_source.to_owned(),
-            scope: communicator.scope.to_owned(),
+            scope: communicator.scope,
             world: communicator.world,
             created_ns: communicator.created_ns,
             operations: parts
@@ -527,7 +527,7 @@ fn breakdown(parts: &MergeResult<'_>) -> Vec<RankBreakdown> {
             };
             RankBreakdown {
                 rank: rank as u32,
-                window: if in_steps { "steps" } else { "run" }.to_owned(),
+                window: if in_steps { Window::Steps } else { Window::Run },
                 window_ns: window.window_ns,
                 steps: by_activity.map_or(sums.steps, |activity| activity.steps),
                 host_ns: window.host_ns,

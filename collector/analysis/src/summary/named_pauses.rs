@@ -3,6 +3,7 @@
 use crate::measures::merge_result::MergeResult;
 use crate::model::pause_kinds::{KINDS, position};
 use crate::rank::{RankSums, by_kind};
+use rankscope_formats::session::Window;
 use rankscope_formats::session::{
     Counted, NamedPart, NamedParts, NamedTimes, NotSeen, PauseKind, RankBreakdown, Session,
 };
@@ -102,7 +103,7 @@ pub fn state_tokens(session: &mut Session, tokens_per_step: u64) {
 pub fn per_each(what: &str, source: &str, total: u64, breakdown: &[RankBreakdown]) -> Option<Counted> {
     let in_steps: Vec<&RankBreakdown> = breakdown
         .iter()
-        .filter(|entry| entry.window == "steps" && entry.steps > 0 && entry.window_ns > 0)
+        .filter(|entry| entry.window == Window::Steps && entry.steps > 0 && entry.window_ns > 0)
         .collect();
     let ranks = in_steps.len() as f64;
     let mean =

@@ -111,7 +111,7 @@ fn bandwidth(session: &Session, stated: &DeclaredLimits) -> Result<Ratio, String
     let (mut moved, mut possible, mut launches, mut left_out) = (0.0, 0.0, 0, 0);
     for class in &session.operations {
         let bound = class.transfer_bound;
-        match stated.peak(&class.scope) {
+        match stated.peak(class.scope) {
             Some(peak) => {
                 moved += bound.bus_bytes;
                 possible += bound.transfer_ns / 1e9 * peak;
@@ -147,7 +147,7 @@ fn latency(session: &Session, stated: &DeclaredLimits) -> Result<Ratio, String> 
         return Err("no limit is declared (rankscope report --latency-limit)".to_owned());
     }
     let scopes = session.small_launches.iter().filter_map(|small| {
-        let limit = stated.latency_limit(&small.scope)?;
+        let limit = stated.latency_limit(small.scope)?;
         (small.transfer_ns.p99 > 0.0).then_some((small, limit))
     });
     let (small, limit) = scopes

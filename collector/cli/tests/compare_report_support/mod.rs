@@ -6,11 +6,14 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 use rankscope_compare::metrics;
+use rankscope_formats::comparison::DifferenceEffect;
+use rankscope_formats::comparison::Verdict;
 use rankscope_formats::comparison::{
     Attribution, COMPARISON_VERSION, Change, Comparison, Detectable, Difference, GateResult, Interval,
     Method, MetricResult, NotCompared, OutlierEffect, PartChange, RankChange, RunName, RunUsed, SideSummary,
     StepQuantiles, WorstStep, full_name,
 };
+use rankscope_formats::comparison::{GateVerdict, MetricVerdict};
 use rankscope_formats::session::{Figure, Tool};
 use rankscope_report::compare::{Picture, Side};
 
@@ -41,7 +44,7 @@ pub fn examples() -> Vec<(&'static str, Comparison)> {
 /// Rank 3 of four is late: the others wait for it, and a step takes 6 % longer.
 pub fn slow_rank() -> Comparison {
     let mut comparison = empty();
-    comparison.verdict = "regressed".into();
+    comparison.verdict = Verdict::Regressed;
     comparison.exit_status = 1;
     comparison.headline = "Step time rose by 6.1 % (49.8 ms to 52.8 ms), because rank 3 is late: \
         the others wait 2.70 ms longer for it in each step."
@@ -55,14 +58,22 @@ pub fn slow_rank() -> Comparison {
     comparison.base = side("/scratch/runs/ddp-base", &base_steps, 0);
     comparison.new = side("/scratch/runs/ddp-new", &new_steps, 1);
     comparison.metrics = vec![
-        metric("step_time", None, &base_steps, &new_steps, 0.4, "regressed").declared(),
+        metric(
+            "step_time",
+            None,
+            &base_steps,
+            &new_steps,
+            0.4,
+            MetricVerdict::Regressed,
+        )
+        .declared(),
         metric(
             "exposed_wait",
             None,
             &[3.9, 4.1, 4.0, 4.05, 3.95],
             &[6.6, 6.9, 6.7, 6.75, 6.6],
             0.35,
-            "regressed",
+            MetricVerdict::Regressed,
         )
         .declared(),
         metric(
@@ -71,7 +82,7 @@ pub fn slow_rank() -> Comparison {
             &[10.4e3, 10.2e3, 10.5e3, 10.3e3, 10.4e3],
             &[10.3e3, 10.3e3, 10.4e3, 10.2e3, 10.3e3],
             240.0,
-            "unchanged",
+            MetricVerdict::Unchanged,
         )
         .declared(),
         metric(
@@ -80,7 +91,7 @@ pub fn slow_rank() -> Comparison {
             &[0.62, 0.63, 0.61, 0.62, 0.62],
             &[0.60, 0.62, 0.61, 0.63, 0.60],
             0.02,
-            "inconclusive",
+            MetricVerdict::Inconclusive,
         )
         .declared()
         .needing(12),
@@ -90,7 +101,7 @@ pub fn slow_rank() -> Comparison {
             &[0.1, 0.12, 0.09, 0.11, 0.1],
             &[3.2, 3.3, 3.1, 3.25, 3.2],
             0.2,
-            "regressed",
+            MetricVerdict::Regressed,
         ),
         metric(
             "caused_wait",
@@ -98,7 +109,7 @@ pub fn slow_rank() -> Comparison {
             &[0.8, 0.9, 0.85, 0.8, 0.9],
             &[9.4, 9.8, 9.6, 9.5, 9.5],
             0.5,
-            "regressed",
+            MetricVerdict::Regressed,
         ),
         metric(
             "wait_share",
@@ -106,7 +117,7 @@ pub fn slow_rank() -> Comparison {
             &[0.20, 0.21, 0.20, 0.20, 0.21],
             &[0.31, 0.32, 0.31, 0.32, 0.31],
             0.01,
-            "regressed",
+            MetricVerdict::Regressed,
         ),
         metric(
             "operation_wait",
@@ -114,7 +125,7 @@ pub fn slow_rank() -> Comparison {
             &[3.7, 3.8, 3.75, 3.7, 3.8],
             &[6.4, 6.6, 6.5, 6.4, 6.5],
             0.3,
-            "regressed",
+            MetricVerdict::Regressed,
         ),
         metric(
             "copy_time",
@@ -122,7 +133,7 @@ pub fn slow_rank() -> Comparison {
             &[1.30, 1.32, 1.31, 1.30, 1.29],
             &[1.21, 1.20, 1.22, 1.21, 1.20],
             0.03,
-            "improved",
+            MetricVerdict::Improved,
         ),
         metric(
             "time_to_first_step",
@@ -130,7 +141,7 @@ pub fn slow_rank() -> Comparison {
             &[4_100.0, 5_300.0, 4_600.0, 4_900.0, 4_200.0],
             &[5_200.0, 4_400.0, 5_900.0, 4_800.0, 4_500.0],
             900.0,
-            "inconclusive",
+            MetricVerdict::Inconclusive,
         )
         .needing(240),
         metric(
@@ -139,18 +150,34 @@ pub fn slow_rank() -> Comparison {
             &[36.1, 36.0, 36.2, 36.1, 36.0],
             &[36.4, 36.5, 36.3, 36.4, 36.4],
             0.5,
-            "unchanged",
+            MetricVerdict::Unchanged,
         )
         .within(0.02),
-        metric("operations", None, &[148.0; 5], &[148.0; 5], 0.0, "unchanged").within(0.0),
-        metric("bytes", None, &[102.4; 5], &[102.4; 5], 0.0, "unchanged").within(0.0),
+        metric(
+            "operations",
+            None,
+            &[148.0; 5],
+            &[148.0; 5],
+            0.0,
+            MetricVerdict::Unchanged,
+        )
+        .within(0.0),
+        metric(
+            "bytes",
+            None,
+            &[102.4; 5],
+            &[102.4; 5],
+            0.0,
+            MetricVerdict::Unchanged,
+        )
+        .within(0.0),
         metric(
             "idle",
             None,
             &[2.1, 2.0, 2.2, 2.1, 2.1],
             &[2.1, 2.1, 2.2, 2.0, 2.1],
             0.04,
-            "unchanged",
+            MetricVerdict::Unchanged,
         )
         .within(0.02),
     ];
@@ -160,7 +187,7 @@ pub fn slow_rank() -> Comparison {
             "step_time>+2%",
             "step_time",
             0.02,
-            "fail",
+            GateVerdict::Fail,
             "The whole interval, +5.3 % to +6.9 %, is above the limit.",
             None,
         ),
@@ -169,7 +196,7 @@ pub fn slow_rank() -> Comparison {
             "exposed_wait>+25%",
             "exposed_wait",
             0.25,
-            "fail",
+            GateVerdict::Fail,
             "The whole interval, +60 % to +76 %, is above the limit.",
             None,
         ),
@@ -178,7 +205,7 @@ pub fn slow_rank() -> Comparison {
             "busbw[all-reduce 16-32 MiB world inside-host]<-5%",
             &full_name("busbw", Some(ALL_REDUCE)),
             -0.05,
-            "pass",
+            GateVerdict::Pass,
             "The whole interval, -3.0 % to +1.6 %, is within the limit.",
             None,
         ),
@@ -187,7 +214,7 @@ pub fn slow_rank() -> Comparison {
             "overlap<-2%",
             "overlap",
             -0.02,
-            "inconclusive",
+            GateVerdict::Inconclusive,
             "The limit is inside the interval, -5.2 % to +1.3 %.",
             Some(12),
         ),
@@ -239,7 +266,7 @@ pub fn slow_rank() -> Comparison {
     comparison.differences = vec![Difference {
         what: "versions".into(),
         text: "torch is 2.9.0 in the base and 2.9.1 in the new runs.".into(),
-        effect: "accepted".into(),
+        effect: DifferenceEffect::Accepted,
     }];
     comparison.not_compared = vec![NotCompared {
         metric: "kernel_time".into(),
@@ -253,7 +280,7 @@ pub fn fine() -> Comparison {
     let mut comparison = slow_rank();
     let base_steps = [49.6, 50.1, 49.7, 49.9, 49.8];
     let new_steps = [49.7, 49.9, 49.8, 50.0, 49.6];
-    comparison.verdict = "fine".into();
+    comparison.verdict = Verdict::Fine;
     comparison.exit_status = 0;
     comparison.headline = "No gated metric is worse: step time changed by 0.0 % ± 0.8 %.".into();
     comparison.cautions.clear();
@@ -265,16 +292,23 @@ pub fn fine() -> Comparison {
     comparison.new = side("/scratch/runs/ddp-new", &new_steps, 0);
     comparison.method.is_interleaved = true;
     comparison.metrics = vec![
-        metric("step_time", None, &base_steps, &new_steps, 0.4, "unchanged")
-            .within(0.009)
-            .declared(),
+        metric(
+            "step_time",
+            None,
+            &base_steps,
+            &new_steps,
+            0.4,
+            MetricVerdict::Unchanged,
+        )
+        .within(0.009)
+        .declared(),
         metric(
             "host_time",
             None,
             &[36.1, 36.0, 36.2, 36.1, 36.0],
             &[36.1, 36.2, 36.0, 36.1, 36.1],
             0.5,
-            "unchanged",
+            MetricVerdict::Unchanged,
         )
         .within(0.02),
     ];
@@ -283,7 +317,7 @@ pub fn fine() -> Comparison {
         "step_time>+2%",
         "step_time",
         0.02,
-        "pass",
+        GateVerdict::Pass,
         "The whole interval, -0.8 % to +0.8 %, is within the limit.",
         None,
     )];
@@ -306,7 +340,7 @@ pub fn fine() -> Comparison {
 /// Base and new differ in their number of ranks, four and eight: no verdict.
 pub fn not_comparable() -> Comparison {
     let mut comparison = empty();
-    comparison.verdict = "inconclusive".into();
+    comparison.verdict = Verdict::Inconclusive;
     comparison.exit_status = 3;
     comparison.headline = "The runs cannot be compared: the base has 4 ranks and the new run 8.".into();
     comparison.reasons = vec![
@@ -320,10 +354,25 @@ pub fn not_comparable() -> Comparison {
     comparison.method.noise = "One run a side says nothing about the next one.".into();
     comparison.method.degrees_of_freedom = Figure::unknown("one run a side, and no stored noise");
     comparison.metrics = vec![
-        metric("step_time", None, &[49.8], &[61.2], 0.0, "inconclusive")
-            .declared()
-            .without_noise(),
-        metric("operations", None, &[148.0], &[148.0], 0.0, "inconclusive").without_noise(),
+        metric(
+            "step_time",
+            None,
+            &[49.8],
+            &[61.2],
+            0.0,
+            MetricVerdict::Inconclusive,
+        )
+        .declared()
+        .without_noise(),
+        metric(
+            "operations",
+            None,
+            &[148.0],
+            &[148.0],
+            0.0,
+            MetricVerdict::Inconclusive,
+        )
+        .without_noise(),
     ];
     comparison.gates = vec![
         gate(
@@ -331,7 +380,7 @@ pub fn not_comparable() -> Comparison {
             "step_time>+2%",
             "step_time",
             0.02,
-            "inconclusive",
+            GateVerdict::Inconclusive,
             "The runs differ in what they must have in common: world-size.",
             None,
         ),
@@ -340,7 +389,7 @@ pub fn not_comparable() -> Comparison {
             "stall_time>+1ms",
             "stall_time",
             0.0,
-            "inconclusive",
+            GateVerdict::Inconclusive,
             "The metric is not known in the base.",
             None,
         ),
@@ -356,12 +405,12 @@ pub fn not_comparable() -> Comparison {
         Difference {
             what: "world-size".into(),
             text: "The base has 4 ranks, the new run 8.".into(),
-            effect: "blocks".into(),
+            effect: DifferenceEffect::Blocks,
         },
         Difference {
             what: "coverage".into(),
             text: "Of the base 4 of 4 ranks were recorded, of the new run 7 of 8.".into(),
-            effect: "cannot-pass".into(),
+            effect: DifferenceEffect::CannotPass,
         },
     ];
     comparison.not_compared = vec![NotCompared {
@@ -394,16 +443,38 @@ pub fn added_operation() -> Comparison {
     comparison.base = earlier;
     comparison.method.unit = "batches".into();
     comparison.metrics = vec![
-        metric("step_time", None, &base_steps, &new_steps, 0.6, "regressed").declared(),
-        metric("operations", None, &[148.0; 3], &[149.0; 3], 0.0, "regressed"),
-        metric("bytes", None, &[102.4; 3], &[169.5; 3], 0.0, "regressed"),
+        metric(
+            "step_time",
+            None,
+            &base_steps,
+            &new_steps,
+            0.6,
+            MetricVerdict::Regressed,
+        )
+        .declared(),
+        metric(
+            "operations",
+            None,
+            &[148.0; 3],
+            &[149.0; 3],
+            0.0,
+            MetricVerdict::Regressed,
+        ),
+        metric(
+            "bytes",
+            None,
+            &[102.4; 3],
+            &[169.5; 3],
+            0.0,
+            MetricVerdict::Regressed,
+        ),
         metric(
             "transfer_time",
             Some("all-reduce 64-128 MiB world inside-host"),
             &[0.0; 3],
             &[2.1, 2.2, 2.15],
             0.1,
-            "regressed",
+            MetricVerdict::Regressed,
         ),
         metric(
             "kernel_time",
@@ -413,7 +484,7 @@ pub fn added_operation() -> Comparison {
             &[4.0, 4.1, 4.0],
             &[4.3, 4.4, 4.2],
             0.1,
-            "regressed",
+            MetricVerdict::Regressed,
         ),
     ];
     comparison.metrics[3].interval = Some(Interval {
@@ -425,7 +496,7 @@ pub fn added_operation() -> Comparison {
         "step_time>+2%",
         "step_time",
         0.02,
-        "fail",
+        GateVerdict::Fail,
         "The whole interval, +3.2 % to +5.6 %, is above the limit.",
         None,
     )];
@@ -497,7 +568,8 @@ pub fn large() -> Comparison {
         0,
     );
     comparison.headline = "Step time rose by 3.6 % (812 ms to 841 ms): host node-097 is slower.".into();
-    comparison.metrics = vec![metric("step_time", None, &runs, &slower, 5.0, "regressed").declared()];
+    comparison.metrics =
+        vec![metric("step_time", None, &runs, &slower, 5.0, MetricVerdict::Regressed).declared()];
     for at in 0..299u32 {
         let value = 10.0 + f64::from(at % 17);
         let (metric_name, subject) = match at % 3 {
@@ -519,29 +591,35 @@ pub fn large() -> Comparison {
             _ => 1.0 + 0.004 * wave(at as usize),
         };
         let verdict = match at {
-            0..40 if (rise > 1.0) == (metric_name != "busbw") => "regressed",
-            0..40 => "improved",
-            40..90 => "inconclusive",
-            _ => "unchanged",
+            0..40 if (rise > 1.0) == (metric_name != "busbw") => MetricVerdict::Regressed,
+            0..40 => MetricVerdict::Improved,
+            40..90 => MetricVerdict::Inconclusive,
+            _ => MetricVerdict::Unchanged,
         };
         let base: Vec<f64> = (0..40)
             .map(|run| value * (1.0 + 0.01 * wave(run + at as usize)))
             .collect();
         let new: Vec<f64> = base.iter().map(|value| value * rise).collect();
-        let half = if verdict == "inconclusive" { 2.0 } else { 0.2 };
-        let result = metric(metric_name, Some(&subject), &base, &new, half, verdict);
-        comparison.metrics.push(if verdict == "inconclusive" {
-            result.needing(17 + at)
+        let half = if verdict == MetricVerdict::Inconclusive {
+            2.0
         } else {
-            result
-        });
+            0.2
+        };
+        let result = metric(metric_name, Some(&subject), &base, &new, half, verdict);
+        comparison
+            .metrics
+            .push(if verdict == MetricVerdict::Inconclusive {
+                result.needing(17 + at)
+            } else {
+                result
+            });
     }
     comparison.gates = vec![gate(
         &comparison,
         "step_time>+2%",
         "step_time",
         0.02,
-        "fail",
+        GateVerdict::Fail,
         "The whole interval, +3.0 % to +4.2 %, is above the limit.",
         None,
     )];
@@ -594,23 +672,47 @@ pub fn large() -> Comparison {
 /// Bases of zero, no intervals, no runs, names that resemble markup, and extreme values.
 pub fn odd() -> Comparison {
     let mut comparison = empty();
-    comparison.verdict = "inconclusive".into();
+    comparison.verdict = Verdict::Inconclusive;
     comparison.exit_status = 3;
     comparison.headline = "Nothing is known: <b>one</b> | side has `no steps`.".into();
     comparison.reasons = vec!["The base has no steps, and\nsays so on two lines.".into()];
     comparison.new = side("/tmp/new", &[1.0, 1.1], 0);
     comparison.new.runs[1].step_time = None;
     comparison.metrics = vec![
-        metric("step_time", None, &[0.0, 0.0], &[1.0, 1.1], 0.2, "inconclusive").declared(),
-        metric("lost_share", None, &[0.0], &[0.000_1], 0.0, "inconclusive").without_noise(),
-        metric("connect_time", None, &[5e-4], &[5e5], 0.0, "regressed").without_noise(),
+        metric(
+            "step_time",
+            None,
+            &[0.0, 0.0],
+            &[1.0, 1.1],
+            0.2,
+            MetricVerdict::Inconclusive,
+        )
+        .declared(),
+        metric(
+            "lost_share",
+            None,
+            &[0.0],
+            &[0.000_1],
+            0.0,
+            MetricVerdict::Inconclusive,
+        )
+        .without_noise(),
+        metric(
+            "connect_time",
+            None,
+            &[5e-4],
+            &[5e5],
+            0.0,
+            MetricVerdict::Regressed,
+        )
+        .without_noise(),
         metric(
             "stall_cause",
             Some("waits | <script>alert(1)</script> `x`\n::error::y"),
             &[0.0],
             &[0.0],
             0.0,
-            "unchanged",
+            MetricVerdict::Unchanged,
         )
         .within(0.0),
         metric(
@@ -619,10 +721,17 @@ pub fn odd() -> Comparison {
             &[10e3, 10e3],
             &[10e3, 10e3],
             0.0,
-            "unchanged",
+            MetricVerdict::Unchanged,
         )
         .within(0.0),
-        metric("stall_time", None, &[1.0], &[-1.0], 3.0, "inconclusive"),
+        metric(
+            "stall_time",
+            None,
+            &[1.0],
+            &[-1.0],
+            3.0,
+            MetricVerdict::Inconclusive,
+        ),
     ];
     comparison.metrics[5].base = -1.0;
     comparison.gates = vec![
@@ -631,7 +740,7 @@ pub fn odd() -> Comparison {
             "step_time>+2%",
             "step_time",
             0.02,
-            "inconclusive",
+            GateVerdict::Inconclusive,
             "The base is 0: 2 % of it allow nothing | anything.",
             None,
         ),
@@ -640,7 +749,7 @@ pub fn odd() -> Comparison {
             "nothing[a,b:c]>+1%",
             "nothing[a,b:c]",
             0.0,
-            "inconclusive",
+            GateVerdict::Inconclusive,
             "100% unknown,\nthe metric: is there?",
             None,
         ),
@@ -723,7 +832,7 @@ fn empty() -> Comparison {
             name: "rankscope".into(),
             version: "0.1.0".into(),
         },
-        verdict: "fine".into(),
+        verdict: Verdict::Fine,
         exit_status: 0,
         headline: String::new(),
         reasons: Vec::new(),
@@ -824,7 +933,7 @@ fn metric(
     base: &[f64],
     new: &[f64],
     half: f64,
-    verdict: &str,
+    verdict: MetricVerdict,
 ) -> MetricResult {
     let known = metrics::find(name).expect("a metric");
     // The arguments are in ms for times, and in MB for rates and bytes.
@@ -842,7 +951,7 @@ fn metric(
         subject: subject.map(str::to_owned),
         meaning: known.meaning.into(),
         unit: known.unit.name().into(),
-        better: known.better.name().into(),
+        better: known.better,
         is_declared: false,
         base,
         new,
@@ -852,9 +961,13 @@ fn metric(
             low: change - half * scale,
             high: change + half * scale,
         }),
-        p_value: Some(if verdict == "unchanged" { 0.41 } else { 1.2e-7 }),
+        p_value: Some(if verdict == MetricVerdict::Unchanged {
+            0.41
+        } else {
+            1.2e-7
+        }),
         change_without_outliers: change * 0.97,
-        verdict: verdict.into(),
+        verdict,
         within: None,
         runs_needed: None,
         base_runs,
@@ -897,7 +1010,7 @@ fn gate(
     rule: &str,
     metric: &str,
     share: f64,
-    verdict: &str,
+    verdict: GateVerdict,
     reason: &str,
     runs_needed: Option<u32>,
 ) -> GateResult {
@@ -914,7 +1027,7 @@ fn gate(
             |base| Figure::known(base * share.abs()),
         ),
         at_most: Figure::unknown("made up"),
-        verdict: verdict.into(),
+        verdict,
         reason: reason.into(),
         runs_needed,
     }

@@ -11,6 +11,7 @@ use rankscope_formats::comparison::{
     CommunicatorsOfRun, Mean, Measured, OperationOfRun, RankOfRun, RunName, RunSummary, StepsUsed, Value,
     WorldOfRun,
 };
+use rankscope_formats::session::Scope;
 use rankscope_formats::session::{Figure, Surrounding, Tool};
 
 /// Pseudo-random numbers that are the same on every machine: splitmix64.
@@ -228,7 +229,7 @@ impl Job {
                         class: class.clone(),
                         operation: class.split(' ').next().unwrap_or_default().to_owned(),
                         role: "world".to_owned(),
-                        scope: "inside-host".to_owned(),
+                        scope: Scope::InsideHost,
                         size_from_bytes: Some(1 << 20),
                         instances_per_step: *count,
                         bytes_per_step: count * bytes,
@@ -237,7 +238,7 @@ impl Job {
                 communicators: vec![CommunicatorsOfRun {
                     library: "gloo".to_owned(),
                     role: "world".to_owned(),
-                    scope: "inside-host".to_owned(),
+                    scope: Scope::InsideHost,
                     size: self.ranks,
                     count: 1,
                 }],

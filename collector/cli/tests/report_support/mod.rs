@@ -4,6 +4,11 @@
 
 use rankscope_analysis::model::declared::{DeclaredLimits, latency_limit};
 use rankscope_analysis::summary::scorecard::scorecard;
+use rankscope_formats::session::AxisMethod;
+use rankscope_formats::session::LogEnding;
+use rankscope_formats::session::Scope;
+use rankscope_formats::session::Severity;
+use rankscope_formats::session::Window;
 use rankscope_formats::session::*;
 use rankscope_ranklog::Operation;
 
@@ -64,7 +69,11 @@ impl Job {
                     Figure::unknown("the clock of host node1 was not synchronised")
                 },
                 error_inside_host_ns: 180,
-                method: if self.hosts == 1 { "one-host" } else { "realtime" }.into(),
+                method: if self.hosts == 1 {
+                    AxisMethod::OneHost
+                } else {
+                    AxisMethod::Realtime
+                },
                 evidence: None,
             },
             coverage: Coverage {
@@ -123,11 +132,10 @@ impl Job {
                 role: "world".into(),
                 role_source: "size".into(),
                 scope: if self.hosts == 1 {
-                    "inside-host"
+                    Scope::InsideHost
                 } else {
-                    "across-hosts"
-                }
-                .into(),
+                    Scope::AcrossHosts
+                },
                 world: Some(0),
                 created_ns: 40 * MS,
                 operations,
@@ -161,7 +169,7 @@ impl Job {
             findings: self.slow.map(|slow| self.finding(slow)).into_iter().collect(),
             scorecard: None,
             small_launches: vec![SmallLaunches {
-                scope: "inside-host".into(),
+                scope: Scope::InsideHost,
                 transfer_ns: Self::quantiles(45e3),
             }],
             matching: Matching {
@@ -223,7 +231,7 @@ impl Job {
             pid: 4_000 + rank,
             log: format!("node{host}-{}-00000000000000{rank:02x}.rslog", 4_000 + rank),
             log_bytes: 8_400_000,
-            ending: "closed".into(),
+            ending: LogEnding::Closed,
             environment_rank: Some(rank),
             environment_agrees: Some(true),
             command_line: Some("python train.py --layers 50 --note '<b>\"quoted\" & odd</b>'".into()),
@@ -261,7 +269,7 @@ impl Job {
                 size_from_bytes: from,
                 size_below_bytes: from.map(|from| from * 2),
                 role: "world".into(),
-                scope: "inside-host".into(),
+                scope: Scope::InsideHost,
                 members: self.ranks,
                 launches: false,
                 operations: count,
@@ -352,7 +360,7 @@ impl Job {
         let exposed_communication_ns = exposed_wait_ns + transfer;
         RankBreakdown {
             rank,
-            window: "steps".into(),
+            window: Window::Steps,
             window_ns,
             steps: self.steps,
             host_ns: window_ns - exposed_communication_ns - other_blocked_ns,
@@ -489,7 +497,7 @@ impl Job {
             }),
             ..Finding::new(
                 "late-rank",
-                "critical",
+                Severity::Critical,
                 format!("rank {slow} is late in nearly every step, and the others wait for it"),
             )
         }
@@ -540,7 +548,7 @@ pub fn structured() -> Session {
         role_source: source.into(),
         size: 2,
         stride,
-        scope: "across-hosts".into(),
+        scope: Scope::AcrossHosts,
         communicators,
     };
     session.structure = vec![
@@ -647,7 +655,7 @@ pub fn damaged() -> Session {
         Some("start rankscope run on every node, or forward LD_PRELOAD and RANKSCOPE_DIR to them".into());
     session.coverage.logs_without_rank = 1;
     session.coverage.ranks_not_closed = 1;
-    session.ranks[2].ending = "torn".into();
+    session.ranks[2].ending = LogEnding::Torn;
     session.ranks[2].in_flight = vec!["gloo all-reduce on communicator 0, since 1.20 s".into()];
     session.ranks[2].lost = 40;
     session.totals.lost = 40;
@@ -674,7 +682,7 @@ pub fn damaged() -> Session {
         ..WaitMatrix::default()
     };
     for entry in &mut session.breakdown {
-        entry.window = "run".into();
+        entry.window = Window::Run;
     }
     session.breakdown[1].adds_up = false;
     session.matching = Matching {
@@ -705,7 +713,7 @@ pub fn damaged() -> Session {
         ranks: vec![0],
         cost_ns: Figure::unknown("a failure has no price"),
         cost_of_step: Figure::unknown("there are no steps"),
-        ..Finding::new("failed-operations", "warning", "2 operations failed")
+        ..Finding::new("failed-operations", Severity::Warning, "2 operations failed")
     }];
     session.problems = Problems {
         total: 5,

@@ -3,6 +3,7 @@
 use super::change::untimed;
 use crate::Run;
 use rankscope_formats::comparison::{Change, FindingOfRun};
+use rankscope_formats::session::Severity;
 use std::collections::BTreeMap;
 
 type Key<'a> = (&'a str, Option<&'a str>);
@@ -61,7 +62,7 @@ fn seen<'a>(runs: &[&'a Run]) -> BTreeMap<Key<'a>, (usize, &'a FindingOfRun)> {
             .summary
             .findings
             .iter()
-            .filter(|finding| finding.severity != "note")
+            .filter(|finding| finding.severity != Severity::Note)
         {
             of_run
                 .entry((finding.kind.as_str(), finding.subject.as_deref()))

@@ -5,13 +5,14 @@ use crate::Run;
 use crate::comparable::{fewest_steps, is_other_count, number};
 use rankscope_analysis::model::units;
 use rankscope_formats::comparison::{Change, CommunicatorsOfRun, OperationOfRun};
+use rankscope_formats::session::Scope;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Relative difference up to which payloads count as equal data. The parts of a split buffer are padded.
 const SAME_BYTES: f64 = 0.01;
 
 /// Operations of one kind on communicators of one role and scope.
-type Family<'a> = (&'a str, &'a str, &'a str);
+type Family<'a> = (&'a str, &'a str, Scope);
 
 /// Compares the first run of each side. An earlier check ensures that the runs of a side agree.
 pub fn changes(base: &[&Run], new: &[&Run]) -> Vec<Change> {
@@ -34,7 +35,7 @@ pub fn changes(base: &[&Run], new: &[&Run]) -> Vec<Change> {
 
 fn operations(base: &[OperationOfRun], new: &[OperationOfRun], steps: u64) -> Vec<Change> {
     fn family(of: &OperationOfRun) -> Family<'_> {
-        (&of.operation, &of.role, &of.scope)
+        (&of.operation, &of.role, of.scope)
     }
     let families: BTreeSet<Family<'_>> = base.iter().chain(new).map(family).collect();
     let mut out = Vec::new();

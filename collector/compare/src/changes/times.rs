@@ -9,6 +9,7 @@ use crate::metrics::{
 };
 use crate::shown;
 use crate::summarise::MAX_KERNELS;
+use rankscope_formats::comparison::MetricVerdict;
 use rankscope_formats::comparison::{Change, MetricResult};
 use std::collections::BTreeSet;
 
@@ -31,7 +32,7 @@ pub fn changes(judged: &Judged, base: &[&Run], new: &[&Run]) -> Times {
     let notable_ns = step.map_or(0.0, |step| step.base * NOTABLE_SHARE);
     let mut all = Vec::new();
     for result in &judged.metrics {
-        let is_change = ["regressed", "improved"].contains(&result.verdict.as_str());
+        let is_change = matches!(result.verdict, MetricVerdict::Regressed | MetricVerdict::Improved);
         // If only one side has it, this is a change of the program, not of a duration.
         let is_of_both = result.base != 0.0 && result.new != 0.0;
         if !is_change || !is_of_both || result.change.abs() < notable_ns {

@@ -11,6 +11,7 @@ use rankscope_analysis::model::fingerprint::Fnv;
 use rankscope_analysis::model::labels;
 use rankscope_analysis::selection::payload_bytes;
 use rankscope_formats::comparison::OperationOfRun;
+use rankscope_formats::session::Scope;
 use rankscope_formats::session::{
     ComparedInstance, ComparedOperation, InstanceRow, OperationRow, OperationState, Session, TableError,
     TableReader, part_path, rank_path,
@@ -30,13 +31,13 @@ struct ClassKey {
 
 /// Communicators grouped by role, scope and world.
 struct Groups {
-    all: Vec<(String, String)>,
+    all: Vec<(String, Scope)>,
     of: Vec<Option<usize>>,
 }
 
 impl Groups {
     fn new(session: &Session, world: u32) -> Self {
-        let mut all: Vec<(String, String)> = Vec::new();
+        let mut all: Vec<(String, Scope)> = Vec::new();
         let of = session
             .communicators
             .iter()
@@ -44,7 +45,7 @@ impl Groups {
                 if known.world.is_some_and(|of| of != world) {
                     return None;
                 }
-                let group = (known.role.clone(), known.scope.clone());
+                let group = (known.role.clone(), known.scope);
                 let at = all.iter().position(|known| *known == group);
                 Some(at.unwrap_or_else(|| {
                     all.push(group);
@@ -306,7 +307,7 @@ pub fn of_run(sums: &Sums, counted: &Counted) -> Vec<OperationOfRun> {
             class: label.clone(),
             operation: class.operation.clone(),
             role: class.role.clone(),
-            scope: class.scope.clone(),
+            scope: class.scope,
             size_from_bytes: class.size_from_bytes,
             instances_per_step: class.instances as f64 / steps,
             bytes_per_step: class.bytes as f64 / steps,

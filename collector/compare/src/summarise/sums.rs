@@ -3,6 +3,7 @@
 use super::cells::{Cells, Place};
 use super::counted::Counted;
 use rankscope_formats::comparison::{Value, WorstStep};
+use rankscope_formats::session::Scope;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -34,7 +35,7 @@ pub struct Class {
     /// See [`rankscope_formats::comparison::OperationOfRun`].
     pub role: String,
     /// See [`rankscope_formats::comparison::OperationOfRun`].
-    pub scope: String,
+    pub scope: Scope,
     /// See [`rankscope_formats::comparison::OperationOfRun`].
     pub size_from_bytes: Option<u64>,
     /// Number of instances in counted steps.

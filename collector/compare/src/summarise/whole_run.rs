@@ -12,7 +12,7 @@ use crate::metrics::{
 };
 use rankscope_analysis::model::fingerprint::Fnv;
 use rankscope_formats::comparison::{CommunicatorsOfRun, FindingOfRun, Measured, RunName, Value, WorldOfRun};
-use rankscope_formats::session::{Figure, Session};
+use rankscope_formats::session::{Figure, Scope, Session};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Minimum number of counted steps of a run.
@@ -108,11 +108,11 @@ pub fn why_no_steps(session: &Session, counted: &Counted) -> Option<String> {
 
 /// Returns the communicators of the world, grouped by their common properties.
 pub fn communicators(session: &Session, world: u32) -> Vec<CommunicatorsOfRun> {
-    let mut alike: BTreeMap<(&str, &str, &str, u32), u32> = BTreeMap::new();
+    let mut alike: BTreeMap<(&str, &str, Scope, u32), u32> = BTreeMap::new();
     let known = session.communicators.iter();
     for known in known.filter(|known| known.world.is_none_or(|of| of == world)) {
         *alike
-            .entry((&known.library, &known.role, &known.scope, known.size))
+            .entry((&known.library, &known.role, known.scope, known.size))
             .or_default() += 1;
     }
     alike
@@ -120,7 +120,7 @@ pub fn communicators(session: &Session, world: u32) -> Vec<CommunicatorsOfRun> {
         .map(|((library, role, scope, size), count)| CommunicatorsOfRun {
             library: library.to_owned(),
             role: role.to_owned(),
-            scope: scope.to_owned(),
+            scope,
             size,
             count,
         })
@@ -135,7 +135,7 @@ pub fn findings(session: &Session) -> Vec<FindingOfRun> {
             kind: finding.kind.clone(),
             subject: finding.subject.clone(),
             title: finding.title.clone(),
-            severity: finding.severity.clone(),
+            severity: finding.severity,
             cost_of_step: finding
                 .cost_of_step
                 .value

@@ -2,6 +2,7 @@
 //! that fails or is inconclusive, and one for the result.
 
 use crate::compare::phrases;
+use rankscope_formats::comparison::GateVerdict;
 use rankscope_formats::comparison::{Comparison, GateResult};
 use std::fmt::Write;
 
@@ -11,7 +12,10 @@ const MOST: usize = 10;
 /// Returns the commands, one per line.
 pub fn comparison_workflow_commands(comparison: &Comparison) -> String {
     let mut out = String::new();
-    for (verdict, level) in [("fail", "error"), ("inconclusive", "warning")] {
+    for (verdict, level) in [
+        (GateVerdict::Fail, "error"),
+        (GateVerdict::Inconclusive, "warning"),
+    ] {
         let gates: Vec<(usize, &GateResult)> = comparison
             .gates
             .iter()

@@ -9,11 +9,12 @@ use crate::compare::phrases;
 use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStatus, TestSuite};
 use rankscope_compare::comparable::NAMES;
 use rankscope_formats::comparison::{Comparison, Difference, GateResult};
+use rankscope_formats::comparison::{DifferenceEffect, GateVerdict};
 
 /// Returns the XML, or an error if it cannot be written.
 pub fn comparison_junit(comparison: &Comparison) -> Result<String, SerializeError> {
     let mut suite = TestSuite::new("rankscope compare");
-    suite.add_property(("verdict", comparison.verdict.as_str()));
+    suite.add_property(("verdict", comparison.verdict.name()));
     suite.add_property(("headline", comparison.headline.as_str()));
     for (at, gate) in comparison.gates.iter().enumerate() {
         suite.add_test_case(of_gate(comparison, at, gate));
@@ -46,10 +47,10 @@ fn of_gate(comparison: &Comparison, at: usize, gate: &GateResult) -> TestCase {
         phrases::values(metric, &from).plain()
     });
     let said = phrases::gate_reason(comparison, at).plain();
-    let status = match gate.verdict.as_str() {
-        "pass" => TestCaseStatus::success(),
-        "fail" => non_success(NonSuccessKind::Failure, "regression", &said, &values),
-        _ => undecided(comparison, "inconclusive", &said, &values),
+    let status = match gate.verdict {
+        GateVerdict::Pass => TestCaseStatus::success(),
+        GateVerdict::Fail => non_success(NonSuccessKind::Failure, "regression", &said, &values),
+        GateVerdict::Inconclusive => undecided(comparison, "inconclusive", &said, &values),
     };
     let mut case = TestCase::new(phrases::gate_name(comparison, at).plain(), status);
     case.set_classname("rankscope.gate");
@@ -67,7 +68,9 @@ fn of_check(comparison: &Comparison, what: &str) -> TestCase {
         .collect();
     let texts: Vec<&str> = found.iter().map(|difference| difference.text.as_str()).collect();
     let said = texts.join("\n");
-    let is_accepted = found.iter().all(|difference| difference.effect == "accepted");
+    let is_accepted = found
+        .iter()
+        .all(|difference| difference.effect == DifferenceEffect::Accepted);
     let status = if is_accepted {
         TestCaseStatus::success()
     } else {

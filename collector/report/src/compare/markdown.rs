@@ -230,7 +230,7 @@ impl Markdown<'_> {
             vec![
                 code(&difference.what),
                 within(&difference.text, MAX_OF_CELL),
-                escaped(phrases::effect(&difference.effect)),
+                escaped(phrases::effect(difference.effect)),
             ]
         });
         let columns = [Word("property"), Word("both values"), Word("effect")];

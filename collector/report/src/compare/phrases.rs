@@ -6,6 +6,7 @@ use crate::figures::{count, counted, moment, quoted, rule};
 use crate::prose::{Prose, prose};
 use crate::source::{among, number, sum};
 use rankscope_analysis::model::units;
+use rankscope_formats::comparison::{Better, DifferenceEffect};
 use rankscope_formats::comparison::{Comparison, Detectable, MetricResult, RunUsed, SideSummary};
 
 /// Maximum number of directories in a line.
@@ -96,7 +97,7 @@ pub fn smallest(comparison: &Comparison, at: usize, detectable: &Detectable) -> 
     // The sizes are those of changes for the worse: a rise, or a fall if higher is better.
     let falls = known
         .as_ref()
-        .is_some_and(|(_, metric)| metric.better == "higher");
+        .is_some_and(|(_, metric)| metric.better == Better::Higher);
     let is_share = known.as_ref().is_some_and(|(_, metric)| metric.unit == "share");
     let unit = known.as_ref().map_or("ns", |(_, metric)| metric.unit.as_str());
     let sized = |value: f64, from: String| {
@@ -151,11 +152,11 @@ pub fn can_find(comparison: &Comparison) -> Option<Prose> {
 }
 
 /// Returns the effect of a difference on the verdict.
-pub fn effect(effect: &str) -> &str {
+pub fn effect(effect: DifferenceEffect) -> &'static str {
     match effect {
-        "blocks" => "no verdict is possible",
-        "cannot-pass" => "a regression counts, a pass does not",
-        other => other,
+        DifferenceEffect::Blocks => "no verdict is possible",
+        DifferenceEffect::CannotPass => "a regression counts, a pass does not",
+        DifferenceEffect::Accepted => effect.name(),
     }
 }
 

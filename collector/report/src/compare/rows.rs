@@ -7,6 +7,7 @@ use crate::figures::{quoted, time};
 use crate::prose::{Prose, prose};
 use crate::reasons::Reasons;
 use crate::sentences::Mood;
+use rankscope_formats::comparison::MetricVerdict;
 use rankscope_formats::comparison::{Comparison, MetricResult, RankChange};
 
 /// Maximum number of parts of a rank's change that are named.
@@ -47,8 +48,8 @@ pub fn gates(comparison: &Comparison, reasons: &mut Reasons) -> Vec<GateRow> {
             };
             let [base, new, change] = &mut cells;
             GateRow {
-                mood: severities::of_gate(&gate.verdict),
-                verdict: quoted(&gate.verdict, of("verdict")).into(),
+                mood: severities::of_gate(gate.verdict),
+                verdict: quoted(gate.verdict, of("verdict")).into(),
                 rule: phrases::gate_name(comparison, at),
                 base: std::mem::take(base),
                 new: std::mem::take(new),
@@ -100,20 +101,20 @@ pub struct MetricRow {
 pub fn metric(comparison: &Comparison, metric: &MetricResult, at: usize) -> MetricRow {
     let from = format!("/metrics/{at}");
     let [base, new, change] = values(metric, &from);
-    let note = match (metric.verdict.as_str(), metric.runs_needed, metric.within) {
-        ("inconclusive", Some(runs), _) => prose![
+    let note = match (metric.verdict, metric.runs_needed, metric.within) {
+        (MetricVerdict::Inconclusive, Some(runs), _) => prose![
             "needs ",
             phrases::repeats(comparison, runs, format!("{from}/runs_needed"))
         ],
-        ("inconclusive", None, _) if metric.interval.is_some() => "needs too many runs".into(),
-        ("unchanged", _, Some(within)) if within.is_finite() => {
+        (MetricVerdict::Inconclusive, None, _) if metric.interval.is_some() => "needs too many runs".into(),
+        (MetricVerdict::Unchanged, _, Some(within)) if within.is_finite() => {
             prose!["within ", figures::relative(within, format!("{from}/within"))]
         }
         _ => Prose::default(),
     };
     MetricRow {
-        mood: severities::of_metric(&metric.verdict),
-        verdict: quoted(&metric.verdict, format!("{from}/verdict")).into(),
+        mood: severities::of_metric(metric.verdict),
+        verdict: quoted(metric.verdict, format!("{from}/verdict")).into(),
         name: phrases::name(metric, &from),
         base,
         new,
@@ -126,7 +127,7 @@ pub fn metric(comparison: &Comparison, metric: &MetricResult, at: usize) -> Metr
 pub fn telling(comparison: &Comparison) -> Vec<(usize, &MetricResult)> {
     let metrics = comparison.metrics.iter().enumerate();
     metrics
-        .filter(|(_, metric)| !metric.is_declared && metric.verdict != "unchanged")
+        .filter(|(_, metric)| !metric.is_declared && metric.verdict != MetricVerdict::Unchanged)
         .collect()
 }
 
@@ -134,7 +135,7 @@ pub fn telling(comparison: &Comparison) -> Vec<(usize, &MetricResult)> {
 pub fn unchanged(comparison: &Comparison) -> usize {
     let metrics = comparison.metrics.iter();
     metrics
-        .filter(|metric| !metric.is_declared && metric.verdict == "unchanged")
+        .filter(|metric| !metric.is_declared && metric.verdict == MetricVerdict::Unchanged)
         .count()
 }
 

@@ -1,33 +1,35 @@
 //! Severity of results, as colours and marks.
 
 use crate::sentences::Mood;
-use rankscope_formats::comparison::{Change, Difference};
+use rankscope_formats::comparison::{
+    Change, Difference, DifferenceEffect, GateVerdict, MetricVerdict, Verdict,
+};
 
 /// Returns the severity of the comparison's verdict.
-pub fn of_comparison(verdict: &str) -> Mood {
+pub fn of_comparison(verdict: Verdict) -> Mood {
     match verdict {
-        "fine" => Mood::Good,
-        "regressed" => Mood::Bad,
-        _ => Mood::Warning,
+        Verdict::Fine => Mood::Good,
+        Verdict::Regressed => Mood::Bad,
+        Verdict::Inconclusive => Mood::Warning,
     }
 }
 
 /// Returns the severity of a gate's verdict.
-pub fn of_gate(verdict: &str) -> Mood {
+pub fn of_gate(verdict: GateVerdict) -> Mood {
     match verdict {
-        "pass" => Mood::Good,
-        "fail" => Mood::Bad,
-        _ => Mood::Warning,
+        GateVerdict::Pass => Mood::Good,
+        GateVerdict::Fail => Mood::Bad,
+        GateVerdict::Inconclusive => Mood::Warning,
     }
 }
 
 /// Returns the severity of a metric's verdict.
-pub fn of_metric(verdict: &str) -> Mood {
+pub fn of_metric(verdict: MetricVerdict) -> Mood {
     match verdict {
-        "improved" => Mood::Good,
-        "regressed" => Mood::Bad,
-        "unchanged" => Mood::Plain,
-        _ => Mood::Warning,
+        MetricVerdict::Improved => Mood::Good,
+        MetricVerdict::Regressed => Mood::Bad,
+        MetricVerdict::Unchanged => Mood::Plain,
+        MetricVerdict::Inconclusive => Mood::Warning,
     }
 }
 
@@ -42,10 +44,10 @@ pub fn of_change(change: &Change) -> Mood {
 
 /// Returns the severity of a difference between runs that should be equal.
 pub fn of_difference(difference: &Difference) -> Mood {
-    match difference.effect.as_str() {
-        "blocks" => Mood::Bad,
-        "accepted" => Mood::Plain,
-        _ => Mood::Warning,
+    match difference.effect {
+        DifferenceEffect::Blocks => Mood::Bad,
+        DifferenceEffect::Accepted => Mood::Plain,
+        DifferenceEffect::CannotPass => Mood::Warning,
     }
 }
 

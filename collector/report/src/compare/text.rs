@@ -81,8 +81,8 @@ impl Text<'_> {
             cautions,
             ..
         } = self.comparison;
-        let mood = severities::of_comparison(verdict);
-        self.lines.verdict(&verdict.to_uppercase(), mood, headline);
+        let mood = severities::of_comparison(*verdict);
+        self.lines.verdict(&verdict.name().to_uppercase(), mood, headline);
         for (at, reason) in reasons.iter().enumerate() {
             let label = if at == 0 { "Reasons" } else { "" };
             self.lines.labelled(label, Mood::Warning, reason);
@@ -266,7 +266,7 @@ impl Text<'_> {
         }
         self.lines.heading("Differences between the runs");
         for difference in &self.comparison.differences {
-            let effect = phrases::effect(&difference.effect);
+            let effect = phrases::effect(difference.effect);
             let text = format!("{} ({}: {effect})", difference.text, difference.what);
             self.lines
                 .item(severities::of_difference(difference), "", 0, &text);

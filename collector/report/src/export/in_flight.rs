@@ -1,7 +1,7 @@
 //! Counters of the operations in flight on one rank, and of their bytes.
 
-use rankscope_formats::whole_file::WholeFile;
 use rankscope_formats::perfetto::{CounterId, CounterUnit, CounterValue, Error, TraceWriter, TrackId};
+use rankscope_formats::whole_file::WholeFile;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

@@ -14,9 +14,9 @@ pub use super::options::{DEFAULT_MAX_BYTES, ExportError, Exported, PerfettoOptio
 use super::rank::RankExport;
 use super::trace_axis::TRACE_START_NS;
 use rankscope_formats::perfetto::{ClockAnchor, Options, TraceWriter};
-use rankscope_formats::whole_file::WholeFile;
 use rankscope_formats::session::{Rank, Session};
-use std::path::{Path, PathBuf};
+use rankscope_formats::whole_file::WholeFile;
+use std::path::Path;
 
 /// Writes a session directory with the summary `session` as a trace. `progress` receives a share from 0 to 1.
 pub fn export(
@@ -42,7 +42,7 @@ pub fn export(
     let mut writer = TraceWriter::new(file, anchor, Options::default()).map_err(trace_error)?;
     let about = [
         ("rankscope.version", session.tool.version.as_str()),
-        ("rankscope.axis", session.axis.method.as_str()),
+        ("rankscope.axis", session.axis.method.name()),
     ];
     writer.attributes(&about).map_err(trace_error)?;
     for (host, known) in session.hosts.iter().enumerate() {

@@ -1,6 +1,5 @@
 //! Export of one rank: its tables are read side by side, in the order of time.
 
-use rankscope_formats::whole_file::WholeFile;
 use super::device_tracks::{DeviceTracks, flow_of};
 use super::in_flight::InFlight;
 use super::instances::{InstanceFacts, Instances};
@@ -16,6 +15,7 @@ use rankscope_formats::session::{
     InstanceState, NameRow, OperationRow, OperationState, Rank, Session, SpanKind, SpanRow, StallRow,
     StepKind, StepRow, Table, TableError, TableReader, WorkRow, rank_path,
 };
+use rankscope_formats::whole_file::WholeFile;
 use rankscope_ranklog::{Library, Operation};
 use std::cmp::Reverse;
 use std::path::Path;

@@ -1,10 +1,10 @@
 //! Tracks of one rank, except those of its devices' streams. A track is written when its first slice is.
 
-use rankscope_formats::whole_file::WholeFile;
 use rankscope_formats::perfetto::{
     Error, LaneStyle, Lanes, ProcessTrack, Slice, ThreadTrack, TraceWriter, TrackId, TrackOptions,
 };
 use rankscope_formats::session::{CommunicatorSummary, Rank};
+use rankscope_formats::whole_file::WholeFile;
 use std::collections::BTreeMap;
 
 /// The process of a rank, and its tracks.
@@ -106,7 +106,11 @@ pub fn lanes(parent: TrackId, name: &str) -> Lanes {
 }
 
 /// Writes a slice into the first lane that is free.
-pub fn slice_in(lanes: &mut Lanes, writer: &mut TraceWriter<WholeFile>, slice: &Slice<'_>) -> Result<(), Error> {
+pub fn slice_in(
+    lanes: &mut Lanes,
+    writer: &mut TraceWriter<WholeFile>,
+    slice: &Slice<'_>,
+) -> Result<(), Error> {
     let track = lanes.place(writer, slice.start_ns, slice.duration_ns)?;
     writer.slice(track, slice)
 }

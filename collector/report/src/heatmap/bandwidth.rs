@@ -4,18 +4,18 @@ use super::grid::{Axis, Cell, Grid, Item, Origin, Reduction};
 use super::scale::Unit;
 use crate::figures::{counted, quoted, tick};
 use crate::prose::{Prose, prose};
-use rankscope_formats::session::{OperationClass, Session};
+use rankscope_formats::session::{OperationClass, Scope, Session};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Attributes that distinguish rows.
-type Kind<'a> = (&'a str, &'a str, &'a str, &'a str, u32, bool);
+type Kind<'a> = (&'a str, &'a str, &'a str, Scope, u32, bool);
 
 fn kind(class: &OperationClass) -> Kind<'_> {
     (
         &class.operation,
         &class.library,
         &class.role,
-        &class.scope,
+        class.scope,
         class.members,
         class.launches,
     )
@@ -195,9 +195,9 @@ mod tests {
         assert_eq!(size_label(1 << 19), "512 KiB");
         assert_eq!(size_label(1 << 34), "16 GiB");
         let kinds: [Kind; 3] = [
-            ("all-reduce", "gloo", "world", "inside-host", 8, false),
-            ("all-reduce", "gloo", "world", "inside-host", 4, false),
-            ("send", "gloo", "world", "inside-host", 8, true),
+            ("all-reduce", "gloo", "world", Scope::InsideHost, 8, false),
+            ("all-reduce", "gloo", "world", Scope::InsideHost, 4, false),
+            ("send", "gloo", "world", Scope::InsideHost, 8, true),
         ];
         assert_eq!(label(&kinds[0], &kinds, 0).plain(), "all-reduce, 8 members");
         assert_eq!(label(&kinds[2], &kinds, 2).plain(), "send, several at once");

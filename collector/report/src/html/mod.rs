@@ -20,6 +20,7 @@ use crate::sentences::{Line, Mood};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use rankscope_analysis::selection::rollup::rollups;
+use rankscope_formats::session::Window;
 use rankscope_formats::session::{DeviceActivity, Finding, Session, TrafficRow};
 use std::fmt::Write;
 use std::ops::Range;
@@ -326,12 +327,8 @@ fn breakdown_section(out: &mut String, session: &Session) {
         return;
     };
     out.push_str("<h2>Where each rank's time went</h2>\n");
-    let what = match session
-        .breakdown
-        .first()
-        .map(|entry| (entry.window.as_str(), entry.steps))
-    {
-        Some(("steps", steps)) => prose!["All ", counted(steps, "whole step", "/breakdown/0/steps")],
+    let what = match session.breakdown.first().map(|entry| (entry.window, entry.steps)) {
+        Some((Window::Steps, steps)) => prose!["All ", counted(steps, "whole step", "/breakdown/0/steps")],
         _ => prose!["From the first to the last record"],
     };
     let note = prose![
@@ -355,7 +352,7 @@ fn activity_section(out: &mut String, session: &Session) {
     out.push_str("<h2>Where the devices' time went</h2>\n");
     if let Some(picture) = breakdown::draw_devices(session) {
         let note = match session.activity.iter().find(|entry| entry.window_ns > 0) {
-            Some(entry) if entry.window == "steps" => {
+            Some(entry) if entry.window == Window::Steps => {
                 "Complete steps in which all device activity was recorded. A communication kernel spins while a peer \
                  is late: that part is the exposed wait."
             }

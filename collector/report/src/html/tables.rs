@@ -9,6 +9,7 @@ use crate::{hta_figures, rollup_rows, sentences, structure};
 use Column::{Long, Number, Word};
 use rankscope_analysis::model::labels;
 use rankscope_analysis::selection::rollup::Rollup;
+use rankscope_formats::session::LogEnding;
 use rankscope_formats::session::{HtaFigures, Scorecard, Session};
 
 /// Row of cells, each converted to [`Prose`].
@@ -55,7 +56,7 @@ pub fn operations(session: &Session) -> String {
                 }
                 None => prose!["not known"],
             },
-            prose![text(&class.role, "role"), ", ", text(&class.scope, "scope")],
+            prose![text(&class.role, "role"), ", ", text(class.scope.name(), "scope")],
             plain(class.members, of("members")),
             count(class.operations, of("operations")),
             (class.failed > 0).then(|| count(class.failed, of("failed"))),
@@ -283,12 +284,12 @@ pub fn ranks(session: &Session) -> String {
             count(rank.operations, of("operations")),
             count(rank.lost, of("lost")),
             bytes(rank.log_bytes, of("log_bytes")),
-            match rank.ending.as_str() {
-                "closed" => "closed",
-                "live-area" => "killed or crashed; its last records were found",
-                "torn" => "killed or crashed; its last seconds are missing",
-                "running" => "still running",
-                other => other,
+            match rank.ending {
+                LogEnding::Closed => "closed",
+                LogEnding::LiveArea => "killed or crashed; its last records were found",
+                LogEnding::Torn => "killed or crashed; its last seconds are missing",
+                LogEnding::Running => "still running",
+                LogEnding::Unknown => rank.ending.name(),
             },
             sentences::some_prose(in_flight, 4),
         ]);
@@ -790,7 +791,7 @@ pub fn communicators(session: &Session) -> String {
             plain(communicator.size, of("size")),
             sentences::some_prose(members, 16),
             quoted(&communicator.role, of("role")),
-            quoted(&communicator.scope, of("scope")),
+            quoted(communicator.scope, of("scope")),
             time(communicator.created_ns, of("created_ns")),
             count(communicator.operations, of("operations")),
             quoted(&communicator.name, of("name")),

@@ -4,6 +4,7 @@ use super::line::{Line, Mood, share_of, some_prose};
 use crate::figures::{self, counted, quoted, time};
 use crate::prose::{Prose, prose};
 use crate::source::{among, less, max, min, number, sum};
+use rankscope_formats::session::LogEnding;
 use rankscope_formats::session::{DeviceActivity, Session};
 
 /// Returns the recorded device activity, and what limited its recording.
@@ -119,7 +120,7 @@ fn undelivered(session: &Session) -> Option<Line> {
     let missing = |entry: &DeviceActivity| {
         let rank = session.ranks.get(entry.rank as usize)?;
         let missing = rank.end_ns.value? - entry.delivered_until_ns?;
-        (rank.ending != "closed" && missing > 0).then_some(missing)
+        (rank.ending != LogEnding::Closed && missing > 0).then_some(missing)
     };
     let of: Vec<(usize, &DeviceActivity, i64)> = session
         .activity

@@ -3,6 +3,7 @@
 use crate::figures::{self, Shown, count, counted, quoted, time};
 use crate::prose::{Prose, prose};
 use crate::source::{less, number};
+use rankscope_formats::session::AxisMethod;
 use rankscope_formats::session::{AxisEvidence, Session};
 
 const EVIDENCE: &str = "/axis/evidence";
@@ -25,8 +26,8 @@ pub fn clocks(session: &Session) -> Vec<Prose> {
 /// Returns the error between the hosts' clocks, and the method by which it is known.
 fn agreement(session: &Session) -> Prose {
     const BETWEEN: &str = "/axis/error_between_hosts_ns";
-    let by = match session.axis.method.as_str() {
-        "messages" => "from the job's own operations",
+    let by = match session.axis.method {
+        AxisMethod::Messages => "from the job's own operations",
         _ => "from wall clocks only",
     };
     match session.axis.error_between_hosts_ns.get() {

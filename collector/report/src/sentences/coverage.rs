@@ -4,6 +4,7 @@ use super::line::{Line, Mood, some_prose};
 use crate::figures::{self, count, counted, quoted, time};
 use crate::prose::{Prose, prose};
 use crate::source::{among, less, number};
+use rankscope_formats::session::LogEnding;
 use rankscope_formats::session::{MissingRank, Session};
 
 /// Returns the number of ranks seen and expected. This is the first line of every output.
@@ -130,8 +131,8 @@ pub fn coverage_notes(session: &Session) -> Vec<Line> {
     let coverage = &session.coverage;
     let mut notes: Vec<Line> = part(session).into_iter().collect();
     for (ending, mood, what) in [
-        ("torn", Mood::Warning, " ended without closing the log: "),
-        ("running", Mood::Plain, " still being recorded: "),
+        (LogEnding::Torn, Mood::Warning, " ended without closing the log: "),
+        (LogEnding::Running, Mood::Plain, " still being recorded: "),
     ] {
         let those: Vec<usize> = (0..session.ranks.len())
             .filter(|&at| session.ranks[at].ending == ending)

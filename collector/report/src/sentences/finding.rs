@@ -3,13 +3,14 @@
 use super::line::{Line, Mood};
 use crate::figures::{self, count, quoted, time};
 use crate::prose::{Prose, prose};
+use rankscope_formats::session::Severity;
 use rankscope_formats::session::{Condition, Finding, LookAt};
 
 /// Formats a finding as a sentence; `at` is its position in the list.
 pub fn finding_line(at: usize, finding: &Finding) -> Line {
     let from = format!("/findings/{at}");
     let line = Line::new(
-        mood(&finding.severity),
+        mood(finding.severity),
         quoted(&finding.title, format!("{from}/title")),
     );
     match &finding.advice {
@@ -19,11 +20,11 @@ pub fn finding_line(at: usize, finding: &Finding) -> Line {
 }
 
 /// Returns the severity of a sentence for the severity of a finding.
-pub fn mood(severity: &str) -> Mood {
+pub fn mood(severity: Severity) -> Mood {
     match severity {
-        "critical" => Mood::Bad,
-        "warning" => Mood::Warning,
-        _ => Mood::Plain,
+        Severity::Critical => Mood::Bad,
+        Severity::Warning => Mood::Warning,
+        Severity::Note | Severity::Unknown => Mood::Plain,
     }
 }
 

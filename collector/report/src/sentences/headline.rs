@@ -4,6 +4,7 @@ use super::finding::{finding_line, mood};
 use super::line::{Line, Mood};
 use crate::figures::{self, quoted, time};
 use crate::prose::{Prose, prose};
+use rankscope_formats::session::Severity;
 use rankscope_formats::session::{Finding, Session};
 
 /// Whether a finding names late ranks.
@@ -39,8 +40,9 @@ pub fn headline(session: &Session) -> Line {
     let title = |at: usize, finding: &Finding| {
         Prose::from(quoted(&finding.title, format!("/findings/{at}/title"))).capitalised()
     };
-    let grave = findings()
-        .find(|(_, finding)| finding.severity == "critical" && GRAVE.contains(&finding.kind.as_str()));
+    let grave = findings().find(|(_, finding)| {
+        finding.severity == Severity::Critical && GRAVE.contains(&finding.kind.as_str())
+    });
     if let Some((at, finding)) = grave {
         return Line::new(Mood::Bad, prose![title(at, finding), "."]);
     }
@@ -71,11 +73,11 @@ pub fn headline(session: &Session) -> Line {
             cause,
             "."
         ];
-        return Line::new(mood(&finding.severity), text);
+        return Line::new(mood(finding.severity), text);
     }
-    if let Some((at, first)) = findings().find(|(_, finding)| finding.severity != "note") {
+    if let Some((at, first)) = findings().find(|(_, finding)| finding.severity != Severity::Note) {
         let text = prose![title(at, first), "; its cost is not known."];
-        return Line::new(mood(&first.severity), text);
+        return Line::new(mood(first.severity), text);
     }
     let line = verdict(session);
     if line.mood == Mood::Good {

@@ -4,6 +4,7 @@ use super::line::{Line, Mood};
 use crate::figures::{count, counted, percent, quoted};
 use crate::prose::prose;
 use crate::source::{among, share, sum};
+use rankscope_formats::session::LogEnding;
 use rankscope_formats::session::{LossSummary, Session};
 
 /// Returns the lost records.
@@ -11,7 +12,11 @@ pub fn losses(session: &Session) -> Vec<Line> {
     const LOST: &str = "/totals/lost";
     let lost = session.totals.lost;
     if lost == 0 && session.losses.is_empty() {
-        let torn = session.ranks.iter().filter(|rank| rank.ending == "torn").count();
+        let torn = session
+            .ranks
+            .iter()
+            .filter(|rank| rank.ending == LogEnding::Torn)
+            .count();
         let line = if torn > 0 {
             Line::new(
                 Mood::Bad,

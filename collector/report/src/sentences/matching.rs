@@ -3,6 +3,7 @@
 use super::line::{Line, Mood};
 use crate::figures::{count, counted, quoted};
 use crate::prose::prose;
+use rankscope_formats::session::LogEnding;
 use rankscope_formats::session::Session;
 
 /// Returns the problems of matching, or nothing if all calls matched.
@@ -10,7 +11,7 @@ pub fn matching(session: &Session) -> Vec<Line> {
     let matching = &session.matching;
     let mut lines = Vec::new();
     // A run that still records has records that are not written yet.
-    let goes_on = session.ranks.iter().any(|rank| rank.ending == "running");
+    let goes_on = session.ranks.iter().any(|rank| rank.ending == LogEnding::Running);
     let (unfinished, yet) = if goes_on {
         (Mood::Plain, " yet")
     } else {

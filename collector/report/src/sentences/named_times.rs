@@ -4,6 +4,7 @@ use super::line::{Line, Mood, share_of};
 use crate::figures::{counted, time};
 use crate::prose::{Prose, prose};
 use crate::source::{among, less, sum};
+use rankscope_formats::session::Window;
 use rankscope_formats::session::{RankBreakdown, Session};
 use std::collections::BTreeMap;
 
@@ -55,7 +56,7 @@ pub fn named_times(session: &Session) -> Vec<Line> {
         return Vec::new();
     }
     let (of_run, run) = all_runs(session);
-    let in_steps = |(_, entry): &(usize, &RankBreakdown)| entry.window == "steps";
+    let in_steps = |(_, entry): &(usize, &RankBreakdown)| entry.window == Window::Steps;
     let in_steps = session.breakdown.iter().enumerate().filter(in_steps);
     let of_steps: i64 = in_steps.clone().map(|(_, entry)| entry.window_ns).sum();
     let steps = sum(&[among("/breakdown", in_steps.map(|(at, _)| at), "/window_ns")]);

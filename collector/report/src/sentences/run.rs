@@ -4,6 +4,7 @@ use super::line::{Line, Mood};
 use crate::figures::{self, count, counted, time};
 use crate::prose::prose;
 use crate::source::{less, sum};
+use rankscope_formats::session::LogEnding;
 use rankscope_formats::session::Session;
 
 /// Returns the duration of the run and its totals.
@@ -31,7 +32,7 @@ pub fn run(session: &Session) -> Line {
         text.push(prose![
             "; ",
             count(totals.in_flight, "/totals/in_flight"),
-            if session.ranks.iter().any(|rank| rank.ending == "running") {
+            if session.ranks.iter().any(|rank| rank.ending == LogEnding::Running) {
                 " not finished yet"
             } else {
                 " never finished"

@@ -11,6 +11,7 @@ use crate::{Places, TextLayout, rollup_rows, structure};
 use rankscope_analysis::model::labels;
 use rankscope_analysis::model::units;
 use rankscope_analysis::selection::rollup::{By, Rollup};
+use rankscope_formats::session::Window;
 use rankscope_formats::session::{Finding, RankBreakdown, Session};
 
 /// Maximum number of displayed ranks, operation classes and findings. The page has all of them.
@@ -335,12 +336,12 @@ impl Text {
         if session.breakdown.iter().all(is_shown_by_device) {
             return;
         }
-        let window = match session.breakdown[0].window.as_str() {
-            "steps" => format!(
+        let window = match session.breakdown[0].window {
+            Window::Steps => format!(
                 "over {}",
                 units::counted(session.breakdown[0].steps, "whole step")
             ),
-            _ => "from first to last record".to_owned(),
+            Window::Run => "from first to last record".to_owned(),
         };
         self.heading(&format!("Where the time went, {window}"));
         let mut reasons = Reasons::default();

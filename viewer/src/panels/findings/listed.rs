@@ -189,7 +189,7 @@ fn told_finding(session: &Session, at: usize, finding: &Finding) -> ListedFindin
         .map(|&rank| (rank, labels::rank_name(session, rank)))
         .collect();
     ListedFinding {
-        mood: sentences::mood(&finding.severity),
+        mood: sentences::mood(finding.severity),
         class: format!("{} · {}", finding.severity, finding.kind),
         title: sentences::finding_line(at, finding).text.capitalised().plain(),
         cost: finding

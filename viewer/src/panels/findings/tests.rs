@@ -5,6 +5,7 @@ use crate::panels::test_support::{Made, Stage, keep, of};
 use egui::Key;
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable;
+use rankscope_formats::session::Severity;
 
 const MS: i64 = 1_000_000;
 
@@ -116,7 +117,8 @@ fn what_was_lost_and_what_went_wrong_is_told() {
 #[test]
 fn findings_of_a_great_job_list_few_ranks() {
     let mut session = Job::new(4_096, 2).session();
-    let mut finding = rankscope_formats::session::Finding::new("late-rank", "note", "everybody is late");
+    let mut finding =
+        rankscope_formats::session::Finding::new("late-rank", Severity::Note, "everybody is late");
     finding.ranks = (0..4_096).collect();
     session.findings = vec![finding];
     let harness = harness(of(session));
@@ -138,7 +140,7 @@ fn pictures() {
     session.problems = damaged.problems;
     session.totals.lost = 40;
     let mut second = session.findings[0].clone();
-    second.severity = "warning".into();
+    second.severity = Severity::Warning;
     second.kind = "small-buckets".into();
     second.title =
         "62 % of the all-reduces are below 1 MiB, and take 7 % of the step: buckets are too small".into();
@@ -147,7 +149,7 @@ fn pictures() {
     session.findings.push(second);
     let mut third = rankscope_formats::session::Finding::new(
         "library-versions",
-        "note",
+        Severity::Note,
         "ranks 0 and 1 have another version of NCCL than the others",
     );
     third.ranks = vec![0, 1];

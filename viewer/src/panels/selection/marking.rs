@@ -6,6 +6,7 @@ use crate::panels::background::{Background, DIED, Polled};
 use egui::Context;
 use rankscope_analysis::model::units;
 use rankscope_analysis::selection::{Marks, SelectionRequest, marks};
+use rankscope_formats::session::Scope;
 use rankscope_formats::session::SelectedOperations;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -22,7 +23,7 @@ pub struct ClassKey {
     operation: String,
     size_from_bytes: Option<u64>,
     role: String,
-    scope: String,
+    scope: Scope,
     members: u32,
     launches: bool,
 }
@@ -35,7 +36,7 @@ impl ClassKey {
             operation: class.operation.clone(),
             size_from_bytes: class.size_from_bytes,
             role: class.role.clone(),
-            scope: class.scope.clone(),
+            scope: class.scope,
             members: class.members,
             launches: class.launches,
         }

@@ -9,6 +9,7 @@ use crate::model::{Action, Opened, duration_text};
 use crate::theme::Theme;
 use egui::{Align, Context, Label, Layout, RichText, Sense, Ui};
 use egui_extras::{Column, TableBuilder};
+use rankscope_formats::session::Window;
 use rankscope_formats::session::{Figure, IndexedStep, RowGroups, Session, StepKind, rank_path};
 use std::cmp::Ordering;
 use std::path::Path;
@@ -376,13 +377,13 @@ fn exposed(session: &Session, rank: u32) -> (Figure<i64>, String) {
         entry.exposed_communication_ns,
         entry.window_ns,
         entry.steps,
-        &entry.window,
+        entry.window,
     )
 }
 
-fn per_step(exposed_ns: i64, window_ns: i64, steps: u64, window: &str) -> (Figure<i64>, String) {
+fn per_step(exposed_ns: i64, window_ns: i64, steps: u64, window: Window) -> (Figure<i64>, String) {
     match i64::try_from(steps) {
-        Ok(steps) if steps > 0 && window == "steps" => {
+        Ok(steps) if steps > 0 && window == Window::Steps => {
             let basis = format!(
                 "{} of {} in {steps} whole steps, {:.1} %",
                 duration_text(exposed_ns),
@@ -421,7 +422,7 @@ fn overall_exposed(own: &Session, other: &Session) -> Pair {
     let of = |session: &Session| {
         let (mut exposed_ns, mut window_ns, mut steps, mut left_out) = (0i64, 0i64, 0u64, 0);
         for entry in &session.breakdown {
-            if entry.leaves_out() || entry.window != "steps" || entry.steps == 0 {
+            if entry.leaves_out() || entry.window != Window::Steps || entry.steps == 0 {
                 left_out += 1;
                 continue;
             }
@@ -430,13 +431,13 @@ fn overall_exposed(own: &Session, other: &Session) -> Pair {
             steps = steps.saturating_add(entry.steps);
         }
         if left_out > 0 && steps > 0 {
-            let (figure, basis) = per_step(exposed_ns, window_ns, steps, "steps");
+            let (figure, basis) = per_step(exposed_ns, window_ns, steps, Window::Steps);
             return (
                 figure,
                 format!("{basis}; {left_out} ranks without this figure are left out"),
             );
         }
-        per_step(exposed_ns, window_ns, steps, "steps")
+        per_step(exposed_ns, window_ns, steps, Window::Steps)
     };
     let ((own, own_basis), (other, other_basis)) = (of(own), of(other));
     Pair {
@@ -486,9 +487,9 @@ mod tests {
 
     #[test]
     fn what_is_exposed_is_told_per_step() {
-        let (figure, basis) = per_step(2_000_000, 20_000_000, 10, "steps");
+        let (figure, basis) = per_step(2_000_000, 20_000_000, 10, Window::Steps);
         assert_eq!(figure.value, Some(200_000));
         assert_eq!(basis, "2.00 ms of 20.0 ms in 10 whole steps, 10.0 %");
-        assert!(per_step(2_000_000, 20_000_000, 0, "run").0.value.is_none());
+        assert!(per_step(2_000_000, 20_000_000, 0, Window::Run).0.value.is_none());
     }
 }

@@ -3,6 +3,7 @@
 use crate::findings::rule::Rule;
 use crate::findings::shown::some;
 use crate::findings::{Draft, Facts};
+use rankscope_formats::session::Severity;
 
 /// Minimum difference between the 10th and 90th percentile, in points of utilisation (METRICS.md, section 10).
 const MAX_POINTS: f64 = 20.0;
@@ -45,7 +46,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
             facts.name(widest)
         ),
     )
-    .severity("warning")
+    .severity(Severity::Warning)
     .evidence(format!("ranks with such swings: {}", some(&facts.names(&ranks))))
     .cause("input of uneven size, input that is sometimes late, or other work on the device")
     .advice("check the steps with the lowest utilisation; the table stalls lists what the device waits for")

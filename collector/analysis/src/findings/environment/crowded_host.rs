@@ -2,6 +2,7 @@
 
 use crate::findings::rule::Rule;
 use crate::findings::{Draft, Facts};
+use rankscope_formats::session::Severity;
 
 /// More ranks than processors.
 pub const RULE: Rule = Rule {
@@ -28,7 +29,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
                     "{ranks} ranks share {processors} processors on {name}, so ranks wait for a free processor"
                 ),
             )
-            .severity("note")
+            .severity(Severity::Note)
             .evidence("on such a host, a rank that is late in fewer than half of the steps is not reported")
             .cause(
                 "the launcher started more processes than the host has processors, or than the container may use",

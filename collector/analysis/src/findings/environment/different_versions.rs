@@ -3,6 +3,7 @@
 use crate::findings::rule::Rule;
 use crate::findings::shown::some;
 use crate::findings::{Draft, Facts};
+use rankscope_formats::session::Severity;
 use std::collections::BTreeMap;
 
 /// Compared properties: key in the header of a log, and displayed name.
@@ -50,7 +51,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
                 some(&facts.names(&few)),
                 format!("ranks run {} different versions of {name}", groups.len()),
             )
-            .severity("warning")
+            .severity(Severity::Warning)
             .cause("images or environments differ between hosts, or LD_LIBRARY_PATH selects another library")
             .advice(
                 "run the same image on all hosts; NCCL_DEBUG=VERSION prints the version that each rank loads",

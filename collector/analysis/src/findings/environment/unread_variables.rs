@@ -4,6 +4,7 @@ use super::nccl_variables::{VARIABLES, VERSIONS};
 use crate::findings::rule::Rule;
 use crate::findings::shown::some;
 use crate::findings::{Draft, Facts};
+use rankscope_formats::session::Severity;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Well-known variables that no version reads, and what to use instead.
@@ -158,7 +159,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
             if names.len() == 1 { "it" } else { "them" }
         ),
     )
-    .severity("note")
+    .severity(Severity::Note)
     .cause("the settings come from a guide for another version, or a name is misspelt")
     .advice(
         "remove them or correct the names; NCCL's documentation, \"Environment Variables\", lists what each \

@@ -6,6 +6,8 @@ use crate::findings::shown::counted;
 use crate::findings::{Draft, shown};
 use crate::model::declared::DeclaredLimits;
 use crate::model::units;
+use rankscope_formats::session::Scope;
+use rankscope_formats::session::Severity;
 use rankscope_formats::session::{OperationClass, Session};
 use std::collections::BTreeMap;
 
@@ -48,9 +50,9 @@ fn is_large(class: &OperationClass) -> bool {
 }
 
 fn low_bandwidth(session: &Session, stated: &DeclaredLimits) -> Vec<Draft> {
-    let mut scopes: BTreeMap<&str, Vec<&OperationClass>> = BTreeMap::new();
+    let mut scopes: BTreeMap<Scope, Vec<&OperationClass>> = BTreeMap::new();
     for class in session.operations.iter().filter(|class| is_large(class)) {
-        scopes.entry(&class.scope).or_default().push(class);
+        scopes.entry(class.scope).or_default().push(class);
     }
     let mut out = Vec::new();
     for (scope, mut classes) in scopes {
@@ -123,11 +125,11 @@ fn low_bandwidth(session: &Session, stated: &DeclaredLimits) -> Vec<Draft> {
     out
 }
 
-fn words(scope: &str) -> &str {
+fn words(scope: Scope) -> &'static str {
     match scope {
-        "inside-host" => "inside hosts",
-        "across-hosts" => "across hosts",
-        other => other,
+        Scope::InsideHost => "inside hosts",
+        Scope::AcrossHosts => "across hosts",
+        Scope::Mixed | Scope::Unknown => scope.name(),
     }
 }
 
@@ -137,7 +139,7 @@ fn slow_class(session: &Session, stated: &DeclaredLimits) -> Vec<Draft> {
         .iter()
         .filter(|class| class.size_below_bytes.is_some_and(|below| below <= 1 << 16))
         .filter_map(|class| {
-            let limit = stated.latency_limit(&class.scope)?;
+            let limit = stated.latency_limit(class.scope)?;
             let three = class.longest_three_in_a_row_ns.value?;
             (three as f64 > limit).then_some((class, three, limit))
         })
@@ -157,7 +159,7 @@ fn slow_class(session: &Session, stated: &DeclaredLimits) -> Vec<Draft> {
             shown(limit as i64)
         ),
     )
-    .severity("warning")
+    .severity(Severity::Warning)
     .cause("the path was busy or slow for some time: other traffic, interrupts, or sleeping processors")
     .advice("check the slowest launches, and what else used these hosts and links at that time")
     .holds(

@@ -7,6 +7,7 @@ use crate::findings::rule::Rule;
 use crate::findings::shown::percent;
 use crate::findings::{Draft, Facts, shown};
 use rankscope_formats::session::OperationClass;
+use rankscope_formats::session::Severity;
 
 /// Share of step time above which exposed communication is reported (METRICS.md, section 10), in percent.
 const MAX_PERCENT: i64 = 30;
@@ -95,7 +96,7 @@ impl<'a> Exposed<'a> {
                 )
         };
         let draft = draft
-            .severity("warning")
+            .severity(Severity::Warning)
             .holds(
                 "exposed communication as a share of step time",
                 exposed as f64 / window as f64 * 100.0,

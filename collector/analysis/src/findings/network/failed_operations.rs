@@ -2,6 +2,7 @@
 
 use crate::findings::rule::Rule;
 use crate::findings::{Draft, Facts};
+use rankscope_formats::session::Severity;
 
 /// Share of failed operations above which the finding is critical (METRICS.md, section 10), in percent.
 const CRITICAL_PERCENT: u64 = 5;
@@ -31,7 +32,11 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         "operations",
         format!("{} of {} operations failed", totals.failed, totals.operations),
     )
-    .severity(if is_often || died { "critical" } else { "warning" })
+    .severity(if is_often || died {
+        Severity::Critical
+    } else {
+        Severity::Warning
+    })
     .cause(
         "a peer died or hung, a time limit expired, or arguments were invalid; the earliest failure usually \
             causes the others",

@@ -3,6 +3,8 @@
 use crate::findings::rule::Rule;
 use crate::findings::shown::some;
 use crate::findings::{Draft, Facts};
+use rankscope_formats::session::LogEnding;
+use rankscope_formats::session::Severity;
 use rankscope_formats::session::{LookAt, Unmatched};
 
 /// Maximum number of examples in the evidence.
@@ -77,7 +79,7 @@ fn mismatched(facts: &Facts<'_>) -> Vec<Draft> {
         "the members of an operation",
         format!("the members called {count} {verb} differently"),
     )
-    .severity("critical")
+    .severity(Severity::Critical)
     .cause("ranks take different branches of the program, or pass tensors of different shapes")
     .advice("make all members of a collective agree in operation, data type, root and size")
     .holds("mismatched instances", count as f64, ">", 0.0, "")
@@ -98,7 +100,7 @@ fn is_whole(facts: &Facts<'_>) -> bool {
         && session.coverage.missing.is_empty()
         && session.totals.lost == 0
         && session.totals.in_flight == 0
-        && session.ranks.iter().all(|rank| rank.ending == "closed")
+        && session.ranks.iter().all(|rank| rank.ending == LogEnding::Closed)
 }
 
 fn unmatched(facts: &Facts<'_>) -> Vec<Draft> {
@@ -128,7 +130,7 @@ fn unmatched(facts: &Facts<'_>) -> Vec<Draft> {
         "messages",
         format!("{count} {verb} no matching call on the other side"),
     )
-    .severity("warning")
+    .severity(Severity::Warning)
     .evidence(some(&examples))
     .cause("the two sides use different tags or different numbers of messages")
     .advice("compare the sends of one side with the receives of the other, by tag and by order")
@@ -161,7 +163,7 @@ fn replays(facts: &Facts<'_>) -> Vec<Draft> {
         format!("{count} replays of captured operations lack a member: ranks replay their graphs a different number \
                  of times"),
     )
-    .severity("critical")
+    .severity(Severity::Critical)
     .evidence(format!("replayed operations by rank: {}", some(&listed)))
     .cause("a graph is launched under a condition that differs between ranks")
     .advice("launch graphs that contain communication equally often on all members")

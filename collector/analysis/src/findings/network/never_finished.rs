@@ -2,6 +2,8 @@
 
 use crate::findings::rule::Rule;
 use crate::findings::{Draft, Facts};
+use rankscope_formats::session::LogEnding;
+use rankscope_formats::session::Severity;
 
 /// Maximum number of ranks in the evidence.
 const MAX_RANKS: usize = 16;
@@ -32,7 +34,9 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         .ranks
         .iter()
         .filter(|rank| !rank.in_flight.is_empty())
-        .filter(|rank| rank.ending != "running" || rank.in_flight_for_ns.is_some_and(|ns| ns > patience_ns))
+        .filter(|rank| {
+            rank.ending != LogEnding::Running || rank.in_flight_for_ns.is_some_and(|ns| ns > patience_ns)
+        })
         .collect();
     if stuck.is_empty() {
         return Vec::new();
@@ -42,7 +46,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     } else {
         format!("{} ranks were", stuck.len())
     };
-    let goes_on = stuck.iter().all(|rank| rank.ending == "running");
+    let goes_on = stuck.iter().all(|rank| rank.ending == LogEnding::Running);
     let what = if goes_on {
         "stuck in communication"
     } else {
@@ -54,9 +58,9 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         format!("{who} {what}"),
     )
     .severity(if session.totals.in_flight > 0 || goes_on {
-        "critical"
+        Severity::Critical
     } else {
-        "note"
+        Severity::Note
     })
     .cause("the job hung or was killed, or it is still running")
     .advice(

@@ -7,6 +7,7 @@ use crate::findings::facts::WorldSteps;
 use crate::findings::rule::Rule;
 use crate::findings::shown::percent;
 use crate::findings::{Draft, Facts, shown};
+use rankscope_formats::session::Severity;
 use rankscope_formats::session::{Lateness, Ratio};
 
 /// A different rank is late each time.
@@ -100,7 +101,7 @@ impl Rotation {
                 percent(per_step, steps.median_ns)
             ),
         )
-        .severity("note")
+        .severity(Severity::Note)
         .evidence("no rank exceeds its binomial bound, so none is named")
         .cause("the own work of the ranks differs from step to step")
         .advice("check for uneven input (sequence lengths, augmentation) and for machines with more threads than cores")

@@ -3,6 +3,7 @@
 use crate::findings::rule::Rule;
 use crate::findings::shown::{counted, some};
 use crate::findings::{Draft, Facts, shown};
+use rankscope_formats::session::Severity;
 
 /// Another profiler used CUPTI.
 pub const RULE: Rule = Rule {
@@ -49,7 +50,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
             shown(longest)
         ),
     )
-    .severity("warning")
+    .severity(Severity::Warning)
     .cause("torch.profiler, Nsight Systems or another tool in the job uses CUPTI")
     .advice("record without the other profiler, or without --kernels; together, both slow the job down")
     .holds("ranks with another profiler", ranks.len() as f64, ">", 0.0, "")

@@ -4,6 +4,7 @@ use crate::findings::rule::Rule;
 use crate::findings::shown::some;
 use crate::findings::{Draft, Facts};
 use crate::model::labels;
+use rankscope_formats::session::Severity;
 use rankscope_formats::session::{LookAt, LossSummary, Rank, Session};
 use std::collections::BTreeMap;
 
@@ -83,7 +84,7 @@ fn missing_ranks(facts: &Facts<'_>) -> Vec<Draft> {
             if missing.len() == 1 { "was" } else { "were" }
         ),
     )
-    .severity("warning")
+    .severity(Severity::Warning)
     .evidence(format!("missing: {}", some(&missing)))
     .cause(match facts.session.imported {
         Some(_) => "their traces were not imported",
@@ -119,7 +120,7 @@ fn losses(facts: &Facts<'_>) -> Vec<Draft> {
             lost + facts.session.totals.records
         ),
     )
-    .severity("warning")
+    .severity(Severity::Warning)
     .cause("the recorder could not keep up, or had no free space")
     .advice(spans.first().map_or_else(String::new, |loss| loss.advice.clone()))
     .holds("dropped records", lost as f64, ">", 0.0, "")
@@ -156,7 +157,7 @@ fn rank_mismatch(facts: &Facts<'_>) -> Vec<Draft> {
         "the numbers of ranks",
         format!("{who} a number in the environment that differs from the communicators"),
     )
-    .severity("warning")
+    .severity(Severity::Warning)
     .cause("the launcher and the program number the ranks differently")
     .advice("rankscope uses the numbers of the communicators; check the launcher's rank mapping")
     .holds(
@@ -209,7 +210,7 @@ pub fn contradiction(session: &Session) -> Option<Draft> {
         "rankscope itself",
         "the parts of a rank's time do not add up to its window",
     )
-    .severity("critical")
+    .severity(Severity::Critical)
     .evidence(some(&names))
     .cause("a bug in rankscope")
     .advice("report this bug in rankscope with the run directory")

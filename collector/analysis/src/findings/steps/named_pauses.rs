@@ -5,6 +5,7 @@ use crate::findings::rule::Rule;
 use crate::findings::shown::{percent, some};
 use crate::findings::{Draft, Facts, shown};
 use rankscope_formats::session::PauseKind;
+use rankscope_formats::session::Severity;
 
 /// Minimum share of the time, in percent.
 const MIN_PERCENT: i64 = 2;
@@ -126,7 +127,9 @@ fn evaluation(facts: &Facts<'_>) -> Vec<Draft> {
             lies_in: &[HOST, IDLE, OUTSIDE],
         },
     );
-    rule.into_iter().map(|draft| draft.severity("note")).collect()
+    rule.into_iter()
+        .map(|draft| draft.severity(Severity::Note))
+        .collect()
 }
 
 fn garbage(facts: &Facts<'_>) -> Vec<Draft> {

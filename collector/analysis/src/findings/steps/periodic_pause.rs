@@ -4,6 +4,7 @@ use crate::findings::draft::part::HOST;
 use crate::findings::rule::Rule;
 use crate::findings::shown::percent;
 use crate::findings::{Draft, Facts, shown};
+use rankscope_formats::session::Severity;
 use rankscope_formats::session::{LookAt, StepSummary};
 
 /// Minimum duration of a long step, in percent of the median.
@@ -163,7 +164,7 @@ impl<'a> Pauses<'a> {
             end_ns: step.end_ns,
         }))
         .cost(excess, "time of the long steps beyond the median step", &[HOST])
-        .severity(if excess * 10 >= all { "critical" } else { "warning" })
+        .severity(if excess * 10 >= all { Severity::Critical } else { Severity::Warning })
     }
 }
 

@@ -4,6 +4,7 @@ use crate::findings::draft::part::OUTSIDE;
 use crate::findings::rule::Rule;
 use crate::findings::{Draft, Facts, shown};
 use rankscope_formats::session::LookAt;
+use rankscope_formats::session::Severity;
 
 /// The job was restarted.
 pub const RULE: Rule = Rule {
@@ -32,7 +33,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
                     shown(lost)
                 ),
             )
-            .severity("critical")
+            .severity(Severity::Critical)
             .cause("an attempt failed, or members joined or left")
             .advice("check how the previous attempt ended: the endings of its ranks, and operations in progress")
             .holds("attempts", facts.session.attempts.len() as f64, ">=", 2.0, "")

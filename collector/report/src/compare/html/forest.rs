@@ -13,6 +13,7 @@ use crate::html::svg::{Anchor, Svg, text_width};
 use crate::prose::{Prose, prose};
 use crate::sentences::Mood;
 use rankscope_analysis::model::units;
+use rankscope_formats::comparison::MetricVerdict;
 use rankscope_formats::comparison::{Comparison, MetricResult};
 
 /// Maximum number of rows. The table has all of them.
@@ -108,7 +109,7 @@ fn row(at: usize, metric: &MetricResult) -> Option<Row<'_>> {
 
 /// Returns all notable metrics, and as many others as fit, in the order of the list.
 fn chosen<'a>(all: &'a [Row<'a>]) -> Vec<&'a Row<'a>> {
-    let is_telling = |row: &&Row| row.metric.is_declared || row.metric.verdict != "unchanged";
+    let is_telling = |row: &&Row| row.metric.is_declared || row.metric.verdict != MetricVerdict::Unchanged;
     let telling = all.iter().filter(is_telling).count();
     let mut room = MOST_ROWS.saturating_sub(telling);
     all.iter()
@@ -190,14 +191,14 @@ fn value(row: &Row) -> Prose {
     prose![
         change,
         ", ",
-        quoted(&row.metric.verdict, format!("{from}/verdict"))
+        quoted(row.metric.verdict, format!("{from}/verdict"))
     ]
 }
 
 /// Draws interval and change. The shape repeats the meaning of the colour: a triangle up or down, a ring for
 /// inconclusive, a disc for unchanged.
 fn mark(svg: &mut Svg, row: &Row, y: f64, x: impl Fn(f64) -> f64) {
-    let mood = severities::of_metric(&row.metric.verdict);
+    let mood = severities::of_metric(row.metric.verdict);
     let class = match mood {
         Mood::Good => "better",
         Mood::Bad => "worse",

@@ -55,10 +55,10 @@ pub fn comparison_page(comparison: &Comparison, pictures: &[Picture]) -> String 
 }
 
 fn head(out: &mut String, comparison: &Comparison) {
-    open(out, &prose!["Comparison: ", comparison.verdict.as_str()], STYLE);
-    let mood = severities::of_comparison(&comparison.verdict);
+    open(out, &prose!["Comparison: ", comparison.verdict.name()], STYLE);
+    let mood = severities::of_comparison(comparison.verdict);
     let headline = prose![
-        prose![quoted(&comparison.verdict, "/verdict")].capitalised(),
+        prose![quoted(comparison.verdict, "/verdict")].capitalised(),
         ": ",
         quoted(&comparison.headline, "/headline")
     ];

@@ -8,6 +8,7 @@ use crate::figures::{drawn, quoted, rule, time_f};
 use crate::html::svg::{Anchor, Svg, text_width};
 use crate::prose::{Prose, prose};
 use rankscope_analysis::model::units;
+use rankscope_formats::comparison::Better;
 use rankscope_formats::comparison::{Comparison, GateResult, Interval, MetricResult, RunUsed, StepQuantiles};
 use rankscope_formats::session::Figure;
 
@@ -36,7 +37,7 @@ pub fn of_gates(comparison: &Comparison) -> Vec<(Prose, String)> {
                 ": ",
                 shown::change(metric, &from),
                 ", ",
-                quoted(&gate.verdict, format!("/gates/{at}/verdict"))
+                quoted(gate.verdict, format!("/gates/{at}/verdict"))
             ];
             pictures.push((title, picture));
         }
@@ -56,7 +57,11 @@ fn points(metric: &MetricResult, from: &str, gate: &GateResult) -> Option<String
         .interval
         .filter(|interval| interval.low.is_finite() && interval.high.is_finite());
     // Both are sizes of a change for the worse.
-    let worse = if metric.better == "higher" { -1.0 } else { 1.0 };
+    let worse = if metric.better == Better::Higher {
+        -1.0
+    } else {
+        1.0
+    };
     let change_of = |figure: &Figure<f64>| {
         let size = figure.value.filter(|size| size.is_finite())?;
         Some(worse * size)
@@ -83,7 +88,7 @@ fn points(metric: &MetricResult, from: &str, gate: &GateResult) -> Option<String
             &mut svg,
             &axis,
             metric.base + limit,
-            metric.better == "higher",
+            metric.better == Better::Higher,
             BOTTOM,
         );
     }

@@ -214,7 +214,7 @@ pub fn differences(comparison: &Comparison) -> String {
             vec![
                 marked(mood, quoted(&difference.what, of("what")).into()),
                 quoted(&difference.text, of("text")).into(),
-                phrases::effect(&difference.effect).into(),
+                phrases::effect(difference.effect).into(),
             ],
         );
     }
