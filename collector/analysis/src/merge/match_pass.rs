@@ -121,7 +121,7 @@ fn new_measures<'a>(logs: Logs<'a>, identities: &'a Identities, worlds: Worlds<'
             let error = world_error(logs.clocks, identities, &world.ranks);
             StepBoard::new(
                 index as u32,
-                structure.compared(&world.ranks),
+                &structure.compared(&world.ranks),
                 plan.median_ns.unwrap_or(0),
                 error,
             )

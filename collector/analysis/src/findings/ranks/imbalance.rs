@@ -61,6 +61,7 @@ fn has_stages(facts: &Facts<'_>, world: u32) -> bool {
 fn own_delay(steps: &WorldSteps<'_>, row: usize) -> Option<(f64, f64)> {
     let means: Vec<f64> = steps
         .board
+        .matrix
         .columns
         .iter()
         .filter_map(|column| column.cells.get(row).filter(|cell| cell.delays > 0))
@@ -98,6 +99,7 @@ fn uneven(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<Draft> {
         .map(|row| {
             let cells = steps
                 .board
+                .matrix
                 .columns
                 .iter()
                 .filter_map(|column| column.cells.get(row));

@@ -8,7 +8,7 @@ use crate::findings::rule::Rule;
 use crate::findings::shown;
 use crate::findings::shown::percent;
 use crate::findings::{Draft, Facts};
-use crate::measures::step_board::RankLateness;
+use crate::measures::step_board::lateness::RankLateness;
 use rankscope_formats::session::{Lateness, Ratio};
 
 /// Probability of reporting any rank in a job without a fault.
@@ -80,10 +80,10 @@ struct Judged<'a> {
 
 fn judge<'a>(facts: &Facts<'_>, steps: &WorldSteps<'a>) -> Vec<Judged<'a>> {
     let n = steps.ranks.len();
-    let all = (0..).zip(steps.board.lateness.iter().zip(steps.ranks));
+    let all = (0..).zip(steps.board.lateness.ranks.iter().zip(steps.ranks));
     all.map(|(row, (lateness, &rank))| {
-        let compared = steps.board.compared.get(row).map_or(n, |&compared| compared);
-        let late_steps = steps.board.late_among.get(row).map_or(0, |&late| late);
+        let compared = steps.board.groups.sizes.get(row).map_or(n, |&compared| compared);
+        let late_steps = steps.board.lateness.late_among.get(row).map_or(0, |&late| late);
         let (latest, p_value) = chance_of_latest(
             (lateness.latest, late_steps),
             steps.board.latest_of_notable(row),
@@ -171,7 +171,7 @@ fn late_rank(facts: &Facts<'_>, steps: &WorldSteps<'_>, judged: &Judged<'_>, cla
     let (n, count) = (steps.ranks.len(), steps.board.count as i64);
     let row = steps.ranks.iter().position(|of_world| *of_world == rank);
     let compared = row
-        .and_then(|row| steps.board.compared.get(row))
+        .and_then(|row| steps.board.groups.sizes.get(row))
         .map_or(n, |&compared| compared);
     let per_step = cost / count;
     let name = facts.name(rank);
@@ -272,7 +272,7 @@ fn rotating_in(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<Draft> {
     let judged = judge(facts, steps);
     // With few steps, even a rank that is always the latest is not significant.
     let ranks = steps.ranks.len() as f64;
-    let always = 2.0 * binomial_tail(board.any_late, board.any_late, 1.0 / ranks) * ranks;
+    let always = 2.0 * binomial_tail(board.lateness.any_late, board.lateness.any_late, 1.0 / ranks) * ranks;
     if judged.iter().any(|judged| judged.is_significant) || always >= SIGNIFICANCE {
         return None;
     }
@@ -287,19 +287,20 @@ fn rotating_in(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<Draft> {
     let rows: Vec<usize> = (0..steps.ranks.len()).collect();
     let cost = waited.min(board.latest_delays_ns(&rows));
     let per_step = cost / board.count as i64;
-    let often = board.any_late * 2 >= board.count;
+    let often = board.lateness.any_late * 2 >= board.count;
     if !often || per_step * 100 < steps.median_ns * MIN_COST_PERCENT || per_step <= steps.error_ns {
         return None;
     }
     let delays: Vec<f64> = board
         .lateness
+        .ranks
         .iter()
         .filter(|lateness| lateness.late > 0)
         .map(|lateness| lateness.late_delay.quantile(0.5))
         .collect();
     let median_delay = delays.iter().sum::<f64>() / delays.len().max(1) as f64;
     let smallest = judged.iter().map(|judged| judged.p_value).fold(1.0, f64::min);
-    let most_last = board.lateness.iter().map(|lateness| lateness.latest).max();
+    let most_last = board.lateness.ranks.iter().map(|lateness| lateness.latest).max();
     let ratio = |part: u64| Ratio {
         numerator: part as i64,
         denominator: board.count.max(1) as i64,
@@ -309,7 +310,7 @@ fn rotating_in(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<Draft> {
         "no rank in particular",
         format!(
             "some rank is late in {} of {} steps, but none more often than by chance: {} per step ({})",
-            board.any_late,
+            board.lateness.any_late,
             board.count,
             shown(per_step),
             percent(per_step, steps.median_ns)
@@ -321,7 +322,7 @@ fn rotating_in(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<Draft> {
     .advice("check for uneven input (sequence lengths, augmentation) and for machines with more threads than cores")
     .holds(
         "steps in which some rank is late",
-        board.any_late as f64 / board.count as f64 * 100.0,
+        board.lateness.any_late as f64 / board.count as f64 * 100.0,
         ">=",
         50.0,
         "%",
@@ -348,8 +349,8 @@ fn rotating_in(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<Draft> {
     .of_step(per_step, steps.median_ns)
     .lateness(Lateness {
         class: "rotating".to_owned(),
-        late_steps: ratio(board.any_late),
-        episodes: board.lateness.iter().map(|lateness| lateness.episodes).sum(),
+        late_steps: ratio(board.lateness.any_late),
+        episodes: board.lateness.ranks.iter().map(|lateness| lateness.episodes).sum(),
         median_delay_ns: median_delay as i64,
         latest_of_late_steps: ratio(most_last.unwrap_or(0)),
         p_value: smallest,
@@ -385,7 +386,7 @@ mod tests {
 
     /// Returns the smaller probability of two ranks. `late_us` returns the lateness of the second rank in a step.
     fn smallest_chance(mut late_us: impl FnMut(u32) -> f64) -> f64 {
-        let mut board = StepBoard::new(0, vec![0; 2], 50_000_000, 0);
+        let mut board = StepBoard::new(0, &[0; 2], 50_000_000, 0);
         for step in 0..STEPS {
             let late_ns = (late_us(step) * 1e3) as i64;
             for (rank, host_ns) in [40_000_000, 40_000_000 + late_ns].into_iter().enumerate() {
@@ -394,8 +395,8 @@ mod tests {
         }
         board.close(true, |_, _| ());
         let chance = |row: usize| {
-            let all = (board.lateness[row].latest, board.late_among[row]);
-            chance_of_latest(all, board.latest_of_notable(row), board.compared[row]).1
+            let all = (board.lateness.ranks[row].latest, board.lateness.late_among[row]);
+            chance_of_latest(all, board.latest_of_notable(row), board.groups.sizes[row]).1
         };
         chance(0).min(chance(1))
     }

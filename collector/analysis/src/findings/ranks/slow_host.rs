@@ -46,7 +46,7 @@ pub fn judge(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<SlowHost> {
     let hosts = (0..).zip(&facts.session.hosts);
     let total = steps.ranks.len();
     let is_often_late = |row: usize| {
-        let lateness = steps.board.lateness.get(row);
+        let lateness = steps.board.lateness.ranks.get(row);
         lateness.is_some_and(|lateness| lateness.late * 2 >= lateness.steps.max(1))
     };
     let late_of_all = (0..total).filter(|&row| is_often_late(row)).count();
@@ -65,9 +65,16 @@ pub fn judge(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<SlowHost> {
             {
                 return None;
             }
-            let latest = rows.iter().map(|&row| steps.board.lateness[row].latest).sum();
+            let latest = rows
+                .iter()
+                .map(|&row| steps.board.lateness.ranks[row].latest)
+                .sum();
             let count = steps.board.count;
-            let p_value = binomial_tail(latest, steps.board.any_late, rows.len() as f64 / total as f64);
+            let p_value = binomial_tail(
+                latest,
+                steps.board.lateness.any_late,
+                rows.len() as f64 / total as f64,
+            );
             let ranks: Vec<u32> = rows.iter().map(|&row| steps.ranks[row]).collect();
             let caused: i64 = ranks
                 .iter()
@@ -128,7 +135,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         .evidence(format!(
             "in {} steps at least one rank is late, and the latest rank is on this host in {}; the probability by \
              chance is {}",
-            steps.board.any_late,
+            steps.board.lateness.any_late,
             slow.latest,
             shown_probability(slow.p_value)
         ))
