@@ -84,6 +84,39 @@ impl Line {
     }
 }
 
+/// Maximum errors of a distance between timestamps of two clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockError {
+    /// Amount by which the true distance may be shorter, in ns; `i64::MAX` if unknown.
+    pub less_ns: i64,
+    /// Amount by which it may be longer, in ns; `i64::MAX` if unknown.
+    pub more_ns: i64,
+}
+
+impl ClockError {
+    /// Returns the error of a distance that may be shorter or longer by the same amount, in ± ns.
+    pub fn same(ns: i64) -> Self {
+        Self {
+            less_ns: ns,
+            more_ns: ns,
+        }
+    }
+
+    /// Returns the larger of both errors, in ± ns.
+    pub fn largest_ns(self) -> i64 {
+        self.less_ns.max(self.more_ns)
+    }
+
+    /// Adds an error in both directions, in ± ns.
+    #[must_use]
+    pub fn widened(self, ns: i64) -> Self {
+        Self {
+            less_ns: self.less_ns.saturating_add(ns),
+            more_ns: self.more_ns.saturating_add(ns),
+        }
+    }
+}
+
 /// One clock, shared by the processes of one kernel and time namespace.
 #[derive(Clone, Debug)]
 pub struct HostClock {
@@ -139,24 +172,20 @@ impl Clocks {
     }
 
     /// Returns the maximum error of a distance from a timestamp of host `one` to one of host `other` at about this
-    /// time. The true distance is shorter by at most the first value, and longer by at most the second, in nanoseconds.
-    /// `i64::MAX` means unknown.
-    pub fn error_at(&self, one: usize, other: usize, axis_ns: i64) -> (i64, i64) {
+    /// time.
+    pub fn error_at(&self, one: usize, other: usize, axis_ns: i64) -> ClockError {
         if one == other {
-            return (0, 0);
+            return ClockError::same(0);
         }
         match &self.learnt {
             Some(learnt) => {
                 let (less, more) = learnt.network.error_at(one, other, axis_ns);
-                (
-                    less.map_or(i64::MAX, i64::saturating_neg),
-                    more.unwrap_or(i64::MAX),
-                )
+                ClockError {
+                    less_ns: less.map_or(i64::MAX, i64::saturating_neg),
+                    more_ns: more.unwrap_or(i64::MAX),
+                }
             }
-            None => {
-                let error = self.error_between(one, other);
-                (error, error)
-            }
+            None => ClockError::same(self.error_between(one, other)),
         }
     }
 

@@ -158,9 +158,9 @@ pub fn collect<'l>(
     let mut batch = RankBatch::default();
     let mut read = 0u64;
     loop {
-        let waited_for = matcher.oldest_missing().and_then(|(communicator, member)| {
-            let members = &identities.communicators.get(communicator as usize)?.members;
-            let rank = members.get(member as usize).copied().flatten()? as usize;
+        let waited_for = matcher.oldest_missing().and_then(|missing| {
+            let known = identities.communicators.get(missing.communicator as usize)?;
+            let rank = known.members.get(missing.member as usize).copied().flatten()? as usize;
             readers[rank].is_some().then_some(rank)
         });
         let next = waited_for.or_else(|| {
