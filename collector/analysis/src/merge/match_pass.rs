@@ -22,7 +22,7 @@ use crate::merge::tables::{
 use crate::model::sources::CUPTI;
 use crate::rank::anchors::Anchors;
 use crate::rank::{RankBatch, RankSums};
-use crate::steps::finder::StepPlan;
+use crate::steps::plan::StepPlan;
 use crate::structure::Structure;
 use rankscope_formats::session::{ProblemSummary, RowLimits, TableError};
 use rankscope_ranklog::reader::RankLog;
