@@ -59,11 +59,29 @@ pub struct Instance<'a> {
     pub reason: &'static str,
 }
 
+/// Calls of an instance that is not complete.
 struct Pending {
     members: Members,
     arrived: u32,
     key: Key,
     number: u64,
+}
+
+/// Place of a pending instance. Places are reused, so only the number identifies the instance.
+#[derive(Clone, Copy)]
+struct Slot {
+    communicator: u32,
+    index: u32,
+    number: u64,
+}
+
+/// A member of a communicator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Membership {
+    /// Index of the communicator.
+    pub communicator: u32,
+    /// Member number.
+    pub member: u32,
 }
 
 struct CommunicatorState {
@@ -79,10 +97,10 @@ struct CommunicatorState {
 /// Matches calls to instances.
 pub struct Matcher {
     communicators: Vec<CommunicatorState>,
-    /// Communicators and member numbers of each rank. They show what the end of a rank's log affects.
-    of_rank: Vec<Vec<(u32, u32)>>,
-    /// Open instances in order of their creation.
-    order: VecDeque<(u32, u32, u64)>,
+    /// Memberships of each rank. They show what the end of a rank's log affects.
+    of_rank: Vec<Vec<Membership>>,
+    /// Open instances in order of their creation. Completed ones stay until they reach the front.
+    order: VecDeque<Slot>,
     pending: usize,
     next_number: u64,
     most_pending: usize,
@@ -98,7 +116,10 @@ impl Matcher {
             .map(|(index, communicator)| {
                 for (member, rank) in communicator.members.iter().enumerate() {
                     if let Some(list) = rank.and_then(|rank| of_rank.get_mut(rank as usize)) {
-                        list.push((index as u32, member as u32));
+                        list.push(Membership {
+                            communicator: index as u32,
+                            member: member as u32,
+                        });
                     }
                 }
                 let absent: Vec<bool> = communicator.members.iter().map(Option::is_none).collect();
@@ -122,159 +143,163 @@ impl Matcher {
         }
     }
 
-    /// Returns the next instance number.
-    fn number(&mut self) -> u64 {
-        self.next_number += 1;
-        self.next_number - 1
-    }
-
     /// Takes a call and leaves a meaningless value in its place. Emits the instances that it completes.
-    pub fn take(&mut self, operation: &mut RankOperation, mut hand_on: impl FnMut(Instance<'_>)) {
-        let index = operation.communicator;
+    pub fn take(&mut self, operation: &mut RankOperation, mut emit: impl FnMut(Instance<'_>)) {
+        let communicator = operation.communicator;
         let known = self
             .communicators
-            .get(index as usize)
+            .get(communicator as usize)
             .is_some_and(|state| operation.member < state.size);
         if !known || !operation.has_key() {
-            let number = self.number();
-            let members = &Members::one(std::mem::replace(operation, RankOperation::nothing()));
-            let state = InstanceState::WithoutKey;
-            hand_on(Instance {
-                number,
-                communicator: index,
-                members,
-                state,
-                reason: "no matching key was recorded",
-            });
+            let reason = "no matching key was recorded";
+            self.emit_alone(operation, InstanceState::WithoutKey, reason, emit);
             return;
         }
         if operation.is_one_sided() {
-            let number = self.number();
-            let members = &Members::one(std::mem::replace(operation, RankOperation::nothing()));
-            hand_on(Instance {
-                number,
-                communicator: index,
-                members,
-                state: InstanceState::OneSided,
-                reason: "",
-            });
+            self.emit_alone(operation, InstanceState::OneSided, "", emit);
             return;
         }
         let is_message = operation.is_message();
-        let next_number = self.next_number;
-        let state = &mut self.communicators[index as usize];
-        let key = Key::of(operation);
-        let size = if is_message { 2 } else { state.size as usize };
         let member = match operation.operation {
             Operation::Send => 0,
             Operation::Receive => 1,
             _ => operation.member as usize,
         };
-        let slot = match state.open.get(&key) {
-            Some(&slot) => slot,
-            None => {
-                let slot = state.free.pop().unwrap_or_else(|| {
-                    state.slots.push(Pending {
-                        members: Members::default(),
-                        arrived: 0,
-                        key,
-                        number: 0,
-                    });
-                    state.slots.len() as u32 - 1
-                });
-                let pending = &mut state.slots[slot as usize];
-                pending.members.reset(size);
-                pending.key = key;
-                pending.number = next_number;
-                self.next_number += 1;
-                state.open.insert(key, slot);
-                self.order.push_back((index, slot, next_number));
-                slot
-            }
-        };
+        let slot = self.slot_of(operation);
+        let state = &mut self.communicators[communicator as usize];
         let pending = &mut state.slots[slot as usize];
         if !pending.members.put(member, operation) {
             // The key is not unique. The first call stays; this one is emitted alone.
-            let number = self.number();
-            let members = &Members::one(std::mem::replace(operation, RankOperation::nothing()));
-            let state = InstanceState::WithoutKey;
             let reason = "another call of the same rank has the same key";
-            hand_on(Instance {
-                number,
-                communicator: index,
-                members,
-                state,
-                reason,
-            });
+            self.emit_alone(operation, InstanceState::WithoutKey, reason, emit);
             return;
         }
         pending.arrived += 1;
         self.pending += 1;
-        if pending.arrived as usize == size {
-            self.hand_on(index, slot, "", &mut hand_on);
+        if pending.arrived as usize == pending.members.size() {
+            self.emit(communicator, slot, "", &mut emit);
         } else if state.absent_count > 0 && nobody_else_comes(&state.absent, &pending.members, is_message) {
-            self.hand_on(
-                index,
-                slot,
-                "a member's log is missing or ended before",
-                &mut hand_on,
-            );
+            let reason = "a member's log is missing or ended before";
+            self.emit(communicator, slot, reason, &mut emit);
         }
-        while self.pending > self.most_pending {
-            let Some((communicator, slot, number)) = self.order.pop_front() else {
-                break;
-            };
-            if self.is_open(communicator, slot, number) {
-                let reason = "too many calls were pending before a member's record arrived";
-                self.hand_on(communicator, slot, reason, &mut hand_on);
-            }
-        }
-        // Completed instances stay in `order` until they reach the front.
-        while let Some(&(communicator, slot, number)) = self.order.front()
-            && !self.is_open(communicator, slot, number)
+        self.limit_pending(&mut emit);
+        while let Some(&oldest) = self.order.front()
+            && !self.is_open(oldest)
         {
             self.order.pop_front();
         }
     }
 
-    /// Returns the communicator and member that the oldest open instance waits for, or `None` if nothing is open.
-    pub fn oldest_missing(&self) -> Option<(u32, u32)> {
-        let &(communicator, slot, number) = self.order.front()?;
-        if !self.is_open(communicator, slot, number) {
+    /// Returns the index of the slot of a call's instance. Opens the instance with its first call.
+    fn slot_of(&mut self, operation: &RankOperation) -> u32 {
+        let communicator = operation.communicator;
+        let state = &mut self.communicators[communicator as usize];
+        let key = Key::of(operation);
+        if let Some(&slot) = state.open.get(&key) {
+            return slot;
+        }
+        let index = state.free.pop().unwrap_or_else(|| {
+            state.slots.push(Pending {
+                members: Members::default(),
+                arrived: 0,
+                key,
+                number: 0,
+            });
+            state.slots.len() as u32 - 1
+        });
+        let size = if operation.is_message() {
+            2
+        } else {
+            state.size as usize
+        };
+        let number = self.next_number;
+        let pending = &mut state.slots[index as usize];
+        pending.members.reset(size);
+        pending.key = key;
+        pending.number = number;
+        state.open.insert(key, index);
+        self.next_number += 1;
+        self.order.push_back(Slot {
+            communicator,
+            index,
+            number,
+        });
+        index
+    }
+
+    /// Emits the oldest instances while too many calls are pending.
+    fn limit_pending(&mut self, emit: &mut impl FnMut(Instance<'_>)) {
+        while self.pending > self.most_pending {
+            let Some(oldest) = self.order.pop_front() else {
+                break;
+            };
+            if self.is_open(oldest) {
+                let reason = "too many calls were pending before a member's record arrived";
+                self.emit(oldest.communicator, oldest.index, reason, emit);
+            }
+        }
+    }
+
+    /// Returns the member that the oldest open instance waits for, or `None` if nothing is open.
+    pub fn oldest_missing(&self) -> Option<Membership> {
+        let &oldest = self.order.front()?;
+        if !self.is_open(oldest) {
             return None;
         }
+        let communicator = oldest.communicator;
         let state = &self.communicators[communicator as usize];
-        let members = &state.slots[slot as usize].members;
+        let members = &state.slots[oldest.index as usize].members;
         let is_absent = |member: u32| state.absent.get(member as usize).copied().unwrap_or(true);
-        if let Some(message) = members.iter().next().filter(|first| first.is_message()) {
-            return u32::try_from(message.peer).ok().map(|peer| (communicator, peer));
-        }
-        (0..members.size() as u32)
-            .find(|&member| !members.has(member as usize) && !is_absent(member))
-            .map(|member| (communicator, member))
+        let member = match members.iter().next().filter(|first| first.is_message()) {
+            Some(message) => u32::try_from(message.peer).ok()?,
+            None => (0..members.size() as u32)
+                .find(|&member| !members.has(member as usize) && !is_absent(member))?,
+        };
+        Some(Membership { communicator, member })
     }
 
-    fn is_open(&self, communicator: u32, slot: u32, number: u64) -> bool {
-        let pending = &self.communicators[communicator as usize].slots[slot as usize];
-        pending.arrived > 0 && pending.number == number
+    fn is_open(&self, slot: Slot) -> bool {
+        let pending = &self.communicators[slot.communicator as usize].slots[slot.index as usize];
+        pending.arrived > 0 && pending.number == slot.number
     }
 
-    fn hand_on(
+    /// Emits a call that belongs to no instance with others.
+    fn emit_alone(
         &mut self,
-        index: u32,
+        operation: &mut RankOperation,
+        state: InstanceState,
+        reason: &'static str,
+        mut emit: impl FnMut(Instance<'_>),
+    ) {
+        let number = self.next_number;
+        self.next_number += 1;
+        let communicator = operation.communicator;
+        emit(Instance {
+            number,
+            communicator,
+            members: &Members::one(std::mem::replace(operation, RankOperation::nothing())),
+            state,
+            reason,
+        });
+    }
+
+    /// Emits a pending instance and frees its slot.
+    fn emit(
+        &mut self,
+        communicator: u32,
         slot: u32,
         reason: &'static str,
-        hand_on: &mut impl FnMut(Instance<'_>),
+        emit: &mut impl FnMut(Instance<'_>),
     ) {
-        let state = &mut self.communicators[index as usize];
+        let state = &mut self.communicators[communicator as usize];
         let pending = &mut state.slots[slot as usize];
         state.open.remove(&pending.key);
         self.pending -= pending.arrived as usize;
         pending.arrived = 0;
         let (instance_state, reason) = judge(&pending.members, reason);
-        hand_on(Instance {
+        emit(Instance {
             number: pending.number,
-            communicator: index,
+            communicator,
             members: &pending.members,
             state: instance_state,
             reason,
@@ -284,12 +309,12 @@ impl Matcher {
     }
 
     /// Handles the end of a rank's log: emits the instances that only wait for this rank.
-    pub fn rank_ended(&mut self, rank: u32, mut hand_on: impl FnMut(Instance<'_>)) {
+    pub fn rank_ended(&mut self, rank: u32, mut emit: impl FnMut(Instance<'_>)) {
         let Some(memberships) = self.of_rank.get(rank as usize).cloned() else {
             return;
         };
-        for (index, member) in memberships {
-            let state = &mut self.communicators[index as usize];
+        for Membership { communicator, member } in memberships {
+            let state = &mut self.communicators[communicator as usize];
             let absent = &mut state.absent[member as usize];
             state.absent_count += u32::from(!*absent);
             *absent = true;
@@ -305,21 +330,18 @@ impl Matcher {
                 .collect();
             over.sort_unstable();
             for (_, slot) in over {
-                self.hand_on(
-                    index,
-                    slot,
-                    "a member's log is missing or ended before",
-                    &mut hand_on,
-                );
+                let reason = "a member's log is missing or ended before";
+                self.emit(communicator, slot, reason, &mut emit);
             }
         }
     }
 
     /// Emits all open instances at the end of all logs.
-    pub fn finish(&mut self, mut hand_on: impl FnMut(Instance<'_>)) {
-        while let Some((communicator, slot, number)) = self.order.pop_front() {
-            if self.is_open(communicator, slot, number) {
-                self.hand_on(communicator, slot, "a member's record is missing", &mut hand_on);
+    pub fn finish(&mut self, mut emit: impl FnMut(Instance<'_>)) {
+        while let Some(slot) = self.order.pop_front() {
+            if self.is_open(slot) {
+                let reason = "a member's record is missing";
+                self.emit(slot.communicator, slot.index, reason, &mut emit);
             }
         }
     }

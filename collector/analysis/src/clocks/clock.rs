@@ -85,6 +85,39 @@ impl Line {
     }
 }
 
+/// Maximum errors of a distance between timestamps of two clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockError {
+    /// Amount by which the true distance may be shorter, in ns; `i64::MAX` if unknown.
+    pub less_ns: i64,
+    /// Amount by which it may be longer, in ns; `i64::MAX` if unknown.
+    pub more_ns: i64,
+}
+
+impl ClockError {
+    /// Returns the error of a distance that may be shorter or longer by the same amount, in ± ns.
+    pub fn same(ns: i64) -> Self {
+        Self {
+            less_ns: ns,
+            more_ns: ns,
+        }
+    }
+
+    /// Returns the larger of both errors, in ± ns.
+    pub fn largest_ns(self) -> i64 {
+        self.less_ns.max(self.more_ns)
+    }
+
+    /// Adds an error in both directions, in ± ns.
+    #[must_use]
+    pub fn widened(self, ns: i64) -> Self {
+        Self {
+            less_ns: self.less_ns.saturating_add(ns),
+            more_ns: self.more_ns.saturating_add(ns),
+        }
+    }
+}
+
 /// One clock, shared by the processes of one kernel and time namespace.
 #[derive(Clone, Debug)]
 pub struct HostClock {
@@ -140,24 +173,20 @@ impl Clocks {
     }
 
     /// Returns the maximum error of a distance from a timestamp of host `one` to one of host `other` at about this
-    /// time. The true distance is shorter by at most the first value, and longer by at most the second, in nanoseconds.
-    /// `i64::MAX` means unknown.
-    pub fn error_at(&self, one: usize, other: usize, axis_ns: i64) -> (i64, i64) {
+    /// time.
+    pub fn error_at(&self, one: usize, other: usize, axis_ns: i64) -> ClockError {
         if one == other {
-            return (0, 0);
+            return ClockError::same(0);
         }
         match &self.learnt {
             Some(learnt) => {
                 let (less, more) = learnt.network.error_at(one, other, axis_ns);
-                (
-                    less.map_or(i64::MAX, i64::saturating_neg),
-                    more.unwrap_or(i64::MAX),
-                )
+                ClockError {
+                    less_ns: less.map_or(i64::MAX, i64::saturating_neg),
+                    more_ns: more.unwrap_or(i64::MAX),
+                }
             }
-            None => {
-                let error = self.error_between(one, other);
-                (error, error)
-            }
+            None => ClockError::same(self.error_between(one, other)),
         }
     }
 
@@ -271,27 +300,17 @@ impl Clocks {
         members: Vec<usize>,
     ) {
         let host = self.hosts.len();
-        let mut wall_offsets: Vec<i64> = Vec::new();
-        let mut wall_error = Some(0i64);
-        let mut host_error = 0;
-        let mut stamp_error = 0;
-        let mut calibrations = 0;
-        let mut ticks_per_second = Figure::unknown("no calibration");
-        let mut distrusted = false;
         // All conversions of a host lead to its MONOTONIC_RAW, even if its processes use different counters.
         let mut by_counter: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for &log in &members {
             by_counter.entry(logs[log].counter as u32).or_default().push(log);
         }
         let most = by_counter.values().map(Vec::len).max().unwrap_or(0);
+        let mut known = Calibrated::default();
+        let mut wall = WallClock::default();
         for of_counter in by_counter.values() {
             let counter = logs[of_counter[0]].counter;
-            let mut entries: Vec<Calibration> = of_counter
-                .iter()
-                .flat_map(|&log| logs[log].calibrations.iter().copied())
-                .collect();
-            entries.sort_by_key(|entry| entry.ticks);
-            entries.dedup();
+            let entries = calibrations(logs, of_counter);
             let fit = fit_line(counter, &entries);
             if fit.rate_unknown {
                 self.problems.push(format!(
@@ -306,65 +325,36 @@ impl Clocks {
                 self.lines[log] = fit.line.clone();
                 self.host_of[log] = host;
             }
-            calibrations += entries.len() as u32;
-            host_error = host_error.max(fit.error_ns);
-            stamp_error = stamp_error.max(fit.stamp_error_ns);
-            if of_counter.len() == most && !fit.rate_unknown && !entries.is_empty() {
-                ticks_per_second = Figure::known(fit.ticks_per_second);
-            }
-            distrusted |= entries.iter().any(|entry| entry.counter_trusted == 0);
-            for entry in &entries {
-                wall_offsets.push(entry.realtime_ns.saturating_sub(entry.monotonic_raw_ns));
-                let half = (f64::from(entry.half_width_ticks) + f64::from(entry.realtime_half_width_ticks))
-                    / fit.ticks_per_second
-                    * 1e9;
-                let synchronised =
-                    entry.adjtimex_status & STA_UNSYNC == 0 && entry.realtime_maxerror_us != u32::MAX;
-                wall_error = wall_error.filter(|_| synchronised).map(|error| {
-                    error.max(half.ceil() as i64 + i64::from(entry.realtime_maxerror_us) * 1000)
-                });
-            }
+            known.add(&fit, &entries, of_counter.len() == most);
+            wall.add(&fit, &entries);
         }
-        wall_offsets.sort_unstable();
-        let wall_offset = wall_offsets.get(wall_offsets.len() / 2).copied().unwrap_or(0);
-        // Slewing and steps of the wall clock during the run add to its error.
-        let spread = wall_offsets
-            .iter()
-            .map(|offset| offset.abs_diff(wall_offset))
-            .max()
-            .unwrap_or(0) as i64;
+        let wall_offset_ns = wall.offset_ns();
         for &log in &members {
-            self.lines[log] = self.lines[log].moved(wall_offset);
+            self.lines[log] = self.lines[log].moved(wall_offset_ns);
         }
-        let realtime_error_ns = match wall_error {
-            Some(error) if calibrations > 0 => Figure::known(error.saturating_add(spread)),
-            Some(_) => Figure::unknown("its logs contain no calibration"),
-            None => Figure::unknown("the kernel reports that its wall clock is not synchronised"),
-        };
         let first = &logs[members[0]];
+        let name = first.properties.get("host").cloned();
         self.hosts.push(HostClock {
-            name: first
-                .properties
-                .get("host")
-                .cloned()
-                .unwrap_or_else(|| "unknown".to_owned()),
+            name: name.unwrap_or_else(|| "unknown".to_owned()),
             boot_id,
             time_namespace,
             counter: by_counter
                 .values()
                 .find(|of_counter| of_counter.len() == most)
                 .map_or(first.counter, |of_counter| logs[of_counter[0]].counter),
-            ticks_per_second,
-            calibrations,
-            error_ns: host_error,
-            realtime_error_ns,
+            ticks_per_second: known
+                .ticks_per_second
+                .map_or_else(|| Figure::unknown("no calibration"), Figure::known),
+            calibrations: known.calibrations,
+            error_ns: known.error_ns,
+            realtime_error_ns: wall.error_ns(),
             // Processes that read the same counter share one line. Its error cancels in differences.
             stamp_error_ns: if by_counter.len() > 1 {
-                stamp_error.saturating_add(host_error)
+                known.stamp_error_ns.saturating_add(known.error_ns)
             } else {
-                stamp_error
+                known.stamp_error_ns
             },
-            distrusted,
+            distrusted: known.distrusted,
             logs: members,
         });
     }
@@ -400,6 +390,87 @@ impl Clocks {
         } else {
             Figure::known(worst)
         };
+    }
+}
+
+/// Returns the distinct calibrations of these logs in order of time.
+fn calibrations(logs: &[RankLog], of: &[usize]) -> Vec<Calibration> {
+    let all = of.iter().flat_map(|&log| logs[log].calibrations.iter().copied());
+    let mut entries: Vec<Calibration> = all.collect();
+    entries.sort_by_key(|entry| entry.ticks);
+    entries.dedup();
+    entries
+}
+
+/// Conversions of a host to MONOTONIC_RAW, over all counters that its processes use.
+#[derive(Default)]
+struct Calibrated {
+    calibrations: u32,
+    /// Frequency of the counter that most logs use.
+    ticks_per_second: Option<f64>,
+    error_ns: i64,
+    stamp_error_ns: i64,
+    distrusted: bool,
+}
+
+impl Calibrated {
+    fn add(&mut self, fit: &Fit, entries: &[Calibration], is_main: bool) {
+        self.calibrations += entries.len() as u32;
+        self.error_ns = self.error_ns.max(fit.error_ns);
+        self.stamp_error_ns = self.stamp_error_ns.max(fit.stamp_error_ns);
+        if is_main && !fit.rate_unknown && !entries.is_empty() {
+            self.ticks_per_second = Some(fit.ticks_per_second);
+        }
+        self.distrusted |= entries.iter().any(|entry| entry.counter_trusted == 0);
+    }
+}
+
+/// Wall clock of a host, as its calibrations show it.
+#[derive(Default)]
+struct WallClock {
+    /// REALTIME − MONOTONIC_RAW of each calibration, in ns.
+    offsets_ns: Vec<i64>,
+    /// Largest error that the kernel reports, in ± ns.
+    error_ns: i64,
+    is_unsynchronised: bool,
+}
+
+impl WallClock {
+    fn add(&mut self, fit: &Fit, entries: &[Calibration]) {
+        for entry in entries {
+            self.offsets_ns
+                .push(entry.realtime_ns.saturating_sub(entry.monotonic_raw_ns));
+            let half = (f64::from(entry.half_width_ticks) + f64::from(entry.realtime_half_width_ticks))
+                / fit.ticks_per_second
+                * 1e9;
+            let synchronised =
+                entry.adjtimex_status & STA_UNSYNC == 0 && entry.realtime_maxerror_us != u32::MAX;
+            self.is_unsynchronised |= !synchronised;
+            if synchronised {
+                let error_ns = half.ceil() as i64 + i64::from(entry.realtime_maxerror_us) * 1000;
+                self.error_ns = self.error_ns.max(error_ns);
+            }
+        }
+        self.offsets_ns.sort_unstable();
+    }
+
+    /// Returns the median offset from MONOTONIC_RAW, in ns.
+    fn offset_ns(&self) -> i64 {
+        let middle = self.offsets_ns.get(self.offsets_ns.len() / 2);
+        middle.copied().unwrap_or(0)
+    }
+
+    /// Returns the maximum error, in ± ns. Slewing and steps of the wall clock during the run add to it.
+    fn error_ns(&self) -> Figure<i64> {
+        if self.is_unsynchronised {
+            return Figure::unknown("the kernel reports that its wall clock is not synchronised");
+        }
+        let offset_ns = self.offset_ns();
+        let distances = self.offsets_ns.iter().map(|offset| offset.abs_diff(offset_ns));
+        match distances.max() {
+            Some(spread_ns) => Figure::known(self.error_ns.saturating_add(spread_ns as i64)),
+            None => Figure::unknown("its logs contain no calibration"),
+        }
     }
 }
 

@@ -54,7 +54,7 @@ pub struct Instance {
     pub contradicts_itself: bool,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Ends {
     /// Latest enter of the members that all others depend on.
     enter: Option<i64>,
@@ -95,6 +95,14 @@ impl Instance {
             return;
         }
         let root = usize::try_from(first.peer).ok();
+        let is_root = |number: usize, _: &RankOperation| Some(number) == root;
+        // Bytes that the root sends to a member, or receives from it.
+        let counts = root.and_then(|root| members.get(root)).map(|root| &root.counts);
+        let is_counted = |number: usize, _: &RankOperation| {
+            let bytes = counts.and_then(|counts| counts.get(number));
+            bytes.is_some_and(|&bytes| bytes > 0)
+        };
+        let is_any = |_: usize, _: &RankOperation| true;
         match operation.pattern() {
             Pattern::AllToAll if operation.is_variable() && operation != Operation::ReduceScatterV => {
                 if members.iter().all(|member| member.counts.len() == members.len()) {
@@ -115,47 +123,18 @@ impl Instance {
                     None => carries(member),
                 };
                 self.leave_together = true;
-                self.all(
-                    members,
-                    &host,
-                    |_, _| true,
-                    |number, member| !reduces_scattered || receives(number, member),
-                );
+                self.all(members, &host, is_any, |number, member| {
+                    !reduces_scattered || receives(number, member)
+                });
             }
-            Pattern::FromRoot if operation != Operation::ScatterV => {
-                self.all(members, &host, |number, _| Some(number) == root, |_, _| true);
+            Pattern::FromRoot if operation == Operation::ScatterV => {
+                self.all(members, &host, is_root, is_counted);
             }
-            Pattern::ToRoot if operation != Operation::GatherV => {
-                self.all(members, &host, |_, _| true, |number, _| Some(number) == root);
+            Pattern::FromRoot => self.all(members, &host, is_root, is_any),
+            Pattern::ToRoot if operation == Operation::GatherV => {
+                self.all(members, &host, is_counted, is_root);
             }
-            Pattern::FromRoot => {
-                let counts = root.and_then(|root| members.get(root)).map(|root| &root.counts);
-                let receives = |to: usize| {
-                    counts
-                        .and_then(|counts| counts.get(to))
-                        .is_some_and(|&bytes| bytes > 0)
-                };
-                self.all(
-                    members,
-                    &host,
-                    |number, _| Some(number) == root,
-                    |number, _| receives(number),
-                );
-            }
-            Pattern::ToRoot => {
-                let counts = root.and_then(|root| members.get(root)).map(|root| &root.counts);
-                let sends = |from: usize| {
-                    counts
-                        .and_then(|counts| counts.get(from))
-                        .is_some_and(|&bytes| bytes > 0)
-                };
-                self.all(
-                    members,
-                    &host,
-                    |number, _| sends(number),
-                    |number, _| Some(number) == root,
-                );
-            }
+            Pattern::ToRoot => self.all(members, &host, is_any, is_root),
             Pattern::Scan => self.one_by_one(members, &host, |from, to| from < to),
             // The sender is the first member.
             Pattern::PointToPoint => self.one_by_one(members, &host, |from, to| from == 0 && to == 1),
@@ -176,13 +155,7 @@ impl Instance {
             let at = match self.hosts.iter().position(|known| known.0 == host) {
                 Some(at) => at,
                 None => {
-                    self.hosts.push((
-                        host,
-                        Ends {
-                            enter: None,
-                            leave: None,
-                        },
-                    ));
+                    self.hosts.push((host, Ends::default()));
                     self.hosts.len() - 1
                 }
             };

@@ -308,12 +308,12 @@ impl Network {
                 by_leaves: vec![true; hosts],
             };
             for (&(one, other), fit) in pairs {
-                let Some((low, high)) = bounds(&tree, one, fit, &cell) else {
+                let Some(bounds) = bounds(&tree, one, fit, &cell) else {
                     continue;
                 };
                 for end in 0..2 {
-                    cell.most[end][one * hosts + other] = high[end];
-                    cell.most[end][other * hosts + one] = low[end].saturating_neg();
+                    cell.most[end][one * hosts + other] = bounds.high_ns[end];
+                    cell.most[end][other * hosts + one] = bounds.low_ns[end].saturating_neg();
                 }
             }
             let mut is_contradictory = false;
@@ -516,31 +516,49 @@ fn stretches(tree: &Tree<'_>, hosts: usize, span_ns: (i64, i64)) -> Vec<(i64, i6
         .collect()
 }
 
-/// Returns straight-line bounds of a pair over a cell, at its start and end.
-fn bounds(tree: &Tree<'_>, one: usize, fit: &PairFit, cell: &Cell) -> Option<([i64; 2], [i64; 2])> {
-    let ends = [cell.start_ns, cell.end_ns].map(|axis_ns| tree.host_time(one, axis_ns));
-    let (from, to) = (ends[0], ends[1].max(ends[0].saturating_add(1)));
-    // Points (time, lower bound, upper bound) that the lines must include.
-    let mut points: Vec<(i64, i64, i64)> = Vec::new();
-    let mut add = |piece: &Piece, moment: i64| {
-        // Outside its piece a bound widens with the possible drift.
-        let at = moment.clamp(piece.start_ns, piece.end_ns);
-        let drift = moment.saturating_sub(at).saturating_abs() / 1_000_000 * MAX_DRIFT_PPM + 200;
-        let drift = if at == moment { 0 } else { drift };
-        let line = |ends: [i64; 2]| between((piece.start_ns, ends[0]), (piece.end_ns, ends[1]), at);
+/// Bounds of an offset at the start and end of a cell, in ns.
+struct EndBounds {
+    low_ns: [i64; 2],
+    high_ns: [i64; 2],
+}
+
+/// Bounds of an offset at one time of the first clock, in ns.
+#[derive(Clone, Copy)]
+struct BoundsAt {
+    at_ns: i64,
+    low_ns: i64,
+    high_ns: i64,
+}
+
+impl BoundsAt {
+    /// Returns the bounds that a piece gives. Outside the piece they widen with the possible drift.
+    fn of_piece(piece: &Piece, at_ns: i64) -> Self {
+        let inside_ns = at_ns.clamp(piece.start_ns, piece.end_ns);
+        let drift = at_ns.saturating_sub(inside_ns).saturating_abs() / 1_000_000 * MAX_DRIFT_PPM + 200;
+        let drift = if inside_ns == at_ns { 0 } else { drift };
+        let line = |ends: [i64; 2]| between((piece.start_ns, ends[0]), (piece.end_ns, ends[1]), inside_ns);
         let open = |ends: [i64; 2]| ends.iter().any(|ns| ns.abs() >= UNBOUNDED_NS);
-        let low = if open(piece.low_ns) {
-            -UNBOUNDED_NS
-        } else {
-            line(piece.low_ns).saturating_sub(drift)
-        };
-        let high = if open(piece.high_ns) {
-            UNBOUNDED_NS
-        } else {
-            line(piece.high_ns).saturating_add(drift)
-        };
-        points.push((moment, low, high));
-    };
+        Self {
+            at_ns,
+            low_ns: if open(piece.low_ns) {
+                -UNBOUNDED_NS
+            } else {
+                line(piece.low_ns).saturating_sub(drift)
+            },
+            high_ns: if open(piece.high_ns) {
+                UNBOUNDED_NS
+            } else {
+                line(piece.high_ns).saturating_add(drift)
+            },
+        }
+    }
+}
+
+/// Returns the bounds that straight lines over a cell must include. `ends_ns` are the ends of the cell on the first
+/// clock.
+fn bounds_inside(fit: &PairFit, cell: &Cell, ends_ns: [i64; 2]) -> Vec<BoundsAt> {
+    let [from, to] = ends_ns;
+    let mut points = Vec::new();
     let mut pieces = fit
         .segments
         .iter()
@@ -557,30 +575,36 @@ fn bounds(tree: &Tree<'_>, one: usize, fit: &PairFit, cell: &Cell) -> Option<([i
         .peekable();
     if pieces.peek().is_none() || cell.jumps {
         // In a jump the bounds of both sides may apply. Outside all pieces the nearest one applies.
-        for at in [from, to] {
-            if let Some(piece) = fit.piece_at(at) {
-                add(piece, at);
-            }
+        for at in ends_ns {
+            points.extend(fit.piece_at(at).map(|piece| BoundsAt::of_piece(piece, at)));
         }
     }
     for piece in pieces {
         for at in [piece.start_ns.max(from), piece.end_ns.min(to)] {
-            add(piece, at);
+            points.push(BoundsAt::of_piece(piece, at));
         }
     }
+    points
+}
+
+/// Returns straight-line bounds of a pair over a cell, at its start and end.
+fn bounds(tree: &Tree<'_>, one: usize, fit: &PairFit, cell: &Cell) -> Option<EndBounds> {
+    let [from, to] = [cell.start_ns, cell.end_ns].map(|axis_ns| tree.host_time(one, axis_ns));
+    let to = to.max(from.saturating_add(1));
+    let mut points = bounds_inside(fit, cell, [from, to]);
     let (&first, &last) = (points.first()?, points.last()?);
-    if points.iter().any(|point| point.1 <= -UNBOUNDED_NS) {
-        points.iter_mut().for_each(|point| point.1 = -UNBOUNDED_NS);
+    if points.iter().any(|point| point.low_ns <= -UNBOUNDED_NS) {
+        points.iter_mut().for_each(|point| point.low_ns = -UNBOUNDED_NS);
     }
-    if points.iter().any(|point| point.2 >= UNBOUNDED_NS) {
-        points.iter_mut().for_each(|point| point.2 = UNBOUNDED_NS);
+    if points.iter().any(|point| point.high_ns >= UNBOUNDED_NS) {
+        points.iter_mut().for_each(|point| point.high_ns = UNBOUNDED_NS);
     }
     let loosened = tree
         .date_error(one, cell.start_ns)
         .max(tree.date_error(one, cell.end_ns))
         + 1;
-    let straight = |sign: i64, of: fn(&(i64, i64, i64)) -> i64| -> [i64; 2] {
-        let value = |point: &(i64, i64, i64)| sign * of(point);
+    let straight = |sign: i64, of: fn(&BoundsAt) -> i64| -> [i64; 2] {
+        let value = |point: &BoundsAt| sign * of(point);
         let highest = points.iter().map(value).max().unwrap_or(UNBOUNDED_NS);
         if highest >= UNBOUNDED_NS {
             return [sign * UNBOUNDED_NS; 2];
@@ -592,13 +616,16 @@ fn bounds(tree: &Tree<'_>, one: usize, fit: &PairFit, cell: &Cell) -> Option<([i
         let line = |at: i64| between((from, start), (to, end), at);
         let above = points
             .iter()
-            .map(|point| value(point) - line(point.0))
+            .map(|point| value(point) - line(point.at_ns))
             .max()
             .unwrap_or(0)
             .max(0);
         [start, end].map(|ns| sign * (ns + above + loosened))
     };
-    Some((straight(-1, |point| point.1), straight(1, |point| point.2)))
+    Some(EndBounds {
+        low_ns: straight(-1, |point| point.low_ns),
+        high_ns: straight(1, |point| point.high_ns),
+    })
 }
 
 /// Tightens the bounds by shortest paths over all hosts. Returns false and changes nothing if bounds contradict each

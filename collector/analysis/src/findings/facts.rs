@@ -6,7 +6,7 @@ use crate::measures::blame::BlameLedger;
 use crate::measures::merge_result::MergeResult;
 use crate::measures::step_board::StepBoard;
 use crate::rank::RankSums;
-use crate::steps::finder::MIN_CONFIDENCE;
+use crate::steps::plan::MIN_CONFIDENCE;
 use rankscope_formats::session::Window;
 use rankscope_formats::session::{LookAt, RankBreakdown, Session, StepSummary};
 use std::collections::{BTreeMap, BTreeSet};

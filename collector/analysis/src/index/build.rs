@@ -9,7 +9,7 @@ use rankscope_formats::index::{
 };
 use rankscope_formats::session::{
     IndexedOperation, IndexedPause, IndexedSpan, IndexedStall, IndexedStep, IndexedWork, InstanceState,
-    NameRow, OperationState, Session, SpanKind, StepKind, WaitClass, WorkClass,
+    NameRow, OperationState, Session, SpanKind, StepKind, TableError, WaitClass, WorkClass,
 };
 use rankscope_ranklog::{Library, Operation};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const MAX_SHOWN_THREADS: usize = 96;
 
 /// Number of rows between two checks for cancellation.
-const ROWS_PER_LOOK: u64 = 1 << 16;
+const ROWS_PER_CHECK: u64 = 1 << 16;
 
 /// Builds the index of one rank of the session in `path`. Returns false if it was `cancelled`.
 pub fn build(
@@ -29,91 +29,77 @@ pub fn build(
     rank: u32,
     cancelled: &AtomicBool,
 ) -> Result<bool, ViewBuildError> {
-    let described = session.ranks.get(rank as usize);
-    let start_ns = described
-        .and_then(|rank| rank.start_ns.value)
-        .unwrap_or(session.axis.start_ns);
-    let end_ns = described
-        .and_then(|rank| rank.end_ns.value)
-        .unwrap_or(session.axis.end_ns)
-        .max(start_ns);
-    let mut builder = Builder {
-        writer: ViewWriter::create(&view_path(path, rank))?,
-        layers: Layers::default(),
-        parts: Parts::new(start_ns).with_own_unknown(session.operations_without_times(rank) > 0),
-        names: FxHashMap::default(),
-        kernels: FxHashMap::default(),
-        end_ns,
-        devices: described.is_some_and(|_| {
-            session
-                .activity
-                .iter()
-                .any(|activity| activity.rank == rank && activity.covered_ns > 0)
-        }),
-        device_thread: None,
-        shown_threads: FxHashSet::default(),
-        problems: Vec::new(),
-    };
-    let mut operations = Stream::<IndexedOperation>::open(path, rank)?;
-    let mut spans = Stream::<IndexedSpan>::open(path, rank)?;
-    let mut works = Stream::<IndexedWork>::open(path, rank)?;
+    let mut builder = Builder::create(path, session, rank)?;
+    let mut tables = LargeTables::open(path, rank)?;
     builder.read_names(path, rank)?;
     builder.small_tables(path, rank, session)?;
     let mut rows = 0u64;
-    loop {
-        let next = [operations.peek(), spans.peek(), works.peek()];
-        let Some(at) = next.into_iter().flatten().min() else {
-            break;
-        };
-        // Everything that begins before this has been read.
-        if builder.parts.is_full() {
-            builder.parts.fold(&mut builder.writer, at)?;
-        }
-        if next[0] == Some(at) {
-            if let Some(row) = operations.next() {
-                builder.operation(&row)?;
-            }
-        } else if next[1] == Some(at) {
-            if let Some(row) = spans.next() {
-                builder.span(&row)?;
-            }
-        } else if let Some(row) = works.next() {
-            builder.work(&row)?;
-        }
+    while let Some((start_ns, table)) = tables.peek() {
+        builder.fold_parts(start_ns)?;
+        tables.take(table, &mut builder)?;
         rows += 1;
-        if rows.is_multiple_of(ROWS_PER_LOOK) && cancelled.load(Ordering::Relaxed) {
+        if rows.is_multiple_of(ROWS_PER_CHECK) && cancelled.load(Ordering::Relaxed) {
             return Ok(false);
         }
     }
-    let late = operations.late + spans.late + works.late;
-    let mut problems = std::mem::take(&mut builder.problems);
-    problems.extend(
-        [operations.problem, spans.problem, works.problem]
-            .into_iter()
-            .flatten(),
-    );
-    if late > 0 {
-        problems.push(format!(
-            "{late} rows are far out of order in the tables: the breakdown may lack them"
-        ));
-    }
-    if builder.layers.shortened > 0 {
-        problems.push(format!(
-            "{} spans overlap more than 32 others and are drawn shortened",
-            builder.layers.shortened
-        ));
-    }
-    let Builder {
-        mut writer, parts, ..
-    } = builder;
-    parts.finish(&mut writer, end_ns)?;
-    writer.finish(Footer {
-        session_written_unix_ns: session.written_unix_ns,
-        rank,
-        problems,
-        ..Footer::default()
-    })?;
+    builder.finish(session, rank, tables)?;
     Ok(true)
+}
+
+/// The large tables of a rank, read together in order of time.
+struct LargeTables {
+    operations: Stream<IndexedOperation>,
+    spans: Stream<IndexedSpan>,
+    works: Stream<IndexedWork>,
+}
+
+/// One of the large tables. Of rows with the same start, those of the first table come first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum LargeTable {
+    Operations,
+    Spans,
+    Works,
+}
+
+impl LargeTables {
+    fn open(path: &Path, rank: u32) -> Result<Self, TableError> {
+        Ok(Self {
+            operations: Stream::open(path, rank)?,
+            spans: Stream::open(path, rank)?,
+            works: Stream::open(path, rank)?,
+        })
+    }
+
+    /// Returns the start of the next row, and its table.
+    fn peek(&mut self) -> Option<(i64, LargeTable)> {
+        let starts = [
+            self.operations.peek().map(|at| (at, LargeTable::Operations)),
+            self.spans.peek().map(|at| (at, LargeTable::Spans)),
+            self.works.peek().map(|at| (at, LargeTable::Works)),
+        ];
+        starts.into_iter().flatten().min()
+    }
+
+    /// Takes the next row of a table.
+    fn take(&mut self, table: LargeTable, builder: &mut Builder) -> Result<(), ViewError> {
+        match table {
+            LargeTable::Operations => self.operations.next().map(|row| builder.operation(&row)),
+            LargeTable::Spans => self.spans.next().map(|row| builder.span(&row)),
+            LargeTable::Works => self.works.next().map(|row| builder.work(&row)),
+        }
+        .unwrap_or(Ok(()))
+    }
+
+    /// Returns the number of rows that arrived out of order.
+    fn late(&self) -> u64 {
+        self.operations.late + self.spans.late + self.works.late
+    }
+
+    /// Returns the reasons why tables were not read to their end.
+    fn problems(self) -> impl Iterator<Item = String> {
+        let all = [self.operations.problem, self.spans.problem, self.works.problem];
+        all.into_iter().flatten()
+    }
 }
 
 struct Builder {
@@ -136,6 +122,69 @@ struct Builder {
 }
 
 impl Builder {
+    fn create(path: &Path, session: &Session, rank: u32) -> Result<Self, ViewError> {
+        let described = session.ranks.get(rank as usize);
+        let start_ns = described
+            .and_then(|rank| rank.start_ns.value)
+            .unwrap_or(session.axis.start_ns);
+        let end_ns = described
+            .and_then(|rank| rank.end_ns.value)
+            .unwrap_or(session.axis.end_ns)
+            .max(start_ns);
+        Ok(Self {
+            writer: ViewWriter::create(&view_path(path, rank))?,
+            layers: Layers::default(),
+            parts: Parts::new(start_ns).with_own_unknown(session.operations_without_times(rank) > 0),
+            names: FxHashMap::default(),
+            kernels: FxHashMap::default(),
+            end_ns,
+            devices: described.is_some_and(|_| {
+                session
+                    .activity
+                    .iter()
+                    .any(|activity| activity.rank == rank && activity.covered_ns > 0)
+            }),
+            device_thread: None,
+            shown_threads: FxHashSet::default(),
+            problems: Vec::new(),
+        })
+    }
+
+    /// Writes the parts before the next row if enough have come together. Everything that begins before it has been
+    /// read.
+    fn fold_parts(&mut self, next_start_ns: i64) -> Result<(), ViewError> {
+        if self.parts.is_full() {
+            self.parts.fold(&mut self.writer, next_start_ns)?;
+        }
+        Ok(())
+    }
+
+    /// Writes what remains, and the problems of all tables.
+    fn finish(mut self, session: &Session, rank: u32, tables: LargeTables) -> Result<(), ViewError> {
+        let late = tables.late();
+        let mut problems = self.problems;
+        problems.extend(tables.problems());
+        if late > 0 {
+            problems.push(format!(
+                "{late} rows are far out of order in the tables: the breakdown may lack them"
+            ));
+        }
+        if self.layers.shortened > 0 {
+            problems.push(format!(
+                "{} spans overlap more than 32 others and are drawn shortened",
+                self.layers.shortened
+            ));
+        }
+        self.parts.finish(&mut self.writer, self.end_ns)?;
+        self.writer.finish(Footer {
+            session_written_unix_ns: session.written_unix_ns,
+            rank,
+            problems,
+            ..Footer::default()
+        })?;
+        Ok(())
+    }
+
     fn name_of(&mut self, text: &'static str, bytes: Option<u64>) -> u32 {
         let writer = &mut self.writer;
         *self.names.entry((text, bytes)).or_insert_with(|| {

@@ -304,20 +304,21 @@ impl<'a> Measures<'a> {
         subject: Subject<'_>,
     ) -> InstanceWait {
         // Each device time may be too late by up to this error.
-        let of_devices = whole
+        let device_error_ns = whole
             .iter()
             .map(|member| i64::from(member.clock_error_ns))
             .max()
             .unwrap_or(0);
         let hosts = &self.hosts;
         let between = |one: usize, other: usize| {
-            let (less, more) = hosts.clock_error_ns(&whole[one], &whole[other]);
-            (less.saturating_add(of_devices), more.saturating_add(of_devices))
+            hosts
+                .clock_error(&whole[one], &whole[other])
+                .widened(device_error_ns)
         };
         let errors = if hosts.are_several(communicator) {
             ClockErrors::Between(&between)
         } else {
-            ClockErrors::Same(of_devices)
+            ClockErrors::Same(device_error_ns)
         };
         subject.waits(whole, errors, &mut self.members.waits)
     }

@@ -32,10 +32,10 @@ impl ClockCheck {
         let is_impossible = |proof: &Proof| {
             let shown = proof.leave_ns.saturating_sub(proof.enter_ns);
             shown < 0 && {
-                let (_, more) = clocks.error_at(proof.from, proof.to, proof.enter_ns);
+                let error = clocks.error_at(proof.from, proof.to, proof.enter_ns);
                 let stamps = stamp_error_ns(proof.from).saturating_add(stamp_error_ns(proof.to));
                 // Nothing is known about a call during which a clock jumped.
-                shown.saturating_add(more).saturating_add(stamps) < 0
+                shown.saturating_add(error.more_ns).saturating_add(stamps) < 0
                     && !learnt.network.jumps_between(proof.enter_ns, proof.leave_ns)
             }
         };

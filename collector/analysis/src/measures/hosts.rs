@@ -1,6 +1,6 @@
 //! Host of each rank, and which communicators have members on several hosts.
 
-use crate::clocks::clock::Clocks;
+use crate::clocks::clock::{ClockError, Clocks};
 use crate::identity::Identities;
 use crate::model::operation::RankOperation;
 
@@ -46,9 +46,8 @@ impl<'a> Hosts<'a> {
         self.are_several.get(communicator as usize) == Some(&true)
     }
 
-    /// Returns the maximum clock errors of the distance from the first member's timestamp to the second's, in ns. The
-    /// true distance is shorter by at most the first value, and longer by at most the second.
-    pub fn clock_error_ns(&self, first: &RankOperation, second: &RankOperation) -> (i64, i64) {
+    /// Returns the maximum clock error of the distance from the first member's timestamp to the second's.
+    pub fn clock_error(&self, first: &RankOperation, second: &RankOperation) -> ClockError {
         let (from, to) = (self.of_rank(first.rank), self.of_rank(second.rank));
         self.clocks.error_at(from, to, second.enter_ns)
     }

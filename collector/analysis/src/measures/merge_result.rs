@@ -4,7 +4,7 @@ use crate::clocks::clock::Clocks;
 use crate::identity::Identities;
 use crate::measures::all::Measures;
 use crate::rank::RankSums;
-use crate::steps::finder::StepPlan;
+use crate::steps::plan::StepPlan;
 use crate::structure::Structure;
 use rankscope_formats::session::ProblemSummary;
 use rankscope_ranklog::reader::RankLog;

@@ -1,9 +1,11 @@
 //! Waits and transfer of an instance: which member waited for which, how long, and how long the transfer took
 //! (METRICS.md, section 3).
 
+use crate::clocks::clock::ClockError;
 use crate::model::operation::RankOperation;
 use rankscope_formats::session::WaitClass;
 use rankscope_ranklog::{Operation, Pattern};
+use std::cmp::Reverse;
 
 /// Maximum wait share of a transfer-bound launch, in percent.
 pub const TRANSFER_BOUND_PERCENT: i64 = 20;
@@ -47,15 +49,14 @@ pub struct InstanceWait {
 pub enum ClockErrors<'a> {
     /// The same error for all members, in ± ns.
     Same(i64),
-    /// Errors by pair, in ns. The true distance from the first member's timestamp to the second's is shorter by at most
-    /// the first value, and longer by at most the second.
-    Between(&'a dyn Fn(usize, usize) -> (i64, i64)),
+    /// Errors by pair: of the distance from the first member's timestamp to the second's.
+    Between(&'a dyn Fn(usize, usize) -> ClockError),
 }
 
 impl ClockErrors<'_> {
-    fn between(self, own: usize, other: usize) -> (i64, i64) {
+    fn between(self, own: usize, other: usize) -> ClockError {
         match self {
-            Self::Same(error_ns) => (error_ns, error_ns),
+            Self::Same(error_ns) => ClockError::same(error_ns),
             Self::Between(errors) => errors(own, other),
         }
     }
@@ -68,13 +69,34 @@ impl ClockErrors<'_> {
 /// Operation that members called, and its root.
 pub type Kind = (Operation, i32);
 
-/// Returns the member that `member` needs last, with its arrival, or `None` if it needs no other member.
+/// Arrival of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Arrival {
+    member: usize,
+    at_ns: i64,
+}
+
+impl Arrival {
+    fn of(members: &[RankOperation], member: usize) -> Self {
+        Self {
+            member,
+            at_ns: members[member].arrival_ns(),
+        }
+    }
+
+    /// Returns the later one, and the first of equal arrivals.
+    fn latest(arrivals: impl Iterator<Item = Self>) -> Option<Self> {
+        arrivals.max_by_key(|arrival| (arrival.at_ns, Reverse(arrival.member)))
+    }
+}
+
+/// Returns the arrival of the member that `member` needs last, or `None` if it needs no other member.
 fn last_needed(
     members: &[RankOperation],
     (operation, peer): Kind,
     member: usize,
     extremes: &Extremes,
-) -> Option<(usize, i64)> {
+) -> Option<Arrival> {
     let own = &members[member];
     let root = usize::try_from(peer).ok().filter(|&root| root < members.len());
     match operation.pattern() {
@@ -91,7 +113,7 @@ fn last_needed(
                     } else {
                         extremes.last
                     };
-                    Some((at, members[at].arrival_ns()))
+                    Some(Arrival::of(members, at))
                 }
             }
         }
@@ -99,7 +121,7 @@ fn last_needed(
             let root = root.filter(|&root| root != member)?;
             let nothing = operation == Operation::ScatterV
                 && members[root].counts.get(member).is_some_and(|&bytes| bytes == 0);
-            (!nothing).then(|| (root, members[root].arrival_ns()))
+            (!nothing).then(|| Arrival::of(members, root))
         }
         Pattern::ToRoot => {
             if root? != member {
@@ -112,9 +134,7 @@ fn last_needed(
             })
         }
         // Messages of a group run as one launch. Each member of the group waits for all ranks that the group names.
-        Pattern::PointToPoint => {
-            (member == 1 || own.is_shared()).then(|| (1 - member, members[1 - member].arrival_ns()))
-        }
+        Pattern::PointToPoint => (member == 1 || own.is_shared()).then(|| Arrival::of(members, 1 - member)),
         Pattern::Scan => latest(members, |other| other < member),
         Pattern::OneSided | Pattern::Unknown => None,
     }
@@ -163,11 +183,9 @@ fn sends(sender: &RankOperation, number: usize, to: usize) -> u64 {
     sender.counts.get(index).copied().unwrap_or(1)
 }
 
-fn latest(members: &[RankOperation], needed: impl Fn(usize) -> bool) -> Option<(usize, i64)> {
-    (0..members.len())
-        .filter(|&other| needed(other))
-        .map(|other| (other, members[other].arrival_ns()))
-        .max_by_key(|&(other, arrival)| (arrival, std::cmp::Reverse(other)))
+fn latest(members: &[RankOperation], needed: impl Fn(usize) -> bool) -> Option<Arrival> {
+    let needed = (0..members.len()).filter(|&other| needed(other));
+    Arrival::latest(needed.map(|other| Arrival::of(members, other)))
 }
 
 /// The last two arrivals, and whether all members have counts per member.
@@ -214,104 +232,190 @@ pub fn waits_of(
     out: &mut Vec<MemberWait>,
 ) -> InstanceWait {
     out.clear();
-    let extremes = Extremes::of(members);
-    // With several kinds, it is unknown which algorithm caused a wait.
-    let late = (kinds.len() == 1)
-        .then(|| confirmed_late(members, &extremes))
-        .flatten();
-    let operation = members[0].operation;
-    let (mut shortest, mut in_calls, mut wait, mut wait_low, mut wait_high) =
-        (i64::MAX, 0i64, 0i64, 0i64, 0i64);
+    let needs = Needs::of(members, kinds);
+    let mut share = WaitShare::default();
     let mut acausal = false;
     let mut needs_anybody = false;
     for (number, own) in members.iter().enumerate() {
-        let arrival = own.arrival_ns();
-        let duration = own.leave_ns - own.enter_ns;
-        shortest = shortest.min(duration);
-        in_calls += duration;
-        // Only members that left after the late arrival have waited for it.
-        let algorithmic = late
-            .map(|late| (late, members[late].arrival_ns()))
-            .filter(|&(late, came)| late != number && own.leave_ns > came);
-        // The first of equal arrivals counts, as everywhere.
-        let meant = kinds
-            .iter()
-            .filter_map(|&kind| last_needed(members, kind, number, &extremes))
-            .max_by_key(|&(other, came)| (came, std::cmp::Reverse(other)));
-        let last = meant.into_iter().chain(algorithmic).max_by_key(|&(_, came)| came);
-        let Some((culprit, needed)) = last else {
+        share.in_calls_ns += own.leave_ns - own.enter_ns;
+        let Some(needed) = needs.of_member(number) else {
             out.push(MemberWait {
-                until_ns: arrival,
+                until_ns: own.arrival_ns(),
                 culprit: number as u32,
                 ..MemberWait::default()
             });
             continue;
         };
         needs_anybody = true;
-        let (less, more) = errors.between(number, culprit);
-        // This applies only to members needed by the operation's meaning. A member that only the algorithm waits for
-        // may still be queued. It does not apply to senders: a message may leave before its receiver arrives.
-        let is_sender = operation.pattern() == Pattern::PointToPoint && number == 0;
-        acausal |= !is_sender
-            && meant.is_some_and(|(needed, _)| {
-                let less = if needed == culprit {
-                    less
-                } else {
-                    errors.between(number, needed).0
-                };
-                members[needed].enter_ns.saturating_sub(less) > own.leave_ns
-            });
-        let until = needed.min(own.leave_ns).max(arrival);
-        let exposed = own.blocked.overlap(arrival, until);
-        let inside = |needed: i64| {
-            needed
-                .min(own.leave_ns)
-                .saturating_sub(arrival.max(own.enter_ns))
-                .max(0)
-        };
-        let in_call = inside(needed);
-        wait += in_call;
-        wait_low += inside(needed.saturating_sub(less));
-        wait_high += inside(needed.saturating_add(more));
-        out.push(MemberWait {
-            until_ns: until,
-            culprit: if until > arrival {
-                culprit as u32
-            } else {
-                number as u32
-            },
-            exposed_ns: exposed,
-            hidden_ns: until - arrival - exposed,
-            in_call_ns: in_call,
-        });
+        let error = errors.between(number, needed.last.member);
+        acausal |= needs.are_violated(number, needed, error, errors);
+        share.add(own, needed.last.at_ns, error);
+        out.push(member_wait(number, own, needed.last));
     }
-    let class = if members.len() < 2 || !needs_anybody || in_calls <= 0 {
-        WaitClass::None
-    } else if errors.are_none() {
-        class_of(wait, in_calls)
-    } else {
-        let (low, high) = (class_of(wait_low, in_calls), class_of(wait_high, in_calls));
-        if low == high { low } else { WaitClass::Inconclusive }
-    };
-    let transfer_error_ns = match errors {
-        ClockErrors::Same(error_ns) => error_ns,
-        ClockErrors::Between(between) => {
-            let (began, ended) = deciding(members, kinds.len() == 1);
-            let (less, more) = between(began, ended);
-            less.max(more)
-        }
-    };
+    let is_one_kind = kinds.len() == 1;
     InstanceWait {
-        transfer_error_ns,
-        transfer_ns: if kinds.len() == 1 {
-            transfer(members, late)
+        transfer_error_ns: match errors {
+            ClockErrors::Same(error_ns) => error_ns,
+            ClockErrors::Between(between) => {
+                let (began, ended) = deciding(members, is_one_kind);
+                between(began, ended).largest_ns()
+            }
+        },
+        transfer_ns: if is_one_kind {
+            transfer(members, needs.late)
         } else {
             last_leave(members) - last_enter(members)
         },
-        shortest_ns: shortest,
-        class,
-        upper_bound: operation.is_variable() && !extremes.counts_known,
+        shortest_ns: members
+            .iter()
+            .map(|member| member.leave_ns - member.enter_ns)
+            .min()
+            .unwrap_or(i64::MAX),
+        class: if members.len() < 2 || !needs_anybody {
+            WaitClass::None
+        } else {
+            share.class(errors)
+        },
+        upper_bound: members[0].operation.is_variable() && !needs.extremes.counts_known,
         acausal,
+    }
+}
+
+/// Members that the members of a launch wait for.
+struct Needs<'m> {
+    members: &'m [RankOperation],
+    kinds: &'m [Kind],
+    extremes: Extremes,
+    /// Member that the others waited for because of the algorithm.
+    late: Option<usize>,
+}
+
+/// Members that one member waits for.
+#[derive(Clone, Copy)]
+struct Needed {
+    /// Last one that the operation's meaning requires.
+    by_meaning: Option<Arrival>,
+    /// Last one of all. It may be one that only the algorithm waits for.
+    last: Arrival,
+}
+
+impl<'m> Needs<'m> {
+    fn of(members: &'m [RankOperation], kinds: &'m [Kind]) -> Self {
+        let extremes = Extremes::of(members);
+        // With several kinds, it is unknown which algorithm caused a wait.
+        let late = (kinds.len() == 1)
+            .then(|| confirmed_late(members, &extremes))
+            .flatten();
+        Self {
+            members,
+            kinds,
+            extremes,
+            late,
+        }
+    }
+
+    /// Returns the members that a member waits for, or `None` if it needs no other member.
+    fn of_member(&self, number: usize) -> Option<Needed> {
+        // Only members that left after the late arrival have waited for it.
+        let algorithmic = self
+            .late
+            .map(|late| Arrival::of(self.members, late))
+            .filter(|late| late.member != number && self.members[number].leave_ns > late.at_ns);
+        let kinds = self.kinds.iter();
+        let by_meaning = Arrival::latest(
+            kinds.filter_map(|&kind| last_needed(self.members, kind, number, &self.extremes)),
+        );
+        let all = by_meaning.into_iter().chain(algorithmic);
+        Some(Needed {
+            by_meaning,
+            last: all.max_by_key(|arrival| arrival.at_ns)?,
+        })
+    }
+
+    /// Returns true if a member left before one entered that it needs by the operation's meaning. A member that only
+    /// the algorithm waits for may still be queued. `error` is the clock error to the last needed member.
+    fn are_violated(
+        &self,
+        number: usize,
+        needed: Needed,
+        error: ClockError,
+        errors: ClockErrors<'_>,
+    ) -> bool {
+        // A message may leave before its receiver arrives.
+        let is_sender = self.members[0].operation.pattern() == Pattern::PointToPoint && number == 0;
+        !is_sender
+            && needed.by_meaning.is_some_and(|Arrival { member, .. }| {
+                let error = if member == needed.last.member {
+                    error
+                } else {
+                    errors.between(number, member)
+                };
+                let entered_ns = self.members[member].enter_ns.saturating_sub(error.less_ns);
+                entered_ns > self.members[number].leave_ns
+            })
+    }
+}
+
+/// Returns the wait of a member for the last needed one.
+fn member_wait(number: usize, own: &RankOperation, last: Arrival) -> MemberWait {
+    let arrival_ns = own.arrival_ns();
+    let until_ns = last.at_ns.min(own.leave_ns).max(arrival_ns);
+    let exposed_ns = own.blocked.overlap(arrival_ns, until_ns);
+    MemberWait {
+        until_ns,
+        culprit: if until_ns > arrival_ns {
+            last.member as u32
+        } else {
+            number as u32
+        },
+        exposed_ns,
+        hidden_ns: until_ns - arrival_ns - exposed_ns,
+        in_call_ns: wait_in_call_ns(own, last.at_ns),
+    }
+}
+
+/// Returns how long a member waits inside its call for an arrival, in ns.
+fn wait_in_call_ns(own: &RankOperation, until_ns: i64) -> i64 {
+    until_ns
+        .min(own.leave_ns)
+        .saturating_sub(own.arrival_ns().max(own.enter_ns))
+        .max(0)
+}
+
+/// Waits inside the calls of all members, as a share of the time in the calls.
+#[derive(Default)]
+struct WaitShare {
+    in_calls_ns: i64,
+    wait_ns: i64,
+    /// Least wait within the clock error.
+    least_wait_ns: i64,
+    /// Largest wait within the clock error.
+    largest_wait_ns: i64,
+}
+
+impl WaitShare {
+    /// Adds the wait of a member until an arrival.
+    fn add(&mut self, own: &RankOperation, until_ns: i64, error: ClockError) {
+        self.wait_ns += wait_in_call_ns(own, until_ns);
+        self.least_wait_ns += wait_in_call_ns(own, until_ns.saturating_sub(error.less_ns));
+        self.largest_wait_ns += wait_in_call_ns(own, until_ns.saturating_add(error.more_ns));
+    }
+
+    /// Returns the class. It is inconclusive if it depends on the clock error.
+    fn class(&self, errors: ClockErrors<'_>) -> WaitClass {
+        if self.in_calls_ns <= 0 {
+            return WaitClass::None;
+        }
+        if errors.are_none() {
+            return class_of(self.wait_ns, self.in_calls_ns);
+        }
+        let least = class_of(self.least_wait_ns, self.in_calls_ns);
+        let largest = class_of(self.largest_wait_ns, self.in_calls_ns);
+        if least == largest {
+            least
+        } else {
+            WaitClass::Inconclusive
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::clocks::segments::PairFit;
 use crate::clocks::solution::{ClockSolution, PairCounts};
 use crate::clocks::windows::PairEvidence;
 use crate::identity::Identities;
-use crate::matching::Matcher;
+use crate::matching::{self, Matcher};
 use crate::rank::{EvidenceMessage, RankBatch, RankReader};
 use rankscope_formats::session::InstanceState;
 use rankscope_ranklog::reader::RankLog;
@@ -31,25 +31,131 @@ const MAX_WINDOWS: usize = 1 << 17;
 /// Margin of the axis before and after the calibrations of the run, in ns.
 const MARGIN_NS: i64 = 5_000_000_000;
 
-/// Key of messages inside collectives: communicator, sender and receiver, operation and use, tag, slot, number.
-type MessageKey = (u32, u32, u32, u64, u32, u64, u32);
+/// Key of messages inside collectives, equal on both ends.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct MessageKey {
+    communicator: u32,
+    sender: u32,
+    receiver: u32,
+    object: u64,
+    tag: u32,
+    slot: u64,
+    number: u32,
+}
 
+impl MessageKey {
+    fn of(message: &EvidenceMessage) -> Self {
+        Self {
+            communicator: message.communicator,
+            sender: message.sender,
+            receiver: message.receiver,
+            object: message.object,
+            tag: message.tag,
+            slot: message.slot,
+            number: message.number,
+        }
+    }
+}
+
+/// One end of a message inside a collective.
+#[derive(Clone, Copy)]
+struct MessageEnd {
+    is_send: bool,
+    host: usize,
+    at_ns: i64,
+}
+
+impl MessageEnd {
+    /// Returns the proof that two ends give, if they are a send and a receive on different hosts.
+    fn proof(self, other: Self) -> Option<Proof> {
+        let (sent, received) = if self.is_send {
+            (self, other)
+        } else {
+            (other, self)
+        };
+        (sent.host != received.host).then_some(Proof {
+            from: sent.host,
+            enter_ns: sent.at_ns,
+            to: received.host,
+            leave_ns: received.at_ns,
+        })
+    }
+}
+
+/// Evidence of all pairs of hosts.
 struct Collector<'a> {
     clocks: &'a Clocks,
     /// Host of each rank.
     host_of: Vec<usize>,
+    /// Whether each communicator has members on several hosts. Only their operations are evidence.
+    spans_hosts: Vec<bool>,
     pairs: BTreeMap<(usize, usize), PairEvidence>,
     counts: BTreeMap<(usize, usize), PairCounts>,
     most_windows: usize,
+    /// Proofs of the current instance or message.
     instance: Instance,
-    open: FxHashMap<MessageKey, (bool, usize, i64)>,
+    open: FxHashMap<MessageKey, MessageEnd>,
+    /// The same ends in order of their arrival.
     open_order: VecDeque<MessageKey>,
     held_out: u64,
     violations_before: u64,
     messages: u64,
 }
 
-impl Collector<'_> {
+impl<'a> Collector<'a> {
+    fn new(clocks: &'a Clocks, identities: &Identities) -> Self {
+        let hosts = clocks.hosts.len();
+        let pairs = (hosts * hosts.saturating_sub(1) / 2).max(1);
+        let host_of: Vec<usize> = identities
+            .ranks
+            .iter()
+            .map(|rank| clocks.host_of[rank.log])
+            .collect();
+        let spans_hosts = identities
+            .communicators
+            .iter()
+            .map(|communicator| communicator.spans_hosts(&host_of))
+            .collect();
+        Self {
+            clocks,
+            host_of,
+            spans_hosts,
+            pairs: BTreeMap::new(),
+            counts: BTreeMap::new(),
+            most_windows: (MAX_WINDOWS / pairs).clamp(16, 4096),
+            instance: Instance::default(),
+            open: FxHashMap::default(),
+            open_order: VecDeque::new(),
+            held_out: 0,
+            violations_before: 0,
+            messages: 0,
+        }
+    }
+
+    fn spans_hosts(&self, communicator: u32) -> bool {
+        self.spans_hosts.get(communicator as usize) == Some(&true)
+    }
+
+    /// Takes the operations and messages that a rank read, in order of time.
+    fn take_batch(&mut self, batch: &mut RankBatch, matcher: &mut Matcher) {
+        batch.evidence.sort_by_key(|message| message.at_ns);
+        let evidence = std::mem::take(&mut batch.evidence);
+        let mut messages = evidence.iter().peekable();
+        for operation in &mut batch.operations {
+            if !self.spans_hosts(operation.communicator) {
+                continue;
+            }
+            while let Some(message) = messages.next_if(|message| message.at_ns <= operation.leave_ns) {
+                self.message(message);
+            }
+            matcher.take(operation, |instance| self.instance(&instance));
+        }
+        messages.for_each(|message| self.message(message));
+        // Its memory is used again.
+        batch.evidence = evidence;
+    }
+
+    /// Adds the bounds of the current instance or message to the evidence.
     fn sightings(&mut self) {
         let clocks = self.clocks;
         let (pairs, counts, most_windows) = (&mut self.pairs, &mut self.counts, self.most_windows);
@@ -65,44 +171,27 @@ impl Collector<'_> {
         );
     }
 
+    /// Takes an end of a message. With both ends, the message is evidence.
     fn message(&mut self, message: &EvidenceMessage) {
-        let key = (
-            message.communicator,
-            message.sender,
-            message.receiver,
-            message.object,
-            message.tag,
-            message.slot,
-            message.number,
-        );
-        let host = self.host_of[message.rank as usize];
+        if !self.spans_hosts(message.communicator) {
+            return;
+        }
+        let key = MessageKey::of(message);
+        let end = MessageEnd {
+            is_send: message.is_send,
+            host: self.host_of[message.rank as usize],
+            at_ns: message.at_ns,
+        };
         match self.open.remove(&key) {
-            Some((is_send, other, at_ns)) if is_send != message.is_send => {
-                if host == other {
-                    return;
+            Some(other) if other.is_send != end.is_send => {
+                if let Some(proof) = end.proof(other) {
+                    self.messages += 1;
+                    self.instance.message(proof);
+                    self.sightings();
                 }
-                self.messages += 1;
-                let mut instance = std::mem::take(&mut self.instance);
-                instance.message(if is_send {
-                    Proof {
-                        from: other,
-                        enter_ns: at_ns,
-                        to: host,
-                        leave_ns: message.at_ns,
-                    }
-                } else {
-                    Proof {
-                        from: host,
-                        enter_ns: message.at_ns,
-                        to: other,
-                        leave_ns: at_ns,
-                    }
-                });
-                self.instance = instance;
-                self.sightings();
             }
             _ => {
-                self.open.insert(key, (message.is_send, host, message.at_ns));
+                self.open.insert(key, end);
                 self.open_order.push_back(key);
                 // Ends without another end are forgotten, the oldest first.
                 while self.open_order.len() > MAX_OPEN_MESSAGES {
@@ -113,94 +202,9 @@ impl Collector<'_> {
             }
         }
     }
-}
 
-/// Reads all logs for evidence. `reader` opens a log; `progress` receives the number of read operations.
-pub fn collect<'l>(
-    logs: &'l [RankLog],
-    clocks: &Clocks,
-    identities: &Identities,
-    most_pending: usize,
-    mut reader: impl FnMut(usize) -> RankReader<'l>,
-    progress: &mut dyn FnMut(u64),
-) -> ClockSolution {
-    let ranks = identities.ranks.len();
-    let hosts = clocks.hosts.len();
-    let pairs = (hosts * hosts.saturating_sub(1) / 2).max(1);
-    let mut collector = Collector {
-        clocks,
-        host_of: identities
-            .ranks
-            .iter()
-            .map(|rank| clocks.host_of[rank.log])
-            .collect(),
-        pairs: BTreeMap::new(),
-        counts: BTreeMap::new(),
-        most_windows: (MAX_WINDOWS / pairs).clamp(16, 4096),
-        instance: Instance::default(),
-        open: FxHashMap::default(),
-        open_order: VecDeque::new(),
-        held_out: 0,
-        violations_before: 0,
-        messages: 0,
-    };
-    // Only operations across hosts are evidence.
-    let spans: Vec<bool> = identities
-        .communicators
-        .iter()
-        .map(|communicator| communicator.spans_hosts(&collector.host_of))
-        .collect();
-    let mut matcher = Matcher::new(&identities.communicators, ranks, most_pending);
-    let mut readers: Vec<Option<RankReader<'l>>> = (0..ranks)
-        .map(|rank| Some(reader(rank).with_evidence().with_stride(STRIDE)))
-        .collect();
-    let mut turns = vec![0u64; ranks];
-    let mut batch = RankBatch::default();
-    let mut read = 0u64;
-    loop {
-        let waited_for = matcher.oldest_missing().and_then(|(communicator, member)| {
-            let members = &identities.communicators.get(communicator as usize)?.members;
-            let rank = members.get(member as usize).copied().flatten()? as usize;
-            readers[rank].is_some().then_some(rank)
-        });
-        let next = waited_for.or_else(|| {
-            (0..ranks)
-                .filter(|&rank| readers[rank].is_some())
-                .min_by_key(|&rank| turns[rank])
-        });
-        let Some(rank) = next else { break };
-        turns[rank] += 1;
-        let Some(reader) = &mut readers[rank] else { break };
-        let goes_on = reader.advance(&mut batch);
-        read += batch.operations.len() as u64;
-        progress(read);
-        let spans_hosts = |communicator: u32| spans.get(communicator as usize) == Some(&true);
-        batch.evidence.sort_by_key(|message| message.at_ns);
-        let mut messages = batch
-            .evidence
-            .iter()
-            .filter(|message| spans_hosts(message.communicator))
-            .peekable();
-        for operation in &mut batch.operations {
-            if !spans_hosts(operation.communicator) {
-                continue;
-            }
-            while let Some(message) = messages.next_if(|message| message.at_ns <= operation.leave_ns) {
-                collector.message(message);
-            }
-            matcher.take(operation, |instance| collector.complete(&instance));
-        }
-        messages.for_each(|message| collector.message(message));
-        if !goes_on {
-            readers[rank] = None;
-            matcher.rank_ended(rank as u32, |instance| collector.complete(&instance));
-        }
-    }
-    collector.solve(logs)
-}
-
-impl Collector<'_> {
-    fn complete(&mut self, instance: &crate::matching::Instance<'_>) {
+    /// Takes an instance. If it is complete, it is evidence.
+    fn instance(&mut self, instance: &matching::Instance<'_>) {
         let Some(members) = instance
             .members
             .all()
@@ -223,6 +227,7 @@ impl Collector<'_> {
         self.sightings();
     }
 
+    /// Solves the clocks from all evidence.
     fn solve(mut self, logs: &[RankLog]) -> ClockSolution {
         let hosts = &self.clocks.hosts;
         // The run as each host recorded it.
@@ -264,4 +269,72 @@ impl Collector<'_> {
             messages: self.messages,
         }
     }
+}
+
+/// Logs that are not read to their end, by rank.
+struct Readers<'l> {
+    readers: Vec<Option<RankReader<'l>>>,
+    /// Number of times that each rank has advanced.
+    turns: Vec<u64>,
+}
+
+impl<'l> Readers<'l> {
+    /// Returns the rank that goes next: the one that the oldest pending instance waits for, else the one that has
+    /// advanced least often.
+    fn next(&self, matcher: &Matcher, identities: &Identities) -> Option<usize> {
+        let is_open = |rank: &usize| self.readers[*rank].is_some();
+        let missing = matcher.oldest_missing().and_then(|missing| {
+            let known = identities.communicators.get(missing.communicator as usize)?;
+            known.members.get(missing.member as usize).copied().flatten()
+        });
+        let awaited = missing.map(|rank| rank as usize).filter(is_open);
+        awaited.or_else(|| {
+            (0..self.readers.len())
+                .filter(is_open)
+                .min_by_key(|&rank| self.turns[rank])
+        })
+    }
+
+    /// Advances a rank. Returns false at the end of its log.
+    fn advance(&mut self, rank: usize, batch: &mut RankBatch) -> bool {
+        self.turns[rank] += 1;
+        let reader = &mut self.readers[rank];
+        let goes_on = reader.as_mut().is_some_and(|reader| reader.advance(batch));
+        if !goes_on {
+            *reader = None;
+        }
+        goes_on
+    }
+}
+
+/// Reads all logs for evidence. `reader` opens a log; `progress` receives the number of read operations.
+pub fn collect<'l>(
+    logs: &'l [RankLog],
+    clocks: &Clocks,
+    identities: &Identities,
+    most_pending: usize,
+    mut reader: impl FnMut(usize) -> RankReader<'l>,
+    progress: &mut dyn FnMut(u64),
+) -> ClockSolution {
+    let ranks = identities.ranks.len();
+    let mut collector = Collector::new(clocks, identities);
+    let mut matcher = Matcher::new(&identities.communicators, ranks, most_pending);
+    let mut readers = Readers {
+        readers: (0..ranks)
+            .map(|rank| Some(reader(rank).with_evidence().with_stride(STRIDE)))
+            .collect(),
+        turns: vec![0; ranks],
+    };
+    let mut batch = RankBatch::default();
+    let mut read = 0u64;
+    while let Some(rank) = readers.next(&matcher, identities) {
+        let goes_on = readers.advance(rank, &mut batch);
+        read += batch.operations.len() as u64;
+        progress(read);
+        collector.take_batch(&mut batch, &mut matcher);
+        if !goes_on {
+            matcher.rank_ended(rank as u32, |instance| collector.instance(&instance));
+        }
+    }
+    collector.solve(logs)
 }

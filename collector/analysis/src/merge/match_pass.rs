@@ -22,7 +22,7 @@ use crate::merge::tables::{
 use crate::model::sources::CUPTI;
 use crate::rank::anchors::Anchors;
 use crate::rank::{RankBatch, RankSums};
-use crate::steps::finder::StepPlan;
+use crate::steps::plan::StepPlan;
 use crate::structure::Structure;
 use rankscope_formats::session::{ProblemSummary, RowLimits, TableError};
 use rankscope_ranklog::reader::RankLog;
@@ -121,7 +121,7 @@ fn new_measures<'a>(logs: Logs<'a>, identities: &'a Identities, worlds: Worlds<'
             let error = world_error(logs.clocks, identities, &world.ranks);
             StepBoard::new(
                 index as u32,
-                structure.compared(&world.ranks),
+                &structure.compared(&world.ranks),
                 plan.median_ns.unwrap_or(0),
                 error,
             )

@@ -3,6 +3,7 @@
 use crate::clocks::clock::Clocks;
 use crate::clocks::solution::ClockSolution;
 use crate::identity::Identities;
+use crate::identity::draft::Inconsistency;
 use crate::ingest::part::{Begin, Last};
 use crate::ingest::{IngestError, Ingested, ingest, ingest_in_place};
 use crate::merge::clock_pass::collect;
@@ -53,10 +54,9 @@ pub fn open(
     }
     let from_ns = begin.map(|begin| begin.from_ns(&clocks));
     problems.extend(clocks.problems.drain(..).map(|what| problem(None, None, what)));
-    for (log, what) in &identities.problems {
-        let rank = log.and_then(|log| rank_of_log(&identities, log));
-        let file = log.map(|log| logs[log].path.display().to_string());
-        problems.push(problem(rank, file, what.clone()));
+    for Inconsistency { log, what } in &identities.problems {
+        let file = logs[*log].path.display().to_string();
+        problems.push(problem(rank_of_log(&identities, *log), Some(file), what.clone()));
     }
     Ok(Opened {
         logs,

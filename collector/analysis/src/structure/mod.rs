@@ -13,7 +13,7 @@ pub mod step_links;
 
 use crate::identity::Identities;
 use crate::rank::RankReader;
-use crate::steps::finder::StepPlan;
+use crate::steps::plan::StepPlan;
 use chains::Chains;
 use sample::Sample;
 use std::collections::BTreeMap;

@@ -8,7 +8,7 @@
 use crate::identity::Identities;
 use crate::rank::anchors::{AnchorList, Anchors, Key};
 use crate::rank::{RankBatch, RankReader};
-use crate::steps::finder::StepPlan;
+use crate::steps::plan::StepPlan;
 use crate::structure::sample::{Sample, is_counted, message};
 use rankscope_ranklog::Pattern;
 use std::cmp::Reverse;

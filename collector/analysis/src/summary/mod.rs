@@ -11,7 +11,8 @@ use crate::findings::{self, Facts};
 use crate::ingest::imported;
 use crate::intervals::overlap;
 use crate::measures::merge_result::MergeResult;
-use crate::measures::step_board::{ColumnCell, StepBoard};
+use crate::measures::step_board::StepBoard;
+use crate::measures::step_board::matrix::ColumnCell;
 use crate::model::declared::DeclaredLimits;
 use crate::model::sources::{EVENTS, PLUGIN};
 use crate::rank::ActivitySums;
@@ -454,7 +455,7 @@ fn steps(parts: &MergeResult<'_>, breakdown: &[RankBreakdown]) -> Steps {
             || Figure::unknown(&reason),
             |quantiles| Figure::known(quantiles.p50.round() as i64),
         ),
-        steps_per_entry: board.steps_per_column,
+        steps_per_entry: board.matrix.steps_per_column,
         list: boards
             .iter()
             .zip(&parts.identities.worlds)
@@ -632,7 +633,7 @@ fn matrix(parts: &MergeResult<'_>) -> WaitMatrix {
     let boards = &parts.measures.steps.boards;
     let Some(longest) = boards
         .iter()
-        .max_by_key(|board| board.columns.len())
+        .max_by_key(|board| board.matrix.columns.len())
         .filter(|board| board.count > 0)
     else {
         let reason = parts.plans.iter().find_map(|plan| plan.reason.clone());
@@ -655,14 +656,15 @@ fn matrix(parts: &MergeResult<'_>) -> WaitMatrix {
         };
     }
     // If worlds had columns of different widths, each keeps its width. Their first steps are those of the longest.
-    let columns = longest.columns.len();
+    let columns = longest.matrix.columns.len();
     let mut matrix = WaitMatrix {
         steps: longest
+            .matrix
             .columns
             .iter()
             .map(|column| u64::from(column.step))
             .collect(),
-        steps_per_column: longest.steps_per_column,
+        steps_per_column: longest.matrix.steps_per_column,
         ..WaitMatrix::default()
     };
     for (world, board) in parts.identities.worlds.iter().zip(boards) {
@@ -670,6 +672,7 @@ fn matrix(parts: &MergeResult<'_>) -> WaitMatrix {
             let cells = || {
                 (0..columns).map(|column| {
                     board
+                        .matrix
                         .columns
                         .get(column)
                         .and_then(|column| column.cells.get(row))

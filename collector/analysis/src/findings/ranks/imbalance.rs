@@ -72,6 +72,7 @@ struct OwnDelay {
 fn own_delay(steps: &WorldSteps<'_>, row: usize) -> Option<OwnDelay> {
     let means: Vec<f64> = steps
         .board
+        .matrix
         .columns
         .iter()
         .filter_map(|column| column.cells.get(row).filter(|cell| cell.delays > 0))
@@ -120,7 +121,7 @@ impl UnevenWork {
         // Means over all steps, so that noise does not determine the largest.
         let own_times: Vec<i64> = (0..steps.ranks.len())
             .map(|row| {
-                let columns = steps.board.columns.iter();
+                let columns = steps.board.matrix.columns.iter();
                 let cells = columns.filter_map(|column| column.cells.get(row));
                 cells.map(|cell| cell.host_ns).sum::<i64>() / steps.board.count as i64
             })

@@ -8,7 +8,7 @@ use crate::findings::facts::WorldSteps;
 use crate::findings::rule::Rule;
 use crate::findings::shown::percent;
 use crate::findings::{Draft, Facts, shown};
-use crate::measures::step_board::RankLateness;
+use crate::measures::step_board::lateness::RankLateness;
 use rankscope_formats::session::{Lateness, Ratio};
 
 /// One rank is late.

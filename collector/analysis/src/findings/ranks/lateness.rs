@@ -3,7 +3,7 @@
 use crate::findings::Facts;
 use crate::findings::chance::binomial_tail;
 use crate::findings::facts::WorldSteps;
-use crate::measures::step_board::RankLateness;
+use crate::measures::step_board::lateness::RankLateness;
 
 /// Probability of reporting any rank in a job without a fault.
 pub const SIGNIFICANCE: f64 = 0.01;
@@ -39,10 +39,10 @@ pub struct RankCost<'a> {
 impl<'a> RankCost<'a> {
     fn measure(facts: &Facts<'_>, steps: &WorldSteps<'a>, row: usize) -> Option<Self> {
         let n = steps.ranks.len();
-        let lateness = steps.board.lateness.get(row)?;
+        let lateness = steps.board.lateness.ranks.get(row)?;
         let rank = *steps.ranks.get(row)?;
-        let compared = steps.board.compared.get(row).map_or(n, |&compared| compared);
-        let late_steps = steps.board.late_among.get(row).map_or(0, |&late| late);
+        let compared = steps.board.groups.sizes.get(row).map_or(n, |&compared| compared);
+        let late_steps = steps.board.lateness.late_among.get(row).map_or(0, |&late| late);
         let (latest, p_value) = chance_of_latest(
             (lateness.latest, late_steps),
             steps.board.latest_of_notable(row),
@@ -129,7 +129,7 @@ mod tests {
 
     /// Returns the smaller probability of two ranks. `late_us` returns the lateness of the second rank in a step.
     fn smallest_chance(mut late_us: impl FnMut(u32) -> f64) -> f64 {
-        let mut board = StepBoard::new(0, vec![0; 2], 50_000_000, 0);
+        let mut board = StepBoard::new(0, &[0; 2], 50_000_000, 0);
         for step in 0..STEPS {
             let late_ns = (late_us(step) * 1e3) as i64;
             for (rank, host_ns) in [40_000_000, 40_000_000 + late_ns].into_iter().enumerate() {
@@ -138,8 +138,8 @@ mod tests {
         }
         board.close(true, |_, _| ());
         let chance = |row: usize| {
-            let all = (board.lateness[row].latest, board.late_among[row]);
-            chance_of_latest(all, board.latest_of_notable(row), board.compared[row]).1
+            let all = (board.lateness.ranks[row].latest, board.lateness.late_among[row]);
+            chance_of_latest(all, board.latest_of_notable(row), board.groups.sizes[row]).1
         };
         chance(0).min(chance(1))
     }

@@ -205,14 +205,14 @@ fn own_times(facts: &Facts<'_>, world: u32, stage: &Stage) -> Option<Vec<f64>> {
         .iter()
         .map(|rank| known.ranks.iter().position(|of_world| of_world == rank))
         .collect::<Option<_>>()?;
-    let of_column = |column: &crate::measures::step_board::Column| {
+    let of_column = |column: &crate::measures::step_board::matrix::Column| {
         let own = rows
             .iter()
             .filter_map(|&row| column.cells.get(row))
             .map(|cell| cell.host_ns);
         own.min().map(|ns| ns as f64 / f64::from(column.steps.max(1)))
     };
-    board.columns.iter().map(of_column).collect()
+    board.matrix.columns.iter().map(of_column).collect()
 }
 
 /// Returns the mean of values, and its distance from 0 in standard errors.

@@ -62,7 +62,9 @@ impl Rotation {
         Self {
             is_any_significant: of_ranks.iter().any(|rank| rank.is_significant),
             smallest_p_value: of_ranks.iter().map(|rank| rank.p_value).fold(1.0, f64::min),
-            always_p_value: 2.0 * binomial_tail(board.any_late, board.any_late, 1.0 / ranks) * ranks,
+            always_p_value: 2.0
+                * binomial_tail(board.lateness.any_late, board.lateness.any_late, 1.0 / ranks)
+                * ranks,
             cost_ns: waited.min(board.latest_delays_ns(&rows)),
         }
     }
@@ -71,7 +73,7 @@ impl Rotation {
         let board = steps.board;
         let per_step = self.cost_ns / board.count as i64;
         let is_dear = per_step * 100 >= steps.median_ns * MIN_COST_PERCENT && per_step > steps.error_ns;
-        let is_often = board.any_late * 2 >= board.count;
+        let is_often = board.lateness.any_late * 2 >= board.count;
         !self.is_any_significant && self.always_p_value < SIGNIFICANCE && is_often && is_dear
     }
 
@@ -80,12 +82,13 @@ impl Rotation {
         let per_step = self.cost_ns / board.count as i64;
         let delays: Vec<f64> = board
             .lateness
+            .ranks
             .iter()
             .filter(|lateness| lateness.late > 0)
             .map(|lateness| lateness.late_delay.quantile(0.5))
             .collect();
         let median_delay = delays.iter().sum::<f64>() / delays.len().max(1) as f64;
-        let most_last = board.lateness.iter().map(|lateness| lateness.latest).max();
+        let most_last = board.lateness.ranks.iter().map(|lateness| lateness.latest).max();
         let ratio = |part: u64| Ratio {
             numerator: part as i64,
             denominator: board.count.max(1) as i64,
@@ -95,7 +98,7 @@ impl Rotation {
             "no rank in particular",
             format!(
                 "some rank is late in {} of {} steps, but none more often than by chance: {} per step ({})",
-                board.any_late,
+                board.lateness.any_late,
                 board.count,
                 shown(per_step),
                 percent(per_step, steps.median_ns)
@@ -107,7 +110,7 @@ impl Rotation {
         .advice("check for uneven input (sequence lengths, augmentation) and for machines with more threads than cores")
         .holds(
             "steps in which some rank is late",
-            board.any_late as f64 / board.count as f64 * 100.0,
+            board.lateness.any_late as f64 / board.count as f64 * 100.0,
             ">=",
             50.0,
             "%",
@@ -134,8 +137,8 @@ impl Rotation {
         .of_step(per_step, steps.median_ns)
         .lateness(Lateness {
             class: "rotating".to_owned(),
-            late_steps: ratio(board.any_late),
-            episodes: board.lateness.iter().map(|lateness| lateness.episodes).sum(),
+            late_steps: ratio(board.lateness.any_late),
+            episodes: board.lateness.ranks.iter().map(|lateness| lateness.episodes).sum(),
             median_delay_ns: median_delay as i64,
             latest_of_late_steps: ratio(most_last.unwrap_or(0)),
             p_value: self.smallest_p_value,

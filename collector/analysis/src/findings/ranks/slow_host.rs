@@ -40,7 +40,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
 pub fn slow_host(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<SlowHost> {
     let often_late: Vec<bool> = (0..steps.ranks.len())
         .map(|row| {
-            let lateness = steps.board.lateness.get(row);
+            let lateness = steps.board.lateness.ranks.get(row);
             lateness.is_some_and(|lateness| lateness.late * 2 >= lateness.steps.max(1))
         })
         .collect();
@@ -108,7 +108,10 @@ pub struct SlowHost {
 impl SlowHost {
     fn measure(facts: &Facts<'_>, steps: &WorldSteps<'_>, late: LateRanks) -> Self {
         let rows = &late.rows;
-        let latest = rows.iter().map(|&row| steps.board.lateness[row].latest).sum();
+        let latest = rows
+            .iter()
+            .map(|&row| steps.board.lateness.ranks[row].latest)
+            .sum();
         let ranks: Vec<u32> = rows.iter().map(|&row| steps.ranks[row]).collect();
         let caused: i64 = ranks
             .iter()
@@ -117,7 +120,7 @@ impl SlowHost {
         let share = rows.len() as f64 / steps.ranks.len() as f64;
         Self {
             latest,
-            p_value: binomial_tail(latest, steps.board.any_late, share),
+            p_value: binomial_tail(latest, steps.board.lateness.any_late, share),
             max_p_value: SIGNIFICANCE / facts.session.hosts.len() as f64,
             cost_ns: (caused / late.elsewhere as i64).min(steps.board.latest_delays_ns(rows)),
             ranks,
@@ -161,7 +164,7 @@ impl SlowHost {
         .evidence(format!(
             "in {} steps at least one rank is late, and the latest rank is on this host in {}; the probability by \
              chance is {}",
-            steps.board.any_late,
+            steps.board.lateness.any_late,
             self.latest,
             shown_probability(self.p_value)
         ))

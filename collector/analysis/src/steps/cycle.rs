@@ -1,0 +1,281 @@
+//! Searches the shortest sequence of symbols whose repetition explains the events.
+
+use crate::steps::plan::MIN_CONFIDENCE;
+use rustc_hash::FxHashMap;
+
+/// Minimum explained share of patterns that must leave almost nothing unexplained.
+const WHOLE: f64 = 0.995;
+/// Maximum length of a pattern.
+const LONGEST: usize = 1 << 12;
+/// Minimum number of cycles.
+pub(super) const MIN_CYCLES: u64 = 3;
+/// Minimum share of all reduced bytes of an operation that every step must have: gradients, not metrics.
+const MIN_REDUCED_SHARE: f64 = 0.01;
+/// Maximum number of examined periods.
+const MAX_PERIODS: usize = 256;
+
+/// Event as the search for a cycle sees it.
+#[derive(Clone, Copy)]
+pub(super) struct Seen {
+    pub symbol: u32,
+    pub reduced_bytes: u64,
+    /// True for a wait of the reducer. Each step has one.
+    pub is_mark: bool,
+}
+
+/// Finds the shortest sequence whose repetition explains the events. It explains nine tenths of the operations, of the
+/// reducer's waits, and of each operation that reduces a notable part of all reduced bytes. A longer sequence would be
+/// several steps with an evaluation every fifty steps between them. A shorter sequence without reductions would be a
+/// part of a step, such as a layer or a micro-step of gradient accumulation.
+pub(super) fn find_cycle(events: &[Seen]) -> Option<Vec<u32>> {
+    find_cycle_of(1, events)
+}
+
+/// The same with a minimum number of different symbols.
+pub(super) fn find_cycle_of(different: usize, events: &[Seen]) -> Option<Vec<u32>> {
+    let (explains, nearest) = search_cycle(different, MIN_CONFIDENCE, events);
+    explains.or(nearest.filter(|_| different < 2))
+}
+
+/// Finds the shortest sequence that leaves almost nothing unexplained.
+pub(super) fn find_whole_cycle(events: &[Seen]) -> Option<Vec<u32>> {
+    search_cycle(1, WHOLE, events).0
+}
+
+/// Finds the shortest sequence that explains at least the share `least` of the events, and the sequence whose
+/// repetition differs least from them.
+fn search_cycle(different: usize, least: f64, events: &[Seen]) -> (Option<Vec<u32>>, Option<Vec<u32>>) {
+    // Warm-up is at the front: initial broadcasts, and buckets that are rebuilt after the first step.
+    let events = &events[events.len() / 4..];
+    let symbols: Vec<u32> = events.iter().map(|event| event.symbol).collect();
+    let needed = Needed::of(events);
+    let longest = (symbols.len() / 2).min(LONGEST);
+    let mut examined = 0;
+    // The period that differs least, if no sequence explains enough.
+    let mut nearest: Option<(f64, usize)> = None;
+    for period in 1..=longest {
+        let pairs = symbols.len() - period;
+        let most = (0.3 * pairs as f64) as usize;
+        let mut differing = 0;
+        for (one, other) in symbols.iter().zip(&symbols[period..]) {
+            differing += usize::from(one != other);
+            if differing > most {
+                break;
+            }
+        }
+        if differing > most {
+            continue;
+        }
+        let rate = differing as f64 / pairs as f64;
+        if nearest.is_none_or(|(least, _)| rate < least) {
+            nearest = Some((rate, period));
+        }
+        let has_enough = |cycle: &Vec<u32>| different < 2 || cycle.iter().any(|&symbol| symbol != cycle[0]);
+        if examined < MAX_PERIODS
+            && let Some(cycle) = clean_cycle(&symbols, period).filter(has_enough)
+        {
+            examined += 1;
+            if needed.are_explained(events, &cycle, least) {
+                return (Some(cycle), None);
+            }
+        }
+    }
+    (
+        None,
+        nearest.and_then(|(_, period)| clean_cycle(&symbols, period)),
+    )
+}
+
+/// Returns a cycle that occurs twice in a row.
+fn clean_cycle(symbols: &[u32], period: usize) -> Option<Vec<u32>> {
+    (0..symbols.len().checked_sub(2 * period)? + 1)
+        .find(|&at| symbols[at..at + period] == symbols[at + period..at + 2 * period])
+        .map(|at| symbols[at..at + period].to_vec())
+}
+
+/// Number of occurrences of each symbol that a cycle must explain.
+struct Needed {
+    all: u64,
+    each: FxHashMap<u32, u64>,
+}
+
+impl Needed {
+    fn of(events: &[Seen]) -> Self {
+        let mut seen: FxHashMap<u32, (u64, u64, bool)> = FxHashMap::default();
+        for event in events {
+            let of = seen.entry(event.symbol).or_default();
+            of.0 += 1;
+            of.1 = of.1.saturating_add(event.reduced_bytes);
+            of.2 |= event.is_mark;
+        }
+        let reduced = events
+            .iter()
+            .fold(0u64, |sum, event| sum.saturating_add(event.reduced_bytes));
+        let least = (reduced as f64 * MIN_REDUCED_SHARE) as u64;
+        seen.retain(|_, &mut (count, bytes, is_mark)| {
+            count >= MIN_CYCLES && (is_mark || (bytes > 0 && bytes >= least))
+        });
+        Self {
+            all: events.len() as u64,
+            each: seen
+                .into_iter()
+                .map(|(symbol, (count, ..))| (symbol, count))
+                .collect(),
+        }
+    }
+
+    fn are_explained(&self, events: &[Seen], cycle: &[u32], least: f64) -> bool {
+        let in_cycle = |symbol: u32| cycle.iter().filter(|&&one| one == symbol).count() as u64;
+        // Every step has these symbols, so the cycle must contain them. This check avoids a pass over the events.
+        #[expect(clippy::iter_over_hash_type, reason = "all must hold, in whatever order")]
+        for &symbol in self.each.keys() {
+            if in_cycle(symbol) == 0 {
+                return false;
+            }
+        }
+        let mut search = Search::new(cycle);
+        let cycles = events.iter().filter(|event| search.feed(event.symbol)).count() as u64;
+        // The first and the last cycle may be cut off.
+        let enough = |explained: u64, seen: u64, each: u64| {
+            explained as f64 >= least * seen.saturating_sub(2 * each) as f64
+        };
+        let length = cycle.len() as u64;
+        enough(cycles * length, self.all, length)
+            && self.each.iter().all(|(&symbol, &seen)| {
+                let each = in_cycle(symbol);
+                enough(cycles * each, seen, each)
+            })
+    }
+}
+
+/// Finds a sequence in a stream without overlaps (Knuth, Morris, Pratt).
+pub(super) struct Search<'a> {
+    pub cycle: &'a [u32],
+    failure: Vec<usize>,
+    state: usize,
+}
+
+impl<'a> Search<'a> {
+    pub fn new(cycle: &'a [u32]) -> Self {
+        let mut failure = vec![0; cycle.len()];
+        let mut length = 0;
+        for position in 1..cycle.len() {
+            while length > 0 && cycle[position] != cycle[length] {
+                length = failure[length - 1];
+            }
+            length += usize::from(cycle[position] == cycle[length]);
+            failure[position] = length;
+        }
+        Self {
+            cycle,
+            failure,
+            state: 0,
+        }
+    }
+
+    /// Returns true if this symbol completes the sequence.
+    pub fn feed(&mut self, symbol: u32) -> bool {
+        while self.state > 0 && self.cycle[self.state] != symbol {
+            self.state = self.failure[self.state - 1];
+        }
+        self.state += usize::from(self.cycle[self.state] == symbol);
+        if self.state < self.cycle.len() {
+            return false;
+        }
+        self.state = 0;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::steps::events::REDUCER;
+
+    /// Creates events. Symbol 0 is the reducer's wait; the others reduce a kilobyte.
+    fn seen(symbols: &[u32]) -> Vec<Seen> {
+        let seen = symbols.iter().map(|&symbol| Seen {
+            symbol,
+            reduced_bytes: if symbol == REDUCER { 0 } else { 1024 },
+            is_mark: symbol == REDUCER,
+        });
+        seen.collect()
+    }
+
+    /// Gathers (1), reductions of gradients (2), and reductions of metrics (3).
+    fn gathered(symbols: &[u32]) -> Vec<Seen> {
+        let seen = symbols.iter().map(|&symbol| Seen {
+            symbol,
+            reduced_bytes: [0, 0, 1 << 20, 8][symbol as usize],
+            is_mark: false,
+        });
+        seen.collect()
+    }
+
+    #[test]
+    fn micro_steps_are_no_steps_and_evaluations_are_no_part_of_them() {
+        // Sixteen micro-steps of eight gathers; only the last micro-step reduces. Gathers alone are 96 % of the
+        // operations.
+        let mut step = [1; 8].repeat(15);
+        step.extend([1, 1, 1, 1, 1, 2, 1, 2, 1, 2, 1, 2]);
+        let accumulated = find_cycle(&gathered(&step.repeat(20))).expect("a cycle");
+        assert_eq!(accumulated.len(), step.len());
+        // Every ten steps, an evaluation gathers and reduces metrics. That is exactly periodic, but ten steps are not
+        // one step.
+        let step = [1, 1, 1, 2, 1, 2, 1, 2];
+        let mut run = Vec::new();
+        for _ in 0..12 {
+            run.extend(step.repeat(10));
+            run.extend([1, 1, 3]);
+        }
+        assert_eq!(find_cycle(&gathered(&run)).expect("a cycle").len(), step.len());
+        // A layer reduces four times as much among few ranks as the step reduces among all ranks. The layer is not the
+        // step.
+        let mut step = [2].repeat(96);
+        step.push(3);
+        let mut events = gathered(&step.repeat(20));
+        for event in events.iter_mut().filter(|event| event.symbol == 3) {
+            event.reduced_bytes = 24 << 20;
+        }
+        assert_eq!(find_cycle(&events).expect("a cycle").len(), 97);
+    }
+
+    #[test]
+    fn a_cycle_is_found_behind_a_warm_up_and_through_extra_operations() {
+        let mut symbols = vec![9, 9, 9, 1, 0];
+        for step in 0..50 {
+            symbols.extend([1, 1, 1, 0]);
+            if step % 20 == 19 {
+                symbols.push(5);
+            }
+        }
+        let cycle = find_cycle(&seen(&symbols)).expect("a cycle");
+        assert_eq!(cycle.len(), 4);
+        assert_eq!(cycle.iter().filter(|&&symbol| symbol == 0).count(), 1);
+    }
+
+    #[test]
+    fn a_rare_mark_in_a_long_cycle_is_not_overlooked() {
+        let mut symbols = Vec::new();
+        for _ in 0..60 {
+            symbols.extend(std::iter::repeat_n(1, 100));
+            symbols.push(0);
+        }
+        assert_eq!(find_cycle(&seen(&symbols)).expect("a cycle").len(), 101);
+        assert_eq!(find_cycle(&seen(&[3; 40])).expect("a cycle"), vec![3]);
+    }
+
+    #[test]
+    fn noise_has_no_cycle() {
+        let mut state = 1u32;
+        let noise: Vec<u32> = (0..2000)
+            .map(|_| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                state >> 28
+            })
+            .collect();
+        assert_eq!(find_cycle(&seen(&noise)), None);
+        assert_eq!(find_cycle(&[]), None);
+        assert_eq!(find_cycle(&seen(&[1])), None);
+    }
+}
