@@ -49,9 +49,9 @@ pub struct CallKey {
 }
 
 /// Counter of one rank: a communicator's collectives, or its messages in one direction.
-type Counted = (u32, u8, i32);
+type OwnCounter = (u32, u8, i32);
 /// Counter as all ranks know it: communicator, class, and sender and receiver of messages.
-type Shared = ([u8; 16], u8, (i32, i32));
+type SharedCounter = ([u8; 16], u8, (i32, i32));
 
 /// Joins the traces of a job.
 pub fn join(traces: &[Trace], one_host: bool) -> Vec<Joined> {
@@ -59,7 +59,7 @@ pub fn join(traces: &[Trace], one_host: bool) -> Vec<Joined> {
     let common = common_step(traces);
     let has_steps = common.is_some();
     // Calls before the first step that all ranks have. A trace that started earlier has more of them.
-    let mut before: Vec<BTreeMap<Counted, u32>> = Vec::new();
+    let mut before: Vec<BTreeMap<OwnCounter, u32>> = Vec::new();
     for (trace, joined) in traces.iter().zip(&all) {
         let until = common.and_then(|number| {
             trace
@@ -68,7 +68,7 @@ pub fn join(traces: &[Trace], one_host: bool) -> Vec<Joined> {
                 .find(|step| step.0 == number)
                 .map(|step| step.1)
         });
-        let mut counts: BTreeMap<Counted, u32> = BTreeMap::new();
+        let mut counts: BTreeMap<OwnCounter, u32> = BTreeMap::new();
         for (call, key) in trace.calls.iter().zip(&joined.keys) {
             if until.is_some_and(|until| asked_ns(call) < until) {
                 *counts.entry(counted(call, key)).or_default() += 1;
@@ -77,7 +77,7 @@ pub fn join(traces: &[Trace], one_host: bool) -> Vec<Joined> {
         before.push(counts);
     }
     // Largest number of calls before that step on any rank, by communicator as all ranks know it.
-    let mut most: BTreeMap<Shared, u32> = BTreeMap::new();
+    let mut most: BTreeMap<SharedCounter, u32> = BTreeMap::new();
     for (joined, counts) in all.iter().zip(&before) {
         for (&what, &count) in counts {
             let place = most.entry(shared(joined, what)).or_default();
@@ -87,7 +87,7 @@ pub fn join(traces: &[Trace], one_host: bool) -> Vec<Joined> {
     let counted_here = without_numbers(traces, &all);
     let mut is_assumed = false;
     for ((trace, joined), counts) in traces.iter().zip(&mut all).zip(&before) {
-        let mut next: BTreeMap<Counted, u32> = BTreeMap::new();
+        let mut next: BTreeMap<OwnCounter, u32> = BTreeMap::new();
         for (call, at) in trace.calls.iter().zip(0..) {
             let what = counted(call, &joined.keys[at]);
             let is_message = what.2 != NO_DIRECTION;
@@ -163,7 +163,7 @@ fn asked_ns(call: &Call) -> i64 {
 }
 
 /// Returns the counter of a call. NCCL orders all collectives of a communicator, Gloo those of one kind.
-fn counted(call: &Call, key: &CallKey) -> Counted {
+fn counted(call: &Call, key: &CallKey) -> OwnCounter {
     let class = match (call.library, call.operation) {
         (_, Operation::Send | Operation::Receive) | (Library::Gloo, _) => call.operation as u8,
         _ => 0,
@@ -176,7 +176,7 @@ fn counted(call: &Call, key: &CallKey) -> Counted {
 }
 
 /// Returns the counter as other ranks know it. A message belongs to its sender and its receiver.
-fn shared(joined: &Joined, what: Counted) -> Shared {
+fn shared(joined: &Joined, what: OwnCounter) -> SharedCounter {
     let communicator = &joined.communicators[what.0 as usize];
     if what.2 == NO_DIRECTION {
         return (communicator.identity, what.1, (NO_DIRECTION, NO_DIRECTION));

@@ -37,7 +37,8 @@ pub fn write(path: &Path, mut trace: Trace, joined: Joined, hta: Option<&HtaFigu
     // The traces have names of their own, but the nonce of a log is a number.
     let nonce = 0x1A90_0000_0000_0000 | u64::from(rank);
     let mut writer = LogWriter::new(out, Counter::MonotonicRaw, nonce, trace.process.id)?;
-    define(&mut writer, &trace, &joined, rank, hta, base.ticks(span.0))?;
+    let properties = properties(&trace, &joined, rank, hta);
+    define(&mut writer, &trace, &joined, &properties, base.ticks(span.0))?;
     writer.calibrations(&[
         base.calibration(span.0),
         base.calibration(span.1.max(span.0.saturating_add(1))),
@@ -88,14 +89,8 @@ impl Base {
     }
 }
 
-fn define<W: io::Write>(
-    writer: &mut LogWriter<W>,
-    trace: &Trace,
-    joined: &Joined,
-    rank: u32,
-    hta: Option<&HtaFigures>,
-    created: u64,
-) -> io::Result<()> {
+/// Returns the properties of the log: where the trace is from, and what the import could not use.
+fn properties(trace: &Trace, joined: &Joined, rank: u32, hta: Option<&HtaFigures>) -> Vec<(String, String)> {
     let mut properties: Vec<(String, String)> = vec![
         (SOURCE.to_owned(), trace.source.to_owned()),
         ("host".to_owned(), joined.host.clone()),
@@ -142,6 +137,16 @@ fn define<W: io::Write>(
     if let Some(figures) = hta {
         properties.extend(hta_properties(figures, rank));
     }
+    properties
+}
+
+fn define<W: io::Write>(
+    writer: &mut LogWriter<W>,
+    trace: &Trace,
+    joined: &Joined,
+    properties: &[(String, String)],
+    created: u64,
+) -> io::Result<()> {
     let mut definitions: Vec<(u8, Payload)> = properties
         .iter()
         .map(|(key, value)| (KIND_PROPERTY, Payload::property(key, value.as_bytes())))

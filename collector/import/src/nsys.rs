@@ -161,7 +161,7 @@ impl Reading<'_> {
     fn rows(
         &mut self,
         table: &str,
-        wanted: &[&str],
+        requested: &[&str],
         condition: &str,
         visit: &mut dyn FnMut(&mut Self, &Row<'_>) -> rusqlite::Result<io::Result<()>>,
     ) -> io::Result<()> {
@@ -173,7 +173,7 @@ impl Reading<'_> {
                 return Ok(());
             }
         };
-        let chosen: Vec<String> = wanted
+        let chosen: Vec<String> = requested
             .iter()
             .map(|name| {
                 if columns.iter().any(|column| column == name) {

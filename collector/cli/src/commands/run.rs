@@ -112,7 +112,7 @@ pub struct Run {
     /// the program's own numbered step marks (all@step100+20). Another profiler in the job has priority: rankscope
     /// waits until it is done, and reports it.
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "all",
-          value_parser = kernels::wanted)]
+          value_parser = kernels::parse)]
     kernels: Option<String>,
 
     /// Record the command N times, one run after the other.
@@ -231,11 +231,11 @@ impl Run {
         if self.nccl_traffic {
             command.env("RANKSCOPE_NCCL_TRAFFIC", "1");
         }
-        if let Some(wanted) = self.nccl_events {
-            command.env("RANKSCOPE_NCCL_EVENTS", wanted.to_string());
+        if let Some(records) = self.nccl_events {
+            command.env("RANKSCOPE_NCCL_EVENTS", records.to_string());
         }
-        if let Some(wanted) = &self.kernels {
-            command.env("RANKSCOPE_KERNELS", wanted);
+        if let Some(request) = &self.kernels {
+            command.env("RANKSCOPE_KERNELS", request);
         }
         // Devices produce far more records than libraries.
         let default = self.kernels.is_some().then_some(LIVE_MIB_WITH_KERNELS);

@@ -1,7 +1,7 @@
 //! Sums over a run: by step if a metric has a value for each step, else by block.
 
 use super::cells::{Cells, Place};
-use super::counted::Counted;
+use super::counted_steps::CountedSteps;
 use rankscope_formats::comparison::{Value, WorstStep};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ pub struct Class {
 
 impl Sums {
     /// Creates empty sums.
-    pub fn new(counted: &Counted) -> Self {
+    pub fn new(counted: &CountedSteps) -> Self {
         let mut steps = Cells::default();
         for (_, place) in &counted.steps {
             steps.add(*place, 0.0, 1.0);
@@ -97,7 +97,7 @@ pub struct Series {
 }
 
 impl Series {
-    fn new(counted: &Counted) -> Self {
+    fn new(counted: &CountedSteps) -> Self {
         let steps = counted.steps.len();
         Self {
             steps,
@@ -139,7 +139,7 @@ impl Series {
     pub fn counted<'a>(
         &'a self,
         metric: &str,
-        counted: &'a Counted,
+        counted: &'a CountedSteps,
     ) -> Option<impl Iterator<Item = (Place, f64)> + 'a> {
         let values = self.sums.get(metric)?;
         Some(
@@ -151,7 +151,7 @@ impl Series {
     }
 
     /// Returns the mean of a metric over ranks and counted steps.
-    pub fn value(&self, metric: &str, counted: &Counted, ranks: usize) -> Option<Value> {
+    pub fn value(&self, metric: &str, counted: &CountedSteps, ranks: usize) -> Option<Value> {
         let mut cells = Cells::default();
         for (place, value) in self.counted(metric, counted)? {
             cells.add(place, value, ranks as f64);
@@ -160,7 +160,7 @@ impl Series {
     }
 
     /// Returns percentiles of a metric's mean over ranks.
-    pub fn quantiles(&self, metric: &str, counted: &Counted, ranks: usize) -> Option<[f64; 7]> {
+    pub fn quantiles(&self, metric: &str, counted: &CountedSteps, ranks: usize) -> Option<[f64; 7]> {
         let values = self.counted(metric, counted)?;
         let mut values: Vec<f64> = values.map(|(_, value)| value / ranks as f64).collect();
         values.sort_by(f64::total_cmp);
@@ -174,7 +174,7 @@ impl Series {
     }
 
     /// Returns the longest counted steps over all ranks.
-    pub fn longest(&self, counted: &Counted, most: usize) -> Vec<WorstStep> {
+    pub fn longest(&self, counted: &CountedSteps, most: usize) -> Vec<WorstStep> {
         let mut steps: Vec<WorstStep> = counted
             .steps
             .iter()

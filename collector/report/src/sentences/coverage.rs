@@ -1,6 +1,6 @@
 //! Ranks seen and expected, endings of their logs, and restarts.
 
-use super::line::{Line, Mood, some_prose};
+use super::line::{Level, Line, some_prose};
 use crate::figures::{self, count, counted, quoted, time};
 use crate::prose::{Prose, prose};
 use crate::source::{among, less, number};
@@ -15,7 +15,7 @@ pub fn coverage(session: &Session) -> Line {
     let seen = u64::from(coverage.ranks_seen);
     match coverage.ranks_expected.get() {
         Ok(&expected) if expected == coverage.ranks_seen => Line::new(
-            Mood::Good,
+            Level::Good,
             prose![
                 count(seen, SEEN),
                 " of ",
@@ -26,7 +26,7 @@ pub fn coverage(session: &Session) -> Line {
         ),
         Ok(&expected) => {
             let line = Line::new(
-                Mood::Bad,
+                Level::Bad,
                 prose![
                     "only ",
                     count(seen, SEEN),
@@ -44,7 +44,7 @@ pub fn coverage(session: &Session) -> Line {
             }
         }
         Err(reason) => Line::new(
-            Mood::Warning,
+            Level::Warning,
             prose![
                 counted(seen, "rank", SEEN),
                 " seen, on ",
@@ -122,16 +122,16 @@ fn part(session: &Session) -> Option<Line> {
     if part.numbers_steps_from_its_begin && session.steps.count > 0 {
         text.push(prose!["; step numbers start at its first step"]);
     }
-    Some(Line::new(Mood::Warning, text))
+    Some(Line::new(Level::Warning, text))
 }
 
 /// Returns further notes on the ranks seen.
 pub fn coverage_notes(session: &Session) -> Vec<Line> {
     let coverage = &session.coverage;
     let mut notes: Vec<Line> = part(session).into_iter().collect();
-    for (ending, mood, what) in [
-        ("torn", Mood::Warning, " ended without closing the log: "),
-        ("running", Mood::Plain, " still being recorded: "),
+    for (ending, level, what) in [
+        ("torn", Level::Warning, " ended without closing the log: "),
+        ("running", Level::Plain, " still being recorded: "),
     ] {
         let those: Vec<usize> = (0..session.ranks.len())
             .filter(|&at| session.ranks[at].ending == ending)
@@ -145,7 +145,7 @@ pub fn coverage_notes(session: &Session) -> Vec<Line> {
             .collect();
         let from = number(among("/ranks", those.iter().copied(), "/ending"));
         notes.push(Line::new(
-            mood,
+            level,
             prose![
                 counted(those.len() as u64, "rank", from),
                 what,
@@ -155,7 +155,7 @@ pub fn coverage_notes(session: &Session) -> Vec<Line> {
     }
     if coverage.logs_without_rank > 0 {
         notes.push(Line::new(
-            Mood::Plain,
+            Level::Plain,
             prose![
                 counted(
                     u64::from(coverage.logs_without_rank),
@@ -176,7 +176,7 @@ pub fn coverage_notes(session: &Session) -> Vec<Line> {
             ]
         });
         notes.push(Line::new(
-            Mood::Warning,
+            Level::Warning,
             prose![
                 "the job was restarted (restart ",
                 figures::plain(attempt.restart, format!("{from}/restart")),

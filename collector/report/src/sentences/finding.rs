@@ -1,6 +1,6 @@
 //! A finding: its title, evidence, cost and details.
 
-use super::line::{Line, Mood};
+use super::line::{Level, Line};
 use crate::figures::{self, count, quoted, time};
 use crate::prose::{Prose, prose};
 use rankscope_formats::session::{Condition, Finding, LookAt};
@@ -9,7 +9,7 @@ use rankscope_formats::session::{Condition, Finding, LookAt};
 pub fn finding_line(at: usize, finding: &Finding) -> Line {
     let from = format!("/findings/{at}");
     let line = Line::new(
-        mood(&finding.severity),
+        level(&finding.severity),
         quoted(&finding.title, format!("{from}/title")),
     );
     match &finding.advice {
@@ -19,11 +19,11 @@ pub fn finding_line(at: usize, finding: &Finding) -> Line {
 }
 
 /// Returns the severity of a sentence for the severity of a finding.
-pub fn mood(severity: &str) -> Mood {
+pub fn level(severity: &str) -> Level {
     match severity {
-        "critical" => Mood::Bad,
-        "warning" => Mood::Warning,
-        _ => Mood::Plain,
+        "critical" => Level::Bad,
+        "warning" => Level::Warning,
+        _ => Level::Plain,
     }
 }
 
@@ -69,7 +69,7 @@ pub fn evidence(at: usize, finding: &Finding) -> Vec<Prose> {
 }
 
 /// Returns the details of a finding, as sentences: its cost basis, the conditions that held, and examples.
-pub fn behind(at: usize, finding: &Finding) -> Vec<Prose> {
+pub fn details(at: usize, finding: &Finding) -> Vec<Prose> {
     let from = format!("/findings/{at}");
     let basis = finding.cost_basis.iter();
     let mut lines: Vec<Prose> = basis

@@ -142,7 +142,7 @@ impl Text {
         }
         let mut reasons = Reasons::default();
         let columns: Vec<usize> = (0..table.headings.len())
-            .filter(|&column| table.tells(column))
+            .filter(|&column| table.is_informative(column))
             .collect();
         let headings = || columns.iter().filter_map(|&column| table.headings.get(column));
         let left = headings().take_while(|heading| !heading.is_number).count();

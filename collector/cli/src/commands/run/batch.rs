@@ -111,7 +111,7 @@ impl Recorded {
 /// Creates the directory of the batch: the named one, else RANKSCOPE_DIR, else a new one. Also returns whether it is
 /// new.
 fn prepare(named: Option<&Path>) -> Result<(PathBuf, bool)> {
-    let path = run_directory::wanted(named)?;
+    let path = run_directory::requested(named)?;
     let is_new = !path.exists();
     let is_used = match fs::read_dir(&path) {
         Ok(mut entries) => entries.next().is_some(),
@@ -238,7 +238,7 @@ fn merge_all(plan: &Plan, directory: &Path, whole: &[Planned]) -> Result<()> {
 /// Compares both sides. Like all output of rankscope about a job, the text goes to standard error.
 fn compare_after(base: &[PathBuf], new: &[PathBuf]) -> Result<Exit> {
     let comparison = compare::of_runs(base, new)?;
-    let text = comparison_text(&comparison, Listed::Telling, &TextLayout::of_stderr());
+    let text = comparison_text(&comparison, Listed::Notable, &TextLayout::of_stderr());
     let mut stderr = io::stderr().lock();
     // A failed write is ignored: nobody reads the output any more.
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());

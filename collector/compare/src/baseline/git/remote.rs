@@ -28,7 +28,7 @@ impl GitBranch {
         // The name is unique because two processes may fetch at the same time.
         let unique = format!("{} {:?}", std::process::id(), SystemTime::now());
         let fetched = format!("refs/rankscope/fetched-{:016x}", fnv(unique.as_bytes()));
-        let wanted = format!("+{reference}:{fetched}");
+        let refspec = format!("+{reference}:{fetched}");
         self.repository.text(
             &[
                 "fetch",
@@ -36,7 +36,7 @@ impl GitBranch {
                 "--no-tags",
                 "--no-recurse-submodules",
                 remote,
-                &wanted,
+                &refspec,
             ],
             None,
             None,
