@@ -209,7 +209,7 @@ impl Reading {
 
     fn event(&mut self, event: &Event<'_>) -> io::Result<()> {
         if let Some(hta) = &mut self.trace.hta {
-            hta.see(self.index as u32, event);
+            hta.add(self.index as u32, event);
         }
         if event.phase == b'M' {
             self.name(event);

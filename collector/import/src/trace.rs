@@ -105,7 +105,7 @@ impl TraceTimes {
 
 /// Activity of devices. Its records are among the [`Records`].
 #[derive(Default)]
-pub struct DeviceActivity {
+pub struct DeviceWork {
     /// Number of works of devices.
     pub works: u64,
     /// Number of overheads of the profiler or the driver.
@@ -133,7 +133,7 @@ pub struct Trace {
     /// Number and start of each step that PyTorch's scheduler marked.
     pub steps: Vec<(u64, i64)>,
     /// Activity of devices.
-    pub devices: DeviceActivity,
+    pub devices: DeviceWork,
     /// Records, except operations of process groups.
     pub records: Records,
     /// Data for Holistic Trace Analysis.
@@ -160,7 +160,7 @@ impl Trace {
             calls: Vec::new(),
             launch_groups: Vec::new(),
             steps: Vec::new(),
-            devices: DeviceActivity::default(),
+            devices: DeviceWork::default(),
             records: Records::new(directory.to_path_buf()),
             hta: None,
             events: 0,

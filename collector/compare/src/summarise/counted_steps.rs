@@ -195,7 +195,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 mod tests {
     use super::*;
 
-    fn seen(kind: StepKind, duration_ns: i64) -> StepOverRanks {
+    fn step(kind: StepKind, duration_ns: i64) -> StepOverRanks {
         StepOverRanks {
             ranks: 2,
             kind: Some(kind),
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn first_steps_other_kinds_and_steps_of_some_ranks_do_not_count() {
         let mut steps: BTreeMap<u32, StepOverRanks> = (0..40)
-            .map(|at| (at, seen(StepKind::Train, 1000 + i64::from(at % 7))))
+            .map(|at| (at, step(StepKind::Train, 1000 + i64::from(at % 7))))
             .collect();
         steps.get_mut(&10).expect("a step").kind = Some(StepKind::Evaluate);
         steps.get_mut(&11).expect("a step").ranks = 1;

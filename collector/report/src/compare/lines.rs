@@ -4,7 +4,7 @@ use crate::TextLayout;
 use crate::compare::severities::mark;
 use crate::reasons::Reasons;
 use crate::sentences::Level;
-use crate::text::paint::Paint;
+use crate::text::painter::Painter;
 use crate::text::summary::wrapped;
 use crate::text::table::TextTable;
 
@@ -19,7 +19,7 @@ const MIN_OF_NAME: f64 = 0.4;
 #[derive(Debug)]
 pub struct Lines {
     out: String,
-    paint: Paint,
+    paint: Painter,
     width: usize,
 }
 
@@ -41,7 +41,7 @@ impl Lines {
     pub fn new(layout: &TextLayout) -> Self {
         Self {
             out: String::from("\n"),
-            paint: Paint(layout.colours),
+            paint: Painter(layout.colours),
             width: layout.width,
         }
     }

@@ -1,6 +1,6 @@
 //! Summary of a session on a terminal: first coverage and losses, then the figures, then where to find details.
 
-use super::paint::Paint;
+use super::painter::Painter;
 use super::table::TextTable;
 use crate::hta_figures;
 use crate::prose::Prose;
@@ -25,7 +25,7 @@ const BAR: usize = 24;
 pub fn summary_text(session: &Session, places: &Places, layout: &TextLayout) -> String {
     let mut text = Text {
         out: String::from("\n"),
-        paint: Paint(layout.colours),
+        paint: Painter(layout.colours),
         width: layout.width,
     };
     text.labelled("Coverage", &sentences::coverage(session));
@@ -74,7 +74,7 @@ pub fn summary_text(session: &Session, places: &Places, layout: &TextLayout) -> 
 pub fn rollup_text(rollup: &Rollup, layout: &TextLayout) -> String {
     let mut text = Text {
         out: String::new(),
-        paint: Paint(layout.colours),
+        paint: Painter(layout.colours),
         width: layout.width,
     };
     let mut reasons = Reasons::default();
@@ -99,7 +99,7 @@ fn plain_cells(row: &[Prose]) -> Vec<String> {
 
 struct Text {
     out: String,
-    paint: Paint,
+    paint: Painter,
     width: usize,
 }
 

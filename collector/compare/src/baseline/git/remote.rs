@@ -2,7 +2,7 @@
 
 use super::branch::GitBranch;
 use super::commit::Line;
-use super::repository::{failed, said};
+use super::repository::{failed, message};
 use crate::baseline::backoff::pause;
 use crate::baseline::error::StoreError;
 use rankscope_analysis::model::fingerprint::fnv;
@@ -62,7 +62,7 @@ impl GitBranch {
             if pushed.status.success() {
                 return Ok(());
             }
-            last = said(&pushed);
+            last = message(&pushed);
             if !was_late(&String::from_utf8_lossy(&pushed.stdout)) {
                 return Err(failed(&arguments, &pushed));
             }

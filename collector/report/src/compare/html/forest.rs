@@ -4,7 +4,7 @@
 //! is 2 % longer.
 
 use super::axis::Axis;
-use super::chart::{Drawn, axis_width};
+use super::chart::{Chart, axis_width};
 use crate::compare::shown;
 use crate::compare::shown::Scale;
 use crate::compare::{phrases, severities};
@@ -36,7 +36,7 @@ struct Row<'a> {
 }
 
 /// Draws the chart. Returns nothing if no metric has a base.
-pub fn draw(comparison: &Comparison) -> Option<Drawn> {
+pub fn draw(comparison: &Comparison) -> Option<Chart> {
     let all: Vec<Row> = comparison
         .metrics
         .iter()
@@ -81,7 +81,7 @@ pub fn draw(comparison: &Comparison) -> Option<Drawn> {
         mark(&mut svg, row, middle, |share| axis.x(place(share)));
         svg.text(axis.right() + 12.0, middle + 4.0, Anchor::Start, value);
     }
-    Some(Drawn {
+    Some(Chart {
         picture: svg.finish(),
         note: note(comparison, all.len() - rows.len(), without),
     })

@@ -14,7 +14,7 @@ mod runs;
 mod tables;
 mod worst_steps;
 
-pub use worst_steps::{Picture, Side};
+pub use worst_steps::{Side, StepPicture};
 
 use crate::compare::phrases;
 use crate::compare::severities;
@@ -31,7 +31,7 @@ const STYLE: &str = include_str!("style.css");
 const MAX_UNFOLDED: usize = 12;
 
 /// Returns the page, with pictures of long steps of both sides if there are any.
-pub fn comparison_page(comparison: &Comparison, pictures: &[Picture]) -> String {
+pub fn comparison_page(comparison: &Comparison, pictures: &[StepPicture]) -> String {
     let mut out = String::with_capacity(1 << 17);
     head(&mut out, comparison);
     first(&mut out, comparison);
