@@ -33,7 +33,7 @@ fn shown(name: &str, content: &str) {
 fn texts() {
     for (name, comparison) in examples() {
         for width in [80, 140] {
-            let text = comparison_text(&comparison, Listed::Telling, &TextLayout::plain(width));
+            let text = comparison_text(&comparison, Listed::Notable, &TextLayout::plain(width));
             shown(&format!("{name}-{width}.txt"), &text);
             if width == 140 {
                 insta::assert_snapshot!(format!("text-{name}"), text);
@@ -46,7 +46,7 @@ fn texts() {
 fn a_narrow_terminal_gets_narrow_lines() {
     for width in [80, 110, 160] {
         for (name, comparison) in examples() {
-            for listed in [Listed::Telling, Listed::All] {
+            for listed in [Listed::Notable, Listed::All] {
                 let text = comparison_text(&comparison, listed, &TextLayout::plain(width));
                 for line in text.lines().filter(|line| !line.contains('/')) {
                     assert!(line.chars().count() <= width, "{name} at {width}: {line}");
@@ -189,7 +189,7 @@ fn pages() -> Vec<Page> {
     }
     if let Some(printed) = printed() {
         shown("printed.md", &comparison_markdown(&printed));
-        let text = comparison_text(&printed, Listed::Telling, &TextLayout::plain(110));
+        let text = comparison_text(&printed, Listed::Notable, &TextLayout::plain(110));
         shown("printed.txt", &text);
         pages.push(page("printed".to_owned(), &printed, false));
     }

@@ -337,19 +337,19 @@ impl Judge<'_> {
     fn runs_for_verdict(&self, estimate: &Estimate, tail: f64) -> Option<u32> {
         let change = estimate.change().abs();
         let smaller = estimate.base.abs().min(estimate.new.abs());
-        let room = change.max(self.margin * smaller - change);
-        self.runs_for(estimate, 1.0, room, tail)
+        let tolerance = change.max(self.margin * smaller - change);
+        self.runs_for(estimate, 1.0, tolerance, tail)
     }
 
-    /// Returns the number of runs per side with which `new − factor · base` has an error below `room`.
-    fn runs_for(&self, estimate: &Estimate, factor: f64, room: f64, tail: f64) -> Option<u32> {
+    /// Returns the number of runs per side with which `new − factor · base` has an error below `tolerance`.
+    fn runs_for(&self, estimate: &Estimate, factor: f64, tolerance: f64, tail: f64) -> Option<u32> {
         let of_one = estimate.noise?.of_one;
-        if room <= 0.0 || self.layout.unit == Unit::None {
+        if tolerance <= 0.0 || self.layout.unit == Unit::None {
             return None;
         }
         let is_enough = |runs: u32| {
             let variance = of_one * (1.0 + factor * factor) / f64::from(runs);
-            T::new(f64::from(2 * (runs - 1))).is_some_and(|t| t.upper(tail) * variance.sqrt() < room)
+            T::new(f64::from(2 * (runs - 1))).is_some_and(|t| t.upper(tail) * variance.sqrt() < tolerance)
         };
         // Precision grows with the number of runs, so the smallest sufficient number is found by bisection.
         let (mut too_few, mut enough) = (1, MAX_RUNS);

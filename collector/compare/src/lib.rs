@@ -3,8 +3,8 @@
 //!
 //! Files in the order of the data: [`metrics`] lists what is compared, [`summarise`] makes the summary of one [`run`],
 //! [`comparable`] checks that runs may be compared, and [`layout`] groups them. `candidates` are the metrics that all
-//! runs have. [`estimate`] computes their changes and
-//! the errors with [`statistics`]. [`gate`] and [`settings`] hold the declared limits, and [`judge`] gives verdicts.
+//! runs have. [`estimate`] computes their changes and the errors with [`statistics`]. [`gate`] and [`settings`] hold the
+//! declared limits, and [`judge`] gives verdicts.
 //! [`attribution`] and [`changes`] explain a change, [`headline`] describes it in one sentence, and [`shown`] formats
 //! amounts. [`compare`] calls them in this order. [`baseline`] stores the summaries of earlier runs.
 

@@ -83,7 +83,7 @@ pub struct HtaTrace {
 
 impl HtaTrace {
     /// Processes an event, the `index`-th of the file.
-    pub fn see(&mut self, index: u32, event: &Event<'_>) {
+    pub fn add(&mut self, index: u32, event: &Event<'_>) {
         let Some(start) = event.start else {
             return;
         };
@@ -327,12 +327,12 @@ mod tests {
     use super::*;
     use rankscope_formats::kineto::{self, Part};
 
-    fn seen(events: &[&str]) -> HtaTrace {
+    fn read(events: &[&str]) -> HtaTrace {
         let mut trace = HtaTrace::default();
         for (index, text) in (0..).zip(events) {
             kineto::read(format!("[{text}]").as_bytes(), &mut |_, part| {
                 if let Part::Event(event) = part {
-                    trace.see(index, &event);
+                    trace.add(index, &event);
                 }
             });
         }
@@ -343,7 +343,7 @@ mod tests {
     /// idle time.
     #[test]
     fn figures_of_a_small_trace() {
-        let trace = seen(&[
+        let trace = read(&[
             r#"{"ph":"X","cat":"cpu_op","name":"a","ts":0,"dur":1}"#,
             r#"{"ph":"X","cat":"cuda_runtime","name":"l","ts":1,"dur":1,"args":{"correlation":1}}"#,
             r#"{"ph":"X","cat":"cuda_runtime","name":"l","ts":2,"dur":1,"args":{"correlation":2}}"#,

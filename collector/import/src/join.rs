@@ -49,9 +49,9 @@ pub struct CallKey {
 }
 
 /// Counter of one rank: a communicator's collectives, or its messages in one direction.
-type Counted = (u32, u8, i32);
+type OwnCounter = (u32, u8, i32);
 /// Counter as all ranks know it: communicator, class, and sender and receiver of messages.
-type Shared = ([u8; 16], u8, (i32, i32));
+type SharedCounter = ([u8; 16], u8, (i32, i32));
 
 /// Joins the traces of a job.
 pub fn join(traces: &[Trace], one_host: bool) -> Vec<Joined> {
@@ -59,7 +59,7 @@ pub fn join(traces: &[Trace], one_host: bool) -> Vec<Joined> {
     let common = common_step(traces);
     let has_steps = common.is_some();
     // Calls before the first step that all ranks have. A trace that started earlier has more of them.
-    let mut before: Vec<BTreeMap<Counted, u32>> = Vec::new();
+    let mut before: Vec<BTreeMap<OwnCounter, u32>> = Vec::new();
     for (trace, joined) in traces.iter().zip(&all) {
         let until = common.and_then(|number| {
             trace
@@ -68,7 +68,7 @@ pub fn join(traces: &[Trace], one_host: bool) -> Vec<Joined> {
                 .find(|step| step.0 == number)
                 .map(|step| step.1)
         });
-        let mut counts: BTreeMap<Counted, u32> = BTreeMap::new();
+        let mut counts: BTreeMap<OwnCounter, u32> = BTreeMap::new();
         for (call, key) in trace.calls.iter().zip(&joined.keys) {
             if until.is_some_and(|until| asked_ns(call) < until) {
                 *counts.entry(counted(call, key)).or_default() += 1;
@@ -77,7 +77,7 @@ pub fn join(traces: &[Trace], one_host: bool) -> Vec<Joined> {
         before.push(counts);
     }
     // Largest number of calls before that step on any rank, by communicator as all ranks know it.
-    let mut most: BTreeMap<Shared, u32> = BTreeMap::new();
+    let mut most: BTreeMap<SharedCounter, u32> = BTreeMap::new();
     for (joined, counts) in all.iter().zip(&before) {
         for (&what, &count) in counts {
             let place = most.entry(shared(joined, what)).or_default();
@@ -87,7 +87,7 @@ pub fn join(traces: &[Trace], one_host: bool) -> Vec<Joined> {
     let counted_here = without_numbers(traces, &all);
     let mut is_assumed = false;
     for ((trace, joined), counts) in traces.iter().zip(&mut all).zip(&before) {
-        let mut next: BTreeMap<Counted, u32> = BTreeMap::new();
+        let mut next: BTreeMap<OwnCounter, u32> = BTreeMap::new();
         for (call, at) in trace.calls.iter().zip(0..) {
             let what = counted(call, &joined.keys[at]);
             let is_message = what.2 != NO_DIRECTION;
@@ -106,7 +106,7 @@ pub fn join(traces: &[Trace], one_host: bool) -> Vec<Joined> {
             joined.keys[at].sequence = sequence;
         }
     }
-    let hosts_unknown = traces.iter().filter(|trace| trace.host.is_none()).count();
+    let hosts_unknown = traces.iter().filter(|trace| trace.process.host.is_none()).count();
     for (trace, joined) in traces.iter().zip(&mut all) {
         joined.host = host(trace, one_host);
         if is_assumed && traces.len() > 1 && !trace.calls.is_empty() {
@@ -163,7 +163,7 @@ fn asked_ns(call: &Call) -> i64 {
 }
 
 /// Returns the counter of a call. NCCL orders all collectives of a communicator, Gloo those of one kind.
-fn counted(call: &Call, key: &CallKey) -> Counted {
+fn counted(call: &Call, key: &CallKey) -> OwnCounter {
     let class = match (call.library, call.operation) {
         (_, Operation::Send | Operation::Receive) | (Library::Gloo, _) => call.operation as u8,
         _ => 0,
@@ -176,7 +176,7 @@ fn counted(call: &Call, key: &CallKey) -> Counted {
 }
 
 /// Returns the counter as other ranks know it. A message belongs to its sender and its receiver.
-fn shared(joined: &Joined, what: Counted) -> Shared {
+fn shared(joined: &Joined, what: OwnCounter) -> SharedCounter {
     let communicator = &joined.communicators[what.0 as usize];
     if what.2 == NO_DIRECTION {
         return (communicator.identity, what.1, (NO_DIRECTION, NO_DIRECTION));
@@ -200,10 +200,10 @@ fn common_step(traces: &[Trace]) -> Option<u64> {
 
 /// Returns the name of the host. Traces with equal names share one clock.
 fn host(trace: &Trace, one_host: bool) -> String {
-    match &trace.host {
+    match &trace.process.host {
         _ if one_host => "one host".to_owned(),
         Some(name) => name.clone(),
-        None => format!("host of rank {}", trace.rank.unwrap_or(0)),
+        None => format!("host of rank {}", trace.process.rank.unwrap_or(0)),
     }
 }
 
@@ -213,44 +213,11 @@ fn communicators(trace: &Trace) -> Joined {
         notes: trace.notes.clone(),
         ..Joined::default()
     };
-    let own = trace.rank.unwrap_or(0);
-    let world = trace.world.unwrap_or(0).max(own.saturating_add(1));
-    let (mut assumed, mut not_member, mut alone) = (0u64, 0u64, 0u64);
+    let own = trace.process.rank.unwrap_or(0);
+    let world = trace.process.world.unwrap_or(0).max(own.saturating_add(1));
+    let mut uncertain = Uncertain::default();
     for call in &trace.calls {
-        let group = call
-            .group
-            .and_then(|group| trace.groups.get(group))
-            .or_else(|| only_group(trace, call));
-        let number = group.and_then(|group| group.ranks.iter().position(|&rank| rank == own));
-        let communicator = match (group, number) {
-            (Some(group), Some(number)) => Communicator {
-                library: call.library,
-                identity: identity(call.library, &group.name, &group.ranks),
-                source: IdentitySource::UniqueId,
-                rank: number as u32,
-                size: group.ranks.len() as u32,
-                name: group.name.clone(),
-                ranks: group.ranks.clone(),
-            },
-            (group, _) => {
-                let size = call.group_size.unwrap_or(world);
-                let is_world = size == world && group.is_none();
-                not_member += u64::from(group.is_some());
-                assumed += u64::from(is_world);
-                alone += u64::from(!is_world && group.is_none());
-                // A smaller group with unknown members is not matched with other ranks.
-                let members: &[u32] = if is_world { &[size] } else { &[size, own] };
-                Communicator {
-                    library: call.library,
-                    identity: identity(call.library, "", members),
-                    source: IdentitySource::Partial,
-                    rank: if is_world { own } else { 0 },
-                    size,
-                    name: format!("process group of {size}"),
-                    ranks: Vec::new(),
-                }
-            }
-        };
+        let communicator = communicator(trace, call, (own, world), &mut uncertain);
         let known = joined
             .communicators
             .iter()
@@ -259,26 +226,12 @@ fn communicators(trace: &Trace) -> Joined {
             joined.communicators.push(communicator);
             joined.communicators.len() - 1
         });
-        let ranks = &joined.communicators[position].ranks;
-        let by_rank = |rank: u32| {
-            ranks
-                .iter()
-                .position(|&member| member == rank)
-                .map(|at| at as i32)
-        };
-        let peer = call.peer.or_else(|| {
-            call.peer_rank.and_then(|rank| {
-                if ranks.is_empty() {
-                    i32::try_from(rank).ok()
-                } else {
-                    by_rank(rank)
-                }
-            })
-        });
         joined.keys.push(CallKey {
             communicator: position as u32,
             sequence: 0,
-            peer,
+            peer: call
+                .peer
+                .or_else(|| peer_among(&joined.communicators[position].ranks, call.peer_rank?)),
         });
     }
     if joined.communicators.is_empty() {
@@ -293,29 +246,106 @@ fn communicators(trace: &Trace) -> Joined {
             ranks: Vec::new(),
         });
     }
-    if alone > 0 {
-        joined.notes.push(format!(
-            "{alone} operations record the size of their process group, but not its members: they are not matched \
-             with other ranks"
-        ));
-    }
-    if assumed > 0 {
-        joined.notes.push(format!(
-            "{assumed} of {} operations do not name their process group ({}): they are assumed to belong to one \
-             group with all {world} ranks",
-            trace.calls.len(),
-            match trace.source {
-                "nsys" => "Nsight Systems does not record it",
-                _ => "PyTorch before 2.3, or Gloo with several groups",
-            }
-        ));
-    }
-    if not_member > 0 {
-        joined.notes.push(format!(
-            "{not_member} operations belong to process groups that do not contain rank {own} according to the trace"
-        ));
-    }
+    joined.notes.extend(uncertain.notes(trace, own, world));
     joined
+}
+
+/// Returns the communicator of a call, as the rank `own` sees it.
+fn communicator(
+    trace: &Trace,
+    call: &Call,
+    (own, world): (u32, u32),
+    uncertain: &mut Uncertain,
+) -> Communicator {
+    let group = call
+        .group
+        .and_then(|group| trace.groups.get(group))
+        .or_else(|| only_group(trace, call));
+    let number = group.and_then(|group| group.ranks.iter().position(|&rank| rank == own));
+    if let (Some(group), Some(number)) = (group, number) {
+        return Communicator {
+            library: call.library,
+            identity: identity(call.library, &group.name, &group.ranks),
+            source: IdentitySource::UniqueId,
+            rank: number as u32,
+            size: group.ranks.len() as u32,
+            name: group.name.clone(),
+            ranks: group.ranks.clone(),
+        };
+    }
+    let size = call.group_size.unwrap_or(world);
+    let is_world = size == world && group.is_none();
+    match (group, is_world) {
+        (Some(_), _) => uncertain.not_member += 1,
+        (None, true) => uncertain.assumed += 1,
+        (None, false) => uncertain.alone += 1,
+    }
+    // A smaller group with unknown members is not matched with other ranks.
+    let members: &[u32] = if is_world { &[size] } else { &[size, own] };
+    Communicator {
+        library: call.library,
+        identity: identity(call.library, "", members),
+        source: IdentitySource::Partial,
+        rank: if is_world { own } else { 0 },
+        size,
+        name: format!("process group of {size}"),
+        ranks: Vec::new(),
+    }
+}
+
+/// Returns the number of a global rank among the members. If these are unknown, the numbers are the same.
+fn peer_among(members: &[u32], rank: u32) -> Option<i32> {
+    if members.is_empty() {
+        return i32::try_from(rank).ok();
+    }
+    let position = members.iter().position(|&member| member == rank);
+    position.map(|at| at as i32)
+}
+
+/// Number of calls whose group is not known for certain.
+#[derive(Default)]
+struct Uncertain {
+    /// Calls that are assumed to belong to a group with all ranks.
+    assumed: u64,
+    /// Calls of a group that does not contain the rank.
+    not_member: u64,
+    /// Calls of a smaller group whose members are unknown.
+    alone: u64,
+}
+
+impl Uncertain {
+    fn notes(&self, trace: &Trace, own: u32, world: u32) -> Vec<String> {
+        let Self {
+            assumed,
+            not_member,
+            alone,
+        } = self;
+        let mut notes = Vec::new();
+        if *alone > 0 {
+            notes.push(format!(
+                "{alone} operations record the size of their process group, but not its members: they are not \
+                 matched with other ranks"
+            ));
+        }
+        if *assumed > 0 {
+            notes.push(format!(
+                "{assumed} of {} operations do not name their process group ({}): they are assumed to belong to one \
+                 group with all {world} ranks",
+                trace.calls.len(),
+                match trace.source {
+                    "nsys" => "Nsight Systems does not record it",
+                    _ => "PyTorch before 2.3, or Gloo with several groups",
+                }
+            ));
+        }
+        if *not_member > 0 {
+            notes.push(format!(
+                "{not_member} operations belong to process groups that do not contain rank {own} according to the \
+                 trace"
+            ));
+        }
+        notes
+    }
 }
 
 /// Returns the only candidate group of a Gloo call. Traces do not name Gloo's group. This does not matter if all groups

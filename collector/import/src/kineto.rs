@@ -2,7 +2,8 @@
 //! groups to records as a recorder would have written them.
 
 use super::hta::HtaTrace;
-use super::trace::{Call, DEVICE_LANE, Group, Trace};
+use super::records::DEVICE_LANE;
+use super::trace::{Call, Group, Trace};
 use crate::torch_names;
 use rankscope_formats::kineto::{self, Args, Category, Event, Id, Outcome, Part};
 use rankscope_ranklog::activity::{Activity, HostCall, Work, overhead};
@@ -83,7 +84,7 @@ struct Parameters {
 /// Amounts for each member.
 enum Split {
     /// The trace has no amounts.
-    NotTold,
+    Unknown,
     /// The trace has amounts, but the list is truncated.
     Unreadable,
     /// Rows for each member; empty: equal parts.
@@ -140,7 +141,7 @@ pub fn read(
     path: &Path,
     directory: &Path,
     options: ReadOptions,
-    told: &mut dyn FnMut(u64),
+    progress: &mut dyn FnMut(u64),
 ) -> io::Result<Option<Trace>> {
     let mut reading = Reading {
         options,
@@ -170,7 +171,7 @@ pub fn read(
                 }
                 reading.index += 1;
                 if reading.index.is_multiple_of(4096) {
-                    told(offset);
+                    progress(offset);
                 }
             }
         }
@@ -191,16 +192,16 @@ impl Reading {
             "deviceProperties" => match serde_json::from_str::<Vec<DeviceProperties>>(value) {
                 Ok(devices) => {
                     let models = devices.into_iter().map(|device| (device.id, device.name));
-                    self.trace.device_models.extend(models);
+                    self.trace.process.device_models.extend(models);
                 }
                 Err(error) => self
                     .trace
                     .notes
                     .push(format!("invalid deviceProperties: {error}")),
             },
-            "baseTimeNanoseconds" => self.trace.base_ns = Args::integer(Some(value)).unwrap_or(0),
+            "baseTimeNanoseconds" => self.trace.times.base_ns = Args::integer(Some(value)).unwrap_or(0),
             "host_name" => {
-                self.trace.host = Args::text(Some(value)).map(|text| text.as_str().to_owned());
+                self.trace.process.host = Args::text(Some(value)).map(|text| text.as_str().to_owned());
             }
             _ => {}
         }
@@ -208,7 +209,7 @@ impl Reading {
 
     fn event(&mut self, event: &Event<'_>) -> io::Result<()> {
         if let Some(hta) = &mut self.trace.hta {
-            hta.see(self.index as u32, event);
+            hta.add(self.index as u32, event);
         }
         if event.phase == b'M' {
             self.name(event);
@@ -222,7 +223,7 @@ impl Reading {
             return Ok(());
         };
         if event.category == Category::Trace {
-            let window = self.trace.window.get_or_insert((start, end));
+            let window = self.trace.times.window.get_or_insert((start, end));
             *window = (window.0.min(start), window.1.max(end));
             return Ok(());
         }
@@ -230,7 +231,7 @@ impl Reading {
             // Not used for the length of the trace: the last buffer request may be long after its end.
             return self.overhead(event, start, end);
         }
-        self.trace.saw(start, end);
+        self.trace.times.extend_span(start, end);
         match event.category {
             Category::Kernel | Category::Copy | Category::Set => self.work(event, start, end),
             Category::Runtime | Category::Driver => self.host_call(event, start, end),
@@ -273,7 +274,7 @@ impl Reading {
             number(args.context, None),
             number(args.stream, of_row(event.thread)),
         );
-        self.trace.stream(key)
+        self.trace.records.stream(key)
     }
 
     fn work(&mut self, event: &Event<'_>, start: i64, end: i64) -> io::Result<()> {
@@ -303,19 +304,19 @@ impl Reading {
             Category::Set => Activity::Set { work, bytes },
             _ => {
                 if is_communication(name.as_bytes()) {
-                    self.trace.communication.insert(correlation);
+                    self.trace.devices.communication.insert(correlation);
                 }
                 Activity::Kernel {
                     work,
-                    name: self.trace.text(name) as i32,
+                    name: self.trace.records.text(name) as i32,
                     grid: Args::dimensions(args.grid),
                     block: Args::dimensions(args.block),
                     graph: 0,
                 }
             }
         };
-        self.trace.works += 1;
-        self.trace.spool.push(DEVICE_LANE, activity.to_record())
+        self.trace.devices.works += 1;
+        self.trace.records.spool.push(DEVICE_LANE, activity.to_record())
     }
 
     fn host_call(&mut self, event: &Event<'_>, start: i64, end: i64) -> io::Result<()> {
@@ -353,6 +354,7 @@ impl Reading {
         };
         let waits = function.waits;
         self.trace
+            .records
             .spool
             .push(DEVICE_LANE, Activity::Call { call, waits }.to_record())
     }
@@ -369,13 +371,13 @@ impl Reading {
             thread,
             what: overhead::number(event.name.as_str()),
         };
-        self.trace.overheads += 1;
-        self.trace.spool.push(DEVICE_LANE, activity.to_record())
+        self.trace.devices.overheads += 1;
+        self.trace.records.spool.push(DEVICE_LANE, activity.to_record())
     }
 
     fn thread_of(&mut self, event: &Event<'_>) -> u32 {
-        if let (0, Id::Number(process)) = (self.trace.process, event.process) {
-            self.trace.process = u32::try_from(process).unwrap_or(0);
+        if let (0, Id::Number(process)) = (self.trace.process.id, event.process) {
+            self.trace.process.id = u32::try_from(process).unwrap_or(0);
         }
         match event.thread {
             Id::Number(thread) => thread as u32,
@@ -413,7 +415,7 @@ impl Reading {
         {
             self.trace.steps.push((number, start));
         }
-        self.trace.mark(thread, name, start, end)
+        self.trace.records.mark(thread, name, start, end)
     }
 
     fn operator(&mut self, event: &Event<'_>, start: i64, end: i64) -> io::Result<()> {
@@ -434,52 +436,53 @@ impl Reading {
             });
         }
         if self.options.operators {
-            self.trace.mark(thread, name, start, end)?;
+            self.trace.records.mark(thread, name, start, end)?;
         }
         Ok(())
     }
 
     fn finish(mut self, outcome: Outcome) -> Trace {
         let info = std::mem::take(&mut self.info);
-        self.trace.rank = info.rank;
-        self.trace.world = info.world_size;
-        self.trace.nccl_version = info.nccl_version;
-        self.trace.groups = info
-            .pg_config
-            .into_iter()
-            .filter(|group| !group.pg_name.is_empty())
-            .filter_map(|group| {
-                // PyTorch lists no members if all ranks belong to the group.
-                let ranks = match (group.ranks.is_empty(), info.world_size) {
-                    (true, Some(world)) if world <= MAX_RANKS => (0..world).collect(),
-                    _ => group.ranks,
-                };
-                (!ranks.is_empty()).then_some(Group {
-                    name: group.pg_name,
-                    ranks,
-                })
-            })
-            .collect();
-        let own = i64::from(self.trace.process);
+        self.trace.process.rank = info.rank;
+        self.trace.process.world = info.world_size;
+        self.trace.groups = groups(info.pg_config, info.world_size);
+        self.trace.process.nccl_version = info.nccl_version;
+        self.names();
+        self.trace.steps.sort_unstable();
+        self.calls();
+        self.notes();
+        self.trace.events = outcome.events;
+        self.trace.bytes = outcome.bytes;
+        for problem in outcome.problems {
+            self.trace.problem(Some(problem.offset), problem.what);
+        }
+        if outcome.more_problems > 0 {
+            let what = format!("{} more problems of this kind", outcome.more_problems);
+            self.trace.problem(None, what);
+        }
+        self.trace
+    }
+
+    /// Assigns the names of the process and of its threads.
+    fn names(&mut self) {
+        let own = i64::from(self.trace.process.id);
         for (process, name) in std::mem::take(&mut self.process_names) {
             if process == own {
-                self.trace.process_name = Some(name);
+                self.trace.process.name = Some(name);
             }
         }
         for (process, thread, name) in std::mem::take(&mut self.thread_names) {
             if process == own {
-                let lane = self.trace.lane_for(thread) as usize;
+                let lane = self.trace.records.lane_for(thread) as usize;
                 // Format: `thread 4037 (python3.8)`
                 let inside = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
-                self.trace.threads[lane].1 = Some(inside.unwrap_or(&name).to_owned());
+                self.trace.records.threads[lane].1 = Some(inside.unwrap_or(&name).to_owned());
             }
         }
-        for (name, count) in std::mem::take(&mut self.unknown_calls) {
-            self.trace.notes.push(format!(
-                "{count} calls of the unknown function {name}: the launch time of their work is not known"
-            ));
-        }
-        self.trace.steps.sort_unstable();
+    }
+
+    /// Builds the calls from the ranges of the libraries and the operators around them.
+    fn calls(&mut self) {
         for list in self.parameters.values_mut() {
             list.sort_by_key(|parameters| (parameters.start_ns, std::cmp::Reverse(parameters.end_ns)));
         }
@@ -501,6 +504,15 @@ impl Reading {
         self.trace
             .calls
             .sort_by_key(|call| call.issue.map_or(call.start_ns, |(_, start, _)| start));
+    }
+
+    /// Reports what the import could not use.
+    fn notes(&mut self) {
+        for (name, count) in std::mem::take(&mut self.unknown_calls) {
+            self.trace.notes.push(format!(
+                "{count} calls of the unknown function {name}: the launch time of their work is not known"
+            ));
+        }
         let mut foreign: Vec<(String, u64)> = std::mem::take(&mut self.foreign).into_iter().collect();
         foreign.sort();
         for (backend, count) in foreign {
@@ -514,16 +526,6 @@ impl Reading {
                 self.odd_times
             ));
         }
-        self.trace.events = outcome.events;
-        self.trace.bytes = outcome.bytes;
-        for problem in outcome.problems {
-            self.trace.problem(Some(problem.offset), problem.what);
-        }
-        if outcome.more_problems > 0 {
-            let what = format!("{} more problems of this kind", outcome.more_problems);
-            self.trace.problem(None, what);
-        }
-        self.trace
     }
 
     fn call(&mut self, range: Range, issues: &mut Issues) -> Call {
@@ -550,7 +552,7 @@ impl Reading {
         // Metadata of several ranges together is not valid for a single one.
         let own = parameters.filter(|parameters| parameters.ranges.get() <= 1);
         let elements = match own.map(|parameters| parameters.elements) {
-            Some(told) if told != (None, None) => told,
+            Some(known) if known != (None, None) => known,
             _ => (
                 range.elements.filter(|_| own.is_some() == parameters.is_some()),
                 None,
@@ -584,6 +586,24 @@ impl Reading {
     }
 }
 
+/// Returns the process groups. PyTorch lists no members if all ranks belong to the group.
+fn groups(configured: Vec<GroupConfig>, world_size: Option<u32>) -> Vec<Group> {
+    configured
+        .into_iter()
+        .filter(|group| !group.pg_name.is_empty())
+        .filter_map(|group| {
+            let ranks = match (group.ranks.is_empty(), world_size) {
+                (true, Some(world)) if world <= MAX_RANKS => (0..world).collect(),
+                _ => group.ranks,
+            };
+            (!ranks.is_empty()).then_some(Group {
+                name: group.pg_name,
+                ranks,
+            })
+        })
+        .collect()
+}
+
 /// Returns the type and the known size of an exchange. Parts are equal only if the trace says so.
 fn exchanged(
     split: Option<&Split>,
@@ -597,7 +617,7 @@ fn exchanged(
             (Operation::AllToAll, elements, Vec::new())
         }
         (Some(Split::Parts(_) | Split::Unreadable), _) => (Operation::AllToAllV, (None, None), Vec::new()),
-        (Some(Split::NotTold) | None, _) => (Operation::AllToAll, (None, None), Vec::new()),
+        (Some(Split::Unknown) | None, _) => (Operation::AllToAll, (None, None), Vec::new()),
     }
 }
 
@@ -644,9 +664,9 @@ impl Issues {
 
 /// Returns the innermost of nested intervals, sorted by start, that contains another.
 fn enclosing(list: &[Parameters], start: i64, end: i64) -> Option<&Parameters> {
-    let behind = list.partition_point(|parameters| parameters.start_ns <= start);
+    let following = list.partition_point(|parameters| parameters.start_ns <= start);
     // Operators nest only a few levels deep, so the search ends soon.
-    list[..behind]
+    list[..following]
         .iter()
         .rev()
         .take(16)
@@ -681,7 +701,7 @@ fn parameters(args: &Args<'_>, start_ns: i64, end_ns: i64) -> Parameters {
         group_size: rank(args.group_size).filter(|&size| size > 0),
         elements: (count(args.elements_in), count(args.elements_out)),
         split: match (Args::text(args.split_in), numbers(args.split_in)) {
-            (None, _) => Split::NotTold,
+            (None, _) => Split::Unknown,
             (Some(_), None) => Split::Unreadable,
             (Some(_), Some(parts)) => Split::Parts(parts),
         },

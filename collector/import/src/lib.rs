@@ -2,8 +2,9 @@
 //!
 //! An imported run is an ordinary run: the same code computes, shows, exports and compares it.
 //!
-//! Files in the order of the data: `files` lists the traces, `kineto` and `nsys` read one trace into a `trace` (`words`
-//! maps the names that PyTorch uses, `spool` sorts records on disk), `join` identifies ranks and operations across
+//! Files in the order of the data: `files` lists the traces, `kineto` and `nsys` read one trace into a `trace`
+//! (`torch_names` maps the names that PyTorch uses, `records` numbers what records refer to, `spool` sorts them on
+//! disk), `join` identifies ranks and operations across
 //! traces, and `log` writes the log of a rank. `hta` computes the figures of Holistic Trace Analysis.
 
 mod files;
@@ -12,6 +13,7 @@ mod join;
 mod kineto;
 mod log;
 mod nsys;
+mod records;
 mod spool;
 mod torch_names;
 mod trace;
@@ -100,12 +102,13 @@ pub enum ImportError {
 pub fn kineto(options: &ImportOptions, progress: &(dyn Fn(f64) + Sync)) -> Result<Imported, ImportError> {
     // A directory of traces may contain other files. They are skipped if there is a trace.
     let others: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-    let mut traces = read_all(options, progress, |path, told| {
-        let trace =
-            kineto::read(path, &options.output, options.read, told).map_err(|source| ImportError::Io {
+    let mut traces = read_all(options, progress, |path, progress| {
+        let trace = kineto::read(path, &options.output, options.read, progress).map_err(|source| {
+            ImportError::Io {
                 path: path.to_path_buf(),
                 source,
-            })?;
+            }
+        })?;
         if trace.is_none() {
             let mut others = others.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             others.push(path.to_path_buf());
@@ -147,7 +150,7 @@ pub fn nsys(options: &ImportOptions, progress: &(dyn Fn(f64) + Sync)) -> Result<
 /// Joins the traces and writes the logs.
 fn finish(options: &ImportOptions, mut traces: Vec<Trace>) -> Result<Imported, ImportError> {
     // A trace without a rank is numbered by its position among the others.
-    traces.sort_by(|one, other| (one.rank, &one.path).cmp(&(other.rank, &other.path)));
+    traces.sort_by(|one, other| (one.process.rank, &one.path).cmp(&(other.process.rank, &other.path)));
     number(&mut traces)?;
     let mut imported = Imported::default();
     for trace in &traces {
@@ -162,7 +165,7 @@ fn finish(options: &ImportOptions, mut traces: Vec<Trace>) -> Result<Imported, I
     let writing: Vec<(Trace, join::Joined)> = traces.into_iter().zip(joined).collect();
     let hta = imported.hta.as_ref();
     imported.logs = in_parallel(options.threads, writing, |(trace, joined)| {
-        let rank = trace.rank.unwrap_or(0);
+        let rank = trace.process.rank.unwrap_or(0);
         let path = options.output.join(format!("rank-{rank}.rslog"));
         log::write(&path, trace, joined, hta).map_err(|source| ImportError::Io {
             path: path.clone(),
@@ -187,20 +190,20 @@ fn read_all(
     // The unpacked size of a file is not known before its end, so progress counts whole files.
     let done = AtomicUsize::new(0);
     let files = options.files.len().max(1) as f64;
-    let tell = || progress(done.load(Ordering::Relaxed) as f64 / files);
+    let report_progress = || progress(done.load(Ordering::Relaxed) as f64 / files);
     let traces = in_parallel(options.threads, options.files.clone(), |path| {
-        let mut traces = read(&path, &mut |_| tell())?;
+        let mut traces = read(&path, &mut |_| report_progress())?;
         if options.files.len() > MAX_THREADS {
             // Records go to disk, because all traces wait for the last one.
             for trace in &mut traces {
-                trace.spool.settle().map_err(|source| ImportError::Io {
+                trace.records.spool.settle().map_err(|source| ImportError::Io {
                     path: options.output.clone(),
                     source,
                 })?;
             }
         }
         done.fetch_add(1, Ordering::Relaxed);
-        tell();
+        report_progress();
         Ok(traces)
     })?;
     Ok(traces.into_iter().flatten().collect())
@@ -251,7 +254,7 @@ fn in_parallel<T: Send, R: Send>(
 fn number(traces: &mut [Trace]) -> Result<(), ImportError> {
     let mut known: BTreeMap<u32, PathBuf> = BTreeMap::new();
     for trace in traces.iter() {
-        if let Some(rank) = trace.rank
+        if let Some(rank) = trace.process.rank
             && let Some(one) = known.insert(rank, trace.path.clone())
         {
             return Err(ImportError::TwoOfARank {
@@ -262,20 +265,24 @@ fn number(traces: &mut [Trace]) -> Result<(), ImportError> {
         }
     }
     let mut taken: BTreeSet<u32> = known.into_keys().collect();
-    for trace in traces.iter_mut().filter(|trace| trace.rank.is_none()) {
+    for trace in traces.iter_mut().filter(|trace| trace.process.rank.is_none()) {
         let free = (0..).find(|rank| !taken.contains(rank)).unwrap_or(u32::MAX);
         taken.insert(free);
-        trace.rank = Some(free);
+        trace.process.rank = Some(free);
         trace.notes.push(format!(
             "the rank of process {} is not recorded; it is called rank {free} by the order of files and devices",
-            trace.process
+            trace.process.id
         ));
     }
-    traces.sort_by_key(|trace| trace.rank);
+    traces.sort_by_key(|trace| trace.process.rank);
     // A trace without a world size belongs to the world of the files that were given together.
-    let highest = traces.iter().filter_map(|trace| trace.rank).max().unwrap_or(0);
+    let highest = traces
+        .iter()
+        .filter_map(|trace| trace.process.rank)
+        .max()
+        .unwrap_or(0);
     for trace in traces.iter_mut() {
-        trace.world.get_or_insert(highest.saturating_add(1));
+        trace.process.world.get_or_insert(highest.saturating_add(1));
     }
     Ok(())
 }
@@ -289,7 +296,7 @@ fn hta_figures(traces: &[Trace]) -> HtaFigures {
     let is_filtered = steps.len() >= 2;
     let mut all = HtaFigures::default();
     for trace in traces {
-        if let (Some(hta), Some(rank)) = (&trace.hta, trace.rank) {
+        if let (Some(hta), Some(rank)) = (&trace.hta, trace.process.rank) {
             let mut figures = hta.figures(rank, is_filtered);
             all.overlap.append(&mut figures.overlap);
             all.temporal.append(&mut figures.temporal);

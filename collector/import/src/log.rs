@@ -1,8 +1,9 @@
 //! Writer that converts a trace to a rank log.
 
 use super::join::{CallKey, Joined};
+use super::records::{DEVICE_LANE, FIRST_TEXT, Records};
 use super::shown;
-use super::trace::{Call, DEVICE_LANE, FIRST_TEXT, Trace};
+use super::trace::{Call, LaunchGroup, Trace};
 use rankscope_analysis::ingest::imported::{HTA, NOTE, SOURCE};
 use rankscope_analysis::model::sources::{CUPTI, OVERHEAD, OVERHEAD_RECORDED};
 use rankscope_formats::session::HtaFigures;
@@ -28,28 +29,29 @@ const STAMP_ERROR_NS: u32 = 1000;
 /// Writes the log of one rank.
 pub fn write(path: &Path, mut trace: Trace, joined: Joined, hta: Option<&HtaFigures>) -> io::Result<()> {
     let out = BufWriter::with_capacity(1 << 18, File::create(path)?);
-    let rank = trace.rank.unwrap_or(0);
+    let rank = trace.process.rank.unwrap_or(0);
     // The profiler's window starts before its first record, and ends when it has written its output. Nothing is known
     // of these times.
-    let span = trace.span.or(trace.window).unwrap_or((0, 1));
+    let span = trace.times.span.or(trace.times.window).unwrap_or((0, 1));
     let base = Base::of(&trace, span);
     // The traces have names of their own, but the nonce of a log is a number.
     let nonce = 0x1A90_0000_0000_0000 | u64::from(rank);
-    let mut writer = LogWriter::new(out, Counter::MonotonicRaw, nonce, trace.process)?;
-    define(&mut writer, &trace, &joined, rank, hta, base.ticks(span.0))?;
+    let mut writer = LogWriter::new(out, Counter::MonotonicRaw, nonce, trace.process.id)?;
+    let properties = properties(&trace, &joined, rank, hta);
+    define(&mut writer, &trace, &joined, &properties, base.ticks(span.0))?;
     writer.calibrations(&[
         base.calibration(span.0),
         base.calibration(span.1.max(span.0.saturating_add(1))),
     ])?;
     push_calls(&mut trace, &joined)?;
-    if trace.works > 0 {
+    if trace.devices.works > 0 {
         let covered = Activity::Covered {
             start_ticks: span.0 as u64,
             end_ticks: span.1 as u64,
             coverage: Coverage::All,
-            works: trace.works,
+            works: trace.devices.works,
         };
-        trace.spool.push(DEVICE_LANE, covered.to_record())?;
+        trace.records.spool.push(DEVICE_LANE, covered.to_record())?;
     }
     let links = Links::new(&trace, &joined);
     write_records(&mut writer, trace, &links, base)?;
@@ -64,7 +66,7 @@ struct Base(i64);
 impl Base {
     /// A trace without a known base keeps its own times, shifted so that none is negative.
     fn of(trace: &Trace, span: (i64, i64)) -> Self {
-        Self(trace.base_ns.max(span.0.saturating_neg().max(0)))
+        Self(trace.times.base_ns.max(span.0.saturating_neg().max(0)))
     }
 
     fn ticks(self, ns: i64) -> u64 {
@@ -87,39 +89,38 @@ impl Base {
     }
 }
 
-fn define<W: io::Write>(
-    writer: &mut LogWriter<W>,
-    trace: &Trace,
-    joined: &Joined,
-    rank: u32,
-    hta: Option<&HtaFigures>,
-    created: u64,
-) -> io::Result<()> {
+/// Returns the properties of the log: where the trace is from, and what the import could not use.
+fn properties(trace: &Trace, joined: &Joined, rank: u32, hta: Option<&HtaFigures>) -> Vec<(String, String)> {
     let mut properties: Vec<(String, String)> = vec![
         (SOURCE.to_owned(), trace.source.to_owned()),
         ("host".to_owned(), joined.host.clone()),
         (
             "command_line".to_owned(),
-            trace.process_name.clone().unwrap_or_else(|| shown(&trace.path)),
+            trace.process.name.clone().unwrap_or_else(|| shown(&trace.path)),
         ),
         ("env.RANK".to_owned(), rank.to_string()),
     ];
-    if let Some(world) = trace.world {
+    if let Some(world) = trace.process.world {
         properties.push(("env.WORLD_SIZE".to_owned(), world.to_string()));
     }
-    if let Some(version) = &trace.nccl_version {
+    if let Some(version) = &trace.process.nccl_version {
         properties.push(("library.nccl.version".to_owned(), version.clone()));
     }
-    for (device, model) in &trace.device_models {
-        if trace.streams.iter().any(|stream| stream.device == *device) {
+    for (device, model) in &trace.process.device_models {
+        if trace
+            .records
+            .streams
+            .iter()
+            .any(|stream| stream.device == *device)
+        {
             properties.push((format!("device.{device}.model"), model.clone()));
         }
     }
-    if trace.works > 0 || trace.overheads > 0 {
+    if trace.devices.works > 0 || trace.devices.overheads > 0 {
         properties.push((CUPTI.to_owned(), trace.source.to_owned()));
     }
     // A trace without overheads does not show whether they were requested.
-    if trace.overheads > 0 {
+    if trace.devices.overheads > 0 {
         properties.push((OVERHEAD.to_owned(), OVERHEAD_RECORDED.to_owned()));
     }
     let problems = trace.problems.iter().map(|problem| match problem.offset_bytes {
@@ -136,6 +137,16 @@ fn define<W: io::Write>(
     if let Some(figures) = hta {
         properties.extend(hta_properties(figures, rank));
     }
+    properties
+}
+
+fn define<W: io::Write>(
+    writer: &mut LogWriter<W>,
+    trace: &Trace,
+    joined: &Joined,
+    properties: &[(String, String)],
+    created: u64,
+) -> io::Result<()> {
     let mut definitions: Vec<(u8, Payload)> = properties
         .iter()
         .map(|(key, value)| (KIND_PROPERTY, Payload::property(key, value.as_bytes())))
@@ -154,10 +165,10 @@ fn define<W: io::Write>(
         );
         definitions.push((KIND_COMMUNICATOR, payload));
     }
-    for stream in &trace.streams {
+    for stream in &trace.records.streams {
         definitions.push((KIND_STREAM, Payload::stream(*stream)));
     }
-    for (index, text) in (FIRST_TEXT..).zip(&trace.texts) {
+    for (index, text) in (FIRST_TEXT..).zip(&trace.records.texts) {
         definitions.push((KIND_TEXT, Payload::text(index, text.as_bytes())));
     }
     for some in definitions.chunks(256) {
@@ -199,9 +210,10 @@ fn hta_properties(figures: &HtaFigures, rank: u32) -> Vec<(String, String)> {
 /// Writes the operations of process groups as records. A call into NCCL enqueues; a call into Gloo blocks a worker
 /// thread.
 fn push_calls(trace: &mut Trace, joined: &Joined) -> io::Result<()> {
-    let calls = std::mem::take(&mut trace.calls);
-    for (position, (call, key)) in (1u64..).zip(calls.iter().zip(&joined.keys)) {
-        let lane = trace.lane_for(call.thread);
+    let are_works_recorded = trace.devices.works > 0;
+    let records = &mut trace.records;
+    for (position, (call, key)) in (1u64..).zip(trace.calls.iter().zip(&joined.keys)) {
+        let lane = records.lane_for(call.thread);
         let size = joined.communicators[key.communicator as usize].size;
         let bytes = bytes(call, size);
         let record = Record {
@@ -216,78 +228,88 @@ fn push_calls(trace: &mut Trace, joined: &Joined) -> io::Result<()> {
             peer: key.peer.unwrap_or(NO_PEER),
             ..Record::new(RecordKind::Call)
         };
-        push_counts(trace, lane, call)?;
+        push_counts(records, lane, call)?;
         if call.library == Library::Nccl {
-            let enqueued = Enqueued {
-                data_type: Enqueued::NONE,
-                reduction: Enqueued::NONE,
-                group: call.launch_group,
-                is_linked: trace.works > 0,
-                ..Enqueued::default()
-            };
-            let record = Record {
-                kind: RecordKind::Enqueue as u8,
-                flags: record.flags | FLAG_DIRECT,
-                // A separate stream for the communicator. The real stream is known from its kernels.
-                object: u64::from(key.communicator) + 1,
-                aux: enqueued.to_aux(),
-                ..record
-            };
-            trace.spool.push(lane, record)?;
-            continue;
+            let enqueue = enqueue(record, call.launch_group, are_works_recorded);
+            records.spool.push(lane, enqueue)?;
+        } else {
+            push_executed(
+                records,
+                lane,
+                call,
+                Record {
+                    aux: position,
+                    ..record
+                },
+            )?;
         }
-        let Some((thread, start, end)) = call.issue else {
-            // The requesting thread is not known, but the worker's time is.
-            let executed = Record {
-                aux: position,
-                ..record
-            };
-            trace.spool.push(lane, executed)?;
-            continue;
-        };
-        let issuing = trace.lane_for(thread);
-        let issue = Record {
-            operation: call.operation as u8,
-            enter_ticks: start as u64,
-            leave_ticks: end.min(call.start_ns).max(start) as u64,
-            object: position,
-            ..Record::new(RecordKind::Issue)
-        };
-        trace.spool.push(issuing, issue)?;
-        trace.spool.push(
-            lane,
-            Record {
-                aux: position,
-                ..record
-            },
-        )?;
-        let execute = Record {
-            enter_ticks: call.start_ns as u64,
-            leave_ticks: call.end_ns as u64,
-            object: position,
-            ..Record::new(RecordKind::Execute)
-        };
-        trace.spool.push(lane, execute)?;
     }
-    for (number, group) in (1u64..).zip(trace.launch_groups.clone()) {
-        let lane = trace.lane_for(group.thread);
-        let record = Record {
-            flags: FLAG_LINKED,
-            enter_ticks: group.end.0 as u64,
-            leave_ticks: group.end.1 as u64,
-            object: number,
-            bytes: u64::from(group.calls),
-            aux: group.begun_ns as u64,
-            ..Record::new(RecordKind::Group)
-        };
-        trace.spool.push(lane, record)?;
+    for (number, group) in (1u64..).zip(&trace.launch_groups) {
+        let lane = records.lane_for(group.thread);
+        records.spool.push(lane, launch_group(number, group))?;
     }
-    trace.calls = calls;
     Ok(())
 }
 
+/// Returns the record of a call that enqueues the operation of `record`.
+fn enqueue(record: Record, launch_group: u32, is_linked: bool) -> Record {
+    let enqueued = Enqueued {
+        data_type: Enqueued::NONE,
+        reduction: Enqueued::NONE,
+        group: launch_group,
+        is_linked,
+        ..Enqueued::default()
+    };
+    Record {
+        kind: RecordKind::Enqueue as u8,
+        flags: record.flags | FLAG_DIRECT,
+        // A separate stream for the communicator. The real stream is known from its kernels.
+        object: u64::from(record.communicator) + 1,
+        aux: enqueued.to_aux(),
+        ..record
+    }
+}
+
+/// Writes an operation that blocks a worker thread: its request, the operation, and its execution. If the requesting
+/// thread is not known, the worker's time still is.
+fn push_executed(records: &mut Records, lane: u32, call: &Call, record: Record) -> io::Result<()> {
+    let position = record.aux;
+    let Some((thread, start, end)) = call.issue else {
+        return records.spool.push(lane, record);
+    };
+    let issuing = records.lane_for(thread);
+    let issue = Record {
+        operation: call.operation as u8,
+        enter_ticks: start as u64,
+        leave_ticks: end.min(call.start_ns).max(start) as u64,
+        object: position,
+        ..Record::new(RecordKind::Issue)
+    };
+    records.spool.push(issuing, issue)?;
+    records.spool.push(lane, record)?;
+    let execute = Record {
+        enter_ticks: call.start_ns as u64,
+        leave_ticks: call.end_ns as u64,
+        object: position,
+        ..Record::new(RecordKind::Execute)
+    };
+    records.spool.push(lane, execute)
+}
+
+fn launch_group(number: u64, group: &LaunchGroup) -> Record {
+    Record {
+        flags: FLAG_LINKED,
+        enter_ticks: group.end.0 as u64,
+        leave_ticks: group.end.1 as u64,
+        object: number,
+        bytes: u64::from(group.calls),
+        aux: group.begun_ns as u64,
+        ..Record::new(RecordKind::Group)
+    }
+}
+
 /// Writes the bytes for each member, if they differ.
-fn push_counts(trace: &mut Trace, lane: u32, call: &Call) -> io::Result<()> {
+fn push_counts(records: &mut Records, lane: u32, call: &Call) -> io::Result<()> {
     let rows = call
         .split
         .iter()
@@ -307,7 +329,7 @@ fn push_counts(trace: &mut Trace, lane: u32, call: &Call) -> io::Result<()> {
         for (place, rows) in counts.iter_mut().zip(some) {
             *place = rows.saturating_mul(row_bytes);
         }
-        trace
+        records
             .spool
             .push(lane, Record::continuation(counts, call.start_ns as u64))?;
     }
@@ -360,8 +382,8 @@ impl Links {
 
     fn of(&self, thread: u32, start: i64) -> Option<LinkedTo> {
         let calls = self.inside.get(&thread)?;
-        let behind = calls.partition_point(|call| call.0 <= start);
-        let &(_, end, to) = calls[..behind].last()?;
+        let following = calls.partition_point(|call| call.0 <= start);
+        let &(_, end, to) = calls[..following].last()?;
         (start <= end).then_some(to)
     }
 }
@@ -382,12 +404,9 @@ fn write_records<W: io::Write>(
     links: &Links,
     base: Base,
 ) -> io::Result<()> {
-    let Trace {
-        spool,
-        threads,
-        communication,
-        ..
-    } = trace;
+    let Trace { records, devices, .. } = trace;
+    let Records { spool, threads, .. } = records;
+    let communication = devices.communication;
     let mut lanes: Vec<Vec<Record>> = vec![Vec::new(); threads.len()];
     let mut held = 0;
     let mut end = 0;

@@ -4,7 +4,8 @@
 //! Source: the schema in the files themselves (`nsys` 2022.2 to 2024.5), NVIDIA's "SQLite Export Schema Reference", and
 //! NCCL's ranges in the NVTX domain `NCCL`.
 
-use super::trace::{Call, DEVICE_LANE, LaunchGroup, Trace};
+use super::records::DEVICE_LANE;
+use super::trace::{Call, LaunchGroup, Trace};
 use crate::torch_names;
 use rankscope_ranklog::Library;
 use rankscope_ranklog::activity::{Activity, HostCall, Work};
@@ -110,7 +111,7 @@ pub fn read(path: &Path, directory: &Path) -> Result<Vec<Trace>, NsysError> {
     let mut traces: Vec<Trace> = reading
         .traces
         .into_values()
-        .filter(|trace| trace.works > 0 || !trace.calls.is_empty())
+        .filter(|trace| trace.devices.works > 0 || !trace.calls.is_empty())
         .collect();
     if traces.is_empty() {
         return Err(NsysError::Empty(path.to_path_buf()));
@@ -119,16 +120,17 @@ pub fn read(path: &Path, directory: &Path) -> Result<Vec<Trace>, NsysError> {
     traces.sort_by_key(|trace| {
         (
             trace
+                .records
                 .streams
                 .iter()
                 .map(|stream| stream.device)
                 .min()
                 .unwrap_or(u32::MAX),
-            trace.process,
+            trace.process.id,
         )
     });
     for trace in &mut traces {
-        trace.events = trace.works;
+        trace.events = trace.devices.works;
     }
     if let Some(first) = traces.first_mut() {
         for what in reading.problems {
@@ -159,7 +161,7 @@ impl Reading<'_> {
     fn rows(
         &mut self,
         table: &str,
-        wanted: &[&str],
+        requested: &[&str],
         condition: &str,
         visit: &mut dyn FnMut(&mut Self, &Row<'_>) -> rusqlite::Result<io::Result<()>>,
     ) -> io::Result<()> {
@@ -171,7 +173,7 @@ impl Reading<'_> {
                 return Ok(());
             }
         };
-        let chosen: Vec<String> = wanted
+        let chosen: Vec<String> = requested
             .iter()
             .map(|name| {
                 if columns.iter().any(|column| column == name) {
@@ -223,7 +225,7 @@ impl Reading<'_> {
         let (path, directory) = (self.path, self.directory);
         self.traces.entry(process).or_insert_with(|| {
             let mut trace = Trace::new("nsys", path, directory);
-            trace.process = process;
+            trace.process.id = process;
             trace
         })
     }
@@ -275,16 +277,16 @@ impl Reading<'_> {
             let (trace, mut work) = reading.work(row)?;
             work.graph_node = row.get::<_, Option<i64>>(14)?.unwrap_or(0) as u64;
             if is_communication(name.as_bytes()) {
-                trace.communication.insert(work.correlation);
+                trace.devices.communication.insert(work.correlation);
             }
             let kernel = Activity::Kernel {
                 work,
-                name: trace.text(&name) as i32,
+                name: trace.records.text(&name) as i32,
                 grid,
                 block,
                 graph: 0,
             };
-            Ok(trace.spool.push(DEVICE_LANE, kernel.to_record()))
+            Ok(trace.records.spool.push(DEVICE_LANE, kernel.to_record()))
         })
     }
 
@@ -311,7 +313,7 @@ impl Reading<'_> {
                 direction,
                 peer_device: -1,
             };
-            Ok(trace.spool.push(DEVICE_LANE, copy.to_record()))
+            Ok(trace.records.spool.push(DEVICE_LANE, copy.to_record()))
         })?;
         self.rows(
             "CUPTI_ACTIVITY_KIND_MEMSET",
@@ -321,6 +323,7 @@ impl Reading<'_> {
                 let bytes = row.get::<_, Option<i64>>(7)?.unwrap_or(0) as u64;
                 let (trace, work) = reading.work(row)?;
                 Ok(trace
+                    .records
                     .spool
                     .push(DEVICE_LANE, Activity::Set { work, bytes }.to_record()))
             },
@@ -336,12 +339,12 @@ impl Reading<'_> {
         let correlation = row.get::<_, Option<i64>>(5)?.unwrap_or(0) as u32;
         let process = row.get::<_, Option<i64>>(6)?.map_or(0, process_of);
         let trace = self.trace(process);
-        trace.saw(start, end.max(start));
-        trace.works += 1;
+        trace.times.extend_span(start, end.max(start));
+        trace.devices.works += 1;
         let work = Work {
             start_ticks: start as u64,
             end_ticks: end.max(start) as u64,
-            stream: trace.stream(stream),
+            stream: trace.records.stream(stream),
             correlation,
             graph_node: 0,
         };
@@ -391,12 +394,12 @@ impl Reading<'_> {
                     has_failed: row.get::<_, Option<i64>>(5)?.unwrap_or(0) != 0,
                 };
                 let trace = reading.trace(process_of(id));
-                trace.saw(start, end.max(start));
+                trace.times.extend_span(start, end.max(start));
                 let activity = Activity::Call {
                     call,
                     waits: function.waits,
                 };
-                Ok(trace.spool.push(DEVICE_LANE, activity.to_record()))
+                Ok(trace.records.spool.push(DEVICE_LANE, activity.to_record()))
             },
         )
     }
@@ -416,7 +419,7 @@ impl Reading<'_> {
                     .and_then(|name| name.strip_prefix("MPI Rank ")?.parse().ok());
                 let process = row.get::<_, Option<i64>>(2)?.map_or(0, process_of);
                 if let (Some(rank), Some(trace)) = (rank, reading.traces.get_mut(&process)) {
-                    trace.rank = Some(rank);
+                    trace.process.rank = Some(rank);
                 }
                 Ok(Ok(()))
             },
@@ -459,8 +462,8 @@ impl Reading<'_> {
                 return Ok(Ok(()));
             }
             let trace = reading.trace(process);
-            trace.saw(start, end);
-            Ok(trace.mark(thread, &name, start, end))
+            trace.times.extend_span(start, end);
+            Ok(trace.records.mark(thread, &name, start, end))
         })
     }
 
@@ -504,7 +507,7 @@ impl Reading<'_> {
                         if let Some(operation) = torch_names::operation(&plain).filter(|_| !is_inner) {
                             until = range.end_ns;
                             in_group += u32::from(depth > 0);
-                            trace.saw(range.start_ns, range.end_ns);
+                            trace.times.extend_span(range.start_ns, range.end_ns);
                             trace.calls.push(Call {
                                 thread,
                                 start_ns: range.start_ns,
@@ -552,7 +555,7 @@ impl Reading<'_> {
         let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
         for (process, device, model) in rows.into_iter().flatten().flatten() {
             if let Some(trace) = self.traces.get_mut(&process) {
-                trace.device_models.insert(device, model);
+                trace.process.device_models.insert(device, model);
             }
         }
     }
@@ -582,11 +585,11 @@ impl Reading<'_> {
         self.device_models();
         for trace in self.traces.values_mut() {
             // Processes of one report share one clock, whatever the name of their host.
-            trace.host = host.clone().or_else(|| Some(super::shown(self.path)));
-            trace.base_ns = base;
-            trace.process_name = names
+            trace.process.host = host.clone().or_else(|| Some(super::shown(self.path)));
+            trace.times.base_ns = base;
+            trace.process.name = names
                 .iter()
-                .find(|(process, _)| *process == trace.process)
+                .find(|(process, _)| *process == trace.process.id)
                 .map(|(_, name)| name.clone());
         }
     }

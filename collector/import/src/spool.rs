@@ -181,7 +181,7 @@ mod tests {
                     peer: -1,
                     ..Record::new(RecordKind::Mark)
                 };
-                spool.push((number % 3) as u32, record).expect("room");
+                spool.push((number % 3) as u32, record).expect("written");
             }
             let mut sorted = spool.sorted().expect("readable");
             let (mut last, mut seen, mut sum) = (0, 0, 0);

@@ -94,7 +94,7 @@ pub struct SelectionTable {
 
 impl SelectionTable {
     /// Whether a column carries information. A detail column with one value in all rows does not.
-    pub fn tells(&self, column: usize) -> bool {
+    pub fn is_informative(&self, column: usize) -> bool {
         let cell = |row: &[Cell]| row.get(column).map(|cell| cell.text.clone());
         let is_detail = self.headings.get(column).is_some_and(|heading| heading.is_detail);
         !is_detail || self.rows.windows(2).any(|pair| cell(&pair[0]) != cell(&pair[1]))

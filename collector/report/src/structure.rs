@@ -31,8 +31,8 @@ pub fn sentences(session: &Session) -> Vec<Line> {
             out.push(Line::plain(prose![of_world(), Prose::join(groups, ", ")]));
         }
         for (place, of) in structure.pipelines.iter().enumerate() {
-            let told = pipeline(of, &format!("{from}/pipelines/{place}"));
-            out.push(Line::plain(prose![of_world(), told]));
+            let stages = pipeline(of, &format!("{from}/pipelines/{place}"));
+            out.push(Line::plain(prose![of_world(), stages]));
         }
         if let Some(reason) = &structure.no_pipeline {
             let reason = quoted(reason, format!("{from}/no_pipeline"));
@@ -48,26 +48,31 @@ pub fn sentences(session: &Session) -> Vec<Line> {
 
 fn whole(session: &Session) -> Prose {
     let mut parts = Vec::new();
-    let mut tell = |of: usize, thing: &str, all: &str| parts.push(counted(of as u64, thing, number(all)));
+    let mut add = |of: usize, thing: &str, all: &str| parts.push(counted(of as u64, thing, number(all)));
     if session.attempts.len() > 1 {
-        tell(session.attempts.len(), "attempt", "/attempts/*");
+        add(session.attempts.len(), "attempt", "/attempts/*");
     }
-    tell(session.worlds.len(), "world", "/worlds/*");
-    tell(session.hosts.len(), "host", "/hosts/*");
-    tell(session.ranks.len(), "rank", "/ranks/*");
-    tell(session.communicators.len(), "communicator", "/communicators/*");
+    add(session.worlds.len(), "world", "/worlds/*");
+    add(session.hosts.len(), "host", "/hosts/*");
+    add(session.ranks.len(), "rank", "/ranks/*");
+    add(session.communicators.len(), "communicator", "/communicators/*");
     Prose::join(parts, ", ")
 }
 
 fn group(group: &RoleGroup, from: &str) -> Prose {
     let of = |field: &str| format!("{from}/{field}");
     let all = group.communicators.len() as u64;
-    let told = count(all, number(of("communicators/*")));
+    let number_of = count(all, number(of("communicators/*")));
     let plural = if all == 1 { "" } else { "s" };
     prose![
         match group.role.as_str() {
-            "sub-group" => prose![told, format!(" sub-group{plural} of unknown role")],
-            role => prose![told, " ", quoted(role, of("role")), format!(" group{plural}")],
+            "sub-group" => prose![number_of, format!(" sub-group{plural} of unknown role")],
+            role => prose![
+                number_of,
+                " ",
+                quoted(role, of("role")),
+                format!(" group{plural}")
+            ],
         },
         " of ",
         plain(group.size, of("size")),

@@ -2,10 +2,10 @@
 
 use crate::theme::Theme;
 use egui::{Color32, Ui};
-use rankscope_report::sentences::Mood;
+use rankscope_report::sentences::Level;
 
 /// Returns the colour of text and bars.
-pub fn colour(ui: &Ui, mood: Mood) -> Color32 {
+pub fn colour(ui: &Ui, mood: Level) -> Color32 {
     of(
         Theme {
             dark: ui.visuals().dark_mode,
@@ -14,14 +14,14 @@ pub fn colour(ui: &Ui, mood: Mood) -> Color32 {
     )
 }
 
-fn of(theme: Theme, mood: Mood) -> Color32 {
+fn of(theme: Theme, mood: Level) -> Color32 {
     match (mood, theme.dark) {
-        (Mood::Bad, _) => theme.alarm(),
-        (Mood::Warning, true) => Color32::from_rgb(0xf0, 0xb4, 0x3c),
-        (Mood::Warning, false) => Color32::from_rgb(0x8a, 0x5a, 0x00),
-        (Mood::Good, true) => Color32::from_rgb(0x6c, 0xc9, 0xa1),
-        (Mood::Good, false) => Color32::from_rgb(0x1f, 0x74, 0x55),
-        (Mood::Plain, _) => theme.text(),
+        (Level::Bad, _) => theme.alarm(),
+        (Level::Warning, true) => Color32::from_rgb(0xf0, 0xb4, 0x3c),
+        (Level::Warning, false) => Color32::from_rgb(0x8a, 0x5a, 0x00),
+        (Level::Good, true) => Color32::from_rgb(0x6c, 0xc9, 0xa1),
+        (Level::Good, false) => Color32::from_rgb(0x1f, 0x74, 0x55),
+        (Level::Plain, _) => theme.text(),
     }
 }
 
@@ -46,7 +46,7 @@ mod tests {
     fn every_mood_can_be_read() {
         for theme in [Theme { dark: true }, Theme { dark: false }] {
             let paper = luminance(theme.background());
-            for mood in [Mood::Good, Mood::Plain, Mood::Warning, Mood::Bad] {
+            for mood in [Level::Good, Level::Plain, Level::Warning, Level::Bad] {
                 let letters = luminance(of(theme, mood));
                 let contrast = (letters.max(paper) + 0.05) / (letters.min(paper) + 0.05);
                 assert!(contrast >= 4.5, "{theme:?} {mood:?}: {contrast:.2}");

@@ -87,8 +87,8 @@ impl Draft {
 
     /// Adds moments to look at, the most relevant first. Moments beyond the maximum are dropped.
     pub fn look_at(mut self, moments: impl IntoIterator<Item = LookAt>) -> Self {
-        let room = Finding::MAX_TO_LOOK_AT.saturating_sub(self.finding.look_at.len());
-        self.finding.look_at.extend(moments.into_iter().take(room));
+        let free = Finding::MAX_TO_LOOK_AT.saturating_sub(self.finding.look_at.len());
+        self.finding.look_at.extend(moments.into_iter().take(free));
         self
     }
 

@@ -3,6 +3,9 @@
 //! Each rule, or family of rules, has its own file. [`catalogue::RULES`] lists all rules with their meaning, their
 //! condition and the cases in which they stay silent. `rankscope rules` prints this list. A rule stays silent rather
 //! than report a run without a fault.
+//!
+//! Rules with several conditions have the same parts: `measure` selects the evidence, `fires` compares it with the
+//! thresholds, and `draft` writes the finding.
 
 pub mod catalogue;
 pub mod chance;
@@ -44,16 +47,16 @@ pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
 }
 
 /// Adds the findings that need declared limits to those of the merge. Replaces the findings of earlier limits.
-pub fn state(session: &mut Session, stated: &DeclaredLimits) {
-    let by_statement = |kind: &str| {
+pub fn state(session: &mut Session, declared: &DeclaredLimits) {
+    let needs_limits = |kind: &str| {
         let rule = RULES.iter().find(|rule| rule.id == kind);
         rule.is_some_and(|rule| rule.find_declared.is_some())
     };
     let mut findings = std::mem::take(&mut session.findings);
-    findings.retain(|finding| !by_statement(&finding.kind));
+    findings.retain(|finding| !needs_limits(&finding.kind));
     for find in RULES.iter().filter_map(|rule| rule.find_declared) {
         findings.extend(
-            find(session, stated)
+            find(session, declared)
                 .into_iter()
                 .map(|draft| draft.finish(session)),
         );

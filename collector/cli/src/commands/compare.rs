@@ -246,7 +246,7 @@ impl Compare {
         } else if is_for_stdout {
             print::text(&markdown())
         } else {
-            let listed = if self.all { Listed::All } else { Listed::Telling };
+            let listed = if self.all { Listed::All } else { Listed::Notable };
             print::text(&comparison_text(comparison, listed, &TextLayout::of_stdout()))
         }
     }
@@ -396,7 +396,7 @@ fn read_all(paths: &[PathBuf], progress: &Progress) -> Result<Vec<Run>> {
     }
     let mut out = Vec::new();
     for (at, (shown, directory)) in sessions.iter().enumerate() {
-        progress.tell("reading runs", Some(at as f64 / sessions.len() as f64));
+        progress.report("reading runs", Some(at as f64 / sessions.len() as f64));
         let summarised = rankscope_compare::summarise::summarise(directory, &shown.display().to_string())
             .with_context(|| format!("cannot compare {}", shown.display()))?;
         out.push(Run::of_session(summarised));

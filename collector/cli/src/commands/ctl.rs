@@ -28,7 +28,7 @@ pub struct Ctl {
     directory: PathBuf,
 
     /// Device activity to record (see `rankscope run --help`). Windows in seconds count from now.
-    #[arg(long, value_name = "WHAT", require_equals = true, value_parser = kernels::wanted)]
+    #[arg(long, value_name = "WHAT", require_equals = true, value_parser = kernels::parse)]
     kernels: String,
 }
 

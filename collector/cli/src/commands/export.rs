@@ -64,7 +64,7 @@ impl Export {
         let ranks = self
             .ranks
             .as_ref()
-            .map(|wanted| wanted.positions(&session))
+            .map(|list| list.positions(&session))
             .transpose()?;
         let options = PerfettoOptions {
             output: output.clone(),
@@ -76,7 +76,7 @@ impl Export {
         };
         let progress = Progress::new();
         let exported = perfetto::export(&path, &session, &options, &mut |share| {
-            progress.tell("writing the trace", Some(share));
+            progress.report("writing the trace", Some(share));
         })?;
         drop(progress);
         let written = WrittenTrace {

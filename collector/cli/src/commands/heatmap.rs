@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use rankscope_analysis::model::time_range::TimeRange;
 use rankscope_analysis::model::units;
+use rankscope_formats::session::Session;
 use rankscope_formats::whole_file;
 use rankscope_report::heatmap;
 use rankscope_report::heatmap::picture;
@@ -53,7 +54,7 @@ pub struct Heatmap {
 
     /// Map to draw (default: all).
     #[arg(long, value_enum, value_name = "KIND")]
-    kind: Option<Chart>,
+    kind: Option<KindChoice>,
 
     /// Output: FILE.png or FILE.svg for one map, else a directory (default: heatmaps/ next to the session).
     #[arg(short, long, value_name = "FILE|DIR")]
@@ -80,8 +81,8 @@ pub struct Heatmap {
     range: Option<TimeRange>,
 
     /// Colour scale. auto: logarithmic if traffic or bandwidth differs by more than a factor of 100.
-    #[arg(long, value_enum, default_value_t = Spreading::Auto)]
-    scale: Spreading,
+    #[arg(long, value_enum, default_value_t = ScaleChoice::Auto)]
+    scale: ScaleChoice,
 
     /// End the scale at the 99th percentile if a few values are far beyond all others. They get the last colour.
     #[arg(long)]
@@ -92,8 +93,8 @@ pub struct Heatmap {
     size: (u32, u32),
 
     /// Colour theme. auto: light for PNG; SVG follows the preference of the program that shows it.
-    #[arg(long, value_enum, default_value_t = Paper::Auto)]
-    theme: Paper,
+    #[arg(long, value_enum, default_value_t = ThemeChoice::Auto)]
+    theme: ThemeChoice,
 
     /// Print the written maps as JSON, with the scales and the positions of the cells.
     #[arg(long)]
@@ -101,7 +102,7 @@ pub struct Heatmap {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Chart {
+enum KindChoice {
     Wait,
     Communication,
     StepTime,
@@ -124,14 +125,14 @@ enum Value {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Spreading {
+enum ScaleChoice {
     Auto,
     Linear,
     Log,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Paper {
+enum ThemeChoice {
     Auto,
     Light,
     Dark,
@@ -181,68 +182,36 @@ impl Heatmap {
         let kinds = self.kinds()?;
         let targets = self.targets(&kinds)?;
         let (path, session) = session::read(&self.directory)?;
-        let beside = path.parent().unwrap_or(&path).join(DIRECTORY);
-        let chosen = Chosen {
-            ranks: self
-                .ranks
-                .as_ref()
-                .map(|wanted| wanted.positions(&session))
-                .transpose()?
-                .map(|mut ranks| {
-                    ranks.sort_unstable();
-                    ranks.dedup();
-                    ranks
-                }),
-            steps: self.steps.clone(),
-            range_ns: self
-                .range
-                .map(|range| (range.from_ns.unwrap_or(i64::MIN), range.to_ns.unwrap_or(i64::MAX))),
-        };
-        let style = PictureStyle {
-            most: self.size,
-            cell: (32, 26),
-            margin: 16,
-            most_elements: 10_000,
-            with_words: true,
-            spread: match self.scale {
-                Spreading::Auto => None,
-                Spreading::Linear => Some(Spread::Linear),
-                Spreading::Log => Some(Spread::Log),
-            },
-            clips: self.clip,
-        };
+        let default_directory = path.parent().unwrap_or(&path).join(DIRECTORY);
+        let chosen = self.chosen(&session)?;
+        let style = self.style();
         let progress = Progress::new();
-        progress.tell("reading the session", None);
-        let made = heatmap::pictures(&path, &session, &kinds, &chosen, self.size.0 as usize)
+        progress.report("reading the session", None);
+        let pictures = heatmap::pictures(&path, &session, &kinds, &chosen, self.size.0 as usize)
             .context("invalid session; merge the run again with rankscope merge")?;
-        let count = made.len();
+        let count = pictures.len();
         let mut written = WrittenFiles {
             maps: Vec::new(),
             not_drawn: Vec::new(),
         };
-        for (at, (kind, made)) in made.into_iter().enumerate() {
-            progress.tell("drawing", Some(at as f64 / count as f64));
-            let drawn = match made {
-                Ok(made) => {
-                    let drawn = picture::draw(&made, &style);
-                    drawn
-                        .map(|drawn| (made, drawn))
-                        .ok_or_else(|| "no data for this map".to_owned())
-                }
-                Err(reason) => Err(reason),
-            };
+        for (at, (kind, picture)) in pictures.into_iter().enumerate() {
+            progress.report("drawing", Some(at as f64 / count as f64));
+            let drawn = picture.and_then(|picture| {
+                let drawn = picture::draw(&picture, &style).ok_or("no data for this map")?;
+                Ok((picture, drawn))
+            });
             match drawn {
-                Ok((made, drawn)) => {
+                Ok((picture, drawn)) => {
                     let mut files = Vec::new();
-                    for target in targets.of(kind, &beside) {
+                    for target in targets.of(kind, &default_directory) {
                         write(&target, &drawn, self.theme())?;
                         files.push(target.path.display().to_string());
                     }
                     written.maps.push(Map {
                         kind,
                         files,
-                        title: made.title,
-                        quantity: made.quantity,
+                        title: picture.title,
+                        quantity: picture.quantity,
                         scale: drawn.scale,
                         grids: drawn.placed,
                     });
@@ -267,11 +236,47 @@ impl Heatmap {
         Ok(Exit::Fine)
     }
 
+    /// Returns the chosen part of the session.
+    fn chosen(&self, session: &Session) -> Result<Chosen> {
+        let mut ranks = self
+            .ranks
+            .as_ref()
+            .map(|list| list.positions(session))
+            .transpose()?;
+        if let Some(ranks) = &mut ranks {
+            ranks.sort_unstable();
+            ranks.dedup();
+        }
+        Ok(Chosen {
+            ranks,
+            steps: self.steps.clone(),
+            range_ns: self
+                .range
+                .map(|range| (range.from_ns.unwrap_or(i64::MIN), range.to_ns.unwrap_or(i64::MAX))),
+        })
+    }
+
+    fn style(&self) -> PictureStyle {
+        PictureStyle {
+            most: self.size,
+            cell: (32, 26),
+            margin: 16,
+            most_elements: 10_000,
+            with_words: true,
+            spread: match self.scale {
+                ScaleChoice::Auto => None,
+                ScaleChoice::Linear => Some(Spread::Linear),
+                ScaleChoice::Log => Some(Spread::Log),
+            },
+            clips: self.clip,
+        }
+    }
+
     fn theme(&self) -> Theme {
         match self.theme {
-            Paper::Auto => Theme::Auto,
-            Paper::Light => Theme::Light,
-            Paper::Dark => Theme::Dark,
+            ThemeChoice::Auto => Theme::Auto,
+            ThemeChoice::Light => Theme::Light,
+            ThemeChoice::Dark => Theme::Dark,
         }
     }
 
@@ -289,17 +294,17 @@ impl Heatmap {
                 })
                 .collect());
         };
-        if self.value.is_some() && chart != Chart::Traffic {
+        if self.value.is_some() && chart != KindChoice::Traffic {
             bail!("--value requires --kind traffic: the other maps have only one value");
         }
         let kind = match (chart, self.value) {
-            (Chart::Wait, _) => Kind::Wait,
-            (Chart::Communication, _) => Kind::Communication,
-            (Chart::StepTime, _) => Kind::StepTime,
-            (Chart::Delay, _) => Kind::Delay,
-            (Chart::Busbw, _) => Kind::Busbw,
-            (Chart::Traffic, Some(Value::Bandwidth)) => Kind::TrafficBandwidth,
-            (Chart::Traffic, _) => Kind::Traffic,
+            (KindChoice::Wait, _) => Kind::Wait,
+            (KindChoice::Communication, _) => Kind::Communication,
+            (KindChoice::StepTime, _) => Kind::StepTime,
+            (KindChoice::Delay, _) => Kind::Delay,
+            (KindChoice::Busbw, _) => Kind::Busbw,
+            (KindChoice::Traffic, Some(Value::Bandwidth)) => Kind::TrafficBandwidth,
+            (KindChoice::Traffic, _) => Kind::Traffic,
         };
         if kind.of_steps().is_none() && self.chooses_steps() {
             bail!(
@@ -319,7 +324,7 @@ impl Heatmap {
 
     fn targets(&self, kinds: &[Kind]) -> Result<Targets> {
         let Some(output) = &self.output else {
-            return Ok(Targets::Beside(self.format));
+            return Ok(Targets::NextToSession(self.format));
         };
         let ending = output.extension().and_then(|ending| ending.to_str());
         let is_svg = match ending.map(str::to_ascii_lowercase).as_deref() {
@@ -350,11 +355,11 @@ const DIRECTORY: &str = "heatmaps";
 enum Targets {
     File(PathBuf, bool),
     Directory(PathBuf, Format),
-    Beside(Format),
+    NextToSession(Format),
 }
 
 impl Targets {
-    fn of(&self, kind: Kind, beside: &Path) -> Vec<Target> {
+    fn of(&self, kind: Kind, default_directory: &Path) -> Vec<Target> {
         let (directory, format) = match self {
             Self::File(path, is_svg) => {
                 return vec![Target {
@@ -363,7 +368,7 @@ impl Targets {
                 }];
             }
             Self::Directory(directory, format) => (directory.as_path(), *format),
-            Self::Beside(format) => (beside, *format),
+            Self::NextToSession(format) => (default_directory, *format),
         };
         [(Format::Svg, "png", false), (Format::Png, "svg", true)]
             .into_iter()

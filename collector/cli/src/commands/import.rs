@@ -159,7 +159,7 @@ fn import(
         let progress = Mutex::new(Progress::new());
         read(options, &|share| {
             if let Ok(progress) = progress.try_lock() {
-                progress.tell("reading traces", Some(share));
+                progress.report("reading traces", Some(share));
             }
         })
         .inspect_err(|_| {

@@ -3,7 +3,7 @@
 use rankscope_ranklog::activity_request::ActivityRequest;
 
 /// Validates the value.
-pub fn wanted(text: &str) -> Result<String, String> {
+pub fn parse(text: &str) -> Result<String, String> {
     match ActivityRequest::parse(text) {
         Some(_) => Ok(text.to_owned()),
         None => Err(

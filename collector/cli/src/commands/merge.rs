@@ -237,7 +237,7 @@ fn merge_session(
         threads: None,
         most_pending: None,
     };
-    let session = merge_last(&options, last, &mut |now| progress.tell(now.phase, now.share))?;
+    let session = merge_last(&options, last, &mut |now| progress.report(now.phase, now.share))?;
     let finished = output.join(session::FOLDER);
     remove_directory(&finished)?;
     fs::rename(&unfinished, &finished)
@@ -249,7 +249,7 @@ fn merge_session(
     // With an index the viewer opens at once. The viewer makes missing parts itself.
     let ranks = 0..session.ranks.len() as u32;
     let indexed = index::ensure(&places.session, &session, ranks, &mut |done, all| {
-        progress.tell(
+        progress.report(
             "indexing for the viewer",
             Some(f64::from(done) / f64::from(all.max(1))),
         );
@@ -263,7 +263,7 @@ fn merge_session(
 fn write_trace(directory: &Path, session: &Session, output: &Path, progress: &Progress) -> Result<PathBuf> {
     let options = PerfettoOptions::whole(output.join(TRACE));
     let exported = perfetto::export(directory, session, &options, &mut |share| {
-        progress.tell("writing the trace", Some(share));
+        progress.report("writing the trace", Some(share));
     })?;
     if let Some(cut) = export::cut_off(exported.cut_off_ns) {
         warn(&cut);

@@ -28,7 +28,7 @@ impl Progress {
     }
 
     /// Shows a stage, and its completed share if it is known.
-    pub fn tell(&self, stage: &'static str, share: Option<f64>) {
+    pub fn report(&self, stage: &'static str, share: Option<f64>) {
         if self.bar.is_hidden() {
             if self.since.elapsed() < PATIENCE || !io::stderr().is_terminal() {
                 return;

@@ -138,7 +138,7 @@ impl Report {
         let directory = self.directory.context("name a run directory")?;
         let (path, mut session) = session::read(&directory)?;
         if let Some(range) = self.range {
-            let ranks = self.ranks.map(|wanted| wanted.positions(&session)).transpose()?;
+            let ranks = self.ranks.map(|list| list.positions(&session)).transpose()?;
             let ranks = ranks.map(BTreeSet::from_iter);
             let selection = select(&path, &session, range, ranks.as_ref())?;
             if self.json {
@@ -211,17 +211,17 @@ fn select(
     let all =
         || (0..session.ranks.len() as u32).filter(|rank| ranks.is_none_or(|ranks| ranks.contains(rank)));
     index::ensure(path, session, all(), &mut |done, all| {
-        progress.tell(
+        progress.report(
             "indexing the session",
             Some(f64::from(done) / f64::from(all.max(1))),
         );
     })?;
-    progress.tell("computing the summary", None);
-    let wanted = SelectionRequest {
+    progress.report("computing the summary", None);
+    let request = SelectionRequest {
         window: range.window(session),
         ranks,
         cancelled: &AtomicBool::new(false),
     };
     let view = |rank| ViewFile::open(&view_path(path, rank)).ok().map(Arc::new);
-    Ok(selection::select(path, session, &view, wanted)?)
+    Ok(selection::select(path, session, &view, request)?)
 }

@@ -112,7 +112,7 @@ pub struct Run {
     /// the program's own numbered step marks (all@step100+20). Another profiler in the job has priority: rankscope
     /// waits until it is done, and reports it.
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "all",
-          value_parser = kernels::wanted)]
+          value_parser = kernels::parse)]
     kernels: Option<String>,
 
     /// Record the command N times, one run after the other.
@@ -163,7 +163,7 @@ impl Run {
         let mut launch = LaunchRecord::new(&arguments);
         launch.write(&directory.path)?;
         if self.verbose {
-            say(&format!(
+            print_message(&format!(
                 "recording into {} with {}",
                 directory.path.display(),
                 library.display()
@@ -175,7 +175,7 @@ impl Run {
                 Err(error) => {
                     launch.remove(&directory.path);
                     directory.remove_if_empty();
-                    std::process::exit(complain(&self.command[0], &error));
+                    std::process::exit(report_start_error(&self.command[0], &error));
                 }
             };
         let ending = job.accompany();
@@ -183,7 +183,7 @@ impl Run {
         let directory_path = directory.path.clone();
         let _watch = StopWatch::start(move |_signal| {
             merge::abandon(&directory_path);
-            say_how_to_go_on(
+            print_next_step(
                 "interrupted; the recording is complete, to merge it",
                 &directory_path,
             );
@@ -192,8 +192,8 @@ impl Run {
         // The user may still stop this process or request a core dump of it.
         Signals::none().with(libc::SIGTSTP).with(libc::SIGQUIT).unblock();
         if let Err(error) = self.after(&directory, &mut launch, ending) {
-            say(&format!("{error:#}"));
-            say_how_to_go_on("the recording is intact, to merge it", &directory.path);
+            print_message(&format!("{error:#}"));
+            print_next_step("the recording is intact, to merge it", &directory.path);
         }
         ending.end_likewise()
     }
@@ -231,11 +231,11 @@ impl Run {
         if self.nccl_traffic {
             command.env("RANKSCOPE_NCCL_TRAFFIC", "1");
         }
-        if let Some(wanted) = self.nccl_events {
-            command.env("RANKSCOPE_NCCL_EVENTS", wanted.to_string());
+        if let Some(records) = self.nccl_events {
+            command.env("RANKSCOPE_NCCL_EVENTS", records.to_string());
         }
-        if let Some(wanted) = &self.kernels {
-            command.env("RANKSCOPE_KERNELS", wanted);
+        if let Some(request) = &self.kernels {
+            command.env("RANKSCOPE_KERNELS", request);
         }
         // Devices produce far more records than libraries.
         let default = self.kernels.is_some().then_some(LIVE_MIB_WITH_KERNELS);
@@ -264,17 +264,17 @@ impl Run {
         let found = live::collect_all(&directory.path, &others)?;
         report_live_areas(&found);
         if let Some(short) = free_space::warning(&directory.path, self.min_free.map(|size| size.0)) {
-            say(&format!("the recording may stop early: {short}"));
+            print_message(&format!("the recording may stop early: {short}"));
         }
         let logs = run_directory::logs(&directory.path)?.len();
         if logs == directory.earlier_logs {
             launch.remove(&directory.path);
             directory.remove_if_empty();
-            say(&why_nothing(&self.command[0]));
+            print_message(&why_nothing(&self.command[0]));
             return Ok(());
         }
         if directory.earlier_logs > 0 && others.is_empty() {
-            say(&format!(
+            print_message(&format!(
                 "{} logs were already in {}; they are merged, too",
                 directory.earlier_logs,
                 directory.path.display()
@@ -282,28 +282,28 @@ impl Run {
         }
         if !others.is_empty() {
             let hosts: Vec<&str> = others.iter().map(|other| other.launcher.host.as_str()).collect();
-            say(&format!(
+            print_message(&format!(
                 "still recording into this directory: {}; the last launch to finish merges",
                 hosts.join(", ")
             ));
-            say_how_to_go_on("if it does not", &directory.path);
+            print_next_step("if it does not", &directory.path);
             return Ok(());
         }
         if self.no_merge {
-            say_how_to_go_on("recorded", &directory.path);
+            print_next_step("recorded", &directory.path);
             return Ok(());
         }
         let merged = merge::merge(std::slice::from_ref(&directory.path), &directory.path)?;
         merge::print_to_stderr(&merged);
         if ending != Ending::Status(0) {
-            say(&format!("the job ended with {ending}"));
+            print_message(&format!("the job ended with {ending}"));
         }
         Ok(())
     }
 }
 
 /// Prints why the command could not be started, as a shell does. Returns the exit status that a shell would return.
-fn complain(program: &OsStr, error: &io::Error) -> i32 {
+fn report_start_error(program: &OsStr, error: &io::Error) -> i32 {
     const NOT_FOUND: i32 = 127;
     const NOT_RUNNABLE: i32 = 126;
     let name = program.to_string_lossy();
@@ -323,7 +323,7 @@ fn complain(program: &OsStr, error: &io::Error) -> i32 {
         (ErrorKind::PermissionDenied, _) => (NOT_RUNNABLE, "permission denied (not executable?)".to_owned()),
         _ => (NOT_RUNNABLE, error.to_string()),
     };
-    say(&format!("cannot run {name}: {what}"));
+    print_message(&format!("cannot run {name}: {what}"));
     status
 }
 
@@ -347,23 +347,23 @@ fn shown(command: &[OsString]) -> Vec<String> {
 
 fn report_live_areas(found: &LiveAreas) {
     for process in &found.running {
-        say(&format!(
+        print_message(&format!(
             "{process} still runs and records; the session has its records so far"
         ));
     }
     for failure in &found.failed {
-        say(failure);
+        print_message(failure);
     }
     if found.completed > 0 {
         tracing::info!(logs = found.completed, "completed from live areas");
     }
 }
 
-fn say(what: &str) {
+fn print_message(what: &str) {
     // The job's exit status must be returned even if standard error is closed.
     let _ = writeln!(io::stderr().lock(), "rankscope: {what}");
 }
 
-fn say_how_to_go_on(what: &str, directory: &Path) {
-    say(&format!("{what}: rankscope merge {}", directory.display()));
+fn print_next_step(what: &str, directory: &Path) {
+    print_message(&format!("{what}: rankscope merge {}", directory.display()));
 }

@@ -17,7 +17,7 @@ pub fn take(path: &Path) -> Result<Vec<u8>> {
 /// Draws an interval of the timeline: start and end, in nanoseconds on the session's axis.
 pub fn take_range(path: &Path, range_ns: Option<(i64, i64)>) -> Result<Vec<u8>> {
     let progress = Progress::new();
-    progress.tell("drawing the timeline", None);
+    progress.report("drawing the timeline", None);
     let folder = tempfile::tempdir().context("cannot create a temporary directory for the picture")?;
     let picture = folder.path().join("timeline.png");
     let program = program();

@@ -2,7 +2,7 @@
 
 use super::{session, timeline_picture};
 use rankscope_formats::comparison::{Comparison, RunUsed};
-use rankscope_report::compare::{Picture, Side};
+use rankscope_report::compare::{Side, StepPicture};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use std::path::Path;
 const MOST: usize = 2;
 
 /// Draws the pictures. Without the viewer the list is empty, and the page explains how to see the steps.
-pub fn pictures(comparison: &Comparison) -> Vec<Picture> {
+pub fn pictures(comparison: &Comparison) -> Vec<StepPicture> {
     let mut out = Vec::new();
     for (side, runs) in [
         (Side::Base, &comparison.base.runs),
@@ -28,7 +28,7 @@ pub fn pictures(comparison: &Comparison) -> Vec<Picture> {
             let picture = session::locate(Path::new(&used.name.directory))
                 .and_then(|directory| timeline_picture::take_range(&directory, Some(range)));
             match picture {
-                Ok(png) => out.push(Picture {
+                Ok(png) => out.push(StepPicture {
                     side,
                     run,
                     step: worst.step,

@@ -15,15 +15,15 @@ pub fn warning(directory: &Path, floor_bytes: Option<u64>) -> Option<String> {
     let floor_bytes = floor_bytes.or_else(|| asked().map(|mib| mib << 20));
     let absolute = std::path::absolute(directory).ok()?;
     let existing = absolute.ancestors().find(|path| path.exists())?;
-    let room = Room::of(existing, floor_bytes).ok()?;
-    room.is_short().then(|| {
+    let space = Room::of(existing, floor_bytes).ok()?;
+    space.is_short().then(|| {
         format!(
             "{} has {:.1} GiB free of {:.1} GiB, and recording stops below {:.1} GiB: record elsewhere (-o DIR), or \
              lower the limit (--min-free SIZE)",
             existing.display(),
-            gibibytes(room.free_bytes),
-            gibibytes(room.total_bytes),
-            gibibytes(room.floor_bytes)
+            gibibytes(space.free_bytes),
+            gibibytes(space.total_bytes),
+            gibibytes(space.floor_bytes)
         )
     })
 }

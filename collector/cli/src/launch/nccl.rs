@@ -19,12 +19,12 @@ pub fn configured() -> Option<OsString> {
     let files = own.into_iter().chain([PathBuf::from("/etc/nccl.conf")]);
     files
         .filter_map(|file| std::fs::read_to_string(file).ok())
-        .find_map(|text| said(&text))
+        .find_map(|text| plugin_in(&text))
         .map(OsString::from)
 }
 
 /// Returns the value in the text of a configuration file.
-fn said(text: &str) -> Option<String> {
+fn plugin_in(text: &str) -> Option<String> {
     let values = text
         .lines()
         .filter_map(|line| line.strip_prefix(PLUGIN)?.strip_prefix('='));
@@ -54,9 +54,9 @@ mod tests {
     #[test]
     fn a_configuration_file_is_the_users_choice_too() {
         let text = "# NCCL_PROFILER_PLUGIN=no\nNCCL_DEBUG=INFO\nNCCL_PROFILER_PLUGIN=example \n";
-        assert_eq!(said(text).as_deref(), Some("example"));
-        assert_eq!(said("NCCL_PROFILER_PLUGIN=\n"), None);
-        assert_eq!(said(""), None);
+        assert_eq!(plugin_in(text).as_deref(), Some("example"));
+        assert_eq!(plugin_in("NCCL_PROFILER_PLUGIN=\n"), None);
+        assert_eq!(plugin_in(""), None);
     }
 
     #[test]

@@ -49,7 +49,7 @@ impl RunDirectory {
 
 /// Returns the absolute path of the named directory, else of RANKSCOPE_DIR, else of a new one below the working
 /// directory. Does not create it.
-pub fn wanted(named: Option<&Path>) -> Result<PathBuf> {
+pub fn requested(named: Option<&Path>) -> Result<PathBuf> {
     Ok(choose(named)?.0)
 }
 
@@ -58,12 +58,12 @@ fn choose(named: Option<&Path>) -> Result<(PathBuf, bool)> {
     let inherited = env::var_os("RANKSCOPE_DIR")
         .filter(|value| !value.is_empty())
         .map(PathBuf::from);
-    let (wanted, is_named) = match named.map(Path::to_path_buf).or(inherited) {
+    let (path, is_named) = match named.map(Path::to_path_buf).or(inherited) {
         Some(path) => (path, true),
         None => (PathBuf::from(default_name()), false),
     };
-    let path = std::path::absolute(&wanted)
-        .with_context(|| format!("cannot resolve the relative path {}", wanted.display()))?;
+    let path = std::path::absolute(&path)
+        .with_context(|| format!("cannot resolve the relative path {}", path.display()))?;
     Ok((path, is_named))
 }
 

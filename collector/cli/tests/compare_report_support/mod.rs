@@ -15,7 +15,7 @@ use rankscope_formats::comparison::{
 };
 use rankscope_formats::comparison::{GateVerdict, MetricVerdict};
 use rankscope_formats::session::{Figure, Tool};
-use rankscope_report::compare::{Picture, Side};
+use rankscope_report::compare::{Side, StepPicture};
 
 const MS: f64 = 1e6;
 /// 2026-03-02 09:30:00 UTC.
@@ -777,14 +777,14 @@ pub fn odd() -> Comparison {
 }
 
 /// Returns pictures of the longest steps of each side's first run, with bars in place of the viewer's lanes.
-pub fn pictures(comparison: &Comparison) -> Vec<Picture> {
+pub fn pictures(comparison: &Comparison) -> Vec<StepPicture> {
     let sides = [(Side::Base, &comparison.base), (Side::New, &comparison.new)];
     sides
         .into_iter()
         .filter_map(|(side, of)| Some((side, of.runs.first()?)))
         .flat_map(|(side, run)| {
             let steps = run.worst_steps.iter().take(2);
-            steps.map(move |step| Picture {
+            steps.map(move |step| StepPicture {
                 side,
                 run: 0,
                 step: step.step,

@@ -82,11 +82,11 @@ impl EntryName {
 
     /// Returns false if no entry with this name can match the filter.
     pub fn may_match(&self, filter: &KeyFilter) -> bool {
-        let wanted = [&filter.branch, &filter.machine, &filter.job];
-        wanted
+        let required = [&filter.branch, &filter.machine, &filter.job];
+        required
             .iter()
             .zip(&self.folders)
-            .all(|(wanted, has)| wanted.as_deref().is_none_or(|wanted| folder(wanted) == *has))
+            .all(|(part, has)| part.as_deref().is_none_or(|part| folder(part) == *has))
     }
 
     /// Whether `text` names this entry: its path, its file name, or a prefix of the file name.

@@ -58,7 +58,8 @@ impl KeyFilter {
 
     /// Whether a key has all given parts.
     pub fn matches(&self, key: &Key) -> bool {
-        let is = |wanted: &Option<String>, has: &str| wanted.as_deref().is_none_or(|wanted| wanted == has);
+        let is =
+            |required: &Option<String>, has: &str| required.as_deref().is_none_or(|required| required == has);
         is(&self.branch, &key.branch) && is(&self.machine, &key.machine) && is(&self.job, &key.job)
     }
 }

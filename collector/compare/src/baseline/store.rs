@@ -309,10 +309,10 @@ mod tests {
             (misplaced.join("notes.txt"), "is not an entry"),
         ] {
             let place = place.display().to_string();
-            let told = said
+            let is_reported = said
                 .iter()
                 .any(|said| said.starts_with(&place) && said.contains(what));
-            assert!(told, "{place} {what}: {said:#?}");
+            assert!(is_reported, "{place} {what}: {said:#?}");
         }
         assert_eq!(said.len(), 7, "{said:#?}");
         // Damaged entries do not count as the newest.

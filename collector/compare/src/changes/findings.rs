@@ -10,7 +10,7 @@ type Key<'a> = (&'a str, Option<&'a str>);
 
 /// Returns the findings that most runs of one side have and most of the other lack.
 pub fn changes(base: &[&Run], new: &[&Run]) -> Vec<Change> {
-    let (before, after) = (seen(base), seen(new));
+    let (before, after) = (by_key(base), by_key(new));
     let share = |of: &BTreeMap<Key<'_>, (usize, &FindingOfRun)>, key: &Key<'_>, runs: usize| {
         of.get(key)
             .map_or(0.0, |(count, _)| *count as f64 / runs.max(1) as f64)
@@ -54,7 +54,7 @@ fn sentence(what: &str, finding: &FindingOfRun, count: usize, runs: usize) -> St
 
 /// Returns the number of runs with each finding, and the finding in the first of them. Notes are left out because they
 /// have no cost.
-fn seen<'a>(runs: &[&'a Run]) -> BTreeMap<Key<'a>, (usize, &'a FindingOfRun)> {
+fn by_key<'a>(runs: &[&'a Run]) -> BTreeMap<Key<'a>, (usize, &'a FindingOfRun)> {
     let mut out: BTreeMap<Key<'a>, (usize, &'a FindingOfRun)> = BTreeMap::new();
     for run in runs {
         let mut of_run: BTreeMap<Key<'a>, &'a FindingOfRun> = BTreeMap::new();

@@ -1,7 +1,7 @@
 //! Device activity of one rank in its counted steps: kernels by name, copies, idle gaps by cause.
 
 use super::cells::Place;
-use super::counted::Counted;
+use super::counted_steps::CountedSteps;
 use super::sums::Sums;
 use crate::metrics::{COPY_BYTES, COPY_TIME, KERNEL_TIME, STALL_CAUSE, STALL_TIME, STREAM_IDLE};
 use rankscope_formats::session::{
@@ -15,7 +15,7 @@ pub fn read(
     directory: &Path,
     rank: u32,
     windows: &[(i64, i64, Place)],
-    counted: &Counted,
+    counted: &CountedSteps,
     sums: &mut Sums,
 ) -> Result<(), TableError> {
     stalls(directory, rank, counted, sums)?;
@@ -74,7 +74,7 @@ fn names(directory: &Path, rank: u32) -> Result<FxHashMap<u32, String>, TableErr
     Ok(rows.into_iter().map(|row| (row.number, row.name)).collect())
 }
 
-fn stalls(directory: &Path, rank: u32, counted: &Counted, sums: &mut Sums) -> Result<(), TableError> {
+fn stalls(directory: &Path, rank: u32, counted: &CountedSteps, sums: &mut Sums) -> Result<(), TableError> {
     let path = rank_path::<StallRow>(directory, rank);
     if !path.is_file() {
         return Ok(());

@@ -1,11 +1,11 @@
 //! Summary of one run, from its session. It uses this run alone, so a stored summary is equivalent to the session.
 //!
-//! In the order of the data: [`counted`] selects the counted steps, [`step_parts`] reads the steps, and [`operations`]
-//! the operations and instances. [`device_work`] reads device activity, [`named_time`] the named parts of host time,
-//! and [`whole_run`] `session.json`. All of them add up [`cells`].
+//! In the order of the data: [`counted_steps`] selects the counted steps, [`step_parts`] reads the steps, and
+//! [`operations`] the operations and instances. [`device_work`] reads device activity, [`named_time`] the named parts of
+//! host time, and [`whole_run`] `session.json`. All of them add up [`cells`].
 
 mod cells;
-mod counted;
+mod counted_steps;
 mod device_work;
 mod named_time;
 mod operations;
@@ -13,10 +13,10 @@ mod step_parts;
 mod sums;
 mod whole_run;
 
-pub use counted::{OUTLIER_RULE, WARM_UP_RULE};
+pub use counted_steps::{OUTLIER_RULE, WARM_UP_RULE};
 pub use whole_run::MAX_KERNELS;
 
-use counted::Counted;
+use counted_steps::CountedSteps;
 use rankscope_formats::comparison::{RunSummary, StepsUsed, WorstStep};
 use rankscope_formats::session::{Session, SummaryError, TableError};
 use std::path::Path;
@@ -54,7 +54,7 @@ pub fn summarise(directory: &Path, shown: &str) -> Result<Summarised, SummariseE
         .get(world as usize)
         .map_or(&[][..], |world| &world.ranks);
     let is_device = step_parts::is_device(&session, members);
-    let counted = Counted::read(directory, &session, world, is_device)?;
+    let counted = CountedSteps::read(directory, &session, world, is_device)?;
     let read = read_ranks(directory, &session, members, is_device, &counted)?;
     let mut sums = read.sums;
     operations::instances(directory, &session, world, &counted, &mut sums)?;
@@ -121,7 +121,7 @@ fn read_ranks(
     session: &Session,
     members: &[u32],
     is_device: bool,
-    counted: &Counted,
+    counted: &CountedSteps,
 ) -> Result<RanksRead, TableError> {
     let threads = std::thread::available_parallelism()
         .map_or(1, usize::from)

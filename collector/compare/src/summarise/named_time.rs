@@ -1,13 +1,13 @@
 //! Named parts of one rank's host time in its counted steps: input, checkpoints, garbage collection.
 
-use super::counted::Counted;
+use super::counted_steps::CountedSteps;
 use super::sums::Sums;
 use crate::metrics::PAUSE;
 use rankscope_formats::session::{PauseRow, TableError, TableReader, rank_path};
 use std::path::Path;
 
 /// Reads the pauses of a rank.
-pub fn read(directory: &Path, rank: u32, counted: &Counted, sums: &mut Sums) -> Result<(), TableError> {
+pub fn read(directory: &Path, rank: u32, counted: &CountedSteps, sums: &mut Sums) -> Result<(), TableError> {
     let path = rank_path::<PauseRow>(directory, rank);
     if !path.is_file() {
         return Ok(());

@@ -1,7 +1,7 @@
 //! Operations of a run's counted steps: by class, by rank, and their order.
 
 use super::cells::{Cells, Place};
-use super::counted::Counted;
+use super::counted_steps::CountedSteps;
 use super::sums::{Class, Sums};
 use crate::metrics::{
     BUSBW, BYTES, OPERATION_TRANSFER, OPERATION_WAIT, OPERATIONS, TRANSFER_TIME, WAIT_SHARE,
@@ -86,7 +86,7 @@ pub fn instances(
     directory: &Path,
     session: &Session,
     world: u32,
-    counted: &Counted,
+    counted: &CountedSteps,
     sums: &mut Sums,
 ) -> Result<(), TableError> {
     let path = part_path::<InstanceRow>(directory);
@@ -193,7 +193,7 @@ pub fn of_rank(
     session: &Session,
     rank: u32,
     is_first: bool,
-    counted: &Counted,
+    counted: &CountedSteps,
     sums: &mut Sums,
 ) -> Result<(), TableError> {
     let path = rank_path::<OperationRow>(directory, rank);
@@ -299,7 +299,7 @@ fn call_hash(session: &Session, row: &ComparedOperation) -> u64 {
 }
 
 /// Returns the operations of the mean step, by class.
-pub fn of_run(sums: &Sums, counted: &Counted) -> Vec<OperationOfRun> {
+pub fn of_run(sums: &Sums, counted: &CountedSteps) -> Vec<OperationOfRun> {
     let steps = counted.counted.max(1) as f64;
     sums.classes
         .iter()

@@ -1,7 +1,7 @@
 //! Steps of one rank: their time and its parts (METRICS.md, section 5).
 
 use super::cells::Place;
-use super::counted::Counted;
+use super::counted_steps::CountedSteps;
 use super::sums::Sums;
 use crate::metrics::{
     COMMUNICATION, COMPUTE_ONLY, EXPOSED_MEMORY, EXPOSED_TRANSFER, EXPOSED_WAIT, HIDDEN_WAIT, HOST_TIME,
@@ -85,7 +85,7 @@ pub fn read(
     directory: &Path,
     session: &Session,
     rank: u32,
-    counted: &Counted,
+    counted: &CountedSteps,
     is_device: bool,
     sums: &mut Sums,
 ) -> Result<RankSteps, TableError> {

@@ -1,7 +1,7 @@
 //! Sums over a run: by step if a metric has a value for each step, else by block.
 
 use super::cells::{Cells, Place};
-use super::counted::Counted;
+use super::counted_steps::CountedSteps;
 use rankscope_formats::comparison::{Value, WorstStep};
 use rankscope_formats::session::Scope;
 use rustc_hash::FxHashMap;
@@ -46,7 +46,7 @@ pub struct Class {
 
 impl Sums {
     /// Creates empty sums.
-    pub fn new(counted: &Counted) -> Self {
+    pub fn new(counted: &CountedSteps) -> Self {
         let mut steps = Cells::default();
         for (_, place) in &counted.steps {
             steps.add(*place, 0.0, 1.0);
@@ -98,7 +98,7 @@ pub struct Series {
 }
 
 impl Series {
-    fn new(counted: &Counted) -> Self {
+    fn new(counted: &CountedSteps) -> Self {
         let steps = counted.steps.len();
         Self {
             steps,
@@ -140,7 +140,7 @@ impl Series {
     pub fn counted<'a>(
         &'a self,
         metric: &str,
-        counted: &'a Counted,
+        counted: &'a CountedSteps,
     ) -> Option<impl Iterator<Item = (Place, f64)> + 'a> {
         let values = self.sums.get(metric)?;
         Some(
@@ -152,7 +152,7 @@ impl Series {
     }
 
     /// Returns the mean of a metric over ranks and counted steps.
-    pub fn value(&self, metric: &str, counted: &Counted, ranks: usize) -> Option<Value> {
+    pub fn value(&self, metric: &str, counted: &CountedSteps, ranks: usize) -> Option<Value> {
         let mut cells = Cells::default();
         for (place, value) in self.counted(metric, counted)? {
             cells.add(place, value, ranks as f64);
@@ -161,7 +161,7 @@ impl Series {
     }
 
     /// Returns percentiles of a metric's mean over ranks.
-    pub fn quantiles(&self, metric: &str, counted: &Counted, ranks: usize) -> Option<[f64; 7]> {
+    pub fn quantiles(&self, metric: &str, counted: &CountedSteps, ranks: usize) -> Option<[f64; 7]> {
         let values = self.counted(metric, counted)?;
         let mut values: Vec<f64> = values.map(|(_, value)| value / ranks as f64).collect();
         values.sort_by(f64::total_cmp);
@@ -175,7 +175,7 @@ impl Series {
     }
 
     /// Returns the longest counted steps over all ranks.
-    pub fn longest(&self, counted: &Counted, most: usize) -> Vec<WorstStep> {
+    pub fn longest(&self, counted: &CountedSteps, most: usize) -> Vec<WorstStep> {
         let mut steps: Vec<WorstStep> = counted
             .steps
             .iter()

@@ -1,7 +1,7 @@
 //! Values of `session.json`, and all metrics of a run.
 
 use super::cells::Cells;
-use super::counted::Counted;
+use super::counted_steps::CountedSteps;
 use super::step_parts;
 use super::sums::Sums;
 use crate::metrics::{
@@ -88,7 +88,7 @@ pub fn world(session: &Session, world: u32) -> WorldOfRun {
 }
 
 /// Returns why the run has no counted steps; `None` if it has enough.
-pub fn why_no_steps(session: &Session, counted: &Counted) -> Option<String> {
+pub fn why_no_steps(session: &Session, counted: &CountedSteps) -> Option<String> {
     if counted.train == 0 {
         let reason = session
             .steps
@@ -147,7 +147,7 @@ pub fn findings(session: &Session) -> Vec<FindingOfRun> {
 /// Metrics of a run in the order of their table.
 struct Metrics<'a> {
     out: Vec<Measured>,
-    counted: &'a Counted,
+    counted: &'a CountedSteps,
     sums: &'a Sums,
     ranks: usize,
     no_steps: Option<&'a str>,
@@ -235,7 +235,7 @@ impl Metrics<'_> {
 pub fn metrics(
     session: &Session,
     world: u32,
-    counted: &Counted,
+    counted: &CountedSteps,
     sums: &Sums,
     is_device: bool,
     no_steps: Option<&str>,
@@ -414,7 +414,7 @@ fn of_ranks(session: &Session, members: &[u32], all: &mut Metrics<'_>) {
     }
 }
 
-fn start_up(session: &Session, members: &[u32], counted: &Counted, all: &mut Metrics<'_>) {
+fn start_up(session: &Session, members: &[u32], counted: &CountedSteps, all: &mut Metrics<'_>) {
     let ranks = session.ranks.len().max(1) as f64;
     let connect = if session.connect.calls > 0 {
         Figure::known(Value::once(session.connect.duration_rank_ns as f64 / ranks))

@@ -27,7 +27,7 @@ pub fn comparison_workflow_commands(comparison: &Comparison) -> String {
         let (single, rest) = gates.split_at(single);
         for (at, gate) in single {
             let name = phrases::gate_name(comparison, *at).plain();
-            command(&mut out, level, &name, &said(comparison, *at, gate));
+            command(&mut out, level, &name, &values_and_reason(comparison, *at, gate));
         }
         if !rest.is_empty() {
             let rules = rest
@@ -49,7 +49,7 @@ pub fn comparison_workflow_commands(comparison: &Comparison) -> String {
 }
 
 /// Returns the values of a gate, and the reason for its verdict.
-fn said(comparison: &Comparison, at: usize, gate: &GateResult) -> String {
+fn values_and_reason(comparison: &Comparison, at: usize, gate: &GateResult) -> String {
     let reason = phrases::gate_reason(comparison, at).plain();
     match phrases::metric(comparison, &gate.metric) {
         Some((from, metric)) => format!("{}: {reason}", phrases::values(metric, &from).plain()),

@@ -3,8 +3,8 @@
 use crate::TextLayout;
 use crate::compare::severities::mark;
 use crate::reasons::Reasons;
-use crate::sentences::Mood;
-use crate::text::paint::Paint;
+use crate::sentences::Level;
+use crate::text::painter::Painter;
 use crate::text::summary::wrapped;
 use crate::text::table::TextTable;
 
@@ -19,7 +19,7 @@ const MIN_OF_NAME: f64 = 0.4;
 #[derive(Debug)]
 pub struct Lines {
     out: String,
-    paint: Paint,
+    paint: Painter,
     width: usize,
 }
 
@@ -27,7 +27,7 @@ pub struct Lines {
 #[derive(Debug, Default)]
 pub struct Row {
     /// Severity and word of the verdict.
-    pub verdict: Option<(Mood, String)>,
+    pub verdict: Option<(Level, String)>,
     /// The name.
     pub name: String,
     /// Other cells.
@@ -41,7 +41,7 @@ impl Lines {
     pub fn new(layout: &TextLayout) -> Self {
         Self {
             out: String::from("\n"),
-            paint: Paint(layout.colours),
+            paint: Painter(layout.colours),
             width: layout.width,
         }
     }
@@ -56,31 +56,31 @@ impl Lines {
         self.out.push('\n');
     }
 
-    fn paint(&self, mood: Mood, text: &str) -> String {
-        match mood {
-            Mood::Good => self.paint.good(text),
-            Mood::Plain => text.to_owned(),
-            Mood::Warning => self.paint.warning(text),
-            Mood::Bad => self.paint.bad(text),
+    fn paint(&self, level: Level, text: &str) -> String {
+        match level {
+            Level::Good => self.paint.good(text),
+            Level::Plain => text.to_owned(),
+            Level::Warning => self.paint.warning(text),
+            Level::Bad => self.paint.bad(text),
         }
     }
 
     /// Adds a sentence after a bold label.
-    pub fn labelled(&mut self, label: &str, mood: Mood, text: &str) {
+    pub fn labelled(&mut self, label: &str, level: Level, text: &str) {
         let label = self.paint.bold(&format!("{label:LABEL$}"));
-        self.behind(&label, LABEL, mood, text);
+        self.behind(&label, LABEL, level, text);
     }
 
     /// Adds a sentence after a verdict, both in its colour.
-    pub fn verdict(&mut self, verdict: &str, mood: Mood, text: &str) {
-        let label = self.paint(mood, &format!("{verdict:LABEL$}"));
-        self.behind(&label, LABEL, mood, text);
+    pub fn verdict(&mut self, verdict: &str, level: Level, text: &str) {
+        let label = self.paint(level, &format!("{verdict:LABEL$}"));
+        self.behind(&label, LABEL, level, text);
     }
 
-    fn behind(&mut self, label: &str, columns: usize, mood: Mood, text: &str) {
+    fn behind(&mut self, label: &str, columns: usize, level: Level, text: &str) {
         let parts = wrapped(&printable(text), self.width.saturating_sub(columns));
         for (at, part) in parts.iter().enumerate() {
-            let part = self.paint(mood, part);
+            let part = self.paint(level, part);
             if at == 0 {
                 self.line(&format!("{label}{part}"));
             } else {
@@ -103,12 +103,12 @@ impl Lines {
 
     /// Adds a sentence without a label.
     pub fn sentence(&mut self, text: &str) {
-        self.behind("", 0, Mood::Plain, text);
+        self.behind("", 0, Level::Plain, text);
     }
 
     /// Adds a sentence under a heading.
     pub fn plain(&mut self, text: &str) {
-        self.behind(&" ".repeat(INDENT), INDENT, Mood::Plain, text);
+        self.behind(&" ".repeat(INDENT), INDENT, Level::Plain, text);
     }
 
     /// Adds a secondary sentence under a heading.
@@ -120,11 +120,11 @@ impl Lines {
     }
 
     /// Adds a sentence with a mark, and a number of `columns` columns before it.
-    pub fn item(&mut self, mood: Mood, number: &str, columns: usize, text: &str) {
+    pub fn item(&mut self, level: Level, number: &str, columns: usize, text: &str) {
         let pad = columns.saturating_sub(number.chars().count());
-        let mark = self.paint(mood, mark(mood));
+        let mark = self.paint(level, mark(level));
         let label = format!("{:INDENT$}{mark} {:pad$}{number}  ", "", "");
-        self.behind(&label, INDENT + 2 + columns + 2, Mood::Plain, text);
+        self.behind(&label, INDENT + 2 + columns + 2, Level::Plain, text);
     }
 
     /// Adds a command to copy, without wrapping.
@@ -155,11 +155,11 @@ impl Lines {
         for (row, line) in rows.iter().zip(lines) {
             // Only the first cell, the verdict, is coloured.
             let line = match (&row.verdict, line.strip_prefix(verdict_cell(row).as_str())) {
-                (Some((mood, _)), Some(rest)) => self.paint(*mood, &verdict_cell(row)) + rest,
+                (Some((level, _)), Some(rest)) => self.paint(*level, &verdict_cell(row)) + rest,
                 _ => line.clone(),
             };
             self.line(&format!("{:INDENT$}{line}", ""));
-            self.behind(&" ".repeat(INDENT + 2), INDENT + 2, Mood::Plain, &row.below);
+            self.behind(&" ".repeat(INDENT + 2), INDENT + 2, Level::Plain, &row.below);
         }
         for (mark, reason) in reasons.notes() {
             self.faint(&format!("{mark} {}", reason.plain()));
@@ -169,7 +169,7 @@ impl Lines {
 
 fn verdict_cell(row: &Row) -> String {
     match &row.verdict {
-        Some((mood, word)) => format!("{} {word}", mark(*mood)),
+        Some((level, word)) => format!("{} {word}", mark(*level)),
         None => String::new(),
     }
 }

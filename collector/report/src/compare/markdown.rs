@@ -181,17 +181,17 @@ impl Markdown<'_> {
     }
 
     fn metrics(&mut self) {
-        let telling = rows::telling(self.comparison);
+        let notable = rows::notable(self.comparison);
         let unchanged = rows::unchanged(self.comparison);
-        if telling.is_empty() && unchanged == 0 {
+        if notable.is_empty() && unchanged == 0 {
             return;
         }
         self.open(&format!(
             "Other metrics ({} changed or inconclusive, {} unchanged)",
-            units::count(telling.len() as u64),
+            units::count(notable.len() as u64),
             units::count(unchanged as u64)
         ));
-        let rows = telling.iter().map(|(at, metric)| {
+        let rows = notable.iter().map(|(at, metric)| {
             let row = rows::metric(self.comparison, metric, *at);
             vec![
                 cell(&row.verdict),

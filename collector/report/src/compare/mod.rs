@@ -19,7 +19,7 @@ mod shown;
 mod text;
 
 pub use github::comparison_workflow_commands;
-pub use html::{Picture, Side, comparison_page};
+pub use html::{Side, StepPicture, comparison_page};
 pub use junit::comparison_junit;
 pub use markdown::{MAX_CHARACTERS, comparison_markdown};
 pub use text::{Listed, comparison_text};

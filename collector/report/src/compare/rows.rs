@@ -6,7 +6,7 @@ use crate::figures;
 use crate::figures::{quoted, time};
 use crate::prose::{Prose, prose};
 use crate::reasons::Reasons;
-use crate::sentences::Mood;
+use crate::sentences::Level;
 use rankscope_formats::comparison::MetricVerdict;
 use rankscope_formats::comparison::{Comparison, MetricResult, RankChange};
 
@@ -17,7 +17,7 @@ const MAX_PARTS: usize = 2;
 #[derive(Debug)]
 pub struct GateRow {
     /// Severity of the verdict.
-    pub mood: Mood,
+    pub level: Level,
     /// `pass`, `fail` or `inconclusive`.
     pub verdict: Prose,
     /// Rule as declared.
@@ -48,7 +48,7 @@ pub fn gates(comparison: &Comparison, reasons: &mut Reasons) -> Vec<GateRow> {
             };
             let [base, new, change] = &mut cells;
             GateRow {
-                mood: severities::of_gate(gate.verdict),
+                level: severities::of_gate(gate.verdict),
                 verdict: quoted(gate.verdict, of("verdict")).into(),
                 rule: phrases::gate_name(comparison, at),
                 base: std::mem::take(base),
@@ -81,7 +81,7 @@ fn values(metric: &MetricResult, at: &str) -> [Prose; 3] {
 #[derive(Debug)]
 pub struct MetricRow {
     /// Severity of the verdict.
-    pub mood: Mood,
+    pub level: Level,
     /// `improved`, `unchanged`, `regressed` or `inconclusive`.
     pub verdict: Prose,
     /// Metric and subject.
@@ -113,7 +113,7 @@ pub fn metric(comparison: &Comparison, metric: &MetricResult, at: usize) -> Metr
         _ => Prose::default(),
     };
     MetricRow {
-        mood: severities::of_metric(metric.verdict),
+        level: severities::of_metric(metric.verdict),
         verdict: quoted(metric.verdict, format!("{from}/verdict")).into(),
         name: phrases::name(metric, &from),
         base,
@@ -124,7 +124,7 @@ pub fn metric(comparison: &Comparison, metric: &MetricResult, at: usize) -> Metr
 }
 
 /// Returns notable metrics that were not declared, in the order of the list.
-pub fn telling(comparison: &Comparison) -> Vec<(usize, &MetricResult)> {
+pub fn notable(comparison: &Comparison) -> Vec<(usize, &MetricResult)> {
     let metrics = comparison.metrics.iter().enumerate();
     metrics
         .filter(|(_, metric)| !metric.is_declared && metric.verdict != MetricVerdict::Unchanged)

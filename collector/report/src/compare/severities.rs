@@ -1,62 +1,62 @@
 //! Severity of results, as colours and marks.
 
-use crate::sentences::Mood;
+use crate::sentences::Level;
 use rankscope_formats::comparison::{
     Change, Difference, DifferenceEffect, GateVerdict, MetricVerdict, Verdict,
 };
 
 /// Returns the severity of the comparison's verdict.
-pub fn of_comparison(verdict: Verdict) -> Mood {
+pub fn of_comparison(verdict: Verdict) -> Level {
     match verdict {
-        Verdict::Fine => Mood::Good,
-        Verdict::Regressed => Mood::Bad,
-        Verdict::Inconclusive => Mood::Warning,
+        Verdict::Fine => Level::Good,
+        Verdict::Regressed => Level::Bad,
+        Verdict::Inconclusive => Level::Warning,
     }
 }
 
 /// Returns the severity of a gate's verdict.
-pub fn of_gate(verdict: GateVerdict) -> Mood {
+pub fn of_gate(verdict: GateVerdict) -> Level {
     match verdict {
-        GateVerdict::Pass => Mood::Good,
-        GateVerdict::Fail => Mood::Bad,
-        GateVerdict::Inconclusive => Mood::Warning,
+        GateVerdict::Pass => Level::Good,
+        GateVerdict::Fail => Level::Bad,
+        GateVerdict::Inconclusive => Level::Warning,
     }
 }
 
 /// Returns the severity of a metric's verdict.
-pub fn of_metric(verdict: MetricVerdict) -> Mood {
+pub fn of_metric(verdict: MetricVerdict) -> Level {
     match verdict {
-        MetricVerdict::Improved => Mood::Good,
-        MetricVerdict::Regressed => Mood::Bad,
-        MetricVerdict::Unchanged => Mood::Plain,
-        MetricVerdict::Inconclusive => Mood::Warning,
+        MetricVerdict::Improved => Level::Good,
+        MetricVerdict::Regressed => Level::Bad,
+        MetricVerdict::Unchanged => Level::Plain,
+        MetricVerdict::Inconclusive => Level::Warning,
     }
 }
 
 /// Returns the severity of a change.
-pub fn of_change(change: &Change) -> Mood {
+pub fn of_change(change: &Change) -> Level {
     match change.is_worse {
-        Some(true) => Mood::Bad,
-        Some(false) => Mood::Good,
-        None => Mood::Plain,
+        Some(true) => Level::Bad,
+        Some(false) => Level::Good,
+        None => Level::Plain,
     }
 }
 
 /// Returns the severity of a difference between runs that should be equal.
-pub fn of_difference(difference: &Difference) -> Mood {
+pub fn of_difference(difference: &Difference) -> Level {
     match difference.effect {
-        DifferenceEffect::Blocks => Mood::Bad,
-        DifferenceEffect::Accepted => Mood::Plain,
-        DifferenceEffect::CannotPass => Mood::Warning,
+        DifferenceEffect::Blocks => Level::Bad,
+        DifferenceEffect::Accepted => Level::Plain,
+        DifferenceEffect::CannotPass => Level::Warning,
     }
 }
 
 /// Returns the mark that shows a severity without colour, as on the page.
-pub fn mark(mood: Mood) -> &'static str {
-    match mood {
-        Mood::Good => "✓",
-        Mood::Plain => "·",
-        Mood::Warning => "!",
-        Mood::Bad => "✗",
+pub fn mark(level: Level) -> &'static str {
+    match level {
+        Level::Good => "✓",
+        Level::Plain => "·",
+        Level::Warning => "!",
+        Level::Bad => "✗",
     }
 }

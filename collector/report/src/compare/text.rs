@@ -6,7 +6,7 @@ use crate::TextLayout;
 use crate::compare::{phrases, severities};
 use crate::prose::Prose;
 use crate::reasons::Reasons;
-use crate::sentences::Mood;
+use crate::sentences::Level;
 use rankscope_analysis::model::units;
 use rankscope_formats::comparison::{Comparison, SideSummary};
 
@@ -23,7 +23,7 @@ const BAR: usize = 8;
 pub enum Listed {
     /// Notable rows, up to a maximum.
     #[default]
-    Telling,
+    Notable,
     /// All rows (`--all`).
     All,
 }
@@ -31,7 +31,7 @@ pub enum Listed {
 impl Listed {
     fn most(self, most: usize) -> usize {
         match self {
-            Self::Telling => most,
+            Self::Notable => most,
             Self::All => usize::MAX,
         }
     }
@@ -81,15 +81,16 @@ impl Text<'_> {
             cautions,
             ..
         } = self.comparison;
-        let mood = severities::of_comparison(*verdict);
-        self.lines.verdict(&verdict.name().to_uppercase(), mood, headline);
+        let level = severities::of_comparison(*verdict);
+        self.lines
+            .verdict(&verdict.name().to_uppercase(), level, headline);
         for (at, reason) in reasons.iter().enumerate() {
             let label = if at == 0 { "Reasons" } else { "" };
-            self.lines.labelled(label, Mood::Warning, reason);
+            self.lines.labelled(label, Level::Warning, reason);
         }
         for (at, caution) in cautions.iter().enumerate() {
             let label = if at == 0 { "Note" } else { "" };
-            self.lines.labelled(label, Mood::Plain, caution);
+            self.lines.labelled(label, Level::Plain, caution);
         }
     }
 
@@ -102,7 +103,7 @@ impl Text<'_> {
         let rows: Vec<Row> = rows::gates(self.comparison, &mut reasons)
             .into_iter()
             .map(|gate| Row {
-                verdict: Some((gate.mood, gate.verdict.plain())),
+                verdict: Some((gate.level, gate.verdict.plain())),
                 name: gate.rule.plain(),
                 cells: plain(&[&gate.change, &gate.base, &gate.new]),
                 below: gate.reason.plain(),
@@ -212,7 +213,7 @@ impl Text<'_> {
     fn metrics(&mut self) {
         let all: Vec<_> = match self.listed {
             Listed::All => self.comparison.metrics.iter().enumerate().collect(),
-            Listed::Telling => rows::telling(self.comparison),
+            Listed::Notable => rows::notable(self.comparison),
         };
         let unchanged = rows::unchanged(self.comparison);
         if all.is_empty() && unchanged == 0 {
@@ -220,7 +221,7 @@ impl Text<'_> {
         }
         self.lines.heading(match self.listed {
             Listed::All => "Metrics",
-            Listed::Telling => "Other metrics",
+            Listed::Notable => "Other metrics",
         });
         let most = self.listed.most(MAX_METRICS);
         let rows: Vec<Row> = all
@@ -229,7 +230,7 @@ impl Text<'_> {
             .map(|(at, metric)| {
                 let row = rows::metric(self.comparison, metric, *at);
                 Row {
-                    verdict: Some((row.mood, row.verdict.plain())),
+                    verdict: Some((row.level, row.verdict.plain())),
                     name: row.name.plain(),
                     cells: plain(&[&row.change, &row.base, &row.new, &row.note]),
                     below: String::new(),
@@ -239,7 +240,7 @@ impl Text<'_> {
         let headings = ["verdict", "metric", "change", "base", "new", ""];
         self.lines.table(2, &headings, &rows, &Reasons::default());
         self.more(all.len(), most);
-        if self.listed == Listed::Telling && unchanged > 0 {
+        if self.listed == Listed::Notable && unchanged > 0 {
             let unchanged = units::counted(unchanged as u64, "metric");
             self.lines
                 .faint(&format!("{unchanged} unchanged: --all lists them"));
@@ -255,7 +256,7 @@ impl Text<'_> {
         let most = self.listed.most(MAX_NOT_COMPARED);
         for not in all.iter().take(most) {
             let text = format!("{}: {}", not.metric, not.reason);
-            self.lines.item(Mood::Plain, "", 0, &text);
+            self.lines.item(Level::Plain, "", 0, &text);
         }
         self.more(all.len(), most);
     }
@@ -279,7 +280,7 @@ impl Text<'_> {
             let text = phrases::side(side, of).plain();
             let directories = phrases::directories(side, of).plain();
             let between = if directories.is_empty() { "" } else { ": " };
-            lines.labelled(label, Mood::Plain, &format!("{text}{between}{directories}"));
+            lines.labelled(label, Level::Plain, &format!("{text}{between}{directories}"));
         };
         side(&mut self.lines, "Base", &self.comparison.base, "/base");
         side(&mut self.lines, "New", &self.comparison.new, "/new");
@@ -291,7 +292,7 @@ impl Text<'_> {
         let sentences = phrases::method(self.comparison);
         for (at, sentence) in sentences.iter().take(most).enumerate() {
             let label = if at == 0 { "Method" } else { "" };
-            self.lines.labelled(label, Mood::Plain, &sentence.plain());
+            self.lines.labelled(label, Level::Plain, &sentence.plain());
         }
     }
 

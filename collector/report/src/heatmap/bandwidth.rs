@@ -8,9 +8,9 @@ use rankscope_formats::session::{OperationClass, Scope, Session};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Attributes that distinguish rows.
-type Kind<'a> = (&'a str, &'a str, &'a str, Scope, u32, bool);
+type RowKey<'a> = (&'a str, &'a str, &'a str, Scope, u32, bool);
 
-fn kind(class: &OperationClass) -> Kind<'_> {
+fn kind(class: &OperationClass) -> RowKey<'_> {
     (
         &class.operation,
         &class.library,
@@ -25,7 +25,7 @@ fn kind(class: &OperationClass) -> Kind<'_> {
 pub fn grid(session: &Session) -> Grid {
     // Rows that cannot have a value are left out.
     let has_value = |class: &&OperationClass| class.bus_bytes_per_s.value.is_some();
-    let with_value: BTreeSet<Kind> = session.operations.iter().filter(has_value).map(kind).collect();
+    let with_value: BTreeSet<RowKey> = session.operations.iter().filter(has_value).map(kind).collect();
     // Classes with their positions in the list.
     let classes: Vec<(usize, &OperationClass)> = session
         .operations
@@ -33,7 +33,7 @@ pub fn grid(session: &Session) -> Grid {
         .enumerate()
         .filter(|(_, class)| with_value.contains(&kind(class)) && class.size_from_bytes.is_some())
         .collect();
-    let kinds: Vec<Kind> = with_value.into_iter().collect();
+    let kinds: Vec<RowKey> = with_value.into_iter().collect();
     let sizes = sizes(&classes);
     let Cells {
         values,
@@ -84,7 +84,7 @@ struct Cells {
 }
 
 impl Cells {
-    fn of(classes: &[(usize, &OperationClass)], kinds: &[Kind], sizes: &[u64]) -> Self {
+    fn of(classes: &[(usize, &OperationClass)], kinds: &[RowKey], sizes: &[u64]) -> Self {
         let mut cells = Self::default();
         for (row, kind_of) in (0..).zip(kinds) {
             for (place, class) in classes.iter().filter(|(_, class)| kind(class) == *kind_of) {
@@ -123,7 +123,7 @@ impl Cells {
     }
 }
 
-fn row_item(session: &Session, kind: &Kind, all: &[Kind]) -> Item {
+fn row_item(session: &Session, kind: &RowKey, all: &[RowKey]) -> Item {
     let mut classes = session.operations.iter();
     let place = classes.position(|class| self::kind(class) == *kind);
     let label = label(kind, all, place.unwrap_or(0));
@@ -143,8 +143,8 @@ fn column_item(size: u64) -> Item {
 
 /// Formats the operation, and the attributes that distinguish it from others of the same name. `place` is the position
 /// of one of them in the list.
-fn label(kind: &Kind, all: &[Kind], place: usize) -> Prose {
-    let same: Vec<&Kind> = all.iter().filter(|other| other.0 == kind.0).collect();
+fn label(kind: &RowKey, all: &[RowKey], place: usize) -> Prose {
+    let same: Vec<&RowKey> = all.iter().filter(|other| other.0 == kind.0).collect();
     let of = |field: &str| format!("/operations/{place}/{field}");
     let mut label = prose![quoted(kind.0, of("operation"))];
     let mut add = |differs: bool, text: Prose| {
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(size_label(0), "0 B");
         assert_eq!(size_label(1 << 19), "512 KiB");
         assert_eq!(size_label(1 << 34), "16 GiB");
-        let kinds: [Kind; 3] = [
+        let kinds: [RowKey; 3] = [
             ("all-reduce", "gloo", "world", Scope::InsideHost, 8, false),
             ("all-reduce", "gloo", "world", Scope::InsideHost, 4, false),
             ("send", "gloo", "world", Scope::InsideHost, 8, true),

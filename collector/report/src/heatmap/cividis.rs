@@ -87,8 +87,8 @@ mod tests {
                 .all(|pair| luminance(pair[0]) <= luminance(pair[1]) + 0.002)
         );
         for (expected, &of) in (0..COLOURS as u8).zip(&all) {
-            let told = number(of).expect("on the map");
-            assert!(expected - told <= 1, "{expected}: {told}");
+            let found = number(of).expect("on the map");
+            assert!(expected - found <= 1, "{expected}: {found}");
         }
         assert_eq!(all[0], [0x00, 0x20, 0x4d]);
         assert_eq!(all[COLOURS - 1], [0xff, 0xea, 0x46]);

@@ -94,10 +94,10 @@ impl Kind {
 }
 
 /// Picture, or the reason why there is none, with sources.
-pub type Reasoned = Result<Picture, Prose>;
+pub type PictureOrProse = Result<Picture, Prose>;
 
 /// Picture, or the reason why there is none.
-pub type Made = Result<Picture, String>;
+pub type PictureOrReason = Result<Picture, String>;
 
 /// Reads the table `traffic`. Returns no rows if the session is from a version without this table.
 pub fn read_traffic(directory: &Path) -> Result<Vec<TrafficRow>, TableError> {
@@ -116,7 +116,7 @@ pub fn pictures(
     kinds: &[Kind],
     chosen: &Chosen,
     most_columns: usize,
-) -> Result<Vec<(Kind, Made)>, TableError> {
+) -> Result<Vec<(Kind, PictureOrReason)>, TableError> {
     let of_steps: Vec<StepQuantity> = kinds.iter().filter_map(|kind| kind.of_steps()).collect();
     let mut grids = if of_steps.is_empty() || no_steps(session).is_some() {
         Vec::new()
@@ -133,7 +133,7 @@ pub fn pictures(
     Ok(kinds
         .iter()
         .map(|&kind| {
-            let made: Reasoned = match kind {
+            let made: PictureOrProse = match kind {
                 Kind::Traffic | Kind::TrafficBandwidth => {
                     of_traffic(session, &moved, &chosen.ranks_of(session), kind)
                 }
@@ -152,7 +152,7 @@ pub fn pictures(
 }
 
 /// Draws a picture from the summary alone, as in the report; `moved` is the table `traffic`.
-pub fn of_summary(session: &Session, moved: &[TrafficRow], kind: Kind) -> Reasoned {
+pub fn of_summary(session: &Session, moved: &[TrafficRow], kind: Kind) -> PictureOrProse {
     match kind {
         Kind::Traffic | Kind::TrafficBandwidth => {
             let all: Vec<u32> = session.ranks.iter().map(|rank| rank.index).collect();
@@ -185,7 +185,7 @@ fn no_steps(session: &Session) -> Option<Prose> {
         })
 }
 
-fn of_step_grid(kind: Kind, grid: Grid, reason: &str) -> Reasoned {
+fn of_step_grid(kind: Kind, grid: Grid, reason: &str) -> PictureOrProse {
     if grid.cells.is_empty() {
         return Err(reason.into());
     }
@@ -237,7 +237,7 @@ fn of_step_grid(kind: Kind, grid: Grid, reason: &str) -> Reasoned {
     })
 }
 
-fn of_bandwidth(session: &Session) -> Reasoned {
+fn of_bandwidth(session: &Session) -> PictureOrProse {
     let grid = bandwidth::grid(session);
     if grid.cells.is_empty() {
         let mut classes = session.operations.iter().enumerate();
@@ -264,7 +264,7 @@ fn of_awaited(what: &str) -> Prose {
     prose![what, rule("20 %"), "."]
 }
 
-fn of_traffic(session: &Session, moved: &[TrafficRow], ranks: &[u32], kind: Kind) -> Reasoned {
+fn of_traffic(session: &Session, moved: &[TrafficRow], ranks: &[u32], kind: Kind) -> PictureOrProse {
     let value = if kind == Kind::TrafficBandwidth {
         TrafficValue::Bandwidth
     } else {

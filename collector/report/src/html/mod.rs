@@ -16,7 +16,7 @@ use super::structure;
 use crate::heatmap::{self, Kind, picture};
 use crate::hta_figures;
 use crate::sentences;
-use crate::sentences::{Line, Mood};
+use crate::sentences::{Level, Line};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use rankscope_analysis::selection::rollup::rollups;
@@ -142,7 +142,7 @@ fn head(out: &mut String, session: &Session) {
         heading = element("h1", "", &title, "span"),
         headline = element(
             "p",
-            &format!(r#" class="headline {}""#, class(first.mood)),
+            &format!(r#" class="headline {}""#, class(first.level)),
             &first.text,
             "span"
         ),
@@ -211,7 +211,7 @@ fn verdicts(out: &mut String, session: &Session) {
             out,
             "Problems",
             &[Line {
-                mood: Mood::Warning,
+                level: Level::Warning,
                 text,
                 advice: None,
             }],
@@ -228,7 +228,7 @@ fn entry(out: &mut String, name: &str, lines: &[Line]) {
     for line in lines {
         out.push_str(&element(
             "div",
-            &format!(r#" class="{}""#, class(line.mood)),
+            &format!(r#" class="{}""#, class(line.level)),
             &line.text,
             "span",
         ));
@@ -239,12 +239,12 @@ fn entry(out: &mut String, name: &str, lines: &[Line]) {
     out.push_str("</dd>\n");
 }
 
-pub(super) fn class(mood: Mood) -> &'static str {
-    match mood {
-        Mood::Good => "good",
-        Mood::Plain => "plain",
-        Mood::Warning => "warning",
-        Mood::Bad => "bad",
+pub(super) fn class(level: Level) -> &'static str {
+    match level {
+        Level::Good => "good",
+        Level::Plain => "plain",
+        Level::Warning => "warning",
+        Level::Bad => "bad",
     }
 }
 
@@ -255,19 +255,19 @@ fn findings(out: &mut String, session: &Session) {
     out.push_str("<h2>Findings</h2>\n");
     for (at, finding) in session.findings.iter().enumerate() {
         let line = sentences::finding_line(at, finding);
-        let mood = class(line.mood);
-        let heading = element("h3", &format!(r#" class="{mood}""#), &line.text, "span");
-        let _ = write!(out, r#"<div class="finding is-{mood}">{heading}"#);
+        let level = class(line.level);
+        let heading = element("h3", &format!(r#" class="{level}""#), &line.text, "span");
+        let _ = write!(out, r#"<div class="finding is-{level}">{heading}"#);
         out.push_str(&items(&evidence(at, finding)));
         if let Some(advice) = &line.advice {
             out.push_str(&paragraph("advice", advice));
         }
-        let behind = sentences::behind(at, finding);
-        if !behind.is_empty() {
+        let details = sentences::details(at, finding);
+        if !details.is_empty() {
             let _ = write!(
                 out,
                 "<details><summary>conditions, cost basis, and examples</summary>{}</details>",
-                items(&behind)
+                items(&details)
             );
         }
         out.push_str("</div>\n");
@@ -294,7 +294,7 @@ fn scorecard(out: &mut String, session: &Session) {
     let _ = writeln!(
         out,
         "<h2>Scorecard</h2>{}",
-        paragraph(class(total.mood), &total.text)
+        paragraph(class(total.level), &total.text)
     );
     out.push_str(&tables::scorecard(card));
 }

@@ -130,7 +130,7 @@ impl Table {
         }
         out.push_str("</tbody></table></div>");
         if left_out > 0 {
-            let told = prose![
+            let note = prose![
                 "The first ",
                 drawn(count.to_string()),
                 " of ",
@@ -139,7 +139,7 @@ impl Table {
                 all_in,
                 " prints all rows."
             ];
-            out.push_str(&element("p", r#" class="faint""#, &told, "span"));
+            out.push_str(&element("p", r#" class="faint""#, &note, "span"));
         }
         out.push_str(&notes(&reasons));
         out

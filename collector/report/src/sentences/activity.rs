@@ -1,6 +1,6 @@
 //! Recorded device activity, and what limited its recording.
 
-use super::line::{Line, Mood, share_of, some_prose};
+use super::line::{Level, Line, share_of, some_prose};
 use crate::figures::{self, counted, quoted, time};
 use crate::prose::{Prose, prose};
 use crate::source::{among, less, max, min, number, sum};
@@ -62,10 +62,10 @@ fn work(entries: &[DeviceActivity]) -> Vec<Line> {
             " after their launch"
         ]);
     }
-    let mut lines = vec![Line::new(Mood::Plain, text)];
+    let mut lines = vec![Line::new(Level::Plain, text)];
     if earliest.clone().any(|ns| ns < 0) {
         lines.push(Line::new(
-            Mood::Warning,
+            Level::Warning,
             "a kernel starts before its launch: device times are wrong by at least this much",
         ));
     }
@@ -77,7 +77,7 @@ fn other_profiler(entries: &[DeviceActivity]) -> Option<Line> {
     let yielded = entries.iter().map(|entry| entry.yielded_ns).max().unwrap_or(0);
     (yielded > 0).then(|| {
         Line::new(
-            Mood::Warning,
+            Level::Warning,
             prose![
                 "another profiler used CUPTI for up to ",
                 time(yielded, max("/activity/*/yielded_ns")),
@@ -101,7 +101,7 @@ fn of_recorder(entries: &[DeviceActivity]) -> Option<Line> {
     let (at, ns, covered_ns) = relevant
         .max_by(|one, other| (one.1 as f64 / one.2 as f64).total_cmp(&(other.1 as f64 / other.2 as f64)))?;
     Some(Line::new(
-        Mood::Plain,
+        Level::Plain,
         prose![
             "the overhead of CUPTI, on any thread, took up to ",
             share_of(
@@ -139,7 +139,7 @@ fn undelivered(session: &Session) -> Option<Line> {
         counted(count, "call", from)
     };
     Some(Line::new(
-        Mood::Warning,
+        Level::Warning,
         prose![
             "device activity of the last moments was not delivered, up to ",
             time(
@@ -177,7 +177,7 @@ fn unrecorded(entries: &[DeviceActivity]) -> Option<Line> {
         .map(|(reason, at)| quoted(*reason, format!("/activity/{at}/reason")).into())
         .collect();
     Some(Line::new(
-        Mood::Warning,
+        Level::Warning,
         prose![
             "device activity was not recorded, or only in part: ",
             some_prose(reasons, 3)
@@ -190,7 +190,7 @@ fn by_order(entries: &[DeviceActivity]) -> Option<Line> {
     let by_order = total(entries, |entry| entry.by_order);
     (by_order > 0).then(|| {
         Line::new(
-            Mood::Plain,
+            Level::Plain,
             prose![
                 counted(by_order, "kernel", sum(&["/activity/*/by_order"])),
                 format!(
@@ -208,7 +208,7 @@ fn without_call(entries: &[DeviceActivity]) -> Option<Line> {
     let without = total(entries, |entry| entry.without_call);
     (without > 0).then(|| {
         Line::new(
-            Mood::Plain,
+            Level::Plain,
             prose![
                 counted(without, "kernel", sum(&["/activity/*/without_call"])),
                 " of NCCL could not be assigned to a call"

@@ -1,6 +1,6 @@
 //! Ranks seen and expected, endings of their logs, and restarts.
 
-use super::line::{Line, Mood, some_prose};
+use super::line::{Level, Line, some_prose};
 use crate::figures::{self, count, counted, quoted, time};
 use crate::prose::{Prose, prose};
 use crate::source::{among, less, number};
@@ -16,7 +16,7 @@ pub fn coverage(session: &Session) -> Line {
     let seen = u64::from(coverage.ranks_seen);
     match coverage.ranks_expected.get() {
         Ok(&expected) if expected == coverage.ranks_seen => Line::new(
-            Mood::Good,
+            Level::Good,
             prose![
                 count(seen, SEEN),
                 " of ",
@@ -27,7 +27,7 @@ pub fn coverage(session: &Session) -> Line {
         ),
         Ok(&expected) => {
             let line = Line::new(
-                Mood::Bad,
+                Level::Bad,
                 prose![
                     "only ",
                     count(seen, SEEN),
@@ -45,7 +45,7 @@ pub fn coverage(session: &Session) -> Line {
             }
         }
         Err(reason) => Line::new(
-            Mood::Warning,
+            Level::Warning,
             prose![
                 counted(seen, "rank", SEEN),
                 " seen, on ",
@@ -123,16 +123,20 @@ fn part(session: &Session) -> Option<Line> {
     if part.numbers_steps_from_its_begin && session.steps.count > 0 {
         text.push(prose!["; step numbers start at its first step"]);
     }
-    Some(Line::new(Mood::Warning, text))
+    Some(Line::new(Level::Warning, text))
 }
 
 /// Returns further notes on the ranks seen.
 pub fn coverage_notes(session: &Session) -> Vec<Line> {
     let coverage = &session.coverage;
     let mut notes: Vec<Line> = part(session).into_iter().collect();
-    for (ending, mood, what) in [
-        (LogEnding::Torn, Mood::Warning, " ended without closing the log: "),
-        (LogEnding::Running, Mood::Plain, " still being recorded: "),
+    for (ending, level, what) in [
+        (
+            LogEnding::Torn,
+            Level::Warning,
+            " ended without closing the log: ",
+        ),
+        (LogEnding::Running, Level::Plain, " still being recorded: "),
     ] {
         let those: Vec<usize> = (0..session.ranks.len())
             .filter(|&at| session.ranks[at].ending == ending)
@@ -146,7 +150,7 @@ pub fn coverage_notes(session: &Session) -> Vec<Line> {
             .collect();
         let from = number(among("/ranks", those.iter().copied(), "/ending"));
         notes.push(Line::new(
-            mood,
+            level,
             prose![
                 counted(those.len() as u64, "rank", from),
                 what,
@@ -156,7 +160,7 @@ pub fn coverage_notes(session: &Session) -> Vec<Line> {
     }
     if coverage.logs_without_rank > 0 {
         notes.push(Line::new(
-            Mood::Plain,
+            Level::Plain,
             prose![
                 counted(
                     u64::from(coverage.logs_without_rank),
@@ -177,7 +181,7 @@ pub fn coverage_notes(session: &Session) -> Vec<Line> {
             ]
         });
         notes.push(Line::new(
-            Mood::Warning,
+            Level::Warning,
             prose![
                 "the job was restarted (restart ",
                 figures::plain(attempt.restart, format!("{from}/restart")),

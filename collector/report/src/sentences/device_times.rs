@@ -1,6 +1,6 @@
 //! Sources of device times.
 
-use super::line::{Line, Mood};
+use super::line::{Level, Line};
 use crate::figures::{count, counted, quoted, time};
 use crate::prose::{Prose, prose};
 use crate::source::{max, number, sum};
@@ -66,14 +66,14 @@ fn sources(devices: &[DeviceSource]) -> Line {
         ]),
         (None, None) => {}
     }
-    Line::new(Mood::Plain, text)
+    Line::new(Level::Plain, text)
 }
 
 fn timed_by_events(devices: &[DeviceSource]) -> Option<Line> {
     let by_events: u64 = devices.iter().map(|device| device.timed_by_events).sum();
     (by_events > 0).then(|| {
         Line::new(
-            Mood::Plain,
+            Level::Plain,
             prose![
                 count(by_events, sum(&["/devices/*/timed_by_events"])),
                 " of them timed by events around the launch: they start early by the host's launch time"
@@ -88,7 +88,7 @@ fn one_source(devices: &[DeviceSource]) -> Option<Line> {
     let hooks_only: u64 = devices.iter().map(|device| device.hooks_only).sum();
     (bypassed > 0 || hooks_only > 0).then(|| {
         Line::new(
-            Mood::Plain,
+            Level::Plain,
             prose![
                 counted(bypassed, "call", sum(&["/devices/*/bypassed"])),
                 format!(
@@ -106,7 +106,7 @@ fn without_call(devices: &[DeviceSource]) -> Option<Line> {
     let without_call: u64 = devices.iter().map(|device| device.without_call).sum();
     (without_call > 0).then(|| {
         Line::new(
-            Mood::Warning,
+            Level::Warning,
             prose![
                 counted(without_call, "record", sum(&["/devices/*/without_call"])),
                 " of device activity without a recorded call"

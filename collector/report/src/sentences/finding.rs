@@ -1,6 +1,6 @@
 //! A finding: its title, evidence, cost and details.
 
-use super::line::{Line, Mood};
+use super::line::{Level, Line};
 use crate::figures::{self, count, quoted, time};
 use crate::prose::{Prose, prose};
 use rankscope_formats::session::Severity;
@@ -10,7 +10,7 @@ use rankscope_formats::session::{Condition, Finding, LookAt};
 pub fn finding_line(at: usize, finding: &Finding) -> Line {
     let from = format!("/findings/{at}");
     let line = Line::new(
-        mood(finding.severity),
+        level(finding.severity),
         quoted(&finding.title, format!("{from}/title")),
     );
     match &finding.advice {
@@ -20,11 +20,11 @@ pub fn finding_line(at: usize, finding: &Finding) -> Line {
 }
 
 /// Returns the severity of a sentence for the severity of a finding.
-pub fn mood(severity: Severity) -> Mood {
+pub fn level(severity: Severity) -> Level {
     match severity {
-        Severity::Critical => Mood::Bad,
-        Severity::Warning => Mood::Warning,
-        Severity::Note | Severity::Unknown => Mood::Plain,
+        Severity::Critical => Level::Bad,
+        Severity::Warning => Level::Warning,
+        Severity::Note | Severity::Unknown => Level::Plain,
     }
 }
 
@@ -70,7 +70,7 @@ pub fn evidence(at: usize, finding: &Finding) -> Vec<Prose> {
 }
 
 /// Returns the details of a finding, as sentences: its cost basis, the conditions that held, and examples.
-pub fn behind(at: usize, finding: &Finding) -> Vec<Prose> {
+pub fn details(at: usize, finding: &Finding) -> Vec<Prose> {
     let from = format!("/findings/{at}");
     let basis = finding.cost_basis.iter();
     let mut lines: Vec<Prose> = basis

@@ -1,7 +1,7 @@
 //! The first sentence of a report, and which rank is late.
 
-use super::finding::{finding_line, mood};
-use super::line::{Line, Mood};
+use super::finding::{finding_line, level};
+use super::line::{Level, Line};
 use crate::figures::{self, quoted, time};
 use crate::prose::{Prose, prose};
 use rankscope_formats::session::Severity;
@@ -32,7 +32,7 @@ pub fn headline(session: &Session) -> Line {
     let is_empty = totals.operations == 0 && totals.in_flight == 0 && !has_kernels;
     if is_empty && !session.findings.iter().any(is_grave) {
         return Line::new(
-            Mood::Warning,
+            Level::Warning,
             "No analysis is possible: the recordings have no operations.",
         );
     }
@@ -44,7 +44,7 @@ pub fn headline(session: &Session) -> Line {
         finding.severity == Severity::Critical && GRAVE.contains(&finding.kind.as_str())
     });
     if let Some((at, finding)) = grave {
-        return Line::new(Mood::Bad, prose![title(at, finding), "."]);
+        return Line::new(Level::Bad, prose![title(at, finding), "."]);
     }
     // The findings are ranked by their cost.
     if let Some((at, finding)) = findings().find(|(_, finding)| finding.own_cost_ns() > 0) {
@@ -73,18 +73,18 @@ pub fn headline(session: &Session) -> Line {
             cause,
             "."
         ];
-        return Line::new(mood(finding.severity), text);
+        return Line::new(level(finding.severity), text);
     }
     if let Some((at, first)) = findings().find(|(_, finding)| finding.severity != Severity::Note) {
         let text = prose![title(at, first), "; its cost is not known."];
-        return Line::new(mood(first.severity), text);
+        return Line::new(level(first.severity), text);
     }
     let line = verdict(session);
-    if line.mood == Mood::Good {
-        Line::new(Mood::Good, "No finding costs this job time.")
+    if line.level == Level::Good {
+        Line::new(Level::Good, "No finding costs this job time.")
     } else {
         Line::new(
-            line.mood,
+            line.level,
             prose!["No finding costs this job time; ", line.text, "."],
         )
     }
@@ -97,7 +97,7 @@ pub fn verdict(session: &Session) -> Line {
         return finding_line(at, finding);
     }
     if session.ranks.len() < 2 {
-        return Line::new(Mood::Plain, "a single rank has no peers to wait for");
+        return Line::new(Level::Plain, "a single rank has no peers to wait for");
     }
     let matching = &session.matching;
     if matching.complete == matching.shared_without_figures {
@@ -109,13 +109,13 @@ pub fn verdict(session: &Session) -> Line {
             None
         };
         if let Some(reason) = reason {
-            return Line::new(Mood::Plain, format!("late ranks cannot be determined: {reason}"));
+            return Line::new(Level::Plain, format!("late ranks cannot be determined: {reason}"));
         }
     }
     let unknown = match (&session.steps.duration_ns.get(), session.waits.reason.as_deref()) {
         (Err(reason), _) => quoted(*reason, "/steps/duration_ns/reason"),
         (_, Some(reason)) => quoted(reason, "/waits/reason"),
-        (Ok(_), None) => return Line::new(Mood::Good, "no rank is late"),
+        (Ok(_), None) => return Line::new(Level::Good, "no rank is late"),
     };
-    Line::new(Mood::Plain, prose!["late ranks cannot be determined: ", unknown])
+    Line::new(Level::Plain, prose!["late ranks cannot be determined: ", unknown])
 }

@@ -6,7 +6,7 @@ use crate::source::share;
 
 /// Severity of a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mood {
+pub enum Level {
     /// As expected.
     Good,
     /// For information.
@@ -21,7 +21,7 @@ pub enum Mood {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
     /// Severity of the sentence.
-    pub mood: Mood,
+    pub level: Level,
     /// The sentence.
     pub text: Prose,
     /// Advice on the problem.
@@ -31,12 +31,12 @@ pub struct Line {
 impl Line {
     /// Creates a line for information.
     pub fn plain(text: impl Into<Prose>) -> Self {
-        Self::new(Mood::Plain, text)
+        Self::new(Level::Plain, text)
     }
 
-    pub(super) fn new(mood: Mood, text: impl Into<Prose>) -> Self {
+    pub(super) fn new(level: Level, text: impl Into<Prose>) -> Self {
         Self {
-            mood,
+            level,
             text: text.into(),
             advice: None,
         }

@@ -1,6 +1,6 @@
 //! Lost records, by cause.
 
-use super::line::{Line, Mood};
+use super::line::{Level, Line};
 use crate::figures::{count, counted, percent, quoted};
 use crate::prose::prose;
 use crate::source::{among, share, sum};
@@ -19,16 +19,16 @@ pub fn losses(session: &Session) -> Vec<Line> {
             .count();
         let line = if torn > 0 {
             Line::new(
-                Mood::Bad,
+                Level::Bad,
                 "ends of logs are missing; the number of lost records is not known",
             )
         } else if session.problems.total > 0 {
             Line::new(
-                Mood::Plain,
+                Level::Plain,
                 "no loss was counted, but the recordings have problems",
             )
         } else {
-            Line::new(Mood::Good, "no records were lost")
+            Line::new(Level::Good, "no records were lost")
         };
         return vec![line];
     }
@@ -39,7 +39,7 @@ pub fn losses(session: &Session) -> Vec<Line> {
         prose![" (", of_all, ")"]
     });
     let mut lines = vec![Line::new(
-        if lost == 0 { Mood::Plain } else { Mood::Bad },
+        if lost == 0 { Level::Plain } else { Level::Bad },
         prose![
             count(lost, LOST),
             " of ",
@@ -53,7 +53,7 @@ pub fn losses(session: &Session) -> Vec<Line> {
         let plural = if loss.count == 1 { "" } else { "s" };
         lines.push(
             Line::new(
-                Mood::Plain,
+                Level::Plain,
                 prose![
                     count(
                         loss.count,

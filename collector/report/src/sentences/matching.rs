@@ -1,6 +1,6 @@
 //! Problems of matching.
 
-use super::line::{Line, Mood};
+use super::line::{Level, Line};
 use crate::figures::{count, counted, quoted};
 use crate::prose::prose;
 use rankscope_formats::session::LogEnding;
@@ -13,20 +13,20 @@ pub fn matching(session: &Session) -> Vec<Line> {
     // A run that still records has records that are not written yet.
     let goes_on = session.ranks.iter().any(|rank| rank.ending == LogEnding::Running);
     let (unfinished, yet) = if goes_on {
-        (Mood::Plain, " yet")
+        (Level::Plain, " yet")
     } else {
-        (Mood::Warning, "")
+        (Level::Warning, "")
     };
-    let mut say = |number: u64, field: &str, mood: Mood, thing: &str, what: &str| {
+    let mut say = |number: u64, field: &str, level: Level, thing: &str, what: &str| {
         if number > 0 {
             let number = counted(number, thing, format!("/matching/{field}"));
-            lines.push(Line::new(mood, prose![number, " ", what]));
+            lines.push(Line::new(level, prose![number, " ", what]));
         }
     };
     say(
         matching.mismatched,
         "mismatched",
-        Mood::Bad,
+        Level::Bad,
         "instance",
         "with members that disagree in operation, type, root or size",
     );
@@ -47,28 +47,28 @@ pub fn matching(session: &Session) -> Vec<Line> {
     say(
         matching.without_key,
         "without_key",
-        Mood::Warning,
+        Level::Warning,
         "operation",
         "that could not be matched",
     );
     say(
         matching.shared_without_figures,
         "shared_without_figures",
-        Mood::Warning,
+        Level::Warning,
         "instance",
         "in launches without figures: members grouped their calls differently, or a part is missing",
     );
     say(
         matching.causality_violations,
         "causality_violations",
-        Mood::Bad,
+        Level::Bad,
         "instance",
         "in which a member left before a needed member entered: clocks are wrong",
     );
     for (at, reason) in matching.incomplete_reasons.iter().enumerate() {
         let from = format!("/matching/incomplete_reasons/{at}");
         lines.push(Line::new(
-            Mood::Plain,
+            Level::Plain,
             prose![
                 "incomplete: ",
                 count(reason.count, format!("{from}/count")),

@@ -1,6 +1,6 @@
 //! Named parts of host time.
 
-use super::line::{Line, Mood, share_of};
+use super::line::{Level, Line, share_of};
 use crate::figures::{counted, time};
 use crate::prose::{Prose, prose};
 use crate::source::{among, less, sum};
@@ -82,7 +82,7 @@ pub fn named_times(session: &Session) -> Vec<Line> {
     if !not_seen.is_empty() {
         text.push(format!("; – not seen: {}", not_seen.join(", ")));
     }
-    vec![Line::new(Mood::Plain, text)]
+    vec![Line::new(Level::Plain, text)]
 }
 
 /// Returns the sum over all ranks of the time from first to last record, with its source.

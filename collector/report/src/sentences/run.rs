@@ -1,6 +1,6 @@
 //! Duration of the run and its totals.
 
-use super::line::{Line, Mood};
+use super::line::{Level, Line};
 use crate::figures::{self, count, counted, time};
 use crate::prose::prose;
 use crate::source::{less, sum};
@@ -23,10 +23,10 @@ pub fn run(session: &Session) -> Line {
         figures::bytes(totals.bytes, "/totals/bytes"),
         " of payload)"
     ];
-    let mut mood = Mood::Plain;
+    let mut level = Level::Plain;
     if totals.failed > 0 {
         text.push(prose!["; ", count(totals.failed, "/totals/failed"), " failed"]);
-        mood = Mood::Warning;
+        level = Level::Warning;
     }
     if totals.in_flight > 0 {
         text.push(prose![
@@ -38,7 +38,7 @@ pub fn run(session: &Session) -> Line {
                 " never finished"
             }
         ]);
-        mood = Mood::Warning;
+        level = Level::Warning;
     }
     if totals.enqueued > 0 {
         text.push(prose![
@@ -69,5 +69,5 @@ pub fn run(session: &Session) -> Line {
             }
         ]);
     }
-    Line::new(mood, text)
+    Line::new(level, text)
 }

@@ -1,6 +1,6 @@
 //! The scorecard.
 
-use super::line::{Line, Mood};
+use super::line::{Level, Line};
 use crate::figures::{self, quoted, rule};
 use crate::prose::{Prose, prose};
 use rankscope_formats::session::{Score, Scorecard};
@@ -19,13 +19,13 @@ pub fn score_total(card: &Scorecard) -> Line {
                 ]),
                 _ => None,
             };
-            let mood = match grade {
-                "excellent" => Mood::Good,
-                "good" => Mood::Plain,
-                _ => Mood::Warning,
+            let level = match grade {
+                "excellent" => Level::Good,
+                "good" => Level::Plain,
+                _ => Level::Warning,
             };
             Line::new(
-                mood,
+                level,
                 prose![
                     figures::decimal(total, 0, "/scorecard/total/value"),
                     " of ",
@@ -36,7 +36,7 @@ pub fn score_total(card: &Scorecard) -> Line {
             )
         }
         Err(reason) => Line::new(
-            Mood::Plain,
+            Level::Plain,
             prose!["– (", quoted(reason, "/scorecard/total/reason"), ")"],
         ),
     }

@@ -1,6 +1,6 @@
 //! Steps: their number, duration and source, and the rate of things that the program counts.
 
-use super::line::{Line, Mood};
+use super::line::{Level, Line};
 use crate::figures::{self, count, counted, percent, quoted, rule, time_f};
 use crate::prose::prose;
 use rankscope_formats::session::Session;
@@ -11,10 +11,10 @@ pub fn steps(session: &Session) -> Line {
     let steps = &session.steps;
     let duration = match steps.duration_ns.get() {
         Ok(duration) if steps.count > 0 => duration,
-        Ok(_) => return Line::new(Mood::Plain, "no complete step was found"),
+        Ok(_) => return Line::new(Level::Plain, "no complete step was found"),
         Err(reason) => {
             let reason = quoted(reason, "/steps/duration_ns/reason");
-            return Line::new(Mood::Plain, prose!["– (", reason, ")"]);
+            return Line::new(Level::Plain, prose!["– (", reason, ")"]);
         }
     };
     let source = match steps.source.as_str() {
@@ -29,7 +29,7 @@ pub fn steps(session: &Session) -> Line {
         }
     };
     Line::new(
-        Mood::Plain,
+        Level::Plain,
         prose![
             count(steps.count, "/steps/count"),
             " of ",
@@ -63,7 +63,7 @@ pub fn throughput(session: &Session) -> Vec<Line> {
         let whole = |number: f64, field: &str| count(number.round() as u64, of(field));
         let exposed = "exposed_communication_ns_each";
         Line::new(
-            Mood::Plain,
+            Level::Plain,
             prose![
                 whole(things.per_second, "per_second"),
                 " ",

@@ -1,7 +1,7 @@
 //! Text for a terminal.
 
 pub mod layout;
-pub mod paint;
+pub mod painter;
 pub mod selection;
 pub mod summary;
 pub mod table;

@@ -1,6 +1,6 @@
 //! Text of a selected window on a terminal: totals, then breakdown, operations, stalls, and last arrivals.
 
-use super::paint::Paint;
+use super::painter::Painter;
 use super::summary::wrapped;
 use super::table::TextTable;
 use crate::TextLayout;
@@ -20,7 +20,7 @@ const LABEL: usize = 12;
 pub fn selection_text(selection: &Selection, session: &Session, layout: &TextLayout) -> String {
     let mut text = Text {
         out: String::from("\n"),
-        paint: Paint(layout.colours),
+        paint: Painter(layout.colours),
         width: layout.width,
     };
     text.labelled("Window", &window(selection, session));
@@ -101,7 +101,7 @@ fn note(which: Which) -> &'static str {
 
 struct Text {
     out: String,
-    paint: Paint,
+    paint: Painter,
     width: usize,
 }
 
@@ -142,7 +142,7 @@ impl Text {
         }
         let mut reasons = Reasons::default();
         let columns: Vec<usize> = (0..table.headings.len())
-            .filter(|&column| table.tells(column))
+            .filter(|&column| table.is_informative(column))
             .collect();
         let headings = || columns.iter().filter_map(|&column| table.headings.get(column));
         let left = headings().take_while(|heading| !heading.is_number).count();

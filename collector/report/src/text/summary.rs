@@ -1,12 +1,12 @@
 //! Summary of a session on a terminal: first coverage and losses, then the figures, then where to find details.
 
-use super::paint::Paint;
+use super::painter::Painter;
 use super::table::TextTable;
 use crate::hta_figures;
 use crate::prose::Prose;
 use crate::reasons::Reasons;
 use crate::sentences;
-use crate::sentences::{Line, Mood};
+use crate::sentences::{Level, Line};
 use crate::{Places, TextLayout, rollup_rows, structure};
 use rankscope_analysis::model::labels;
 use rankscope_analysis::model::units;
@@ -26,7 +26,7 @@ const BAR: usize = 24;
 pub fn summary_text(session: &Session, places: &Places, layout: &TextLayout) -> String {
     let mut text = Text {
         out: String::from("\n"),
-        paint: Paint(layout.colours),
+        paint: Painter(layout.colours),
         width: layout.width,
     };
     text.labelled("Coverage", &sentences::coverage(session));
@@ -75,7 +75,7 @@ pub fn summary_text(session: &Session, places: &Places, layout: &TextLayout) -> 
 pub fn rollup_text(rollup: &Rollup, layout: &TextLayout) -> String {
     let mut text = Text {
         out: String::new(),
-        paint: Paint(layout.colours),
+        paint: Painter(layout.colours),
         width: layout.width,
     };
     let mut reasons = Reasons::default();
@@ -100,7 +100,7 @@ fn plain_cells(row: &[Prose]) -> Vec<String> {
 
 struct Text {
     out: String,
-    paint: Paint,
+    paint: Painter,
     width: usize,
 }
 
@@ -110,12 +110,12 @@ impl Text {
         self.out.push('\n');
     }
 
-    fn paint(&self, mood: Mood, text: &str) -> String {
-        match mood {
-            Mood::Good => self.paint.good(text),
-            Mood::Plain => text.to_owned(),
-            Mood::Warning => self.paint.warning(text),
-            Mood::Bad => self.paint.bad(text),
+    fn paint(&self, level: Level, text: &str) -> String {
+        match level {
+            Level::Good => self.paint.good(text),
+            Level::Plain => text.to_owned(),
+            Level::Warning => self.paint.warning(text),
+            Level::Bad => self.paint.bad(text),
         }
     }
 
@@ -123,7 +123,7 @@ impl Text {
         let label = self.paint.bold(&format!("{label:LABEL$}"));
         for (at, part) in wrapped(&line.text.plain(), self.width - LABEL).iter().enumerate() {
             let before = if at == 0 { label.clone() } else { " ".repeat(LABEL) };
-            let part = self.paint(line.mood, part);
+            let part = self.paint(line.level, part);
             self.line(&format!("{before}{part}"));
         }
         if let Some(advice) = &line.advice {
@@ -173,7 +173,7 @@ impl Text {
     fn clocks(&mut self, session: &Session) {
         for (at, text) in sentences::clocks(session).into_iter().enumerate() {
             let line = Line {
-                mood: Mood::Plain,
+                level: Level::Plain,
                 text,
                 advice: None,
             };
@@ -478,7 +478,7 @@ impl Text {
         if late.is_empty() {
             let line = sentences::verdict(session);
             for part in wrapped(&line.text.plain(), self.width - 2) {
-                let part = self.paint(line.mood, &part);
+                let part = self.paint(line.level, &part);
                 self.line(&format!("  {part}"));
             }
             let share = sentences::mean_share(session, |entry| entry.exposed_wait_ns);
@@ -543,12 +543,12 @@ impl Text {
     fn finding(&mut self, at: usize, finding: &Finding) {
         let line = sentences::finding_line(at, finding);
         for (row, part) in wrapped(&line.text.plain(), self.width - 4).iter().enumerate() {
-            let part = self.paint(line.mood, part);
+            let part = self.paint(line.level, part);
             self.line(&format!("{}{part}", if row == 0 { "  ! " } else { "    " }));
         }
         let lines = sentences::evidence(at, finding)
             .into_iter()
-            .chain(sentences::behind(at, finding));
+            .chain(sentences::details(at, finding));
         for evidence in lines {
             for part in wrapped(&evidence.plain(), self.width - 4) {
                 self.line(&format!("    {part}"));
@@ -564,7 +564,7 @@ impl Text {
         self.heading("Scorecard");
         let total = sentences::score_total(card);
         for part in wrapped(&total.text.plain(), self.width - 2) {
-            let part = self.paint(total.mood, &part);
+            let part = self.paint(total.level, &part);
             self.line(&format!("  {part}"));
         }
         let mut reasons = Reasons::default();

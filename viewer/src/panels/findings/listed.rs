@@ -6,7 +6,7 @@ use rankscope_analysis::model::labels;
 use rankscope_analysis::model::units;
 use rankscope_formats::session::{Finding, LookAt, LossSummary, ProblemSummary, Session};
 use rankscope_report::sentences;
-use rankscope_report::sentences::{Line, Mood};
+use rankscope_report::sentences::{Level, Line};
 
 /// Maximum number of ranks that a finding lists as links.
 const MAX_RANKS: usize = 12;
@@ -42,7 +42,7 @@ pub struct ListedFindings {
 /// A sentence.
 pub struct Said {
     /// Severity.
-    pub mood: Mood,
+    pub mood: Level,
     /// The sentence.
     pub text: String,
     /// Advice.
@@ -52,7 +52,7 @@ pub struct Said {
 /// A finding.
 pub struct ListedFinding {
     /// Severity.
-    pub mood: Mood,
+    pub mood: Level,
     /// Severity and rule, such as `critical · late-rank`.
     pub class: String,
     /// Title, one sentence.
@@ -153,7 +153,7 @@ impl ListedFindings {
 impl From<Line> for Said {
     fn from(line: Line) -> Self {
         Self {
-            mood: line.mood,
+            mood: line.level,
             text: line.text.capitalised().plain(),
             advice: line.advice.map(|advice| advice.plain()),
         }
@@ -189,7 +189,7 @@ fn told_finding(session: &Session, at: usize, finding: &Finding) -> ListedFindin
         .map(|&rank| (rank, labels::rank_name(session, rank)))
         .collect();
     ListedFinding {
-        mood: sentences::mood(finding.severity),
+        mood: sentences::level(finding.severity),
         class: format!("{} · {}", finding.severity, finding.kind),
         title: sentences::finding_line(at, finding).text.capitalised().plain(),
         cost: finding

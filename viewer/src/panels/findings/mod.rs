@@ -14,7 +14,7 @@ use egui::{
     StrokeKind, TextStyle, Ui, WidgetInfo, pos2, vec2,
 };
 use listed::{ListedFinding, ListedFindings, ListedMoment, MAX_LOSSES, Said};
-use rankscope_report::sentences::Mood;
+use rankscope_report::sentences::Level;
 use std::collections::BTreeSet;
 
 /// Width of the column of costs, in points.
@@ -148,7 +148,7 @@ fn head(ui: &mut Ui, finding: &ListedFinding, is_open: bool) -> Response {
         painter.rect_filled(rect, 3.0, fill);
         let bar = Rect::from_min_size(rect.min, vec2(3.0, rect.height()));
         let severity = match finding.mood {
-            Mood::Plain => theme.weak(),
+            Level::Plain => theme.weak(),
             mood => colour(ui, mood),
         };
         painter.rect_filled(bar, 1.0, severity);
@@ -272,7 +272,7 @@ fn go_link(ui: &mut Ui, moment: &ListedMoment, actions: &mut Vec<Action>) {
 }
 
 /// Draws a collapsible section. Its head has the colour of the most serious entry.
-fn section(ui: &mut Ui, name: &str, head: &str, mood: Mood, content: impl FnOnce(&mut Ui)) {
+fn section(ui: &mut Ui, name: &str, head: &str, mood: Level, content: impl FnOnce(&mut Ui)) {
     let colour = colour(ui, mood);
     ui.with_layout(egui::Layout::top_down_justified(Align::Min), |ui| {
         CollapsingHeader::new(RichText::new(head).color(colour))
@@ -320,14 +320,14 @@ fn problems(ui: &mut Ui, listed: &ListedFindings, of_index: &[String]) {
     if listed.problems_total > 0 {
         let plural = if listed.problems_total == 1 { "" } else { "s" };
         let head = format!("{} problem{plural} while reading the logs", listed.problems_total);
-        section(ui, "problems", &head, Mood::Warning, |ui| {
+        section(ui, "problems", &head, Level::Warning, |ui| {
             list(ui, &listed.problems, listed.problems_total as usize);
         });
     }
     if !of_index.is_empty() {
         let plural = if of_index.len() == 1 { "" } else { "s" };
         let head = format!("{} problem{plural} with the viewer's index", of_index.len());
-        section(ui, "index", &head, Mood::Bad, |ui| {
+        section(ui, "index", &head, Level::Bad, |ui| {
             list(ui, of_index, of_index.len());
         });
     }

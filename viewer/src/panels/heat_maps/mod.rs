@@ -24,7 +24,7 @@ use map::{Layout, Map, Place, Touched, Zoom, around, layout, room_for_places};
 use rankscope_report::heatmap::Kind;
 use rankscope_report::heatmap::picture::Picture;
 use rankscope_report::heatmap::steps::first_step;
-use rankscope_report::sentences::Mood;
+use rankscope_report::sentences::Level;
 use read::{Group, Maps, maps, window_of_steps};
 use std::sync::Arc;
 
@@ -132,7 +132,7 @@ impl HeatMapsPanel {
                 return;
             }
             Err(Nothing::Failed(error)) => {
-                ui.colored_label(severity_colours::colour(ui, Mood::Bad), error);
+                ui.colored_label(severity_colours::colour(ui, Level::Bad), error);
                 if ui.button("Try again").clicked() {
                     *self.source() = Source::Unread;
                 }
@@ -152,7 +152,7 @@ impl HeatMapsPanel {
                 wait(ui, "Drawing");
             } else {
                 ui.colored_label(
-                    severity_colours::colour(ui, Mood::Bad),
+                    severity_colours::colour(ui, Level::Bad),
                     "This map cannot be drawn.",
                 );
             }
@@ -376,7 +376,7 @@ impl HeatMapsPanel {
             ui.add(Label::new(RichText::new(text).small().weak()).wrap());
         }
         if let Some(error) = &self.not_gone {
-            ui.colored_label(severity_colours::colour(ui, Mood::Warning), error);
+            ui.colored_label(severity_colours::colour(ui, Level::Warning), error);
         }
     }
 

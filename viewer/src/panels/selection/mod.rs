@@ -37,7 +37,7 @@ use order::{Order, Sort};
 use rankscope_analysis::model::units;
 use rankscope_formats::session::SelectedOperations;
 use rankscope_report::selection_rows::{SelectionTable, Which};
-use rankscope_report::sentences::Mood;
+use rankscope_report::sentences::Level;
 use roll_up::{By, has_stages};
 use rows::{Shape, Target};
 use std::sync::Arc;
@@ -110,7 +110,7 @@ impl SelectionPanels {
                 return;
             }
             Known::Failed(error) => {
-                ui.colored_label(severity_colours::colour(ui, Mood::Bad), error);
+                ui.colored_label(severity_colours::colour(ui, Level::Bad), error);
                 if ui.button("Try again").clicked() {
                     self.worker.retry();
                 }
@@ -194,7 +194,7 @@ impl SelectionPanels {
             ui.label(RichText::new(words_of(of, state)).strong());
             if of != window {
                 let coming = format!("computing {} …", words_of(window, state));
-                ui.label(RichText::new(coming).color(severity_colours::colour(ui, Mood::Warning)));
+                ui.label(RichText::new(coming).color(severity_colours::colour(ui, Level::Warning)));
             }
             match tab {
                 PanelTab::Time | PanelTab::Lateness => self.choose_roll_up(ui, opened),
@@ -219,13 +219,13 @@ impl SelectionPanels {
         if !summed.coming.is_empty() {
             let ranks = units::counted(summed.coming.len() as u64, "rank");
             let text = format!("Indexing {ranks}. Their time breakdown follows.");
-            ui.label(RichText::new(text).color(severity_colours::colour(ui, Mood::Warning)));
+            ui.label(RichText::new(text).color(severity_colours::colour(ui, Level::Warning)));
         }
         if summed.wrong > 0 {
             let ranks = units::counted(summed.wrong, "rank");
             let text =
                 format!("The parts of {ranks} do not add up to their time. This is a bug; please report it.");
-            ui.colored_label(severity_colours::colour(ui, Mood::Bad), text);
+            ui.colored_label(severity_colours::colour(ui, Level::Bad), text);
         }
     }
 
@@ -377,8 +377,8 @@ impl SelectionPanels {
             .marking
             .words(class, (summed.selection.from_ns, summed.selection.to_ns))
         {
-            Some(Ok(words)) => RichText::new(words).color(severity_colours::colour(ui, Mood::Warning)),
-            Some(Err(error)) => RichText::new(error).color(severity_colours::colour(ui, Mood::Bad)),
+            Some(Ok(words)) => RichText::new(words).color(severity_colours::colour(ui, Level::Warning)),
+            Some(Err(error)) => RichText::new(error).color(severity_colours::colour(ui, Level::Bad)),
             None => {
                 let count: u64 = times.bins.iter().map(|bin| bin.count).sum();
                 let count = units::counted(count, "instance");

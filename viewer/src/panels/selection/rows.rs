@@ -226,7 +226,7 @@ impl Rows {
         bars.resize(table.rows.len(), None);
         let columns = 0..table.headings.len();
         let letters = columns.clone().map(|column| letters_of(&table, column)).collect();
-        let telling = columns.filter(|column| table.tells(*column)).collect();
+        let telling = columns.filter(|column| table.is_informative(*column)).collect();
         Self {
             table,
             targets,

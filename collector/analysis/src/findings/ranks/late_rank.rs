@@ -67,11 +67,7 @@ impl RankCost<'_> {
         let class = class(lateness);
         let median_delay = lateness.late_delay.quantile(0.5) as i64;
         let caused = facts.blame().caused_exposed_in_steps_ns(rank);
-        let share = |part: u64| part as f64 / lateness.steps.max(1) as f64 * 100.0;
-        let ratio = |part: u64| Ratio {
-            numerator: part as i64,
-            denominator: lateness.steps.max(1) as i64,
-        };
+        let late_percent = lateness.late as f64 / lateness.steps.max(1) as f64 * 100.0;
         Draft::new(
             RULE.id,
             &name,
@@ -126,7 +122,7 @@ impl RankCost<'_> {
             steps.error_ns as f64,
             "ns",
         )
-        .holds("late steps", share(lateness.late), ">", 0.0, "%")
+        .holds("late steps", late_percent, ">", 0.0, "%")
         .ranks([rank])
         .look_at(facts.worst_steps(steps.world, rank))
         .cost(
@@ -136,17 +132,24 @@ impl RankCost<'_> {
             &[WAITING],
         )
         .of_step(per_step, steps.median_ns)
-        .lateness(Lateness {
+        .lateness(self.as_lateness(class))
+    }
+
+    /// Returns how the rank is late, as the session stores it.
+    fn as_lateness(&self, class: &str) -> Lateness {
+        let lateness = self.lateness;
+        let ratio = |part: u64, whole: u64| Ratio {
+            numerator: part as i64,
+            denominator: whole.max(1) as i64,
+        };
+        Lateness {
             class: class.to_owned(),
-            late_steps: ratio(lateness.late),
+            late_steps: ratio(lateness.late, lateness.steps),
             episodes: lateness.notable().1,
-            median_delay_ns: median_delay,
-            latest_of_late_steps: Ratio {
-                numerator: latest.0 as i64,
-                denominator: latest.1.max(1) as i64,
-            },
-            p_value,
-        })
+            median_delay_ns: lateness.late_delay.quantile(0.5) as i64,
+            latest_of_late_steps: ratio(self.latest.0, self.latest.1),
+            p_value: self.p_value,
+        }
     }
 }
 

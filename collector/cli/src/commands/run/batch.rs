@@ -6,7 +6,7 @@
 use super::outcome::{self, Outcome};
 use super::plan::{Plan, Planned, Side};
 use super::time_left::{self, TimeLeft};
-use super::{Exit, Run, merge, say};
+use super::{Exit, Run, merge, print_message};
 use crate::commands::compare;
 use crate::launch::ending::Ending;
 use crate::launch::inherited::Inherited;
@@ -31,7 +31,7 @@ pub fn run(run: &Run, repeat: u32, library: &Path) -> Result<Exit> {
     let (directory, is_new) = prepare(run.output.as_deref())?;
     let plan = Plan::new(&directory, repeat, &run.command, run.against.as_deref());
     if run.verbose {
-        say(&format!(
+        print_message(&format!(
             "recording {} runs into {} with {}",
             plan.runs.len(),
             directory.display(),
@@ -41,7 +41,7 @@ pub fn run(run: &Run, repeat: u32, library: &Path) -> Result<Exit> {
     let recorded = record_all(run, &plan, library)?;
     remove_if_empty(&plan, is_new.then_some(&directory));
     if let Some(signal) = recorded.asked_to_end {
-        say_how_to_go_on(
+        print_next_step(
             &format!("interrupted after {}", recorded.last),
             &plan,
             &directory,
@@ -50,7 +50,7 @@ pub fn run(run: &Run, repeat: u32, library: &Path) -> Result<Exit> {
         end_as(recorded.ending, signal);
     }
     if run.no_merge {
-        say_how_to_go_on("recorded", &plan, &directory, &recorded.whole);
+        print_next_step("recorded", &plan, &directory, &recorded.whole);
     } else {
         merge_all(&plan, &directory, &recorded.whole)?;
     }
@@ -68,7 +68,7 @@ pub fn run(run: &Run, repeat: u32, library: &Path) -> Result<Exit> {
             } else {
                 String::new()
             };
-            say(&format!(
+            print_message(&format!(
                 "only {whole} of {repeat} runs{of} are complete: too few for a comparison"
             ));
             return Ok(Exit::Inconclusive);
@@ -80,7 +80,7 @@ pub fn run(run: &Run, repeat: u32, library: &Path) -> Result<Exit> {
     if plan.is_against {
         return compare_after(&recorded.of(Side::Base), &recorded.of(Side::New));
     }
-    say(&format!(
+    print_message(&format!(
         "store them for later comparisons: rankscope baseline add {}",
         patterns(&plan, &directory)
     ));
@@ -111,7 +111,7 @@ impl Recorded {
 /// Creates the directory of the batch: the named one, else RANKSCOPE_DIR, else a new one. Also returns whether it is
 /// new.
 fn prepare(named: Option<&Path>) -> Result<(PathBuf, bool)> {
-    let path = run_directory::wanted(named)?;
+    let path = run_directory::requested(named)?;
     let is_new = !path.exists();
     let is_used = match fs::read_dir(&path) {
         Ok(mut entries) => entries.next().is_some(),
@@ -167,7 +167,7 @@ fn record_all(run: &Run, plan: &Plan, library: &Path) -> Result<Recorded> {
         left.add(planned.side, outcome.took);
         let Some(failure) = outcome.failure() else {
             recorded.whole.push(planned.clone());
-            say_progress(plan, position, &outcome, &left);
+            print_progress(plan, position, &outcome, &left);
             // Ctrl-C between two runs.
             recorded.asked_to_end = asked_meanwhile();
             if recorded.asked_to_end.is_some() {
@@ -179,7 +179,7 @@ fn record_all(run: &Run, plan: &Plan, library: &Path) -> Result<Recorded> {
         let place = place.map_or_else(String::new, |place| {
             format!("; its recording is in {}", place.display())
         });
-        say(&format!("{} failed: {failure}{place}", recorded.last));
+        print_message(&format!("{} failed: {failure}{place}", recorded.last));
         if !run.keep_going || outcome.asked_to_end.is_some() || outcome.is_not_started {
             recorded.is_stopped = true;
             break;
@@ -190,14 +190,14 @@ fn record_all(run: &Run, plan: &Plan, library: &Path) -> Result<Recorded> {
 
 /// Prints one line after each run. On a terminal it has a bar, and stays: while a job runs, the terminal belongs to the
 /// job.
-fn say_progress(plan: &Plan, position: usize, outcome: &Outcome, left: &TimeLeft) {
+fn print_progress(plan: &Plan, position: usize, outcome: &Outcome, left: &TimeLeft) {
     let done = position + 1;
     let mut line = format!("{} took {}", plan.shown(position), time_left::shown(outcome.took));
     if done < plan.runs.len() {
         line.push_str(&format!("; about {} left", time_left::shown(left.of(plan, done))));
     }
     if !io::stderr().is_terminal() {
-        say(&line);
+        print_message(&line);
         return;
     }
     let bar = ProgressBar::with_draw_target(Some(plan.runs.len() as u64), ProgressDrawTarget::stderr());
@@ -207,7 +207,7 @@ fn say_progress(plan: &Plan, position: usize, outcome: &Outcome, left: &TimeLeft
             bar.set_position(done as u64);
             bar.abandon_with_message(line);
         }
-        Err(_) => say(&line),
+        Err(_) => print_message(&line),
     }
 }
 
@@ -216,7 +216,7 @@ fn merge_all(plan: &Plan, directory: &Path, whole: &[Planned]) -> Result<()> {
     let (of_plan, at, runs) = (plan.clone(), directory.to_path_buf(), whole.to_vec());
     let _watch = StopWatch::start(move |signal| {
         runs.iter().for_each(|run| merge::abandon(&run.directory));
-        say_how_to_go_on("interrupted; the recordings are complete", &of_plan, &at, &runs);
+        print_next_step("interrupted; the recordings are complete", &of_plan, &at, &runs);
         Ending::Signal(signal).end_likewise()
     });
     // The user may still stop this process or request a core dump of it.
@@ -226,7 +226,7 @@ fn merge_all(plan: &Plan, directory: &Path, whole: &[Planned]) -> Result<()> {
             .with_context(|| format!("cannot merge {}", run.directory.display()))?;
     }
     if !whole.is_empty() {
-        say(&format!(
+        print_message(&format!(
             "merged {} in {}",
             runs_in_words(whole.len()),
             directory.display()
@@ -238,7 +238,7 @@ fn merge_all(plan: &Plan, directory: &Path, whole: &[Planned]) -> Result<()> {
 /// Compares both sides. Like all output of rankscope about a job, the text goes to standard error.
 fn compare_after(base: &[PathBuf], new: &[PathBuf]) -> Result<Exit> {
     let comparison = compare::of_runs(base, new)?;
-    let text = comparison_text(&comparison, Listed::Telling, &TextLayout::of_stderr());
+    let text = comparison_text(&comparison, Listed::Notable, &TextLayout::of_stderr());
     let mut stderr = io::stderr().lock();
     // A failed write is ignored: nobody reads the output any more.
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
@@ -248,7 +248,7 @@ fn compare_after(base: &[PathBuf], new: &[PathBuf]) -> Result<Exit> {
             .map(|path| path.display().to_string())
     };
     if let (Some(base), Some(new)) = (folder(base), folder(new)) {
-        say(&format!(
+        print_message(&format!(
             "to compare again: rankscope compare {base} -- {new} (add --html page.html for a page with charts)"
         ));
     }
@@ -264,12 +264,12 @@ fn end_as(ending: Ending, signal: i32) -> ! {
     }
 }
 
-fn say_how_to_go_on(what: &str, plan: &Plan, directory: &Path, whole: &[Planned]) {
+fn print_next_step(what: &str, plan: &Plan, directory: &Path, whole: &[Planned]) {
     if whole.is_empty() {
-        say(&format!("{what}; no run is complete"));
+        print_message(&format!("{what}; no run is complete"));
         return;
     }
-    say(&format!(
+    print_message(&format!(
         "{what}; {} complete. To merge: for run in {}; do rankscope merge \"$run\"; done",
         match whole.len() {
             1 => "1 run is".to_owned(),

@@ -1,7 +1,7 @@
 //! One run of a batch: its recording, and whether it counts.
 
 use super::plan::Planned;
-use super::{Run, complain, report_live_areas, say, shown, why_nothing};
+use super::{Run, print_message, report_live_areas, report_start_error, shown, why_nothing};
 use crate::launch::ending::Ending;
 use crate::launch::inherited::Inherited;
 use crate::launch::job::{Accompanied, Job};
@@ -59,7 +59,7 @@ pub fn record(run: &Run, planned: &Planned, library: &Path, inherited: Inherited
         Err(error) => {
             launch.remove(&directory.path);
             return Ok(Outcome {
-                ending: Ending::Status(complain(&planned.command[0], &error)),
+                ending: Ending::Status(report_start_error(&planned.command[0], &error)),
                 asked_to_end: None,
                 is_not_started: true,
                 logs: 0,
@@ -73,12 +73,12 @@ pub fn record(run: &Run, planned: &Planned, library: &Path, inherited: Inherited
     launch.write(&directory.path)?;
     report_live_areas(&live::collect_all(&directory.path, &[])?);
     if let Some(short) = free_space::warning(&directory.path, run.min_free.map(|size| size.0)) {
-        say(&format!("the recording may stop early: {short}"));
+        print_message(&format!("the recording may stop early: {short}"));
     }
     let logs = run_directory::logs(&directory.path)?.len();
     if logs == 0 {
         launch.remove(&directory.path);
-        say(&why_nothing(&planned.command[0]));
+        print_message(&why_nothing(&planned.command[0]));
     }
     Ok(Outcome {
         ending,

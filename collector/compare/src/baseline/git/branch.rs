@@ -94,12 +94,12 @@ impl GitBranch {
         let list = self
             .repository
             .text(&["worktree", "list", "--porcelain"], None, None)?;
-        let wanted = format!("branch {}", self.reference());
+        let own = format!("branch {}", self.reference());
         let mut worktree = "";
         for line in list.lines() {
             if let Some(path) = line.strip_prefix("worktree ") {
                 worktree = path;
-            } else if line == wanted {
+            } else if line == own {
                 return Err(StoreError::CheckedOut {
                     branch: self.branch.clone(),
                     worktree: worktree.to_owned(),

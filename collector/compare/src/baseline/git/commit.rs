@@ -2,7 +2,7 @@
 //! is unchanged.
 
 use super::branch::GitBranch;
-use super::repository::{failed, said};
+use super::repository::{failed, message};
 use crate::baseline::backoff::pause;
 use crate::baseline::error::StoreError;
 use std::thread;
@@ -171,7 +171,7 @@ impl GitBranch {
         Ok(if output.status.success() {
             Replaced::Yes
         } else {
-            Replaced::No(said(&output))
+            Replaced::No(message(&output))
         })
     }
 

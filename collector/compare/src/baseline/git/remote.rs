@@ -2,7 +2,7 @@
 
 use super::branch::GitBranch;
 use super::commit::Line;
-use super::repository::{failed, said};
+use super::repository::{failed, message};
 use crate::baseline::backoff::pause;
 use crate::baseline::error::StoreError;
 use rankscope_analysis::model::fingerprint::fnv;
@@ -28,7 +28,7 @@ impl GitBranch {
         // The name is unique because two processes may fetch at the same time.
         let unique = format!("{} {:?}", std::process::id(), SystemTime::now());
         let fetched = format!("refs/rankscope/fetched-{:016x}", fnv(unique.as_bytes()));
-        let wanted = format!("+{reference}:{fetched}");
+        let refspec = format!("+{reference}:{fetched}");
         self.repository.text(
             &[
                 "fetch",
@@ -36,7 +36,7 @@ impl GitBranch {
                 "--no-tags",
                 "--no-recurse-submodules",
                 remote,
-                &wanted,
+                &refspec,
             ],
             None,
             None,
@@ -62,7 +62,7 @@ impl GitBranch {
             if pushed.status.success() {
                 return Ok(());
             }
-            last = said(&pushed);
+            last = message(&pushed);
             if !was_late(&String::from_utf8_lossy(&pushed.stdout)) {
                 return Err(failed(&arguments, &pushed));
             }

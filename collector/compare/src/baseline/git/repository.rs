@@ -23,7 +23,7 @@ impl Repository {
         }
         Err(StoreError::NotARepository {
             directory: directory.unwrap_or(Path::new(".")).to_path_buf(),
-            said: said(&found),
+            said: message(&found),
         })
     }
 
@@ -129,12 +129,12 @@ fn run(command: &mut Command, input: Option<&[u8]>) -> Result<Output, StoreError
 pub fn failed(arguments: &[&str], output: &Output) -> StoreError {
     StoreError::Git {
         command: arguments.join(" "),
-        said: said(output),
+        said: message(output),
     }
 }
 
 /// Returns the message of git in one line.
-pub fn said(output: &Output) -> String {
+pub fn message(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     let lines: Vec<&str> = text
         .lines()

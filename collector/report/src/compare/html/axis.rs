@@ -95,9 +95,9 @@ impl Axis {
     ) {
         let fits = |set: &Vec<(f64, String)>| {
             set.windows(2).all(|pair| {
-                let room = self.x(pair[1].0) - self.x(pair[0].0);
+                let distance = self.x(pair[1].0) - self.x(pair[0].0);
                 let needed = (text_width(&pair[0].1) + text_width(&pair[1].1)) / 2.0 + 6.0;
-                pair[0].1 != pair[1].1 && needed <= room
+                pair[0].1 != pair[1].1 && needed <= distance
             })
         };
         for (value, label) in sets.into_iter().find(fits).unwrap_or_default() {

@@ -14,7 +14,7 @@ pub(super) fn axis_width(left: f64, right: f64) -> f64 {
 
 /// Chart with the note below it.
 #[derive(Debug)]
-pub(super) struct Drawn {
+pub(super) struct Chart {
     pub(super) picture: String,
     pub(super) note: Prose,
 }

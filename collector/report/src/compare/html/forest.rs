@@ -4,14 +4,14 @@
 //! is 2 % longer.
 
 use super::axis::Axis;
-use super::chart::{Drawn, axis_width};
+use super::chart::{Chart, axis_width};
 use crate::compare::shown;
 use crate::compare::shown::Scale;
 use crate::compare::{phrases, severities};
 use crate::figures::{drawn, part, percent, quoted};
 use crate::html::svg::{Anchor, Svg, text_width};
 use crate::prose::{Prose, prose};
-use crate::sentences::Mood;
+use crate::sentences::Level;
 use rankscope_analysis::model::units;
 use rankscope_formats::comparison::MetricVerdict;
 use rankscope_formats::comparison::{Comparison, MetricResult};
@@ -37,7 +37,7 @@ struct Row<'a> {
 }
 
 /// Draws the chart. Returns nothing if no metric has a base.
-pub fn draw(comparison: &Comparison) -> Option<Drawn> {
+pub fn draw(comparison: &Comparison) -> Option<Chart> {
     let all: Vec<Row> = comparison
         .metrics
         .iter()
@@ -82,7 +82,7 @@ pub fn draw(comparison: &Comparison) -> Option<Drawn> {
         mark(&mut svg, row, middle, |share| axis.x(place(share)));
         svg.text(axis.right() + 12.0, middle + 4.0, Anchor::Start, value);
     }
-    Some(Drawn {
+    Some(Chart {
         picture: svg.finish(),
         note: note(comparison, all.len() - rows.len(), without),
     })
@@ -109,16 +109,16 @@ fn row(at: usize, metric: &MetricResult) -> Option<Row<'_>> {
 
 /// Returns all notable metrics, and as many others as fit, in the order of the list.
 fn chosen<'a>(all: &'a [Row<'a>]) -> Vec<&'a Row<'a>> {
-    let is_telling = |row: &&Row| row.metric.is_declared || row.metric.verdict != MetricVerdict::Unchanged;
-    let telling = all.iter().filter(is_telling).count();
-    let mut room = MOST_ROWS.saturating_sub(telling);
+    let is_notable = |row: &&Row| row.metric.is_declared || row.metric.verdict != MetricVerdict::Unchanged;
+    let notable = all.iter().filter(is_notable).count();
+    let mut free = MOST_ROWS.saturating_sub(notable);
     all.iter()
         .filter(|row| {
-            if is_telling(row) {
+            if is_notable(row) {
                 return true;
             }
-            let fits = room > 0;
-            room = room.saturating_sub(1);
+            let fits = free > 0;
+            free = free.saturating_sub(1);
             fits
         })
         .take(MOST_ROWS)
@@ -161,10 +161,10 @@ fn name(metric: &MetricResult, at: usize) -> Prose {
     let Some(subject) = metric.subject.as_deref().filter(|_| letters > MAX_LETTERS) else {
         return whole;
     };
-    let room = MAX_LETTERS.saturating_sub(metric.metric.chars().count() + 3);
-    let tail = room * 2 / 5;
+    let shown = MAX_LETTERS.saturating_sub(metric.metric.chars().count() + 3);
+    let tail = shown * 2 / 5;
     let length = subject.chars().count();
-    let head: String = subject.chars().take(room - tail).collect();
+    let head: String = subject.chars().take(shown - tail).collect();
     let end: String = subject.chars().skip(length.saturating_sub(tail)).collect();
     let of_subject = |text: String| part(text, format!("{from}/subject"));
     prose![
@@ -198,12 +198,12 @@ fn value(row: &Row) -> Prose {
 /// Draws interval and change. The shape repeats the meaning of the colour: a triangle up or down, a ring for
 /// inconclusive, a disc for unchanged.
 fn mark(svg: &mut Svg, row: &Row, y: f64, x: impl Fn(f64) -> f64) {
-    let mood = severities::of_metric(row.metric.verdict);
-    let class = match mood {
-        Mood::Good => "better",
-        Mood::Bad => "worse",
-        Mood::Warning => "unsure",
-        Mood::Plain => "unchanged",
+    let level = severities::of_metric(row.metric.verdict);
+    let class = match level {
+        Level::Good => "better",
+        Level::Bad => "worse",
+        Level::Warning => "unsure",
+        Level::Plain => "unchanged",
     };
     let from = format!("/metrics/{}", row.at);
     let tooltip = prose![
@@ -213,10 +213,10 @@ fn mark(svg: &mut Svg, row: &Row, y: f64, x: impl Fn(f64) -> f64) {
     ];
     svg.stroke((x(row.low), y), (x(row.high), y), &format!("whisker is-{class}"));
     let x = x(row.change);
-    match mood {
-        Mood::Good | Mood::Bad => {
+    match level {
+        Level::Good | Level::Bad => {
             // Up for better, down for worse.
-            let up = if mood == Mood::Good { -1.0 } else { 1.0 };
+            let up = if level == Level::Good { -1.0 } else { 1.0 };
             let corners = [
                 (x - 5.5, y - 4.5 * up),
                 (x + 5.5, y - 4.5 * up),

@@ -14,7 +14,7 @@ mod runs;
 mod tables;
 mod worst_steps;
 
-pub use worst_steps::{Picture, Side};
+pub use worst_steps::{Side, StepPicture};
 
 use crate::compare::phrases;
 use crate::compare::severities;
@@ -22,7 +22,7 @@ use crate::figures::{percent, quoted};
 use crate::html::{class, details, figure, open, paragraph, section};
 use crate::markup::{element, escape};
 use crate::prose::{Prose, prose};
-use crate::sentences::Mood;
+use crate::sentences::Level;
 use rankscope_formats::comparison::Comparison;
 use std::fmt::Write;
 
@@ -31,7 +31,7 @@ const STYLE: &str = include_str!("style.css");
 const MAX_UNFOLDED: usize = 12;
 
 /// Returns the page, with pictures of long steps of both sides if there are any.
-pub fn comparison_page(comparison: &Comparison, pictures: &[Picture]) -> String {
+pub fn comparison_page(comparison: &Comparison, pictures: &[StepPicture]) -> String {
     let mut out = String::with_capacity(1 << 17);
     head(&mut out, comparison);
     first(&mut out, comparison);
@@ -56,7 +56,7 @@ pub fn comparison_page(comparison: &Comparison, pictures: &[Picture]) -> String 
 
 fn head(out: &mut String, comparison: &Comparison) {
     open(out, &prose!["Comparison: ", comparison.verdict.name()], STYLE);
-    let mood = severities::of_comparison(comparison.verdict);
+    let level = severities::of_comparison(comparison.verdict);
     let headline = prose![
         prose![quoted(comparison.verdict, "/verdict")].capitalised(),
         ": ",
@@ -67,7 +67,7 @@ fn head(out: &mut String, comparison: &Comparison) {
         "<h1>Comparison of training runs</h1>\n{}",
         element(
             "p",
-            &format!(r#" class="headline {}""#, class(mood)),
+            &format!(r#" class="headline {}""#, class(level)),
             &headline,
             "span"
         )
@@ -84,21 +84,26 @@ fn first(out: &mut String, comparison: &Comparison) {
             .collect()
     };
     let can_find: Vec<Prose> = phrases::can_find(comparison).into_iter().collect();
-    entry(out, "Sensitivity", Mood::Plain, &can_find);
+    entry(out, "Sensitivity", Level::Plain, &can_find);
     entry(
         out,
         "Reasons",
-        Mood::Warning,
+        Level::Warning,
         &list(&comparison.reasons, "reasons"),
     );
-    entry(out, "Note", Mood::Plain, &list(&comparison.cautions, "cautions"));
+    entry(out, "Note", Level::Plain, &list(&comparison.cautions, "cautions"));
     entry(
         out,
         "Base",
-        Mood::Plain,
+        Level::Plain,
         &[phrases::side(&comparison.base, "/base")],
     );
-    entry(out, "New", Mood::Plain, &[phrases::side(&comparison.new, "/new")]);
+    entry(
+        out,
+        "New",
+        Level::Plain,
+        &[phrases::side(&comparison.new, "/new")],
+    );
     let _ = write!(
         out,
         "<dt>Timeline</dt><dd>{}</dd>\n</dl></div>\n",
@@ -118,7 +123,7 @@ fn closer(comparison: &Comparison) -> String {
     }
 }
 
-fn entry(out: &mut String, name: &str, mood: Mood, texts: &[Prose]) {
+fn entry(out: &mut String, name: &str, level: Level, texts: &[Prose]) {
     if texts.is_empty() {
         return;
     }
@@ -126,7 +131,7 @@ fn entry(out: &mut String, name: &str, mood: Mood, texts: &[Prose]) {
     for text in texts {
         out.push_str(&element(
             "div",
-            &format!(r#" class="{}""#, class(mood)),
+            &format!(r#" class="{}""#, class(level)),
             text,
             "span",
         ));

@@ -1,7 +1,7 @@
 //! Change of each rank's step by part: one bar per rank, or one narrow column if there are many ranks.
 
 use super::axis::Axis;
-use super::chart::{Drawn, axis_width};
+use super::chart::{Chart, axis_width};
 use super::parts::{keys, keys_height, style};
 use super::runs::diamond;
 use crate::compare::rows;
@@ -20,7 +20,7 @@ const MAX_BARS: usize = 64;
 const MAX_COLUMNS: usize = 350;
 
 /// Draws the chart. Returns nothing for fewer than two ranks.
-pub fn draw(comparison: &Comparison) -> Option<Drawn> {
+pub fn draw(comparison: &Comparison) -> Option<Chart> {
     let attribution = &comparison.attribution;
     if attribution.ranks.len() < 2 || attribution.reason.is_some() || attribution.parts.is_empty() {
         return None;
@@ -70,7 +70,7 @@ fn part_style(comparison: &Comparison, part: usize) -> &'static str {
 /// Space for the sum next to a bar, in pixels.
 const RIGHT: f64 = 80.0;
 
-fn bars(comparison: &Comparison, low: i64, high: i64) -> Drawn {
+fn bars(comparison: &Comparison, low: i64, high: i64) -> Chart {
     let ranks = &comparison.attribution.ranks;
     let labels: Vec<Prose> = ranks
         .iter()
@@ -114,7 +114,7 @@ fn bars(comparison: &Comparison, low: i64, high: i64) -> Drawn {
         let [_, _, change, _] = rows::rank(comparison, at, rank);
         svg.text(axis.right() + 10.0, y + bar / 2.0 + 4.0, Anchor::Start, change);
     }
-    Drawn {
+    Chart {
         picture: svg.finish(),
         note: prose![
             "Added time is to the right of the zero line, removed time to the left. The diamond and the number are \
@@ -136,7 +136,7 @@ fn tooltip(comparison: &Comparison, at: usize, rank: &RankChange, part: usize) -
     ]
 }
 
-fn columns(comparison: &Comparison, low: i64, high: i64) -> Drawn {
+fn columns(comparison: &Comparison, low: i64, high: i64) -> Chart {
     const HEIGHT: f64 = 180.0;
     let ranks = &comparison.attribution.ranks;
     let order = rows::ranks_by_difference(comparison);
@@ -194,7 +194,7 @@ fn columns(comparison: &Comparison, low: i64, high: i64) -> Drawn {
         }
     }
     svg.stroke((left, y(0.0)), (left + whole, y(0.0)), "mean");
-    Drawn {
+    Chart {
         picture: svg.finish(),
         note: note(shared.first()),
     }

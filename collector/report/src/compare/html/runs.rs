@@ -1,7 +1,7 @@
 //! Distribution of runs: one point per run for each gated metric, and one box per run for all its steps.
 
 use super::axis::Axis;
-use super::chart::{Drawn, axis_width};
+use super::chart::{Chart, axis_width};
 use crate::compare::{phrases, shown};
 use crate::figures;
 use crate::figures::{drawn, quoted, rule, time_f};
@@ -194,7 +194,7 @@ struct Boxed<'a> {
 }
 
 /// Draws the step times of each run as boxes. Returns nothing if no run has any.
-pub fn boxes(comparison: &Comparison) -> Option<Drawn> {
+pub fn boxes(comparison: &Comparison) -> Option<Chart> {
     const TOP: f64 = 8.0;
     let (rows, left_out) = with_step_times(comparison);
     let ends = rows
@@ -234,7 +234,7 @@ pub fn boxes(comparison: &Comparison) -> Option<Drawn> {
             " more runs are not drawn."
         ]);
     }
-    Some(Drawn {
+    Some(Chart {
         picture: svg.finish(),
         note,
     })

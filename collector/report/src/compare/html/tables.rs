@@ -7,7 +7,7 @@ use crate::figures;
 use crate::figures::{count, drawn, moment, plain, quoted, time, time_f};
 use crate::html::table::{Column, Table};
 use crate::prose::{Prose, prose};
-use crate::sentences::Mood;
+use crate::sentences::Level;
 use crate::source::less;
 use Column::{Long, Number, Word};
 use rankscope_formats::comparison::{Comparison, RunUsed};
@@ -23,17 +23,17 @@ fn table(columns: &[Column]) -> Table {
 }
 
 /// Returns the class of a row whose first cell is a verdict.
-fn row_class(mood: Mood) -> &'static str {
-    match mood {
-        Mood::Good => "is-good",
-        Mood::Plain => "is-plain",
-        Mood::Warning => "is-warning",
-        Mood::Bad => "is-bad",
+fn row_class(level: Level) -> &'static str {
+    match level {
+        Level::Good => "is-good",
+        Level::Plain => "is-plain",
+        Level::Warning => "is-warning",
+        Level::Bad => "is-bad",
     }
 }
 
-fn marked(mood: Mood, verdict: Prose) -> Prose {
-    prose![mark(mood), " ", verdict]
+fn marked(level: Level, verdict: Prose) -> Prose {
+    prose![mark(level), " ", verdict]
 }
 
 /// Gates.
@@ -49,9 +49,9 @@ pub fn gates(comparison: &Comparison) -> String {
     let rows = rows::gates(comparison, &mut table.reasons);
     for row in rows {
         table.push_as(
-            row_class(row.mood),
+            row_class(row.level),
             vec![
-                marked(row.mood, row.verdict),
+                marked(row.level, row.verdict),
                 row.rule,
                 row.base,
                 row.new,
@@ -124,7 +124,7 @@ pub fn changes(comparison: &Comparison, which: Range<usize>) -> String {
     let changes = comparison.changes.iter().enumerate();
     for (at, change) in changes.skip(which.start).take(which.len()) {
         let of = |field: &str| format!("/changes/{at}/{field}");
-        let mood = severities::of_change(change);
+        let level = severities::of_change(change);
         let word = match change.is_worse {
             Some(true) => "worse",
             Some(false) => "better",
@@ -137,9 +137,9 @@ pub fn changes(comparison: &Comparison, which: Range<usize>) -> String {
             _ => rows::step_share(comparison, at),
         };
         table.push_as(
-            row_class(mood),
+            row_class(level),
             vec![
-                marked(mood, word.into()),
+                marked(level, word.into()),
                 quoted(&change.text, of("text")).into(),
                 share,
                 quoted(&change.kind, of("kind")).into(),
@@ -166,9 +166,9 @@ pub fn metrics(comparison: &Comparison) -> String {
         let from = format!("/metrics/{at}");
         let p = metric.p_value.filter(|p| p.is_finite());
         table.push_as(
-            row_class(row.mood),
+            row_class(row.level),
             vec![
-                marked(row.mood, row.verdict),
+                marked(row.level, row.verdict),
                 row.name,
                 row.base,
                 row.new,
@@ -208,11 +208,11 @@ pub fn differences(comparison: &Comparison) -> String {
     let mut table = table(&[Word("property"), Long("both values"), Long("effect")]);
     for (at, difference) in comparison.differences.iter().enumerate() {
         let of = |field: &str| format!("/differences/{at}/{field}");
-        let mood = severities::of_difference(difference);
+        let level = severities::of_difference(difference);
         table.push_as(
-            row_class(mood),
+            row_class(level),
             vec![
-                marked(mood, quoted(&difference.what, of("what")).into()),
+                marked(level, quoted(&difference.what, of("what")).into()),
                 quoted(&difference.text, of("text")).into(),
                 phrases::effect(difference.effect).into(),
             ],

@@ -23,7 +23,7 @@ pub enum Side {
 
 /// Picture of one step's timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Picture {
+pub struct StepPicture {
     /// Side of the run.
     pub side: Side,
     /// Position of the run in [`SideSummary::runs`].
@@ -51,7 +51,7 @@ impl Side {
 }
 
 /// Adds the pictures in two columns. Without pictures it lists the steps, and how to see them.
-pub fn section(out: &mut String, comparison: &Comparison, pictures: &[Picture]) {
+pub fn section(out: &mut String, comparison: &Comparison, pictures: &[StepPicture]) {
     let table = tables::worst_steps(comparison);
     if table.is_empty() && pictures.is_empty() {
         return;
@@ -100,7 +100,7 @@ fn folded(table: &str) -> String {
     out
 }
 
-fn caption(comparison: &Comparison, picture: &Picture) -> Prose {
+fn caption(comparison: &Comparison, picture: &StepPicture) -> Prose {
     let name = picture.side.name();
     let mut text = prose![
         name,

@@ -2,9 +2,9 @@
 
 /// Painter that adds colours if enabled.
 #[derive(Clone, Copy, Debug)]
-pub struct Paint(pub bool);
+pub struct Painter(pub bool);
 
-impl Paint {
+impl Painter {
     /// Paints a heading.
     pub fn bold(self, text: &str) -> String {
         self.with("1", text)

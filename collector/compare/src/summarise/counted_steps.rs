@@ -28,7 +28,7 @@ pub fn warm_up(train: usize) -> usize {
 
 /// Steps of one world.
 #[derive(Clone, Debug, Default)]
-pub struct Counted {
+pub struct CountedSteps {
     /// Counted steps in the order of their numbers, each with its place.
     pub steps: Vec<(u32, Place)>,
     /// Position in `steps`, by number.
@@ -63,7 +63,7 @@ struct StepOverRanks {
     duration_ns: i64,
 }
 
-impl Counted {
+impl CountedSteps {
     /// Reads the steps of one world of a session. With device records (`is_device`), steps that were recorded only in
     /// part do not count: their parts are unknown.
     pub fn read(
@@ -195,7 +195,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 mod tests {
     use super::*;
 
-    fn seen(kind: StepKind, duration_ns: i64) -> StepOverRanks {
+    fn step(kind: StepKind, duration_ns: i64) -> StepOverRanks {
         StepOverRanks {
             ranks: 2,
             kind: Some(kind),
@@ -208,13 +208,13 @@ mod tests {
     #[test]
     fn first_steps_other_kinds_and_steps_of_some_ranks_do_not_count() {
         let mut steps: BTreeMap<u32, StepOverRanks> = (0..40)
-            .map(|at| (at, seen(StepKind::Train, 1000 + i64::from(at % 7))))
+            .map(|at| (at, step(StepKind::Train, 1000 + i64::from(at % 7))))
             .collect();
         steps.get_mut(&10).expect("a step").kind = Some(StepKind::Evaluate);
         steps.get_mut(&11).expect("a step").ranks = 1;
         steps.get_mut(&12).expect("a step").is_mixed = true;
         steps.get_mut(&30).expect("a step").duration_ns = 5000;
-        let counted = Counted::of(&steps, 2);
+        let counted = CountedSteps::of(&steps, 2);
         assert_eq!((counted.train, counted.evaluate, counted.warm_up), (37, 1, 3));
         assert_eq!((counted.counted, counted.outliers, counted.partial), (34, 1, 2));
         assert_eq!(counted.place(Some(2)), None);
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!([10, 11, 12, 99].map(|step| counted.place(Some(step))), [None; 4]);
         assert_eq!(counted.place(Some(39)).map(|place| place.block), Some(5));
         steps.retain(|&step, _| step == 0);
-        assert_eq!(Counted::of(&steps, 2).counted, 0);
+        assert_eq!(CountedSteps::of(&steps, 2).counted, 0);
     }
 
     #[test]
