@@ -662,7 +662,7 @@ fn match_ranks<'a>(
                     what: problem.what.clone(),
                 }
             }));
-            let mut of_rank = task.reader.sums.clone();
+            let mut of_rank = task.reader.sums();
             if let Some((world, row)) = analysis.place(rank as u32) {
                 analysis.boards[world as usize].no_training[row].take_out_of(&mut of_rank);
             }

@@ -114,12 +114,6 @@ impl DeliveryDelay {
     }
 }
 
-/// Returns true for a record of the recorder's or the driver's overhead. It shows neither activity of the job nor its
-/// duration.
-pub fn is_overhead(record: &Record) -> bool {
-    record.kind == RecordKind::Activity as u8 && record.operation == ActivityKind::Overhead as u8
-}
-
 /// Returns the start of a record of activity in ticks, or `None` if no wait for it is needed.
 fn begun(record: &Record) -> Option<u64> {
     match Activity::of(record)? {
@@ -493,12 +487,9 @@ impl Activities {
     }
 
     /// Adds a record of activity with these enter and leave times.
-    pub fn take(&mut self, record: &Record, enter_ns: i64, leave_ns: i64) {
-        let Some(activity) = Activity::of(record) else {
-            return;
-        };
+    pub fn take(&mut self, activity: &Activity, enter_ns: i64, leave_ns: i64) {
         let times = (enter_ns, leave_ns);
-        match activity {
+        match *activity {
             Activity::Kernel {
                 work,
                 name,
@@ -908,8 +899,25 @@ impl Activities {
         self.order.settle(first.stream, &starts);
     }
 
+    /// Moves the complete work and stalls to the output.
+    pub fn emit(&mut self, works: &mut Vec<WorkRow>, stalls: &mut Vec<StallRow>) {
+        if works.is_empty() {
+            std::mem::swap(works, &mut self.rows);
+        } else {
+            works.append(&mut self.rows);
+        }
+        stalls.append(&mut self.stalls);
+    }
+
+    /// Adds a whole training step in which all activity was recorded.
+    pub fn count_step(&mut self, parts: &DeviceParts, start_ns: i64, end_ns: i64) {
+        self.sums.in_steps.add(parts);
+        self.sums.steps += 1;
+        self.step(start_ns, end_ns);
+    }
+
     /// Evaluates a step in which all activity was recorded: finds the places that took a hundredth of it or more.
-    pub fn step(&mut self, start_ns: i64, end_ns: i64) {
+    fn step(&mut self, start_ns: i64, end_ns: i64) {
         let mut in_step: BTreeMap<Place, i64> = BTreeMap::new();
         while let Some(&(at, place, ns)) = self.gaps.stretches.front().filter(|stretch| stretch.0 <= end_ns) {
             self.gaps.stretches.pop_front();
@@ -991,7 +999,11 @@ impl Activities {
         let parts = self.breakdown.cut(until);
         let from = from.unwrap_or(until - parts.window_ns);
         self.sums.adds_up &= parts.adds_up();
-        self.is_covered(from, until).then_some(parts)
+        if !self.is_covered(from, until) {
+            return None;
+        }
+        self.sums.run.add(&parts);
+        Some(parts)
     }
 
     /// Returns the end of the last work, if there was any.

@@ -1,15 +1,15 @@
 //! Joins device records with the calls that they belong to, in bounded memory.
 
 use super::activity::OfCall;
+use super::call_key::CallKey;
 use super::device_clock::{DeviceClock, is_usable};
-use super::launches::ALONE;
+use super::event::{DeviceReport, Enqueue};
+use super::launches::LaunchNumber;
 use crate::model::operation::RankOperation;
-use rankscope_ranklog::Operation;
 use rankscope_ranklog::activity::LinkedTo;
-use rankscope_ranklog::record::{
-    Algorithm, DeviceWork, Enqueued, FLAG_CAPTURED, FLAG_EVENTS, FLAG_SEQUENCE_UNKNOWN, Protocol, Record,
-};
+use rankscope_ranklog::record::{Algorithm, Protocol};
 use rustc_hash::FxHashMap;
+use std::num::NonZeroU32;
 
 /// Maximum number of device records of a communicator that may arrive before those of an earlier call. The library's
 /// threads report the last channel of one call and the first of the next in any order.
@@ -32,29 +32,6 @@ const LAUNCH_SLACK_NS: i64 = 50_000_000;
 const ORDER_PATIENCE_NS: i64 = 10_000_000_000;
 /// Maximum number of calls or groups with stored kernels.
 const MAX_LINKED: usize = 1 << 18;
-
-/// Key that joins a device record with the record of its call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct CallKey {
-    communicator: u32,
-    operation: u8,
-    sequence: u32,
-    peer: i32,
-}
-
-impl CallKey {
-    /// Returns the key of either record.
-    pub fn of(record: &Record) -> Self {
-        let is_message =
-            record.operation == Operation::Send as u8 || record.operation == Operation::Receive as u8;
-        Self {
-            communicator: record.communicator,
-            operation: record.operation,
-            sequence: record.sequence,
-            peer: if is_message { record.peer } else { -1 },
-        }
-    }
-}
 
 /// Start and end of an operation on the axis.
 #[derive(Clone, Copy, Debug)]
@@ -87,10 +64,10 @@ pub struct Work {
 }
 
 impl Work {
-    fn add(&mut self, record: &Record) {
-        let work = DeviceWork::from_aux(record.aux);
-        if is_usable(record.object) {
-            let (start, stop) = (record.object, record.object.saturating_add(work.duration_ns));
+    fn add(&mut self, report: &DeviceReport) {
+        let work = report.work;
+        if is_usable(report.start_ns) {
+            let (start, stop) = (report.start_ns, report.start_ns.saturating_add(work.duration_ns));
             let (first, last) = self.times.unwrap_or((start, stop));
             self.times = Some((first.min(start), last.max(stop)));
         } else if work.channels > 0 {
@@ -206,7 +183,11 @@ pub enum Answer {
 
 /// Start of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Began {
+pub enum Start {
+    /// It may still arrive.
+    Pending,
+    /// All of the call is known, but not its start.
+    Unknown,
     /// On its device's clock, in nanoseconds.
     ByDevice(u64),
     /// On the axis, in nanoseconds.
@@ -219,7 +200,7 @@ struct Launch {
     /// Number of calls that wait for it.
     users: u32,
     /// Report, once received: start and end, or `None` if the launch has no times.
-    told: Option<Option<(u64, u64)>>,
+    reported: Option<Option<(u64, u64)>>,
 }
 
 /// Kernels of a call or a group.
@@ -252,7 +233,7 @@ enum Kernels {
 #[derive(Default)]
 struct Communicator {
     /// Number of device records so far.
-    told: u64,
+    reports: u64,
     /// Number of pending calls so far.
     awaited: u64,
     /// Serial of the latest call with a record, plus one.
@@ -263,10 +244,44 @@ struct Communicator {
 #[derive(Clone, Copy)]
 struct Template {
     parts: u8,
-    launch: u32,
+    launch: Option<LaunchNumber>,
     replays: u32,
     /// Device work of the current replay.
     current: Work,
+}
+
+/// The calls of a group on one stream.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct OnStream {
+    group: u32,
+    stream: u64,
+}
+
+/// The calls that the library counts as one kind.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct CallKind {
+    communicator: u32,
+    operation: u8,
+}
+
+impl CallKind {
+    fn of(key: &CallKey) -> Self {
+        Self {
+            communicator: key.communicator,
+            operation: key.operation,
+        }
+    }
+}
+
+/// Device work of a replay of a captured call.
+#[derive(Clone, Copy, Debug)]
+pub struct Replay {
+    /// Its device work.
+    pub work: Work,
+    /// Number of the replay, from 1.
+    pub number: u32,
+    /// The launch of its template.
+    pub launch: Option<LaunchNumber>,
 }
 
 /// The devices of one rank.
@@ -277,11 +292,11 @@ pub struct Devices {
     /// Serials of pending calls.
     serials: FxHashMap<CallKey, u64>,
     /// Number of consecutive calls without a record, by communicator and operation.
-    misses: FxHashMap<(u32, u8), u32>,
+    misses: FxHashMap<CallKind, u32>,
     templates: FxHashMap<CallKey, Template>,
     launches: FxHashMap<CallKey, Launch>,
     /// Call under whose key the launch of a group is reported, by group and stream.
-    leaders: FxHashMap<(u32, u64), CallKey>,
+    leaders: FxHashMap<OnStream, CallKey>,
     linked: FxHashMap<LinkedTo, Linked>,
     /// CUPTI's stream by the program's handle, from the log or from calls outside of groups.
     streams: FxHashMap<u64, u32>,
@@ -290,27 +305,26 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// Adds a call of the launch with number `launch`. Returns what it must wait for before it is emitted, if anything.
+    /// Adds a call of the launch `launch`. Returns what it must wait for before it is emitted, if anything.
     ///
     /// `recorded` shows whether activity was recorded, so that the end of its group may be linked. `returned_ns` is the
     /// return of the call.
     pub fn called(
         &mut self,
-        record: &Record,
-        launch: u32,
+        call: &Enqueue,
+        launch: Option<LaunchNumber>,
         recorded: Recorded,
         returned_ns: i64,
     ) -> Option<Awaited> {
-        let enqueued = Enqueued::from_aux(record.aux);
-        let mut parts = enqueued.parts;
+        let mut parts = call.parts;
         let is_in_order = recorded == Recorded::InOrder;
-        let may_be_linked = recorded != Recorded::No && enqueued.group != 0;
-        let is_linked = enqueued.is_linked || may_be_linked || is_in_order;
-        if (parts == 0 && !enqueued.is_timed && !is_linked) || record.flags & FLAG_SEQUENCE_UNKNOWN != 0 {
+        let may_be_linked = recorded != Recorded::No && call.group.is_some();
+        let is_linked = call.is_linked || may_be_linked || is_in_order;
+        if (parts == 0 && !call.is_timed && !is_linked) || !call.fields.has_sequence() {
             return None;
         }
-        let key = CallKey::of(record);
-        if record.flags & FLAG_CAPTURED != 0 {
+        let key = CallKey::of(&call.fields);
+        if call.fields.is_captured() {
             let template = Template {
                 parts,
                 launch,
@@ -324,17 +338,15 @@ impl Devices {
         }
         // The library does not report all operations, such as symmetric kernels and in-place operations of a rank with
         // itself.
-        let misses = self.misses.get(&(key.communicator, key.operation));
+        let misses = self.misses.get(&CallKind::of(&key));
         if misses.is_some_and(|&misses| misses >= MAX_MISSES) && !self.joined.contains_key(&key) {
-            if !enqueued.is_timed && !is_linked {
+            if !call.is_timed && !is_linked {
                 return None;
             }
             parts = 0;
         }
-        let timed_by = enqueued
-            .is_timed
-            .then(|| self.launch_of(record, enqueued.group, key));
-        let linked = is_linked.then(|| self.awaits_kernels(&key, enqueued.group));
+        let timed_by = call.is_timed.then(|| self.leader_of(call, key));
+        let linked = is_linked.then(|| self.awaits_kernels(&key, call.group));
         let known = self.communicators.entry(key.communicator).or_default();
         let serial = known.awaited;
         known.awaited += 1;
@@ -347,7 +359,7 @@ impl Devices {
             parts,
             launch: timed_by,
             linked,
-            stream: record.object,
+            stream: call.stream,
             returned_ns,
             is_in_order,
             serial,
@@ -356,16 +368,15 @@ impl Devices {
     }
 
     /// Returns the key of a call's kernels, and registers the call as their user.
-    fn awaits_kernels(&mut self, key: &CallKey, group: u32) -> LinkedTo {
-        let to = if group == 0 {
-            LinkedTo::Call {
+    fn awaits_kernels(&mut self, key: &CallKey, group: Option<NonZeroU32>) -> LinkedTo {
+        let to = match group {
+            None => LinkedTo::Call {
                 communicator: key.communicator,
                 operation: key.operation,
                 sequence: key.sequence,
                 peer: key.peer,
-            }
-        } else {
-            LinkedTo::Group(group)
+            },
+            Some(group) => LinkedTo::Group(group.get()),
         };
         let linked = self.linked.entry(to).or_default();
         linked.users += 1;
@@ -471,69 +482,82 @@ impl Devices {
 
     /// Returns the key under which the launch of a call is reported: its own key, or in a group that of the first call
     /// on its stream.
-    fn launch_of(&mut self, record: &Record, group: u32, key: CallKey) -> CallKey {
-        let leader = if group == 0 {
-            key
-        } else {
-            if self.leaders.len() >= MAX_GROUPS as usize {
-                let oldest = group.saturating_sub(MAX_GROUPS / 2);
-                self.leaders.retain(|known, _| known.0 > oldest);
+    fn leader_of(&mut self, call: &Enqueue, key: CallKey) -> CallKey {
+        let leader = match call.group.map(NonZeroU32::get) {
+            None => key,
+            Some(group) => {
+                if self.leaders.len() >= MAX_GROUPS as usize {
+                    let oldest = group.saturating_sub(MAX_GROUPS / 2);
+                    self.leaders.retain(|known, _| known.group > oldest);
+                }
+                let stream = call.stream;
+                *self.leaders.entry(OnStream { group, stream }).or_insert(key)
             }
-            *self.leaders.entry((group, record.object)).or_insert(key)
         };
         self.launches.entry(leader).or_default().users += 1;
         leader
     }
 
     /// Adds the times of a launch from CUDA events.
-    fn told_by_events(&mut self, record: &Record) {
-        let key = CallKey::of(record);
+    fn reported_by_events(&mut self, report: &DeviceReport) {
+        let key = CallKey::of(&report.fields);
         let Some(launch) = self.launches.get_mut(&key) else {
             self.without_call += 1;
             return;
         };
-        let start = record.object;
-        let stop = start.saturating_add(DeviceWork::from_aux(record.aux).duration_ns);
-        launch.told = Some(is_usable(start).then_some((start, stop)));
+        let start = report.start_ns;
+        let stop = start.saturating_add(report.work.duration_ns);
+        launch.reported = Some(is_usable(start).then_some((start, stop)));
+        self.count_report(&key);
+    }
+
+    /// Counts a report of a call of its communicator.
+    fn count_report(&mut self, key: &CallKey) {
         let known = self.communicators.entry(key.communicator).or_default();
-        known.told += 1;
-        if let Some(serial) = self.serials.get(&key) {
+        known.reports += 1;
+        if let Some(serial) = self.serials.get(key) {
             known.latest = known.latest.max(serial + 1);
         }
     }
 
-    /// Adds a device record. If it completes a replay, returns its work, its number from 1, and the launch of its
-    /// template.
-    pub fn told(&mut self, record: &Record) -> Option<(Work, u32, u32)> {
-        if record.flags & FLAG_SEQUENCE_UNKNOWN != 0 {
+    /// Adds a device report. Returns the replay that it completes, if any.
+    pub fn reported(&mut self, report: &DeviceReport) -> Option<Replay> {
+        let fields = &report.fields;
+        if !fields.has_sequence() {
             self.without_call += 1;
-            return None;
+            None
+        } else if report.is_by_events {
+            self.reported_by_events(report);
+            None
+        } else if fields.is_captured() {
+            self.replayed(report)
+        } else {
+            self.reported_of_call(report);
+            None
         }
-        if record.flags & FLAG_EVENTS != 0 {
-            self.told_by_events(record);
-            return None;
+    }
+
+    /// Adds a report of a call that was not captured.
+    fn reported_of_call(&mut self, report: &DeviceReport) {
+        let key = CallKey::of(&report.fields);
+        self.count_report(&key);
+        // The library reports this operation, although not every call.
+        self.misses.remove(&CallKind::of(&key));
+        if self.joined.len() >= MAX_JOINED {
+            let (serials, mut dropped) = (&self.serials, 0);
+            self.joined.retain(|key, work| {
+                let is_awaited = serials.contains_key(key);
+                dropped += if is_awaited { 0 } else { u64::from(work.parts) };
+                is_awaited
+            });
+            self.without_call += dropped;
         }
-        let key = CallKey::of(record);
-        if record.flags & FLAG_CAPTURED == 0 {
-            let known = self.communicators.entry(key.communicator).or_default();
-            known.told += 1;
-            if let Some(serial) = self.serials.get(&key) {
-                known.latest = known.latest.max(serial + 1);
-            }
-            // The library reports this operation, although not every call.
-            self.misses.remove(&(key.communicator, key.operation));
-            if self.joined.len() >= MAX_JOINED {
-                let (serials, mut dropped) = (&self.serials, 0);
-                self.joined.retain(|key, work| {
-                    let is_awaited = serials.contains_key(key);
-                    dropped += if is_awaited { 0 } else { u64::from(work.parts) };
-                    is_awaited
-                });
-                self.without_call += dropped;
-            }
-            self.joined.entry(key).or_default().add(record);
-            return None;
-        }
+        self.joined.entry(key).or_default().add(report);
+    }
+
+    /// Adds a report of a replay of a captured call.
+    fn replayed(&mut self, report: &DeviceReport) -> Option<Replay> {
+        let key = CallKey::of(&report.fields);
         if self.templates.len() >= MAX_TEMPLATES && !self.templates.contains_key(&key) {
             self.without_call += 1;
             return None;
@@ -541,48 +565,48 @@ impl Devices {
         // The record of the captured call is missing. Nearly all calls have one part.
         let template = self.templates.entry(key).or_insert(Template {
             parts: 1,
-            launch: ALONE,
+            launch: None,
             replays: 0,
             current: Work::default(),
         });
-        template.current.add(record);
+        template.current.add(report);
         if template.current.parts < u32::from(template.parts) {
             return None;
         }
         template.replays += 1;
-        Some((
-            std::mem::take(&mut template.current),
-            template.replays,
-            template.launch,
-        ))
+        Some(Replay {
+            work: std::mem::take(&mut template.current),
+            number: template.replays,
+            launch: template.launch,
+        })
     }
 
-    /// Returns the start of a call on the device, if all of it is known. Returns `None` while it may still arrive.
-    pub fn begins(&mut self, awaited: &Awaited, known_until: i64) -> Option<Option<Began>> {
+    /// Returns the start of a call on the device, if all of it is known.
+    pub fn start(&mut self, awaited: &Awaited, known_until: i64) -> Start {
         match self.kernels(awaited, known_until) {
-            Some(Kernels::Wait) => return None,
-            Some(Kernels::Ran(start, _)) => return Some(Some(Began::OnAxis(start))),
+            Some(Kernels::Wait) => return Start::Pending,
+            Some(Kernels::Ran(start, _)) => return Start::OnAxis(start),
             Some(Kernels::Nothing) | None => {}
         }
         let work = self.joined.get(&awaited.key);
         let has_parts = awaited.parts == 0 || work.is_some_and(|work| work.parts >= u32::from(awaited.parts));
         let by_events = match awaited.launch.and_then(|leader| self.launches.get(&leader)) {
-            Some(launch) => launch.told?,
+            Some(launch) => match launch.reported {
+                Some(times) => times,
+                None => return Start::Pending,
+            },
             None => None,
         };
         let has_passed = awaited.until > 0
             && self
                 .communicators
                 .get(&awaited.key.communicator)
-                .is_some_and(|known| known.told > awaited.until);
+                .is_some_and(|known| known.reports > awaited.until);
         if !has_parts && !has_passed {
-            return None;
+            return Start::Pending;
         }
-        Some(
-            by_events
-                .or_else(|| work?.times)
-                .map(|(start, _)| Began::ByDevice(start)),
-        )
+        let times = by_events.or_else(|| work?.times);
+        times.map_or(Start::Unknown, |(start, _)| Start::ByDevice(start))
     }
 
     /// Returns the device work of a call. `is_over`: no more records will be read. `is_let_go`: too many operations
@@ -599,7 +623,7 @@ impl Devices {
         let work = self.joined.get(&key).copied();
         let launch = awaited.launch.map(|leader| {
             let launch = self.launches.get(&leader);
-            launch.map_or(Some(None), |launch| launch.told)
+            launch.map_or(Some(None), |launch| launch.reported)
         });
         let has_parts = awaited.parts == 0
             || awaited.parts < 255 && work.is_some_and(|work| work.parts >= u32::from(awaited.parts));
@@ -608,9 +632,9 @@ impl Devices {
         if let Some(known) = self.communicators.get(&key.communicator) {
             // Records of a later call have arrived. The records of this one arrive soon, or never.
             if awaited.until == 0 && known.latest > awaited.serial + 1 {
-                awaited.until = known.told + SLACK;
+                awaited.until = known.reports + SLACK;
             }
-            has_passed = awaited.until > 0 && known.told > awaited.until;
+            has_passed = awaited.until > 0 && known.reports > awaited.until;
         }
         if !is_whole && !has_passed && !is_over && !is_let_go {
             return Answer::Wait;
@@ -636,7 +660,7 @@ impl Devices {
             work.get_or_insert_default().kernels = Some((start, end));
         }
         if awaited.parts > 0 && (work.is_none() && has_passed || is_let_go) {
-            *self.misses.entry((key.communicator, key.operation)).or_insert(0) += 1;
+            *self.misses.entry(CallKind::of(&key)).or_insert(0) += 1;
         }
         // If the last of many parts is missing, the operation was not complete when the log ended. If announced parts
         // were passed over, those that arrived are all.
@@ -652,10 +676,13 @@ impl Devices {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rankscope_ranklog::record::RecordKind;
+    use rankscope_ranklog::Operation;
+    use rankscope_ranklog::record::{
+        DeviceWork, Enqueued, FLAG_CAPTURED, FLAG_EVENTS, FLAG_SEQUENCE_UNKNOWN, Record, RecordKind,
+    };
 
-    fn call(sequence: u32, parts: u8, flags: u8) -> Record {
-        Record {
+    fn call(sequence: u32, parts: u8, flags: u8) -> Enqueue {
+        Enqueue::of(&Record {
             operation: Operation::AllReduce as u8,
             communicator: 0,
             sequence,
@@ -666,11 +693,11 @@ mod tests {
             }
             .to_aux(),
             ..Record::new(RecordKind::Enqueue)
-        }
+        })
     }
 
-    fn device(sequence: u32, start: u64, duration_ns: u64, flags: u8) -> Record {
-        Record {
+    fn device(sequence: u32, start: u64, duration_ns: u64, flags: u8) -> DeviceReport {
+        DeviceReport::of(&Record {
             operation: Operation::AllReduce as u8,
             communicator: 0,
             sequence,
@@ -683,33 +710,33 @@ mod tests {
             }
             .to_aux(),
             ..Record::new(RecordKind::Device)
-        }
+        })
     }
 
     #[test]
     fn a_call_waits_for_all_its_parts_and_no_longer() {
         let mut devices = Devices::default();
         let mut awaited = devices
-            .called(&call(0, 2, 0), ALONE, Recorded::No, 0)
+            .called(&call(0, 2, 0), None, Recorded::No, 0)
             .expect("announced");
         assert_eq!(devices.answer(&mut awaited, 0, false, false), Answer::Wait);
-        devices.told(&device(0, 100, 10, 0));
+        devices.reported(&device(0, 100, 10, 0));
         assert_eq!(devices.answer(&mut awaited, 0, false, false), Answer::Wait);
-        devices.told(&device(0, 90, 5, 0));
+        devices.reported(&device(0, 90, 5, 0));
         let Answer::Known(Some(work)) = devices.answer(&mut awaited, 0, false, false) else {
             panic!("known");
         };
         assert_eq!(work.times, Some((90, 110)));
         // A call without a record is released when enough later records have arrived.
         let mut missing = devices
-            .called(&call(1, 1, 0), ALONE, Recorded::No, 0)
+            .called(&call(1, 1, 0), None, Recorded::No, 0)
             .expect("announced");
         let mut n = 2;
         while devices.answer(&mut missing, 0, false, false) == Answer::Wait {
             let mut later = devices
-                .called(&call(n, 1, 0), ALONE, Recorded::No, 0)
+                .called(&call(n, 1, 0), None, Recorded::No, 0)
                 .expect("announced");
-            devices.told(&device(n, 200, 1, 0));
+            devices.reported(&device(n, 200, 1, 0));
             assert!(matches!(
                 devices.answer(&mut later, 0, false, false),
                 Answer::Known(Some(_))
@@ -719,7 +746,7 @@ mod tests {
         assert!((SLACK..SLACK + 8).contains(&u64::from(n)), "{n}");
         assert_eq!(devices.left_over(), 0);
         let mut last = devices
-            .called(&call(n, 1, 0), ALONE, Recorded::No, 0)
+            .called(&call(n, 1, 0), None, Recorded::No, 0)
             .expect("announced");
         assert_eq!(devices.answer(&mut last, 0, true, false), Answer::Known(None));
     }
@@ -727,31 +754,24 @@ mod tests {
     #[test]
     fn all_calls_of_a_launch_on_one_stream_have_its_times() {
         let mut devices = Devices::default();
-        let timed = |sequence: u32, group: u32, stream: u64| Record {
-            object: stream,
-            aux: Enqueued {
-                group,
-                is_timed: true,
-                ..Enqueued::default()
-            }
-            .to_aux(),
+        let timed = |sequence: u32, group: u32, stream: u64| Enqueue {
+            stream,
+            group: NonZeroU32::new(group),
+            is_timed: true,
             ..call(sequence, 0, 0)
         };
         let mut calls: Vec<Awaited> = [(0, 1, 70), (1, 1, 71), (2, 1, 70), (3, 0, 70)]
             .iter()
             .map(|&(sequence, group, stream)| {
                 devices
-                    .called(&timed(sequence, group, stream), ALONE, Recorded::No, 0)
+                    .called(&timed(sequence, group, stream), None, Recorded::No, 0)
                     .expect("timed")
             })
             .collect();
-        let events = |sequence, start| Record {
-            flags: FLAG_EVENTS,
-            ..device(sequence, start, 10, 0)
-        };
-        devices.told(&events(0, 100));
+        let events = |sequence, start| device(sequence, start, 10, FLAG_EVENTS);
+        devices.reported(&events(0, 100));
         // This launch has no times.
-        devices.told(&events(3, 0));
+        devices.reported(&events(3, 0));
         let mut times = |call: usize| match devices.answer(&mut calls[call], 0, false, false) {
             Answer::Wait => None,
             Answer::Known(work) => Some(work.map(|work| (work.times, work.by_events))),
@@ -760,13 +780,13 @@ mod tests {
         assert_eq!(times(1), None, "another stream");
         assert_eq!(times(2), Some(Some((Some((100, 110)), true))));
         assert_eq!(times(3), Some(Some((None, false))));
-        devices.told(&events(1, 200));
+        devices.reported(&events(1, 200));
         assert!(matches!(
             devices.answer(&mut calls[1], 0, false, false),
             Answer::Known(Some(work)) if work.times == Some((200, 210))
         ));
         assert!(devices.launches.is_empty());
-        devices.told(&events(9, 300));
+        devices.reported(&events(9, 300));
         assert_eq!(devices.without_call, 1);
     }
 
@@ -776,7 +796,7 @@ mod tests {
         let mut waited = 0;
         for n in 0..1000 {
             // No records arrive. The reader releases each call when too many operations wait after it.
-            if let Some(mut awaited) = devices.called(&call(n, 1, 0), ALONE, Recorded::No, 0) {
+            if let Some(mut awaited) = devices.called(&call(n, 1, 0), None, Recorded::No, 0) {
                 waited += 1;
                 assert_eq!(devices.answer(&mut awaited, 0, false, false), Answer::Wait);
                 assert_eq!(devices.answer(&mut awaited, 0, false, true), Answer::Known(None));
@@ -785,26 +805,22 @@ mod tests {
         assert_eq!(waited, MAX_MISSES);
         assert!(devices.serials.is_empty());
         // It is awaited again after the library reports one.
-        devices.told(&device(2000, 1, 1, 0));
-        assert!(
-            devices
-                .called(&call(2001, 1, 0), ALONE, Recorded::No, 0)
-                .is_some()
-        );
+        devices.reported(&device(2000, 1, 1, 0));
+        assert!(devices.called(&call(2001, 1, 0), None, Recorded::No, 0).is_some());
     }
 
     #[test]
     fn what_a_rank_copies_to_itself_has_no_times_and_hides_none() {
         let mut devices = Devices::default();
         let mut awaited = devices
-            .called(&call(0, 3, 0), ALONE, Recorded::No, 0)
+            .called(&call(0, 3, 0), None, Recorded::No, 0)
             .expect("announced");
-        let to_itself = Record {
-            aux: DeviceWork::default().to_aux(),
+        let to_itself = DeviceReport {
+            work: DeviceWork::default(),
             ..device(0, 0, 0, 0)
         };
-        for record in [to_itself, device(0, 100, 10, 0), to_itself] {
-            devices.told(&record);
+        for report in [to_itself, device(0, 100, 10, 0), to_itself] {
+            devices.reported(&report);
         }
         let Answer::Known(Some(work)) = devices.answer(&mut awaited, 0, false, false) else {
             panic!("known");
@@ -817,19 +833,20 @@ mod tests {
         let mut devices = Devices::default();
         assert!(
             devices
-                .called(&call(7, 1, FLAG_CAPTURED), ALONE, Recorded::No, 0)
+                .called(&call(7, 1, FLAG_CAPTURED), None, Recorded::No, 0)
                 .is_none()
         );
         assert!(
             devices
-                .called(&call(8, 2, FLAG_CAPTURED), ALONE, Recorded::No, 0)
+                .called(&call(8, 2, FLAG_CAPTURED), None, Recorded::No, 0)
                 .is_none()
         );
         let mut replays = Vec::new();
         for replay in 0..3u64 {
             for sequence in [7, 8, 8] {
-                if let Some((work, n, _)) = devices.told(&device(sequence, 1000 + replay, 1, FLAG_CAPTURED)) {
-                    replays.push((sequence, n, work.parts));
+                let report = device(sequence, 1000 + replay, 1, FLAG_CAPTURED);
+                if let Some(replay) = devices.reported(&report) {
+                    replays.push((sequence, replay.number, replay.work.parts));
                 }
             }
         }
@@ -842,8 +859,8 @@ mod tests {
     #[test]
     fn what_belongs_to_no_call_is_counted() {
         let mut devices = Devices::default();
-        devices.told(&device(0, 1, 1, FLAG_SEQUENCE_UNKNOWN));
-        devices.told(&device(3, 1, 1, 0));
+        devices.reported(&device(0, 1, 1, FLAG_SEQUENCE_UNKNOWN));
+        devices.reported(&device(3, 1, 1, 0));
         assert_eq!((devices.without_call, devices.left_over()), (1, 1));
     }
 }

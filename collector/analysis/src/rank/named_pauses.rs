@@ -24,6 +24,22 @@ pub struct PauseSums {
     pub counted: BTreeMap<&'static str, u64>,
 }
 
+impl PauseSums {
+    /// Adds named time of a window of the run.
+    pub(super) fn add_in_run(&mut self, named_ns: &[i64; COUNT]) {
+        add_all(&mut self.in_run_ns, named_ns);
+    }
+
+    /// Adds named time of a whole step.
+    pub(super) fn add_in_steps(&mut self, named_ns: &[i64; COUNT]) {
+        add_all(&mut self.in_steps_ns, named_ns);
+    }
+}
+
+fn add_all(into: &mut [i64; COUNT], more: &[i64; COUNT]) {
+    into.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+}
+
 /// Meaning of the text of a mark.
 #[derive(Clone, Copy, Default)]
 pub struct Said {

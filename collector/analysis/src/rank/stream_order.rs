@@ -8,15 +8,13 @@
 //! the same one. The name of a kernel shows the operation. If it contradicts the order, the launches that it passes
 //! over are given up. After lost records no order is assumed until recording restarts.
 
+use super::event::{Enqueue, GroupEnd};
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::activity::{LinkedTo, peer_of};
 use rankscope_ranklog::communication_kernel::unmangled_beginning;
 use rankscope_ranklog::definition::Stream;
 use rankscope_ranklog::loss::Loss;
-use rankscope_ranklog::record::{
-    Enqueued, FLAG_BYTES_UNKNOWN, FLAG_CAPTURED, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN, FLAG_SIMULATED, Record,
-    RecordKind,
-};
+use rankscope_ranklog::record::RecordKind;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -173,50 +171,49 @@ impl StreamOrder {
 
     /// Adds a call on a communicator of `members` ranks, requested at `asked_ns`. Returns true if its kernel may be
     /// found by order.
-    pub fn called(&mut self, record: &Record, members: u32, asked_ns: i64) -> bool {
-        let enqueued = Enqueued::from_aux(record.aux);
-        let unfit = FLAG_CAPTURED | FLAG_FAILED | FLAG_SEQUENCE_UNKNOWN;
-        let is_message =
-            record.operation == Operation::Send as u8 || record.operation == Operation::Receive as u8;
-        let is_empty = record.bytes == 0 && record.flags & FLAG_BYTES_UNKNOWN == 0 && !is_message;
+    pub fn called(&mut self, call: &Enqueue, members: u32, asked_ns: i64) -> bool {
+        let fields = &call.fields;
+        let is_unfit = fields.is_captured() || fields.has_failed() || !fields.has_sequence();
+        let is_empty = fields.bytes == 0 && fields.has_bytes() && !fields.is_message();
         let is_one_sided = [Operation::Put, Operation::Signal, Operation::WaitSignal]
             .iter()
-            .any(|&operation| operation as u8 == record.operation);
-        let has_no_kernel = record.flags & unfit != 0 || enqueued.is_bypass || members < 2 || is_empty;
+            .any(|&operation| operation as u8 == fields.operation);
+        let has_no_kernel = is_unfit || call.is_bypass || members < 2 || is_empty;
         if has_no_kernel || is_one_sided {
             return false;
         }
-        let Some(stream) = self.stream_of(record.object) else {
+        let Some(stream) = self.stream_of(call.stream) else {
             return false;
         };
-        if enqueued.group != 0 {
-            self.called_in_group(record, enqueued.group, stream);
+        if let Some(group) = call.group {
+            self.called_in_group(call, group.get(), stream);
             return true;
         }
         let to = LinkedTo::Call {
-            communicator: record.communicator,
-            operation: record.operation,
-            sequence: record.sequence,
-            peer: peer_of(record.operation, record.peer),
+            communicator: fields.communicator,
+            operation: fields.operation,
+            sequence: fields.sequence,
+            peer: peer_of(fields.operation, fields.peer),
         };
         self.launched(
             stream,
             Launch {
                 to,
                 asked_ns,
-                operations: bit(record.operation),
+                operations: bit(fields.operation),
             },
         );
         true
     }
 
-    fn called_in_group(&mut self, record: &Record, group: u32, stream: u32) {
+    fn called_in_group(&mut self, call: &Enqueue, group: u32, stream: u32) {
+        let (communicator, operation) = (call.fields.communicator, call.fields.operation);
         let known = self
             .open
             .iter_mut()
-            .find(|open| open.group == group && open.communicator == record.communicator);
+            .find(|open| open.group == group && open.communicator == communicator);
         if let Some(open) = known {
-            open.operations |= bit(record.operation);
+            open.operations |= bit(operation);
             if !open.streams.contains(&stream) {
                 open.streams.push(stream);
             }
@@ -227,17 +224,17 @@ impl StreamOrder {
         }
         self.open.push(Open {
             group,
-            communicator: record.communicator,
-            operations: bit(record.operation),
+            communicator,
+            operations: bit(operation),
             streams: vec![stream],
         });
     }
 
     /// Adds the launches of a group whose end was requested at `asked_ns`, in order of first use of their
     /// communicators.
-    pub fn group_ended(&mut self, record: &Record, asked_ns: i64) {
-        let group = record.object as u32;
-        let has_launched = record.flags & (FLAG_FAILED | FLAG_SIMULATED) == 0;
+    pub fn group_ended(&mut self, end: &GroupEnd, asked_ns: i64) {
+        let group = end.group;
+        let has_launched = !end.has_failed && !end.is_simulated;
         let (ended, open): (Vec<Open>, Vec<Open>) = std::mem::take(&mut self.open)
             .into_iter()
             .partition(|open| open.group == group);
@@ -424,6 +421,7 @@ impl StreamOrder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rankscope_ranklog::record::{Enqueued, FLAG_CAPTURED, FLAG_FAILED, Record};
 
     const HANDLE: u64 = 0x7f00;
 
@@ -440,8 +438,8 @@ mod tests {
         order
     }
 
-    fn call(operation: Operation, sequence: u32, group: u32) -> Record {
-        Record {
+    fn call(operation: Operation, sequence: u32, group: u32) -> Enqueue {
+        Enqueue::of(&Record {
             operation: operation as u8,
             communicator: 0,
             sequence,
@@ -453,7 +451,7 @@ mod tests {
             }
             .to_aux(),
             ..Record::new(RecordKind::Enqueue)
-        }
+        })
     }
 
     fn of(operation: Operation, sequence: u32) -> Option<LinkedTo> {
@@ -533,20 +531,20 @@ mod tests {
         order.called(&call(Operation::AllReduce, 1, 5), 2, 101);
         let any = named("ncclDevKernel_Generic");
         assert_eq!(order.kernel(0, 150, any), None, "not ended");
-        let end = Record {
+        let end = GroupEnd::of(&Record {
             object: 5,
             ..Record::new(RecordKind::Group)
-        };
+        });
         order.group_ended(&end, 200);
         assert_eq!(order.kernel(0, 190, any), None);
         assert_eq!(order.kernel(0, 201, any), Some(LinkedTo::Group(5)));
         // A failed group has no kernel.
         order.called(&call(Operation::AllReduce, 2, 6), 2, 300);
-        let failed = Record {
+        let failed = GroupEnd::of(&Record {
             object: 6,
             flags: FLAG_FAILED,
             ..Record::new(RecordKind::Group)
-        };
+        });
         order.group_ended(&failed, 310);
         assert_eq!(order.given_up, [LinkedTo::Group(6)]);
     }
@@ -589,18 +587,14 @@ mod tests {
         let mut order = order(None);
         let alone = call(Operation::AllReduce, 0, 0);
         assert!(!order.called(&alone, 1, 100), "one rank");
-        let empty = Record {
-            bytes: 0,
-            ..call(Operation::AllReduce, 1, 0)
-        };
+        let mut empty = call(Operation::AllReduce, 1, 0);
+        empty.fields.bytes = 0;
         assert!(!order.called(&empty, 2, 100));
-        let captured = Record {
-            flags: FLAG_CAPTURED,
-            ..call(Operation::AllReduce, 2, 0)
-        };
+        let mut captured = call(Operation::AllReduce, 2, 0);
+        captured.fields.flags = FLAG_CAPTURED;
         assert!(!order.called(&captured, 2, 100));
-        let elsewhere = Record {
-            object: 1,
+        let elsewhere = Enqueue {
+            stream: 1,
             ..call(Operation::AllReduce, 3, 0)
         };
         assert!(!order.called(&elsewhere, 2, 100), "a stream that nothing names");

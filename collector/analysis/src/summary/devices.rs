@@ -97,7 +97,7 @@ fn of_rank(
         lost,
         with_launch: sums.with_launch,
         launches_without_work: sums.launches_without_work,
-        calls_without_kernel: parts.sums[rank].enqueued,
+        calls_without_kernel: parts.sums[rank].operations.enqueued,
         without_call: sums.without_call,
         by_order: sums.by_order,
         covered_ns: sums.covered_ns,

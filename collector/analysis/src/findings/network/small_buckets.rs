@@ -48,7 +48,7 @@ pub fn transfer_rank_ns<'a>(classes: impl Iterator<Item = &'a OperationClass>) -
 
 fn find(facts: &Facts<'_>) -> Vec<Draft> {
     let session = facts.session;
-    let reducer_waits: u64 = facts.parts.sums.iter().map(|sums| sums.reducer_waits).sum();
+    let reducer_waits: u64 = facts.parts.sums.iter().map(|sums| sums.reducer.waits).sum();
     let entries = facts.in_steps();
     let window: i64 = entries.iter().map(|entry| entry.window_ns).sum();
     let steps: u64 = entries.iter().map(|entry| entry.steps).sum();

@@ -32,8 +32,8 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     let (mut searches, mut searched) = (0, 0);
     for entry in &entries {
         if let Some(sums) = facts.sums(entry.rank as usize) {
-            searches += sums.unused_searches.0;
-            searched += sums.unused_searches.1;
+            searches += sums.reducer.unused_searches;
+            searched += sums.reducer.unused_searches_ns;
         }
     }
     if searches == 0 || window == 0 {
