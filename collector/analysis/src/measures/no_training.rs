@@ -42,8 +42,8 @@ impl NoTraining {
             *sum -= ns;
         }
         if let Some(activity) = &mut sums.activity {
-            activity.steps = activity.steps.saturating_sub(self.device_steps);
-            activity.in_steps.take_out(&self.device);
+            activity.parts.steps = activity.parts.steps.saturating_sub(self.device_steps);
+            activity.parts.in_steps.take_out(&self.device);
         }
     }
 }

@@ -162,11 +162,11 @@ impl DeviceCalls {
         if is_null_stream_of_several || context.log.is_cut() {
             return Recorded::Yes;
         }
-        if let Some(stream) = activity.order.stream_of(call.stream) {
+        if let Some(stream) = activity.communication.order.stream_of(call.stream) {
             self.devices.named(call.stream, stream);
         }
         let members = context.members(call.fields.communicator);
-        if activity.order.called(call, members, stamp.enter_ns) {
+        if activity.communication.order.called(call, members, stamp.enter_ns) {
             Recorded::InOrder
         } else {
             Recorded::Yes
@@ -215,16 +215,17 @@ impl DeviceCalls {
 
     /// Adds the kernels of calls that device activity has released.
     pub fn add_kernels(&mut self, activity: &mut Activities) {
-        for to in activity.linked.drain(..) {
+        let kernels = &mut activity.communication;
+        for to in kernels.linked.drain(..) {
             self.devices.linked(to);
         }
-        for to in activity.linked_by_order.drain(..) {
+        for to in kernels.linked_by_order.drain(..) {
             self.devices.found_by_order(to);
         }
-        for to in activity.order.given_up.drain(..) {
+        for to in kernels.order.given_up.drain(..) {
             self.devices.given_up(to);
         }
-        for work in activity.of_calls.drain(..) {
+        for work in kernels.of_calls.drain(..) {
             self.devices.ran(&work);
         }
     }

@@ -1,6 +1,6 @@
 //! The stages of a reader: each event goes to the stage that needs it, and held operations are released.
 
-use super::activity::{Activities, DeliveryDelay};
+use super::activity::{self, Activities, DeliveryDelay};
 use super::anchors::Anchors;
 use super::batch::RankBatch;
 use super::calls;
@@ -97,7 +97,7 @@ impl<'a> Stages<'a> {
             log: self.log_sums,
             operations: self.held.sums,
             devices: self.device_calls.sums,
-            activity: self.activity.as_ref().map(|activity| activity.sums.clone()),
+            activity: self.activity.as_ref().map(Activities::sums),
             traffic: self.proxies.sums.clone(),
             nested: self.nested.clone(),
             connects: self.connects,
@@ -123,15 +123,15 @@ impl<'a> Stages<'a> {
         }
         let learn = || DeliveryDelay::learn(log, line);
         let delay = known_delay.map_or_else(learn, |known| *known.get_or_init(learn));
-        let activity = Activities::new(log, line, delay, self.context.indices())
-            .of_part(self.context.from_ns.unwrap_or(i64::MIN));
+        let from_ns = self.context.from_ns.unwrap_or(i64::MIN);
+        let activity = Activities::new(log, line, delay, self.context.indices(), from_ns);
         self.activity = Some(if emits_works {
             activity
         } else {
             activity.without_works()
         });
         if delay.works > 0 && emits_works {
-            out.names = Activities::names(log);
+            out.names = activity::names(log);
         }
     }
 
@@ -304,7 +304,7 @@ impl<'a> Stages<'a> {
         }
         self.device_calls.group_ended(end);
         if let Some(activity) = &mut self.activity {
-            activity.order.group_ended(end, stamp.enter_ns);
+            activity.communication.order.group_ended(end, stamp.enter_ns);
         }
         out.span(SpanKind::Group, stamp, end.object, None);
         if let Some(name) = spans::group_failure(end) {

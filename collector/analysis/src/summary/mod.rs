@@ -467,10 +467,10 @@ fn steps(parts: &Merged<'_>, breakdown: &[RankBreakdown]) -> Steps {
 
 /// Returns the parts of a rank with recorded device work. Everything except exposed communication is its own time.
 fn of_devices(activity: &ActivitySums) -> overlap::Parts {
-    let device = if activity.steps > 0 {
-        activity.in_steps
+    let device = if activity.parts.steps > 0 {
+        activity.parts.in_steps
     } else {
-        activity.run
+        activity.parts.run
     };
     overlap::Parts {
         window_ns: device.window_ns,
@@ -490,7 +490,7 @@ fn breakdown(parts: &Merged<'_>) -> Vec<RankBreakdown> {
         .map(|(rank, sums)| {
             // With complete device records, the parts are those of the devices.
             let by_activity = sums.activity.as_ref().filter(|activity| {
-                activity.steps > 0 || sums.steps.steps == 0 && activity.run.window_ns > 0
+                activity.parts.steps > 0 || sums.steps.steps == 0 && activity.parts.run.window_ns > 0
             });
             let in_steps = sums.steps.steps > 0;
             let window = match by_activity {
@@ -534,7 +534,7 @@ fn breakdown(parts: &Merged<'_>) -> Vec<RankBreakdown> {
                 rank: rank as u32,
                 window: if in_steps { "steps" } else { "run" }.to_owned(),
                 window_ns: window.window_ns,
-                steps: by_activity.map_or(sums.steps.steps, |activity| activity.steps),
+                steps: by_activity.map_or(sums.steps.steps, |activity| activity.parts.steps),
                 host_ns: window.host_ns,
                 exposed_communication_ns: window.exposed_ns,
                 other_blocked_ns: window.other_blocked_ns,

@@ -39,24 +39,25 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         };
         window += entry.window_ns;
         ranks_known += 1;
-        steps += activity.steps;
+        steps += activity.parts.steps;
         // Gaps of several streams can overlap. Their sum is limited to the idle time of the device.
-        let all: i64 = activity.after_waits.values().map(|&(_, ns)| ns).sum();
+        let after_waits = &activity.idle.after_waits;
+        let all: i64 = after_waits.values().map(|sum| sum.ns).sum();
         let idle = entry.idle_ns.max(0);
-        for (&position, &(count, ns)) in &activity.after_waits {
+        for (&position, gaps) in after_waits {
             let ns = if all > idle {
-                (ns as f64 * idle as f64 / all as f64) as i64
+                (gaps.ns as f64 * idle as f64 / all as f64) as i64
             } else {
-                ns
+                gaps.ns
             };
             let Some(function) = CUDA_FUNCTIONS.get(position) else {
                 continue;
             };
             let sum = by_call.entry(function.name).or_default();
-            sum.0 += count;
+            sum.0 += gaps.count;
             sum.1 += ns;
         }
-        if !activity.after_waits.is_empty() {
+        if !after_waits.is_empty() {
             ranks.push(entry.rank);
         }
     }

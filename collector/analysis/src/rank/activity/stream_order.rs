@@ -8,7 +8,7 @@
 //! the same one. The name of a kernel shows the operation. If it contradicts the order, the launches that it passes
 //! over are given up. After lost records no order is assumed until recording restarts.
 
-use super::event::{Enqueue, GroupEnd};
+use crate::rank::event::{Enqueue, GroupEnd};
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::activity::{LinkedTo, peer_of};
 use rankscope_ranklog::communication_kernel::unmangled_beginning;
@@ -33,7 +33,7 @@ const MAX_AHEAD: usize = 1024;
 const MAX_LINKED: usize = 1 << 16;
 
 /// A set of operations, one bit per operation number.
-type Operations = u64;
+pub type Operations = u64;
 
 /// Returns the operations that a kernel may belong to by its name, mangled or not. `None` means any.
 pub fn operations_of(name: &str) -> Option<Operations> {
