@@ -4,7 +4,8 @@
 use super::activity::Activities;
 use super::context::LogContext;
 use super::device_clock::{DeviceClock, DeviceClocks};
-use super::devices::{Answer, Awaited, Devices, Recorded, Start, Work};
+use super::device_work::DeviceWork;
+use super::devices::{Answer, Awaited, Devices, Recorded, Start};
 use super::event::{DeviceReport, Enqueue, GroupEnd, Stamp};
 use super::launches::{Launch, LaunchNumber, Launches};
 use super::sums::{DeviceClockSums, DeviceSums, OperationSums};
@@ -163,7 +164,7 @@ impl DeviceCalls {
             return Recorded::Yes;
         }
         if let Some(stream) = activity.communication.order.stream_of(call.stream) {
-            self.devices.named(call.stream, stream);
+            self.devices.kernels.named(call.stream, stream);
         }
         let members = context.members(call.fields.communicator);
         if activity.communication.order.called(call, members, stamp.enter_ns) {
@@ -215,18 +216,18 @@ impl DeviceCalls {
 
     /// Adds the kernels of calls that device activity has released.
     pub fn add_kernels(&mut self, activity: &mut Activities) {
-        let kernels = &mut activity.communication;
-        for to in kernels.linked.drain(..) {
-            self.devices.linked(to);
+        let (found, kernels) = (&mut activity.communication, &mut self.devices.kernels);
+        for to in found.linked.drain(..) {
+            kernels.launched(to);
         }
-        for to in kernels.linked_by_order.drain(..) {
-            self.devices.found_by_order(to);
+        for to in found.linked_by_order.drain(..) {
+            kernels.found_by_order(to);
         }
-        for to in kernels.order.given_up.drain(..) {
-            self.devices.given_up(to);
+        for to in found.order.given_up.drain(..) {
+            kernels.given_up(to);
         }
-        for work in kernels.of_calls.drain(..) {
-            self.devices.ran(&work);
+        for work in found.of_calls.drain(..) {
+            kernels.ran(&work);
         }
     }
 
@@ -320,7 +321,7 @@ impl DeviceCalls {
     }
 
     /// Completes an operation that has the times of its device work.
-    fn timed(&mut self, operation: &mut RankOperation, work: &Work) {
+    fn timed(&mut self, operation: &mut RankOperation, work: &DeviceWork) {
         operation.state = OperationState::Completed;
         // The operation blocks during its whole kernel.
         operation.blocked = Blocked::one(operation.enter_ns, operation.leave_ns);

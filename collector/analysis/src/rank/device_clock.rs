@@ -10,7 +10,7 @@
 
 use crate::clocks::clock::Line;
 use rankscope_ranklog::reader::RankLog;
-use rankscope_ranklog::record::Record;
+use rankscope_ranklog::record::{Record, RecordKind};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -209,6 +209,10 @@ impl DeviceClocks {
         while stream.next_batch(&mut batch) {
             for entry in &batch {
                 let record = &entry.record;
+                // Most records of many logs are of activity, and say nothing about clocks.
+                if record.kind == RecordKind::Activity as u8 {
+                    continue;
+                }
                 match LogEvent::of(record) {
                     Some(LogEvent::Enqueue(call)) => {
                         calls.entered(&call.fields, line.ns(record.enter_ticks));

@@ -8,7 +8,8 @@
 //!    - what the host's threads did: `threads`, with `lanes` and `works`
 //!    - blocking calls: `calls`, with `member_counts`
 //!    - messages: `messages`, and those inside collectives: `evidence`
-//!    - calls that enqueue operations on devices: `device_calls`, with `launches`, `devices` and `device_clock`
+//!    - calls that enqueue operations on devices: `device_calls`, with `launches` and `device_clock`; `devices` joins
+//!      them with `device_work`: reports of NCCL's plugin, `event_launches`, `linked_kernels` and `replays`
 //!    - device activity: `activity`
 //!    - named host time: `host_marks`, with `named_pauses`
 //!    - traffic of NCCL's proxies: `proxies`
@@ -26,8 +27,10 @@ mod calls;
 mod context;
 mod device_calls;
 mod device_clock;
+mod device_work;
 mod devices;
 mod event;
+mod event_launches;
 mod evidence;
 mod groups;
 mod held;
@@ -36,12 +39,14 @@ mod in_flight;
 mod input;
 mod lanes;
 mod launches;
+mod linked_kernels;
 mod member_counts;
 mod messages;
 mod named_pauses;
 mod ordinals;
 mod proxies;
 mod release;
+mod replays;
 mod spans;
 mod stages;
 mod steps;
