@@ -8,8 +8,8 @@
 //!    - what the host's threads did: `threads`, with `lanes` and `works`
 //!    - blocking calls: `calls`, with `member_counts`
 //!    - messages: `messages`, and those inside collectives: `evidence`
-//!    - calls that enqueue operations on devices: `device_calls`, with `launches` and `device_clock`; `devices` joins
-//!      them with `device_work`: reports of NCCL's plugin, `event_launches`, `linked_kernels` and `replays`
+//!    - calls that enqueue operations on devices: `device_calls`, which joins them with the library's reports, CUDA
+//!      events and kernels
 //!    - device activity: `activity`
 //!    - named host time: `host_marks`, with `named_pauses`
 //!    - traffic of NCCL's proxies: `proxies`
@@ -22,15 +22,10 @@
 mod activity;
 pub mod anchors;
 mod batch;
-mod call_key;
 mod calls;
 mod context;
 mod device_calls;
-mod device_clock;
-mod device_work;
-mod devices;
 mod event;
-mod event_launches;
 mod evidence;
 mod groups;
 mod held;
@@ -38,15 +33,12 @@ mod host_marks;
 mod in_flight;
 mod input;
 mod lanes;
-mod launches;
-mod linked_kernels;
 mod member_counts;
 mod messages;
 mod named_pauses;
 mod ordinals;
 mod proxies;
 mod release;
-mod replays;
 mod spans;
 mod stages;
 mod steps;
@@ -56,7 +48,7 @@ mod works;
 
 pub use activity::{ActivitySums, CAUSES, DeliveryDelay, DevicePartSums, Place};
 pub use batch::{EvidenceMessage, RankBatch, StepCut};
-pub use device_clock::{DeviceClock, DeviceClocks};
+pub use device_calls::{DeviceClock, DeviceClocks};
 pub use evidence::Nested;
 pub use named_pauses::{PauseSums, by_kind};
 pub use proxies::TrafficSums;

@@ -112,10 +112,24 @@ struct Waiting {
     of_earlier: u32,
 }
 
+/// Recording started or ended. A launch before that time without a kernel by then has none.
+struct Change {
+    at_ns: i64,
+    /// True if recording starts then.
+    starts: bool,
+}
+
+/// A stream as CUPTI names it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct CuptiStream {
+    context: u32,
+    number: u32,
+}
+
 /// The streams of one rank.
 pub struct StreamOrder {
-    /// Index of a stream's definition by context and number.
-    defined: FxHashMap<(u32, u32), u32>,
+    /// Index of a stream's definition.
+    defined: FxHashMap<CuptiStream, u32>,
     /// The same by the program's current handles.
     handles: FxHashMap<u64, u32>,
     waiting: BTreeMap<u32, Waiting>,
@@ -127,9 +141,8 @@ pub struct StreamOrder {
     /// Start of recording, in nanoseconds.
     begun_ns: i64,
     is_recording: bool,
-    /// Changes of recording that device work has not yet reached: time, and whether recording starts then. A launch
-    /// before that time without a kernel by then has none.
-    ahead: VecDeque<(i64, bool)>,
+    /// Changes of recording that device work has not yet reached.
+    ahead: VecDeque<Change>,
     /// Launches for which no kernel is expected any more.
     pub given_up: Vec<LinkedTo>,
 }
@@ -140,7 +153,10 @@ impl StreamOrder {
     pub fn new<'a>(streams: impl Iterator<Item = &'a Stream>, lost: Option<(i64, i64)>) -> Self {
         Self {
             defined: streams
-                .map(|stream| ((stream.context, stream.number), stream.index))
+                .map(|stream| {
+                    let (context, number) = (stream.context, stream.number);
+                    (CuptiStream { context, number }, stream.index)
+                })
                 .collect(),
             handles: FxHashMap::default(),
             waiting: BTreeMap::new(),
@@ -158,7 +174,7 @@ impl StreamOrder {
     /// Binds a handle to a stream from now on.
     pub fn named(&mut self, handle: u64, context: u32, number: u32) {
         // A stream on which nothing ever ran has no definition.
-        match self.defined.get(&(context, number)) {
+        match self.defined.get(&CuptiStream { context, number }) {
             Some(&index) => self.handles.insert(handle, index),
             None => self.handles.remove(&handle),
         };
@@ -301,22 +317,26 @@ impl StreamOrder {
     /// Records whether activity was recorded in an interval.
     pub fn covered(&mut self, start_ns: i64, end_ns: i64, is_recorded: bool) {
         if !is_recorded {
-            self.ahead.push_back((end_ns, false));
+            self.change(end_ns, false);
         } else if !self.is_recording {
-            self.ahead.push_back((start_ns, true));
+            self.change(start_ns, true);
         }
         self.is_recording = is_recorded;
+    }
+
+    fn change(&mut self, at_ns: i64, starts: bool) {
+        self.ahead.push_back(Change { at_ns, starts });
     }
 
     /// Advances to a time before which all device work has arrived.
     pub fn reached(&mut self, ns: i64) {
         if !self.is_recording && self.ahead.is_empty() && self.begun_ns != i64::MIN {
             // Nothing is recorded until the log says so, so no kernel of these launches will arrive.
-            self.ahead.push_back((ns, false));
+            self.change(ns, false);
         }
-        while let Some(&(from, begins)) = self.ahead.front().filter(|(from, _)| *from <= ns) {
-            self.ahead.pop_front();
-            if begins {
+        while let Some(change) = self.ahead.pop_front_if(|change| change.at_ns <= ns) {
+            let from = change.at_ns;
+            if change.starts {
                 self.begun_ns = from;
             }
             for waiting in self.waiting.values_mut() {
@@ -336,7 +356,7 @@ impl StreamOrder {
                     waiting.passed.pop_front();
                 }
                 let straddling = waiting.passed.len() as u32;
-                waiting.straddling = (begins && straddling > 0).then_some(straddling);
+                waiting.straddling = (change.starts && straddling > 0).then_some(straddling);
                 waiting.of_earlier = 0;
             }
         }

@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 use super::call_key::CallKey;
-use super::event::{DeviceReport, LogEvent, OperationFields};
+use crate::rank::event::{DeviceReport, LogEvent, OperationFields};
 
 /// Initial width of an evidence bucket, in nanoseconds of the device's clock.
 const FINEST_NS: i64 = 1 << 20;

@@ -1,8 +1,8 @@
 //! Device work of one call, as far as it is known.
 
 use super::device_clock::{DeviceClock, is_usable};
-use super::event::DeviceReport;
 use crate::model::operation::RankOperation;
+use crate::rank::event::DeviceReport;
 use rankscope_ranklog::record::{Algorithm, Protocol};
 
 /// Start and end of an operation on the axis.
@@ -16,7 +16,7 @@ pub struct Times {
 
 /// Device work of a call, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DeviceWork {
+pub struct CallWork {
     /// Start and end on the device's clock, in nanoseconds; `None` if the library reports no times.
     pub times: Option<(u64, u64)>,
     /// Number of device records so far.
@@ -35,7 +35,7 @@ pub struct DeviceWork {
     kernels: Option<(i64, i64)>,
 }
 
-impl DeviceWork {
+impl CallWork {
     /// Adds a report of the library.
     pub fn add(&mut self, report: &DeviceReport) {
         let work = report.work;

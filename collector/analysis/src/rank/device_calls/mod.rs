@@ -1,16 +1,29 @@
 //! Joins the calls that enqueue operations on devices with what is known of their device work: reports of the library,
 //! CUDA events, and kernels.
+//!
+//! `joins` joins a call with its [`CallWork`]: reports of the library, `event_launches`, `linked_kernels` and `replays`.
+//! `launches` are calls that share a launch. `device_clock` converts the times of reports to the axis.
+
+mod call_key;
+mod call_work;
+mod device_clock;
+mod event_launches;
+mod joins;
+mod launches;
+mod linked_kernels;
+mod replays;
+
+pub use device_clock::{DeviceClock, DeviceClocks};
 
 use super::activity::Activities;
 use super::context::LogContext;
-use super::device_clock::{DeviceClock, DeviceClocks};
-use super::device_work::DeviceWork;
-use super::devices::{Answer, Awaited, Devices, Recorded, Start};
 use super::event::{DeviceReport, Enqueue, GroupEnd, Stamp};
-use super::launches::{Launch, LaunchNumber, Launches};
 use super::sums::{DeviceClockSums, DeviceSums, OperationSums};
 use crate::model::operation::{Blocked, NO_TIME, RankOperation, SharedLaunch};
 use crate::model::sources::{EVENTS, PLUGIN};
+use call_work::CallWork;
+use joins::{Answer, Awaited, Devices, Recorded, Start};
+use launches::{Launch, LaunchNumber, Launches};
 use rankscope_formats::session::OperationState;
 use rankscope_ranklog::record::FLAG_SEQUENCE_UNKNOWN;
 use rustc_hash::FxHashMap;
@@ -321,7 +334,7 @@ impl DeviceCalls {
     }
 
     /// Completes an operation that has the times of its device work.
-    fn timed(&mut self, operation: &mut RankOperation, work: &DeviceWork) {
+    fn timed(&mut self, operation: &mut RankOperation, work: &CallWork) {
         operation.state = OperationState::Completed;
         // The operation blocks during its whole kernel.
         operation.blocked = Blocked::one(operation.enter_ns, operation.leave_ns);

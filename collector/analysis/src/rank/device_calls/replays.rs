@@ -1,9 +1,9 @@
 //! Replays of captured calls. A captured call is a template: each run of its graph is a separate operation.
 
 use super::call_key::CallKey;
-use super::device_work::DeviceWork;
-use super::event::DeviceReport;
+use super::call_work::CallWork;
 use super::launches::LaunchNumber;
+use crate::rank::event::DeviceReport;
 use rustc_hash::FxHashMap;
 
 /// Maximum number of captured calls that are distinguished.
@@ -16,14 +16,14 @@ struct Template {
     launch: Option<LaunchNumber>,
     replays: u32,
     /// Device work of the current replay.
-    current: DeviceWork,
+    current: CallWork,
 }
 
 /// Device work of a replay of a captured call.
 #[derive(Clone, Copy, Debug)]
 pub struct Replay {
     /// Its device work.
-    pub work: DeviceWork,
+    pub work: CallWork,
     /// Number of the replay, from 1.
     pub number: u32,
     /// The launch of its template.
@@ -81,7 +81,7 @@ impl Template {
             parts,
             launch,
             replays: 0,
-            current: DeviceWork::default(),
+            current: CallWork::default(),
         }
     }
 }

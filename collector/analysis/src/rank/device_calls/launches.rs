@@ -3,7 +3,7 @@
 //! NCCL creates kernels per communicator, so two communicators in one group are two launches. NCCL orders all streams
 //! of a communicator's calls around one of them, so these calls are one launch.
 
-use super::event::Enqueue;
+use crate::rank::event::Enqueue;
 use rankscope_ranklog::{Operation, Pattern};
 use std::num::NonZeroU32;
 

@@ -1,12 +1,12 @@
 //! Joins device records with the calls that they belong to, in bounded memory.
 
 use super::call_key::CallKey;
-use super::device_work::DeviceWork;
-use super::event::{DeviceReport, Enqueue};
+use super::call_work::CallWork;
 use super::event_launches::{EventLaunches, EventTimes};
 use super::launches::LaunchNumber;
 use super::linked_kernels::{AwaitedKernels, Kernels, LinkedKernels};
 use super::replays::{Replay, Replayed, Replays};
+use crate::rank::event::{DeviceReport, Enqueue};
 use rustc_hash::FxHashMap;
 
 /// Maximum number of device records of a communicator that may arrive before those of an earlier call. The library's
@@ -53,7 +53,7 @@ impl Awaited {
     }
 
     /// Returns true if all expected reports are in `work`.
-    fn has_parts(&self, work: Option<&DeviceWork>) -> bool {
+    fn has_parts(&self, work: Option<&CallWork>) -> bool {
         self.parts == 0 || work.is_some_and(|work| work.parts >= u32::from(self.parts))
     }
 }
@@ -64,7 +64,7 @@ pub enum Answer {
     /// Its records may still arrive.
     Wait,
     /// Everything that will be known of it; `None` means nothing.
-    Known(Option<DeviceWork>),
+    Known(Option<CallWork>),
 }
 
 /// Start of a call.
@@ -111,7 +111,7 @@ impl CallKind {
 #[derive(Default)]
 pub struct Devices {
     /// Reports of calls.
-    joined: FxHashMap<CallKey, DeviceWork>,
+    joined: FxHashMap<CallKey, CallWork>,
     communicators: FxHashMap<u32, Communicator>,
     /// Serials of pending calls.
     serials: FxHashMap<CallKey, u64>,

@@ -2,7 +2,7 @@
 
 use super::call_key::CallKey;
 use super::device_clock::is_usable;
-use super::event::{DeviceReport, Enqueue};
+use crate::rank::event::{DeviceReport, Enqueue};
 use rustc_hash::FxHashMap;
 use std::num::NonZeroU32;
 

@@ -1,6 +1,6 @@
 //! Key that joins the reports of a device with their calls.
 
-use super::event::OperationFields;
+use crate::rank::event::OperationFields;
 
 /// Key of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

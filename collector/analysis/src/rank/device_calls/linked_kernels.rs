@@ -1,8 +1,8 @@
 //! Kernels of calls and groups, as device activity reports them.
 
-use super::activity::OfCall;
 use super::call_key::CallKey;
-use super::event::Enqueue;
+use crate::rank::activity::OfCall;
+use crate::rank::event::Enqueue;
 use rankscope_ranklog::activity::LinkedTo;
 use rustc_hash::FxHashMap;
 use std::num::NonZeroU32;
