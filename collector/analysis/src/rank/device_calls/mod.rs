@@ -1,8 +1,8 @@
 //! Joins the calls that enqueue operations on devices with what is known of their device work: reports of the library,
 //! CUDA events, and kernels.
 //!
-//! `joins` joins a call with its [`CallWork`]: reports of the library, `event_launches`, `linked_kernels` and `replays`.
-//! `launches` are calls that share a launch. `device_clock` converts the times of reports to the axis.
+//! `joins` joins a call with its [`CallWork`]: reports of the library, `event_launches`, `linked_kernels` and
+//! `replays`. `launches` are calls that share a launch. `device_clock` converts the times of reports to the axis.
 
 mod call_key;
 mod call_work;
