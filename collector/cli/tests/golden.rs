@@ -5,7 +5,7 @@
 //! | case | waiting, transfer | blame | bandwidth | parts, idle | matching, steps |
 //! |---|---|---|---|---|---|
 //! | ties in arrivals | `waiting` | `blame` | `bandwidth` | – | – |
-//! | nested, touching, zero-length | `waiting` (zero-length) | – | `bandwidth` (t = 0) | `parts`; `overlap.rs`, `rank/gaps.rs` | – |
+//! | nested, touching, zero-length | `waiting` (zero-length) | – | `bandwidth` (t = 0) | `parts`; `overlap.rs`, `rank/activity/gaps.rs` | – |
 //! | rooted operations | `waiting` | `blame` | `bandwidth` | – | – |
 //! | messages | `waiting.rs` | – | – | – | `tests/merge.rs` |
 //! | one rank, no operation | `unusual` | `unusual` | `unusual` | `unusual` | `unusual` |
@@ -14,7 +14,7 @@
 //! | loss in the middle | `unusual` | `unusual` | – | – | `unusual`, `tests/cupti_order.rs` |
 //! | steps of a known length | – | – | – | – | `steps` (any sequence), `steps.rs` |
 //! | stragglers of every class, a tie | – | `stragglers` | – | – | `stragglers` |
-//! | stalls and their causes | – | – | – | `rank/gaps.rs`, `stalls.rs` | – |
+//! | stalls and their causes | – | – | – | `rank/activity/gaps.rs`, `stalls.rs` | – |
 //!
 //!
 //! Slow and simple reference implementations are next to the real ones in `waiting.rs`, `blame.rs`, `intervals.rs`,

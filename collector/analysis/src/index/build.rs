@@ -309,7 +309,7 @@ impl Builder {
         self.push(LaneKind::Operations { communicator }, span)
     }
 
-    /// Counts parts as the merge does, see communication and blocked time in `rank/mod.rs`.
+    /// Counts parts as the merge does, see communication and blocked time in `rank/stages.rs` and `rank/calls.rs`.
     fn take_parts(&mut self, row: &IndexedOperation, end_ns: i64, waited_until_ns: i64) {
         let is_over = matches!(row.state, OperationState::Completed | OperationState::Failed);
         let is_on_host = row.library != Library::Nccl;

@@ -35,15 +35,15 @@ impl NoTraining {
 
     /// Subtracts these steps from the sums of a rank.
     pub fn take_out_of(&self, sums: &mut RankSums) {
-        sums.steps = sums.steps.saturating_sub(self.steps);
-        sums.in_steps.take_out(&self.parts);
-        sums.host_in_steps_ns -= self.host_ns;
+        sums.steps.steps = sums.steps.steps.saturating_sub(self.steps);
+        sums.steps.in_steps.take_out(&self.parts);
+        sums.steps.host_in_steps_ns -= self.host_ns;
         for (sum, ns) in sums.pauses.in_steps_ns.iter_mut().zip(self.named_ns) {
             *sum -= ns;
         }
         if let Some(activity) = &mut sums.activity {
-            activity.steps = activity.steps.saturating_sub(self.device_steps);
-            activity.in_steps.take_out(&self.device);
+            activity.parts.steps = activity.parts.steps.saturating_sub(self.device_steps);
+            activity.parts.in_steps.take_out(&self.device);
         }
     }
 }
@@ -74,9 +74,9 @@ mod tests {
         let mut sums = RankSums::default();
         for scale in [1, 100] {
             let cut = cut(scale);
-            sums.steps += 1;
-            sums.in_steps.add(&cut.parts);
-            sums.host_in_steps_ns += cut.host_ns;
+            sums.steps.steps += 1;
+            sums.steps.in_steps.add(&cut.parts);
+            sums.steps.host_in_steps_ns += cut.host_ns;
             for (sum, ns) in sums.pauses.in_steps_ns.iter_mut().zip(cut.named_ns) {
                 *sum += ns;
             }
@@ -84,7 +84,10 @@ mod tests {
         let mut evaluation = NoTraining::default();
         evaluation.add(&cut(100));
         evaluation.take_out_of(&mut sums);
-        assert_eq!((sums.steps, sums.in_steps), (1, parts(1)));
-        assert_eq!((sums.host_in_steps_ns, sums.pauses.in_steps_ns), (6, [1; COUNT]));
+        assert_eq!((sums.steps.steps, sums.steps.in_steps), (1, parts(1)));
+        assert_eq!(
+            (sums.steps.host_in_steps_ns, sums.pauses.in_steps_ns),
+            (6, [1; COUNT])
+        );
     }
 }

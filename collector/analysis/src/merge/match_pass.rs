@@ -301,7 +301,7 @@ impl<'a> MatchPass<'a, '_> {
 
     /// Returns the sums of a rank without the steps that turned out not to be training.
     fn training_sums(&self, task: &RankTask<'_>) -> RankSums {
-        let mut sums = task.reader.sums.clone();
+        let mut sums = task.reader.sums();
         if let Some((board, row)) = self.measures.steps.of_rank(task.rank) {
             board.no_training[row].take_out_of(&mut sums);
         }

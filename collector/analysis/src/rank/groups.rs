@@ -1,6 +1,6 @@
 //! Outcomes of groups: calls that reach their streams together.
 
-use rankscope_ranklog::record::{FLAG_FAILED, FLAG_SIMULATED, Record};
+use super::event::GroupEnd;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Number of stored outcomes above which old ones are removed.
@@ -33,22 +33,22 @@ pub struct Groups {
 
 impl Groups {
     /// Records the end of a group.
-    pub fn ended(&mut self, record: &Record) {
-        let outcome = if record.flags & FLAG_SIMULATED != 0 {
+    pub fn ended(&mut self, end: &GroupEnd) {
+        let outcome = if end.is_simulated {
             GroupOutcome::Simulated
-        } else if record.flags & FLAG_FAILED != 0 {
+        } else if end.has_failed {
             GroupOutcome::Failed {
-                refused: REFUSED.contains(&record.tag),
+                refused: REFUSED.contains(&end.code),
             }
         } else {
             GroupOutcome::Launched
         };
-        self.outcomes.insert(record.object as u32, outcome);
+        self.outcomes.insert(end.group, outcome);
     }
 
     /// Records that a group started before the part of the run that is read.
-    pub fn began_before(&mut self, record: &Record) {
-        self.cut.insert(record.object as u32);
+    pub fn began_before(&mut self, group: u32) {
+        self.cut.insert(group);
     }
 
     /// Returns true if not all calls of a group are known.

@@ -1,73 +1,153 @@
 //! Joins a point-to-point post with the wait that completes it, by buffer and direction, first in first out.
 
+use super::context::LogContext;
+use super::event::{Complete, Post, Stamp};
+use crate::model::operation::{Blocked, NO_TIME, RankOperation};
+use rankscope_formats::session::OperationState;
 use rankscope_ranklog::Operation;
-use rankscope_ranklog::record::Record;
+use rankscope_ranklog::record::FLAG_FAILED;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
 /// Maximum number of ordinal counters; on overflow all are removed. A program that uses each slot only once would
 /// otherwise fill the map.
 const MAX_COUNTERS: usize = 1 << 20;
+/// Number of buffers above which those without open messages are removed, because not all addresses are reused.
+const MANY_BUFFERS: usize = 4096;
 
 /// A message that was posted.
 #[derive(Clone, Copy, Debug)]
-pub struct Posted {
-    /// Record of the post.
-    pub record: Record,
+struct Posted {
+    post: Post,
     /// System id of the posting thread.
-    pub thread_id: u32,
+    thread_id: u32,
     /// Ordinal between its two ends; `None` if the post does not contain the peer.
-    pub ordinal: Option<u32>,
+    ordinal: Option<u32>,
+}
+
+/// A buffer that is sent from or received into.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Buffer {
+    address: u64,
+    operation: u8,
+}
+
+/// The two ends of messages that are counted together.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Ends {
+    communicator: u32,
+    operation: u8,
+    peer: i32,
+    slot: u64,
 }
 
 /// The open messages of one log.
 #[derive(Default)]
 pub struct Messages {
-    open: FxHashMap<(u64, u8), VecDeque<Posted>>,
-    ordinals: FxHashMap<(u32, u8, i32, u64), u32>,
+    open: FxHashMap<Buffer, VecDeque<Posted>>,
+    ordinals: FxHashMap<Ends, u32>,
     /// True once counters were removed: later ordinals may be wrong.
     pub counters_forgotten: bool,
 }
 
 impl Messages {
     /// Returns the next ordinal of a message between two ends.
-    pub fn next_ordinal(&mut self, communicator: u32, operation: Operation, peer: i32, slot: u64) -> u32 {
+    fn next_ordinal(&mut self, ends: Ends) -> u32 {
         if self.ordinals.len() >= MAX_COUNTERS {
             self.ordinals.clear();
             self.counters_forgotten = true;
         }
-        let next = self
-            .ordinals
-            .entry((communicator, operation as u8, peer, slot))
-            .or_insert(0);
+        let next = self.ordinals.entry(ends).or_insert(0);
         *next += 1;
         *next - 1
     }
 
-    /// Records a post.
-    pub fn posted(&mut self, operation: Operation, posted: Posted) {
-        self.open
-            .entry((posted.record.object, operation as u8))
-            .or_default()
-            .push_back(posted);
+    /// Adds a post.
+    pub fn posted(&mut self, mut post: Post, operation: Operation, thread_id: u32, context: &LogContext<'_>) {
+        if context.log.is_cut() {
+            // The number of earlier ones is unknown.
+            post.fields.forget_sequence();
+        }
+        let ordinal = (post.fields.peer >= 0).then(|| {
+            self.next_ordinal(Ends {
+                communicator: context.communicator(post.fields.communicator).index,
+                operation: operation as u8,
+                peer: post.fields.peer,
+                slot: post.slot,
+            })
+        });
+        // A post that threw an exception never completes, but its ordinal is used.
+        if !post.fields.has_failed() {
+            let buffer = Buffer {
+                address: post.buffer,
+                operation: operation as u8,
+            };
+            self.open.entry(buffer).or_default().push_back(Posted {
+                post,
+                thread_id,
+                ordinal,
+            });
+        }
     }
 
-    /// Returns the message that a completed wait on a buffer belongs to, if its post is known.
-    pub fn completed(&mut self, operation: Operation, object: u64) -> Option<Posted> {
-        let key = (object, operation as u8);
-        let queue = self.open.get_mut(&key)?;
+    /// Returns the message that a wait completes, if its post is known.
+    pub fn completed(
+        &mut self,
+        complete: &Complete,
+        stamp: &Stamp,
+        context: &LogContext<'_>,
+    ) -> Option<RankOperation> {
+        let operation = complete.operation? as u8;
+        let posted = self.oldest(Buffer {
+            address: complete.buffer,
+            operation,
+        })?;
+        let mut message = posted.message(stamp.leave_ns, context);
+        if message.peer < 0 && complete.peer >= 0 {
+            message.peer = complete.peer;
+            message.sequence = self.next_ordinal(Ends {
+                communicator: message.communicator,
+                operation,
+                peer: complete.peer,
+                slot: posted.post.slot,
+            });
+        }
+        if complete.has_failed {
+            message.flags |= FLAG_FAILED;
+            message.state = OperationState::Failed;
+        }
+        message.blocked = Blocked::one(stamp.enter_ns, stamp.leave_ns);
+        Some(message)
+    }
+
+    /// Removes the oldest open message of a buffer.
+    fn oldest(&mut self, buffer: Buffer) -> Option<Posted> {
+        let queue = self.open.get_mut(&buffer)?;
         let posted = queue.pop_front();
-        // Not all addresses are reused, so empty queues are removed.
-        if queue.is_empty() && self.open.len() > 4096 {
-            self.open.remove(&key);
+        if queue.is_empty() && self.open.len() > MANY_BUFFERS {
+            self.open.remove(&buffer);
         }
         posted
     }
 
     /// Returns the messages that were posted and never waited for, in order of their posts.
-    pub fn finish(&mut self) -> Vec<Posted> {
+    pub fn finish(&mut self, context: &LogContext<'_>) -> Vec<RankOperation> {
         let mut rest: Vec<Posted> = self.open.drain().flat_map(|(_, queue)| queue).collect();
-        rest.sort_by_key(|posted| (posted.record.enter_ticks, posted.record.object));
-        rest
+        rest.sort_by_key(|posted| (posted.post.enter_ticks, posted.post.buffer));
+        let in_flight = |posted: Posted| RankOperation {
+            state: OperationState::InFlight,
+            ..posted.message(NO_TIME, context)
+        };
+        rest.into_iter().map(in_flight).collect()
+    }
+}
+
+impl Posted {
+    fn message(&self, leave_ns: i64, context: &LogContext<'_>) -> RankOperation {
+        let enter_ns = context.line.ns(self.post.enter_ticks);
+        RankOperation {
+            sequence: self.ordinal.unwrap_or(0),
+            ..context.operation(&self.post.fields, self.thread_id, enter_ns, leave_ns)
+        }
     }
 }

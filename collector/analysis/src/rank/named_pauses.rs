@@ -24,6 +24,22 @@ pub struct PauseSums {
     pub counted: BTreeMap<&'static str, u64>,
 }
 
+impl PauseSums {
+    /// Adds named time of a window of the run.
+    pub(super) fn add_in_run(&mut self, named_ns: &[i64; COUNT]) {
+        add_all(&mut self.in_run_ns, named_ns);
+    }
+
+    /// Adds named time of a whole step.
+    pub(super) fn add_in_steps(&mut self, named_ns: &[i64; COUNT]) {
+        add_all(&mut self.in_steps_ns, named_ns);
+    }
+}
+
+fn add_all(into: &mut [i64; COUNT], more: &[i64; COUNT]) {
+    into.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+}
+
 /// Meaning of the text of a mark.
 #[derive(Clone, Copy, Default)]
 pub struct Said {
@@ -33,13 +49,20 @@ pub struct Said {
     pub counts: Option<&'static str>,
 }
 
+/// A count of the program.
+struct Counted {
+    at_ns: i64,
+    what: &'static str,
+    number: u64,
+}
+
 /// Named times and counts whose step is not yet known.
 #[derive(Default)]
 pub struct Pauses {
     /// Meanings by number of the text.
     said: FxHashMap<u32, Said>,
     pending: Vec<PauseRow>,
-    counted: Vec<(i64, &'static str, u64)>,
+    counted: Vec<Counted>,
     /// Sums so far.
     pub sums: PauseSums,
 }
@@ -71,7 +94,7 @@ impl Pauses {
         if self.counted.len() >= MAX_PENDING {
             self.counted.remove(0);
         }
-        self.counted.push((at_ns, what, number));
+        self.counted.push(Counted { at_ns, what, number });
     }
 
     /// Ends a step, or a time outside of steps. Emits the named times that started before its end. Counts are kept only
@@ -94,11 +117,11 @@ impl Pauses {
             out.push(row);
         }
         let sums = &mut self.sums.counted;
-        self.counted.retain(|&(at_ns, what, number)| {
-            if at_ns < end_ns && at_ns >= start_ns && is_training {
-                *sums.entry(what).or_default() += number;
+        self.counted.retain(|counted| {
+            if counted.at_ns < end_ns && counted.at_ns >= start_ns && is_training {
+                *sums.entry(counted.what).or_default() += counted.number;
             }
-            at_ns >= end_ns
+            counted.at_ns >= end_ns
         });
     }
 }

@@ -7,30 +7,41 @@ use rustc_hash::FxHashMap;
 
 /// Identity of a counter: collectives of a communicator, its messages by direction and peer, its one-sided calls by
 /// operation.
-type Counted = (u32, u8, i32);
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Counter {
+    communicator: u32,
+    /// Number of the operation; 0 for all collectives.
+    operation: u8,
+    /// Peer of a message; −1 for all other operations.
+    peer: i32,
+}
 
 /// How far each counter of one rank is ahead of the operations that ran.
 #[derive(Default)]
 pub struct Ordinals {
-    ahead: FxHashMap<Counted, u32>,
+    ahead: FxHashMap<Counter, u32>,
 }
 
-fn counted(operation: &RankOperation) -> Counted {
-    let (what, peer) = if operation.is_message() {
-        (operation.operation as u8, operation.peer)
-    } else if operation.is_one_sided() {
-        (operation.operation as u8, -1)
-    } else {
-        (0, -1)
-    };
-    (operation.communicator, what, peer)
+impl Counter {
+    fn of(operation: &RankOperation) -> Self {
+        let is_message = operation.is_message();
+        Self {
+            communicator: operation.communicator,
+            operation: if is_message || operation.is_one_sided() {
+                operation.operation as u8
+            } else {
+                0
+            },
+            peer: if is_message { operation.peer } else { -1 },
+        }
+    }
 }
 
 impl Ordinals {
     /// Records that the operation never ran.
     pub fn take_back(&mut self, operation: &mut RankOperation) {
         if operation.flags & FLAG_SEQUENCE_UNKNOWN == 0 {
-            *self.ahead.entry(counted(operation)).or_insert(0) += 1;
+            *self.ahead.entry(Counter::of(operation)).or_insert(0) += 1;
             operation.flags |= FLAG_SEQUENCE_UNKNOWN;
         }
     }
@@ -38,7 +49,7 @@ impl Ordinals {
     /// Corrects the ordinal of an operation as if those had never been called.
     pub fn correct(&self, operation: &mut RankOperation) {
         if !self.ahead.is_empty()
-            && let Some(ahead) = self.ahead.get(&counted(operation))
+            && let Some(ahead) = self.ahead.get(&Counter::of(operation))
         {
             operation.sequence = operation.sequence.wrapping_sub(*ahead);
         }

@@ -69,7 +69,7 @@ impl Sample {
         let mut seen = 0;
         let mut steps: BTreeSet<u32> = BTreeSet::new();
         let mut cuts: Vec<StepCut> = Vec::new();
-        while seen < most && reader.sums.records < MOST_RECORDS && reader.advance(&mut batch) {
+        while seen < most && reader.records() < MOST_RECORDS && reader.advance(&mut batch) {
             for operation in &batch.operations {
                 if seen >= most {
                     break;

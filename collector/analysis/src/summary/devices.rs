@@ -3,7 +3,7 @@
 use crate::measures::merge_result::MergeResult;
 use crate::model::kernel_name::demangled;
 use crate::model::sources::{CUPTI, ENDED, OVERHEAD, OVERHEAD_RECORDED, REFUSED};
-use crate::rank::{ActivitySums, CAUSES};
+use crate::rank::{ActivitySums, CAUSES, DevicePartSums};
 use rankscope_formats::session::Window;
 use rankscope_formats::session::{
     DeviceActivity, DeviceStream, Figure, IdleSum, KernelSum, Ratio, RecurringStall,
@@ -21,7 +21,10 @@ pub fn activity(parts: &MergeResult<'_>) -> Vec<DeviceActivity> {
             return None;
         }
         let none = ActivitySums {
-            adds_up: true,
+            parts: DevicePartSums {
+                adds_up: true,
+                ..DevicePartSums::default()
+            },
             ..ActivitySums::default()
         };
         let activity = sums.activity.as_ref().unwrap_or(&none);
@@ -44,8 +47,12 @@ fn of_rank(
     sums: &ActivitySums,
     reason: Option<String>,
 ) -> DeviceActivity {
-    let in_steps = sums.steps > 0;
-    let window = if in_steps { sums.in_steps } else { sums.run };
+    let in_steps = sums.parts.steps > 0;
+    let window = if in_steps {
+        sums.parts.in_steps
+    } else {
+        sums.parts.run
+    };
     let waited = parts.measures.steps.waited(rank as u32, in_steps);
     let lost = log
         .losses
@@ -58,28 +65,31 @@ fn of_rank(
         context: stream.context,
         number: stream.number,
     });
-    let idle_by_cause = CAUSES.iter().zip(sums.idle).map(|(cause, (count, ns))| IdleSum {
-        cause: cause.name().to_owned(),
-        count,
-        ns,
-    });
+    let idle_by_cause = CAUSES
+        .iter()
+        .zip(sums.idle.by_cause)
+        .map(|(cause, gaps)| IdleSum {
+            cause: cause.name().to_owned(),
+            count: gaps.count,
+            ns: gaps.ns,
+        });
     let name_of = |name: i32| {
         u32::try_from(name)
             .ok()
             .and_then(|number| log.texts.get(&number))
             .map_or_else(|| "(name not recorded)".to_owned(), |name| demangled(name))
     };
-    let top = sums.top.iter().map(|&(name, count, ns)| KernelSum {
-        name: name_of(name),
-        count,
-        ns,
+    let top = sums.top.iter().map(|kernel| KernelSum {
+        name: name_of(kernel.name),
+        count: kernel.runs.count,
+        ns: kernel.runs.ns,
     });
-    let recurring = sums.recurring.iter().map(|&(place, steps, ns)| RecurringStall {
-        before: name_of(place.before),
-        cause: place.cause.name().to_owned(),
-        steps,
-        of_steps: sums.steps,
-        ns,
+    let recurring = sums.recurring.iter().map(|recurring| RecurringStall {
+        before: name_of(recurring.place.before),
+        cause: recurring.place.cause.name().to_owned(),
+        steps: recurring.steps,
+        of_steps: sums.parts.steps,
+        ns: recurring.ns,
     });
     let known = |ns: Option<i64>, why: &str| ns.map_or_else(|| Figure::unknown(why), Figure::known);
     DeviceActivity {
@@ -87,28 +97,28 @@ fn of_rank(
         cupti: log.properties.get(CUPTI).cloned().unwrap_or_default(),
         reason,
         streams: streams.collect(),
-        kernels: sums.kernels,
-        communication_kernels: sums.communication_kernels,
-        copies: sums.copies,
-        sets: sums.sets,
-        graphs: sums.graphs,
+        kernels: sums.works.kernels,
+        communication_kernels: sums.works.communication_kernels,
+        copies: sums.works.copies,
+        sets: sums.works.sets,
+        graphs: sums.works.graphs,
         lost,
-        with_launch: sums.with_launch,
-        launches_without_work: sums.launches_without_work,
-        calls_without_kernel: parts.sums[rank].enqueued,
-        without_call: sums.without_call,
-        by_order: sums.by_order,
-        covered_ns: sums.covered_ns,
-        covered_communication_ns: sums.covered_communication_ns,
-        yielded_ns: sums.yielded_ns,
+        with_launch: sums.calls.with_launch,
+        launches_without_work: sums.calls.launches_without_work,
+        calls_without_kernel: parts.sums[rank].operations.enqueued,
+        without_call: sums.communication.without_call,
+        by_order: sums.communication.by_order,
+        covered_ns: sums.recorded.covered_ns,
+        covered_communication_ns: sums.recorded.covered_communication_ns,
+        yielded_ns: sums.recorded.yielded_ns,
         recorder_ns: match log.properties.get(OVERHEAD).map(String::as_str) {
-            Some(OVERHEAD_RECORDED) => Figure::known(sums.recorder_ns),
+            Some(OVERHEAD_RECORDED) => Figure::known(sums.recorded.recorder_ns),
             Some(reason) => Figure::unknown(reason),
             None => Figure::unknown("the recorder's overhead was not recorded"),
         },
-        delivered_until_ns: sums.delivered_until_ns,
-        shortest_launch_ns: known(sums.shortest_launch_ns, "no launch was recorded"),
-        shortest_wait_ns: known(sums.shortest_wait_ns, "no synchronising call was recorded"),
+        delivered_until_ns: sums.recorded.delivered_until_ns,
+        shortest_launch_ns: known(sums.calls.shortest_launch_ns, "no launch was recorded"),
+        shortest_wait_ns: known(sums.calls.shortest_wait_ns, "no synchronising call was recorded"),
         window: if in_steps { Window::Steps } else { Window::Run },
         window_ns: window.window_ns,
         compute_only_ns: window.compute_only_ns,
@@ -122,15 +132,19 @@ fn of_rank(
         device_stalls: parts.measures.stalls.summary(rank),
         recurring_stalls: recurring.collect(),
         top: top.collect(),
-        adds_up: sums.adds_up && window.adds_up(),
+        adds_up: sums.parts.adds_up && window.adds_up(),
     }
 }
 
 /// Returns the share of communication that computation of the devices hides, or why it is unknown.
 pub fn overlap(sums: &ActivitySums) -> Figure<Ratio> {
-    let window = if sums.steps > 0 { sums.in_steps } else { sums.run };
+    let window = if sums.parts.steps > 0 {
+        sums.parts.in_steps
+    } else {
+        sums.parts.run
+    };
     if window.window_ns == 0 {
-        return Figure::unknown(if sums.covered_ns > 0 {
+        return Figure::unknown(if sums.recorded.covered_ns > 0 {
             "no whole step is inside the time with complete device records"
         } else {
             "not all device activity was recorded"

@@ -90,7 +90,7 @@ fn stage(parts: &MergeResult<'_>, world: usize, ranks: &[u32]) -> Stage {
     }
     let has_no_times = ranks.iter().any(|&rank| {
         let sums = parts.sums.get(rank as usize);
-        sums.is_some_and(|sums| sums.enqueued > 0)
+        sums.is_some_and(|sums| sums.operations.enqueued > 0)
     });
     Stage {
         ranks: ranks.to_vec(),

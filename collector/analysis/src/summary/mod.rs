@@ -36,10 +36,10 @@ pub fn session(parts: &MergeResult<'_>) -> Session {
     let mut problems = parts.problems.clone();
     problems.extend(late_problems(parts));
     let mut totals = parts.measures.totals.clone();
-    totals.records = parts.sums.iter().map(|sums| sums.records).sum();
+    totals.records = parts.sums.iter().map(|sums| sums.log.records).sum();
     let losses = losses(parts);
     totals.lost = losses.iter().map(|loss| loss.count).sum();
-    let spans = || parts.sums.iter().filter_map(|sums| sums.span_ns);
+    let spans = || parts.sums.iter().filter_map(|sums| sums.log.span_ns);
     let mut axis = parts.clocks.axis.clone();
     axis.start_ns = spans().map(|(first, _)| first).min().unwrap_or(0);
     axis.end_ns = spans().map(|(_, last)| last).max().unwrap_or(0);
@@ -139,29 +139,29 @@ fn late_problems(parts: &MergeResult<'_>) -> Vec<ProblemSummary> {
                 what,
             });
         };
-        if sums.let_go > 0 {
+        if sums.operations.let_go > 0 {
             add(format!(
                 "it is unknown when {} operations blocked the program (a thread was silent for too long): their \
                  exposed wait may be too small",
-                sums.let_go
+                sums.operations.let_go
             ));
         }
-        if let Some(clock) = sums.device_clock.filter(|clock| clock.contradictions > 0) {
+        if let Some(clock) = sums.devices.clock.filter(|clock| clock.contradictions > 0) {
             add(format!(
                 "the device's clock contradicts its host's in {} spans of 30 s: device times may be wrong there",
                 clock.contradictions
             ));
         }
-        if sums.unknown_records > 0 {
+        if sums.log.unknown_records > 0 {
             add(format!(
                 "{} records of kinds that this version does not know were left out",
-                sums.unknown_records
+                sums.log.unknown_records
             ));
         }
         if sums.message_counters_forgotten {
             add("too many different messages to track: their order may be wrong late in the run".to_owned());
         }
-        if !sums.adds_up {
+        if !sums.steps.adds_up {
             add(
                 "the parts of a step do not add up to its window: please report this bug in rankscope"
                     .to_owned(),
@@ -222,7 +222,7 @@ fn coverage(parts: &MergeResult<'_>) -> Coverage {
 /// Returns the first and the last record of these ranks.
 fn span(parts: &MergeResult<'_>, ranks: impl Iterator<Item = u32>) -> Option<(i64, i64)> {
     ranks
-        .filter_map(|rank| parts.sums.get(rank as usize)?.span_ns)
+        .filter_map(|rank| parts.sums.get(rank as usize)?.log.span_ns)
         .reduce(|(first, last), (start, end)| (first.min(start), last.max(end)))
 }
 
@@ -311,7 +311,8 @@ fn ranks(parts: &MergeResult<'_>, losses: &[LossSummary]) -> Vec<Rank> {
             let log = &parts.logs[rank.log];
             let sums = &parts.sums[index];
             let time = |pick: fn((i64, i64)) -> i64| {
-                sums.span_ns
+                sums.log
+                    .span_ns
                     .map_or_else(|| Figure::unknown("no record"), |span| Figure::known(pick(span)))
             };
             Rank {
@@ -341,18 +342,18 @@ fn ranks(parts: &MergeResult<'_>, losses: &[LossSummary]) -> Vec<Rank> {
                 command_line: log.properties.get("command_line").cloned(),
                 start_ns: time(|(first, _)| first),
                 end_ns: time(|(_, last)| last),
-                records: sums.records,
-                operations: sums.operations,
+                records: sums.log.records,
+                operations: sums.operations.operations,
                 lost: losses
                     .iter()
                     .filter(|loss| loss.rank == Some(index as u32))
                     .map(|loss| loss.count)
                     .sum(),
-                in_flight: sums.in_flight.clone(),
-                in_flight_for_ns: sums.in_flight_since_ns.map(|since| {
+                in_flight: sums.in_flight.calls.clone(),
+                in_flight_for_ns: sums.in_flight.since_ns.map(|since| {
                     let until = match log.ending {
                         Ending::Running => now_ns(parts),
-                        _ => sums.span_ns.map_or(since, |(_, last)| last),
+                        _ => sums.log.span_ns.map_or(since, |(_, last)| last),
                     };
                     (until - since).max(0)
                 }),
@@ -404,13 +405,13 @@ fn communicators(parts: &MergeResult<'_>) -> Vec<CommunicatorSummary> {
 
 fn connect(parts: &MergeResult<'_>) -> Connect {
     Connect {
-        calls: parts.sums.iter().map(|sums| sums.connects).sum(),
-        failed: parts.sums.iter().map(|sums| sums.connects_failed).sum(),
-        duration_rank_ns: parts.sums.iter().map(|sums| sums.connects_ns).sum(),
+        calls: parts.sums.iter().map(|sums| sums.connects.calls).sum(),
+        failed: parts.sums.iter().map(|sums| sums.connects.failed).sum(),
+        duration_rank_ns: parts.sums.iter().map(|sums| sums.connects.total_ns).sum(),
         longest_ns: parts
             .sums
             .iter()
-            .map(|sums| sums.connects_longest_ns)
+            .map(|sums| sums.connects.longest_ns)
             .max()
             .unwrap_or(0),
     }
@@ -466,10 +467,10 @@ fn steps(parts: &MergeResult<'_>, breakdown: &[RankBreakdown]) -> Steps {
 
 /// Returns the parts of a rank with recorded device work. Everything except exposed communication is its own time.
 fn of_devices(activity: &ActivitySums) -> overlap::Parts {
-    let device = if activity.steps > 0 {
-        activity.in_steps
+    let device = if activity.parts.steps > 0 {
+        activity.parts.in_steps
     } else {
-        activity.run
+        activity.parts.run
     };
     overlap::Parts {
         window_ns: device.window_ns,
@@ -489,29 +490,29 @@ fn breakdown(parts: &MergeResult<'_>) -> Vec<RankBreakdown> {
         .map(|(rank, sums)| {
             // With complete device records, the parts are those of the devices.
             let by_activity = sums.activity.as_ref().filter(|activity| {
-                activity.steps > 0 || sums.steps == 0 && activity.run.window_ns > 0
+                activity.parts.steps > 0 || sums.steps.steps == 0 && activity.parts.run.window_ns > 0
             });
-            let in_steps = sums.steps > 0;
+            let in_steps = sums.steps.steps > 0;
             let window = match by_activity {
                 Some(activity) => of_devices(activity),
-                None if in_steps => sums.in_steps,
-                None => sums.run,
+                None if in_steps => sums.steps.in_steps,
+                None => sums.steps.run,
             };
             let waited = parts.measures.steps.waited(rank as u32, in_steps);
-            let enough = sums.completed > 0 && sums.waited * 100 >= sums.completed * WAITS_SEEN_PERCENT;
+            let enough = sums.operations.completed > 0 && sums.operations.waited * 100 >= sums.operations.completed * WAITS_SEEN_PERCENT;
             let overlap = if let Some(activity) = by_activity {
                 devices::overlap(activity)
-            } else if sums.enqueued > 0 {
+            } else if sums.operations.enqueued > 0 {
                 Figure::unknown(format!(
                     "{} operations were put on a device's stream, and their completion times were not recorded",
-                    sums.enqueued
+                    sums.operations.enqueued
                 ))
-            } else if sums.on_device > 0 {
+            } else if sums.devices.on_device > 0 {
                 Figure::unknown(format!(
                     "{} operations ran on a device whose other kernels were not recorded",
-                    sums.on_device
+                    sums.devices.on_device
                 ))
-            } else if sums.completed == 0 {
+            } else if sums.operations.completed == 0 {
                 Figure::unknown("no operation completed")
             } else if enough {
                 Ratio::figure(
@@ -523,35 +524,35 @@ fn breakdown(parts: &MergeResult<'_>) -> Vec<RankBreakdown> {
                 Figure::unknown(format!(
                     "only {} of {} completed operations have a recorded wait: the program waits in a way that is not \
                      recorded",
-                    sums.waited, sums.completed
+                    sums.operations.waited, sums.operations.completed
                 ))
             };
             RankBreakdown {
                 rank: rank as u32,
                 window: if in_steps { Window::Steps } else { Window::Run },
                 window_ns: window.window_ns,
-                steps: by_activity.map_or(sums.steps, |activity| activity.steps),
+                steps: by_activity.map_or(sums.steps.steps, |activity| activity.parts.steps),
                 host_ns: window.host_ns,
                 exposed_communication_ns: window.exposed_ns,
                 other_blocked_ns: window.other_blocked_ns,
                 communication_ns: window.communication_ns,
                 exposed_wait_ns: waited.exposed_ns.min(window.exposed_ns),
                 hidden_wait_ns: waited.hidden_ns,
-                queued_ns: if sums.queues {
+                queued_ns: if sums.operations.queues {
                     Figure::known(window.queued_ns)
                 } else {
                     Figure::unknown("the program calls the library directly, without a queue")
                 },
                 overlap,
-                operations_without_times: if by_activity.is_some() { 0 } else { sums.enqueued },
-                operations_on_device: if by_activity.is_some() { 0 } else { sums.on_device },
+                operations_without_times: if by_activity.is_some() { 0 } else { sums.operations.enqueued },
+                operations_on_device: if by_activity.is_some() { 0 } else { sums.devices.on_device },
                 operations_with_wait_seen: Ratio::figure(
-                    sums.waited as i64,
-                    sums.completed as i64,
+                    sums.operations.waited as i64,
+                    sums.operations.completed as i64,
                     "no operation completed",
                 ),
-                training_threads: sums.training_threads,
-                adds_up: sums.adds_up && window.adds_up(),
+                training_threads: sums.steps.training_threads,
+                adds_up: sums.steps.adds_up && window.adds_up(),
             }
         })
         .collect()
@@ -574,7 +575,7 @@ fn devices(parts: &MergeResult<'_>) -> Vec<DeviceSource> {
         let source = told(rank)?;
         let no_times = "the library reported no device times";
         let no_bounds = "no call bounds the device's clock";
-        let clock = sums.device_clock;
+        let clock = sums.devices.clock;
         let error = |which: fn((i64, i64)) -> i64| match clock {
             None => Figure::unknown(no_times),
             Some(clock) => clock
@@ -584,12 +585,12 @@ fn devices(parts: &MergeResult<'_>) -> Vec<DeviceSource> {
         Some(DeviceSource {
             rank: rank as u32,
             source,
-            operations: sums.on_device,
-            timed_by_events: sums.by_events,
-            replays: sums.replays,
-            bypassed: sums.bypassed,
-            hooks_only: sums.hooks_only,
-            without_call: sums.without_call,
+            operations: sums.devices.on_device,
+            timed_by_events: sums.devices.by_events,
+            replays: sums.devices.replays,
+            bypassed: sums.devices.bypassed,
+            hooks_only: sums.devices.hooks_only,
+            without_call: sums.devices.without_call,
             drift_ppm: clock.map_or_else(
                 || Figure::unknown(no_times),
                 |clock| Figure::known(clock.drift_ppm),

@@ -67,9 +67,9 @@ fn of_rank(rank: u32, sums: &RankSums) -> NamedParts {
     };
     NamedParts {
         rank,
-        steps_ns: sums.in_steps.window_ns,
-        own_ns: sums.host_in_steps_ns,
-        run_ns: sums.span_ns.map_or(0, |(first, last)| last - first),
+        steps_ns: sums.steps.in_steps.window_ns,
+        own_ns: sums.steps.host_in_steps_ns,
+        run_ns: sums.log.span_ns.map_or(0, |(first, last)| last - first),
         parts: seen.map(part).collect(),
     }
 }

@@ -59,24 +59,25 @@ impl GapsAfterCalls {
             };
             gaps.window_ns += entry.window_ns;
             gaps.ranks_known += 1;
-            gaps.steps += activity.steps;
+            gaps.steps += activity.parts.steps;
             // Gaps of several streams can overlap. Their sum is limited to the idle time of the device.
-            let all: i64 = activity.after_waits.values().map(|&(_, ns)| ns).sum();
+            let after_waits = &activity.idle.after_waits;
+            let all: i64 = after_waits.values().map(|sum| sum.ns).sum();
             let idle = entry.idle_ns.max(0);
-            for (&position, &(count, ns)) in &activity.after_waits {
+            for (&position, gap) in after_waits {
                 let ns = if all > idle {
-                    (ns as f64 * idle as f64 / all as f64) as i64
+                    (gap.ns as f64 * idle as f64 / all as f64) as i64
                 } else {
-                    ns
+                    gap.ns
                 };
                 let Some(function) = CUDA_FUNCTIONS.get(position) else {
                     continue;
                 };
                 let sum = gaps.by_call.entry(function.name).or_default();
-                sum.0 += count;
+                sum.0 += gap.count;
                 sum.1 += ns;
             }
-            if !activity.after_waits.is_empty() {
+            if !after_waits.is_empty() {
                 gaps.ranks.push(entry.rank);
             }
         }

@@ -75,7 +75,7 @@ struct SmallBuckets<'a> {
 
 impl<'a> SmallBuckets<'a> {
     fn measure(facts: &Facts<'a>) -> Option<Self> {
-        let reducer_waits: u64 = facts.parts.sums.iter().map(|sums| sums.reducer_waits).sum();
+        let reducer_waits: u64 = facts.parts.sums.iter().map(|sums| sums.reducer.waits).sum();
         let time = facts.step_time().filter(|_| reducer_waits > 0)?;
         let reduces = || {
             facts

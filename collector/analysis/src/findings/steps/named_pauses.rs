@@ -266,7 +266,7 @@ fn of_rank(facts: &Facts<'_>, rule: &PauseRule, rank: u32) -> Option<(i64, i64, 
     let part = named.and_then(|entry| entry.parts.iter().find(|part| part.kind == rule.kind.name()));
     let count = part.map_or(0, |part| part.count);
     if !rule.in_steps {
-        let run_ns = sums.span_ns.map_or(0, |(first, last)| last - first);
+        let run_ns = sums.log.span_ns.map_or(0, |(first, last)| last - first);
         return Some((part.map_or(0, |part| part.in_run_ns), run_ns, count));
     }
     let activity = facts.session.activity.iter().find(|known| known.rank == rank);
@@ -279,7 +279,7 @@ fn of_rank(facts: &Facts<'_>, rule: &PauseRule, rank: u32) -> Option<(i64, i64, 
     is_whole.then(|| {
         (
             part.map_or(0, |part| part.in_steps_ns),
-            sums.in_steps.window_ns,
+            sums.steps.in_steps.window_ns,
             count,
         )
     })

@@ -51,8 +51,8 @@ impl<'a> Searches<'a> {
         let (mut count, mut duration_ns) = (0, 0);
         for entry in &time.entries {
             if let Some(sums) = facts.sums(entry.rank as usize) {
-                count += sums.unused_searches.0;
-                duration_ns += sums.unused_searches.1;
+                count += sums.reducer.unused_searches;
+                duration_ns += sums.reducer.unused_searches_ns;
             }
         }
         // The bitmap has one number per parameter. It is the smallest all-reduce that occurs in each step.

@@ -391,12 +391,10 @@ mod tests {
         board.close(true, |_, row| rows.push(row.kind));
         assert_eq!((board.count, board.other_kinds), (2, 1));
         assert_eq!(board.stage_times[0].steps, 2);
-        let mut sums = RankSums {
-            steps: 3,
-            ..RankSums::default()
-        };
+        let mut sums = RankSums::default();
+        sums.steps.steps = 3;
         board.no_training[1].take_out_of(&mut sums);
-        assert_eq!(sums.steps, 2);
+        assert_eq!(sums.steps.steps, 2);
         assert_eq!(
             rows[..4],
             [

@@ -45,6 +45,43 @@ pub struct Place {
     pub cause: StallCause,
 }
 
+/// A stretch that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClosedStretch {
+    /// End, in nanoseconds.
+    pub end_ns: i64,
+    /// Its place.
+    pub place: Place,
+    /// Length, in nanoseconds.
+    pub length_ns: i64,
+}
+
+/// Device work on a stream.
+#[derive(Clone, Copy, Debug)]
+pub struct Ran {
+    /// Number of the stream.
+    pub stream: u32,
+    /// Class of the work.
+    pub class: WorkClass,
+    /// Number of a kernel's name; −1 if there is none.
+    pub name: i32,
+    /// Start, in nanoseconds.
+    pub start_ns: i64,
+    /// End, in nanoseconds.
+    pub end_ns: i64,
+    /// Launch, in nanoseconds; `None` if unknown.
+    pub launch_ns: Option<i64>,
+}
+
+/// Why a stream was idle before device work, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Idle {
+    /// Cause.
+    pub cause: IdleCause,
+    /// Length of the gap, in nanoseconds.
+    pub ns: i64,
+}
+
 /// Gaps and stretches of one rank's devices.
 #[derive(Default)]
 pub struct Gaps {
@@ -56,81 +93,67 @@ pub struct Gaps {
     communication: Union,
     memory: Union,
     open: Option<Stretch>,
-    /// Completed stretches of any length: end, place and length.
-    pub stretches: VecDeque<(i64, Place, i64)>,
+    /// Completed stretches of any length.
+    pub stretches: VecDeque<ClosedStretch>,
 }
 
 impl Gaps {
-    /// Adds device work whose name has the number `name`. Returns why its stream was idle before it, and for how long.
-    #[allow(clippy::too_many_arguments, reason = "what is known of a work, once per work")]
-    pub fn work(
-        &mut self,
-        stream: u32,
-        class: WorkClass,
-        name: i32,
-        start_ns: i64,
-        end_ns: i64,
-        launch_ns: Option<i64>,
-        stalls: &mut Vec<StallRow>,
-    ) -> (IdleCause, i64) {
-        self.see(class, name, start_ns, end_ns, launch_ns, stalls);
-        let before = match self.ends.get_mut(&stream) {
+    /// Adds device work. Returns why its stream was idle before it.
+    pub fn work(&mut self, work: &Ran, stalls: &mut Vec<StallRow>) -> Idle {
+        self.see(work, stalls);
+        let before = match self.ends.get_mut(&work.stream) {
             Some(end) => {
                 let before = *end;
-                *end = before.max(end_ns);
+                *end = before.max(work.end_ns);
                 Some(before)
             }
-            None => self.ends.insert(stream, end_ns),
+            None => self.ends.insert(work.stream, work.end_ns),
         };
         match before {
-            Some(before) if start_ns > before => {
-                let gap = start_ns - before;
-                let cause = match launch_ns {
+            Some(before) if work.start_ns > before => {
+                let gap = work.start_ns - before;
+                let cause = match work.launch_ns {
                     None => IdleCause::Unknown,
                     Some(launch) if launch > before => IdleCause::HostWait,
                     Some(_) if gap < KERNEL_WAIT_NS => IdleCause::KernelWait,
                     Some(_) => IdleCause::Other,
                 };
-                (cause, gap)
+                Idle { cause, ns: gap }
             }
-            _ => (IdleCause::None, 0),
+            _ => Idle {
+                cause: IdleCause::None,
+                ns: 0,
+            },
         }
     }
 
-    fn see(
-        &mut self,
-        class: WorkClass,
-        name: i32,
-        start_ns: i64,
-        end_ns: i64,
-        launch_ns: Option<i64>,
-        stalls: &mut Vec<StallRow>,
-    ) {
-        let told = self.computed_until;
-        // Work that extends beyond the first compute, which has not arrived yet, may fill a stretch after it.
-        let asked_from = told.unwrap_or(start_ns);
-        match class {
-            WorkClass::Communication => self.communication.add(start_ns, end_ns, asked_from),
-            WorkClass::Memory => self.memory.add(start_ns, end_ns, asked_from),
+    /// Adds device work to the stretches without compute.
+    fn see(&mut self, work: &Ran, stalls: &mut Vec<StallRow>) {
+        let (start_ns, end_ns) = (work.start_ns, work.end_ns);
+        // Work that extends beyond the first compute, which has not arrived yet, may fill a stretch after it. Before
+        // the first compute there is no stall.
+        let computed_until = self.computed_until.unwrap_or(start_ns);
+        match work.class {
+            WorkClass::Communication => self.communication.add(start_ns, end_ns, computed_until),
+            WorkClass::Memory => self.memory.add(start_ns, end_ns, computed_until),
             WorkClass::Compute => {
-                // Before the first compute there is no stall.
-                let until = told.unwrap_or(start_ns);
-                if start_ns > until {
-                    self.gap(until, start_ns, launch_ns, name, stalls);
+                if start_ns > computed_until {
+                    self.gap(computed_until, work, stalls);
                 }
-                let computed = end_ns - start_ns.max(until);
+                let computed = end_ns - start_ns.max(computed_until);
                 if computed > 0
                     && let Some(open) = &mut self.open
                 {
                     open.tail_ns += computed;
                 }
-                self.computed_until = Some(until.max(end_ns));
+                self.computed_until = Some(computed_until.max(end_ns));
             }
         }
     }
 
-    /// Adds an interval without compute.
-    fn gap(&mut self, from: i64, to: i64, launch_ns: Option<i64>, before: i32, stalls: &mut Vec<StallRow>) {
+    /// Adds an interval without compute, from a time to the start of compute.
+    fn gap(&mut self, from: i64, compute: &Ran, stalls: &mut Vec<StallRow>) {
+        let (to, before) = (compute.start_ns, compute.name);
         let piece = Stretch {
             start_ns: from,
             end_ns: to,
@@ -138,7 +161,7 @@ impl Gaps {
             memory_ns: self.memory.inside(from, to),
             compute_ns: 0,
             tail_ns: 0,
-            not_launched_ns: launch_ns.map(|launch| (launch.min(to) - from).max(0)),
+            not_launched_ns: compute.launch_ns.map(|launch| (launch.min(to) - from).max(0)),
             before,
         };
         self.open = Some(match self.open.take() {
@@ -184,7 +207,11 @@ impl Gaps {
             before: stretch.before,
             cause,
         };
-        self.stretches.push_back((stretch.end_ns, place, length));
+        self.stretches.push_back(ClosedStretch {
+            end_ns: stretch.end_ns,
+            place,
+            length_ns: length,
+        });
         if length < STALL_NS {
             return;
         }
@@ -251,8 +278,17 @@ mod tests {
         let (mut gaps, mut stalls) = (Gaps::default(), Vec::new());
         let idle = works
             .iter()
-            .map(|&(stream, class, start, end, launch)| {
-                gaps.work(stream, class, 5, start, end, launch, &mut stalls)
+            .map(|&(stream, class, start_ns, end_ns, launch_ns)| {
+                let work = Ran {
+                    stream,
+                    class,
+                    name: 5,
+                    start_ns,
+                    end_ns,
+                    launch_ns,
+                };
+                let idle = gaps.work(&work, &mut stalls);
+                (idle.cause, idle.ns)
             })
             .collect();
         gaps.finish(&mut stalls);
@@ -337,8 +373,16 @@ mod tests {
     #[test]
     fn stretches_of_any_length_know_before_which_kernel() {
         let (mut gaps, mut stalls) = (Gaps::default(), Vec::new());
-        let mut work = |class, name, start, end, launch| {
-            gaps.work(7, class, name, start, end, Some(launch), &mut stalls);
+        let mut work = |class, name, start_ns, end_ns, launch| {
+            let work = Ran {
+                stream: 7,
+                class,
+                name,
+                start_ns,
+                end_ns,
+                launch_ns: Some(launch),
+            };
+            gaps.work(&work, &mut stalls);
         };
         work(WorkClass::Compute, 1, 0, 100 * US, 0);
         work(WorkClass::Compute, 2, 150 * US, 250 * US, 149 * US);
@@ -346,12 +390,16 @@ mod tests {
         work(WorkClass::Compute, 3, 300 * US, 400 * US, 0);
         gaps.finish(&mut stalls);
         assert!(stalls.is_empty(), "none of a millisecond");
-        let place = |before, cause| Place { before, cause };
+        let stretch = |end_ns, before, cause| ClosedStretch {
+            end_ns,
+            place: Place { before, cause },
+            length_ns: 50 * US,
+        };
         assert_eq!(
             gaps.stretches,
             [
-                (150 * US, place(2, StallCause::HostLate), 50 * US),
-                (300 * US, place(3, StallCause::Communication), 50 * US),
+                stretch(150 * US, 2, StallCause::HostLate),
+                stretch(300 * US, 3, StallCause::Communication),
             ]
         );
     }

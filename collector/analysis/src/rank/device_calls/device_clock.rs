@@ -10,13 +10,12 @@
 
 use crate::clocks::clock::Line;
 use rankscope_ranklog::reader::RankLog;
-use rankscope_ranklog::record::{
-    DeviceWork, FLAG_CAPTURED, FLAG_CLOCK, FLAG_SEQUENCE_UNKNOWN, FLAG_TRAFFIC, Record, RecordKind,
-};
+use rankscope_ranklog::record::{Record, RecordKind};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-use super::devices::CallKey;
+use super::call_key::CallKey;
+use crate::rank::event::{DeviceReport, LogEvent, OperationFields};
 
 /// Initial width of an evidence bucket, in nanoseconds of the device's clock.
 const FINEST_NS: i64 = 1 << 20;
@@ -94,6 +93,33 @@ impl Evidence {
         let bounds = self.at(device_ns);
         bounds.below = tighter(bounds.below, Some((device_ns, offset_ns)), |new, old| new > old);
     }
+
+    /// Adds a reading of the clock between the two times of its record.
+    fn add_reading(&mut self, device_ns: u64, record: &Record, line: &Line) {
+        if is_usable(device_ns) {
+            let at = device_ns as i64;
+            self.above(at, line.ns(record.leave_ticks).saturating_sub(at));
+            self.below(at, line.ns(record.enter_ticks).saturating_sub(at));
+        }
+    }
+
+    /// Adds a report: the process learned of the start and the end later, and entered the call earlier.
+    fn add_report(&mut self, report: &DeviceReport, record: &Record, line: &Line, calls: &mut Calls) {
+        if !is_usable(report.start_ns) {
+            return;
+        }
+        let start = report.start_ns as i64;
+        let stop = start + report.work.duration_ns as i64;
+        for (at, reported) in [
+            (start, line.ns(record.enter_ticks)),
+            (stop, line.ns(record.leave_ticks)),
+        ] {
+            self.above(at, reported.saturating_sub(at));
+        }
+        if let Some(entered) = calls.reported(&report.fields) {
+            self.below(start, entered.saturating_sub(start));
+        }
+    }
 }
 
 fn tighter(one: Option<Bound>, other: Option<Bound>, is_tighter: fn(i64, i64) -> bool) -> Option<Bound> {
@@ -101,6 +127,52 @@ fn tighter(one: Option<Bound>, other: Option<Bound>, is_tighter: fn(i64, i64) ->
         (Some(one), Some(other)) if is_tighter(other.1, one.1) => Some(other),
         (Some(one), _) => Some(one),
         (None, other) => other,
+    }
+}
+
+/// Evidence of each device.
+struct Devices<F> {
+    evidence: BTreeMap<u32, Evidence>,
+    /// Device number of a communicator; `None` if the communicator is unknown.
+    device_of: F,
+}
+
+impl<F: Fn(u32) -> Option<u32>> Devices<F> {
+    /// Returns the evidence of the device on which a communicator works.
+    fn evidence(&mut self, communicator: u32) -> Option<&mut Evidence> {
+        let device = (self.device_of)(communicator)?;
+        let is_kept = self.evidence.len() < MAX_DEVICES || self.evidence.contains_key(&device);
+        is_kept.then(|| self.evidence.entry(device).or_default())
+    }
+}
+
+/// Calls whose device report is pending, with the time at which they were entered.
+#[derive(Default)]
+struct Calls {
+    entered_ns: FxHashMap<CallKey, i64>,
+}
+
+impl Calls {
+    /// Returns true if a call and its report have the same key. Each replay of a captured call has a report.
+    fn have_key(fields: &OperationFields) -> bool {
+        !fields.is_captured() && fields.has_sequence()
+    }
+
+    fn entered(&mut self, fields: &OperationFields, enter_ns: i64) {
+        if !Self::have_key(fields) {
+            return;
+        }
+        if self.entered_ns.len() >= MAX_CALLS {
+            self.entered_ns.clear();
+        }
+        self.entered_ns.insert(CallKey::of(fields), enter_ns);
+    }
+
+    fn reported(&mut self, fields: &OperationFields) -> Option<i64> {
+        if !Self::have_key(fields) {
+            return None;
+        }
+        self.entered_ns.remove(&CallKey::of(fields))
     }
 }
 
@@ -127,27 +199,35 @@ impl DeviceClocks {
     /// Determines the clocks of the devices that the communicators of the log use. `device_of` returns the device
     /// number of a communicator, or `None` if the communicator is unknown.
     pub fn learn(log: &RankLog, line: &Line, device_of: impl Fn(u32) -> Option<u32>) -> Self {
-        let mut evidence: BTreeMap<u32, Evidence> = BTreeMap::new();
-        let mut calls: FxHashMap<CallKey, i64> = FxHashMap::default();
+        let mut devices = Devices {
+            evidence: BTreeMap::new(),
+            device_of,
+        };
+        let mut calls = Calls::default();
         let mut stream = log.records();
         let mut batch = Vec::new();
         while stream.next_batch(&mut batch) {
             for entry in &batch {
                 let record = &entry.record;
-                match RecordKind::from_u8(record.kind) {
-                    Some(RecordKind::Enqueue)
-                        if record.flags & (FLAG_CAPTURED | FLAG_SEQUENCE_UNKNOWN) == 0 =>
-                    {
-                        if calls.len() >= MAX_CALLS {
-                            calls.clear();
-                        }
-                        calls.insert(CallKey::of(record), line.ns(record.enter_ticks));
+                // Most records of many logs are of activity, and say nothing about clocks.
+                if record.kind == RecordKind::Activity as u8 {
+                    continue;
+                }
+                match LogEvent::of(record) {
+                    Some(LogEvent::Enqueue(call)) => {
+                        calls.entered(&call.fields, line.ns(record.enter_ticks));
                     }
-                    Some(RecordKind::Device) if record.flags & FLAG_TRAFFIC == 0 => {
-                        if let Some(device) = device_of(record.communicator)
-                            && (evidence.len() < MAX_DEVICES || evidence.contains_key(&device))
-                        {
-                            take(evidence.entry(device).or_default(), record, line, &mut calls);
+                    Some(LogEvent::DeviceReport(report)) => {
+                        if let Some(evidence) = devices.evidence(report.fields.communicator) {
+                            evidence.add_report(&report, record, line, &mut calls);
+                        }
+                    }
+                    Some(LogEvent::ClockReading {
+                        communicator,
+                        device_ns,
+                    }) => {
+                        if let Some(evidence) = devices.evidence(communicator) {
+                            evidence.add_reading(device_ns, record, line);
                         }
                     }
                     _ => {}
@@ -156,7 +236,7 @@ impl DeviceClocks {
         }
         let fit = |(device, evidence): (u32, Evidence)| Some((device, DeviceClock::fit(&evidence)?));
         Self {
-            by_device: evidence.into_iter().filter_map(fit).collect(),
+            by_device: devices.evidence.into_iter().filter_map(fit).collect(),
         }
     }
 
@@ -261,30 +341,6 @@ fn inside(points: &[Bound], at: i64) -> Option<i64> {
         }
         // Only the last point itself is inside.
         None => (before.0 == at).then_some(before.1),
-    }
-}
-
-fn take(evidence: &mut Evidence, record: &Record, line: &Line, calls: &mut FxHashMap<CallKey, i64>) {
-    if !is_usable(record.object) {
-        return;
-    }
-    let start = record.object as i64;
-    if record.flags & FLAG_CLOCK != 0 {
-        evidence.above(start, line.ns(record.leave_ticks).saturating_sub(start));
-        evidence.below(start, line.ns(record.enter_ticks).saturating_sub(start));
-        return;
-    }
-    let stop = start + DeviceWork::from_aux(record.aux).duration_ns as i64;
-    for (at, told) in [
-        (start, line.ns(record.enter_ticks)),
-        (stop, line.ns(record.leave_ticks)),
-    ] {
-        evidence.above(at, told.saturating_sub(at));
-    }
-    if record.flags & (FLAG_CAPTURED | FLAG_SEQUENCE_UNKNOWN) == 0
-        && let Some(entered) = calls.remove(&CallKey::of(record))
-    {
-        evidence.below(start, entered.saturating_sub(start));
     }
 }
 

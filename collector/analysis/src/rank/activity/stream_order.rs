@@ -8,15 +8,13 @@
 //! the same one. The name of a kernel shows the operation. If it contradicts the order, the launches that it passes
 //! over are given up. After lost records no order is assumed until recording restarts.
 
+use crate::rank::event::{Enqueue, GroupEnd};
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::activity::{LinkedTo, peer_of};
 use rankscope_ranklog::communication_kernel::unmangled_beginning;
 use rankscope_ranklog::definition::Stream;
 use rankscope_ranklog::loss::Loss;
-use rankscope_ranklog::record::{
-    Enqueued, FLAG_BYTES_UNKNOWN, FLAG_CAPTURED, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN, FLAG_SIMULATED, Record,
-    RecordKind,
-};
+use rankscope_ranklog::record::RecordKind;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -35,7 +33,7 @@ const MAX_AHEAD: usize = 1024;
 const MAX_LINKED: usize = 1 << 16;
 
 /// A set of operations, one bit per operation number.
-type Operations = u64;
+pub type Operations = u64;
 
 /// Returns the operations that a kernel may belong to by its name, mangled or not. `None` means any.
 pub fn operations_of(name: &str) -> Option<Operations> {
@@ -114,10 +112,24 @@ struct Waiting {
     of_earlier: u32,
 }
 
+/// Recording started or ended. A launch before that time without a kernel by then has none.
+struct Change {
+    at_ns: i64,
+    /// True if recording starts then.
+    starts: bool,
+}
+
+/// A stream as CUPTI names it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct CuptiStream {
+    context: u32,
+    number: u32,
+}
+
 /// The streams of one rank.
 pub struct StreamOrder {
-    /// Index of a stream's definition by context and number.
-    defined: FxHashMap<(u32, u32), u32>,
+    /// Index of a stream's definition.
+    defined: FxHashMap<CuptiStream, u32>,
     /// The same by the program's current handles.
     handles: FxHashMap<u64, u32>,
     waiting: BTreeMap<u32, Waiting>,
@@ -129,9 +141,8 @@ pub struct StreamOrder {
     /// Start of recording, in nanoseconds.
     begun_ns: i64,
     is_recording: bool,
-    /// Changes of recording that device work has not yet reached: time, and whether recording starts then. A launch
-    /// before that time without a kernel by then has none.
-    ahead: VecDeque<(i64, bool)>,
+    /// Changes of recording that device work has not yet reached.
+    ahead: VecDeque<Change>,
     /// Launches for which no kernel is expected any more.
     pub given_up: Vec<LinkedTo>,
 }
@@ -142,7 +153,10 @@ impl StreamOrder {
     pub fn new<'a>(streams: impl Iterator<Item = &'a Stream>, lost: Option<(i64, i64)>) -> Self {
         Self {
             defined: streams
-                .map(|stream| ((stream.context, stream.number), stream.index))
+                .map(|stream| {
+                    let (context, number) = (stream.context, stream.number);
+                    (CuptiStream { context, number }, stream.index)
+                })
                 .collect(),
             handles: FxHashMap::default(),
             waiting: BTreeMap::new(),
@@ -160,7 +174,7 @@ impl StreamOrder {
     /// Binds a handle to a stream from now on.
     pub fn named(&mut self, handle: u64, context: u32, number: u32) {
         // A stream on which nothing ever ran has no definition.
-        match self.defined.get(&(context, number)) {
+        match self.defined.get(&CuptiStream { context, number }) {
             Some(&index) => self.handles.insert(handle, index),
             None => self.handles.remove(&handle),
         };
@@ -173,50 +187,49 @@ impl StreamOrder {
 
     /// Adds a call on a communicator of `members` ranks, requested at `asked_ns`. Returns true if its kernel may be
     /// found by order.
-    pub fn called(&mut self, record: &Record, members: u32, asked_ns: i64) -> bool {
-        let enqueued = Enqueued::from_aux(record.aux);
-        let unfit = FLAG_CAPTURED | FLAG_FAILED | FLAG_SEQUENCE_UNKNOWN;
-        let is_message =
-            record.operation == Operation::Send as u8 || record.operation == Operation::Receive as u8;
-        let is_empty = record.bytes == 0 && record.flags & FLAG_BYTES_UNKNOWN == 0 && !is_message;
+    pub fn called(&mut self, call: &Enqueue, members: u32, asked_ns: i64) -> bool {
+        let fields = &call.fields;
+        let is_unfit = fields.is_captured() || fields.has_failed() || !fields.has_sequence();
+        let is_empty = fields.bytes == 0 && fields.has_bytes() && !fields.is_message();
         let is_one_sided = [Operation::Put, Operation::Signal, Operation::WaitSignal]
             .iter()
-            .any(|&operation| operation as u8 == record.operation);
-        let has_no_kernel = record.flags & unfit != 0 || enqueued.is_bypass || members < 2 || is_empty;
+            .any(|&operation| operation as u8 == fields.operation);
+        let has_no_kernel = is_unfit || call.is_bypass || members < 2 || is_empty;
         if has_no_kernel || is_one_sided {
             return false;
         }
-        let Some(stream) = self.stream_of(record.object) else {
+        let Some(stream) = self.stream_of(call.stream) else {
             return false;
         };
-        if enqueued.group != 0 {
-            self.called_in_group(record, enqueued.group, stream);
+        if let Some(group) = call.group {
+            self.called_in_group(call, group.get(), stream);
             return true;
         }
         let to = LinkedTo::Call {
-            communicator: record.communicator,
-            operation: record.operation,
-            sequence: record.sequence,
-            peer: peer_of(record.operation, record.peer),
+            communicator: fields.communicator,
+            operation: fields.operation,
+            sequence: fields.sequence,
+            peer: peer_of(fields.operation, fields.peer),
         };
         self.launched(
             stream,
             Launch {
                 to,
                 asked_ns,
-                operations: bit(record.operation),
+                operations: bit(fields.operation),
             },
         );
         true
     }
 
-    fn called_in_group(&mut self, record: &Record, group: u32, stream: u32) {
+    fn called_in_group(&mut self, call: &Enqueue, group: u32, stream: u32) {
+        let (communicator, operation) = (call.fields.communicator, call.fields.operation);
         let known = self
             .open
             .iter_mut()
-            .find(|open| open.group == group && open.communicator == record.communicator);
+            .find(|open| open.group == group && open.communicator == communicator);
         if let Some(open) = known {
-            open.operations |= bit(record.operation);
+            open.operations |= bit(operation);
             if !open.streams.contains(&stream) {
                 open.streams.push(stream);
             }
@@ -227,17 +240,17 @@ impl StreamOrder {
         }
         self.open.push(Open {
             group,
-            communicator: record.communicator,
-            operations: bit(record.operation),
+            communicator,
+            operations: bit(operation),
             streams: vec![stream],
         });
     }
 
     /// Adds the launches of a group whose end was requested at `asked_ns`, in order of first use of their
     /// communicators.
-    pub fn group_ended(&mut self, record: &Record, asked_ns: i64) {
-        let group = record.object as u32;
-        let has_launched = record.flags & (FLAG_FAILED | FLAG_SIMULATED) == 0;
+    pub fn group_ended(&mut self, end: &GroupEnd, asked_ns: i64) {
+        let group = end.group;
+        let has_launched = !end.has_failed && !end.is_simulated;
         let (ended, open): (Vec<Open>, Vec<Open>) = std::mem::take(&mut self.open)
             .into_iter()
             .partition(|open| open.group == group);
@@ -304,22 +317,26 @@ impl StreamOrder {
     /// Records whether activity was recorded in an interval.
     pub fn covered(&mut self, start_ns: i64, end_ns: i64, is_recorded: bool) {
         if !is_recorded {
-            self.ahead.push_back((end_ns, false));
+            self.change(end_ns, false);
         } else if !self.is_recording {
-            self.ahead.push_back((start_ns, true));
+            self.change(start_ns, true);
         }
         self.is_recording = is_recorded;
+    }
+
+    fn change(&mut self, at_ns: i64, starts: bool) {
+        self.ahead.push_back(Change { at_ns, starts });
     }
 
     /// Advances to a time before which all device work has arrived.
     pub fn reached(&mut self, ns: i64) {
         if !self.is_recording && self.ahead.is_empty() && self.begun_ns != i64::MIN {
             // Nothing is recorded until the log says so, so no kernel of these launches will arrive.
-            self.ahead.push_back((ns, false));
+            self.change(ns, false);
         }
-        while let Some(&(from, begins)) = self.ahead.front().filter(|(from, _)| *from <= ns) {
-            self.ahead.pop_front();
-            if begins {
+        while let Some(change) = self.ahead.pop_front_if(|change| change.at_ns <= ns) {
+            let from = change.at_ns;
+            if change.starts {
                 self.begun_ns = from;
             }
             for waiting in self.waiting.values_mut() {
@@ -339,7 +356,7 @@ impl StreamOrder {
                     waiting.passed.pop_front();
                 }
                 let straddling = waiting.passed.len() as u32;
-                waiting.straddling = (begins && straddling > 0).then_some(straddling);
+                waiting.straddling = (change.starts && straddling > 0).then_some(straddling);
                 waiting.of_earlier = 0;
             }
         }
@@ -424,6 +441,7 @@ impl StreamOrder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rankscope_ranklog::record::{Enqueued, FLAG_CAPTURED, FLAG_FAILED, Record};
 
     const HANDLE: u64 = 0x7f00;
 
@@ -440,8 +458,8 @@ mod tests {
         order
     }
 
-    fn call(operation: Operation, sequence: u32, group: u32) -> Record {
-        Record {
+    fn call(operation: Operation, sequence: u32, group: u32) -> Enqueue {
+        Enqueue::of(&Record {
             operation: operation as u8,
             communicator: 0,
             sequence,
@@ -453,7 +471,7 @@ mod tests {
             }
             .to_aux(),
             ..Record::new(RecordKind::Enqueue)
-        }
+        })
     }
 
     fn of(operation: Operation, sequence: u32) -> Option<LinkedTo> {
@@ -533,20 +551,20 @@ mod tests {
         order.called(&call(Operation::AllReduce, 1, 5), 2, 101);
         let any = named("ncclDevKernel_Generic");
         assert_eq!(order.kernel(0, 150, any), None, "not ended");
-        let end = Record {
+        let end = GroupEnd::of(&Record {
             object: 5,
             ..Record::new(RecordKind::Group)
-        };
+        });
         order.group_ended(&end, 200);
         assert_eq!(order.kernel(0, 190, any), None);
         assert_eq!(order.kernel(0, 201, any), Some(LinkedTo::Group(5)));
         // A failed group has no kernel.
         order.called(&call(Operation::AllReduce, 2, 6), 2, 300);
-        let failed = Record {
+        let failed = GroupEnd::of(&Record {
             object: 6,
             flags: FLAG_FAILED,
             ..Record::new(RecordKind::Group)
-        };
+        });
         order.group_ended(&failed, 310);
         assert_eq!(order.given_up, [LinkedTo::Group(6)]);
     }
@@ -589,18 +607,14 @@ mod tests {
         let mut order = order(None);
         let alone = call(Operation::AllReduce, 0, 0);
         assert!(!order.called(&alone, 1, 100), "one rank");
-        let empty = Record {
-            bytes: 0,
-            ..call(Operation::AllReduce, 1, 0)
-        };
+        let mut empty = call(Operation::AllReduce, 1, 0);
+        empty.fields.bytes = 0;
         assert!(!order.called(&empty, 2, 100));
-        let captured = Record {
-            flags: FLAG_CAPTURED,
-            ..call(Operation::AllReduce, 2, 0)
-        };
+        let mut captured = call(Operation::AllReduce, 2, 0);
+        captured.fields.flags = FLAG_CAPTURED;
         assert!(!order.called(&captured, 2, 100));
-        let elsewhere = Record {
-            object: 1,
+        let elsewhere = Enqueue {
+            stream: 1,
             ..call(Operation::AllReduce, 3, 0)
         };
         assert!(!order.called(&elsewhere, 2, 100), "a stream that nothing names");

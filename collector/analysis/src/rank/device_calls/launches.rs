@@ -3,11 +3,23 @@
 //! NCCL creates kernels per communicator, so two communicators in one group are two launches. NCCL orders all streams
 //! of a communicator's calls around one of them, so these calls are one launch.
 
-use rankscope_ranklog::record::{FLAG_CAPTURED, FLAG_SEQUENCE_UNKNOWN, Record};
+use crate::rank::event::Enqueue;
 use rankscope_ranklog::{Operation, Pattern};
+use std::num::NonZeroU32;
 
-/// Launch number of a call outside of any group.
-pub const ALONE: u32 = u32::MAX;
+/// Number of a launch of one log. Numbers of finished launches are reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaunchNumber(NonZeroU32);
+
+impl LaunchNumber {
+    fn of_slot(slot: usize) -> Option<Self> {
+        NonZeroU32::new(slot as u32 + 1).map(Self)
+    }
+
+    fn slot(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
 
 /// Maximum number of (group, communicator) pairs that are open at once. Each thread has one group. On overflow the
 /// older half is closed, because the ends of these groups were not recorded.
@@ -34,107 +46,107 @@ pub struct Launch {
     is_open: bool,
 }
 
-/// A communicator in a group.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Place {
+/// A launch of a group that did not end yet.
+struct Open {
     group: u32,
     communicator: u32,
+    number: LaunchNumber,
 }
 
 /// The launches of one log.
 #[derive(Default)]
 pub struct Launches {
     slots: Vec<Launch>,
-    free: Vec<u32>,
-    open: Vec<(Place, u32)>,
+    free: Vec<LaunchNumber>,
+    open: Vec<Open>,
 }
 
 impl Launches {
-    /// Records a call and returns the number of its launch.
-    pub fn called(&mut self, record: &Record, group: u32) -> u32 {
-        if group == 0 {
-            return ALONE;
-        }
-        let place = Place {
-            group,
-            communicator: record.communicator,
-        };
-        let known = self.open.iter().rev().find(|(known, _)| *known == place);
-        let number = match known {
-            Some(&(_, number)) => number,
-            None => {
-                let Some(number) = self.make() else { return ALONE };
-                if self.open.len() >= MAX_OPEN {
-                    for (_, number) in self.open.drain(..MAX_OPEN / 2) {
-                        close(&mut self.slots, &mut self.free, number);
-                    }
-                }
-                self.open.push((place, number));
-                number
-            }
-        };
-        let launch = &mut self.slots[number as usize];
+    /// Records a call and returns the number of its launch. Returns `None` if the call is a launch by itself.
+    pub fn called(&mut self, call: &Enqueue) -> Option<LaunchNumber> {
+        let number = self.number_of(call.group?.get(), call.fields.communicator)?;
+        let launch = &mut self.slots[number.slot()];
         launch.held += 1;
-        launch.is_template |= record.flags & FLAG_CAPTURED != 0;
+        launch.is_template |= call.fields.is_captured();
         launch.operations = launch.operations.saturating_add(1);
-        let pattern = Operation::from_u8(record.operation).map(Operation::pattern);
+        let pattern = call.fields.known_operation().map(Operation::pattern);
         let is_collective = !matches!(
             pattern,
             None | Some(Pattern::PointToPoint | Pattern::OneSided | Pattern::Unknown)
         );
-        if is_collective && record.flags & FLAG_SEQUENCE_UNKNOWN == 0 {
+        if is_collective && call.fields.has_sequence() {
             if launch.collectives == 0 {
-                launch.first = record.sequence;
+                launch.first = call.fields.sequence;
             }
             launch.collectives = launch.collectives.saturating_add(1);
         }
-        number
+        Some(number)
     }
 
-    fn make(&mut self) -> Option<u32> {
+    /// Returns the launch of a communicator in a group, a new one if needed.
+    fn number_of(&mut self, group: u32, communicator: u32) -> Option<LaunchNumber> {
+        let is_it = |open: &&Open| open.group == group && open.communicator == communicator;
+        if let Some(known) = self.open.iter().rev().find(is_it) {
+            return Some(known.number);
+        }
+        let number = self.make()?;
+        if self.open.len() >= MAX_OPEN {
+            for open in self.open.drain(..MAX_OPEN / 2) {
+                close(&mut self.slots, &mut self.free, open.number);
+            }
+        }
+        self.open.push(Open {
+            group,
+            communicator,
+            number,
+        });
+        Some(number)
+    }
+
+    fn make(&mut self) -> Option<LaunchNumber> {
         let fresh = Launch {
             is_untouched: true,
             is_open: true,
             ..Launch::default()
         };
         if let Some(number) = self.free.pop() {
-            self.slots[number as usize] = fresh;
+            self.slots[number.slot()] = fresh;
             return Some(number);
         }
         if self.slots.len() >= MOST {
             return None;
         }
         self.slots.push(fresh);
-        Some(self.slots.len() as u32 - 1)
+        LaunchNumber::of_slot(self.slots.len() - 1)
     }
 
     /// Closes the launches of a group that ended.
     pub fn ended(&mut self, group: u32) {
         let (slots, free) = (&mut self.slots, &mut self.free);
-        self.open.retain(|&(place, number)| {
-            let stays = place.group != group;
+        self.open.retain(|open| {
+            let stays = open.group != group;
             if !stays {
-                close(slots, free, number);
+                close(slots, free, open.number);
             }
             stays
         });
     }
 
     /// Returns a launch.
-    pub fn of(&self, number: u32) -> Option<Launch> {
-        self.slots.get(number as usize).copied()
+    pub fn of(&self, number: LaunchNumber) -> Option<Launch> {
+        self.slots.get(number.slot()).copied()
     }
 
     /// Records the start of a launch.
-    pub fn began(&mut self, number: u32, began_ns: i64) {
-        if let Some(launch) = self.slots.get_mut(number as usize) {
+    pub fn began(&mut self, number: LaunchNumber, began_ns: i64) {
+        if let Some(launch) = self.slots.get_mut(number.slot()) {
             launch.began_ns = Some(began_ns);
         }
     }
 
     /// Records that one of its calls is emitted.
-    pub fn released(&mut self, number: u32) {
-        let Some(launch) = self.slots.get_mut(number as usize) else {
+    pub fn released(&mut self, number: LaunchNumber) {
+        let Some(launch) = self.slots.get_mut(number.slot()) else {
             return;
         };
         launch.is_untouched = false;
@@ -145,8 +157,8 @@ impl Launches {
     }
 }
 
-fn close(slots: &mut [Launch], free: &mut Vec<u32>, number: u32) {
-    let launch = &mut slots[number as usize];
+fn close(slots: &mut [Launch], free: &mut Vec<LaunchNumber>, number: LaunchNumber) {
+    let launch = &mut slots[number.slot()];
     launch.is_open = false;
     if launch.held == 0 && !launch.is_template {
         free.push(number);
@@ -156,28 +168,36 @@ fn close(slots: &mut [Launch], free: &mut Vec<u32>, number: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rankscope_ranklog::record::RecordKind;
+    use rankscope_ranklog::record::{Enqueued, FLAG_CAPTURED, Record, RecordKind};
 
-    fn call(operation: Operation, sequence: u32, communicator: u32) -> Record {
-        Record {
+    fn call(operation: Operation, sequence: u32, communicator: u32, group: u32) -> Enqueue {
+        let enqueued = Enqueued {
+            group,
+            ..Enqueued::default()
+        };
+        Enqueue::of(&Record {
             operation: operation as u8,
             sequence,
             communicator,
+            aux: enqueued.to_aux(),
             ..Record::new(RecordKind::Enqueue)
-        }
+        })
     }
 
     #[test]
     fn calls_of_one_group_on_one_communicator_are_one_launch() {
         let mut launches = Launches::default();
-        let reduce = |sequence, communicator| call(Operation::AllReduce, sequence, communicator);
-        assert_eq!(launches.called(&reduce(0, 7), 0), ALONE);
-        let first = launches.called(&call(Operation::Send, 0, 7), 1);
-        assert_eq!(launches.called(&call(Operation::Put, 3, 7), 1), first);
-        assert_eq!(launches.called(&reduce(5, 7), 1), first);
-        let other = launches.called(&reduce(6, 8), 1);
+        let reduce =
+            |sequence, communicator, group| call(Operation::AllReduce, sequence, communicator, group);
+        assert_eq!(launches.called(&reduce(0, 7, 0)), None);
+        let first = launches
+            .called(&call(Operation::Send, 0, 7, 1))
+            .expect("a launch");
+        assert_eq!(launches.called(&call(Operation::Put, 3, 7, 1)), Some(first));
+        assert_eq!(launches.called(&reduce(5, 7, 1)), Some(first));
+        let other = launches.called(&reduce(6, 8, 1)).expect("a launch");
         assert_ne!(other, first, "another communicator");
-        assert_eq!(launches.called(&reduce(7, 7), 1), first);
+        assert_eq!(launches.called(&reduce(7, 7, 1)), Some(first));
         launches.ended(1);
         let launch = launches.of(first).expect("known");
         assert_eq!((launch.first, launch.operations, launch.collectives), (5, 4, 2));
@@ -187,21 +207,19 @@ mod tests {
         }
         launches.released(other);
         // Their slots are reused, but not those of a template.
-        let captured = Record {
-            flags: FLAG_CAPTURED,
-            ..reduce(8, 7)
-        };
-        let template = launches.called(&captured, 2);
+        let mut captured = reduce(8, 7, 2);
+        captured.fields.flags = FLAG_CAPTURED;
+        let template = launches.called(&captured).expect("a launch");
         assert!([first, other].contains(&template));
         launches.ended(2);
         launches.released(template);
-        let next = launches.called(&reduce(9, 7), 3);
+        let next = launches.called(&reduce(9, 7, 3)).expect("a launch");
         assert_ne!(next, template);
         assert_eq!(launches.of(template).map(|launch| launch.first), Some(8));
         // A launch whose calls were emitted before its group ended is freed at the end of the group.
         launches.released(next);
         launches.ended(3);
-        assert_eq!(launches.called(&reduce(10, 7), 4), next);
+        assert_eq!(launches.called(&reduce(10, 7, 4)), Some(next));
         assert_eq!(launches.slots.len(), 2);
     }
 }

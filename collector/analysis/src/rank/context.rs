@@ -1,0 +1,174 @@
+//! The log of one rank: its communicators in the session, its time axis, and the part of the run that is read.
+
+use super::event::OperationFields;
+use crate::clocks::clock::Line;
+use crate::model::operation::{Blocked, NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation};
+use rankscope_formats::session::OperationState;
+use rankscope_ranklog::reader::RankLog;
+use rankscope_ranklog::record::{Algorithm, Protocol};
+use rankscope_ranklog::{Library, Operation};
+use std::collections::BTreeMap;
+
+/// Maximum number of communicators in the table. Others are unknown.
+const MAX_COMMUNICATORS: usize = 1 << 20;
+
+/// A communicator of the log.
+#[derive(Clone, Copy)]
+pub struct Communicator {
+    /// Its index in the session; [`NO_COMMUNICATOR`] if unknown.
+    pub index: u32,
+    /// Member number of this rank.
+    pub member: u32,
+    /// Its library.
+    pub library: Library,
+}
+
+/// What all stages need to know about the log.
+pub struct LogContext<'a> {
+    /// Index of the rank in the session.
+    pub rank: u32,
+    /// The log.
+    pub log: &'a RankLog,
+    /// Conversion of ticks to the time axis.
+    pub line: Line,
+    /// Communicators by their number in the log.
+    communicators: Vec<Communicator>,
+    /// True if the process drives several devices. Then each communicator counts as a device of its own.
+    pub has_several_devices: bool,
+    /// Start of the part of the run that is read, in nanoseconds; `None` if all of it is read. Operations that cross it
+    /// are cut.
+    pub from_ns: Option<i64>,
+}
+
+impl<'a> LogContext<'a> {
+    /// Creates the context of the log of the session's `rank`. `communicators` maps its communicators to (index in the
+    /// session, member number).
+    pub fn new(rank: u32, log: &'a RankLog, line: Line, communicators: &BTreeMap<u32, (u32, u32)>) -> Self {
+        let size = communicators
+            .keys()
+            .chain(log.communicators.keys())
+            .max()
+            .map_or(0, |&last| last as usize + 1)
+            .min(MAX_COMMUNICATORS);
+        let mut table: Vec<_> = (0..size as u32).map(|number| unknown(log, number)).collect();
+        for (&number, &(index, member)) in communicators {
+            if let Some(known) = table.get_mut(number as usize) {
+                (known.index, known.member) = (index, member);
+            }
+        }
+        Self {
+            rank,
+            log,
+            line,
+            communicators: table,
+            has_several_devices: drives_several_devices(communicators),
+            from_ns: None,
+        }
+    }
+
+    /// Returns true if a time is before the part that is read.
+    #[inline]
+    pub fn is_before(&self, ns: i64) -> bool {
+        self.from_ns.is_some_and(|from_ns| ns < from_ns)
+    }
+
+    /// Returns the communicator with this number in the log.
+    pub fn communicator(&self, number: u32) -> Communicator {
+        let known = self.communicators.get(number as usize).copied();
+        known.unwrap_or_else(|| unknown(self.log, number))
+    }
+
+    /// Returns the number of members of a communicator; 0 if unknown.
+    pub fn members(&self, number: u32) -> u32 {
+        let known = self.log.communicators.get(&number);
+        known.map_or(0, |known| known.size)
+    }
+
+    /// Returns the session's indices of the known communicators, by their number in the log.
+    pub fn indices(&self) -> BTreeMap<u32, u32> {
+        self.communicators
+            .iter()
+            .zip(0..)
+            .filter(|(known, _)| known.index != NO_COMMUNICATOR)
+            .map(|(known, number)| (number, known.index))
+            .collect()
+    }
+
+    /// Returns the device number of a communicator: 0, or the communicator's own number if the process drives several
+    /// devices.
+    pub fn device_of(&self, communicator: u32) -> u32 {
+        if self.has_several_devices { communicator } else { 0 }
+    }
+
+    /// Returns the device number of a communicator, or `None` for one that the session does not know.
+    pub fn known_device_of(&self, communicator: u32) -> Option<u32> {
+        let is_known = self
+            .communicators
+            .get(communicator as usize)
+            .is_none_or(|known| known.index != NO_COMMUNICATOR);
+        is_known.then_some(self.device_of(communicator))
+    }
+
+    /// Creates an operation from the fields of its record.
+    pub fn operation(
+        &self,
+        fields: &OperationFields,
+        thread_id: u32,
+        enter_ns: i64,
+        leave_ns: i64,
+    ) -> RankOperation {
+        let communicator = self.communicator(fields.communicator);
+        RankOperation {
+            rank: self.rank,
+            communicator: communicator.index,
+            member: communicator.member,
+            library: communicator.library,
+            operation: fields.known_operation().unwrap_or(Operation::Unknown),
+            state: if fields.has_failed() {
+                OperationState::Failed
+            } else {
+                OperationState::Completed
+            },
+            flags: fields.flags,
+            element_bytes: fields.element_bytes,
+            direct: false,
+            is_cut: false,
+            tag: fields.tag,
+            sequence: fields.sequence,
+            peer: fields.peer,
+            thread_id,
+            step: NO_STEP,
+            issue_ns: NO_TIME,
+            called_ns: NO_TIME,
+            enter_ns,
+            leave_ns,
+            returned_ns: NO_TIME,
+            bytes: fields.bytes,
+            algorithm: Algorithm::Unknown,
+            protocol: Protocol::Unknown,
+            channels: 0,
+            clock_error_ns: 0,
+            shared: None,
+            blocked: Blocked::default(),
+            counts: Box::default(),
+        }
+    }
+}
+
+/// Returns a communicator that the session does not know.
+fn unknown(log: &RankLog, number: u32) -> Communicator {
+    let known = log.communicators.get(&number);
+    Communicator {
+        index: NO_COMMUNICATOR,
+        member: 0,
+        library: known.map_or(Library::Gloo, |known| known.library),
+    }
+}
+
+/// Returns true if a process has several members of one communicator, each on a separate device.
+fn drives_several_devices(communicators: &BTreeMap<u32, (u32, u32)>) -> bool {
+    let mut members: BTreeMap<u32, u32> = BTreeMap::new();
+    communicators
+        .values()
+        .any(|&(index, member)| *members.entry(index).or_insert(member) != member)
+}

@@ -1,0 +1,28 @@
+//! Key that joins the reports of a device with their calls.
+
+use crate::rank::event::OperationFields;
+
+/// Key of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CallKey {
+    /// Number of the communicator in the log.
+    pub communicator: u32,
+    /// Number of the operation.
+    pub operation: u8,
+    /// Ordinal of the call.
+    pub sequence: u32,
+    /// Peer of a message; −1 for all other calls.
+    pub peer: i32,
+}
+
+impl CallKey {
+    /// Returns the key of a call or of its report.
+    pub fn of(fields: &OperationFields) -> Self {
+        Self {
+            communicator: fields.communicator,
+            operation: fields.operation,
+            sequence: fields.sequence,
+            peer: if fields.is_message() { fields.peer } else { -1 },
+        }
+    }
+}

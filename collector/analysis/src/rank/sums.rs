@@ -1,0 +1,230 @@
+//! Sums over a whole log, by the stage that counts them.
+
+use super::activity::ActivitySums;
+use super::event::Stamp;
+use super::evidence::Nested;
+use super::named_pauses::PauseSums;
+use super::proxies::TrafficSums;
+use crate::intervals::overlap::Parts;
+use crate::model::operation::RankOperation;
+use rankscope_formats::session::OperationState;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Sums over a whole log.
+#[derive(Clone, Debug, Default)]
+pub struct RankSums {
+    /// Records.
+    pub log: LogSums,
+    /// Operations of all libraries.
+    pub operations: OperationSums,
+    /// Operations on devices.
+    pub devices: DeviceSums,
+    /// Device activity, if it was recorded.
+    pub activity: Option<ActivitySums>,
+    /// Data moved by NCCL's proxies, by communicator of the session and peer in it: sent, then received.
+    pub traffic: BTreeMap<(u32, u32), [TrafficSums; 2]>,
+    /// Pairs between which messages inside collectives were recorded.
+    pub nested: BTreeSet<Nested>,
+    /// Calls that build communicators.
+    pub connects: ConnectSums,
+    /// DistributedDataParallel's reducer.
+    pub reducer: ReducerSums,
+    /// Named times of the host.
+    pub pauses: PauseSums,
+    /// Steps and the parts of the rank's time.
+    pub steps: StepSums,
+    /// Calls in progress when the log ended.
+    pub in_flight: InFlightSums,
+    /// True if ordinals of messages may be wrong.
+    pub message_counters_forgotten: bool,
+}
+
+/// Records of a log.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LogSums {
+    /// Number of records read.
+    pub records: u64,
+    /// Number of records of unknown kinds.
+    pub unknown_records: u64,
+    /// First and last timestamp, in nanoseconds.
+    pub span_ns: Option<(i64, i64)>,
+}
+
+impl LogSums {
+    /// Extends the span to a record. In a part of a run it starts with the part.
+    #[inline]
+    pub(super) fn reached(&mut self, stamp: &Stamp, from_ns: Option<i64>) {
+        let begin_ns = stamp.enter_ns.max(from_ns.unwrap_or(i64::MIN));
+        let (first_ns, last_ns) = self.span_ns.unwrap_or((begin_ns, stamp.leave_ns));
+        self.span_ns = Some((first_ns.min(begin_ns), last_ns.max(stamp.leave_ns)));
+    }
+}
+
+/// Operations of all libraries.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OperationSums {
+    /// Number of operations, without communicator setup.
+    pub operations: u64,
+    /// Number of completed operations with an observed wait.
+    pub waited: u64,
+    /// Number of completed operations.
+    pub completed: u64,
+    /// Number of operations that were enqueued on a device's stream and whose completion is unknown.
+    pub enqueued: u64,
+    /// Number of operations that were released before the intervals were known in which they blocked the program.
+    pub let_go: u64,
+    /// True if an operation was queued.
+    pub queues: bool,
+}
+
+impl OperationSums {
+    /// Counts an operation by its state. A captured call is only a template of operations.
+    pub(super) fn add(&mut self, operation: &RankOperation) {
+        self.operations += u64::from(operation.state != OperationState::Captured);
+        self.enqueued += u64::from(operation.state == OperationState::Enqueued);
+        self.completed += u64::from(operation.state == OperationState::Completed);
+    }
+
+    /// Records that an enqueued operation completed. Its device times show how long it blocked.
+    pub(super) fn ran_on_device(&mut self) {
+        self.enqueued -= 1;
+        self.completed += 1;
+        self.waited += 1;
+    }
+
+    /// Removes an operation that crosses the start of the part from the sums. With `is_queued` its wait is counted
+    /// elsewhere.
+    pub(super) fn leave_out(&mut self, operation: &RankOperation, is_queued: bool) {
+        if operation.state == OperationState::Queued {
+            // It never ran and is not counted.
+            return;
+        }
+        self.operations = self
+            .operations
+            .saturating_sub(u64::from(operation.state != OperationState::Captured));
+        match operation.state {
+            OperationState::Enqueued => self.enqueued = self.enqueued.saturating_sub(1),
+            OperationState::Completed if !is_queued => {
+                self.completed = self.completed.saturating_sub(1);
+                self.waited = self.waited.saturating_sub(1);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Operations on devices.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DeviceSums {
+    /// Number of operations with device times.
+    pub on_device: u64,
+    /// Number of these with times of CUDA events around their launch.
+    pub by_events: u64,
+    /// Number of these with times of their kernels.
+    pub by_kernels: u64,
+    /// Number of replays of captured calls.
+    pub replays: u64,
+    /// Number of calls that bypassed the hooks: only the library reported them.
+    pub bypassed: u64,
+    /// Number of calls that the library did not report although it reports others.
+    pub hooks_only: u64,
+    /// Number of device records that belong to no call.
+    pub without_call: u64,
+    /// The device's clock compared with the host's.
+    pub clock: Option<DeviceClockSums>,
+}
+
+/// A device's clock compared with its host's.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceClockSums {
+    /// Drift, in parts per million.
+    pub drift_ppm: f64,
+    /// Largest and median width of the error interval, in nanoseconds; `None` if no call bounds it from below.
+    pub error_ns: Option<(i64, i64)>,
+    /// Number of time windows in which its bounds contradict each other.
+    pub contradictions: u64,
+}
+
+impl DeviceClockSums {
+    /// Returns the sums of two devices.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            drift_ppm: self.drift_ppm,
+            // If one error is unknown, the largest is unknown.
+            error_ns: self
+                .error_ns
+                .zip(other.error_ns)
+                .map(|(one, other)| (one.0.max(other.0), one.1.max(other.1))),
+            contradictions: self.contradictions + other.contradictions,
+        }
+    }
+}
+
+/// Calls that build communicators.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ConnectSums {
+    /// Number of calls.
+    pub calls: u64,
+    /// Number of these that failed.
+    pub failed: u64,
+    /// Their total duration, in nanoseconds.
+    pub total_ns: i64,
+    /// Duration of the longest one, in nanoseconds.
+    pub longest_ns: i64,
+}
+
+impl ConnectSums {
+    /// Adds a call.
+    pub(super) fn add(&mut self, duration_ns: i64, has_failed: bool) {
+        self.calls += 1;
+        self.failed += u64::from(has_failed);
+        self.total_ns += duration_ns;
+        self.longest_ns = self.longest_ns.max(duration_ns);
+    }
+}
+
+/// DistributedDataParallel's reducer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReducerSums {
+    /// Number of waits for its gradients.
+    pub waits: u64,
+    /// Number of searches for unused parameters.
+    pub unused_searches: u64,
+    /// Time of these searches, in nanoseconds.
+    pub unused_searches_ns: i64,
+}
+
+/// Calls in progress when the log ended.
+#[derive(Clone, Debug, Default)]
+pub struct InFlightSums {
+    /// Their descriptions.
+    pub calls: Vec<String>,
+    /// Start of the oldest of them, in nanoseconds.
+    pub since_ns: Option<i64>,
+}
+
+impl InFlightSums {
+    /// Adds a call that did not end.
+    pub(super) fn add(&mut self, call: String, begin_ns: i64) {
+        self.calls.push(call);
+        let since_ns = self.since_ns.get_or_insert(begin_ns);
+        *since_ns = begin_ns.min(*since_ns);
+    }
+}
+
+/// Steps and the parts of the rank's time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StepSums {
+    /// Number of whole steps.
+    pub steps: u64,
+    /// Parts of all whole steps.
+    pub in_steps: Parts,
+    /// Host time in whole steps, in nanoseconds. It is known even if the parts describe the devices.
+    pub host_in_steps_ns: i64,
+    /// Parts of the whole run.
+    pub run: Parts,
+    /// Number of threads that issued operations.
+    pub training_threads: u32,
+    /// False once a step's parts did not add up.
+    pub adds_up: bool,
+}
