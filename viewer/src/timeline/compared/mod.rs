@@ -1,6 +1,7 @@
 //! The other session of a comparison, and its state in the current frame.
 
 pub mod colour;
+pub mod figures;
 pub mod rows;
 pub mod table;
 pub mod tooltip;
