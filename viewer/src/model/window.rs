@@ -56,6 +56,15 @@ impl Window {
         }
     }
 
+    /// Returns the window moved by a time.
+    #[must_use]
+    pub fn shifted(&self, by_ns: i64) -> Self {
+        Self {
+            from_ns: self.from_ns + by_ns,
+            to_ns: self.to_ns + by_ns,
+        }
+    }
+
     /// Returns the window scaled by `factor`; above 1 it becomes longer. The time at `share` stays at its place.
     #[must_use]
     pub fn zoomed(&self, factor: f64, share: f64) -> Self {

@@ -43,8 +43,6 @@ pub struct Outside<'a> {
     pub filter: Option<&'a SpanFilter>,
     /// The same for the compared session.
     pub compared_filter: Option<&'a SpanFilter>,
-    /// Whether a drag measures instead of selecting.
-    pub measures: bool,
 }
 
 /// The timeline.
@@ -60,8 +58,10 @@ pub struct Timeline {
     drag: Option<Drag>,
     /// Area of the rows in the last frame.
     pub rows_rect: Rect,
+    /// Whether a drag in the rows measures.
+    measures: bool,
     /// Measured time range, in nanoseconds.
-    pub measured: Option<(i64, i64)>,
+    measured: Option<(i64, i64)>,
     drawn: Drawn,
 }
 
@@ -87,6 +87,7 @@ impl Timeline {
             in_flight: None,
             drag: None,
             rows_rect: Rect::NOTHING,
+            measures: false,
             measured: None,
             drawn: Drawn::default(),
         }
@@ -151,6 +152,17 @@ impl Timeline {
         self.rows.reveal(rank);
     }
 
+    /// Returns true if a drag in the rows measures.
+    pub fn measures(&self) -> bool {
+        self.measures
+    }
+
+    /// Sets whether a drag in the rows measures, and discards the last measurement.
+    pub fn set_measures(&mut self, measures: bool) {
+        self.measures = measures;
+        self.measured = None;
+    }
+
     /// Returns the number of names drawn in the last frame, for benchmarks.
     pub fn names_drawn(&self) -> usize {
         self.drawn.names
@@ -185,7 +197,7 @@ impl Timeline {
 
         self.update_rows(opened, state, areas.rows.height());
         self.gallery.set_options(theme, &state.marked, outside.filter);
-        self.input(&response, areas, opened, state, outside.measures, actions);
+        self.input(&response, areas, opened, state, actions);
         let visible = self.rows.visible(state.view.scroll, areas.rows.height());
         let frame = Frame {
             opened,
