@@ -65,7 +65,7 @@ mod tests {
     use rankscope_formats::session::Figure;
 
     #[test]
-    fn a_rank_is_the_same_by_world_and_number() {
+    fn ranks_correspond_by_world_and_number() {
         let made = Made::new();
         let own = made.opened.session.clone();
         let mut other = own.clone();

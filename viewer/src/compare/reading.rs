@@ -30,7 +30,7 @@ pub enum Read {
 
 /// Cache of steps with its reader thread.
 pub struct Reading {
-    wanted: Sender<(u32, u32)>,
+    requests: Sender<(u32, u32)>,
     read: Receiver<(u32, Arc<Steps>)>,
     kept: FxHashMap<u32, Kept>,
     frame: u64,
@@ -42,7 +42,7 @@ impl Reading {
     /// Starts the reader of two sessions. Calls `done` after each rank.
     pub fn start(own: &Arc<Opened>, other: &Arc<Opened>, done: impl Fn() + Send + 'static) -> Self {
         let shares_numbers = !own.has_own_step_numbers() && !other.has_own_step_numbers();
-        let (wanted, to_read) = channel::<(u32, u32)>();
+        let (requests, to_read) = channel::<(u32, u32)>();
         let (sender, read) = channel();
         let (own, other) = (own.clone(), other.clone());
         // The thread ends when `Reading` is dropped, because its channel closes.
@@ -59,7 +59,7 @@ impl Reading {
             }
         });
         Self {
-            wanted,
+            requests,
             read,
             kept: FxHashMap::default(),
             frame: 0,
@@ -99,7 +99,7 @@ impl Reading {
                     wanted_in: frame,
                 };
                 self.kept.insert(rank, kept);
-                if self.wanted.send((rank, of)).is_err() {
+                if self.requests.send((rank, of)).is_err() {
                     return Read::Missing;
                 }
                 Read::Coming

@@ -197,7 +197,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn steps_meet_by_number_and_kind() {
+    fn steps_are_matched_by_number_and_kind() {
         let own = lane(&[(3, 0, 100, 50), (4, 0, 0, 50), (5, 1, 10, 50), (9, 0, 0, 10)]);
         let other = lane(&[(4, 0, 7, 60), (5, 0, 0, 60), (3, 0, 0, 40)]);
         let steps = Steps::of(&own, &other);
@@ -219,7 +219,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn steps_that_overlap_have_a_place_each() {
+    fn overlapping_steps_have_disjoint_ranges() {
         let span = |name, start_ns, end_ns| Span {
             name,
             start_ns,

@@ -288,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_looks_at_the_end_goes_along() {
+    fn a_view_of_the_end_follows_the_run() {
         let whole = Window::between(0, 1000);
         let longer = Window::between(0, 1500);
         let shown = |window: Option<Window>| {
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn one_goes_back_over_changes_not_over_frames() {
+    fn the_history_has_changes_not_frames() {
         let whole = Window::between(0, 1_000_000);
         let mut state = State::new(whole, ViewState::default());
         for step in 0..10 {

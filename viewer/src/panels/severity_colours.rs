@@ -2,26 +2,26 @@
 
 use crate::theme::Theme;
 use egui::{Color32, Ui};
-use rankscope_report::sentences::Mood;
+pub use rankscope_report::sentences::Mood as Severity;
 
 /// Returns the colour of text and bars.
-pub fn colour(ui: &Ui, mood: Mood) -> Color32 {
+pub fn colour(ui: &Ui, severity: Severity) -> Color32 {
     of(
         Theme {
             dark: ui.visuals().dark_mode,
         },
-        mood,
+        severity,
     )
 }
 
-fn of(theme: Theme, mood: Mood) -> Color32 {
-    match (mood, theme.dark) {
-        (Mood::Bad, _) => theme.alarm(),
-        (Mood::Warning, true) => Color32::from_rgb(0xf0, 0xb4, 0x3c),
-        (Mood::Warning, false) => Color32::from_rgb(0x8a, 0x5a, 0x00),
-        (Mood::Good, true) => Color32::from_rgb(0x6c, 0xc9, 0xa1),
-        (Mood::Good, false) => Color32::from_rgb(0x1f, 0x74, 0x55),
-        (Mood::Plain, _) => theme.text(),
+fn of(theme: Theme, severity: Severity) -> Color32 {
+    match (severity, theme.dark) {
+        (Severity::Bad, _) => theme.alarm(),
+        (Severity::Warning, true) => Color32::from_rgb(0xf0, 0xb4, 0x3c),
+        (Severity::Warning, false) => Color32::from_rgb(0x8a, 0x5a, 0x00),
+        (Severity::Good, true) => Color32::from_rgb(0x6c, 0xc9, 0xa1),
+        (Severity::Good, false) => Color32::from_rgb(0x1f, 0x74, 0x55),
+        (Severity::Plain, _) => theme.text(),
     }
 }
 
@@ -43,13 +43,13 @@ mod tests {
     }
 
     #[test]
-    fn every_mood_can_be_read() {
+    fn every_severity_has_a_readable_colour() {
         for theme in [Theme { dark: true }, Theme { dark: false }] {
-            let paper = luminance(theme.background());
-            for mood in [Mood::Good, Mood::Plain, Mood::Warning, Mood::Bad] {
-                let letters = luminance(of(theme, mood));
-                let contrast = (letters.max(paper) + 0.05) / (letters.min(paper) + 0.05);
-                assert!(contrast >= 4.5, "{theme:?} {mood:?}: {contrast:.2}");
+            let background = luminance(theme.background());
+            for severity in [Severity::Good, Severity::Plain, Severity::Warning, Severity::Bad] {
+                let text = luminance(of(theme, severity));
+                let contrast = (text.max(background) + 0.05) / (text.min(background) + 0.05);
+                assert!(contrast >= 4.5, "{theme:?} {severity:?}: {contrast:.2}");
             }
         }
     }

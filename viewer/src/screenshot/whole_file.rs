@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_left_of_what_cannot_be_written() {
+    fn a_failed_write_leaves_no_file() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("a");
         write(&path, b"one").expect("written");

@@ -383,8 +383,8 @@ impl Layout {
         let lanes = &view.footer().lanes;
         let is_closed = state.collapsed.contains(&rank);
         let below = lanes.iter().enumerate().filter(|(_, info)| {
-            let is_wanted = matches!(info.kind, LaneKind::Steps | LaneKind::Operations { .. });
-            is_wanted && info.spans > 0 && !is_closed
+            let is_shown = matches!(info.kind, LaneKind::Steps | LaneKind::Operations { .. });
+            is_shown && info.spans > 0 && !is_closed
         });
         for lane in parts_lane(lanes).into_iter().chain(below.map(|(lane, _)| lane)) {
             let info = &lanes[lane];

@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_outline_goes_round_once() {
+    fn an_outline_is_one_closed_path() {
         let rect = Rect::from_min_max(Pos2::new(1.0, 2.0), Pos2::new(11.0, 8.0));
         assert_eq!(outline(rect, CornerRadiusF32::ZERO), "M1 2H11V8H1V2Z");
         let corners = CornerRadiusF32 {

@@ -2,10 +2,10 @@
 
 use super::{Note, Notes};
 use crate::model::{Action, Opened, State, duration_text, moment_text};
-use crate::panels::{colours, severity_colours};
+use crate::panels::colours;
+use crate::panels::severity_colours::{self, Severity};
 use egui::{Align, Color32, Key, Label, Layout, Response, RichText, TextEdit, TextStyle, Ui};
 use egui_extras::{Column, TableBuilder, TableRow};
-use rankscope_report::sentences::Mood;
 
 /// Margin around a note that is shown, as a share of its length.
 const MARGIN: f64 = 0.25;
@@ -63,14 +63,14 @@ impl NotesPanel {
         colours::apply(ui.visuals_mut());
         if let Some(reason) = notes.read_only() {
             let text = format!("Notes cannot be changed, and their file stays unchanged: {reason}");
-            ui.add(Label::new(RichText::new(text).color(severity_colours::colour(ui, Mood::Bad))).wrap());
+            ui.add(Label::new(RichText::new(text).color(severity_colours::colour(ui, Severity::Bad))).wrap());
         } else {
             self.new_note(ui, notes, opened, state);
         }
         let refused = self.refused.as_deref().or(notes.not_saved());
         if let Some(text) = refused {
             let text = format!("Not saved: {text}");
-            ui.add(Label::new(RichText::new(text).color(severity_colours::colour(ui, Mood::Bad))).wrap());
+            ui.add(Label::new(RichText::new(text).color(severity_colours::colour(ui, Severity::Bad))).wrap());
         }
         self.undo(ui, notes);
         if notes.all().is_empty() {

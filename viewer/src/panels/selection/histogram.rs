@@ -122,9 +122,11 @@ impl Histogram<'_> {
     /// Draws the histogram into the available space.
     pub fn show(&self, ui: &mut Ui, pointing: &mut Pointing) -> Option<Asked> {
         let axis = Axis::of(self.bins)?;
-        let room = ui.available_size();
-        let (rect, response) =
-            ui.allocate_exact_size(vec2(room.x.max(80.0), room.y.max(60.0)), Sense::click_and_drag());
+        let available = ui.available_size();
+        let (rect, response) = ui.allocate_exact_size(
+            vec2(available.x.max(80.0), available.y.max(60.0)),
+            Sense::click_and_drag(),
+        );
         let plot = Rect::from_min_max(rect.min + vec2(0.0, ABOVE), rect.max - vec2(0.0, BELOW));
         let asked_by_keys = if response.has_focus() {
             self.follow_keys(ui, &response, pointing)
@@ -142,7 +144,7 @@ impl Histogram<'_> {
         let chosen = dragged
             .clone()
             .or_else(|| pointing.keys.map(|(at, from)| at.min(from)..=at.max(from)));
-        self.tell(&response, chosen.as_ref());
+        self.describe(&response, chosen.as_ref());
         self.draw(ui, rect, plot, axis, at_mouse, chosen.as_ref());
         if response.has_focus() {
             let stroke = Stroke::new(1.0, theme_of(ui).selection());
@@ -247,7 +249,7 @@ impl Histogram<'_> {
         ))
     }
 
-    fn tell(&self, response: &Response, chosen: Option<&RangeInclusive<usize>>) {
+    fn describe(&self, response: &Response, chosen: Option<&RangeInclusive<usize>>) {
         response.widget_info(|| {
             let at = chosen.and_then(|of| self.words(of));
             let at = at.map_or_else(String::new, |words| format!(": {words}"));
@@ -329,10 +331,10 @@ impl Histogram<'_> {
             let text = value_text(ns);
             let galley = painter.layout_no_wrap(text, FontId::proportional(LETTERS), theme.weak());
             let left = x - galley.size().x / 2.0;
-            let has_room = left >= free && left + galley.size().x <= rect.right();
+            let fits = left >= free && left + galley.size().x <= rect.right();
             let line = Stroke::new(1.0, theme.line());
             painter.vline(x, plot.y_range(), line);
-            if has_room {
+            if fits {
                 free = left + galley.size().x + APART;
                 painter.vline(
                     x,
@@ -377,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_on_the_axis_is_a_bin_or_none() {
+    fn a_position_on_the_axis_has_at_most_one_bin() {
         let bins = bins();
         assert_eq!(bin_at(&bins, 1279.0, false), Some(0));
         assert_eq!(bin_at(&bins, 1280.0, false), Some(1));
@@ -395,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_marked_is_cleared_by_the_same_bins() {
+    fn selecting_the_same_bins_again_clears_the_marks() {
         let bins = bins();
         let mut histogram = Histogram {
             bins: &bins,

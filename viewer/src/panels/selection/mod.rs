@@ -26,7 +26,7 @@ mod worker;
 use super::session_key::SessionKey;
 use crate::model::{Action, Opened, PanelTab, PickedInstance, State, Window, duration_text, moment_text};
 use crate::panels::colours;
-use crate::panels::severity_colours;
+use crate::panels::severity_colours::{self, Severity};
 use bar::Patterns;
 use egui::{Label, Rect, RichText, Ui, UiBuilder, pos2};
 use exports::Exports;
@@ -37,7 +37,6 @@ use order::{Order, Sort};
 use rankscope_analysis::model::units;
 use rankscope_formats::session::SelectedOperations;
 use rankscope_report::selection_rows::{SelectionTable, Which};
-use rankscope_report::sentences::Mood;
 use roll_up::{By, has_stages};
 use rows::{Shape, Target};
 use std::sync::Arc;
@@ -110,7 +109,7 @@ impl SelectionPanels {
                 return;
             }
             Known::Failed(error) => {
-                ui.colored_label(severity_colours::colour(ui, Mood::Bad), error);
+                ui.colored_label(severity_colours::colour(ui, Severity::Bad), error);
                 if ui.button("Try again").clicked() {
                     self.worker.retry();
                 }
@@ -194,7 +193,7 @@ impl SelectionPanels {
             ui.label(RichText::new(words_of(of, state)).strong());
             if of != window {
                 let coming = format!("computing {} …", words_of(window, state));
-                ui.label(RichText::new(coming).color(severity_colours::colour(ui, Mood::Warning)));
+                ui.label(RichText::new(coming).color(severity_colours::colour(ui, Severity::Warning)));
             }
             match tab {
                 PanelTab::Time | PanelTab::Lateness => self.choose_roll_up(ui, opened),
@@ -219,13 +218,13 @@ impl SelectionPanels {
         if !summed.coming.is_empty() {
             let ranks = units::counted(summed.coming.len() as u64, "rank");
             let text = format!("Indexing {ranks}. Their time breakdown follows.");
-            ui.label(RichText::new(text).color(severity_colours::colour(ui, Mood::Warning)));
+            ui.label(RichText::new(text).color(severity_colours::colour(ui, Severity::Warning)));
         }
         if summed.wrong > 0 {
             let ranks = units::counted(summed.wrong, "rank");
             let text =
                 format!("The parts of {ranks} do not add up to their time. This is a bug; please report it.");
-            ui.colored_label(severity_colours::colour(ui, Mood::Bad), text);
+            ui.colored_label(severity_colours::colour(ui, Severity::Bad), text);
         }
     }
 
@@ -377,8 +376,8 @@ impl SelectionPanels {
             .marking
             .words(class, (summed.selection.from_ns, summed.selection.to_ns))
         {
-            Some(Ok(words)) => RichText::new(words).color(severity_colours::colour(ui, Mood::Warning)),
-            Some(Err(error)) => RichText::new(error).color(severity_colours::colour(ui, Mood::Bad)),
+            Some(Ok(words)) => RichText::new(words).color(severity_colours::colour(ui, Severity::Warning)),
+            Some(Err(error)) => RichText::new(error).color(severity_colours::colour(ui, Severity::Bad)),
             None => {
                 let count: u64 = times.bins.iter().map(|bin| bin.count).sum();
                 let count = units::counted(count, "instance");
@@ -423,7 +422,7 @@ impl SelectionPanels {
         let of_shape = self.shapes.get_mut(shape.index())?;
         let order = of_shape.order.of(summed, rows, of_shape.sort);
         let all: Vec<usize> = (0..rows.table.headings.len()).collect();
-        let columns = if self.all_columns { &all } else { &rows.telling };
+        let columns = if self.all_columns { &all } else { &rows.informative };
         let grid = Grid {
             title: shape.which.title(),
             rows,

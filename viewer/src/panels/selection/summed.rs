@@ -37,12 +37,12 @@ impl Summed {
                 View::Missing => None,
             }
         };
-        let wanted = SelectionRequest {
+        let request = SelectionRequest {
             window: (window.from_ns, window.to_ns),
             ranks: None,
             cancelled,
         };
-        let selection = select(&opened.path, &opened.session, &view, wanted)?;
+        let selection = select(&opened.path, &opened.session, &view, request)?;
         let rows = Shape::all().map(|shape| Rows::new(&selection, &opened.session, shape));
         let parts = selection
             .parts

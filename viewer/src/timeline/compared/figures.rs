@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_exposed_is_told_per_step() {
+    fn exposed_communication_is_per_step() {
         let (figure, basis) = per_step(2_000_000, 20_000_000, 10, "steps");
         assert_eq!(figure.value, Some(200_000));
         assert_eq!(basis, "2.00 ms of 20.0 ms in 10 whole steps, 10.0 %");

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slowest_is_first_and_the_unknown_last() {
+    fn the_slowest_rank_is_first_and_unknown_values_are_last() {
         let mut lines = [
             line_of(0, None),
             line_of(1, Some((100, 90))),
