@@ -173,7 +173,7 @@ impl App {
     }
 
     /// Takes over the newest session of the run that is followed.
-    fn go_on(&mut self, ctx: &Context) {
+    fn poll_follower(&mut self, ctx: &Context) {
         let Some((follower, home)) = &self.follows else {
             return;
         };
@@ -204,7 +204,7 @@ impl App {
         let home = home.clone();
         let (path, session) = *newer;
         if let Stage::Open(workspace) = &mut self.stage {
-            workspace.go_on(&path, session, ctx);
+            workspace.replace_session(&path, session, ctx);
         } else {
             let kept = self.kept.of(&home);
             let mut workspace = Workspace::at_home(&path, &home, session, kept, ctx);
@@ -285,10 +285,10 @@ impl App {
     }
 
     fn advance(&mut self, ctx: &Context) {
-        let Stage::Opening(coming, doing) = &mut self.stage else {
+        let Stage::Opening(pending, doing) = &mut self.stage else {
             return;
         };
-        while let Ok(news) = coming.try_recv() {
+        while let Ok(news) = pending.try_recv() {
             match news {
                 Opening::Doing(what) => *doing = what,
                 Opening::Failed(why) => {
@@ -324,7 +324,7 @@ impl App {
     pub fn show(&mut self, ui: &mut Ui) {
         let ctx = ui.ctx().clone();
         self.advance(&ctx);
-        self.go_on(&ctx);
+        self.poll_follower(&ctx);
         if let Some((export, path)) = self.chosen.take() {
             self.write(export, path, &ctx);
         }

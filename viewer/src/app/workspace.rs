@@ -95,7 +95,7 @@ impl Workspace {
     }
 
     /// Takes over a newer session of the followed run, and keeps the view.
-    pub fn go_on(&mut self, path: &Path, session: Session, ctx: &Context) {
+    pub fn replace_session(&mut self, path: &Path, session: Session, ctx: &Context) {
         let whole = whole_of(&session);
         self.opened.close();
         self.state.rename(&self.opened.session, &session);
@@ -109,10 +109,10 @@ impl Workspace {
         let opened = Arc::new(Opened::new(path, session));
         let wake = ctx.clone();
         opened.start_indexing(move || wake.request_repaint());
-        self.timeline.go_on(&opened, has_moved, ctx);
+        self.timeline.replace_session(&opened, has_moved, ctx);
         self.state.ranks = opened.session.ranks.len() as u32;
         self.opened = opened;
-        self.state.go_on(whole);
+        self.state.extend_to(whole);
         // Compiled filters contain the ranks of the session.
         self.filters.invalidate();
     }

@@ -1,6 +1,6 @@
 //! Computes which part of the other session is shown below a part of this one: the same step starts at the same place.
 
-use super::steps::{Same, Steps};
+use super::steps::{StepMatch, Steps};
 use crate::model::Window;
 
 /// The two times, one of each session, that are drawn at the same place.
@@ -32,7 +32,7 @@ impl Anchor {
             }
             (one, other) => one.or(other)?,
         };
-        let Same::Step { start_ns, .. } = nearest.same else {
+        let StepMatch::Step { start_ns, .. } = nearest.counterpart else {
             return None;
         };
         Some(Self {

@@ -13,7 +13,7 @@ const MAX_KEPT: usize = 512;
 struct Kept {
     /// The steps, or `None` while they are being read.
     steps: Option<Arc<Steps>>,
-    wanted_in: u64,
+    used_in: u64,
 }
 
 /// State of a rank's steps.
@@ -22,7 +22,7 @@ pub enum Read {
     /// The steps.
     Steps(Arc<Steps>),
     /// The steps are being read, or the index that contains them is being built.
-    Coming,
+    Pending,
     /// There are no comparable steps: the index cannot be built, or one session is a part of a run with its own step
     /// numbers.
     Missing,
@@ -78,7 +78,7 @@ impl Reading {
         // The cache is bounded, because a job may have thousands of ranks with a million steps each.
         if self.kept.len() > 2 * MAX_KEPT {
             let frame = self.frame;
-            self.kept.retain(|_, kept| kept.wanted_in + 2 >= frame);
+            self.kept.retain(|_, kept| kept.used_in + 2 >= frame);
         }
     }
 
@@ -86,8 +86,8 @@ impl Reading {
     pub fn of(&mut self, own: &Opened, other: &Opened, counterparts: &Counterparts, rank: u32) -> Read {
         let frame = self.frame;
         if let Some(kept) = self.kept.get_mut(&rank) {
-            kept.wanted_in = frame;
-            return kept.steps.clone().map_or(Read::Coming, Read::Steps);
+            kept.used_in = frame;
+            return kept.steps.clone().map_or(Read::Pending, Read::Steps);
         }
         let Some(of) = counterparts.of(rank).filter(|_| self.shares_numbers) else {
             return Read::Missing;
@@ -96,16 +96,16 @@ impl Reading {
             (View::Open(_), View::Open(_)) => {
                 let kept = Kept {
                     steps: None,
-                    wanted_in: frame,
+                    used_in: frame,
                 };
                 self.kept.insert(rank, kept);
                 if self.requests.send((rank, of)).is_err() {
                     return Read::Missing;
                 }
-                Read::Coming
+                Read::Pending
             }
             (View::Missing, _) | (_, View::Missing) => Read::Missing,
-            _ => Read::Coming,
+            _ => Read::Pending,
         }
     }
 

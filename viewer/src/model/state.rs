@@ -245,7 +245,7 @@ impl State {
 
     /// Takes over the time span of a run that continues. A window that shows its end, or all of it, still does so
     /// afterwards.
-    pub fn go_on(&mut self, whole: Window) {
+    pub fn extend_to(&mut self, whole: Window) {
         let more_ns = whole.to_ns - self.whole.to_ns;
         if let Some(window) = &mut self.view.window {
             let is_all = *window == self.whole;
@@ -297,7 +297,7 @@ mod tests {
                 ..ViewState::default()
             };
             let mut state = State::new(whole, view);
-            state.go_on(longer);
+            state.extend_to(longer);
             state.window()
         };
         assert_eq!(shown(None), longer);

@@ -6,7 +6,7 @@
 
 use super::blur::blur;
 use super::columns::{Columns, column_of};
-use super::names::{Named, names, wide_spans};
+use super::wide_spans::{Named, names, wide_spans};
 use crate::model::Window;
 use crate::theme::{Shade, Theme, dimmed, faded};
 use egui::{Color32, ColorImage};

@@ -271,7 +271,7 @@ impl Worker {
                     }
                 }
                 // The index is being built; search other ranks first.
-                View::Coming => {
+                View::Pending => {
                     if let Ok(mut pending) = self.pending.lock() {
                         pending.push_back(rank);
                     }
@@ -337,7 +337,7 @@ impl Worker {
         kept: &mut Vec<Found>,
     ) -> Option<()> {
         let (mut seen, mut count, mut in_lane) = (0u64, 0u64, 0usize);
-        let mut go_on = Some(());
+        let mut proceed = Some(());
         lane.spans_in(i64::MIN, i64::MAX, |span| {
             seen += 1;
             if is_meant(span) {
@@ -353,7 +353,7 @@ impl Worker {
                 }
             }
             if seen.is_multiple_of(SPANS_PER_BATCH) {
-                go_on = if self.is_cancelled() {
+                proceed = if self.is_cancelled() {
                     None
                 } else if count > 0 {
                     self.send(rank, kept, std::mem::take(&mut count), false)
@@ -361,9 +361,9 @@ impl Worker {
                     Some(())
                 };
             }
-            go_on.is_some()
+            proceed.is_some()
         });
-        go_on?;
+        proceed?;
         match count {
             0 => Some(()),
             _ => self.send(rank, kept, count, false),

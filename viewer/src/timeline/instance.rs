@@ -44,7 +44,7 @@ pub struct Members {
     /// Members in the order of their arrivals.
     pub members: Vec<Member>,
     /// Number of members whose index is not available yet.
-    pub coming: u32,
+    pub pending: u32,
 }
 
 /// Searches for instances.
@@ -82,7 +82,7 @@ impl Instances {
         while let Ok(members) = self.found.try_recv() {
             if Some(members.picked) == self.requested {
                 // Search again once the missing indices may be available.
-                if members.coming > 0 {
+                if members.pending > 0 {
                     self.again = Some(Instant::now() + AGAIN);
                     ctx.request_repaint_after(AGAIN);
                 }
@@ -142,7 +142,7 @@ pub fn find_members(opened: &Opened, picked: PickedInstance, is_over: &dyn Fn() 
         |communicator| communicator.members.iter().flatten().copied().collect(),
     );
     let mut members = Vec::new();
-    let mut coming = 0;
+    let mut pending = 0;
     for rank in ranks {
         if is_over() {
             break;
@@ -158,7 +158,7 @@ pub fn find_members(opened: &Opened, picked: PickedInstance, is_over: &dyn Fn() 
                 });
                 members.extend(found);
             }
-            View::Coming => coming += 1,
+            View::Pending => pending += 1,
             View::Missing => {}
         }
     }
@@ -167,7 +167,7 @@ pub fn find_members(opened: &Opened, picked: PickedInstance, is_over: &dyn Fn() 
         picked,
         row,
         members,
-        coming,
+        pending,
     }
 }
 

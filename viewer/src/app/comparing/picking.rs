@@ -7,7 +7,7 @@ use crate::model::{Action, Opened, Window};
 use crate::panels::instance;
 use crate::theme::Theme;
 use crate::timeline::compared::rows::x;
-use crate::timeline::compared::{Compared, Placed, Pointed};
+use crate::timeline::compared::{Compared, PlacedRow, Pointed};
 use crate::timeline::instance::Members;
 use crate::timeline::layout::RowKind;
 use egui::{Painter, Pos2, Rect, RichText, Stroke, StrokeKind, Ui};
@@ -34,7 +34,7 @@ impl Compared {
         painter: &Painter,
         own: &Opened,
         window: Window,
-        visible: &[Placed],
+        visible: &[PlacedRow],
         theme: Theme,
     ) {
         let Some(members) = self.members() else { return };

@@ -228,7 +228,7 @@ fn ranks_of_two_sessions_are_paired_and_aligned_by_step() {
     let alone = rows_of(&mut harness, 3);
     assert!(matches!(
         alone.last().map(|row| row.kind),
-        Some(RowKind::Alone(3))
+        Some(RowKind::Unmatched(3))
     ));
     harness.get_by_label("1 rank only in A, 1 rank only in B");
 
@@ -314,7 +314,7 @@ fn tooltips_show_differences_and_spans_of_b() {
     assert_eq!(workspace(&mut harness).state.picked, None);
     run_until(&mut harness, "the members of an instance of B", |state| {
         let compared = state.as_ref().and_then(|workspace| workspace.timeline.compared());
-        compared.is_some_and(|compared| compared.members().is_some_and(|it| it.coming == 0))
+        compared.is_some_and(|compared| compared.members().is_some_and(|it| it.pending == 0))
     });
     let compared = workspace(&mut harness).timeline.compared().expect("compared");
     let members = compared.members().expect("members");
@@ -389,7 +389,7 @@ fn pictures_of_tooltips() {
             let compared = compared
                 .get_or_insert_with(|| Compared::new(&own.opened, &other.opened.path, session, ui.ctx()));
             let kind = RowKind::Difference(0);
-            let placed = crate::timeline::compared::Placed {
+            let placed = crate::timeline::compared::PlacedRow {
                 kind,
                 rect: egui::Rect::from_min_size(Pos2::ZERO, vec2(400.0, 16.0)),
             };
@@ -438,7 +438,7 @@ fn steps_of_a_partial_session_are_not_compared() {
     });
     // A continues as a part, as it does when a run is followed.
     let ctx = harness.ctx.clone();
-    workspace(&mut harness).go_on(&own.opened.path, session, &ctx);
+    workspace(&mut harness).replace_session(&own.opened.path, session, &ctx);
     wait(&mut harness);
     let reported = aligned(&mut harness);
     assert!(

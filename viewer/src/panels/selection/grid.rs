@@ -3,10 +3,10 @@
 //! For the keyboard, all rows together are one widget: arrows choose a row, Enter goes to it. If each row were a tab
 //! stop, nobody could leave a table of thousands of rows with Tab.
 
-use super::bar::{Patterns, class_of};
 use super::meaning::meaning;
 use super::order::Sort;
 use super::rows::{Rows, Target};
+use super::stacked_bar::{Patterns, class_of};
 use crate::theme::Theme;
 use egui::text::{LayoutJob, TextWrapping};
 use egui::{

@@ -43,7 +43,7 @@ pub struct Pointing {
 
 /// Request of the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum HistogramAction {
     /// Mark the instances with these times, in nanoseconds.
     Mark(Range<i64>),
     /// Remove the marks.
@@ -120,7 +120,7 @@ fn times(bins: &[TimeBin], of: &RangeInclusive<usize>) -> Option<Range<i64>> {
 
 impl Histogram<'_> {
     /// Draws the histogram into the available space.
-    pub fn show(&self, ui: &mut Ui, pointing: &mut Pointing) -> Option<Asked> {
+    pub fn show(&self, ui: &mut Ui, pointing: &mut Pointing) -> Option<HistogramAction> {
         let axis = Axis::of(self.bins)?;
         let available = ui.available_size();
         let (rect, response) = ui.allocate_exact_size(
@@ -161,7 +161,7 @@ impl Histogram<'_> {
     }
 
     /// Moves the cursor with the arrow keys. Shift extends the choice, Enter marks it.
-    fn follow_keys(&self, ui: &Ui, response: &Response, pointing: &mut Pointing) -> Option<Asked> {
+    fn follow_keys(&self, ui: &Ui, response: &Response, pointing: &mut Pointing) -> Option<HistogramAction> {
         let arrows = EventFilter {
             horizontal_arrows: true,
             ..EventFilter::default()
@@ -190,7 +190,7 @@ impl Histogram<'_> {
         response: &Response,
         pointing: &mut Pointing,
         bin_of: &impl Fn(Pos2, bool) -> Option<usize>,
-    ) -> Option<Asked> {
+    ) -> Option<HistogramAction> {
         if response.drag_started() {
             let origin = response.ctx.input(|input| input.pointer.press_origin());
             pointing.from = origin.and_then(|at| bin_of(at, true));
@@ -199,13 +199,13 @@ impl Histogram<'_> {
             let at = response.interact_pointer_pos()?;
             return match bin_of(at, false) {
                 Some(bin) => self.asked(&(bin..=bin)),
-                None => self.marked.is_some().then_some(Asked::Clear),
+                None => self.marked.is_some().then_some(HistogramAction::Clear),
             };
         }
         if response.drag_stopped() {
             let from = pointing.from.take()?;
             let to = bin_of(response.interact_pointer_pos()?, true)?;
-            return times(self.bins, &(from.min(to)..=from.max(to))).map(Asked::Mark);
+            return times(self.bins, &(from.min(to)..=from.max(to))).map(HistogramAction::Mark);
         }
         None
     }
@@ -223,16 +223,16 @@ impl Histogram<'_> {
     }
 
     /// Toggles the marks of bins: clears them if they are marked already.
-    fn asked(&self, of: &RangeInclusive<usize>) -> Option<Asked> {
+    fn asked(&self, of: &RangeInclusive<usize>) -> Option<HistogramAction> {
         let times = times(self.bins, of)?;
         let is_marked = self
             .marked
             .as_ref()
             .is_some_and(|marked| marked.start <= times.start && marked.end >= times.end);
         Some(if is_marked {
-            Asked::Clear
+            HistogramAction::Clear
         } else {
-            Asked::Mark(times)
+            HistogramAction::Mark(times)
         })
     }
 
@@ -404,10 +404,10 @@ mod tests {
             marked: None,
             title: "all-reduce",
         };
-        assert_eq!(histogram.asked(&(0..=1)), Some(Asked::Mark(1024..1536)));
+        assert_eq!(histogram.asked(&(0..=1)), Some(HistogramAction::Mark(1024..1536)));
         histogram.marked = Some(1024..1536);
-        assert_eq!(histogram.asked(&(1..=1)), Some(Asked::Clear));
-        assert_eq!(histogram.asked(&(2..=2)), Some(Asked::Mark(4096..5120)));
+        assert_eq!(histogram.asked(&(1..=1)), Some(HistogramAction::Clear));
+        assert_eq!(histogram.asked(&(2..=2)), Some(HistogramAction::Mark(4096..5120)));
         assert_eq!(
             histogram.words(&(0..=1)).as_deref(),
             Some("1.02 µs to 1.54 µs: 7 of 16")

@@ -1,7 +1,7 @@
 //! Rows of a panel: those of the library or sums of them, with the target of each row and the widths of the columns.
 
-use super::bar::Bar;
 use super::roll_up::{By, Groups};
+use super::stacked_bar::Bar;
 use crate::model::moment_text;
 use rankscope_analysis::model::units;
 use rankscope_formats::session::{Figure, Parts, Selection, Session};

@@ -63,7 +63,7 @@ pub enum Known<T> {
     /// The result.
     Computed(Arc<T>),
     /// The result is being computed. Until then, the latest result of another window, if there is one.
-    Coming(Option<(Window, Arc<T>)>),
+    Pending(Option<(Window, Arc<T>)>),
     /// The reason why it cannot be computed.
     Failed(String),
 }
@@ -112,7 +112,7 @@ impl<T: Send + Sync + 'static> Worker<T> {
         match (known, &self.failed) {
             (Some(known), _) => Known::Computed(known),
             (None, Some((_, reason))) => Known::Failed(reason.clone()),
-            (None, None) => Known::Coming(self.kept.back().cloned()),
+            (None, None) => Known::Pending(self.kept.back().cloned()),
         }
     }
 
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(bench.wait(0.0, 1), 1);
         for (at_s, from_ns) in [(1.0, 2), (1.02, 3), (1.04, 4), (1.06, 5)] {
             let known = bench.ask(at_s, from_ns, Duration::ZERO);
-            assert!(matches!(known, Known::Coming(Some((window, _))) if window.from_ns == 1));
+            assert!(matches!(known, Known::Pending(Some((window, _))) if window.from_ns == 1));
         }
         bench.ask(1.1, 5, Duration::ZERO);
         assert_eq!(bench.begun(), [1], "the mouse does not rest");

@@ -50,7 +50,7 @@ pub enum Pointed {
 
 /// A visible row and its place.
 #[derive(Clone, Copy, Debug)]
-pub struct Placed {
+pub struct PlacedRow {
     /// Content of the row.
     pub kind: RowKind,
     /// Place of the row.
@@ -117,7 +117,7 @@ impl Compared {
     }
 
     /// Takes over a newer session of the followed run A. Discards everything that was derived from both sessions.
-    pub fn go_on(&mut self, own: &Arc<Opened>, ctx: &Context) {
+    pub fn replace_session(&mut self, own: &Arc<Opened>, ctx: &Context) {
         let wake = ctx.clone();
         self.counterparts = Counterparts::of_sessions(&own.session, &self.other.session);
         self.reading = Reading::start(own, &self.other, move || wake.request_repaint());
@@ -142,7 +142,7 @@ impl Compared {
     }
 
     /// Aligns what is visible in a window of A, and requests B's pictures of it.
-    pub fn update(&mut self, ctx: &Context, own: &Opened, window: Window, width: f32, visible: &[Placed]) {
+    pub fn update(&mut self, ctx: &Context, own: &Opened, window: Window, width: f32, visible: &[PlacedRow]) {
         self.reading.update();
         self.aligned.fill(None);
         self.picture_rows.clear();
@@ -167,11 +167,11 @@ impl Compared {
             match row.kind {
                 RowKind::Difference(_) => {
                     let read = self.reading.of(own, &self.other, &self.counterparts, rank);
-                    self.is_exact &= !matches!(read, Read::Coming);
+                    self.is_exact &= !matches!(read, Read::Pending);
                 }
-                RowKind::OtherComing(_) => {
+                RowKind::OtherPending(_) => {
                     let of = self.counterparts.of(rank).unwrap_or(u32::MAX);
-                    self.is_exact &= !matches!(self.other.view_soon(of), View::Coming);
+                    self.is_exact &= !matches!(self.other.view_soon(of), View::Pending);
                 }
                 RowKind::Other { of, lane, .. } => match self.aligned[world] {
                     Some(aligned) => self.picture_rows.push(PictureRow {
@@ -219,8 +219,8 @@ impl Compared {
     pub fn title(&self, kind: RowKind) -> Option<String> {
         match kind {
             RowKind::Difference(_) => Some("step time, B − A".to_owned()),
-            RowKind::Alone(_) => Some("B".to_owned()),
-            RowKind::OtherComing(rank) => {
+            RowKind::Unmatched(_) => Some("B".to_owned()),
+            RowKind::OtherPending(rank) => {
                 let of = self.counterparts.of(rank)?;
                 Some(format!("B {}", self.other.name_of(of)))
             }
@@ -234,7 +234,7 @@ impl Compared {
             | RowKind::Rank { .. }
             | RowKind::Lane { .. }
             | RowKind::InFlight { .. }
-            | RowKind::Coming(_) => None,
+            | RowKind::Pending(_) => None,
         }
     }
 

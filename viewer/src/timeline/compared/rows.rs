@@ -5,7 +5,7 @@ use crate::compare::difference::{Sum, columns};
 use crate::compare::steps::Steps;
 use crate::model::{Opened, View, Window};
 use crate::theme::Theme;
-use crate::timeline::compared::{Compared, Placed};
+use crate::timeline::compared::{Compared, PlacedRow};
 use crate::timeline::layout::RowKind;
 use egui::{Align2, Color32, FontId, Mesh, Painter, Pos2, Rect, Stroke, Vec2};
 
@@ -16,7 +16,7 @@ const NUMBERS: f32 = 46.0;
 
 impl Compared {
     /// Draws the visible rows. `painter` is clipped to the rows.
-    pub fn draw(&self, painter: &Painter, own: &Opened, window: Window, visible: &[Placed], theme: Theme) {
+    pub fn draw(&self, painter: &Painter, own: &Opened, window: Window, visible: &[PlacedRow], theme: Theme) {
         for row in visible {
             let full = Rect::from_x_y_ranges(
                 painter.clip_rect().x_range(),
@@ -36,7 +36,7 @@ impl Compared {
                 RowKind::Other { .. } => {
                     painter.rect_filled(full, 0.0, rows(theme));
                 }
-                RowKind::OtherComing(rank) => {
+                RowKind::OtherPending(rank) => {
                     painter.rect_filled(full, 0.0, rows(theme));
                     let view = self.counterparts.of(rank).map(|of| self.other.view_soon(of));
                     let text = match view {
@@ -45,7 +45,7 @@ impl Compared {
                     };
                     row_text(painter, row.rect, text, theme);
                 }
-                RowKind::Alone(rank) => {
+                RowKind::Unmatched(rank) => {
                     painter.rect_filled(full, 0.0, rows(theme));
                     let text = format!("B has no {}: nothing to compare", own.name_of(rank));
                     row_text(painter, row.rect, &text, theme);
@@ -61,7 +61,14 @@ impl Compared {
     }
 
     /// Draws the losses of B at the time at which they happened, as in A's rows.
-    fn draw_losses(&self, painter: &Painter, own: &Opened, window: Window, visible: &[Placed], theme: Theme) {
+    fn draw_losses(
+        &self,
+        painter: &Painter,
+        own: &Opened,
+        window: Window,
+        visible: &[PlacedRow],
+        theme: Theme,
+    ) {
         let losses = &self.other.session.losses;
         if losses.is_empty() {
             return;
@@ -120,14 +127,14 @@ fn row_text(painter: &Painter, rect: Rect, text: &str, theme: Theme) {
 enum ColumnFill {
     Nothing,
     /// Steps that B lacks: a thin line.
-    Alone,
+    Unmatched,
     Changed(Color32),
 }
 
 fn column_fill(sum: &Sum, theme: Theme) -> ColumnFill {
     match sum.change() {
         Some(change) => ColumnFill::Changed(of_change(theme, change)),
-        None if sum.alone_ns > 0 => ColumnFill::Alone,
+        None if sum.alone_ns > 0 => ColumnFill::Unmatched,
         None => ColumnFill::Nothing,
     }
 }
@@ -142,7 +149,7 @@ fn differences(painter: &Painter, rect: Rect, window: Window, steps: &Steps, the
     let mut push = |from: usize, to: usize, fill: ColumnFill| {
         let (y, colour) = match fill {
             ColumnFill::Nothing => return,
-            ColumnFill::Alone => {
+            ColumnFill::Unmatched => {
                 let middle = rect.center().y;
                 (egui::Rangef::new(middle - 1.0, middle + 1.0), neutral(theme))
             }

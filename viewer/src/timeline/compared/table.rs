@@ -28,7 +28,7 @@ pub enum Order {
 
 /// The table of a comparison.
 pub struct Table {
-    coming: Option<Receiver<Line>>,
+    pending: Option<Receiver<Line>>,
     overall: Line,
     lines: Vec<Line>,
     order: Order,
@@ -39,7 +39,7 @@ pub struct Table {
 impl Table {
     /// Starts to read the medians of two sessions.
     pub fn start(own: &Arc<Opened>, other: &Arc<Opened>, counterparts: &Counterparts, ctx: &Context) -> Self {
-        let (sender, coming) = channel();
+        let (sender, pending) = channel();
         let pairs: Vec<(u32, u32)> = counterparts.pairs().collect();
         let (of_own, of_other, wake) = (own.clone(), other.clone(), ctx.clone());
         std::thread::spawn(move || {
@@ -57,7 +57,7 @@ impl Table {
             wake.request_repaint();
         });
         Self {
-            coming: Some(coming),
+            pending: Some(pending),
             overall: Line::overall(&own.session, &other.session),
             lines: Vec::new(),
             order: Order::default(),
@@ -67,19 +67,19 @@ impl Table {
 
     /// Returns true while lines are being computed.
     pub fn is_busy(&self) -> bool {
-        self.coming.is_some()
+        self.pending.is_some()
     }
 
     /// Takes over new lines and sorts them.
     pub fn update(&mut self) {
-        while let Some(coming) = &self.coming {
-            match coming.try_recv() {
+        while let Some(pending) = &self.pending {
+            match pending.try_recv() {
                 Ok(line) => {
                     self.lines.push(line);
                     self.is_sorted = false;
                 }
                 Err(TryRecvError::Empty) => break,
-                Err(TryRecvError::Disconnected) => self.coming = None,
+                Err(TryRecvError::Disconnected) => self.pending = None,
             }
         }
         if !self.is_sorted {

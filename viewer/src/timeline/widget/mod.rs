@@ -29,7 +29,7 @@ use crate::model::{Action, Opened, State, Window};
 use crate::picture::in_flight::InFlight;
 use crate::picture::painter::SpanFilter;
 use crate::theme::Theme;
-use crate::timeline::compared::{Compared, Placed, tooltip as compared_tooltip};
+use crate::timeline::compared::{Compared, PlacedRow, tooltip as compared_tooltip};
 use egui::{Context, Painter, Rect, Response, Sense, Ui, Vec2};
 use std::sync::Arc;
 use std::time::Duration;
@@ -132,13 +132,13 @@ impl Timeline {
     /// Takes over a newer session. The old drawing stays until new pictures arrive.
     ///
     /// `has_moved` means that ranks have other positions now, so that the old pictures belong to other ranks.
-    pub fn go_on(&mut self, opened: &Arc<Opened>, has_moved: bool, ctx: &Context) {
-        self.gallery.go_on(opened, has_moved, ctx);
-        self.minimap.go_on();
+    pub fn replace_session(&mut self, opened: &Arc<Opened>, has_moved: bool, ctx: &Context) {
+        self.gallery.replace_session(opened, has_moved, ctx);
+        self.minimap.replace_session();
         self.rows.invalidate();
         self.instances = Instances::default();
         if let Some(compared) = &mut self.compared {
-            compared.go_on(opened, ctx);
+            compared.replace_session(opened, ctx);
         }
     }
 
@@ -261,14 +261,14 @@ impl Timeline {
         ctx: &Context,
         frame: &Frame<'_>,
         filter: Option<&SpanFilter>,
-    ) -> Vec<Placed> {
+    ) -> Vec<PlacedRow> {
         let Some(compared) = &mut self.compared else {
             return Vec::new();
         };
-        let placed: Vec<Placed> = frame
+        let placed: Vec<PlacedRow> = frame
             .rows
             .iter()
-            .map(|row| Placed {
+            .map(|row| PlacedRow {
                 kind: row.kind,
                 rect: inside_of(frame, row),
             })
@@ -284,7 +284,7 @@ impl Timeline {
         painter: &Painter,
         frame: &Frame<'_>,
         pictures: &[PictureRow],
-        placed: &[Placed],
+        placed: &[PlacedRow],
     ) {
         let areas = frame.areas;
         let inside = painter.with_clip_rect(areas.rows.intersect(areas.all));
@@ -310,7 +310,7 @@ impl Timeline {
         painter: &Painter,
         frame: &Frame<'_>,
         pictures: &[PictureRow],
-        placed: &[Placed],
+        placed: &[PlacedRow],
     ) {
         let mut names = Names::new(frame.theme);
         let mut filled = 0;
