@@ -1,6 +1,6 @@
 //! Reads the steps of ranks on a background thread, when they are first needed.
 
-use super::counterparts::Counterparts;
+use super::counterparts::{Counterparts, OtherRank};
 use super::steps::Steps;
 use crate::model::{Opened, View};
 use rustc_hash::FxHashMap;
@@ -30,7 +30,7 @@ pub enum Read {
 
 /// Cache of steps with its reader thread.
 pub struct Reading {
-    requests: Sender<(u32, u32)>,
+    requests: Sender<(u32, OtherRank)>,
     read: Receiver<(u32, Arc<Steps>)>,
     kept: FxHashMap<u32, Kept>,
     frame: u64,
@@ -42,13 +42,13 @@ impl Reading {
     /// Starts the reader of two sessions. Calls `done` after each rank.
     pub fn start(own: &Arc<Opened>, other: &Arc<Opened>, done: impl Fn() + Send + 'static) -> Self {
         let shares_numbers = !own.has_own_step_numbers() && !other.has_own_step_numbers();
-        let (requests, to_read) = channel::<(u32, u32)>();
+        let (requests, to_read) = channel::<(u32, OtherRank)>();
         let (sender, read) = channel();
         let (own, other) = (own.clone(), other.clone());
         // The thread ends when `Reading` is dropped, because its channel closes.
         std::thread::spawn(move || {
             for (rank, of) in to_read {
-                let steps = match (own.view(rank), other.view(of)) {
+                let steps = match (own.view(rank), other.view(of.0)) {
                     (View::Open(own), View::Open(other)) => Steps::read(own, other),
                     _ => Steps::default(),
                 };
@@ -92,7 +92,7 @@ impl Reading {
         let Some(of) = counterparts.of(rank).filter(|_| self.shares_numbers) else {
             return Read::Missing;
         };
-        match (own.view(rank), other.view(of)) {
+        match (own.view(rank), other.view(of.0)) {
             (View::Open(_), View::Open(_)) => {
                 let kept = Kept {
                     steps: None,

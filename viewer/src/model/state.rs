@@ -1,6 +1,6 @@
 //! State of the view: visible time range, selection, and what the mouse points at.
 
-use super::{Action, PanelTab, Window};
+use super::{Action, HostIndex, PanelTab, Window};
 use rankscope_formats::index::{LaneKind, Span};
 use rankscope_formats::session::Session;
 use serde::{Deserialize, Serialize};
@@ -61,7 +61,7 @@ pub struct ViewState {
     /// Ranks whose lanes are collapsed.
     pub collapsed: BTreeSet<u32>,
     /// Hosts whose ranks are collapsed.
-    pub closed_hosts: BTreeSet<u32>,
+    pub closed_hosts: BTreeSet<HostIndex>,
     /// Ranks that are pinned to the top.
     pub pinned: BTreeSet<u32>,
     /// Hidden ranks.
@@ -277,7 +277,7 @@ impl State {
     }
 }
 
-fn toggle(set: &mut BTreeSet<u32>, value: u32) {
+fn toggle<T: Ord>(set: &mut BTreeSet<T>, value: T) {
     if !set.remove(&value) {
         set.insert(value);
     }

@@ -11,7 +11,7 @@ pub fn title(opened: &Opened, kind: RowKind) -> String {
         RowKind::Host(host) => opened
             .session
             .hosts
-            .get(host as usize)
+            .get(host.0 as usize)
             .map_or_else(String::new, |host| {
                 let ranks = host.ranks.len();
                 format!(

@@ -1,7 +1,7 @@
 //! Set and places of the rows.
 
-use crate::compare::counterparts::Counterparts;
-use crate::model::{Opened, View, ViewState};
+use crate::compare::counterparts::{Counterparts, OtherRank};
+use crate::model::{HostIndex, Opened, View, ViewState};
 use crate::picture::Subject;
 use rankscope_formats::index::{LaneInfo, LaneKind};
 use rustc_hash::FxHashSet;
@@ -11,7 +11,7 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RowKind {
     /// Title of a host.
-    Host(u32),
+    Host(HostIndex),
     /// Title of a rank, and its breakdown.
     Rank {
         /// Position in the session.
@@ -45,8 +45,8 @@ pub enum RowKind {
     Other {
         /// Position in this session of the rank above it.
         rank: u32,
-        /// Position in the other session.
-        of: u32,
+        /// Its counterpart, to which the lane belongs.
+        of: OtherRank,
         /// Position in the index of `of`.
         lane: usize,
         /// Kind of the lane.
@@ -237,7 +237,7 @@ impl Layout {
             seen.iter().any(|rank| {
                 let of = other.counterparts.of(*rank);
                 self.other_pending.contains(rank)
-                    && of.is_some_and(|of| !matches!(other.opened.view_soon(of), View::Pending))
+                    && of.is_some_and(|of| !matches!(other.opened.view_soon(of.0), View::Pending))
             })
         });
         if same && !came && !other_came {
@@ -291,7 +291,7 @@ impl Layout {
                 continue;
             }
             in_order(&mut ranks);
-            let host = host as u32;
+            let host = HostIndex(host as u32);
             if session.hosts.len() > 1 {
                 self.push(RowKind::Host(host));
                 if state.closed_hosts.contains(&host) {
@@ -368,8 +368,8 @@ impl Layout {
             return;
         };
         self.push(RowKind::Difference(rank));
-        let view = if other.opened.is_open(of) || seen.contains(&rank) || self.ranks.len() <= 16 {
-            other.opened.view_soon(of)
+        let view = if other.opened.is_open(of.0) || seen.contains(&rank) || self.ranks.len() <= 16 {
+            other.opened.view_soon(of.0)
         } else {
             View::Pending
         };

@@ -3,6 +3,7 @@
 //! Medians are computed from the training steps in the tables of each session. Exposed communication is per step. It
 //! comes from the session summaries, over all whole steps (METRICS.md, sections 5 and 7).
 
+use crate::compare::counterparts::OtherRank;
 use crate::model::{Opened, duration_text};
 use rankscope_formats::session::{Figure, IndexedStep, RowGroups, Session, StepKind, rank_path};
 use std::path::Path;
@@ -50,11 +51,11 @@ impl Line {
     }
 
     /// Reads the line of a rank of A and of its counterpart in B.
-    pub fn read(own: &Opened, rank: u32, other: &Opened, of: u32) -> Self {
+    pub fn read(own: &Opened, rank: u32, other: &Opened, of: OtherRank) -> Self {
         let (own_step, own_basis) = median(&own.path, rank);
-        let (other_step, other_basis) = median(&other.path, of);
+        let (other_step, other_basis) = median(&other.path, of.0);
         let (own_exposed, own_shares) = exposed(&own.session, rank);
-        let (other_exposed, other_shares) = exposed(&other.session, of);
+        let (other_exposed, other_shares) = exposed(&other.session, of.0);
         Self {
             rank: Some(rank),
             step: Pair {

@@ -170,12 +170,12 @@ impl Compared {
                     self.is_exact &= !matches!(read, Read::Pending);
                 }
                 RowKind::OtherPending(_) => {
-                    let of = self.counterparts.of(rank).unwrap_or(u32::MAX);
-                    self.is_exact &= !matches!(self.other.view_soon(of), View::Pending);
+                    let view = self.counterparts.of(rank).map(|of| self.other.view_soon(of.0));
+                    self.is_exact &= !matches!(view, Some(View::Pending));
                 }
                 RowKind::Other { of, lane, .. } => match self.aligned[world] {
                     Some(aligned) => self.picture_rows.push(PictureRow {
-                        rank: of,
+                        rank: of.0,
                         subject: Subject::Lane(lane),
                         rect: row.rect,
                         window: aligned.anchor.other_window(window),
@@ -222,13 +222,13 @@ impl Compared {
             RowKind::Unmatched(_) => Some("B".to_owned()),
             RowKind::OtherPending(rank) => {
                 let of = self.counterparts.of(rank)?;
-                Some(format!("B {}", self.other.name_of(of)))
+                Some(format!("B {}", self.other.name_of(of.0)))
             }
             RowKind::Other { of, kind, layer, .. } => Some(match kind {
-                LaneKind::Parts { .. } => format!("B {}", self.other.name_of(of)),
+                LaneKind::Parts { .. } => format!("B {}", self.other.name_of(of.0)),
                 // This row continues the one above with spans that overlap there.
                 _ if layer > 0 => String::new(),
-                _ => format!("B {}", lane_title(&self.other.session, of, kind, layer)),
+                _ => format!("B {}", lane_title(&self.other.session, of.0, kind, layer)),
             }),
             RowKind::Host(_)
             | RowKind::Rank { .. }
@@ -254,12 +254,12 @@ impl Compared {
                 rank, of, lane, kind, ..
             } => self.aligned_of(own, rank).and_then(|aligned| {
                 let ns = aligned.anchor.other_window(window).at(share);
-                let View::Open(view) = self.other.view(of) else {
+                let View::Open(view) = self.other.view(of.0) else {
                     return None;
                 };
                 let span = view.lane(lane)?.span_at(ns, near_ns)?;
                 let hovered = Hovered {
-                    rank: of,
+                    rank: of.0,
                     lane,
                     kind,
                     span,

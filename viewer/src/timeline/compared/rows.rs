@@ -38,7 +38,7 @@ impl Compared {
                 }
                 RowKind::OtherPending(rank) => {
                     painter.rect_filled(full, 0.0, rows(theme));
-                    let view = self.counterparts.of(rank).map(|of| self.other.view_soon(of));
+                    let view = self.counterparts.of(rank).map(|of| self.other.view_soon(of.0));
                     let text = match view {
                         Some(View::Missing) => "cannot be drawn: its tables cannot be read",
                         _ => "indexing …",
@@ -88,7 +88,7 @@ impl Compared {
             };
             let window = aligned.anchor.other_window(window);
             for loss in losses {
-                if loss.rank == Some(of) && loss.count > 0 && window.touches(loss.first_ns, loss.last_ns) {
+                if loss.rank == Some(of.0) && loss.count > 0 && window.touches(loss.first_ns, loss.last_ns) {
                     let (left, right) = (
                         x(window, row.rect, loss.first_ns),
                         x(window, row.rect, loss.last_ns),

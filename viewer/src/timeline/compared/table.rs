@@ -4,7 +4,7 @@
 
 use super::colour::{change_text, of_change};
 use super::figures::Line;
-use crate::compare::counterparts::Counterparts;
+use crate::compare::counterparts::{Counterparts, OtherRank};
 use crate::model::{Action, Opened, duration_text};
 use crate::theme::Theme;
 use egui::{Align, Context, Label, Layout, RichText, Sense, Ui};
@@ -40,7 +40,7 @@ impl Table {
     /// Starts to read the medians of two sessions.
     pub fn start(own: &Arc<Opened>, other: &Arc<Opened>, counterparts: &Counterparts, ctx: &Context) -> Self {
         let (sender, pending) = channel();
-        let pairs: Vec<(u32, u32)> = counterparts.pairs().collect();
+        let pairs: Vec<(u32, OtherRank)> = counterparts.pairs().collect();
         let (of_own, of_other, wake) = (own.clone(), other.clone(), ctx.clone());
         std::thread::spawn(move || {
             for (rank, of) in pairs {

@@ -130,7 +130,7 @@ type Part = (&'static str, i64, i64);
 /// Returns the sums of the steps' parts in both sessions, in nanoseconds.
 fn parts_of(own: &Opened, compared: &Compared, rank: u32, steps: &[&Step]) -> Option<Vec<Part>> {
     let of = compared.counterparts.of(rank)?;
-    let (View::Open(own), View::Open(other)) = (own.view(rank), compared.other.view(of)) else {
+    let (View::Open(own), View::Open(other)) = (own.view(rank), compared.other.view(of.0)) else {
         return None;
     };
     let (own, other) = (parts(own)?, parts(other)?);
