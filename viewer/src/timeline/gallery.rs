@@ -285,7 +285,7 @@ impl Gallery {
 #[derive(Clone, Copy)]
 struct Resolution {
     window_px: usize,
-    /// Width of a picture as a multiple of the window: 2, as a reserve for the next moves, or 1 if the graphics card does
+    /// Width of a picture as a multiple of the window: 2, as a reserve for the next moves. 1 if the graphics card does
     /// not support textures that wide.
     times: usize,
     pixels_per_point: f32,
