@@ -115,7 +115,7 @@ fn main() -> ExitCode {
         ),
     ] {
         let view = |rank: u32| -> Option<Arc<ViewFile>> { opened.open_view(rank) };
-        let wanted = SelectionRequest {
+        let request = SelectionRequest {
             window,
             ranks: None,
             cancelled: &cancelled,
@@ -123,7 +123,7 @@ fn main() -> ExitCode {
         let mut best = f64::INFINITY;
         for _ in 0..3 {
             let start = Instant::now();
-            if let Err(error) = select(&path, &session, &view, wanted) {
+            if let Err(error) = select(&path, &session, &view, request) {
                 eprintln!("{error}");
                 return ExitCode::FAILURE;
             }

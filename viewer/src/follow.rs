@@ -3,9 +3,9 @@
 //! The program next to the viewer merges the run repeatedly, into a temporary directory that exists as long as the
 //! follower. The run directory itself is never changed.
 //!
-//! The delay is less than a second for runs of any length. If a merge takes longer than [`WANTED`], only the end of the
-//! run is merged. The number of records follows from the speed of the previous merges. The pause between two merges is
-//! as long as the last merge, so that a long run does not keep the machine busy.
+//! The delay is less than a second for runs of any length. If a merge takes longer than [`TARGET_MERGE_TIME`], only the
+//! end of the run is merged. The number of records follows from the speed of the previous merges. The pause between two
+//! merges is as long as the last merge, so that a long run does not keep the machine busy.
 
 use crate::open::program_until;
 use rankscope_formats::session::{SUMMARY_FILE, Session};
@@ -24,10 +24,10 @@ const MIN_PAUSE: Duration = Duration::from_millis(200);
 
 /// Target duration of a merge. The delay of the display consists of the merge, an equal pause, and the age of the next
 /// merge.
-const WANTED: Duration = Duration::from_millis(300);
+const TARGET_MERGE_TIME: Duration = Duration::from_millis(300);
 
 /// Number of records of the first merge. Later merges have at least a tenth of it. A slow machine needs about
-/// [`WANTED`] for it.
+/// [`TARGET_MERGE_TIME`] for it.
 const FIRST_RECORDS: u64 = 200_000;
 
 /// Result of one poll of the run.
@@ -96,7 +96,7 @@ impl Drop for Follower {
 
 /// Returns the record limit of the next merge. The last one took `took` for `had` records; its limit was `most`.
 fn next_records(most: u64, had: u64, took: Duration) -> u64 {
-    let share = WANTED.as_secs_f64() / took.as_secs_f64().max(1e-3);
+    let share = TARGET_MERGE_TIME.as_secs_f64() / took.as_secs_f64().max(1e-3);
     // A single merge may be slow or fast by chance, so the change is limited.
     let fitting = (had as f64 * share.clamp(0.25, 2.0)) as u64;
     let next = match share {
@@ -211,13 +211,13 @@ mod tests {
     /// Simulates machines with `per_s` merged records per second and a start-up time `start_s`. Parts soon take the
     /// target time, and stay there.
     #[test]
-    fn parts_take_as_long_as_they_are_to() {
+    fn merges_reach_the_target_time() {
         for (per_s, start_s) in [(3e6, 0.02), (3e5, 0.1), (1e5, 0.15)] {
             let mut most = FIRST_RECORDS;
             for turn in 0..20 {
                 let took = Duration::from_secs_f64(start_s + most as f64 / per_s);
                 if turn > 8 {
-                    let ratio = took.as_secs_f64() / WANTED.as_secs_f64();
+                    let ratio = took.as_secs_f64() / TARGET_MERGE_TIME.as_secs_f64();
                     assert!(
                         (0.5..=1.3).contains(&ratio),
                         "{took:?} of {most} at {per_s} a second"
@@ -229,12 +229,18 @@ mod tests {
     }
 
     #[test]
-    fn one_slow_merge_takes_little_away_and_short_runs_nothing() {
-        let slow = next_records(1_000_000, 1_000_000, 10 * WANTED);
+    fn one_slow_merge_shrinks_the_part_little_and_a_short_run_not() {
+        let slow = next_records(1_000_000, 1_000_000, 10 * TARGET_MERGE_TIME);
         assert_eq!(slow, 250_000);
-        assert_eq!(next_records(1_000_000, 2_000, WANTED / 10), 1_000_000);
-        assert_eq!(next_records(1_000_000, 900_000, WANTED / 2), 1_800_000);
-        assert_eq!(next_records(1_000_000, 900_000, WANTED * 9 / 10), 1_000_000);
-        assert_eq!(next_records(30_000, 100, 10 * WANTED), FIRST_RECORDS / 10);
+        assert_eq!(next_records(1_000_000, 2_000, TARGET_MERGE_TIME / 10), 1_000_000);
+        assert_eq!(next_records(1_000_000, 900_000, TARGET_MERGE_TIME / 2), 1_800_000);
+        assert_eq!(
+            next_records(1_000_000, 900_000, TARGET_MERGE_TIME * 9 / 10),
+            1_000_000
+        );
+        assert_eq!(
+            next_records(30_000, 100, 10 * TARGET_MERGE_TIME),
+            FIRST_RECORDS / 10
+        );
     }
 }

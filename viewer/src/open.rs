@@ -145,16 +145,16 @@ fn is_trace(path: &Path) -> bool {
     name.ends_with(".json") || name.ends_with(".json.gz")
 }
 
-fn has(directory: &Path, depth: usize, wanted: &dyn Fn(&Path) -> bool) -> bool {
+fn has(directory: &Path, depth: usize, matches: &dyn Fn(&Path) -> bool) -> bool {
     let Ok(entries) = std::fs::read_dir(directory) else {
         return false;
     };
     entries.flatten().any(|entry| {
         let path = entry.path();
         if path.is_dir() {
-            depth > 0 && has(&path, depth - 1, wanted)
+            depth > 0 && has(&path, depth - 1, matches)
         } else {
-            wanted(&path)
+            matches(&path)
         }
     })
 }
@@ -163,15 +163,15 @@ fn has(directory: &Path, depth: usize, wanted: &dyn Fn(&Path) -> bool) -> bool {
 pub fn start(paths: Vec<PathBuf>, news: impl Fn() + Send + 'static) -> Receiver<Opening> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
-        let tell = |opening| {
-            let is_wanted = sender.send(opening).is_ok();
+        let send = |opening| {
+            // The window may have closed meanwhile.
+            let _ = sender.send(opening);
             news();
-            is_wanted
         };
         let outcome = open(&paths, &|what| {
-            tell(Opening::Doing(what));
+            send(Opening::Doing(what));
         });
-        tell(match outcome {
+        send(match outcome {
             Ok(opened) => Opening::Done(Box::new(opened)),
             Err(why) => Opening::Failed(why),
         });
@@ -180,17 +180,17 @@ pub fn start(paths: Vec<PathBuf>, news: impl Fn() + Send + 'static) -> Receiver<
 }
 
 /// Opens `paths`. Merges or imports them first if there is no session.
-pub fn open(paths: &[PathBuf], tell: &dyn Fn(String)) -> Result<(PathBuf, Session), String> {
+pub fn open(paths: &[PathBuf], report: &dyn Fn(String)) -> Result<(PathBuf, Session), String> {
     let session = match find(paths)? {
         Found::Session(session) => session,
         Found::Run(run) => {
-            tell(format!("Merging {}", run.display()));
+            report(format!("Merging {}", run.display()));
             program(&["merge".as_ref(), run.as_os_str()])?;
             run.join(FOLDER)
         }
         Found::Traces(traces, output) => {
             let session = output.join(FOLDER);
-            tell(format!("Importing into {}", output.display()));
+            report(format!("Importing into {}", output.display()));
             let mut arguments = vec!["import".as_ref(), "kineto".as_ref()];
             arguments.extend(traces.iter().map(|trace| trace.as_os_str()));
             arguments.extend(["-o".as_ref(), output.as_os_str()]);
@@ -215,11 +215,11 @@ pub(crate) fn program(arguments: &[&std::ffi::OsStr]) -> Result<String, String> 
 
 /// Runs `rankscope` like [`program`], and kills it as soon as `over` is set.
 pub(crate) fn program_until(arguments: &[&std::ffi::OsStr], over: &AtomicBool) -> Result<String, String> {
-    let beside = std::env::current_exe()
+    let sibling = std::env::current_exe()
         .ok()
         .map(|own| own.with_file_name("rankscope"))
         .filter(|program| program.is_file());
-    let program = beside.unwrap_or_else(|| PathBuf::from("rankscope"));
+    let program = sibling.unwrap_or_else(|| PathBuf::from("rankscope"));
     let failed = |error: std::io::Error| format!("cannot run {}: {error}", program.display());
     // The output goes into files, because a full pipe would block the child.
     let (mut printed, mut complained) = (
@@ -247,9 +247,10 @@ pub(crate) fn program_until(arguments: &[&std::ffi::OsStr], over: &AtomicBool) -
     let mut text = String::new();
     // A run with a finding (1) and an inconclusive run (3) are merged successfully.
     let is_done = status.success() || matches!(status.code(), Some(1 | 3));
-    let said = if is_done { &mut printed } else { &mut complained };
-    said.rewind()
-        .and_then(|()| said.read_to_string(&mut text))
+    let output = if is_done { &mut printed } else { &mut complained };
+    output
+        .rewind()
+        .and_then(|()| output.read_to_string(&mut text))
         .map_err(failed)?;
     if is_done {
         Ok(text)
@@ -264,7 +265,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn a_path_is_what_lies_there() {
+    fn a_path_is_a_session_a_run_or_traces() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let root = folder.path();
         for file in [

@@ -46,7 +46,7 @@ const WAITING: [u8; 3] = [0xd5, 0x5e, 0x00];
 const TRANSFER: [u8; 3] = [0x3b, 0x8b, 0xc9];
 
 #[test]
-fn a_picture_needs_no_display_and_shows_who_waits() {
+fn a_picture_needs_no_display_and_shows_waits() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let run = support::made(&directory.path().join("run"), 4, 300);
     let path = directory.path().join("a.png");
@@ -133,8 +133,8 @@ fn a_picture_as_svg_keeps_texts_and_rows() {
             .filter(move |node| node.has_tag_name(("http://www.w3.org/2000/svg", name)))
     };
     let texts: Vec<&str> = named("text").filter_map(|node| node.text()).collect();
-    for wanted in ["run", "rank 0", "steps", "Commands", "own time"] {
-        assert!(texts.contains(&wanted), "{wanted}: {texts:?}");
+    for expected in ["run", "rank 0", "steps", "Commands", "own time"] {
+        assert!(texts.contains(&expected), "{expected}: {texts:?}");
     }
     // Every named row has its picture at the place of the row, with its height.
     let steps = texts.iter().filter(|text| **text == "steps").count();
@@ -150,7 +150,7 @@ fn a_picture_as_svg_keeps_texts_and_rows() {
 }
 
 #[test]
-fn traces_of_other_people_s_jobs_are_shown() {
+fn imported_traces_are_shown() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let run = support::imported(&directory.path().join("run"), &["fsdp_rank3.json.gz"]);
     let path = directory.path().join("a.png");
@@ -172,14 +172,14 @@ fn traces_of_other_people_s_jobs_are_shown() {
 }
 
 #[test]
-fn what_cannot_be_opened_is_told_with_what_to_do() {
+fn errors_of_opening_have_advice() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let nothing = directory.path().join("nothing");
     let picture = directory.path().join("a.png");
     let output = viewer(&[text(&nothing), "--screenshot", text(&picture)]);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("nothing") && !picture.exists(), "{said}");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains("nothing") && !picture.exists(), "{message}");
 
     let session = directory.path().join("run/session");
     std::fs::create_dir_all(&session).expect("made");
@@ -189,11 +189,11 @@ fn what_cannot_be_opened_is_told_with_what_to_do() {
         "--screenshot",
         text(&picture),
     ]);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{said}");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{message}");
     assert!(
-        said.contains("session.json") && said.contains("rankscope merge"),
-        "{said}"
+        message.contains("session.json") && message.contains("rankscope merge"),
+        "{message}"
     );
 
     for arguments in [["--size", "10x10"], ["--scale", "100"], ["--range", "x"]] {
@@ -203,9 +203,9 @@ fn what_cannot_be_opened_is_told_with_what_to_do() {
     // Without a display there is no window, and the message says what to do.
     let run = support::made(&directory.path().join("made"), 2, 20);
     let output = viewer(&[text(&run)]);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("--screenshot"), "{said}");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains("--screenshot"), "{message}");
 }
 
 /// A damaged table does not prevent the viewer from showing the rest. It reports what could not be read.

@@ -28,7 +28,7 @@ fn clock_error_ns(session: &Session) -> i64 {
 const PATIENCE: Duration = Duration::from_secs(240);
 
 #[test]
-fn of_a_run_that_is_too_long_the_last_part_is_followed() {
+fn the_last_part_of_a_long_run_is_followed() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let run = directory.path().join("run");
     fs::create_dir_all(&run).expect("made");

@@ -57,13 +57,13 @@ fn open(make: fn(&Path) -> PathBuf, start: Start) -> (TempDir, Driven) {
 }
 
 /// Returns the place of a time in the middle of the first row that matches.
-fn place(driven: &mut Driven, ns: i64, wanted: impl Fn(RowKind) -> bool) -> Pos2 {
+fn place(driven: &mut Driven, ns: i64, is_meant: impl Fn(RowKind) -> bool) -> Pos2 {
     let workspace = driven.workspace();
     let rect = workspace.timeline.rows_rect;
     let window = workspace.state.window();
     let scroll = workspace.state.view.scroll;
     let rows = workspace.timeline.rows();
-    let row = rows.iter().find(|row| wanted(row.kind)).expect("a row");
+    let row = rows.iter().find(|row| is_meant(row.kind)).expect("a row");
     let x = rect.left() + (window.share_of(ns) * f64::from(rect.width())) as f32;
     pos2(x, rect.top() + (row.top + row.bottom()) / 2.0 - scroll)
 }
@@ -152,7 +152,7 @@ fn traces_of_two_gpus() {
 }
 
 #[test]
-fn a_range_is_dragged_on_the_ruler_and_every_panel_tells_of_it() {
+fn a_drag_on_the_ruler_selects_a_range_for_every_panel() {
     let (_folder, mut driven) = open(recorded, dark());
     let (rect, window) = {
         let workspace = driven.workspace();
@@ -175,7 +175,7 @@ fn a_range_is_dragged_on_the_ruler_and_every_panel_tells_of_it() {
 }
 
 #[test]
-fn the_wheel_scrolls_and_zooms_and_dragging_moves() {
+fn the_wheel_scrolls_and_zooms_and_a_drag_pans() {
     let (_folder, mut driven) = open(recorded, dark());
     let rect = driven.workspace().timeline.rows_rect;
     let whole = driven.workspace().state.window();
@@ -202,7 +202,7 @@ fn the_wheel_scrolls_and_zooms_and_dragging_moves() {
 }
 
 #[test]
-fn a_rank_is_closed_hidden_and_shown_again() {
+fn a_rank_is_collapsed_hidden_and_shown_again() {
     let (_folder, mut driven) = open(recorded, dark());
     let count = |driven: &mut Driven| driven.workspace().timeline.rows().len();
     let all = count(&mut driven);
@@ -223,7 +223,7 @@ fn a_rank_is_closed_hidden_and_shown_again() {
 }
 
 #[test]
-fn everything_by_keys_and_words() {
+fn keys_and_the_palette_execute_commands() {
     let (_folder, mut driven) = open(recorded, dark());
     driven.press(Modifiers::NONE, Key::Questionmark);
     driven.snapshot("help");
@@ -239,7 +239,7 @@ fn everything_by_keys_and_words() {
 
 /// Typed letters become a note and are not commands. Going to a step keeps the filter.
 #[test]
-fn a_note_is_written_and_a_step_gone_to() {
+fn a_note_is_written_and_a_step_is_shown() {
     let (folder, mut driven) = open(recorded, dark());
     let notes = folder.path().join("run/view-notes.json");
     let before = driven.workspace().state.window();
@@ -247,7 +247,7 @@ fn a_note_is_written_and_a_step_gone_to() {
     for letter in ["s", "l", "o", "w"] {
         driven.write(letter);
     }
-    assert!(!notes.exists(), "nothing is kept before it is said");
+    assert!(!notes.exists(), "no file exists before the first note");
     driven.press(Modifiers::NONE, Key::Enter);
     assert_eq!(driven.workspace().state.window(), before);
     driven.press(Modifiers::NONE, Key::Escape);
@@ -274,7 +274,7 @@ fn a_note_is_written_and_a_step_gone_to() {
 }
 
 #[test]
-fn how_many_run_at_once_is_told_where_the_mouse_is() {
+fn the_tooltip_counts_operations_in_flight() {
     let (_folder, mut driven) = open(recorded, dark());
     let span = long_operation(&mut driven, 2);
     let is_count = |kind| matches!(kind, RowKind::InFlight { rank: 2, .. });
@@ -301,7 +301,7 @@ fn how_many_run_at_once_is_told_where_the_mouse_is() {
 }
 
 #[test]
-fn a_file_that_is_broken_says_what_was_read() {
+fn a_damaged_table_is_reported() {
     let (folder, driven) = open(recorded, dark());
     drop(driven);
     let session = folder.path().join("run/session");

@@ -88,11 +88,11 @@ impl Screen {
     }
 
     /// Waits until the screen fulfils a condition.
-    fn until(&self, what: &str, wanted: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+    fn until(&self, what: &str, holds: impl Fn(&[u8]) -> bool) -> Vec<u8> {
         let since = Instant::now();
         loop {
             let pixels = self.pixels();
-            if wanted(&pixels) {
+            if holds(&pixels) {
                 return pixels;
             }
             assert!(since.elapsed() < PATIENCE, "{what}: it never came");
@@ -190,7 +190,7 @@ fn timeline(pixels: &[u8]) -> &[u8] {
 }
 
 #[test]
-fn a_window_is_opened_driven_left_alone_and_opened_again_as_it_was() {
+fn a_window_is_used_closed_and_reopened_in_the_same_state() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let Some(run) = support::gloo(&directory.path().join("run")) else {
         return;
@@ -270,7 +270,7 @@ fn a_window_is_opened_driven_left_alone_and_opened_again_as_it_was() {
 
 /// While a run is recorded, the window shows more and more of it without input, and all of it at its end.
 #[test]
-fn a_run_that_goes_on_is_followed_to_its_end() {
+fn a_growing_run_is_followed_to_its_end() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let run = directory.path().join("run");
     let screen_directory = directory.path().join("screen");

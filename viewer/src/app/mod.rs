@@ -1,9 +1,23 @@
 //! The application window: the open session, dialogs that belong to no session, and state that outlives a start.
+//!
+//! - [`workspace`] draws one session: [`top_bar`], [`drawer`] and [`side`] around the timeline.
+//! - [`commands`] executes commands, with [`stepping`] for the next rank or operation. A [`request`] is for the window.
+//! - [`filters`] compiles the filter, and [`instance_lookup`] finds an instance by its number.
+//! - [`comparing`] opens a second session.
 
+mod commands;
 pub mod comparing;
+mod drawer;
+mod filters;
+mod instance_lookup;
+pub mod request;
+mod side;
+mod stepping;
+mod top_bar;
 pub mod workspace;
 
-use crate::app::workspace::{Request, Workspace};
+use crate::app::request::Request;
+use crate::app::workspace::Workspace;
 use crate::export::perfetto::{Serving, TraceJob};
 use crate::export::{Export, ExportDialog, ShapesKeeper, free_name, svg};
 use crate::follow::{Followed, Follower};
@@ -77,7 +91,7 @@ pub struct Start {
 
 /// Purpose of the path dialog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
+enum PathPurpose {
     Open,
     Compare,
 }
@@ -89,29 +103,29 @@ pub struct App {
     start: Start,
     palette: Palette,
     help: bool,
-    asks_path: Option<(Asked, String)>,
+    path_dialog: Option<(PathPurpose, String)>,
     export: ExportDialog,
     /// Export chosen in the dialog. It is written from the next frame, which no longer shows the dialog.
     chosen: Option<(Export, PathBuf)>,
     serving: Option<Serving>,
     /// The run that is followed, and the directory in which its session will be.
     follows: Option<(Follower, PathBuf)>,
-    said: Option<(String, f64)>,
+    message: Option<(String, f64)>,
     /// Channel for messages from background threads, such as those that write pictures.
-    news: (Sender<String>, Receiver<String>),
+    notifications: (Sender<String>, Receiver<String>),
     held_keys: HeldKeys,
     /// Workspace to return to if the session that is being opened fails.
     before: Option<Box<Workspace>>,
 }
 
 /// Minimum time for which a message is visible, in seconds.
-const SAID_S: f64 = 6.0;
+const MESSAGE_S: f64 = 6.0;
 
 /// Maximum width of a message, in points.
-const SAID_WIDTH: f32 = 620.0;
+const MESSAGE_WIDTH: f32 = 620.0;
 
 /// Minimum visible time per character of a message, in seconds.
-const SAID_S_BY_LETTER: f64 = 0.12;
+const MESSAGE_S_BY_CHAR: f64 = 0.12;
 
 impl App {
     /// Starts to open `paths`. Wakes the window when there is something to show.
@@ -122,13 +136,13 @@ impl App {
             start,
             palette: Palette::default(),
             help: false,
-            asks_path: None,
+            path_dialog: None,
             export: ExportDialog::default(),
             chosen: None,
             serving: None,
             follows: None,
-            said: None,
-            news: channel(),
+            message: None,
+            notifications: channel(),
             held_keys: HeldKeys::default(),
             before: None,
         };
@@ -159,7 +173,7 @@ impl App {
     }
 
     /// Takes over the newest session of the run that is followed.
-    fn go_on(&mut self, ctx: &Context) {
+    fn poll_follower(&mut self, ctx: &Context) {
         let Some((follower, home)) = &self.follows else {
             return;
         };
@@ -190,7 +204,7 @@ impl App {
         let home = home.clone();
         let (path, session) = *newer;
         if let Stage::Open(workspace) = &mut self.stage {
-            workspace.go_on(&path, session, ctx);
+            workspace.replace_session(&path, session, ctx);
         } else {
             let kept = self.kept.of(&home);
             let mut workspace = Workspace::at_home(&path, &home, session, kept, ctx);
@@ -203,7 +217,7 @@ impl App {
         }
         if behind.is_none() {
             self.follows = None;
-            self.said = Some((
+            self.message = Some((
                 "The run has ended. The whole run is shown".to_owned(),
                 ctx.input(|input| input.time),
             ));
@@ -271,16 +285,17 @@ impl App {
     }
 
     fn advance(&mut self, ctx: &Context) {
-        let Stage::Opening(coming, doing) = &mut self.stage else {
+        let Stage::Opening(pending, doing) = &mut self.stage else {
             return;
         };
-        while let Ok(news) = coming.try_recv() {
+        while let Ok(news) = pending.try_recv() {
             match news {
                 Opening::Doing(what) => *doing = what,
                 Opening::Failed(why) => {
                     self.stage = match self.before.take() {
                         Some(before) => {
-                            self.said = Some((format!("Cannot open: {why}"), ctx.input(|input| input.time)));
+                            self.message =
+                                Some((format!("Cannot open: {why}"), ctx.input(|input| input.time)));
                             Stage::Open(before)
                         }
                         None => Stage::Failed(why),
@@ -309,7 +324,7 @@ impl App {
     pub fn show(&mut self, ui: &mut Ui) {
         let ctx = ui.ctx().clone();
         self.advance(&ctx);
-        self.go_on(&ctx);
+        self.poll_follower(&ctx);
         if let Some((export, path)) = self.chosen.take() {
             self.write(export, path, &ctx);
         }
@@ -346,8 +361,8 @@ impl App {
             }
             Stage::Open(workspace) => {
                 requests = workspace.show(ui);
-                if let Some(said) = workspace.said.take() {
-                    self.said = Some((said, ctx.input(|input| input.time)));
+                if let Some(message) = workspace.message.take() {
+                    self.message = Some((message, ctx.input(|input| input.time)));
                 }
             }
         }
@@ -370,13 +385,13 @@ impl App {
         for request in requests {
             self.request(request, &ctx);
         }
-        self.say(&ctx);
+        self.show_message(&ctx);
     }
 
     fn request(&mut self, request: Request, ctx: &Context) {
         match request {
-            Request::Open => self.asks_path = Some((Asked::Open, String::new())),
-            Request::Compare => self.asks_path = Some((Asked::Compare, String::new())),
+            Request::Open => self.path_dialog = Some((PathPurpose::Open, String::new())),
+            Request::Compare => self.path_dialog = Some((PathPurpose::Compare, String::new())),
             Request::Help => self.help = !self.help,
             Request::Palette => self.palette.open(),
             Request::Quit => ctx.send_viewport_cmd(egui::ViewportCommand::Close),
@@ -399,9 +414,9 @@ impl App {
         let Stage::Open(workspace) = &self.stage else {
             return;
         };
-        let (news, wake, scale) = (self.news.0.clone(), ctx.clone(), ctx.pixels_per_point());
-        let tell = move |text: String| {
-            let _ = news.send(text);
+        let (sender, wake, scale) = (self.notifications.0.clone(), ctx.clone(), ctx.pixels_per_point());
+        let notify = move |text: String| {
+            let _ = sender.send(text);
             wake.request_repaint();
         };
         let job = |output| TraceJob {
@@ -413,14 +428,14 @@ impl App {
         match export {
             // A screenshot: the frame as the graphics card rendered it.
             Export::Png => ctx.request_screenshot(move |image| {
-                std::thread::spawn(move || tell(write_picture(&path, &image, scale)));
+                std::thread::spawn(move || notify(write_picture(&path, &image, scale)));
             }),
             // SVG: the shapes that the graphics card received.
             Export::Svg => {
                 ctx.with_plugin(|keeper: &mut ShapesKeeper| {
                     keeper.take_next(move |shapes| {
                         std::thread::spawn(move || {
-                            tell(match svg::write(&path, &shapes) {
+                            notify(match svg::write(&path, &shapes) {
                                 Ok(()) => format!("Saved {}", path.display()),
                                 Err(error) => error.to_string(),
                             });
@@ -429,26 +444,26 @@ impl App {
                 });
             }
             Export::Trace => {
-                tell(format!("Writing {}…", path.display()));
-                job(path).write(tell);
+                notify(format!("Writing {}…", path.display()));
+                job(path).write(notify);
             }
             Export::OpenedTrace => {
-                tell(format!("Writing {}…", path.display()));
+                notify(format!("Writing {}…", path.display()));
                 // Stop the previous server first, because it occupies the port.
                 self.serving = None;
-                self.serving = Some(job(path).open(tell));
+                self.serving = Some(job(path).open(notify));
             }
         }
     }
 
     fn ask_path(&mut self, ctx: &Context) {
-        let Some((asked, text)) = &mut self.asks_path else {
+        let Some((purpose, text)) = &mut self.path_dialog else {
             return;
         };
-        let asked = *asked;
-        let (heading, button) = match asked {
-            Asked::Open => ("Open", "Open"),
-            Asked::Compare => ("Compare with", "Compare"),
+        let purpose = *purpose;
+        let (heading, button) = match purpose {
+            PathPurpose::Open => ("Open", "Open"),
+            PathPurpose::Compare => ("Compare with", "Compare"),
         };
         let mut chosen = None;
         let mut is_over = false;
@@ -473,36 +488,38 @@ impl App {
             });
         });
         if let Some(path) = chosen {
-            self.asks_path = None;
-            match (asked, &mut self.stage) {
-                (Asked::Compare, Stage::Open(workspace)) => workspace.compare_with(path, ctx),
+            self.path_dialog = None;
+            match (purpose, &mut self.stage) {
+                (PathPurpose::Compare, Stage::Open(workspace)) => workspace.compare_with(path, ctx),
                 _ => self.open(vec![path], ctx),
             }
         } else if is_over || modal.should_close() {
-            self.asks_path = None;
+            self.path_dialog = None;
         }
     }
 
-    fn say(&mut self, ctx: &Context) {
+    fn show_message(&mut self, ctx: &Context) {
         let now = ctx.input(|input| input.time);
-        if let Ok(text) = self.news.1.try_recv() {
-            self.said = Some((text, now));
+        if let Ok(text) = self.notifications.1.try_recv() {
+            self.message = Some((text, now));
         }
-        let Some((text, since)) = &self.said else { return };
+        let Some((text, since)) = &self.message else {
+            return;
+        };
         // A long message, such as an address, takes longer to read and to copy.
-        let lasts_s = SAID_S.max(text.chars().count() as f64 * SAID_S_BY_LETTER);
+        let lasts_s = MESSAGE_S.max(text.chars().count() as f64 * MESSAGE_S_BY_CHAR);
         if now - since > lasts_s {
-            self.said = None;
+            self.message = None;
             return;
         }
         let left = lasts_s - (now - since);
         ctx.request_repaint_after(std::time::Duration::from_secs_f64(left.max(0.0) + 0.05));
-        egui::Area::new(egui::Id::unique("said"))
+        egui::Area::new(egui::Id::unique("message"))
             .anchor(egui::Align2::CENTER_BOTTOM, egui::vec2(0.0, -24.0))
             .show(ctx, |ui| {
                 let most = ui.ctx().content_rect().width() - 40.0;
                 egui::Frame::popup(ui.style()).show(ui, |ui| {
-                    ui.set_max_width(most.clamp(100.0, SAID_WIDTH));
+                    ui.set_max_width(most.clamp(100.0, MESSAGE_WIDTH));
                     ui.label(text);
                 });
             });
@@ -527,7 +544,7 @@ fn apply(workspace: &mut Workspace, start: &Start, ctx: &Context) {
             moment_text(whole.to_ns, 1_000_000)
         );
         workspace.refused = Some(why.clone());
-        workspace.said = Some(why);
+        workspace.message = Some(why);
     } else if let Some((from, to)) = start.range {
         let range = crate::model::Window::between(
             from.unwrap_or(whole.from_ns).max(whole.from_ns),

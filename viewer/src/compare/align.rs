@@ -1,6 +1,6 @@
 //! Computes which part of the other session is shown below a part of this one: the same step starts at the same place.
 
-use super::steps::{Same, Steps};
+use super::steps::{StepMatch, Steps};
 use crate::model::Window;
 
 /// The two times, one of each session, that are drawn at the same place.
@@ -32,7 +32,7 @@ impl Anchor {
             }
             (one, other) => one.or(other)?,
         };
-        let Same::Step { start_ns, .. } = nearest.same else {
+        let StepMatch::Step { start_ns, .. } = nearest.counterpart else {
             return None;
         };
         Some(Self {
@@ -119,7 +119,7 @@ mod tests {
 
         /// In every window, the anchor is at the same place in both sessions, and a pixel has the same duration.
         #[test]
-        fn the_anchor_begins_at_the_same_pixel(
+        fn the_anchor_is_at_the_same_pixel_in_both(
             own_ns in -1_000_000i64..1_000_000_000, other_ns in -1_000_000i64..1_000_000_000,
             from in -2_000_000i64..2_000_000_000, length in 20i64..3_000_000_000,
         ) {
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn far_moments_do_not_overflow() {
+    fn distant_times_do_not_overflow() {
         let anchor = Anchor {
             step: None,
             own_ns: i64::MIN,

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn inside_a_step_it_is_the_steps_difference() {
+    fn inside_a_step_a_column_has_its_difference() {
         let steps = Steps::of(&lane(&[(1, 0, 0, 1_000_000)]), &lane(&[(1, 0, 0, 1_100_000)]));
         for sum in columns(&steps, Window::between(200_000, 300_000), 50) {
             let change = sum.change().expect("a step");

@@ -1,4 +1,4 @@
-//! A second session beside the first: matched by rank and step. This room has no drawing code.
+//! Matches a second session with the first, by rank and step. This module has no drawing code.
 //!
 //! The open session is A, the other one is B. In the order of the data:
 //! - [`counterparts`] maps the ranks of A to those of B.

@@ -1,6 +1,6 @@
 //! Reads the steps of ranks on a background thread, when they are first needed.
 
-use super::counterparts::Counterparts;
+use super::counterparts::{Counterparts, OtherRank};
 use super::steps::Steps;
 use crate::model::{Opened, View};
 use rustc_hash::FxHashMap;
@@ -13,7 +13,7 @@ const MAX_KEPT: usize = 512;
 struct Kept {
     /// The steps, or `None` while they are being read.
     steps: Option<Arc<Steps>>,
-    wanted_in: u64,
+    used_in: u64,
 }
 
 /// State of a rank's steps.
@@ -22,7 +22,7 @@ pub enum Read {
     /// The steps.
     Steps(Arc<Steps>),
     /// The steps are being read, or the index that contains them is being built.
-    Coming,
+    Pending,
     /// There are no comparable steps: the index cannot be built, or one session is a part of a run with its own step
     /// numbers.
     Missing,
@@ -30,7 +30,7 @@ pub enum Read {
 
 /// Cache of steps with its reader thread.
 pub struct Reading {
-    wanted: Sender<(u32, u32)>,
+    requests: Sender<(u32, OtherRank)>,
     read: Receiver<(u32, Arc<Steps>)>,
     kept: FxHashMap<u32, Kept>,
     frame: u64,
@@ -42,13 +42,13 @@ impl Reading {
     /// Starts the reader of two sessions. Calls `done` after each rank.
     pub fn start(own: &Arc<Opened>, other: &Arc<Opened>, done: impl Fn() + Send + 'static) -> Self {
         let shares_numbers = !own.has_own_step_numbers() && !other.has_own_step_numbers();
-        let (wanted, to_read) = channel::<(u32, u32)>();
+        let (requests, to_read) = channel::<(u32, OtherRank)>();
         let (sender, read) = channel();
         let (own, other) = (own.clone(), other.clone());
         // The thread ends when `Reading` is dropped, because its channel closes.
         std::thread::spawn(move || {
             for (rank, of) in to_read {
-                let steps = match (own.view(rank), other.view(of)) {
+                let steps = match (own.view(rank), other.view(of.0)) {
                     (View::Open(own), View::Open(other)) => Steps::read(own, other),
                     _ => Steps::default(),
                 };
@@ -59,7 +59,7 @@ impl Reading {
             }
         });
         Self {
-            wanted,
+            requests,
             read,
             kept: FxHashMap::default(),
             frame: 0,
@@ -78,7 +78,7 @@ impl Reading {
         // The cache is bounded, because a job may have thousands of ranks with a million steps each.
         if self.kept.len() > 2 * MAX_KEPT {
             let frame = self.frame;
-            self.kept.retain(|_, kept| kept.wanted_in + 2 >= frame);
+            self.kept.retain(|_, kept| kept.used_in + 2 >= frame);
         }
     }
 
@@ -86,26 +86,26 @@ impl Reading {
     pub fn of(&mut self, own: &Opened, other: &Opened, counterparts: &Counterparts, rank: u32) -> Read {
         let frame = self.frame;
         if let Some(kept) = self.kept.get_mut(&rank) {
-            kept.wanted_in = frame;
-            return kept.steps.clone().map_or(Read::Coming, Read::Steps);
+            kept.used_in = frame;
+            return kept.steps.clone().map_or(Read::Pending, Read::Steps);
         }
         let Some(of) = counterparts.of(rank).filter(|_| self.shares_numbers) else {
             return Read::Missing;
         };
-        match (own.view(rank), other.view(of)) {
+        match (own.view(rank), other.view(of.0)) {
             (View::Open(_), View::Open(_)) => {
                 let kept = Kept {
                     steps: None,
-                    wanted_in: frame,
+                    used_in: frame,
                 };
                 self.kept.insert(rank, kept);
-                if self.wanted.send((rank, of)).is_err() {
+                if self.requests.send((rank, of)).is_err() {
                     return Read::Missing;
                 }
-                Read::Coming
+                Read::Pending
             }
             (View::Missing, _) | (_, View::Missing) => Read::Missing,
-            _ => Read::Coming,
+            _ => Read::Pending,
         }
     }
 

@@ -59,7 +59,7 @@ impl References {
         let turn = self.turn.get_mut(world)?;
         while let Some(&rank) = candidates.get(*turn) {
             match reading.of(own, other, counterparts, rank) {
-                Read::Coming => return None,
+                Read::Pending => return None,
                 Read::Steps(steps) => {
                     // If the whole run is visible, the first steps of both sessions are aligned.
                     let (first, last) = (steps.shared(0), steps.shared(steps.in_both().saturating_sub(1)));

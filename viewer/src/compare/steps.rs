@@ -6,9 +6,9 @@ use std::ops::Range;
 
 /// Counterpart of a step in the other session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Same {
+pub enum StepMatch {
     /// The other session has no step of this number.
-    Lacking,
+    Missing,
     /// The step has another kind ([`rankscope_formats::index::step`]). Kinds are never mixed (METRICS.md, section 7).
     OtherKind(u8),
     /// The counterpart, in nanoseconds on the other session's axis.
@@ -36,18 +36,18 @@ pub struct Step {
     /// Right edge of the drawn step, in nanoseconds.
     pub to_ns: i64,
     /// Counterpart in the other session.
-    pub same: Same,
+    pub counterpart: StepMatch,
 }
 
 impl Step {
     /// Returns the durations of the step and of its counterpart, in nanoseconds, if both are known.
     pub fn times(&self) -> Option<(i64, i64)> {
-        match self.same {
-            Same::Step { start_ns, end_ns } => Some((
+        match self.counterpart {
+            StepMatch::Step { start_ns, end_ns } => Some((
                 self.end_ns.saturating_sub(self.start_ns),
                 end_ns.saturating_sub(start_ns),
             )),
-            Same::Lacking | Same::OtherKind(_) => None,
+            StepMatch::Missing | StepMatch::OtherKind(_) => None,
         }
     }
 }
@@ -88,10 +88,10 @@ impl Steps {
         let mut out = Self::default();
         let (mut before, mut at) = (Before::default(), i64::MIN);
         for span in own {
-            let same = match numbers.get(&span.name) {
-                None => Same::Lacking,
-                Some(other) if other.class != span.class => Same::OtherKind(other.class),
-                Some(other) => Same::Step {
+            let counterpart = match numbers.get(&span.name) {
+                None => StepMatch::Missing,
+                Some(other) if other.class != span.class => StepMatch::OtherKind(other.class),
+                Some(other) => StepMatch::Step {
                     start_ns: other.start_ns,
                     end_ns: other.end_ns,
                 },
@@ -104,7 +104,7 @@ impl Steps {
                 end_ns: span.end_ns,
                 from_ns,
                 to_ns: span.end_ns.max(from_ns),
-                same,
+                counterpart,
             };
             at = step.to_ns;
             out.before.push(before);
@@ -197,7 +197,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn steps_meet_by_number_and_kind() {
+    fn steps_are_matched_by_number_and_kind() {
         let own = lane(&[(3, 0, 100, 50), (4, 0, 0, 50), (5, 1, 10, 50), (9, 0, 0, 10)]);
         let other = lane(&[(4, 0, 7, 60), (5, 0, 0, 60), (3, 0, 0, 40)]);
         let steps = Steps::of(&own, &other);
@@ -210,7 +210,7 @@ pub(super) mod tests {
             same,
             [(3, Some((50, 40))), (4, Some((50, 60))), (5, None), (9, None)]
         );
-        assert_eq!(steps.all()[2].same, Same::OtherKind(0));
+        assert_eq!(steps.all()[2].counterpart, StepMatch::OtherKind(0));
         assert_eq!(steps.in_both(), 2);
         assert_eq!(steps.within(150, 210), 1..2);
         assert_eq!(steps.within(149, 211), 0..3);
@@ -219,7 +219,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn steps_that_overlap_have_a_place_each() {
+    fn overlapping_steps_have_disjoint_ranges() {
         let span = |name, start_ns, end_ns| Span {
             name,
             start_ns,

@@ -171,10 +171,10 @@ mod tests {
     }
 
     #[test]
-    fn arrows_and_enter_choose_and_say_where_to() {
+    fn arrows_and_enter_choose_an_export_and_its_path() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         std::fs::write(folder.path().join("view-1.svg"), "").expect("written");
-        for (downs, wanted, file) in [
+        for (downs, expected, file) in [
             (0, Export::Png, "view-1.png"),
             (1, Export::Svg, "view-2.svg"),
             (3, Export::OpenedTrace, "view-1.pftrace"),
@@ -185,18 +185,18 @@ mod tests {
                 harness.key_press(Key::ArrowDown);
                 harness.run();
             }
-            let label = format!("{}: ", wanted.name());
+            let label = format!("{}: ", expected.name());
             let focused = harness.get_by_label_contains(&label);
-            assert!(focused.is_focused(), "{wanted:?}");
+            assert!(focused.is_focused(), "{expected:?}");
             harness.key_press(Key::Enter);
             harness.run();
-            assert_eq!(harness.state().chosen, [(wanted, folder.path().join(file))]);
+            assert_eq!(harness.state().chosen, [(expected, folder.path().join(file))]);
             assert!(!harness.state().dialog.is_open());
         }
     }
 
     #[test]
-    fn up_goes_round_a_click_chooses_and_escape_does_not() {
+    fn up_wraps_a_click_chooses_and_escape_cancels() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut round = harness(folder.path());
         round.key_press(Key::ArrowUp);

@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_refused() {
+    fn other_requests_are_refused() {
         let running = Running::of(b"trace", PATIENT);
         for (method, target, status) in [
             ("GET", "/", 404),
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_after_the_fetch_or_when_nobody_comes() {
+    fn the_server_ends_after_the_fetch_or_the_timeout() {
         let short = Duration::from_millis(200);
         let running = Running::of(
             b"trace",
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_is_taken_once() {
+    fn a_port_in_use_is_an_error() {
         let server = FileServer::bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port");
         let again = FileServer::bind(server.address()).expect_err("taken");
         assert_eq!(again.kind(), ErrorKind::AddrInUse);

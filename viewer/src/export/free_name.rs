@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_written_over() {
+    fn an_existing_file_is_not_overwritten() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let session = folder.path().join("session");
         std::fs::create_dir(&session).expect("made");

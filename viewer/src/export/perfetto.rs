@@ -58,27 +58,27 @@ impl Drop for Serving {
 }
 
 impl TraceJob {
-    /// Writes the trace on a background thread. Calls `tell` with messages for the user.
-    pub fn write(self, tell: impl Fn(String) + Send + 'static) {
+    /// Writes the trace on a background thread. Calls `notify` with messages for the user.
+    pub fn write(self, notify: impl Fn(String) + Send + 'static) {
         thread::spawn(move || match self.made() {
-            Ok(made) => tell(made),
-            Err(why) => tell(why),
+            Ok(made) => notify(made),
+            Err(why) => notify(why),
         });
     }
 
-    /// Writes the trace and opens it in the page, on a background thread. Calls `tell` with messages for the user.
+    /// Writes the trace and opens it in the page, on a background thread. Calls `notify` with messages for the user.
     #[must_use = "the server ends when this is dropped"]
-    pub fn open(self, tell: impl Fn(String) + Send + Sync + 'static) -> Serving {
+    pub fn open(self, notify: impl Fn(String) + Send + Sync + 'static) -> Serving {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         thread::spawn(move || match self.made() {
             Ok(made) => {
-                tell(made);
+                notify(made);
                 if !stopped.load(Ordering::Relaxed) {
-                    show(&self.output, ADDRESS, &stopped, browse, &tell);
+                    show(&self.output, ADDRESS, &stopped, browse, &notify);
                 }
             }
-            Err(why) => tell(why),
+            Err(why) => notify(why),
         });
         Serving { stop }
     }
@@ -87,8 +87,8 @@ impl TraceJob {
     fn made(&self) -> Result<String, String> {
         let arguments = self.arguments()?;
         let arguments: Vec<&std::ffi::OsStr> = arguments.iter().map(OsString::as_os_str).collect();
-        let told = program(&arguments).map_err(|why| format!("Cannot write the trace: {why}"))?;
-        Ok(self.summary(&told))
+        let answer = program(&arguments).map_err(|why| format!("Cannot write the trace: {why}"))?;
+        Ok(self.summary(&answer))
     }
 
     /// Returns the arguments for `rankscope`.
@@ -113,10 +113,10 @@ impl TraceJob {
     }
 
     /// Returns the JSON answer of `rankscope` as a message.
-    fn summary(&self, told: &str) -> String {
-        let told: serde_json::Value = serde_json::from_str(told).unwrap_or_default();
+    fn summary(&self, answer: &str) -> String {
+        let answer: serde_json::Value = serde_json::from_str(answer).unwrap_or_default();
         let mut text = format!("Saved {}", self.output.display());
-        if let Some(cut) = told["cut_off_ns"].as_i64() {
+        if let Some(cut) = answer["cut_off_ns"].as_i64() {
             let pixel_ns = (self.window.length_ns() / 1000).max(1);
             text.push_str(&format!(
                 "; some ranks are cut off at {}, because the trace would be too large",
@@ -133,7 +133,7 @@ fn show(
     address: SocketAddr,
     stop: &AtomicBool,
     browse: impl FnOnce(&str) -> Result<(), String>,
-    tell: &(impl Fn(String) + Sync),
+    notify: &(impl Fn(String) + Sync),
 ) {
     let name = file
         .file_name()
@@ -141,7 +141,7 @@ fn show(
     let server = match listen(address, stop) {
         Ok(server) => server,
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
-            tell(format!(
+            notify(format!(
                 "Port {} is in use by another program. Open {} at {PAGE} with 'Open trace file'",
                 address.port(),
                 file.display()
@@ -149,7 +149,7 @@ fn show(
             return;
         }
         Err(error) => {
-            tell(format!(
+            notify(format!(
                 "Cannot listen at {address}: {error}. Open {} at {PAGE} with 'Open trace file'",
                 file.display()
             ));
@@ -159,19 +159,19 @@ fn show(
     let url = url(server.address(), &name);
     // The server accepts connections after the page was opened. The system queues earlier ones.
     match browse(&url) {
-        Ok(()) => tell(format!(
+        Ok(()) => notify(format!(
             "Opening {url}; if the browser asks, allow it to access this machine. The trace is {}",
             file.display()
         )),
-        Err(why) => tell(format!(
+        Err(why) => notify(format!(
             "{why}. Within five minutes, open {url} on this machine. The trace is {}",
             file.display()
         )),
     }
-    let fetched = || tell(format!("ui.perfetto.dev has loaded {name}"));
+    let fetched = || notify(format!("ui.perfetto.dev has loaded {name}"));
     let ended = server.serve(file, &name, PAGE, PATIENCE, stop, fetched);
     if ended == Ended::Unfetched {
-        tell(format!(
+        notify(format!(
             "ui.perfetto.dev did not request the trace. Open {} there with 'Open trace file'",
             file.display()
         ));
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn the_range_is_what_is_visible() {
+    fn the_exported_range_is_the_visible_range() {
         let arguments = texts(Window::between(1_234_567_891, 2_000_000_001));
         assert_eq!(
             arguments,
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_is_told() {
+    fn truncated_ranks_are_reported() {
         let job = job(Window::between(0, 10_000_000_000));
         assert_eq!(
             job.summary(r#"{"cut_off_ns": null, "bytes": 3}"#),
@@ -304,12 +304,12 @@ mod tests {
     }
 
     #[test]
-    fn the_page_is_told_where_the_trace_is_and_gets_it() {
+    fn the_page_gets_the_address_of_the_trace_and_fetches_it() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = folder.path().join("view-3.pftrace");
         std::fs::write(&file, "a trace").expect("written");
         let stop = AtomicBool::new(false);
-        let said = Mutex::new(Vec::new());
+        let messages = Mutex::new(Vec::new());
         let asked = Mutex::new(None);
         let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
         thread::scope(|scope| {
@@ -334,7 +334,7 @@ mod tests {
                 Ok(())
             };
             show(&file, anywhere, &stop, browse, &|text| {
-                said.lock().expect("no panic").push(text);
+                messages.lock().expect("no panic").push(text);
             });
         });
         let (name, answer) = asked.into_inner().expect("no panic").expect("it came");
@@ -343,28 +343,28 @@ mod tests {
             answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\na trace"),
             "{answer}"
         );
-        let said = said.into_inner().expect("no panic");
+        let messages = messages.into_inner().expect("no panic");
         assert!(
-            said[0].starts_with("Opening https://ui.perfetto.dev/#!/?url=http://127.0.0.1:"),
-            "{said:?}"
+            messages[0].starts_with("Opening https://ui.perfetto.dev/#!/?url=http://127.0.0.1:"),
+            "{messages:?}"
         );
         assert_eq!(
-            said.last().map(String::as_str),
+            messages.last().map(String::as_str),
             Some("ui.perfetto.dev has loaded view-3.pftrace")
         );
     }
 
     #[test]
-    fn a_taken_port_and_a_missing_browser_say_where_the_trace_is() {
+    fn errors_of_the_port_and_the_browser_name_the_trace() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = folder.path().join("view-1.pftrace");
         std::fs::write(&file, "a trace").expect("written");
-        let said = Mutex::new(Vec::new());
-        let tell = |text| said.lock().expect("no panic").push(text);
+        let messages = Mutex::new(Vec::new());
+        let notify = |text| messages.lock().expect("no panic").push(text);
         let other = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         let taken = other.local_addr().expect("an address");
         let stop = AtomicBool::new(false);
-        show(&file, taken, &stop, |_| panic!("nothing is opened"), &tell);
+        show(&file, taken, &stop, |_| panic!("nothing is opened"), &notify);
         // A server that was stopped in advance returns at once.
         let stop = AtomicBool::new(true);
         let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -373,19 +373,19 @@ mod tests {
             anywhere,
             &stop,
             |_| Err("xdg-open found no browser".to_owned()),
-            &tell,
+            &notify,
         );
-        let said = said.lock().expect("no panic");
+        let messages = messages.lock().expect("no panic");
         let path = file.display().to_string();
         assert!(
-            said[0].contains("is in use") && said[0].contains(&path),
-            "{said:?}"
+            messages[0].contains("is in use") && messages[0].contains(&path),
+            "{messages:?}"
         );
         assert!(
-            said[1].contains("no browser")
-                && said[1].contains("https://ui.perfetto.dev/#!/?url=http://127.0.0.1:"),
-            "{said:?}"
+            messages[1].contains("no browser")
+                && messages[1].contains("https://ui.perfetto.dev/#!/?url=http://127.0.0.1:"),
+            "{messages:?}"
         );
-        assert_eq!(said.len(), 2);
+        assert_eq!(messages.len(), 2);
     }
 }

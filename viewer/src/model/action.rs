@@ -1,6 +1,6 @@
 //! Actions of the user, by mouse, key, palette or panel: the only way to change the view.
 
-use super::{PickedInstance, Window};
+use super::{HostIndex, PickedInstance, Window};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub enum Action {
     /// Show the lanes of all ranks. If all are shown, show none.
     ToggleAllRanks,
     /// Show or hide the ranks of a host.
-    ToggleHost(u32),
+    ToggleHost(HostIndex),
     /// Pin a rank to the top, or unpin it.
     TogglePin(u32),
     /// Hide a rank.

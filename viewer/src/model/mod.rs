@@ -3,12 +3,14 @@
 //! Everything here is plain data with tests. Drawing code reads it, and changes it only through [`Action`]s.
 
 mod action;
+mod host_index;
 mod opened;
 mod state;
 mod units;
 mod window;
 
 pub use action::{Action, PanelTab};
+pub use host_index::HostIndex;
 pub use opened::{Opened, View};
 pub use state::{Hovered, PickedInstance, State, ViewState};
 pub use units::{bytes_text, duration_text, moment_text, rate_text};

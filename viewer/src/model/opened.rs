@@ -92,7 +92,7 @@ pub enum View<'a> {
     /// The index is open.
     Open(&'a Arc<ViewFile>),
     /// The index is being opened or built.
-    Coming,
+    Pending,
     /// The index cannot be built; see [`Opened::problems`].
     Missing,
 }
@@ -137,7 +137,7 @@ impl Opened {
         if !slot.asked_by_window.swap(true, Ordering::AcqRel) {
             self.queue.push(rank, true);
         }
-        View::Coming
+        View::Pending
     }
 
     /// Returns the index of a rank. Requests it if it must be built.
@@ -149,7 +149,7 @@ impl Opened {
             return known.as_ref().map_or(View::Missing, View::Open);
         }
         if slot.asked.load(Ordering::Acquire) {
-            return View::Coming;
+            return View::Pending;
         }
         match self.open(rank) {
             Some(view) => slot
@@ -162,7 +162,7 @@ impl Opened {
                 if !slot.asked.swap(true, Ordering::AcqRel) {
                     self.queue.push(rank, false);
                 }
-                View::Coming
+                View::Pending
             }
         }
     }
@@ -178,7 +178,7 @@ impl Opened {
     pub fn open_view(&self, rank: u32) -> Option<Arc<ViewFile>> {
         match self.view(rank) {
             View::Open(view) => Some(view.clone()),
-            View::Coming | View::Missing => None,
+            View::Pending | View::Missing => None,
         }
     }
 

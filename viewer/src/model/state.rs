@@ -1,6 +1,6 @@
 //! State of the view: visible time range, selection, and what the mouse points at.
 
-use super::{Action, PanelTab, Window};
+use super::{Action, HostIndex, PanelTab, Window};
 use rankscope_formats::index::{LaneKind, Span};
 use rankscope_formats::session::Session;
 use serde::{Deserialize, Serialize};
@@ -61,7 +61,7 @@ pub struct ViewState {
     /// Ranks whose lanes are collapsed.
     pub collapsed: BTreeSet<u32>,
     /// Hosts whose ranks are collapsed.
-    pub closed_hosts: BTreeSet<u32>,
+    pub closed_hosts: BTreeSet<HostIndex>,
     /// Ranks that are pinned to the top.
     pub pinned: BTreeSet<u32>,
     /// Hidden ranks.
@@ -245,7 +245,7 @@ impl State {
 
     /// Takes over the time span of a run that continues. A window that shows its end, or all of it, still does so
     /// afterwards.
-    pub fn go_on(&mut self, whole: Window) {
+    pub fn extend_to(&mut self, whole: Window) {
         let more_ns = whole.to_ns - self.whole.to_ns;
         if let Some(window) = &mut self.view.window {
             let is_all = *window == self.whole;
@@ -277,7 +277,7 @@ impl State {
     }
 }
 
-fn toggle(set: &mut BTreeSet<u32>, value: u32) {
+fn toggle<T: Ord>(set: &mut BTreeSet<T>, value: T) {
     if !set.remove(&value) {
         set.insert(value);
     }
@@ -288,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_looks_at_the_end_goes_along() {
+    fn a_view_of_the_end_follows_the_run() {
         let whole = Window::between(0, 1000);
         let longer = Window::between(0, 1500);
         let shown = |window: Option<Window>| {
@@ -297,7 +297,7 @@ mod tests {
                 ..ViewState::default()
             };
             let mut state = State::new(whole, view);
-            state.go_on(longer);
+            state.extend_to(longer);
             state.window()
         };
         assert_eq!(shown(None), longer);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn one_goes_back_over_changes_not_over_frames() {
+    fn the_history_has_changes_not_frames() {
         let whole = Window::between(0, 1_000_000);
         let mut state = State::new(whole, ViewState::default());
         for step in 0..10 {

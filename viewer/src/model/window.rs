@@ -56,6 +56,15 @@ impl Window {
         }
     }
 
+    /// Returns the window moved by a time.
+    #[must_use]
+    pub fn shifted(&self, by_ns: i64) -> Self {
+        Self {
+            from_ns: self.from_ns + by_ns,
+            to_ns: self.to_ns + by_ns,
+        }
+    }
+
     /// Returns the window scaled by `factor`; above 1 it becomes longer. The time at `share` stays at its place.
     #[must_use]
     pub fn zoomed(&self, factor: f64, share: f64) -> Self {
@@ -95,7 +104,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_under_the_mouse_stays_there(from in -1_000_000_000_000i64..1_000_000_000_000_000, length in 20i64..100_000_000_000_000, share in 0.0f64..1.0, factor in 0.1f64..10.0) {
+        fn zooming_keeps_the_time_under_the_mouse(from in -1_000_000_000_000i64..1_000_000_000_000_000, length in 20i64..100_000_000_000_000, share in 0.0f64..1.0, factor in 0.1f64..10.0) {
             let window = Window::between(from, from + length);
             let fixed = window.at(share);
             let zoomed = window.zoomed(factor, share);
@@ -115,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn nanoseconds_are_told_apart_after_days() {
+    fn nanoseconds_are_distinguished_after_days() {
         let day = 86_400_000_000_000;
         let window = Window::between(30 * day, 30 * day + 100);
         assert_eq!(window.share_of(30 * day + 25), 0.25);

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_is_told_and_a_panic_too() {
+    fn results_and_panics_are_reported() {
         let ctx = Context::default();
         assert_eq!(wait_for(&Background::start(&ctx, || 7)), Polled::Done(7));
         let died = Background::start(&ctx, || -> u8 { panic!("on purpose, in a test") });

@@ -24,8 +24,8 @@ pub fn show(ui: &mut Ui, opened: &Opened, members: &Members, actions: &mut Vec<A
         });
     });
     facts(ui, opened, members);
-    if members.coming > 0 {
-        ui.label(RichText::new(format!("Ranks still being indexed: {}", members.coming)).weak());
+    if members.pending > 0 {
+        ui.label(RichText::new(format!("Ranks still being indexed: {}", members.pending)).weak());
     }
     table(ui, opened, members, actions);
 }

@@ -2,20 +2,20 @@
 
 use crate::theme::Theme;
 use egui::{Color32, Ui};
-use rankscope_report::sentences::Level;
+pub use rankscope_report::sentences::Level;
 
 /// Returns the colour of text and bars.
-pub fn colour(ui: &Ui, mood: Level) -> Color32 {
+pub fn colour(ui: &Ui, severity: Level) -> Color32 {
     of(
         Theme {
             dark: ui.visuals().dark_mode,
         },
-        mood,
+        severity,
     )
 }
 
-fn of(theme: Theme, mood: Level) -> Color32 {
-    match (mood, theme.dark) {
+fn of(theme: Theme, severity: Level) -> Color32 {
+    match (severity, theme.dark) {
         (Level::Bad, _) => theme.alarm(),
         (Level::Warning, true) => Color32::from_rgb(0xf0, 0xb4, 0x3c),
         (Level::Warning, false) => Color32::from_rgb(0x8a, 0x5a, 0x00),
@@ -43,13 +43,13 @@ mod tests {
     }
 
     #[test]
-    fn every_mood_can_be_read() {
+    fn every_severity_has_a_readable_colour() {
         for theme in [Theme { dark: true }, Theme { dark: false }] {
-            let paper = luminance(theme.background());
-            for mood in [Level::Good, Level::Plain, Level::Warning, Level::Bad] {
-                let letters = luminance(of(theme, mood));
-                let contrast = (letters.max(paper) + 0.05) / (letters.min(paper) + 0.05);
-                assert!(contrast >= 4.5, "{theme:?} {mood:?}: {contrast:.2}");
+            let background = luminance(theme.background());
+            for severity in [Level::Good, Level::Plain, Level::Warning, Level::Bad] {
+                let text = luminance(of(theme, severity));
+                let contrast = (text.max(background) + 0.05) / (text.min(background) + 0.05);
+                assert!(contrast >= 4.5, "{theme:?} {severity:?}: {contrast:.2}");
             }
         }
     }

@@ -138,7 +138,7 @@ pub fn keep(name: &str, size: Vec2, mut ui: impl FnMut(&mut Ui) -> bool) {
     let Some(out) = std::env::var_os("PANELS_OUT").map(PathBuf::from) else {
         return;
     };
-    for (paper, theme) in [("dark", egui::Theme::Dark), ("light", egui::Theme::Light)] {
+    for (theme_name, theme) in [("dark", egui::Theme::Dark), ("light", egui::Theme::Light)] {
         let ctx = Context::default();
         ctx.set_theme(theme);
         let picture = render_in(&ctx, size, 1.5, Frames::default(), |root| {
@@ -151,7 +151,7 @@ pub fn keep(name: &str, size: Vec2, mut ui: impl FnMut(&mut Ui) -> bool) {
             }
         })
         .expect("a picture");
-        let path = out.join(format!("{name}-{paper}.png"));
+        let path = out.join(format!("{name}-{theme_name}.png"));
         png_file::write(&path, &picture.image, picture.pixels_per_point).expect("written");
     }
 }

@@ -164,7 +164,7 @@ pub(super) mod tests {
         /// At any zoom and place: the sums of all columns are those of the lane in the window, and every column with a
         /// span is touched. A filter that matches everything changes nothing.
         #[test]
-        fn columns_are_the_window(
+        fn columns_cover_the_window(
             spans in proptest::collection::vec((0i64..300, 0i64..200, 0i64..150, 1u8..7), 0..500),
             from in -1000i64..40_000, length in 20i64..60_000, width in 1usize..700,
         ) {
@@ -197,7 +197,7 @@ pub(super) mod tests {
         }
 
         #[test]
-        fn a_moment_lies_in_the_column_that_holds_it(from in -1000i64..1000, length in 20i64..5000, width in 1usize..900, into in 0i64..5000) {
+        fn column_of_is_the_column_that_contains_the_time(from in -1000i64..1000, length in 20i64..5000, width in 1usize..900, into in 0i64..5000) {
             let window = Window::between(from, from + length);
             let ns = from + into % window.length_ns();
             let column = column_of(window, width, ns);

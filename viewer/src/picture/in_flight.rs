@@ -128,7 +128,7 @@ mod tests {
         /// All columns together have the time of all operations, and no column exceeds its lanes. At any time, the
         /// number in flight is that of a count over all spans.
         #[test]
-        fn columns_hold_what_runs(
+        fn columns_count_the_operations_in_flight(
             lanes in proptest::collection::vec(proptest::collection::vec((0i64..300, 1i64..200), 1..150), 1..4),
             from in -500i64..9000, length in 20i64..30_000, width in 1usize..500, at in 0i64..20_000,
         ) {

@@ -4,7 +4,7 @@
 //! - [`columns`] computes the time of each class in every column of pixels.
 //! - [`paint`] makes an image of them, and [`in_flight`] one of several lanes together.
 //! - [`blur`] shows the uncertainty of a clock.
-//! - [`names`] finds the spans that are wide enough for a name.
+//! - [`wide_spans`] finds the spans that are wide enough for a name.
 //! - [`painter`] does all this on background threads, the most important rows first.
 //!
 //! The cost of a picture depends on its number of pixels, not on the length of the run.
@@ -12,11 +12,11 @@
 pub mod blur;
 pub mod columns;
 pub mod in_flight;
-pub mod names;
 pub mod paint;
 pub mod painter;
+pub mod wide_spans;
 
 pub use columns::Columns;
-pub use names::{Named, WIDEST_NAMES};
 pub use paint::{Picture, Style, paint};
-pub use painter::{Key, Painter, Ready, Subject};
+pub use painter::{Painter, PictureKey, Ready, Subject};
+pub use wide_spans::{Named, WIDEST_NAMES};

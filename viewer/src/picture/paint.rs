@@ -6,7 +6,7 @@
 
 use super::blur::blur;
 use super::columns::{Columns, column_of};
-use super::names::{Named, names, wide_spans};
+use super::wide_spans::{Named, names, wide_spans};
 use crate::model::Window;
 use crate::theme::{Shade, Theme, dimmed, faded};
 use egui::{Color32, ColorImage};
@@ -282,7 +282,7 @@ mod tests {
         }
 
         #[test]
-        fn every_column_that_holds_a_span_is_painted(
+        fn every_column_with_a_span_is_painted(
             spans in proptest::collection::vec((0i64..300, 0i64..200, 0i64..150, 1u8..7), 0..300),
             from in -1000i64..40_000, length in 20i64..60_000, width in 1usize..400,
         ) {
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_is_hatched_and_lies_before_the_transfer() {
+    fn waiting_is_hatched_before_the_transfer() {
         let (_folder, view) = lane_of(&[(100, 800, 400, operation::TRANSFER)]);
         let window = Window::between(0, 1000);
         let marked = BTreeSet::new();

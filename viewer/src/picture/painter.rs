@@ -22,7 +22,7 @@ pub enum Subject {
 
 /// Identity of a picture. Two pictures with the same key are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Key {
+pub struct PictureKey {
     /// Position of the rank in the session.
     pub rank: u32,
     /// Subject of the picture.
@@ -41,7 +41,7 @@ pub struct Key {
     pub exact: bool,
 }
 
-impl Key {
+impl PictureKey {
     /// Returns true if both pictures have the same options, height, blur and precision.
     pub fn is_alike(&self, other: &Self) -> bool {
         (self.options, self.height, self.blur_px, self.exact)
@@ -68,7 +68,7 @@ pub struct PictureOptions {
 /// A finished picture.
 pub struct Ready {
     /// Identity of the picture.
-    pub key: Key,
+    pub key: PictureKey,
     /// The picture; `None` if there is no index.
     pub picture: Option<Picture>,
     /// Time of the request.
@@ -77,11 +77,11 @@ pub struct Ready {
 
 #[derive(Default)]
 struct Requests {
-    queue: VecDeque<(Key, Instant)>,
+    queue: VecDeque<(PictureKey, Instant)>,
     options: Option<PictureOptions>,
     is_over: bool,
     /// Pictures that are being painted.
-    busy: Vec<Key>,
+    busy: Vec<PictureKey>,
 }
 
 struct Shared {
@@ -116,7 +116,7 @@ impl Painter {
     }
 
     /// Requests pictures in this order. Drops earlier requests that have not started.
-    pub fn request(&self, keys: impl Iterator<Item = (Key, Instant)>, options: &PictureOptions) {
+    pub fn request(&self, keys: impl Iterator<Item = (PictureKey, Instant)>, options: &PictureOptions) {
         let Ok(mut requests) = self.shared.requests.lock() else {
             return;
         };
@@ -198,7 +198,7 @@ fn work(shared: &Shared, opened: &Opened, ready: &Sender<Ready>, done: &dyn Fn()
                     Subject::InFlight => Some(in_flight::paint(view, key.window, size, style)),
                 }
             }
-            View::Coming | View::Missing => None,
+            View::Pending | View::Missing => None,
         };
         let sent = ready.send(Ready {
             key,

@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_has_letters_where_it_is_and_nowhere_else() {
+    fn a_label_has_pixels_only_at_its_place() {
         for pixels_per_point in [1.0, 1.25, 2.0] {
             let (picture, place) = label(pixels_per_point);
             let image = &picture.image;
@@ -332,12 +332,12 @@ mod tests {
         for (number, pixel) in picture.image.pixels.iter().enumerate() {
             let [x, y] = [number % 100, number / 100];
             let inside = (20..40).contains(&x) && (10..50).contains(&y);
-            let wanted = if inside {
+            let expected = if inside {
                 Color32::from_rgb(200, 10, 10)
             } else {
                 background
             };
-            assert_eq!(*pixel, wanted, "{x} {y}");
+            assert_eq!(*pixel, expected, "{x} {y}");
         }
     }
 
@@ -393,7 +393,7 @@ mod tests {
 
     /// The zoom applies from the next frame. The picture keeps the requested size.
     #[test]
-    fn zoom_makes_larger_what_is_shown_and_not_the_picture() {
+    fn zoom_enlarges_the_content_not_the_picture() {
         let mut width = 0.0;
         let picture = render(vec2(100.0, 40.0), 1.0, Frames::default(), |ui| {
             ui.ctx().set_zoom_factor(2.0);

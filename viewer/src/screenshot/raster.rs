@@ -641,8 +641,8 @@ mod tests {
         for y in 0..5 {
             for x in 0..8 {
                 let inside = (2..6).contains(&x) && (1..3).contains(&y);
-                let wanted = if inside { red } else { Color32::GREEN };
-                assert_eq!(image[(x, y)], wanted, "{x} {y}");
+                let expected = if inside { red } else { Color32::GREEN };
+                assert_eq!(image[(x, y)], expected, "{x} {y}");
             }
         }
     }
@@ -661,8 +661,8 @@ mod tests {
         for y in 0..4 {
             for x in 0..4 {
                 let inside = (0..3).contains(&x) && (1..2).contains(&y);
-                let wanted = if inside { Color32::WHITE } else { Color32::BLACK };
-                assert_eq!(image[(x, y)], wanted, "{x} {y}");
+                let expected = if inside { Color32::WHITE } else { Color32::BLACK };
+                assert_eq!(image[(x, y)], expected, "{x} {y}");
             }
         }
         for nothing in [
@@ -686,7 +686,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_blended_as_they_are() {
+    fn premultiplied_colours_are_blended() {
         let over = |below, colour| {
             let mesh = coloured(rect(0.0, 0.0, 1.0, 1.0), colour);
             paint([1, 1], 1.0, &white(), &[clipped(mesh, EVERYWHERE)], below)[(0, 0)]
@@ -712,10 +712,10 @@ mod tests {
         let image = on_black([256, 4], &white(), mesh);
         for (number, red) in reds(&image).into_iter().enumerate() {
             let x = number % 256;
-            let wanted = (x as f32 + 0.5) / 256.0 * 255.0;
+            let expected = (x as f32 + 0.5) / 256.0 * 255.0;
             assert!(
-                (f32::from(red) - wanted).abs() <= 0.51,
-                "{x}: {red}, not {wanted}"
+                (f32::from(red) - expected).abs() <= 0.51,
+                "{x}: {red}, not {expected}"
             );
         }
     }
@@ -725,7 +725,7 @@ mod tests {
     }
 
     #[test]
-    fn a_texture_shown_texel_by_pixel_is_what_it_is() {
+    fn a_texture_at_its_own_size_is_copied() {
         let pixels: Vec<_> = (0..=255)
             .map(|n| Color32::from_rgba_premultiplied(n, n / 2, 0, 255))
             .collect();
@@ -742,7 +742,7 @@ mod tests {
     }
 
     #[test]
-    fn textures_are_enlarged_as_they_ask() {
+    fn textures_are_enlarged_by_their_filter() {
         let seen = |options| {
             let mesh = shown(rect(0.0, 0.0, 4.0, 4.0), rect(0.0, 0.0, 1.0, 1.0), Color32::WHITE);
             reds(&on_black([4, 4], &with_image(two_by_two(), options), mesh))
@@ -766,9 +766,9 @@ mod tests {
     }
 
     #[test]
-    fn textures_go_on_outside_as_they_ask() {
+    fn textures_continue_outside_by_their_wrap_mode() {
         let row = ColorImage::new([3, 1], [10, 20, 30].map(Color32::from_gray).to_vec());
-        for (wrap_mode, wanted) in [
+        for (wrap_mode, expected) in [
             (TextureWrapMode::ClampToEdge, [10, 10, 10, 10, 20, 30, 30, 30, 30]),
             (TextureWrapMode::Repeat, [10, 20, 30, 10, 20, 30, 10, 20, 30]),
             (
@@ -784,7 +784,7 @@ mod tests {
                     Color32::WHITE,
                 );
                 let seen = on_black([9, 1], &with_image(row.clone(), options), mesh);
-                assert_eq!(reds(&seen), wanted, "{options:?}");
+                assert_eq!(reds(&seen), expected, "{options:?}");
             }
         }
     }
@@ -860,8 +860,8 @@ mod tests {
             let seen = on_black([64, 16], &white(), mesh);
             for (number, red) in reds(&seen).into_iter().enumerate() {
                 let (x, y) = ((number % 64) as f32 + 0.5, (number / 64) as f32 + 0.5);
-                let wanted = if y > x / 4.0 { 255 } else { 0 };
-                assert_eq!(red, wanted, "{far} {x} {y}");
+                let expected = if y > x / 4.0 { 255 } else { 0 };
+                assert_eq!(red, expected, "{far} {x} {y}");
             }
         }
     }

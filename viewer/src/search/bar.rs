@@ -24,7 +24,7 @@ const ROWS: f32 = 8.0;
 const BETWEEN_MARKS_S: f64 = 0.3;
 
 /// Length of the window around a result, as a multiple of its duration, if the current window does not suit it.
-const ROOM: f64 = 8.0;
+const SPANS_PER_WINDOW: f64 = 8.0;
 
 /// The search bar. It is closed at first.
 #[derive(Default)]
@@ -160,8 +160,8 @@ impl SearchBar {
             return;
         }
         ui.horizontal(|ui| self.line(ui, opened, state, actions));
-        self.look(ui, opened, state, actions);
-        self.news(ui, actions);
+        self.search_if_new(ui, opened, state, actions);
+        self.take_results(ui, actions);
         self.hint(ui);
         self.list(ui, opened, state, actions);
     }
@@ -279,7 +279,7 @@ impl SearchBar {
     }
 
     /// Starts a search if the text is new.
-    fn look(&mut self, ui: &Ui, opened: &Arc<Opened>, state: &State, actions: &mut Vec<Action>) {
+    fn search_if_new(&mut self, ui: &Ui, opened: &Arc<Opened>, state: &State, actions: &mut Vec<Action>) {
         let is_same = self.searched.as_ref().is_some_and(|(text, session)| {
             *text == self.text && std::ptr::eq(session.as_ptr(), Arc::as_ptr(opened))
         });
@@ -313,7 +313,7 @@ impl SearchBar {
     }
 
     /// Takes over new results.
-    fn news(&mut self, ui: &Ui, actions: &mut Vec<Action>) {
+    fn take_results(&mut self, ui: &Ui, actions: &mut Vec<Action>) {
         if self.search.poll() {
             self.marks_are_old = true;
             // One frame may not be enough for all results.
@@ -440,7 +440,7 @@ fn window_for(shown: Window, from_ns: i64, to_ns: i64) -> Window {
     let is_inside = shown.from_ns <= from_ns && to_ns <= shown.to_ns;
     let middle = from_ns + duration / 2;
     if !(0.002..=0.9).contains(&share) {
-        let half = ((duration.max(1_000) as f64 * ROOM / 2.0) as i64).max(1);
+        let half = ((duration.max(1_000) as f64 * SPANS_PER_WINDOW / 2.0) as i64).max(1);
         return Window::between(middle.saturating_sub(half), middle.saturating_add(half));
     }
     if is_inside {
@@ -587,7 +587,7 @@ mod tests {
     }
 
     #[test]
-    fn typing_finds_and_enter_goes_there() {
+    fn typing_searches_and_enter_shows_the_first_result() {
         let mut harness = harness(|shown| shown.bar.open());
         assert!(harness.get_by_label("Search").is_focused());
         type_text(&mut harness, "op:all-reduce rank:1");
@@ -621,7 +621,7 @@ mod tests {
     }
 
     #[test]
-    fn a_click_in_the_list_goes_there() {
+    fn a_click_in_the_list_shows_the_result() {
         let mut harness = harness(|shown| shown.bar.open());
         type_text(&mut harness, "gemm");
         harness.get_by_label_contains("void gemm(int), rank 2").click();
@@ -672,7 +672,7 @@ mod tests {
     }
 
     #[test]
-    fn the_timeline_is_filtered_while_that_is_asked_for() {
+    fn the_timeline_is_filtered_while_the_box_is_checked() {
         let mut harness = harness(|shown| shown.bar.open());
         type_text(&mut harness, "gemm");
         assert_eq!(harness.state().state.view.filter, "");
@@ -702,7 +702,7 @@ mod tests {
     }
 
     #[test]
-    fn times_and_steps_are_gone_to() {
+    fn times_and_steps_are_shown() {
         let mut harness = harness(|shown| shown.bar.open());
         type_text(&mut harness, "1.5s..2s");
         harness.get_by_label_contains("Press Enter to go to 1.5");
@@ -732,7 +732,7 @@ mod tests {
     }
 
     #[test]
-    fn a_found_span_can_be_seen() {
+    fn the_window_of_a_result_shows_its_span() {
         let shown = Window::between(0, 1_000_000);
         // The span is visible already.
         assert_eq!(window_for(shown, 100_000, 200_000), shown);

@@ -21,7 +21,7 @@ const SPANS_PER_BATCH: u64 = 1 << 16;
 const BATCHES_PER_FRAME: usize = 64;
 
 /// Interval of polls for indices that are still being built.
-const UNTIL_NEXT_LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Maximum number of threads of a search.
 const MAX_THREADS: usize = 4;
@@ -90,26 +90,26 @@ impl Search {
         notify: impl Fn() + Send + Sync + 'static,
     ) {
         let ranks = opened.session.ranks.len() as u32;
-        let wanted: VecDeque<u32> = (0..ranks).filter(|&rank| matcher.rank(rank)).collect();
+        let pending: VecDeque<u32> = (0..ranks).filter(|&rank| matcher.rank(rank)).collect();
         let threads = thread::available_parallelism().map_or(2, usize::from);
-        let threads = threads.min(MAX_THREADS).min(wanted.len());
+        let threads = threads.min(MAX_THREADS).min(pending.len());
         *self = Self {
             per_rank: vec![0; ranks as usize],
             progress: Progress {
-                ranks_done: ranks - wanted.len() as u32,
+                ranks_done: ranks - pending.len() as u32,
                 ranks,
             },
             ..Self::default()
         };
         let (sender, batches) = channel();
         let cancelled = Arc::<AtomicBool>::default();
-        let wanted = Arc::new(Mutex::new(wanted));
+        let pending = Arc::new(Mutex::new(pending));
         let notify: Arc<dyn Fn() + Send + Sync> = Arc::new(notify);
         for _ in 0..threads {
             let worker = Worker {
                 opened: opened.clone(),
                 matcher: matcher.clone(),
-                wanted: wanted.clone(),
+                pending: pending.clone(),
                 sender: sender.clone(),
                 cancelled: cancelled.clone(),
                 notify: notify.clone(),
@@ -246,7 +246,7 @@ fn earliest(one: Vec<Found>, other: Vec<Found>) -> Vec<Found> {
 struct Worker {
     opened: Arc<Opened>,
     matcher: Arc<Matcher>,
-    wanted: Arc<Mutex<VecDeque<u32>>>,
+    pending: Arc<Mutex<VecDeque<u32>>>,
     sender: Sender<Batch>,
     cancelled: Arc<AtomicBool>,
     notify: Arc<dyn Fn() + Send + Sync>,
@@ -257,28 +257,28 @@ impl Worker {
         // Number of consecutive ranks whose index was not ready.
         let mut not_ready = 0;
         while !self.is_cancelled() {
-            let Some((rank, left)) = self.wanted.lock().ok().and_then(|mut wanted| {
-                let rank = wanted.pop_front()?;
-                Some((rank, wanted.len()))
+            let Some((rank, left)) = self.pending.lock().ok().and_then(|mut pending| {
+                let rank = pending.pop_front()?;
+                Some((rank, pending.len()))
             }) else {
                 return;
             };
             match self.opened.view(rank) {
                 View::Open(_) | View::Missing => {
                     not_ready = 0;
-                    if self.look_through(rank).is_none() {
+                    if self.search_rank(rank).is_none() {
                         return;
                     }
                 }
                 // The index is being built; search other ranks first.
-                View::Coming => {
-                    if let Ok(mut wanted) = self.wanted.lock() {
-                        wanted.push_back(rank);
+                View::Pending => {
+                    if let Ok(mut pending) = self.pending.lock() {
+                        pending.push_back(rank);
                     }
                     not_ready += 1;
                     if not_ready > left {
                         not_ready = 0;
-                        thread::sleep(UNTIL_NEXT_LOOK);
+                        thread::sleep(POLL_INTERVAL);
                     }
                 }
             }
@@ -290,7 +290,7 @@ impl Worker {
     }
 
     /// Searches a rank. Returns `None` if the search was cancelled.
-    fn look_through(&self, rank: u32) -> Option<()> {
+    fn search_rank(&self, rank: u32) -> Option<()> {
         // The earliest results of this rank. Later ones are only counted.
         let mut kept = Vec::new();
         if let Some(view) = self.opened.open_view(rank) {
@@ -337,7 +337,7 @@ impl Worker {
         kept: &mut Vec<Found>,
     ) -> Option<()> {
         let (mut seen, mut count, mut in_lane) = (0u64, 0u64, 0usize);
-        let mut is_wanted = Some(());
+        let mut proceed = Some(());
         lane.spans_in(i64::MIN, i64::MAX, |span| {
             seen += 1;
             if is_meant(span) {
@@ -353,7 +353,7 @@ impl Worker {
                 }
             }
             if seen.is_multiple_of(SPANS_PER_BATCH) {
-                is_wanted = if self.is_cancelled() {
+                proceed = if self.is_cancelled() {
                     None
                 } else if count > 0 {
                     self.send(rank, kept, std::mem::take(&mut count), false)
@@ -361,9 +361,9 @@ impl Worker {
                     Some(())
                 };
             }
-            is_wanted.is_some()
+            proceed.is_some()
         });
-        is_wanted?;
+        proceed?;
         match count {
             0 => Some(()),
             _ => self.send(rank, kept, count, false),
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn all_ranks_are_looked_through_in_order_of_time() {
+    fn all_ranks_are_searched_and_results_are_in_order_of_time() {
         let made = Made::new();
         let mut search = searched(&made, "all-reduce");
         assert_eq!((search.count(), search.found().len()), (20, 20));
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn the_earliest_are_kept_and_all_are_counted() {
+    fn the_earliest_results_are_kept_and_all_are_counted() {
         let planned: Vec<Planned> = (0..30_000u32)
             .map(|number| Planned {
                 rank: number % RANKS,
@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_question_wins_and_missing_indices_are_waited_for() {
+    fn a_new_search_replaces_the_old_and_waits_for_indices() {
         let made = Made::new();
         std::fs::remove_file(rankscope_formats::index::view_path(&made.opened.path, 2)).expect("remove");
         let ask = |text: &str| Arc::new(parse(text).expect(text).compile(&made.opened));

@@ -17,7 +17,7 @@ pub fn fit(typed: &str, name: &str) -> Option<(i32, Vec<usize>)> {
     // Each row has, per position `at`, the best score of the letters so far with the last one at `at`, and the position
     // of the letter before.
     let mut rows: Vec<Vec<Option<(i32, usize)>>> = Vec::with_capacity(typed.len());
-    for (number, wanted) in typed.iter().enumerate() {
+    for (number, letter) in typed.iter().enumerate() {
         let mut row = vec![None; name.len()];
         let mut apart: Option<(i32, usize)> = None;
         for at in 0..name.len() {
@@ -27,7 +27,7 @@ pub fn fit(typed: &str, name: &str) -> Option<(i32, Vec<usize>)> {
             {
                 apart = Some((score, at - 2));
             }
-            if name[at] != *wanted {
+            if name[at] != *letter {
                 continue;
             }
             let is_word = at == 0 || !name[at - 1].is_alphanumeric();
@@ -77,7 +77,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn begins_of_words_and_neighbours_are_meant() {
+    fn starts_of_words_and_adjacent_letters_rank_higher() {
         let score = |typed, name| fit(typed, name).map_or(i32::MIN, |(score, _)| score);
         assert!(score("sa", "Show all") > score("sa", "Clear search and"));
         assert!(score("zoom", "Zoom in") > score("zoom", "Zone of other marks"));
@@ -92,10 +92,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_fits_if_and_only_if_the_letters_are_there_in_order(typed in "[ab ]{0,5}", name in "[abc ]{0,12}") {
+        fn a_name_matches_iff_it_has_the_letters_in_order(typed in "[ab ]{0,5}", name in "[abc ]{0,12}") {
             let letters: Vec<char> = typed.chars().filter(|c| *c != ' ').collect();
             let mut rest = name.chars();
-            let is_in = letters.iter().all(|wanted| rest.any(|c| c == *wanted));
+            let is_in = letters.iter().all(|letter| rest.any(|c| c == *letter));
             let fitted = fit(&typed, &name);
             prop_assert_eq!(fitted.is_some(), is_in);
             if let Some((_, places)) = fitted {

@@ -83,10 +83,10 @@ fn step(number: u32, opened: &Opened, state: &State) -> Result<Place, String> {
         .get(rank as usize)
         .and_then(|rank| rank.world)
         .unwrap_or_default();
-    let wanted = u64::from(number);
+    let step_number = u64::from(number);
     let entry = session.steps.list.iter().find(|entry| {
         let last = entry.step.saturating_add(u64::from(entry.steps.max(1)) - 1);
-        entry.world == world && entry.step <= wanted && wanted <= last
+        entry.world == world && entry.step <= step_number && step_number <= last
     });
     let text = format!("step {number}");
     let (mut window, is_exact) = match entry {
@@ -153,7 +153,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn ranges_moments_and_steps_are_found() {
+    fn ranges_times_and_steps_are_found() {
         let made = Made::new();
         let mut state = State::new(Window::between(0, 2_600_000_000), ViewState::default());
         let place = |text: &str, moments: bool, state: &State| place_of(text, &made.opened, state, moments);
@@ -190,7 +190,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_window_is_typed_as_it_is_read(from in 0i64..1_000_000_000_000, length in 20i64..1_000_000_000_000) {
+        fn a_displayed_window_can_be_entered(from in 0i64..1_000_000_000_000, length in 20i64..1_000_000_000_000) {
             let window = Window::between(from, from + length);
             let range: TimeRange = window_text(window).parse().expect("a range");
             prop_assert_eq!((range.from_ns, range.to_ns), (Some(window.from_ns), Some(window.to_ns)));

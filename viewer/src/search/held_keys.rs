@@ -59,7 +59,7 @@ mod tests {
 
     /// Shift down, key down, Shift up, key up: the order of fast typing.
     #[test]
-    fn shift_may_be_let_go_first() {
+    fn shift_may_be_released_first() {
         let ctx = Context::default();
         let mut keys = HeldKeys::default();
         let mut frame = |mut events: Vec<Event>| {
@@ -68,12 +68,12 @@ mod tests {
                 events,
                 ..RawInput::default()
             };
-            let mut told = (false, Vec::new());
+            let mut state = (false, Vec::new());
             let mut output = ctx.run_ui(input, |ui| {
-                told = (held(ui.ctx()).is_any(), pressed(ui.ctx(), false));
+                state = (held(ui.ctx()).is_any(), pressed(ui.ctx(), false));
             });
             output.textures_delta.clear();
-            told
+            state
         };
         assert!(frame(vec![event(Key::Plus, Key::Equals, true, true)]).0);
         // Key repeats are reported with the character that the key types now.
@@ -81,17 +81,17 @@ mod tests {
         frame(vec![event(Key::Equals, Key::Equals, false, false)]);
         assert!(!frame(Vec::new()).0, "let go");
         for _ in 0..3 {
-            let (_, told) = frame(vec![event(Key::Questionmark, Key::Slash, true, true)]);
-            assert_eq!(told, [CommandId::Help]);
+            let (_, state) = frame(vec![event(Key::Questionmark, Key::Slash, true, true)]);
+            assert_eq!(state, [CommandId::Help]);
             frame(vec![event(Key::Slash, Key::Slash, false, false)]);
         }
         // Without Shift the key means another command.
-        let (_, told) = frame(vec![event(Key::Slash, Key::Slash, true, false)]);
-        assert_eq!(told, [CommandId::Search]);
+        let (_, state) = frame(vec![event(Key::Slash, Key::Slash, true, false)]);
+        assert_eq!(state, [CommandId::Search]);
         // The window lost the focus while a key was down.
         frame(vec![event(Key::Plus, Key::Equals, true, true)]);
         frame(vec![Event::WindowFocused(false)]);
-        let (_, told) = frame(vec![event(Key::Slash, Key::Equals, true, false)]);
-        assert_eq!(told, [CommandId::Search]);
+        let (_, state) = frame(vec![event(Key::Slash, Key::Equals, true, false)]);
+        assert_eq!(state, [CommandId::Search]);
     }
 }

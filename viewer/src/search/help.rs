@@ -49,7 +49,7 @@ mod tests {
     use egui_kittest::kittest::Queryable;
 
     #[test]
-    fn every_command_is_in_it_with_its_keys() {
+    fn the_help_lists_every_command_with_its_keys() {
         let mut harness = Harness::builder()
             .with_size([1000.0, 900.0])
             .with_os(egui::os::OperatingSystem::Nix)

@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_does_what_the_table_says() {
+    fn every_key_executes_its_command() {
         for command in COMMANDS.iter().filter(|command| !command.what.is_held()) {
             for shortcut in command.keys {
                 let events = vec![event(shortcut.logical_key, shortcut.modifiers)];
@@ -474,7 +474,7 @@ mod tests {
 
     #[test]
     fn a_text_field_gets_its_keys() {
-        for (key, modifiers, wanted) in [
+        for (key, modifiers, expected) in [
             (Key::B, Modifiers::NONE, vec![]),
             (Key::M, Modifiers::SHIFT, vec![]),
             (Key::Z, Modifiers::COMMAND, vec![]),
@@ -483,12 +483,12 @@ mod tests {
             (Key::F1, Modifiers::NONE, vec![CommandId::Help]),
         ] {
             let got = frame(vec![event(key, modifiers)], modifiers, |ctx| pressed(ctx, true));
-            assert_eq!(got, Some(wanted), "{key:?}");
+            assert_eq!(got, Some(expected), "{key:?}");
         }
     }
 
     #[test]
-    fn only_what_goes_on_repeats_and_events_are_taken_away() {
+    fn only_continuous_commands_repeat_and_events_are_consumed() {
         let events = vec![
             event(Key::B, Modifiers::NONE),
             event(Key::B, Modifiers::NONE),

@@ -52,7 +52,7 @@ pub struct Matcher {
     node: Node,
     /// Lookups in the index of each rank.
     tables: Vec<Table>,
-    ranks: Vec<OnceLock<Vec<Looked>>>,
+    ranks: Vec<OnceLock<Vec<Lookup>>>,
     /// World of each rank.
     worlds: Vec<Option<u32>>,
     /// Steps for ranks without a lane of steps. Empty unless the filter tests steps.
@@ -88,7 +88,7 @@ enum Node {
     Rank(Bits),
     /// Matching communicators, and the ranks that are members of one.
     Communicator {
-        wanted: Bits,
+        matching: Bits,
         ranks: Bits,
     },
     Thread(Ranges),
@@ -114,7 +114,7 @@ enum Table {
 }
 
 /// Result of a lookup.
-enum Looked {
+enum Lookup {
     Names(Bits),
     /// Sorted, disjoint intervals.
     Steps(Vec<(i64, i64)>),
@@ -202,14 +202,11 @@ impl Compiler<'_> {
         self.tables.len() - 1
     }
 
-    fn communicators(&self, is_wanted: impl Fn(&CommunicatorSummary) -> bool) -> Node {
+    fn communicators(&self, matches: impl Fn(&CommunicatorSummary) -> bool) -> Node {
         let communicators = &self.session.communicators;
-        let wanted = Bits::from(communicators.iter().map(&is_wanted));
+        let matching = Bits::from(communicators.iter().map(&matches));
         let mut has_one = vec![false; self.session.ranks.len()];
-        for communicator in communicators
-            .iter()
-            .filter(|communicator| is_wanted(communicator))
-        {
+        for communicator in communicators.iter().filter(|communicator| matches(communicator)) {
             for &rank in communicator.members.iter().flatten() {
                 if let Some(has_one) = has_one.get_mut(rank as usize) {
                     *has_one = true;
@@ -217,7 +214,7 @@ impl Compiler<'_> {
             }
         }
         Node::Communicator {
-            wanted,
+            matching,
             ranks: Bits::from(has_one.into_iter()),
         }
     }
@@ -264,36 +261,36 @@ impl Matcher {
         let Some(known) = self.ranks.get(rank as usize) else {
             return false;
         };
-        let looked = known.get_or_init(|| self.look_up(rank, view));
-        self.node.of_span(rank, lane.kind, span, looked)
+        let lookups = known.get_or_init(|| self.lookups_of(rank, view));
+        self.node.of_span(rank, lane.kind, span, lookups)
     }
 
-    fn look_up(&self, rank: u32, view: &ViewFile) -> Vec<Looked> {
+    fn lookups_of(&self, rank: u32, view: &ViewFile) -> Vec<Lookup> {
         let names = &view.footer().names;
         self.tables
             .iter()
             .map(|table| match table {
-                Table::NameContains(text) => Looked::Names(Bits::from(
+                Table::NameContains(text) => Lookup::Names(Bits::from(
                     names.iter().map(|name| contains_lower(&name.text, text)),
                 )),
-                Table::NameIs(text) => Looked::Names(Bits::from(names.iter().map(|name| name.text == *text))),
-                Table::Size(is, bytes) => Looked::Names(Bits::from(
+                Table::NameIs(text) => Lookup::Names(Bits::from(names.iter().map(|name| name.text == *text))),
+                Table::Size(is, bytes) => Lookup::Names(Bits::from(
                     names
                         .iter()
                         .map(|name| name.bytes.is_some_and(|size| is.holds(size, *bytes))),
                 )),
-                Table::Steps(wanted) => Looked::Steps(self.step_intervals(rank, wanted, view)),
+                Table::Steps(numbers) => Lookup::Steps(self.step_intervals(rank, numbers, view)),
             })
             .collect()
     }
 
-    fn step_intervals(&self, rank: u32, wanted: &Ranges, view: &ViewFile) -> Vec<(i64, i64)> {
+    fn step_intervals(&self, rank: u32, numbers: &Ranges, view: &ViewFile) -> Vec<(i64, i64)> {
         let mut intervals = Vec::new();
         let mut has_lane = false;
         for (_, lane) in view.lanes_of(|kind| kind == LaneKind::Steps) {
             has_lane = true;
             lane.spans_in(i64::MIN, i64::MAX, |span| {
-                if wanted.contains(span.name) {
+                if numbers.contains(span.name) {
                     intervals.push((span.start_ns, span.end_ns));
                 }
                 true
@@ -302,8 +299,8 @@ impl Matcher {
         if !has_lane {
             let world = self.worlds.get(rank as usize).copied().flatten();
             for step in &self.listed_steps {
-                let is_wanted = |&(from, to): &(u32, u32)| from <= step.last && step.first <= to;
-                if Some(step.world) == world && wanted.0.iter().any(is_wanted) {
+                let matches = |&(from, to): &(u32, u32)| from <= step.last && step.first <= to;
+                if Some(step.world) == world && numbers.0.iter().any(matches) {
                     intervals.push(step.interval);
                 }
             }
@@ -321,12 +318,12 @@ impl Matcher {
     }
 }
 
-/// Returns whether the text in lower case contains `wanted`, which is in lower case.
-fn contains_lower(text: &str, wanted: &str) -> bool {
+/// Returns whether the text in lower case contains `searched`, which is in lower case.
+fn contains_lower(text: &str, searched: &str) -> bool {
     if text.bytes().all(|c| !c.is_ascii_uppercase() && c.is_ascii()) {
-        text.contains(wanted)
+        text.contains(searched)
     } else {
-        text.to_lowercase().contains(wanted)
+        text.to_lowercase().contains(searched)
     }
 }
 
@@ -368,10 +365,10 @@ impl Node {
             Self::Not(part) => part.of_lane(rank, lane).map(|is| !is),
             Self::All => Some(true),
             Self::Rank(ranks) => Some(ranks.has(rank)),
-            Self::Communicator { wanted, .. } => Some(match lane {
+            Self::Communicator { matching, .. } => Some(match lane {
                 LaneKind::Operations {
                     communicator: Some(communicator),
-                } => wanted.has(communicator),
+                } => matching.has(communicator),
                 _ => false,
             }),
             Self::Thread(threads) => Some(match lane {
@@ -401,15 +398,15 @@ impl Node {
         }
     }
 
-    fn of_span(&self, rank: u32, lane: LaneKind, span: &Span, looked: &[Looked]) -> bool {
-        let in_table = |at: usize| match looked.get(at) {
-            Some(Looked::Names(names)) => has_name(lane) && names.has(span.name),
+    fn of_span(&self, rank: u32, lane: LaneKind, span: &Span, lookups: &[Lookup]) -> bool {
+        let in_table = |at: usize| match lookups.get(at) {
+            Some(Lookup::Names(names)) => has_name(lane) && names.has(span.name),
             _ => false,
         };
         match self {
-            Self::And(parts) => parts.iter().all(|part| part.of_span(rank, lane, span, looked)),
-            Self::Or(parts) => parts.iter().any(|part| part.of_span(rank, lane, span, looked)),
-            Self::Not(part) => !part.of_span(rank, lane, span, looked),
+            Self::And(parts) => parts.iter().all(|part| part.of_span(rank, lane, span, lookups)),
+            Self::Or(parts) => parts.iter().any(|part| part.of_span(rank, lane, span, lookups)),
+            Self::Not(part) => !part.of_span(rank, lane, span, lookups),
             Self::All | Self::Rank(_) | Self::Communicator { .. } | Self::Thread(_) | Self::Kind(_) => {
                 self.of_lane(rank, lane) == Some(true)
             }
@@ -437,8 +434,8 @@ impl Node {
                     .is_some_and(|wait| is.holds(wait as f64 * 100.0 / duration as f64, *percent))
             }
             Self::Step(_, numbers) if lane == LaneKind::Steps => numbers.contains(span.name),
-            Self::Step(at, _) => match looked.get(*at) {
-                Some(Looked::Steps(steps)) => {
+            Self::Step(at, _) => match lookups.get(*at) {
+                Some(Lookup::Steps(steps)) => {
                     let after = steps.partition_point(|step| step.1 <= span.start_ns);
                     // A span without duration is at its start.
                     let last = span.end_ns.max(span.start_ns.saturating_add(1));
@@ -628,7 +625,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(96))]
 
         #[test]
-        fn it_means_what_one_thing_after_the_other_means(
+        fn compiled_filters_match_like_a_naive_evaluation(
             planned in spans(),
             filters in proptest::collection::vec(filters("[ab0-9]{0,2}|node1|group|step 1"), 1..12),
         ) {
@@ -640,7 +637,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_look_for_is_found() {
+    fn common_searches_find_their_spans() {
         let made = Made::new();
         for (text, count) in [
             ("", 4 * 14),
@@ -675,7 +672,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_and_lanes_without_anything_are_not_asked() {
+    fn ranks_and_lanes_without_matches_are_skipped() {
         let made = Made::new();
         let matcher = parse("role:data kind:operation")
             .expect("a filter")

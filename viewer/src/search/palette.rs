@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_arrows_and_enter_choose() {
+    fn letters_arrows_and_enter_choose_a_command() {
         let mut harness = harness();
         assert!(harness.get_by_label("Command").is_focused());
         harness.get_by_label("Command").type_text("qqqqqqq");
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_click_chooses_and_escape_does_not() {
+    fn a_click_chooses_and_escape_cancels() {
         let mut clicked = harness();
         clicked.get_by_label_contains("Zoom in,").click();
         clicked.run();
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn all_commands_are_listed_and_begins_of_words_come_first() {
+    fn all_commands_are_listed_and_starts_of_words_come_first() {
         assert_eq!(fitting("").len(), COMMANDS.len());
         let first = |text| fitting(text).first().map(|(command, _)| command.what);
         assert_eq!(first("sall"), Some(CommandId::ShowAll));

@@ -561,10 +561,10 @@ fn test_of(key: Key, value: &str, quoted: bool) -> Result<Test, String> {
         _ => {
             // "allreduce", "all_reduce" and "AllReduce" are equivalent.
             let letters = |name: &str| name.replace('-', "");
-            let wanted = letters(&kebab);
+            let entered = letters(&kebab);
             let operation = Operation::ALL
                 .iter()
-                .find(|operation| letters(operation.name()) == wanted);
+                .find(|operation| letters(operation.name()) == entered);
             operation
                 .map(|&operation| Test::Operation(operation))
                 .ok_or_else(|| {
@@ -636,7 +636,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_forgiving() {
+    fn spelling_variants_are_accepted() {
         let ranks = |ranges: &[(u32, u32)]| is(Test::Rank(Ranges(ranges.to_vec())));
         for (text, meant) in [
             ("", Filter::All),
@@ -717,7 +717,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_place_and_say_what_would_be_right() {
+    fn errors_name_the_place_and_suggest_a_correction() {
         for (text, place, hint) in [
             ("rank:x", 5..6, "rank:3 or rank:0-7,12"),
             ("all-reduce rank:", 16..16, "rank:3"),
@@ -758,18 +758,18 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(512))]
 
         #[test]
-        fn what_is_printed_is_read_again(filter in filters("[a-z0-9 _:\"\\\\()<>,.µ|&!#/=%-]{0,8}|or|and|not|rank|12|size")) {
+        fn a_printed_filter_parses_to_itself(filter in filters("[a-z0-9 _:\"\\\\()<>,.µ|&!#/=%-]{0,8}|or|and|not|rank|12|size")) {
             let text = filter.to_string();
             prop_assert_eq!(parse(&text), Ok(filter), "{}", text);
         }
 
         #[test]
-        fn anything_is_read_or_refused_in_its_place(text in "\\PC*") {
+        fn any_text_parses_or_has_an_error_inside_it(text in "\\PC*") {
             check(&text)?;
         }
 
         #[test]
-        fn pieces_of_filters_are_read_or_refused_in_their_place(
+        fn fragments_of_filters_parse_or_have_an_error_inside_them(
             pieces in proptest::collection::vec(proptest::sample::select(vec![
                 "rank", "step", ":", "=", ">", "<=", "3", "-", ",", "7", " ", "or", "and", "not", "(", ")", "\"", "\\", "µs", "MiB",
                 "size", "wait", "%", ".", "op", "all-reduce", "kind", "call", "host", "é", "∞", "class", "in", "comm", "!", "|", "≥",

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_are_round_and_as_many_as_have_room() {
+    fn marks_are_round_and_fit_the_width() {
         for (length, step) in [
             (100_i64, 10_i64),
             (1_000_000, 100_000),

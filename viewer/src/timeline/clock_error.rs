@@ -4,35 +4,34 @@
 //! uncertain by the clock error in both directions. If that is wider than a pixel, operations are blurred by it. The
 //! reference host stays sharp: the host of the current rank, or else the host whose clock is the axis.
 
-use crate::model::Window;
+use crate::model::{HostIndex, Window};
 use rankscope_formats::session::Session;
 
 /// Maximum blur radius, in pixels. A wider blur would be unrecognisable; the ruler shows the number.
 pub const MAX_BLUR_PX: usize = 48;
 
 /// Returns the host whose clock is the reference.
-pub fn reference(session: &Session, rank: Option<u32>) -> u32 {
-    let of_rank = rank.and_then(|rank| session.ranks.get(rank as usize));
-    of_rank.map_or_else(
-        || {
-            session
-                .axis
-                .evidence
-                .as_ref()
-                .map_or(0, |evidence| evidence.root_host)
-        },
-        |rank| rank.host,
-    )
+pub fn reference(session: &Session, rank: Option<u32>) -> HostIndex {
+    rank.and_then(|rank| host_of(session, rank)).unwrap_or_else(|| {
+        let evidence = session.axis.evidence.as_ref();
+        HostIndex(evidence.map_or(0, |evidence| evidence.root_host))
+    })
+}
+
+fn host_of(session: &Session, rank: u32) -> Option<HostIndex> {
+    let rank = session.ranks.get(rank as usize)?;
+    Some(HostIndex(rank.host))
 }
 
 /// Returns the clock error of a host relative to the reference, ± in nanoseconds. `None` if it is unknown.
-pub fn between_ns(session: &Session, host: u32, reference: u32) -> Option<i64> {
+pub fn between_ns(session: &Session, host: HostIndex, reference: HostIndex) -> Option<i64> {
     if host == reference {
         return Some(0);
     }
     let listed = session.axis.evidence.as_ref().and_then(|evidence| {
         evidence.pairs.iter().find(|pair| {
-            (pair.one, pair.other) == (host, reference) || (pair.one, pair.other) == (reference, host)
+            let hosts = (HostIndex(pair.one), HostIndex(pair.other));
+            hosts == (host, reference) || hosts == (reference, host)
         })
     });
     match listed {
@@ -43,18 +42,16 @@ pub fn between_ns(session: &Session, host: u32, reference: u32) -> Option<i64> {
 
 /// Returns the largest clock error of the ranks' hosts relative to the reference, ± in nanoseconds. `None` if one is
 /// unknown.
-pub fn largest_ns(session: &Session, ranks: &[u32], reference: u32) -> Option<i64> {
-    let mut hosts = ranks
-        .iter()
-        .filter_map(|&rank| session.ranks.get(rank as usize).map(|rank| rank.host));
+pub fn largest_ns(session: &Session, ranks: &[u32], reference: HostIndex) -> Option<i64> {
+    let mut hosts = ranks.iter().filter_map(|&rank| host_of(session, rank));
     hosts.try_fold(0, |largest: i64, host| {
         between_ns(session, host, reference).map(|error_ns| largest.max(error_ns))
     })
 }
 
 /// Returns the blur radius of a rank's operations, in pixels. `pixels` is the width of the window.
-pub fn blur_px(session: &Session, rank: u32, reference: u32, window: Window, pixels: usize) -> usize {
-    let Some(host) = session.ranks.get(rank as usize).map(|rank| rank.host) else {
+pub fn blur_px(session: &Session, rank: u32, reference: HostIndex, window: Window, pixels: usize) -> usize {
+    let Some(host) = host_of(session, rank) else {
         return 0;
     };
     // The ruler reports an unknown error. A blur needs a width.
@@ -89,13 +86,20 @@ mod tests {
                 .expect("a rank") as u32,
         );
         let window = Window::between(0, 1_000_000);
-        assert_eq!(reference(&session, Some(far)), 1);
-        assert_eq!(blur_px(&session, near, 0, window, 1000), 0, "its own host");
-        assert_eq!(blur_px(&session, far, 0, window, 1000), 3);
-        assert_eq!(blur_px(&session, near, 1, window, 1000), 3);
-        assert_eq!(blur_px(&session, far, 0, Window::between(0, 10_000_000), 1000), 0);
+        assert_eq!(reference(&session, Some(far)), HostIndex(1));
         assert_eq!(
-            blur_px(&session, far, 0, Window::between(0, 1_000), 1000),
+            blur_px(&session, near, HostIndex(0), window, 1000),
+            0,
+            "its own host"
+        );
+        assert_eq!(blur_px(&session, far, HostIndex(0), window, 1000), 3);
+        assert_eq!(blur_px(&session, near, HostIndex(1), window, 1000), 3);
+        assert_eq!(
+            blur_px(&session, far, HostIndex(0), Window::between(0, 10_000_000), 1000),
+            0
+        );
+        assert_eq!(
+            blur_px(&session, far, HostIndex(0), Window::between(0, 1_000), 1000),
             MAX_BLUR_PX
         );
         // The figure of this pair of hosts has priority over the figure of all hosts.
@@ -110,10 +114,10 @@ mod tests {
             }],
             ..AxisEvidence::default()
         });
-        assert_eq!(blur_px(&session, far, 0, window, 1000), 8);
+        assert_eq!(blur_px(&session, far, HostIndex(0), window, 1000), 8);
         session.axis.evidence = None;
         session.axis.error_between_hosts_ns = Figure::unknown("nothing ties them");
-        assert_eq!(between_ns(&session, 1, 0), None);
-        assert_eq!(blur_px(&session, far, 0, window, 1000), 0);
+        assert_eq!(between_ns(&session, HostIndex(1), HostIndex(0)), None);
+        assert_eq!(blur_px(&session, far, HostIndex(0), window, 1000), 0);
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::model::{Opened, Window};
 use crate::picture::painter::{PictureOptions, SpanFilter};
-use crate::picture::{Key, Named, Painter, Ready, Subject};
+use crate::picture::{Named, Painter, PictureKey, Ready, Subject};
 use crate::theme::Theme;
 use egui::{Color32, Context, Mesh, Pos2, Rect, TextureHandle, TextureOptions};
 use rustc_hash::FxHashMap;
@@ -34,7 +34,7 @@ pub struct PictureRow {
 }
 
 struct CachedPicture {
-    key: Key,
+    key: PictureKey,
     texture: TextureHandle,
     named: Vec<Named>,
     seen_in: u64,
@@ -45,7 +45,7 @@ pub struct Gallery {
     painter: Painter,
     cached: FxHashMap<(u32, Subject), CachedPicture>,
     /// Requested picture of each row, and the time since which one is requested.
-    requested: FxHashMap<(u32, Subject), (Key, Instant)>,
+    requested: FxHashMap<(u32, Subject), (PictureKey, Instant)>,
     options: PictureOptions,
     frame: u64,
     /// Time from the last change until all visible rows were exact.
@@ -79,7 +79,7 @@ impl Gallery {
     }
 
     /// Takes over a newer session. The old pictures stay until new ones arrive.
-    pub fn go_on(&mut self, opened: &Arc<Opened>, has_moved: bool, ctx: &Context) {
+    pub fn replace_session(&mut self, opened: &Arc<Opened>, has_moved: bool, ctx: &Context) {
         if has_moved {
             self.cached.clear();
         }
@@ -174,7 +174,7 @@ impl Gallery {
     }
 
     /// Returns the picture to request for a visible row. `None` if it has one that is as exact as pixels allow.
-    fn missing(&mut self, row: &PictureRow, resolution: Resolution) -> Option<Key> {
+    fn missing(&mut self, row: &PictureRow, resolution: Resolution) -> Option<PictureKey> {
         let place = (row.rank, row.subject);
         let height = resolution.height_px(row.rect.height());
         let cached = self.cached.get_mut(&place);
@@ -190,7 +190,7 @@ impl Gallery {
                 return None;
             }
         }
-        let key = Key {
+        let key = PictureKey {
             rank: row.rank,
             subject: row.subject,
             window: resolution.around(row.window),
@@ -211,7 +211,7 @@ impl Gallery {
         }
     }
 
-    fn request(&mut self, requests: Vec<(Key, Instant)>) {
+    fn request(&mut self, requests: Vec<(PictureKey, Instant)>) {
         let is_new = requests.len() != self.requested.len()
             || requests.iter().any(|(key, _)| {
                 let earlier = self.requested.get(&(key.rank, key.subject));
@@ -285,7 +285,7 @@ impl Gallery {
 #[derive(Clone, Copy)]
 struct Resolution {
     window_px: usize,
-    /// Width of a picture as a multiple of the window: 2, as a reserve for the next moves, or 1 if the graphics card does
+    /// Width of a picture as a multiple of the window: 2, as a reserve for the next moves. 1 if the graphics card does
     /// not support textures that wide.
     times: usize,
     pixels_per_point: f32,
@@ -329,7 +329,7 @@ impl Resolution {
     }
 
     /// Returns true if a picture has exactly the pixels of a window.
-    fn fits(self, key: &Key, window: Window) -> bool {
+    fn fits(self, key: &PictureKey, window: Window) -> bool {
         key.width == self.picture_px()
             && key.window.length_ns() == self.times as i64 * window.length_ns()
             && key.window.from_ns <= window.from_ns

@@ -11,7 +11,7 @@ pub fn title(opened: &Opened, kind: RowKind) -> String {
         RowKind::Host(host) => opened
             .session
             .hosts
-            .get(host as usize)
+            .get(host.0 as usize)
             .map_or_else(String::new, |host| {
                 let ranks = host.ranks.len();
                 format!(
@@ -22,9 +22,9 @@ pub fn title(opened: &Opened, kind: RowKind) -> String {
             }),
         RowKind::Rank { rank, .. } => opened.name_of(rank).to_owned(),
         RowKind::InFlight { most, .. } => format!("in flight, up to {most}"),
-        RowKind::Coming(_) => "indexing …".to_owned(),
+        RowKind::Pending(_) => "indexing …".to_owned(),
         // The comparison names its own rows.
-        RowKind::Difference(_) | RowKind::Other { .. } | RowKind::OtherComing(_) | RowKind::Alone(_) => {
+        RowKind::Difference(_) | RowKind::Other { .. } | RowKind::OtherPending(_) | RowKind::Unmatched(_) => {
             String::new()
         }
         RowKind::Lane {

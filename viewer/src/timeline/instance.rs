@@ -44,13 +44,13 @@ pub struct Members {
     /// Members in the order of their arrivals.
     pub members: Vec<Member>,
     /// Number of members whose index is not available yet.
-    pub coming: u32,
+    pub pending: u32,
 }
 
 /// Searches for instances.
 pub struct Instances {
     newest: Arc<AtomicU64>,
-    asked: Option<PickedInstance>,
+    requested: Option<PickedInstance>,
     sender: Sender<Members>,
     found: Receiver<Members>,
     /// Time of the next search, because some ranks were not indexed yet.
@@ -67,7 +67,7 @@ impl Default for Instances {
         let (sender, found) = channel();
         Self {
             newest: Arc::default(),
-            asked: None,
+            requested: None,
             sender,
             found,
             again: None,
@@ -80,9 +80,9 @@ impl Instances {
     /// Requests the picked instance, and takes over results.
     pub fn update(&mut self, opened: &Arc<Opened>, picked: Option<PickedInstance>, ctx: &egui::Context) {
         while let Ok(members) = self.found.try_recv() {
-            if Some(members.picked) == self.asked {
+            if Some(members.picked) == self.requested {
                 // Search again once the missing indices may be available.
-                if members.coming > 0 {
+                if members.pending > 0 {
                     self.again = Some(Instant::now() + AGAIN);
                     ctx.request_repaint_after(AGAIN);
                 }
@@ -90,7 +90,7 @@ impl Instances {
             }
         }
         let is_due = self.again.is_some_and(|again| Instant::now() >= again);
-        if self.asked == picked && !is_due {
+        if self.requested == picked && !is_due {
             return;
         }
         self.again = None;
@@ -101,7 +101,7 @@ impl Instances {
         {
             self.shown = None;
         }
-        self.asked = picked;
+        self.requested = picked;
         let number = self.newest.fetch_add(1, Ordering::Relaxed) + 1;
         let Some(picked) = picked else { return };
         let (opened, sender, ctx, newest) = (
@@ -111,7 +111,7 @@ impl Instances {
             self.newest.clone(),
         );
         std::thread::spawn(move || {
-            let members = look_up(&opened, picked, &|| newest.load(Ordering::Relaxed) != number);
+            let members = find_members(&opened, picked, &|| newest.load(Ordering::Relaxed) != number);
             if sender.send(members).is_ok() {
                 ctx.request_repaint();
             }
@@ -120,16 +120,16 @@ impl Instances {
 
     /// Returns true while a search is in progress.
     pub fn is_busy(&self) -> bool {
-        self.asked.is_some()
+        self.requested.is_some()
             && self
                 .shown
                 .as_ref()
-                .is_none_or(|shown| Some(shown.picked) != self.asked)
+                .is_none_or(|shown| Some(shown.picked) != self.requested)
     }
 }
 
 /// Finds all members of an instance.
-pub fn look_up(opened: &Opened, picked: PickedInstance, is_over: &dyn Fn() -> bool) -> Members {
+pub fn find_members(opened: &Opened, picked: PickedInstance, is_over: &dyn Fn() -> bool) -> Members {
     let row = instance_row(opened, picked, is_over);
     let (from_ns, to_ns) = row.as_ref().map_or((picked.from_ns, picked.to_ns), |row| {
         (row.start_ns.min(picked.from_ns), row.end_ns.max(picked.to_ns))
@@ -142,23 +142,23 @@ pub fn look_up(opened: &Opened, picked: PickedInstance, is_over: &dyn Fn() -> bo
         |communicator| communicator.members.iter().flatten().copied().collect(),
     );
     let mut members = Vec::new();
-    let mut coming = 0;
+    let mut pending = 0;
     for rank in ranks {
         if is_over() {
             break;
         }
         match opened.view(rank) {
             View::Open(view) => {
-                let wanted = LaneKind::Operations {
+                let lane_kind = LaneKind::Operations {
                     communicator: picked.communicator,
                 };
-                let found = view.lanes_of(|kind| kind == wanted).find_map(|(lane, spans)| {
+                let found = view.lanes_of(|kind| kind == lane_kind).find_map(|(lane, spans)| {
                     let span = spans.span_of(picked.instance, from_ns, to_ns.saturating_add(1))?;
                     Some(Member { rank, lane, span })
                 });
                 members.extend(found);
             }
-            View::Coming => coming += 1,
+            View::Pending => pending += 1,
             View::Missing => {}
         }
     }
@@ -167,7 +167,7 @@ pub fn look_up(opened: &Opened, picked: PickedInstance, is_over: &dyn Fn() -> bo
         picked,
         row,
         members,
-        coming,
+        pending,
     }
 }
 

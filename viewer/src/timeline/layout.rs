@@ -1,7 +1,7 @@
 //! Set and places of the rows.
 
-use crate::compare::counterparts::Counterparts;
-use crate::model::{Opened, View, ViewState};
+use crate::compare::counterparts::{Counterparts, OtherRank};
+use crate::model::{HostIndex, Opened, View, ViewState};
 use crate::picture::Subject;
 use rankscope_formats::index::{LaneInfo, LaneKind};
 use rustc_hash::FxHashSet;
@@ -11,7 +11,7 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RowKind {
     /// Title of a host.
-    Host(u32),
+    Host(HostIndex),
     /// Title of a rank, and its breakdown.
     Rank {
         /// Position in the session.
@@ -38,15 +38,15 @@ pub enum RowKind {
         most: u32,
     },
     /// Placeholder for the lanes of a rank whose index is not open yet.
-    Coming(u32),
+    Pending(u32),
     /// Difference of a rank's steps to the compared session.
     Difference(u32),
     /// A lane of the counterpart in the compared session.
     Other {
         /// Position in this session of the rank above it.
         rank: u32,
-        /// Position in the other session.
-        of: u32,
+        /// Its counterpart, to which the lane belongs.
+        of: OtherRank,
         /// Position in the index of `of`.
         lane: usize,
         /// Kind of the lane.
@@ -55,9 +55,9 @@ pub enum RowKind {
         layer: u32,
     },
     /// Placeholder for the lanes of the counterpart, whose index is not open yet.
-    OtherComing(u32),
+    OtherPending(u32),
     /// The rank has no counterpart.
-    Alone(u32),
+    Unmatched(u32),
 }
 
 impl RowKind {
@@ -77,11 +77,11 @@ impl RowKind {
             Self::InFlight { rank, .. } => Some((rank, Subject::InFlight)),
             // The other session has a separate gallery.
             Self::Host(_)
-            | Self::Coming(_)
+            | Self::Pending(_)
             | Self::Difference(_)
             | Self::Other { .. }
-            | Self::OtherComing(_)
-            | Self::Alone(_) => None,
+            | Self::OtherPending(_)
+            | Self::Unmatched(_) => None,
         }
     }
 
@@ -91,11 +91,11 @@ impl RowKind {
             Self::Rank { rank, .. }
             | Self::Lane { rank, .. }
             | Self::InFlight { rank, .. }
-            | Self::Coming(rank)
+            | Self::Pending(rank)
             | Self::Difference(rank)
             | Self::Other { rank, .. }
-            | Self::OtherComing(rank)
-            | Self::Alone(rank) => Some(rank),
+            | Self::OtherPending(rank)
+            | Self::Unmatched(rank) => Some(rank),
             Self::Host(_) => None,
         }
     }
@@ -104,7 +104,7 @@ impl RowKind {
     pub fn is_compared(self) -> bool {
         matches!(
             self,
-            Self::Difference(_) | Self::Other { .. } | Self::OtherComing(_) | Self::Alone(_)
+            Self::Difference(_) | Self::Other { .. } | Self::OtherPending(_) | Self::Unmatched(_)
         )
     }
 
@@ -113,22 +113,22 @@ impl RowKind {
         if is_dense {
             // Names need ten points, and fit into twelve.
             return match self {
-                Self::Coming(_) => 60.0,
+                Self::Pending(_) => 60.0,
                 _ => (self.height(false) * 0.72).max(12.0).floor(),
             };
         }
         match self {
             Self::Host(_) => 22.0,
             Self::Rank { .. } => 26.0,
-            Self::Coming(_) => 96.0,
+            Self::Pending(_) => 96.0,
             Self::InFlight { .. } => 18.0,
-            Self::Difference(_) | Self::Alone(_) => 16.0,
+            Self::Difference(_) | Self::Unmatched(_) => 16.0,
             // The same height as the breakdown of this session, which is in the row of the rank's title.
             Self::Other {
                 kind: LaneKind::Parts { .. },
                 ..
             }
-            | Self::OtherComing(_) => 22.0,
+            | Self::OtherPending(_) => 22.0,
             Self::Lane { kind, .. } | Self::Other { kind, .. } => match kind {
                 LaneKind::Steps => 14.0,
                 LaneKind::Parts { .. } => 14.0,
@@ -165,9 +165,9 @@ pub struct Layout {
     /// Ranks in display order.
     ranks: Vec<u32>,
     /// Expanded ranks whose index was not open when their rows were created.
-    coming: FxHashSet<u32>,
+    pending: FxHashSet<u32>,
     /// The same for the counterparts.
-    other_coming: FxHashSet<u32>,
+    other_pending: FxHashSet<u32>,
     is_dense: bool,
     key: Option<Key>,
 }
@@ -232,12 +232,12 @@ impl Layout {
         let same = self.key == Some(key);
         let came = seen
             .iter()
-            .any(|rank| self.coming.contains(rank) && !matches!(opened.view_soon(*rank), View::Coming));
+            .any(|rank| self.pending.contains(rank) && !matches!(opened.view_soon(*rank), View::Pending));
         let other_came = other.is_some_and(|other| {
             seen.iter().any(|rank| {
                 let of = other.counterparts.of(*rank);
-                self.other_coming.contains(rank)
-                    && of.is_some_and(|of| !matches!(other.opened.view_soon(of), View::Coming))
+                self.other_pending.contains(rank)
+                    && of.is_some_and(|of| !matches!(other.opened.view_soon(of.0), View::Pending))
             })
         });
         if same && !came && !other_came {
@@ -257,8 +257,8 @@ impl Layout {
     fn build(&mut self, opened: &Opened, state: &ViewState, seen: &[u32], other: Option<OtherSession<'_>>) {
         self.rows.clear();
         self.ranks.clear();
-        self.coming.clear();
-        self.other_coming.clear();
+        self.pending.clear();
+        self.other_pending.clear();
         let session = &opened.session;
         let count = session.ranks.len() as u32;
         let mut place = vec![u32::MAX; count as usize];
@@ -291,7 +291,7 @@ impl Layout {
                 continue;
             }
             in_order(&mut ranks);
-            let host = host as u32;
+            let host = HostIndex(host as u32);
             if session.hosts.len() > 1 {
                 self.push(RowKind::Host(host));
                 if state.closed_hosts.contains(&host) {
@@ -316,15 +316,15 @@ impl Layout {
         let view = if opened.is_open(rank) || seen.contains(&rank) || self.ranks.len() <= 16 {
             opened.view_soon(rank)
         } else {
-            View::Coming
+            View::Pending
         };
         let View::Open(view) = view else {
             self.push(RowKind::Rank { rank, parts: None });
-            if matches!(view, View::Coming) {
-                self.coming.insert(rank);
+            if matches!(view, View::Pending) {
+                self.pending.insert(rank);
             }
             if !state.collapsed.contains(&rank) {
-                self.push(RowKind::Coming(rank));
+                self.push(RowKind::Pending(rank));
             }
             return;
         };
@@ -364,27 +364,27 @@ impl Layout {
     ) {
         let Some(other) = other else { return };
         let Some(of) = other.counterparts.of(rank) else {
-            self.push(RowKind::Alone(rank));
+            self.push(RowKind::Unmatched(rank));
             return;
         };
         self.push(RowKind::Difference(rank));
-        let view = if other.opened.is_open(of) || seen.contains(&rank) || self.ranks.len() <= 16 {
-            other.opened.view_soon(of)
+        let view = if other.opened.is_open(of.0) || seen.contains(&rank) || self.ranks.len() <= 16 {
+            other.opened.view_soon(of.0)
         } else {
-            View::Coming
+            View::Pending
         };
         let View::Open(view) = view else {
-            self.push(RowKind::OtherComing(rank));
-            if matches!(view, View::Coming) {
-                self.other_coming.insert(rank);
+            self.push(RowKind::OtherPending(rank));
+            if matches!(view, View::Pending) {
+                self.other_pending.insert(rank);
             }
             return;
         };
         let lanes = &view.footer().lanes;
         let is_closed = state.collapsed.contains(&rank);
         let below = lanes.iter().enumerate().filter(|(_, info)| {
-            let is_wanted = matches!(info.kind, LaneKind::Steps | LaneKind::Operations { .. });
-            is_wanted && info.spans > 0 && !is_closed
+            let is_shown = matches!(info.kind, LaneKind::Steps | LaneKind::Operations { .. });
+            is_shown && info.spans > 0 && !is_closed
         });
         for lane in parts_lane(lanes).into_iter().chain(below.map(|(lane, _)| lane)) {
             let info = &lanes[lane];
@@ -428,7 +428,7 @@ impl Layout {
     /// Returns true if the index of one of these ranks is still being built.
     pub fn is_waiting(&self, seen: &[u32]) -> bool {
         seen.iter()
-            .any(|rank| self.coming.contains(rank) || self.other_coming.contains(rank))
+            .any(|rank| self.pending.contains(rank) || self.other_pending.contains(rank))
     }
 
     /// Returns the first row of a rank.

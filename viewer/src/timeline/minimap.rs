@@ -28,7 +28,7 @@ struct Mean {
 /// The overview line.
 #[derive(Default)]
 pub struct Minimap {
-    coming: Option<Receiver<Mean>>,
+    pending: Option<Receiver<Mean>>,
     mean: Option<Mean>,
     texture: Option<(TextureHandle, Theme)>,
     /// Whether the picture is that of an earlier session.
@@ -69,19 +69,19 @@ impl Minimap {
         ctx: &egui::Context,
     ) -> Option<egui::TextureId> {
         if self.mean.is_none() || self.is_old {
-            match &self.coming {
+            match &self.pending {
                 None => {
-                    let (sender, coming) = channel();
+                    let (sender, pending) = channel();
                     let (opened, ctx) = (opened.clone(), ctx.clone());
                     std::thread::spawn(move || {
                         if sender.send(sample(&opened, whole)).is_ok() {
                             ctx.request_repaint();
                         }
                     });
-                    self.coming = Some(coming);
+                    self.pending = Some(pending);
                 }
-                Some(coming) => {
-                    if let Ok(mean) = coming.try_recv() {
+                Some(pending) => {
+                    if let Ok(mean) = pending.try_recv() {
                         self.mean = Some(mean);
                         self.texture = None;
                         self.is_old = false;
@@ -100,8 +100,8 @@ impl Minimap {
     }
 
     /// Takes over a newer session. The old picture stays until the new one is available.
-    pub fn go_on(&mut self) {
-        self.coming = None;
+    pub fn replace_session(&mut self) {
+        self.pending = None;
         self.is_old = true;
     }
 
@@ -131,8 +131,8 @@ fn sample(opened: &Opened, whole: Window) -> Mean {
             match opened.view(rank) {
                 View::Open(view) => break Some(view.clone()),
                 View::Missing => break None,
-                View::Coming if opened.is_closed() => return mean,
-                View::Coming => std::thread::sleep(std::time::Duration::from_millis(20)),
+                View::Pending if opened.is_closed() => return mean,
+                View::Pending => std::thread::sleep(std::time::Duration::from_millis(20)),
             }
         };
         let Some(view) = view else { continue };

@@ -3,13 +3,13 @@
 use crate::theme::Theme;
 use egui::{Color32, FontId, Mesh, Painter, Pos2, Rect, Shape, Stroke, Vec2};
 
-/// Lays out a text on one line, truncated to `room`.
+/// Lays out a text on one line, truncated to `width` points.
 pub fn elided(
     painter: &Painter,
     text: String,
     size: f32,
     colour: Color32,
-    room: f32,
+    width: f32,
 ) -> std::sync::Arc<egui::Galley> {
     let mut job = egui::text::LayoutJob::single_section(
         text,
@@ -19,7 +19,7 @@ pub fn elided(
             ..Default::default()
         },
     );
-    job.wrap = egui::text::TextWrapping::truncate_at_width(room.max(10.0));
+    job.wrap = egui::text::TextWrapping::truncate_at_width(width.max(10.0));
     painter.layout_job(job)
 }
 

@@ -40,7 +40,7 @@ pub fn show(
         if let Some(compared) = compared
             && !comparing.is_busy()
         {
-            told(ui, own, compared, theme);
+            comparison(ui, own, compared, theme);
         }
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
             if ui
@@ -65,7 +65,7 @@ pub fn show(
     clicked
 }
 
-fn told(ui: &mut Ui, own: &Opened, compared: &Compared, theme: Theme) {
+fn comparison(ui: &mut Ui, own: &Opened, compared: &Compared, theme: Theme) {
     let (fill, edge) = crate::timeline::compared::colour::gutter(theme);
     let (dot, _) = ui.allocate_exact_size(Vec2::new(10.0, 12.0), Sense::hover());
     ui.painter().rect(

@@ -27,10 +27,10 @@ impl Comparing {
     /// Returns the session once it has been read.
     pub fn poll(&mut self) -> Option<(PathBuf, Session)> {
         loop {
-            let Self::Opening(coming, doing) = self else {
+            let Self::Opening(pending, doing) = self else {
                 return None;
             };
-            match coming.try_recv() {
+            match pending.try_recv() {
                 Ok(Opening::Doing(what)) => *doing = what,
                 Ok(Opening::Done(opened)) => {
                     *self = Self::Idle;

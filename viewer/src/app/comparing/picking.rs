@@ -3,11 +3,12 @@
 //! The instance is outlined wherever it is visible and described in a separate panel. Actions of that panel refer to B.
 //! This module converts them to actions on A.
 
+use crate::compare::counterparts::OtherRank;
 use crate::model::{Action, Opened, Window};
 use crate::panels::instance;
 use crate::theme::Theme;
 use crate::timeline::compared::rows::x;
-use crate::timeline::compared::{Compared, Placed, Pointed};
+use crate::timeline::compared::{Compared, PlacedRow, Pointed};
 use crate::timeline::instance::Members;
 use crate::timeline::layout::RowKind;
 use egui::{Painter, Pos2, Rect, RichText, Stroke, StrokeKind, Ui};
@@ -34,7 +35,7 @@ impl Compared {
         painter: &Painter,
         own: &Opened,
         window: Window,
-        visible: &[Placed],
+        visible: &[PlacedRow],
         theme: Theme,
     ) {
         let Some(members) = self.members() else { return };
@@ -46,7 +47,7 @@ impl Compared {
             let member = members
                 .members
                 .iter()
-                .find(|member| (member.rank, member.lane) == (of, lane));
+                .find(|member| (member.rank, member.lane) == (of.0, lane));
             let (Some(member), Some(aligned)) = (member, self.aligned_of(own, rank)) else {
                 continue;
             };
@@ -75,13 +76,13 @@ impl Compared {
             match action {
                 Action::Pick(None) => self.picked = None,
                 Action::Rank(Some(of)) => {
-                    let rank = self.counterparts.pairs().find(|&(_, other)| other == of);
-                    actions.extend(rank.map(|(rank, _)| Action::Rank(Some(rank))));
+                    let rank = self.counterparts.own_of(OtherRank(of));
+                    actions.extend(rank.map(|rank| Action::Rank(Some(rank))));
                 }
                 Action::Show(window) => {
-                    let of = members.members.first().map(|member| member.rank);
-                    let rank = self.counterparts.pairs().find(|&(_, other)| Some(other) == of);
-                    let aligned = rank.and_then(|(rank, _)| self.aligned_of(own, rank));
+                    let first = members.members.first();
+                    let rank = first.and_then(|first| self.counterparts.own_of(OtherRank(first.rank)));
+                    let aligned = rank.and_then(|rank| self.aligned_of(own, rank));
                     actions.extend(aligned.map(|aligned| Action::Show(aligned.anchor.own_window(window))));
                 }
                 other => actions.push(other),

@@ -209,7 +209,7 @@ fn name(row: &Row, compared: &Compared) -> String {
 }
 
 #[test]
-fn two_sessions_stand_rank_by_rank_aligned_by_step() {
+fn ranks_of_two_sessions_are_paired_and_aligned_by_step() {
     let (own, other) = (made(&A), made(&B));
     let mut harness = harness(&own, &other);
     // Rows of A, the difference, rows of B.
@@ -228,7 +228,7 @@ fn two_sessions_stand_rank_by_rank_aligned_by_step() {
     let alone = rows_of(&mut harness, 3);
     assert!(matches!(
         alone.last().map(|row| row.kind),
-        Some(RowKind::Alone(3))
+        Some(RowKind::Unmatched(3))
     ));
     harness.get_by_label("1 rank only in A, 1 rank only in B");
 
@@ -257,7 +257,7 @@ fn two_sessions_stand_rank_by_rank_aligned_by_step() {
 }
 
 #[test]
-fn a_difference_is_told_with_where_it_comes_from() {
+fn tooltips_show_differences_and_spans_of_b() {
     let (own, other) = (made(&A), made(&B));
     let mut harness = harness(&own, &other);
     show(&mut harness, 180 * MS, 350 * MS);
@@ -314,7 +314,7 @@ fn a_difference_is_told_with_where_it_comes_from() {
     assert_eq!(workspace(&mut harness).state.picked, None);
     run_until(&mut harness, "the members of an instance of B", |state| {
         let compared = state.as_ref().and_then(|workspace| workspace.timeline.compared());
-        compared.is_some_and(|compared| compared.members().is_some_and(|it| it.coming == 0))
+        compared.is_some_and(|compared| compared.members().is_some_and(|it| it.pending == 0))
     });
     let compared = workspace(&mut harness).timeline.compared().expect("compared");
     let members = compared.members().expect("members");
@@ -346,7 +346,7 @@ fn a_difference_is_told_with_where_it_comes_from() {
 }
 
 #[test]
-fn the_table_tells_both_and_goes_to_a_rank() {
+fn the_table_shows_both_sessions_and_a_click_goes_to_a_rank() {
     let (own, other) = (made(&A), made(&B));
     let mut harness = harness(&own, &other);
     let compared = workspace(&mut harness).timeline.compared().expect("compared");
@@ -370,7 +370,7 @@ fn the_table_tells_both_and_goes_to_a_rank() {
 
 /// Writes pictures of the tooltips for inspection: `PANELS_OUT=DIR cargo test -p rankscope-viewer compare::`.
 #[test]
-fn tooltips_can_be_looked_at() {
+fn pictures_of_tooltips() {
     let Some(out) = std::env::var_os("PANELS_OUT").map(std::path::PathBuf::from) else {
         return;
     };
@@ -389,7 +389,7 @@ fn tooltips_can_be_looked_at() {
             let compared = compared
                 .get_or_insert_with(|| Compared::new(&own.opened, &other.opened.path, session, ui.ctx()));
             let kind = RowKind::Difference(0);
-            let placed = crate::timeline::compared::Placed {
+            let placed = crate::timeline::compared::PlacedRow {
                 kind,
                 rect: egui::Rect::from_min_size(Pos2::ZERO, vec2(400.0, 16.0)),
             };
@@ -424,7 +424,7 @@ fn tooltips_can_be_looked_at() {
 
 /// A part of a run has its own step numbers. It is aligned by the starts of the runs, and no steps are compared.
 #[test]
-fn steps_of_a_part_are_compared_with_nobodys() {
+fn steps_of_a_partial_session_are_not_compared() {
     let (own, other) = (made(&A), made(&B));
     let mut harness = harness(&own, &other);
     show(&mut harness, 230 * MS, 280 * MS);
@@ -438,7 +438,7 @@ fn steps_of_a_part_are_compared_with_nobodys() {
     });
     // A continues as a part, as it does when a run is followed.
     let ctx = harness.ctx.clone();
-    workspace(&mut harness).go_on(&own.opened.path, session, &ctx);
+    workspace(&mut harness).replace_session(&own.opened.path, session, &ctx);
     wait(&mut harness);
     let reported = aligned(&mut harness);
     assert!(

@@ -4,7 +4,7 @@ use super::xml::{Element, number};
 use super::{Drawing, stroked, turned};
 use egui::emath::GuiRounding;
 use egui::epaint::{CornerRadiusF32, RectShape};
-use egui::{Pos2, Rect, Stroke, StrokeKind};
+use egui::{Color32, Pos2, Rect, Stroke, StrokeKind};
 use std::fmt::Write;
 
 /// Standard deviation of an egui blur per unit of its width: an even blur, so 1/√12.
@@ -12,87 +12,45 @@ const DEVIATION: f32 = 0.289;
 
 impl Drawing<'_> {
     pub(super) fn rectangle(&mut self, shape: &RectShape, clip: Rect) {
-        let mut rect = shape.rect;
         // Backgrounds may be infinite.
-        rect.min = rect.min.max(Pos2::new(-1e6, -1e6));
-        rect.max = rect.max.min(Pos2::new(1e6, 1e6));
+        let rect = Rect {
+            min: shape.rect.min.max(Pos2::new(-1e6, -1e6)),
+            max: shape.rect.max.min(Pos2::new(1e6, 1e6)),
+        };
         if rect.is_negative() {
             return;
         }
-        let (mut fill, mut stroke) = (shape.fill, shape.stroke);
-        if stroke.is_empty() {
-            stroke = Stroke::NONE;
-        } else {
-            let outside = match shape.stroke_kind {
-                StrokeKind::Inside => rect,
-                StrokeKind::Middle => rect.expand(stroke.width / 2.0),
-                StrokeKind::Outside => rect.expand(stroke.width),
-            };
-            // The stroke fills the whole rectangle.
-            if outside.size().min_elem() <= 2.0 * stroke.width + self.pixel / 2.0 {
-                (rect, fill, stroke) = (outside, stroke.color, Stroke::NONE);
-            }
-        }
+        let (mut rect, mut fill, stroke) = visible_parts(shape, rect, self.pixel);
         let is_plain = stroke == Stroke::NONE && shape.angle == 0.0 && shape.brush.is_none();
-        let pixels_per_point = self.of.pixels_per_point;
-        if is_plain && shape.blur_width <= 0.0 {
-            // A rectangle of at most two pixels is drawn as a line, which is aligned to pixels.
-            if rect.width() <= 2.0 * self.pixel {
-                let ends = [rect.center_top(), rect.center_bottom()];
-                return self.line(ends, Stroke::new(rect.width(), fill));
-            }
-            if rect.height() <= 2.0 * self.pixel {
-                let ends = [rect.left_center(), rect.right_center()];
-                return self.line(ends, Stroke::new(rect.height(), fill));
-            }
+        if is_plain
+            && shape.blur_width <= 0.0
+            && let Some((ends, width)) = as_line(rect, self.pixel)
+        {
+            return self.line(ends, Stroke::new(width, fill));
         }
         if shape.round_to_pixels.unwrap_or(true) {
-            rect = match shape.stroke_kind {
-                StrokeKind::Middle if stroke != Stroke::NONE => {
-                    let mut corners = [rect.min.x, rect.min.y, rect.max.x, rect.max.y];
-                    for place in &mut corners {
-                        stroke.round_center_to_pixel(pixels_per_point, place);
-                    }
-                    let [left, top, right, bottom] = corners;
-                    Rect::from_min_max(Pos2::new(left, top), Pos2::new(right, bottom))
-                }
-                _ => rect.round_to_pixels(pixels_per_point),
-            };
+            rect = rounded_to_pixels(rect, stroke, shape.stroke_kind, self.of.pixels_per_point);
         }
-        let half = stroke.width / 2.0;
+        let corners = CornerRadiusF32::from(shape.corner_radius);
+        if let Some(brush) = &shape.brush {
+            let rounded = (corners != CornerRadiusF32::ZERO).then_some(corners);
+            self.image_in(rect, brush.uv, fill, brush.fill_texture_id, rounded, clip);
+            fill = Color32::TRANSPARENT;
+            if stroke == Stroke::NONE {
+                return;
+            }
+        }
         // SVG strokes are centred on the outline.
+        let half = stroke.width / 2.0;
         let grown = match shape.stroke_kind {
             StrokeKind::Inside => -half,
             StrokeKind::Middle => 0.0,
             StrokeKind::Outside => half,
         };
-        let corners = CornerRadiusF32::from(shape.corner_radius);
-        if let Some(brush) = &shape.brush {
-            let rounded = (corners != CornerRadiusF32::ZERO).then_some(corners);
-            self.image_in(rect, brush.uv, fill, brush.fill_texture_id, rounded, clip);
-            fill = egui::Color32::TRANSPARENT;
-            if stroke == Stroke::NONE {
-                return;
-            }
-        }
         let (middle, corners) = (rect.expand(grown), wider(corners, grown));
         let blur = shape.blur_width * DEVIATION;
         let blurred = (blur > 0.0).then(|| self.blur(blur, middle.expand(2.0 * shape.blur_width)));
-        let mut drawn = if is_even(corners) {
-            let drawn = Element::new(self.out, "rect")
-                .at("x", middle.left())
-                .at("y", middle.top())
-                .at("width", middle.width())
-                .at("height", middle.height());
-            if corners.nw > 0.0 {
-                drawn.at("rx", corners.nw)
-            } else {
-                drawn
-            }
-        } else {
-            Element::new(self.out, "path").with("d", outline(middle, corners))
-        };
-        drawn = drawn.colour("fill", "fill-opacity", fill);
+        let mut drawn = outlined(self.out, middle, corners).colour("fill", "fill-opacity", fill);
         if shape.angle != 0.0 {
             drawn = drawn.with("transform", turned(shape.angle, rect.center()));
         }
@@ -120,6 +78,64 @@ impl Drawing<'_> {
                     .end();
             });
         id
+    }
+}
+
+/// Returns the rectangle, its fill and its stroke. A stroke that covers the whole rectangle becomes the fill.
+fn visible_parts(shape: &RectShape, rect: Rect, pixel: f32) -> (Rect, Color32, Stroke) {
+    let (fill, stroke) = (shape.fill, shape.stroke);
+    if stroke.is_empty() {
+        return (rect, fill, Stroke::NONE);
+    }
+    let outside = match shape.stroke_kind {
+        StrokeKind::Inside => rect,
+        StrokeKind::Middle => rect.expand(stroke.width / 2.0),
+        StrokeKind::Outside => rect.expand(stroke.width),
+    };
+    if outside.size().min_elem() <= 2.0 * stroke.width + pixel / 2.0 {
+        (outside, stroke.color, Stroke::NONE)
+    } else {
+        (rect, fill, stroke)
+    }
+}
+
+/// Returns a rectangle of at most two pixels as the ends and the width of a line, which is aligned to pixels.
+fn as_line(rect: Rect, pixel: f32) -> Option<([Pos2; 2], f32)> {
+    if rect.width() <= 2.0 * pixel {
+        Some(([rect.center_top(), rect.center_bottom()], rect.width()))
+    } else if rect.height() <= 2.0 * pixel {
+        Some(([rect.left_center(), rect.right_center()], rect.height()))
+    } else {
+        None
+    }
+}
+
+/// Aligns a rectangle to pixels; with a centred stroke, the edges of the stroke.
+fn rounded_to_pixels(rect: Rect, stroke: Stroke, kind: StrokeKind, pixels_per_point: f32) -> Rect {
+    if kind != StrokeKind::Middle || stroke == Stroke::NONE {
+        return rect.round_to_pixels(pixels_per_point);
+    }
+    let [left, top, right, bottom] = [rect.min.x, rect.min.y, rect.max.x, rect.max.y].map(|mut place| {
+        stroke.round_center_to_pixel(pixels_per_point, &mut place);
+        place
+    });
+    Rect::from_min_max(Pos2::new(left, top), Pos2::new(right, bottom))
+}
+
+/// Starts the element of a rectangle: a path if its corners differ.
+fn outlined(out: &mut String, rect: Rect, corners: CornerRadiusF32) -> Element<'_> {
+    if !is_even(corners) {
+        return Element::new(out, "path").with("d", outline(rect, corners));
+    }
+    let drawn = Element::new(out, "rect")
+        .at("x", rect.left())
+        .at("y", rect.top())
+        .at("width", rect.width())
+        .at("height", rect.height());
+    if corners.nw > 0.0 {
+        drawn.at("rx", corners.nw)
+    } else {
+        drawn
     }
 }
 
@@ -167,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_outline_goes_round_once() {
+    fn an_outline_is_one_closed_path() {
         let rect = Rect::from_min_max(Pos2::new(1.0, 2.0), Pos2::new(11.0, 8.0));
         assert_eq!(outline(rect, CornerRadiusF32::ZERO), "M1 2H11V8H1V2Z");
         let corners = CornerRadiusF32 {

@@ -48,7 +48,7 @@ fn image(node: Node<'_, '_>) -> (u32, u32, Vec<u8>) {
 }
 
 #[test]
-fn texts_stay_texts_row_by_row() {
+fn texts_are_text_elements_row_by_row() {
     let text = drawn(1.0, |ui| {
         ui.label(RichText::new("all_reduce <f32> & \"more\"").size(15.0));
         ui.label(RichText::new("two\nrows").monospace().color(egui::Color32::RED));
@@ -66,9 +66,9 @@ fn texts_stay_texts_row_by_row() {
     });
     let document = Document::parse(&text).expect("XML");
     let texts = named(&document, "text");
-    let of = |wanted: &str| {
-        let found = texts.iter().find(|node| node.text() == Some(wanted));
-        *found.unwrap_or_else(|| panic!("{wanted}: {text}"))
+    let of = |text_of_node: &str| {
+        let found = texts.iter().find(|node| node.text() == Some(text_of_node));
+        *found.unwrap_or_else(|| panic!("{text_of_node}: {text}"))
     };
     let label = of("all_reduce <f32> & \"more\"");
     assert_eq!(label.attribute("font-size"), Some("15"));
@@ -114,7 +114,7 @@ fn texts_stay_texts_row_by_row() {
 }
 
 #[test]
-fn shapes_are_what_they_are_and_cut_off_where_they_were() {
+fn shapes_keep_their_kind_and_clip() {
     let text = drawn(1.0, |ui| {
         let clip = Rect::from_min_max(pos2(20.0, 30.0), pos2(220.0, 130.0));
         let painter = ui.painter_at(clip);
@@ -278,7 +278,7 @@ fn pictures_keep_their_pixels() {
 }
 
 #[test]
-fn triangles_are_rectangles_gradients_or_themselves() {
+fn triangles_become_rectangles_gradients_or_paths() {
     let text = drawn(2.0, |ui| {
         let mut mesh = Mesh::default();
         let at = |left: f32, right: f32| Rect::from_min_max(pos2(left, 10.0), pos2(right, 20.0));
@@ -344,7 +344,7 @@ fn triangles_are_rectangles_gradients_or_themselves() {
 }
 
 #[test]
-fn a_document_is_written_whole_or_not_at_all() {
+fn a_document_is_written_atomically() {
     let shapes = screenshot::shapes(vec2(50.0, 40.0), 1.0, Frames::default(), |_| Readiness::Ready);
     let shapes = shapes.expect("a frame");
     let folder = tempfile::tempdir().expect("a temporary folder");

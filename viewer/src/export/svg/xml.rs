@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_gets_out_of_its_place() {
+    fn special_characters_are_escaped() {
         assert_eq!(escaped("rank 3"), "rank 3");
         assert_eq!(
             escaped("<tspan>\"&'\u{1b}\u{ffff}\u{1f600}"),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_short_and_always_numbers() {
+    fn numbers_are_short_and_finite() {
         for (value, text) in [
             (0.0, "0"),
             (-0.0, "0"),

@@ -2,11 +2,12 @@
 //! slow.
 
 use crate::model::{Action, Opened, PickedInstance, Window};
+use crate::panels::severity_colours::Level;
 use rankscope_analysis::model::labels;
 use rankscope_analysis::model::units;
 use rankscope_formats::session::{Finding, LookAt, LossSummary, ProblemSummary, Session};
 use rankscope_report::sentences;
-use rankscope_report::sentences::{Level, Line};
+use rankscope_report::sentences::Line;
 
 /// Maximum number of ranks that a finding lists as links.
 const MAX_RANKS: usize = 12;
@@ -18,21 +19,21 @@ const MARGIN: f64 = 0.25;
 /// All texts of the panel.
 pub struct ListedFindings {
     /// Which ranks were recorded; always the first line.
-    pub coverage: Said,
+    pub coverage: Sentence,
     /// Further remarks about the recorded ranks.
-    pub coverage_notes: Vec<Said>,
+    pub coverage_notes: Vec<Sentence>,
     /// First sentence of the report, if no finding contains it.
-    pub headline: Option<Said>,
+    pub headline: Option<Sentence>,
     /// Findings in the order of the session, which is by cost.
     pub findings: Vec<ListedFinding>,
     /// Dropped records: the total, then by cause.
-    pub losses: Vec<Said>,
+    pub losses: Vec<Sentence>,
     /// The largest losses, one by one.
     pub lost: Vec<ListedMoment>,
     /// Number of losses that are missing in `lost`.
     pub more_lost: usize,
     /// Calls that could not be matched.
-    pub matching: Vec<Said>,
+    pub matching: Vec<Sentence>,
     /// Number of problems during reading.
     pub problems_total: u64,
     /// The problems that the summary lists.
@@ -40,9 +41,9 @@ pub struct ListedFindings {
 }
 
 /// A sentence.
-pub struct Said {
+pub struct Sentence {
     /// Severity.
-    pub mood: Level,
+    pub severity: Level,
     /// The sentence.
     pub text: String,
     /// Advice.
@@ -52,7 +53,7 @@ pub struct Said {
 /// A finding.
 pub struct ListedFinding {
     /// Severity.
-    pub mood: Level,
+    pub severity: Level,
     /// Severity and rule, such as `critical · late-rank`.
     pub class: String,
     /// Title, one sentence.
@@ -123,7 +124,7 @@ impl ListedFindings {
             coverage: sentences::coverage(session).into(),
             coverage_notes: sentences::coverage_notes(session)
                 .into_iter()
-                .map(Said::from)
+                .map(Sentence::from)
                 .collect(),
             headline: session
                 .findings
@@ -133,34 +134,40 @@ impl ListedFindings {
                 .findings
                 .iter()
                 .enumerate()
-                .map(|(at, finding)| told_finding(session, at, finding))
+                .map(|(at, finding)| listed_finding(session, at, finding))
                 .collect(),
-            losses: sentences::losses(session).into_iter().map(Said::from).collect(),
+            losses: sentences::losses(session)
+                .into_iter()
+                .map(Sentence::from)
+                .collect(),
             more_lost: losses.len() - lost.len(),
             lost,
-            matching: sentences::matching(session).into_iter().map(Said::from).collect(),
+            matching: sentences::matching(session)
+                .into_iter()
+                .map(Sentence::from)
+                .collect(),
             problems_total: session.problems.total,
             problems: session
                 .problems
                 .listed
                 .iter()
-                .map(|problem| told_problem(session, problem))
+                .map(|problem| problem_text(session, problem))
                 .collect(),
         }
     }
 }
 
-impl From<Line> for Said {
+impl From<Line> for Sentence {
     fn from(line: Line) -> Self {
         Self {
-            mood: line.level,
+            severity: line.level,
             text: line.text.capitalised().plain(),
             advice: line.advice.map(|advice| advice.plain()),
         }
     }
 }
 
-fn told_finding(session: &Session, at: usize, finding: &Finding) -> ListedFinding {
+fn listed_finding(session: &Session, at: usize, finding: &Finding) -> ListedFinding {
     let of_run = finding.cost_of_run.get().ok().copied();
     let cost = sentences::cost(at, finding);
     let basis = finding
@@ -189,7 +196,7 @@ fn told_finding(session: &Session, at: usize, finding: &Finding) -> ListedFindin
         .map(|&rank| (rank, labels::rank_name(session, rank)))
         .collect();
     ListedFinding {
-        mood: sentences::level(finding.severity),
+        severity: sentences::level(finding.severity),
         class: format!("{} · {}", finding.severity, finding.kind),
         title: sentences::finding_line(at, finding).text.capitalised().plain(),
         cost: finding
@@ -210,7 +217,7 @@ fn told_finding(session: &Session, at: usize, finding: &Finding) -> ListedFindin
             .map(|condition| sentences::condition(condition, "").plain())
             .collect(),
         advice: finding.advice.clone(),
-        moments: finding.look_at.iter().map(told_moment).collect(),
+        moments: finding.look_at.iter().map(listed_moment).collect(),
         more_ranks: finding.ranks.len() - ranks.len(),
         ranks,
         hosts: finding
@@ -222,7 +229,7 @@ fn told_finding(session: &Session, at: usize, finding: &Finding) -> ListedFindin
     }
 }
 
-fn told_moment(moment: &LookAt) -> ListedMoment {
+fn listed_moment(moment: &LookAt) -> ListedMoment {
     ListedMoment {
         text: sentences::moment(moment, "").capitalised().plain(),
         window: around(moment.start_ns, moment.end_ns),
@@ -261,7 +268,7 @@ fn lost(session: &Session, loss: &LossSummary) -> ListedMoment {
     }
 }
 
-fn told_problem(session: &Session, problem: &ProblemSummary) -> String {
+fn problem_text(session: &Session, problem: &ProblemSummary) -> String {
     let rank = problem.rank.map(|rank| labels::rank_name(session, rank));
     let place = match (&problem.file, problem.offset_bytes) {
         (Some(file), Some(offset)) => Some(format!("{file}, byte {}", units::count(offset))),

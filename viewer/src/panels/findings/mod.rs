@@ -7,14 +7,13 @@ mod listed;
 use super::session_key::SessionKey;
 use crate::model::{Action, Opened, State};
 use crate::panels::colours;
-use crate::panels::severity_colours::colour;
+use crate::panels::severity_colours::{Level, colour};
 use crate::theme::Theme;
 use egui::{
     Align, CollapsingHeader, FontId, Label, Rect, Response, RichText, Role, ScrollArea, Sense, Stroke,
     StrokeKind, TextStyle, Ui, WidgetInfo, pos2, vec2,
 };
-use listed::{ListedFinding, ListedFindings, ListedMoment, MAX_LOSSES, Said};
-use rankscope_report::sentences::Level;
+use listed::{ListedFinding, ListedFindings, ListedMoment, MAX_LOSSES, Sentence};
 use std::collections::BTreeSet;
 
 /// Width of the column of costs, in points.
@@ -36,7 +35,7 @@ pub struct FindingsPanel {
     open: BTreeSet<usize>,
     /// Problems of the viewer's own index, and when they were read, in seconds.
     problems: Vec<String>,
-    asked_at_s: Option<f64>,
+    problems_read_at_s: Option<f64>,
 }
 
 impl FindingsPanel {
@@ -46,9 +45,9 @@ impl FindingsPanel {
             self.listed = Some((SessionKey::of(opened), ListedFindings::of(opened)));
             // Open the costliest finding, which is what most users look for.
             self.open = BTreeSet::from([0]);
-            self.asked_at_s = None;
+            self.problems_read_at_s = None;
         }
-        self.ask_for_problems(ui, opened);
+        self.refresh_problems(ui, opened);
         colours::apply(ui.visuals_mut());
         let Some((_, listed)) = &self.listed else {
             return;
@@ -63,7 +62,7 @@ impl FindingsPanel {
                 coverage(ui, listed);
                 ui.add_space(4.0);
                 if let Some(headline) = &listed.headline {
-                    say(ui, headline);
+                    sentence(ui, headline);
                 }
                 for (at, finding) in listed.findings.iter().enumerate() {
                     ui.push_id(("finding", at), |ui| {
@@ -85,9 +84,9 @@ impl FindingsPanel {
 
     /// Refreshes the list of problems. A lock protects it, and it may have as many entries as the job has ranks, so not
     /// in every frame.
-    fn ask_for_problems(&mut self, ui: &Ui, opened: &Opened) {
+    fn refresh_problems(&mut self, ui: &Ui, opened: &Opened) {
         let now_s = ui.input(|input| input.time);
-        match self.asked_at_s.map(|at_s| now_s - at_s) {
+        match self.problems_read_at_s.map(|at_s| now_s - at_s) {
             Some(age_s) if (0.0..PROBLEMS_AGE_S).contains(&age_s) => {
                 // New entries must appear even if the mouse does not move.
                 ui.ctx()
@@ -95,24 +94,24 @@ impl FindingsPanel {
             }
             _ => {
                 self.problems = opened.problems();
-                self.asked_at_s = Some(now_s);
+                self.problems_read_at_s = Some(now_s);
             }
         }
     }
 }
 
 fn coverage(ui: &mut Ui, listed: &ListedFindings) {
-    say(ui, &listed.coverage);
+    sentence(ui, &listed.coverage);
     for note in &listed.coverage_notes {
-        say(ui, note);
+        sentence(ui, note);
     }
 }
 
-/// Draws a sentence in the colour of its mood, with the advice below it.
-fn say(ui: &mut Ui, said: &Said) {
-    let colour = colour(ui, said.mood);
-    ui.add(Label::new(RichText::new(&said.text).color(colour)).wrap());
-    if let Some(advice) = &said.advice {
+/// Draws a sentence in the colour of its severity, with the advice below it.
+fn sentence(ui: &mut Ui, sentence: &Sentence) {
+    let colour = colour(ui, sentence.severity);
+    ui.add(Label::new(RichText::new(&sentence.text).color(colour)).wrap());
+    if let Some(advice) = &sentence.advice {
         ui.indent("advice", |ui| {
             ui.add(Label::new(RichText::new(advice).weak()).wrap());
         });
@@ -147,11 +146,11 @@ fn head(ui: &mut Ui, finding: &ListedFinding, is_open: bool) -> Response {
         };
         painter.rect_filled(rect, 3.0, fill);
         let bar = Rect::from_min_size(rect.min, vec2(3.0, rect.height()));
-        let severity = match finding.mood {
+        let bar_colour = match finding.severity {
             Level::Plain => theme.weak(),
-            mood => colour(ui, mood),
+            severity => colour(ui, severity),
         };
-        painter.rect_filled(bar, 1.0, severity);
+        painter.rect_filled(bar, 1.0, bar_colour);
         triangle(
             ui,
             pos2(rect.left() + 12.0, rect.top() + PADDING + 7.0),
@@ -176,7 +175,7 @@ fn head(ui: &mut Ui, finding: &ListedFinding, is_open: bool) -> Response {
                     rect.bottom(),
                 ),
             );
-            painter.rect_filled(line, 0.0, severity);
+            painter.rect_filled(line, 0.0, bar_colour);
         }
         if response.has_focus() {
             painter.rect_stroke(rect, 3.0, Stroke::new(1.0, theme.selection()), StrokeKind::Inside);
@@ -272,8 +271,8 @@ fn go_link(ui: &mut Ui, moment: &ListedMoment, actions: &mut Vec<Action>) {
 }
 
 /// Draws a collapsible section. Its head has the colour of the most serious entry.
-fn section(ui: &mut Ui, name: &str, head: &str, mood: Level, content: impl FnOnce(&mut Ui)) {
-    let colour = colour(ui, mood);
+fn section(ui: &mut Ui, name: &str, head: &str, severity: Level, content: impl FnOnce(&mut Ui)) {
+    let colour = colour(ui, severity);
     ui.with_layout(egui::Layout::top_down_justified(Align::Min), |ui| {
         CollapsingHeader::new(RichText::new(head).color(colour))
             .id_salt(name)
@@ -286,12 +285,12 @@ fn losses(ui: &mut Ui, listed: &ListedFindings, actions: &mut Vec<Action>) {
         return;
     };
     if causes.is_empty() && listed.lost.is_empty() {
-        say(ui, sum);
+        sentence(ui, sum);
         return;
     }
-    section(ui, "losses", &sum.text, sum.mood, |ui| {
+    section(ui, "losses", &sum.text, sum.severity, |ui| {
         for cause in causes {
-            say(ui, cause);
+            sentence(ui, cause);
         }
         heading(
             ui,
@@ -306,12 +305,12 @@ fn losses(ui: &mut Ui, listed: &ListedFindings, actions: &mut Vec<Action>) {
 }
 
 fn matching(ui: &mut Ui, listed: &ListedFindings) {
-    let Some(worst) = listed.matching.iter().map(|line| line.mood).max() else {
+    let Some(worst) = listed.matching.iter().map(|line| line.severity).max() else {
         return;
     };
     section(ui, "matching", "Calls that do not match", worst, |ui| {
         for line in &listed.matching {
-            say(ui, line);
+            sentence(ui, line);
         }
     });
 }

@@ -44,12 +44,12 @@ fn a_moment_of_a_finding_is_shown_on_its_rank() {
         from_ns,
         to_ns,
     };
-    let wanted = [
+    let expected = [
         Action::Show(Window::between(from_ns, to_ns).with_margin(0.25)),
         Action::Rank(Some(3)),
         Action::Pick(Some(picked)),
     ];
-    assert_eq!(harness.state().actions, wanted);
+    assert_eq!(harness.state().actions, expected);
     harness.state_mut().actions.clear();
     harness.get_by_label("rank 3").click();
     harness.run();
@@ -79,7 +79,7 @@ fn keys_alone_open_a_finding_and_go_to_its_moment() {
 }
 
 #[test]
-fn a_finding_says_what_the_report_says() {
+fn findings_have_the_texts_of_the_report() {
     let harness = harness(slow());
     let finding = &harness.state().made.opened.session.findings[0];
     for sentence in rankscope_report::sentences::evidence(0, finding) {
@@ -93,7 +93,7 @@ fn a_finding_says_what_the_report_says() {
 }
 
 #[test]
-fn what_was_lost_and_what_went_wrong_is_told() {
+fn losses_and_problems_are_listed() {
     let made = of(report_support::damaged());
     let mut harness = harness(made);
     harness.get_by_label_contains("Only 4 of 8 ranks seen");
@@ -107,15 +107,15 @@ fn what_was_lost_and_what_went_wrong_is_told() {
     harness.get_by_label("first 1 shown, 4 more");
     harness.get_by_label_contains("rank 2: 40 call, no-chunk").click();
     harness.run();
-    let wanted = Window::between(700 * MS, 760 * MS).with_margin(0.25);
+    let expected = Window::between(700 * MS, 760 * MS).with_margin(0.25);
     assert_eq!(
         harness.state().actions,
-        [Action::Show(wanted), Action::Rank(Some(2))]
+        [Action::Show(expected), Action::Rank(Some(2))]
     );
 }
 
 #[test]
-fn findings_of_a_great_job_list_few_ranks() {
+fn findings_of_a_large_job_list_few_ranks() {
     let mut session = Job::new(4_096, 2).session();
     let mut finding =
         rankscope_formats::session::Finding::new("late-rank", Severity::Note, "everybody is late");

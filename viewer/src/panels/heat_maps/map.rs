@@ -79,8 +79,8 @@ pub fn around(ui: &Ui, grid: &Grid) -> Vec2 {
 }
 
 /// Returns the space that is left for places, in points.
-pub fn room_for_places(room: Vec2, around: Vec2) -> Vec2 {
-    (room - around - vec2(BEHIND, BELOW)).max(vec2(16.0, 16.0))
+pub fn space_for_places(space: Vec2, around: Vec2) -> Vec2 {
+    (space - around - vec2(BEHIND, BELOW)).max(vec2(16.0, 16.0))
 }
 
 /// Computes the layout of a grid.
@@ -89,12 +89,12 @@ pub fn layout(
     picture: &Picture,
     (rows, columns): (usize, usize),
     around: Vec2,
-    room: Vec2,
+    space: Vec2,
     zoom: Zoom,
 ) -> Layout {
     let pixel = 1.0 / ui.pixels_per_point();
-    let room = room_for_places(room, around);
-    let fitting = vec2(room.x / columns.max(1) as f32, room.y / rows.max(1) as f32);
+    let space = space_for_places(space, around);
+    let fitting = vec2(space.x / columns.max(1) as f32, space.y / rows.max(1) as f32);
     let largest = if picture.numbers { WITH_NUMBER } else { LARGEST };
     let mut cell = fitting.min(largest);
     if picture.square {
@@ -455,11 +455,11 @@ impl Map<'_> {
         let (_, columns) = self.places();
         // The last numbers are the longest.
         let last = self.grid.columns.items.last();
-        let room = last.map_or(COLUMN, |item| {
+        let label_width = last.map_or(COLUMN, |item| {
             let galley = painter.layout_no_wrap(item.tick.clone(), font.clone(), theme.weak());
             (galley.size().x + LETTERS).min(COLUMN)
         });
-        let every = label_every(columns, f64::from(self.layout.cell.x), f64::from(room));
+        let every = label_every(columns, f64::from(self.layout.cell.x), f64::from(label_width));
         let named = self.seen(ui, rect).0;
         let first = named.start.next_multiple_of(every);
         for column in (first..named.end).step_by(every) {

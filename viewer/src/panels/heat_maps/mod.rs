@@ -13,18 +13,17 @@ use super::background::{Background, DIED, Polled};
 use super::session_key::SessionKey;
 use crate::model::{Action, Opened, State, Window};
 use crate::panels::colours;
-use crate::panels::severity_colours;
+use crate::panels::severity_colours::{self, Level};
 use drawn::{Drawn, draw, row_of_place};
 use egui::{
     Context, Label, PopupAnchor, Rect, RichText, ScrollArea, TextureHandle, TextureOptions, Tooltip, Ui,
     UiBuilder, Vec2, pos2, vec2,
 };
 use legend::Legend;
-use map::{Layout, Map, Place, Touched, Zoom, around, layout, room_for_places};
+use map::{Layout, Map, Place, Touched, Zoom, around, layout, space_for_places};
 use rankscope_report::heatmap::Kind;
 use rankscope_report::heatmap::picture::Picture;
 use rankscope_report::heatmap::steps::first_step;
-use rankscope_report::sentences::Level;
 use read::{Group, Maps, maps, window_of_steps};
 use std::sync::Arc;
 
@@ -262,12 +261,12 @@ impl HeatMapsPanel {
     }
 
     /// Starts to draw the map for this size, unless it is up to date. The previous drawing stays visible until then.
-    fn draw(&mut self, ui: &Ui, picture: &Arc<Picture>, arounds: &[Vec2], room: Vec2) {
+    fn draw(&mut self, ui: &Ui, picture: &Arc<Picture>, arounds: &[Vec2], space: Vec2) {
         let Some(first) = picture.grids.first() else {
             return;
         };
         let (rows, columns) = (first.rows.items.len(), first.columns.items.len());
-        let most = self.most(ui, (rows, columns), arounds, room);
+        let most = self.most(ui, (rows, columns), arounds, space);
         let key = Key {
             kind: self.kind,
             clips: self.clips,
@@ -307,12 +306,18 @@ impl HeatMapsPanel {
 
     /// Returns the maximum number of rows and columns of places in a grid. Pixels, the texture size and [`MAX_PLACES`]
     /// limit it.
-    fn most(&self, ui: &Ui, (rows, columns): (usize, usize), arounds: &[Vec2], room: Vec2) -> (usize, usize) {
+    fn most(
+        &self,
+        ui: &Ui,
+        (rows, columns): (usize, usize),
+        arounds: &[Vec2],
+        space: Vec2,
+    ) -> (usize, usize) {
         let side = ui.input(|input| input.max_texture_side).max(64);
         let grids = arounds.len().max(1);
-        let room = vec2(room.x / grids as f32, room.y);
+        let space = vec2(space.x / grids as f32, space.y);
         let widest = arounds.iter().copied().fold(Vec2::ZERO, Vec2::max);
-        let pixels = room_for_places(room, widest) * ui.pixels_per_point();
+        let pixels = space_for_places(space, widest) * ui.pixels_per_point();
         let fits = |pixels: f32| (pixels.floor().max(1.0) as usize).min(side);
         if self.zoom == Zoom::Whole {
             return (fits(pixels.y), fits(pixels.x));
@@ -329,10 +334,10 @@ impl HeatMapsPanel {
     }
 
     /// Draws the grids next to each other, and returns the clicked place.
-    fn maps(&mut self, ui: &mut Ui, arounds: &[Vec2], room: Vec2, state: &State) -> Option<Place> {
+    fn maps(&mut self, ui: &mut Ui, arounds: &[Vec2], space: Vec2, state: &State) -> Option<Place> {
         let shown = self.shown.as_ref()?;
         let (legend, cursor) = (&mut self.legend, &mut self.cursor);
-        let each = vec2(room.x / arounds.len().max(1) as f32, room.y - 2.0);
+        let each = vec2(space.x / arounds.len().max(1) as f32, space.y - 2.0);
         let maps: Vec<Map> = (0..shown.textures.len())
             .zip(arounds)
             .map(|(at, around)| {

@@ -50,19 +50,19 @@ fn click(harness: &mut Harness<'_, Stage<HeatMapsPanel>>, at: Pos2) {
 }
 
 #[test]
-fn a_step_that_is_clicked_is_shown_on_its_rank() {
+fn a_click_on_a_step_shows_it_on_its_rank() {
     let mut harness = harness(made(6, 30), Kind::Wait);
     let at = middle(&harness, 4, 17);
     click(&mut harness, at);
     run_until(&mut harness, "the step", |stage| stage.actions.len() > 1);
     let start_ns = 17 * STEP_NS + 4_000;
     let step = Window::between(start_ns, start_ns + STEP_NS);
-    let wanted = [Action::Rank(Some(4)), Action::Show(step.with_margin(MARGIN))];
-    assert_eq!(harness.state().actions, wanted);
+    let expected = [Action::Rank(Some(4)), Action::Show(step.with_margin(MARGIN))];
+    assert_eq!(harness.state().actions, expected);
 }
 
 #[test]
-fn keys_go_to_a_step_too() {
+fn keys_go_to_a_step() {
     let mut harness = harness(made(6, 30), Kind::Delay);
     harness.get_by_label_contains(LABEL).focus();
     harness.run_steps(2);
@@ -81,12 +81,12 @@ fn keys_go_to_a_step_too() {
     run_until(&mut harness, "the step", |stage| stage.actions.len() > 1);
     let start_ns = 2 * STEP_NS + 1_000;
     let step = Window::between(start_ns, start_ns + STEP_NS);
-    let wanted = [Action::Rank(Some(1)), Action::Show(step.with_margin(MARGIN))];
-    assert_eq!(harness.state().actions, wanted);
+    let expected = [Action::Rank(Some(1)), Action::Show(step.with_margin(MARGIN))];
+    assert_eq!(harness.state().actions, expected);
 }
 
 #[test]
-fn a_sender_that_is_clicked_is_the_rank() {
+fn a_click_on_a_sender_selects_the_rank() {
     let mut harness = harness(made(6, 30), Kind::Traffic);
     let shown = harness.state().panel.shown.as_ref().expect("shown");
     assert_eq!(shown.picture.grids.len(), 2, "recorded and modelled");
@@ -99,7 +99,7 @@ fn a_sender_that_is_clicked_is_the_rank() {
 }
 
 #[test]
-fn every_place_has_the_colour_that_the_library_gives_it() {
+fn every_cell_has_the_colour_of_the_report_library() {
     let made = made(6, 30);
     for kind in Kind::ALL {
         let maps = maps(&made.opened, Group::of(kind)).expect("read");
@@ -122,11 +122,11 @@ fn every_place_has_the_colour_that_the_library_gives_it() {
             for (grid, values) in drawn.grids.iter().zip(&by_library.values) {
                 assert_eq!(grid.image.pixels.len(), values.len());
                 for (pixel, value) in grid.image.pixels.iter().zip(values) {
-                    let wanted = value.map_or(Color32::TRANSPARENT, |value| {
+                    let expected = value.map_or(Color32::TRANSPARENT, |value| {
                         let [r, g, b] = cividis::colour(by_library.scale.number(value));
                         Color32::from_rgb(r, g, b)
                     });
-                    assert_eq!(*pixel, wanted, "{kind:?}");
+                    assert_eq!(*pixel, expected, "{kind:?}");
                     missing += usize::from(value.is_none());
                 }
             }
@@ -137,7 +137,7 @@ fn every_place_has_the_colour_that_the_library_gives_it() {
 }
 
 #[test]
-fn of_ranks_that_share_a_place_the_one_that_is_seen_is_gone_to() {
+fn a_click_on_a_shared_cell_goes_to_the_rank_it_shows() {
     // 300 ranks do not fit into a window of 120 points, so some share a place.
     let made = made(300, 20);
     let slow = 150;
@@ -167,7 +167,7 @@ fn of_ranks_that_share_a_place_the_one_that_is_seen_is_gone_to() {
 }
 
 #[test]
-fn a_map_is_not_drawn_again_for_nothing() {
+fn an_unchanged_map_is_not_drawn_again() {
     let mut harness = harness(made(6, 30), Kind::Wait);
     let texture = |harness: &Harness<'_, Stage<HeatMapsPanel>>| {
         harness.state().panel.shown.as_ref().expect("shown").textures[0].id()
@@ -184,7 +184,7 @@ fn a_map_is_not_drawn_again_for_nothing() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_and_tried_again() {
+fn a_read_error_is_shown_and_retried() {
     let made = made(6, 30);
     let path = rank_path::<StepRow>(&made.opened.path, 2);
     let good = std::fs::read(&path).expect("there");
@@ -198,7 +198,7 @@ fn what_cannot_be_read_is_told_and_tried_again() {
 }
 
 #[test]
-fn a_session_without_steps_says_why() {
+fn a_session_without_steps_shows_the_reason() {
     let made = crate::panels::test_support::of(crate::panels::test_support::report_support::damaged());
     let harness = harness(made, Kind::Wait);
     harness.get_by_label_contains("the pattern explains 61 % of the operations");

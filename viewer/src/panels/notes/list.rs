@@ -2,10 +2,10 @@
 
 use super::{Note, Notes};
 use crate::model::{Action, Opened, State, duration_text, moment_text};
-use crate::panels::{colours, severity_colours};
-use egui::{Align, Color32, Key, Label, Layout, RichText, TextEdit, TextStyle, Ui};
-use egui_extras::{Column, TableBuilder};
-use rankscope_report::sentences::Level;
+use crate::panels::colours;
+use crate::panels::severity_colours::{self, Level};
+use egui::{Align, Color32, Key, Label, Layout, Response, RichText, TextEdit, TextStyle, Ui};
+use egui_extras::{Column, TableBuilder, TableRow};
 
 /// Margin around a note that is shown, as a share of its length.
 const MARGIN: f64 = 0.25;
@@ -18,18 +18,26 @@ pub struct NotesPanel {
     /// Text of the new note.
     draft: String,
     /// Whether to move the keyboard focus to the new note.
-    leads_keys: bool,
-    /// The note that is being edited, its text, and whether to move the keyboard focus there.
-    editing: Option<(u64, String, bool)>,
+    takes_focus: bool,
+    /// The note that is being edited.
+    editing: Option<Editing>,
     /// The note that was removed last.
     removed: Option<Note>,
     /// The reason why the last change was refused.
     refused: Option<String>,
 }
 
+/// A note that is being edited.
+struct Editing {
+    id: u64,
+    text: String,
+    /// Whether to move the keyboard focus to the text.
+    takes_focus: bool,
+}
+
 /// Action of a line in the list.
-enum Asked {
-    Go(Note),
+enum LineAction {
+    Show(Note),
     Edit(Note),
     Save(u64, String),
     Cancel,
@@ -39,7 +47,7 @@ enum Asked {
 impl NotesPanel {
     /// Moves the keyboard focus to the field of a new note.
     pub fn write(&mut self) {
-        self.leads_keys = true;
+        self.takes_focus = true;
     }
 
     /// Draws the panel into the available space, applies changes of notes, and adds the actions of clicks.
@@ -71,8 +79,8 @@ impl NotesPanel {
             }
             return;
         }
-        let asked = self.list(ui, notes, opened, state);
-        self.act(asked, notes, actions);
+        let action = self.list(ui, notes, opened, state);
+        self.act(action, notes, actions);
     }
 
     /// Draws the line for a new note about the selection, or else about the visible range.
@@ -88,7 +96,7 @@ impl NotesPanel {
             .map_or_else(|| "all ranks".to_owned(), |rank| opened.name_of(rank).to_owned());
         ui.horizontal(|ui| {
             let button = egui::Button::new("Add note");
-            let mut is_asked = ui
+            let mut is_confirmed = ui
                 .add(button)
                 .on_hover_text(format!(
                     "Note on {what}, {} on {of}",
@@ -99,15 +107,15 @@ impl NotesPanel {
                 .hint_text(format!("Note on {what}, {of}; Enter saves it"))
                 .desired_width(f32::INFINITY);
             let field = ui.add(field);
-            if std::mem::take(&mut self.leads_keys) {
+            if std::mem::take(&mut self.takes_focus) {
                 field.request_focus();
             } else if field.lost_focus() {
-                is_asked |= ui.input(|input| input.key_pressed(Key::Enter));
+                is_confirmed |= ui.input(|input| input.key_pressed(Key::Enter));
                 if ui.input(|input| input.key_pressed(Key::Escape)) {
                     self.draft.clear();
                 }
             }
-            if is_asked {
+            if is_confirmed {
                 let text = self.draft.trim().to_owned();
                 match notes.add(at, state.rank, text) {
                     Ok(_) => {
@@ -139,20 +147,21 @@ impl NotesPanel {
         }
     }
 
-    fn list(&mut self, ui: &mut Ui, notes: &Notes, opened: &Opened, state: &State) -> Option<Asked> {
+    fn list(&mut self, ui: &mut Ui, notes: &Notes, opened: &Opened, state: &State) -> Option<LineAction> {
         let all = notes.all();
-        let can_change = notes.read_only().is_none();
-        // All times of the list have the same precision: at most a ten-thousandth of the run.
-        let finest_ns = (state.whole.length_ns() / 10_000).max(1);
+        let lines = Lines {
+            opened,
+            finest_ns: (state.whole.length_ns() / 10_000).max(1),
+            can_change: notes.read_only().is_none(),
+        };
         let width = |text: String| {
             let font = TextStyle::Monospace.resolve(ui.style());
             let galley = ui.painter().layout_no_wrap(text, font, Color32::WHITE);
             galley.size().x + 8.0
         };
-        let at_width = width(moment_text(state.whole.to_ns, finest_ns)).max(60.0);
+        let at_width = width(moment_text(state.whole.to_ns, lines.finest_ns)).max(60.0);
         let length_width = width("00.0 min".to_owned());
-        let mut asked = None;
-        let editing = &mut self.editing;
+        let mut action = None;
         TableBuilder::new(ui)
             .id_salt("notes")
             .striped(true)
@@ -161,131 +170,49 @@ impl NotesPanel {
             .column(Column::exact(length_width))
             .column(Column::exact(84.0).clip(true))
             .column(Column::remainder().at_least(60.0).clip(true))
-            .column(Column::exact(if can_change { 122.0 } else { 4.0 }))
+            .column(Column::exact(if lines.can_change { 122.0 } else { 4.0 }))
             .header(18.0, |mut header| {
-                for (name, is_number, meaning) in [
-                    ("At", true, "Start, in seconds since the session's first event"),
-                    ("Length", true, "Time from start to end"),
-                    ("Rank", false, "Rank of the note, or all ranks"),
-                    ("Note", false, "Text of the note. A bookmark has none"),
-                    ("", false, ""),
-                ] {
-                    header.col(|ui| {
-                        let text = RichText::new(name).small().weak();
-                        let label = if is_number {
-                            ui.with_layout(Layout::right_to_left(Align::Center), |ui| ui.label(text))
-                                .inner
-                        } else {
-                            ui.label(text)
-                        };
-                        if !meaning.is_empty() {
-                            label.on_hover_text(meaning);
-                        }
-                    });
+                for (name, is_number, meaning) in HEADINGS {
+                    header.col(|ui| heading(ui, name, is_number, meaning));
                 }
             })
             .body(|body| {
                 body.rows(LINE, all.len(), |mut row| {
                     let note = &all[row.index()];
-                    row.col(|ui| {
-                        let text = moment_text(note.at.from_ns, finest_ns);
-                        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-                            let link = ui.link(RichText::new(text).monospace());
-                            if link.on_hover_text("Show it in the timeline").clicked() {
-                                asked = Some(Asked::Go(note.clone()));
-                            }
-                        });
-                    });
-                    row.col(|ui| {
-                        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-                            ui.monospace(duration_text(note.at.length_ns()));
-                        });
-                    });
-                    row.col(|ui| {
-                        let name = match note.rank {
-                            Some(rank) => opened.name_of(rank),
-                            None => "all",
-                        };
-                        ui.add(Label::new(name).truncate());
-                    });
-                    let is_edited = editing.as_ref().is_some_and(|(id, ..)| *id == note.id);
-                    row.col(|ui| match editing {
-                        Some((id, text, is_new)) if *id == note.id => {
-                            let field = TextEdit::singleline(text)
-                                .hint_text("Note")
-                                .desired_width(f32::INFINITY);
-                            let field = ui.add(field);
-                            if std::mem::take(is_new) {
-                                field.request_focus();
-                            } else if field.lost_focus() {
-                                let is_kept = ui.input(|input| input.key_pressed(Key::Enter));
-                                let is_left = ui.input(|input| input.key_pressed(Key::Escape));
-                                if is_kept {
-                                    asked = Some(Asked::Save(note.id, text.trim().to_owned()));
-                                } else if is_left {
-                                    asked = Some(Asked::Cancel);
-                                }
-                            }
-                        }
-                        _ => {
-                            let label = if note.text.is_empty() {
-                                Label::new(RichText::new("bookmark").weak())
-                            } else {
-                                Label::new(&note.text)
-                            };
-                            ui.add(label.truncate());
-                        }
-                    });
-                    row.col(|ui| {
-                        if !can_change {
-                            return;
-                        }
-                        if is_edited {
-                            if ui.small_button("Save").clicked()
-                                && let Some((id, text, _)) = editing
-                            {
-                                asked = Some(Asked::Save(*id, text.trim().to_owned()));
-                            }
-                            if ui.small_button("Cancel").clicked() {
-                                asked = Some(Asked::Cancel);
-                            }
-                        } else {
-                            if ui.small_button("Edit").clicked() {
-                                asked = Some(Asked::Edit(note.clone()));
-                            }
-                            if ui.small_button("Remove").clicked() {
-                                asked = Some(Asked::Remove(note.id));
-                            }
-                        }
-                    });
+                    let clicked = lines.show(&mut row, note, self.editing.as_mut());
+                    action = clicked.or(action.take());
                 });
             });
-        asked
+        action
     }
 
-    fn act(&mut self, asked: Option<Asked>, notes: &mut Notes, actions: &mut Vec<Action>) {
-        let refused = match asked {
+    fn act(&mut self, action: Option<LineAction>, notes: &mut Notes, actions: &mut Vec<Action>) {
+        let refused = match action {
             None => return,
-            Some(Asked::Go(note)) => {
+            Some(LineAction::Show(note)) => {
                 actions.push(Action::Show(note.at.with_margin(MARGIN)));
                 if note.rank.is_some() {
                     actions.push(Action::Rank(note.rank));
                 }
                 return;
             }
-            Some(Asked::Edit(note)) => {
-                self.editing = Some((note.id, note.text, true));
+            Some(LineAction::Edit(note)) => {
+                self.editing = Some(Editing {
+                    id: note.id,
+                    text: note.text,
+                    takes_focus: true,
+                });
                 return;
             }
-            Some(Asked::Cancel) => {
+            Some(LineAction::Cancel) => {
                 self.editing = None;
                 return;
             }
-            Some(Asked::Save(id, text)) => {
+            Some(LineAction::Save(id, text)) => {
                 self.editing = None;
                 notes.edit(id, text).err()
             }
-            Some(Asked::Remove(id)) => match notes.remove(id) {
+            Some(LineAction::Remove(id)) => match notes.remove(id) {
                 Ok(removed) => {
                     self.removed = removed;
                     None
@@ -295,4 +222,132 @@ impl NotesPanel {
         };
         self.refused = refused.map(|error| error.to_string());
     }
+}
+
+/// Name of each column, whether it has numbers, and its explanation.
+const HEADINGS: [(&str, bool, &str); 5] = [
+    ("At", true, "Start, in seconds since the session's first event"),
+    ("Length", true, "Time from start to end"),
+    ("Rank", false, "Rank of the note, or all ranks"),
+    ("Note", false, "Text of the note. A bookmark has none"),
+    ("", false, ""),
+];
+
+fn heading(ui: &mut Ui, name: &str, is_number: bool, meaning: &str) {
+    let text = RichText::new(name).small().weak();
+    let label = if is_number {
+        at_right(ui, |ui| ui.label(text))
+    } else {
+        ui.label(text)
+    };
+    if !meaning.is_empty() {
+        label.on_hover_text(meaning);
+    }
+}
+
+/// Inputs that all lines of the list share.
+struct Lines<'a> {
+    opened: &'a Opened,
+    /// Precision of all times in the list: at most a ten-thousandth of the run.
+    finest_ns: i64,
+    can_change: bool,
+}
+
+impl Lines<'_> {
+    /// Draws the line of a note. `editing` is the note that is being edited, if any.
+    fn show(
+        &self,
+        row: &mut TableRow<'_, '_>,
+        note: &Note,
+        editing: Option<&mut Editing>,
+    ) -> Option<LineAction> {
+        let mut editing = editing.filter(|editing| editing.id == note.id);
+        let mut action = None;
+        row.col(|ui| {
+            let text = RichText::new(moment_text(note.at.from_ns, self.finest_ns)).monospace();
+            let link = at_right(ui, |ui| ui.link(text));
+            if link.on_hover_text("Show it in the timeline").clicked() {
+                action = Some(LineAction::Show(note.clone()));
+            }
+        });
+        row.col(|ui| {
+            at_right(ui, |ui| ui.monospace(duration_text(note.at.length_ns())));
+        });
+        row.col(|ui| {
+            let name = match note.rank {
+                Some(rank) => self.opened.name_of(rank),
+                None => "all",
+            };
+            ui.add(Label::new(name).truncate());
+        });
+        row.col(|ui| match &mut editing {
+            Some(editing) => action = editing.field(ui).or(action.take()),
+            None => {
+                let label = if note.text.is_empty() {
+                    Label::new(RichText::new("bookmark").weak())
+                } else {
+                    Label::new(&note.text)
+                };
+                ui.add(label.truncate());
+            }
+        });
+        row.col(|ui| {
+            if self.can_change {
+                action = buttons(ui, note, editing.as_deref()).or(action.take());
+            }
+        });
+        action
+    }
+}
+
+impl Editing {
+    /// Draws the field of the text. Enter saves it, Escape cancels.
+    fn field(&mut self, ui: &mut Ui) -> Option<LineAction> {
+        let field = TextEdit::singleline(&mut self.text)
+            .hint_text("Note")
+            .desired_width(f32::INFINITY);
+        let field = ui.add(field);
+        if std::mem::take(&mut self.takes_focus) {
+            field.request_focus();
+        } else if field.lost_focus() {
+            if ui.input(|input| input.key_pressed(Key::Enter)) {
+                return Some(self.save());
+            }
+            if ui.input(|input| input.key_pressed(Key::Escape)) {
+                return Some(LineAction::Cancel);
+            }
+        }
+        None
+    }
+
+    fn save(&self) -> LineAction {
+        LineAction::Save(self.id, self.text.trim().to_owned())
+    }
+}
+
+/// Draws the buttons of a line.
+fn buttons(ui: &mut Ui, note: &Note, editing: Option<&Editing>) -> Option<LineAction> {
+    let mut action = None;
+    if let Some(editing) = editing {
+        if ui.small_button("Save").clicked() {
+            action = Some(editing.save());
+        }
+        if ui.small_button("Cancel").clicked() {
+            action = Some(LineAction::Cancel);
+        }
+    } else {
+        if ui.small_button("Edit").clicked() {
+            action = Some(LineAction::Edit(note.clone()));
+        }
+        if ui.small_button("Remove").clicked() {
+            action = Some(LineAction::Remove(note.id));
+        }
+    }
+    action
+}
+
+/// Draws the content of a cell at its right edge.
+fn at_right(ui: &mut Ui, content: impl FnOnce(&mut Ui) -> Response) -> Response {
+    ui.with_layout(Layout::right_to_left(Align::Center), content)
+        .inner
 }

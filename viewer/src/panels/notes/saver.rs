@@ -60,7 +60,7 @@ impl Saver {
     /// Starts the writer of a file. Calls `done` after each change.
     pub fn start(path: PathBuf, done: impl Fn() + Send + 'static) -> std::io::Result<Self> {
         let (changes, to_do) = channel::<Change>();
-        let (tell, saved) = channel();
+        let (results, saved) = channel();
         let thread = thread::Builder::new().name("notes".to_owned()).spawn(move || {
             // A change that could not be written is retried with the next one, for example once a full disk has free
             // space again.
@@ -83,7 +83,7 @@ impl Saver {
                     not_written.clear();
                 }
                 // The change is written even if nobody receives the result.
-                let _ = tell.send(result);
+                let _ = results.send(result);
                 done();
             }
         })?;

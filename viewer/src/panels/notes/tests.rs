@@ -36,7 +36,7 @@ fn texts(notes: &Notes) -> Vec<&str> {
 }
 
 #[test]
-fn notes_are_there_again_after_a_reload() {
+fn notes_survive_a_reload() {
     let (run, session) = session();
     let mut notes = load(&session);
     assert_eq!(notes.path().file_name().expect("a name"), "view-notes.json");
@@ -74,7 +74,7 @@ fn notes_are_there_again_after_a_reload() {
 }
 
 #[test]
-fn a_session_that_stands_alone_has_them_inside() {
+fn a_session_without_a_run_directory_contains_its_notes() {
     let folder = tempfile::tempdir().expect("a folder");
     let session = folder.path().join("merged-on-monday");
     fs::create_dir(&session).expect("made");
@@ -85,7 +85,7 @@ fn a_session_that_stands_alone_has_them_inside() {
 }
 
 #[test]
-fn a_damaged_file_is_told_and_kept() {
+fn a_damaged_file_is_reported_and_kept() {
     let (run, session) = session();
     let path = run.path().join("view-notes.json");
     for (bytes, offset) in [
@@ -118,7 +118,7 @@ fn a_damaged_file_is_told_and_kept() {
 }
 
 #[test]
-fn a_file_that_is_damaged_meanwhile_is_kept_too() {
+fn a_file_damaged_later_is_kept() {
     let (run, session) = session();
     let path = run.path().join("view-notes.json");
     let mut notes = load(&session);
@@ -171,7 +171,7 @@ fn two_viewers_do_not_undo_each_other() {
 }
 
 #[test]
-fn stretches_that_a_person_wrote_can_be_shown() {
+fn time_ranges_of_notes_can_be_shown() {
     let (run, session) = session();
     let text = r#"{"version": 1, "notes": [
         {"id": 2, "from_ns": 900, "to_ns": 100, "rank": null, "text": "turned round"},
@@ -216,7 +216,7 @@ fn harness<'a>(shown: Shown) -> Harness<'a, Shown> {
 }
 
 #[test]
-fn a_note_is_added_gone_to_edited_removed_and_put_back() {
+fn a_note_is_added_shown_edited_removed_and_restored() {
     let mut shown = shown();
     shown
         .state
@@ -237,8 +237,8 @@ fn a_note_is_added_gone_to_edited_removed_and_put_back() {
 
     harness.get_by_label_contains("0.1").click();
     harness.run();
-    let wanted = [Action::Show(at.with_margin(0.25)), Action::Rank(Some(2))];
-    assert_eq!(harness.state().actions, wanted);
+    let expected = [Action::Show(at.with_margin(0.25)), Action::Rank(Some(2))];
+    assert_eq!(harness.state().actions, expected);
 
     harness.get_by_label("Edit").click();
     harness.run();
@@ -265,7 +265,7 @@ fn a_note_is_added_gone_to_edited_removed_and_put_back() {
 }
 
 #[test]
-fn of_a_damaged_file_the_panel_says_so_and_changes_nothing() {
+fn the_panel_reports_a_damaged_file_and_does_not_change_it() {
     let mut shown = shown();
     let path = shown.made.run().join("view-notes.json");
     fs::write(&path, b"[").expect("written");
@@ -276,7 +276,7 @@ fn of_a_damaged_file_the_panel_says_so_and_changes_nothing() {
 }
 
 #[test]
-fn a_long_list_is_drawn_by_what_is_seen() {
+fn only_visible_lines_of_a_long_list_are_drawn() {
     let mut shown = shown();
     shown.notes.notes = (0..100_000)
         .map(|id| Note {

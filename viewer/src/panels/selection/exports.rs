@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 #[derive(Default)]
 pub struct Exports {
     saving: Option<Background<Result<PathBuf, String>>>,
-    told: Option<Result<String, String>>,
+    result: Option<Result<String, String>>,
 }
 
 impl Exports {
@@ -38,7 +38,7 @@ impl Exports {
                 ui.ctx().copy_text(text);
                 rows
             });
-            self.told = Some(copied.map(|rows| format!("Copied {}", counted(rows as u64, "row"))));
+            self.result = Some(copied.map(|rows| format!("Copied {}", counted(rows as u64, "row"))));
         }
         if ui
             .small_button("Copy as Markdown")
@@ -49,7 +49,7 @@ impl Exports {
             let rows: usize = tables.iter().map(|table| table.rows.len()).sum();
             let texts: Vec<String> = tables.iter().map(table_export::markdown).collect();
             ui.ctx().copy_text(texts.join("\n"));
-            self.told = Some(Ok(format!("Copied {}", counted(rows as u64, "row"))));
+            self.result = Some(Ok(format!("Copied {}", counted(rows as u64, "row"))));
         }
         let path = path_of(&opened.path, shape, window);
         let hint = format!("Write {}", path.display());
@@ -57,9 +57,9 @@ impl Exports {
             self.save(ui.ctx(), path, first(tables()).map(|(text, _)| text));
         }
         self.arrive();
-        match &self.told {
-            Some(Ok(told)) => {
-                ui.label(RichText::new(told).weak());
+        match &self.result {
+            Some(Ok(result)) => {
+                ui.label(RichText::new(result).weak());
             }
             Some(Err(error)) => {
                 ui.colored_label(ui.visuals().error_fg_color, error);
@@ -70,7 +70,7 @@ impl Exports {
 
     /// Drops the result of the last export, which was about other rows.
     pub fn forget(&mut self) {
-        self.told = None;
+        self.result = None;
     }
 
     /// Returns true while a file is being written.
@@ -79,10 +79,10 @@ impl Exports {
     }
 
     fn save(&mut self, ctx: &Context, path: PathBuf, text: Result<String, String>) {
-        self.told = None;
+        self.result = None;
         match text {
             Ok(text) => self.saving = Some(Background::start(ctx, move || write(&path, &text))),
-            Err(error) => self.told = Some(Err(error)),
+            Err(error) => self.result = Some(Err(error)),
         }
     }
 
@@ -90,7 +90,7 @@ impl Exports {
         let Some(saving) = &self.saving else {
             return;
         };
-        self.told = match saving.poll() {
+        self.result = match saving.poll() {
             Polled::Pending => return,
             Polled::Done(written) => Some(written.map(|path| format!("Saved {}", path.display()))),
             Polled::Died => Some(Err(DIED.to_owned())),
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_lies_in_the_run_and_says_what_it_is_of() {
+    fn a_file_is_in_the_run_directory_and_named_after_its_range() {
         let window = Window::between(1_000, 2_000);
         let path = path_of(Path::new("/runs/a/session"), "time-by-host", window);
         assert_eq!(path, Path::new("/runs/a/selection-time-by-host-1000-2000.csv"));

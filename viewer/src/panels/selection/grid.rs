@@ -3,10 +3,10 @@
 //! For the keyboard, all rows together are one widget: arrows choose a row, Enter goes to it. If each row were a tab
 //! stop, nobody could leave a table of thousands of rows with Tab.
 
-use super::bar::{Patterns, class_of};
 use super::meaning::meaning;
 use super::order::Sort;
 use super::rows::{Rows, Target};
+use super::stacked_bar::{Patterns, class_of};
 use crate::theme::Theme;
 use egui::text::{LayoutJob, TextWrapping};
 use egui::{
@@ -82,7 +82,7 @@ impl Grid<'_> {
         );
         let is_moved = keys.has_focus() && self.follow_keys(ui, &keys, cursor, &mut touched);
         *cursor = cursor.filter(|row| *row < self.order.len());
-        self.tell(&keys, *cursor);
+        self.describe(&keys, *cursor);
         let width = ui.available_width();
         let widths: Vec<f32> = self
             .columns
@@ -97,10 +97,10 @@ impl Grid<'_> {
             .min_scrolled_height(0.0)
             .animate_scrolling(false);
         // Without bars this column takes the rest, so that the stripes reach the edge.
-        let room = width - widths.iter().sum::<f32>() - AROUND;
-        let room = room.max(if self.has_bars { BAR } else { 0.0 });
+        let rest = width - widths.iter().sum::<f32>() - AROUND;
+        let rest = rest.max(if self.has_bars { BAR } else { 0.0 });
         let (before, behind) = widths.split_at(self.before_bars().len());
-        for &width in before.iter().chain([&room]).chain(behind) {
+        for &width in before.iter().chain([&rest]).chain(behind) {
             table = table.column(Column::exact(width));
         }
         if let Some(row) = cursor.filter(|_| is_moved) {
@@ -193,7 +193,7 @@ impl Grid<'_> {
         before != *cursor
     }
 
-    fn tell(&self, keys: &Response, cursor: Option<usize>) {
+    fn describe(&self, keys: &Response, cursor: Option<usize>) {
         keys.widget_info(|| {
             let at = cursor.and_then(|place| self.row_at(place));
             let at = at.map_or_else(String::new, |row| format!(": {}", self.rows.words(row)));
@@ -323,7 +323,7 @@ impl Grid<'_> {
         let cells = |columns: &[usize], row: &mut TableRow<'_, '_>| {
             for &column in columns {
                 let (_, response) = row.col(|ui| self.cell(ui, at, column, is_picked));
-                self.tell_more(response, at, column);
+                self.add_cell_tooltip(response, at, column);
             }
         };
         cells(self.before_bars(), row);
@@ -333,7 +333,7 @@ impl Grid<'_> {
                 patterns.draw(ui, ui.max_rect().shrink2(vec2(AROUND, 0.0)), bar);
             }
         });
-        self.tell_parts(of_bar, patterns, at);
+        self.add_bar_tooltip(of_bar, patterns, at);
         cells(self.behind_bars(), row);
         let response = row.response();
         response.widget_info(|| WidgetInfo::selected(Role::Row, true, is_picked, self.rows.words(at)));
@@ -383,7 +383,7 @@ impl Grid<'_> {
     }
 
     /// Adds tooltips: the reason of an unknown number, and the full text of a truncated name.
-    fn tell_more(&self, response: Response, row: usize, column: usize) {
+    fn add_cell_tooltip(&self, response: Response, row: usize, column: usize) {
         let Some(cell) = self.rows.cell(row, column) else {
             return;
         };
@@ -398,7 +398,7 @@ impl Grid<'_> {
         }
     }
 
-    fn tell_parts(&self, response: Response, patterns: &mut Patterns, row: usize) {
+    fn add_bar_tooltip(&self, response: Response, patterns: &mut Patterns, row: usize) {
         let bar = self.rows.bars.get(row).and_then(|bar| bar.as_ref());
         let Some(bar) = bar.filter(|_| self.has_bars) else {
             return;

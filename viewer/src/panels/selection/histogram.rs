@@ -43,7 +43,7 @@ pub struct Pointing {
 
 /// Request of the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum HistogramAction {
     /// Mark the instances with these times, in nanoseconds.
     Mark(Range<i64>),
     /// Remove the marks.
@@ -120,11 +120,13 @@ fn times(bins: &[TimeBin], of: &RangeInclusive<usize>) -> Option<Range<i64>> {
 
 impl Histogram<'_> {
     /// Draws the histogram into the available space.
-    pub fn show(&self, ui: &mut Ui, pointing: &mut Pointing) -> Option<Asked> {
+    pub fn show(&self, ui: &mut Ui, pointing: &mut Pointing) -> Option<HistogramAction> {
         let axis = Axis::of(self.bins)?;
-        let room = ui.available_size();
-        let (rect, response) =
-            ui.allocate_exact_size(vec2(room.x.max(80.0), room.y.max(60.0)), Sense::click_and_drag());
+        let available = ui.available_size();
+        let (rect, response) = ui.allocate_exact_size(
+            vec2(available.x.max(80.0), available.y.max(60.0)),
+            Sense::click_and_drag(),
+        );
         let plot = Rect::from_min_max(rect.min + vec2(0.0, ABOVE), rect.max - vec2(0.0, BELOW));
         let asked_by_keys = if response.has_focus() {
             self.follow_keys(ui, &response, pointing)
@@ -142,7 +144,7 @@ impl Histogram<'_> {
         let chosen = dragged
             .clone()
             .or_else(|| pointing.keys.map(|(at, from)| at.min(from)..=at.max(from)));
-        self.tell(&response, chosen.as_ref());
+        self.describe(&response, chosen.as_ref());
         self.draw(ui, rect, plot, axis, at_mouse, chosen.as_ref());
         if response.has_focus() {
             let stroke = Stroke::new(1.0, theme_of(ui).selection());
@@ -159,7 +161,7 @@ impl Histogram<'_> {
     }
 
     /// Moves the cursor with the arrow keys. Shift extends the choice, Enter marks it.
-    fn follow_keys(&self, ui: &Ui, response: &Response, pointing: &mut Pointing) -> Option<Asked> {
+    fn follow_keys(&self, ui: &Ui, response: &Response, pointing: &mut Pointing) -> Option<HistogramAction> {
         let arrows = EventFilter {
             horizontal_arrows: true,
             ..EventFilter::default()
@@ -188,7 +190,7 @@ impl Histogram<'_> {
         response: &Response,
         pointing: &mut Pointing,
         bin_of: &impl Fn(Pos2, bool) -> Option<usize>,
-    ) -> Option<Asked> {
+    ) -> Option<HistogramAction> {
         if response.drag_started() {
             let origin = response.ctx.input(|input| input.pointer.press_origin());
             pointing.from = origin.and_then(|at| bin_of(at, true));
@@ -197,13 +199,13 @@ impl Histogram<'_> {
             let at = response.interact_pointer_pos()?;
             return match bin_of(at, false) {
                 Some(bin) => self.asked(&(bin..=bin)),
-                None => self.marked.is_some().then_some(Asked::Clear),
+                None => self.marked.is_some().then_some(HistogramAction::Clear),
             };
         }
         if response.drag_stopped() {
             let from = pointing.from.take()?;
             let to = bin_of(response.interact_pointer_pos()?, true)?;
-            return times(self.bins, &(from.min(to)..=from.max(to))).map(Asked::Mark);
+            return times(self.bins, &(from.min(to)..=from.max(to))).map(HistogramAction::Mark);
         }
         None
     }
@@ -221,16 +223,16 @@ impl Histogram<'_> {
     }
 
     /// Toggles the marks of bins: clears them if they are marked already.
-    fn asked(&self, of: &RangeInclusive<usize>) -> Option<Asked> {
+    fn asked(&self, of: &RangeInclusive<usize>) -> Option<HistogramAction> {
         let times = times(self.bins, of)?;
         let is_marked = self
             .marked
             .as_ref()
             .is_some_and(|marked| marked.start <= times.start && marked.end >= times.end);
         Some(if is_marked {
-            Asked::Clear
+            HistogramAction::Clear
         } else {
-            Asked::Mark(times)
+            HistogramAction::Mark(times)
         })
     }
 
@@ -247,7 +249,7 @@ impl Histogram<'_> {
         ))
     }
 
-    fn tell(&self, response: &Response, chosen: Option<&RangeInclusive<usize>>) {
+    fn describe(&self, response: &Response, chosen: Option<&RangeInclusive<usize>>) {
         response.widget_info(|| {
             let at = chosen.and_then(|of| self.words(of));
             let at = at.map_or_else(String::new, |words| format!(": {words}"));
@@ -329,10 +331,10 @@ impl Histogram<'_> {
             let text = value_text(ns);
             let galley = painter.layout_no_wrap(text, FontId::proportional(LETTERS), theme.weak());
             let left = x - galley.size().x / 2.0;
-            let has_room = left >= free && left + galley.size().x <= rect.right();
+            let fits = left >= free && left + galley.size().x <= rect.right();
             let line = Stroke::new(1.0, theme.line());
             painter.vline(x, plot.y_range(), line);
-            if has_room {
+            if fits {
                 free = left + galley.size().x + APART;
                 painter.vline(
                     x,
@@ -377,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_on_the_axis_is_a_bin_or_none() {
+    fn a_position_on_the_axis_has_at_most_one_bin() {
         let bins = bins();
         assert_eq!(bin_at(&bins, 1279.0, false), Some(0));
         assert_eq!(bin_at(&bins, 1280.0, false), Some(1));
@@ -395,17 +397,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_marked_is_cleared_by_the_same_bins() {
+    fn selecting_the_same_bins_again_clears_the_marks() {
         let bins = bins();
         let mut histogram = Histogram {
             bins: &bins,
             marked: None,
             title: "all-reduce",
         };
-        assert_eq!(histogram.asked(&(0..=1)), Some(Asked::Mark(1024..1536)));
+        assert_eq!(histogram.asked(&(0..=1)), Some(HistogramAction::Mark(1024..1536)));
         histogram.marked = Some(1024..1536);
-        assert_eq!(histogram.asked(&(1..=1)), Some(Asked::Clear));
-        assert_eq!(histogram.asked(&(2..=2)), Some(Asked::Mark(4096..5120)));
+        assert_eq!(histogram.asked(&(1..=1)), Some(HistogramAction::Clear));
+        assert_eq!(histogram.asked(&(2..=2)), Some(HistogramAction::Mark(4096..5120)));
         assert_eq!(
             histogram.words(&(0..=1)).as_deref(),
             Some("1.02 µs to 1.54 µs: 7 of 16")

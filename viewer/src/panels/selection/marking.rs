@@ -109,12 +109,12 @@ impl Marking {
             let Some(of) = summed.selection.operations.get(class) else {
                 return Ok(Marks::default());
             };
-            let wanted = SelectionRequest {
+            let request = SelectionRequest {
                 window,
                 ranks: None,
                 cancelled: &stop,
             };
-            marks(&opened.path, &opened.session, of, times, MOST, wanted).map_err(|error| error.to_string())
+            marks(&opened.path, &opened.session, of, times, MOST, request).map_err(|error| error.to_string())
         });
         self.error = None;
         self.running = Some(Running {

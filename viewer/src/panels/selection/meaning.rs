@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_heading_says_what_it_means() {
+    fn every_heading_has_an_explanation() {
         let (selection, session) = selection();
         for shape in Shape::all() {
             let Some(rows) = Rows::new(&selection, &session, shape) else {

@@ -5,11 +5,10 @@
 //! In the order of the data:
 //! - [`worker`] computes the latest request on a background thread.
 //! - [`summed`] is the result with its [`rows`] in an [`order`]. [`roll_up`] adds sums over ranks.
-//! - [`grid`] draws the rows, each with a [`bar`], and explains its headings ([`meaning`]).
+//! - [`grid`] draws the rows, each with a [`stacked_bar`], and explains its headings ([`meaning`]).
 //! - [`histogram`] draws the times of a class of operations, and [`marking`] finds the instances of its bins.
 //! - [`exports`] copies and saves.
 
-mod bar;
 mod exports;
 mod grid;
 mod histogram;
@@ -18,6 +17,7 @@ mod meaning;
 mod order;
 mod roll_up;
 mod rows;
+mod stacked_bar;
 mod summed;
 #[cfg(test)]
 mod tests;
@@ -26,20 +26,19 @@ mod worker;
 use super::session_key::SessionKey;
 use crate::model::{Action, Opened, PanelTab, PickedInstance, State, Window, duration_text, moment_text};
 use crate::panels::colours;
-use crate::panels::severity_colours;
-use bar::Patterns;
+use crate::panels::severity_colours::{self, Level};
 use egui::{Label, Rect, RichText, Ui, UiBuilder, pos2};
 use exports::Exports;
 use grid::{Grid, Touched};
-use histogram::{Asked, Histogram, Pointing};
+use histogram::{Histogram, HistogramAction, Pointing};
 use marking::{ClassKey, Marking};
 use order::{Order, Sort};
 use rankscope_analysis::model::units;
 use rankscope_formats::session::SelectedOperations;
 use rankscope_report::selection_rows::{SelectionTable, Which};
-use rankscope_report::sentences::Level;
 use roll_up::{By, has_stages};
 use rows::{Shape, Target};
+use stacked_bar::Patterns;
 use std::sync::Arc;
 use summed::Summed;
 use worker::{Known, Worker};
@@ -104,8 +103,8 @@ impl SelectionPanels {
         let tab = state.view.tab;
         let (summed, of) = match known {
             Known::Computed(summed) => (summed, window),
-            Known::Coming(Some((of, summed))) => (summed, of),
-            Known::Coming(None) => {
+            Known::Pending(Some((of, summed))) => (summed, of),
+            Known::Pending(None) => {
                 ui.label(RichText::new(format!("Computing: {}", words_of(window, state))).weak());
                 return;
             }
@@ -135,7 +134,10 @@ impl SelectionPanels {
     /// Returns true if the requested result is visible, or known to be unavailable. Pictures of the window wait for
     /// this.
     pub fn is_ready(&self, state: &State) -> bool {
-        let is_whole = self.worker.latest().is_none_or(|summed| summed.coming.is_empty());
+        let is_whole = self
+            .worker
+            .latest()
+            .is_none_or(|summed| summed.pending.is_empty());
         self.worker.is_ready(state.selected())
             && is_whole
             && !self.marking.is_busy()
@@ -193,8 +195,8 @@ impl SelectionPanels {
         ui.horizontal_wrapped(|ui| {
             ui.label(RichText::new(words_of(of, state)).strong());
             if of != window {
-                let coming = format!("computing {} …", words_of(window, state));
-                ui.label(RichText::new(coming).color(severity_colours::colour(ui, Level::Warning)));
+                let pending = format!("computing {} …", words_of(window, state));
+                ui.label(RichText::new(pending).color(severity_colours::colour(ui, Level::Warning)));
             }
             match tab {
                 PanelTab::Time | PanelTab::Lateness => self.choose_roll_up(ui, opened),
@@ -216,8 +218,8 @@ impl SelectionPanels {
             let tables = || tables_of(summed, shape, shapes);
             self.exports.show(ui, opened, &shape.name(), of, tables);
         });
-        if !summed.coming.is_empty() {
-            let ranks = units::counted(summed.coming.len() as u64, "rank");
+        if !summed.pending.is_empty() {
+            let ranks = units::counted(summed.pending.len() as u64, "rank");
             let text = format!("Indexing {ranks}. Their time breakdown follows.");
             ui.label(RichText::new(text).color(severity_colours::colour(ui, Level::Warning)));
         }
@@ -396,8 +398,8 @@ impl SelectionPanels {
             title: &format!("{}, {name}", times.of),
         };
         match histogram.show(ui, &mut self.pointing) {
-            Some(Asked::Mark(times)) => self.marking.start(ui.ctx(), opened, summed, at, times),
-            Some(Asked::Clear) => self.marking.clear(actions),
+            Some(HistogramAction::Mark(times)) => self.marking.start(ui.ctx(), opened, summed, at, times),
+            Some(HistogramAction::Clear) => self.marking.clear(actions),
             None => {}
         }
     }
@@ -423,7 +425,7 @@ impl SelectionPanels {
         let of_shape = self.shapes.get_mut(shape.index())?;
         let order = of_shape.order.of(summed, rows, of_shape.sort);
         let all: Vec<usize> = (0..rows.table.headings.len()).collect();
-        let columns = if self.all_columns { &all } else { &rows.telling };
+        let columns = if self.all_columns { &all } else { &rows.informative };
         let grid = Grid {
             title: shape.which.title(),
             rows,

@@ -171,7 +171,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_words_have_an_order(a in "[a-c0-9 ]{0,6}", b in "[a-c0-9 ]{0,6}", c in "[a-c0-9 ]{0,6}") {
+        fn texts_have_a_total_order(a in "[a-c0-9 ]{0,6}", b in "[a-c0-9 ]{0,6}", c in "[a-c0-9 ]{0,6}") {
             prop_assert_eq!(compare(&a, &b), compare(&b, &a).reverse());
             prop_assert_eq!(compare(&a, &b).is_eq(), a == b);
             if compare(&a, &b).is_le() && compare(&b, &c).is_le() {
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_stand_in_the_order_of_their_numbers() {
+    fn ranks_are_sorted_by_number() {
         assert!(compare("rank 2", "rank 10").is_lt());
         assert!(compare("stage 1 of 12", "stage 1 of 2").is_gt());
         let first = Sort::after_click(None, 3, true);

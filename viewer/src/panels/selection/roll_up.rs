@@ -139,7 +139,7 @@ impl Groups {
             let Some(&group) = self.of_rank.get(entry.rank as usize) else {
                 continue;
             };
-            let parts = told_of(entry.parts.clone(), session, entry.rank);
+            let parts = with_rank_in_reason(entry.parts.clone(), session, entry.rank);
             let known = sums
                 .iter_mut()
                 .find(|sum| sum.group == group && sum.level == entry.level);
@@ -167,7 +167,7 @@ impl Groups {
             let Some(&group) = self.of_rank.get(entry.rank as usize) else {
                 continue;
             };
-            let waited = told_of(entry.exposed_wait_ns.clone(), session, entry.rank);
+            let waited = with_rank_in_reason(entry.exposed_wait_ns.clone(), session, entry.rank);
             if let Some(sum) = sums.get_mut(group) {
                 match sum {
                     Some(sum) => add_lateness(sum, entry, &waited),
@@ -188,7 +188,7 @@ impl Groups {
 }
 
 /// Adds the name of the rank to the reason of an unknown figure.
-fn told_of<T>(figure: Figure<T>, session: &Session, rank: u32) -> Figure<T> {
+fn with_rank_in_reason<T>(figure: Figure<T>, session: &Session, rank: u32) -> Figure<T> {
     match (figure.value, figure.reason) {
         (Some(value), _) => Figure::known(value),
         (None, reason) => {
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_of_a_rank_is_not_known_of_its_host() {
+    fn an_unknown_figure_of_a_rank_makes_that_of_its_host_unknown() {
         let session = Job {
             ranks: 4,
             steps: 1,

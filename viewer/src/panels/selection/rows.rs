@@ -1,7 +1,7 @@
 //! Rows of a panel: those of the library or sums of them, with the target of each row and the widths of the columns.
 
-use super::bar::Bar;
 use super::roll_up::{By, Groups};
+use super::stacked_bar::Bar;
 use crate::model::moment_text;
 use rankscope_analysis::model::units;
 use rankscope_formats::session::{Figure, Parts, Selection, Session};
@@ -92,7 +92,7 @@ pub struct Rows {
     /// Width of each column.
     pub letters: Vec<Letters>,
     /// Columns to show by default: all but details that are equal in all rows.
-    pub telling: Vec<usize>,
+    pub informative: Vec<usize>,
 }
 
 impl Rows {
@@ -138,7 +138,7 @@ impl Rows {
             _ => Vec::new(),
         };
         if which == Which::Stalls {
-            tell_begins_finely(&mut table);
+            refine_start_times(&mut table);
         }
         Self::with(table, targets, bars)
     }
@@ -226,13 +226,13 @@ impl Rows {
         bars.resize(table.rows.len(), None);
         let columns = 0..table.headings.len();
         let letters = columns.clone().map(|column| letters_of(&table, column)).collect();
-        let telling = columns.filter(|column| table.is_informative(*column)).collect();
+        let informative = columns.filter(|column| table.is_informative(*column)).collect();
         Self {
             table,
             targets,
             bars,
             letters,
-            telling,
+            informative,
         }
     }
 
@@ -258,14 +258,14 @@ impl Rows {
         let Some(cells) = self.table.rows.get(row) else {
             return String::new();
         };
-        let told = self.table.headings.iter().zip(cells).map(|(heading, cell)| {
+        let texts = self.table.headings.iter().zip(cells).map(|(heading, cell)| {
             if heading.is_number {
                 format!("{} {}", heading.shown, cell.text)
             } else {
                 cell.text.clone()
             }
         });
-        told.collect::<Vec<_>>().join(", ")
+        texts.collect::<Vec<_>>().join(", ")
     }
 
     /// Returns the rows in an order as a separate table, for copying and saving.
@@ -281,7 +281,7 @@ impl Rows {
 }
 
 /// Shows the starts of stalls with more digits. Three digits of a second would not distinguish neighbours.
-fn tell_begins_finely(table: &mut SelectionTable) {
+fn refine_start_times(table: &mut SelectionTable) {
     let Some(column) = table
         .headings
         .iter()
@@ -377,7 +377,7 @@ pub mod tests {
     }
 
     #[test]
-    fn digits_stand_below_each_other() {
+    fn digits_are_aligned() {
         let cell = |text: &str| Cell {
             text: text.to_owned(),
             value: Value::Unknown(String::new()),
@@ -397,7 +397,7 @@ pub mod tests {
     }
 
     #[test]
-    fn every_row_has_a_target_and_every_shape_its_place() {
+    fn every_row_has_a_target_and_every_shape_an_index() {
         let (selection, session) = selection();
         for (at, shape) in Shape::all().enumerate() {
             assert_eq!(shape.index(), at);

@@ -18,7 +18,7 @@ pub struct Summed {
     /// Rows of each shape, by [`Shape::index`].
     rows: Vec<Option<Rows>>,
     /// Ranks whose index was not available yet. Their breakdowns are missing.
-    pub coming: Vec<u32>,
+    pub pending: Vec<u32>,
     /// Number of breakdowns that do not add up to their window: a bug.
     pub wrong: u64,
 }
@@ -26,23 +26,23 @@ pub struct Summed {
 impl Summed {
     /// Sums up a window over all ranks, including hidden ones.
     pub fn compute(opened: &Opened, window: Window, cancelled: &AtomicBool) -> Result<Self, SelectError> {
-        let coming = RefCell::new(Vec::new());
+        let pending = RefCell::new(Vec::new());
         let view = |rank: u32| -> Option<Arc<ViewFile>> {
             match opened.view(rank) {
                 View::Open(view) => Some(view.clone()),
-                View::Coming => {
-                    coming.borrow_mut().push(rank);
+                View::Pending => {
+                    pending.borrow_mut().push(rank);
                     None
                 }
                 View::Missing => None,
             }
         };
-        let wanted = SelectionRequest {
+        let request = SelectionRequest {
             window: (window.from_ns, window.to_ns),
             ranks: None,
             cancelled,
         };
-        let selection = select(&opened.path, &opened.session, &view, wanted)?;
+        let selection = select(&opened.path, &opened.session, &view, request)?;
         let rows = Shape::all().map(|shape| Rows::new(&selection, &opened.session, shape));
         let parts = selection
             .parts
@@ -53,7 +53,7 @@ impl Summed {
             wrong,
             rows: rows.collect(),
             selection,
-            coming: coming.into_inner(),
+            pending: pending.into_inner(),
         })
     }
 
@@ -65,8 +65,8 @@ impl Summed {
     /// Returns true if an index is available now that was missing in the summary.
     pub fn is_stale(&self, opened: &Opened) -> bool {
         // These indices were requested before, so this opens no file.
-        self.coming
+        self.pending
             .iter()
-            .any(|&rank| !matches!(opened.view(rank), View::Coming))
+            .any(|&rank| !matches!(opened.view(rank), View::Pending))
     }
 }

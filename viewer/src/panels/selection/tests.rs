@@ -256,7 +256,7 @@ fn first_words(harness: &Panels<'_>) -> Vec<String> {
 }
 
 #[test]
-fn the_numbers_are_those_of_the_selection() {
+fn the_table_has_the_figures_of_the_selection() {
     let made = made(4, false);
     let selection = selection_of(&made, whole(&made));
     let session = made.opened.session.clone();
@@ -284,7 +284,7 @@ fn the_numbers_are_those_of_the_selection() {
 }
 
 #[test]
-fn a_heading_sorts_and_turns_round() {
+fn a_click_on_a_heading_sorts_and_a_second_reverses() {
     let mut harness = harness(made(4, false), PanelTab::Lateness, SIZE);
     let made = &harness.state().made;
     let selection = selection_of(made, whole(made));
@@ -309,7 +309,7 @@ fn a_heading_sorts_and_turns_round() {
 }
 
 #[test]
-fn a_rank_that_is_clicked_is_the_rank() {
+fn a_click_on_a_rank_selects_it() {
     let mut harness = harness(made(4, false), PanelTab::Lateness, SIZE);
     harness.get_by_label_contains("rank 2, last in").click();
     harness.run();
@@ -334,7 +334,7 @@ fn keys_alone_reach_a_row() {
 }
 
 #[test]
-fn a_stall_that_is_clicked_is_looked_at() {
+fn a_click_on_a_stall_shows_it() {
     let mut harness = harness(made(3, false), PanelTab::Stalls, SIZE);
     let made = &harness.state().made;
     let selection = selection_of(made, whole(made));
@@ -349,8 +349,8 @@ fn a_stall_that_is_clicked_is_looked_at() {
     harness.get_by_label(&label).click();
     harness.run();
     let window = Window::between(longest.start_ns, longest.end_ns).with_margin(AROUND_STALL);
-    let wanted = [Action::Show(window), Action::Rank(Some(longest.rank))];
-    assert_eq!(harness.state().actions, wanted);
+    let expected = [Action::Show(window), Action::Rank(Some(longest.rank))];
+    assert_eq!(harness.state().actions, expected);
 }
 
 fn press(harness: &mut Panels<'_>, at: Pos2, pressed: bool) {
@@ -364,7 +364,7 @@ fn press(harness: &mut Panels<'_>, at: Pos2, pressed: bool) {
 }
 
 #[test]
-fn bins_that_are_dragged_over_are_marked_and_cleared_by_a_click() {
+fn a_drag_over_bins_marks_them_and_a_click_clears_them() {
     let mut harness = harness(made(4, false), PanelTab::Operations, SIZE);
     let made = &harness.state().made;
     let selection = selection_of(made, whole(made));
@@ -424,7 +424,7 @@ fn bins_that_are_dragged_over_are_marked_and_cleared_by_a_click() {
 }
 
 #[test]
-fn a_range_is_summed_up_and_the_one_before_is_named_until_then() {
+fn the_previous_range_is_named_until_the_new_one_is_computed() {
     let mut harness = harness(made(4, false), PanelTab::Time, SIZE);
     harness.get_by_label_contains("Whole run, ");
     let range = Window::between(100 * MS, 200 * MS);
@@ -483,7 +483,7 @@ fn ranks_are_rolled_up_by_host_and_by_stage() {
 }
 
 #[test]
-fn what_is_shown_is_copied_in_its_order() {
+fn visible_rows_are_copied_in_their_order() {
     let mut harness = harness(made(4, false), PanelTab::Lateness, SIZE);
     harness
         .get_by_role_and_label(egui::Role::ColumnHeader, "rank")
@@ -527,7 +527,7 @@ fn what_is_shown_is_copied_in_its_order() {
 }
 
 #[test]
-fn of_thousands_of_rows_those_are_drawn_that_are_seen() {
+fn only_visible_rows_of_thousands_are_drawn() {
     let mut harness = harness(made(600, false), PanelTab::Time, SIZE);
     let rows = harness.query_all_by_role(egui::Role::Row).count();
     assert!((10..60).contains(&rows), "{rows}");
@@ -548,7 +548,7 @@ fn of_thousands_of_rows_those_are_drawn_that_are_seen() {
 }
 
 #[test]
-fn why_there_are_no_stalls_is_told() {
+fn the_reason_for_missing_stalls_is_shown() {
     let made = made(3, false);
     let mut session = made.opened.session.clone();
     session.activity.clear();
@@ -607,7 +607,7 @@ fn pictures() {
 }
 
 #[test]
-fn pictures_of_what_people_do() {
+fn pictures_of_common_uses() {
     if std::env::var_os("PANELS_OUT").is_none() {
         return;
     }

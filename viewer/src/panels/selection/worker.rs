@@ -22,7 +22,7 @@ const AGAIN_S: f64 = 0.5;
 /// Computes and caches the results of windows.
 pub struct Worker<T> {
     /// Window of the last request, and the time of its first request, in seconds of the window's clock.
-    wanted: Option<(Window, f64)>,
+    requested: Option<(Window, f64)>,
     running: Option<Running<T>>,
     /// Cached results, the most recently used at the end.
     kept: VecDeque<(Window, Arc<T>)>,
@@ -48,7 +48,7 @@ impl<T> Drop for Running<T> {
 impl<T> Default for Worker<T> {
     fn default() -> Self {
         Self {
-            wanted: None,
+            requested: None,
             running: None,
             kept: VecDeque::new(),
             failed: None,
@@ -63,7 +63,7 @@ pub enum Known<T> {
     /// The result.
     Computed(Arc<T>),
     /// The result is being computed. Until then, the latest result of another window, if there is one.
-    Coming(Option<(Window, Arc<T>)>),
+    Pending(Option<(Window, Arc<T>)>),
     /// The reason why it cannot be computed.
     Failed(String),
 }
@@ -82,8 +82,8 @@ impl<T: Send + Sync + 'static> Worker<T> {
     ) -> Known<T> {
         let now_s = ctx.input(|input| input.time);
         self.arrive();
-        if self.wanted.is_none_or(|(of, _)| of != window) {
-            self.wanted = Some((window, now_s));
+        if self.requested.is_none_or(|(of, _)| of != window) {
+            self.requested = Some((window, now_s));
             self.failed = None;
         }
         if self
@@ -98,7 +98,7 @@ impl<T: Send + Sync + 'static> Worker<T> {
         let rest_s = if known.is_some() {
             AGAIN_S + self.began_s - now_s
         } else {
-            let since_s = self.wanted.map_or(now_s, |(_, since_s)| since_s);
+            let since_s = self.requested.map_or(now_s, |(_, since_s)| since_s);
             // A computation of a frame or two follows the mouse immediately.
             (2.0 * self.took.as_secs_f64()).min(REST_S) + since_s - now_s
         };
@@ -112,7 +112,7 @@ impl<T: Send + Sync + 'static> Worker<T> {
         match (known, &self.failed) {
             (Some(known), _) => Known::Computed(known),
             (None, Some((_, reason))) => Known::Failed(reason.clone()),
-            (None, None) => Known::Coming(self.kept.back().cloned()),
+            (None, None) => Known::Pending(self.kept.back().cloned()),
         }
     }
 
@@ -264,13 +264,13 @@ mod tests {
     }
 
     #[test]
-    fn while_it_is_dragged_only_the_newest_is_begun() {
+    fn during_a_drag_only_the_newest_window_is_computed() {
         let mut bench = Bench::new();
         // The duration is unknown at first, so the first computation starts at once.
         assert_eq!(bench.wait(0.0, 1), 1);
         for (at_s, from_ns) in [(1.0, 2), (1.02, 3), (1.04, 4), (1.06, 5)] {
             let known = bench.ask(at_s, from_ns, Duration::ZERO);
-            assert!(matches!(known, Known::Coming(Some((window, _))) if window.from_ns == 1));
+            assert!(matches!(known, Known::Pending(Some((window, _))) if window.from_ns == 1));
         }
         bench.ask(1.1, 5, Duration::ZERO);
         assert_eq!(bench.begun(), [1], "the mouse does not rest");
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_superseded_is_cancelled() {
+    fn outdated_computations_are_cancelled() {
         let mut bench = Bench::new();
         bench.ask(0.0, 1, Duration::from_secs(30));
         let begin = Instant::now();
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_few_are_kept_and_no_more() {
+    fn the_last_results_are_cached() {
         let mut bench = Bench::new();
         for from_ns in 0..KEPT as i64 + 2 {
             bench.ask(from_ns as f64, from_ns, Duration::ZERO);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_and_tried_again_when_asked_to() {
+    fn a_failure_is_reported_and_retried_on_request() {
         let mut worker = Worker::<i64>::default();
         let ctx = Context::default();
         let window = Window::between(0, 100);

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_grow_with_the_difference_and_stop_at_full() {
+    fn colours_grow_with_the_difference_up_to_full() {
         for dark in [true, false] {
             let theme = Theme { dark };
             let neutral = neutral(theme);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_have_signs_that_stand_out() {
+    fn changes_have_signs() {
         assert_eq!(change_text(0.1234), "+12.3 %");
         assert_eq!(change_text(-0.05), "−5.0 %");
         assert_eq!(change_text(-0.0001), "0.0 %");

@@ -1,6 +1,7 @@
 //! The other session of a comparison, and its state in the current frame.
 
 pub mod colour;
+pub mod figures;
 pub mod rows;
 pub mod table;
 pub mod tooltip;
@@ -49,7 +50,7 @@ pub enum Pointed {
 
 /// A visible row and its place.
 #[derive(Clone, Copy, Debug)]
-pub struct Placed {
+pub struct PlacedRow {
     /// Content of the row.
     pub kind: RowKind,
     /// Place of the row.
@@ -116,7 +117,7 @@ impl Compared {
     }
 
     /// Takes over a newer session of the followed run A. Discards everything that was derived from both sessions.
-    pub fn go_on(&mut self, own: &Arc<Opened>, ctx: &Context) {
+    pub fn replace_session(&mut self, own: &Arc<Opened>, ctx: &Context) {
         let wake = ctx.clone();
         self.counterparts = Counterparts::of_sessions(&own.session, &self.other.session);
         self.reading = Reading::start(own, &self.other, move || wake.request_repaint());
@@ -141,7 +142,7 @@ impl Compared {
     }
 
     /// Aligns what is visible in a window of A, and requests B's pictures of it.
-    pub fn update(&mut self, ctx: &Context, own: &Opened, window: Window, width: f32, visible: &[Placed]) {
+    pub fn update(&mut self, ctx: &Context, own: &Opened, window: Window, width: f32, visible: &[PlacedRow]) {
         self.reading.update();
         self.aligned.fill(None);
         self.picture_rows.clear();
@@ -166,15 +167,15 @@ impl Compared {
             match row.kind {
                 RowKind::Difference(_) => {
                     let read = self.reading.of(own, &self.other, &self.counterparts, rank);
-                    self.is_exact &= !matches!(read, Read::Coming);
+                    self.is_exact &= !matches!(read, Read::Pending);
                 }
-                RowKind::OtherComing(_) => {
-                    let of = self.counterparts.of(rank).unwrap_or(u32::MAX);
-                    self.is_exact &= !matches!(self.other.view_soon(of), View::Coming);
+                RowKind::OtherPending(_) => {
+                    let view = self.counterparts.of(rank).map(|of| self.other.view_soon(of.0));
+                    self.is_exact &= !matches!(view, Some(View::Pending));
                 }
                 RowKind::Other { of, lane, .. } => match self.aligned[world] {
                     Some(aligned) => self.picture_rows.push(PictureRow {
-                        rank: of,
+                        rank: of.0,
                         subject: Subject::Lane(lane),
                         rect: row.rect,
                         window: aligned.anchor.other_window(window),
@@ -218,22 +219,22 @@ impl Compared {
     pub fn title(&self, kind: RowKind) -> Option<String> {
         match kind {
             RowKind::Difference(_) => Some("step time, B − A".to_owned()),
-            RowKind::Alone(_) => Some("B".to_owned()),
-            RowKind::OtherComing(rank) => {
+            RowKind::Unmatched(_) => Some("B".to_owned()),
+            RowKind::OtherPending(rank) => {
                 let of = self.counterparts.of(rank)?;
-                Some(format!("B {}", self.other.name_of(of)))
+                Some(format!("B {}", self.other.name_of(of.0)))
             }
             RowKind::Other { of, kind, layer, .. } => Some(match kind {
-                LaneKind::Parts { .. } => format!("B {}", self.other.name_of(of)),
+                LaneKind::Parts { .. } => format!("B {}", self.other.name_of(of.0)),
                 // This row continues the one above with spans that overlap there.
                 _ if layer > 0 => String::new(),
-                _ => format!("B {}", lane_title(&self.other.session, of, kind, layer)),
+                _ => format!("B {}", lane_title(&self.other.session, of.0, kind, layer)),
             }),
             RowKind::Host(_)
             | RowKind::Rank { .. }
             | RowKind::Lane { .. }
             | RowKind::InFlight { .. }
-            | RowKind::Coming(_) => None,
+            | RowKind::Pending(_) => None,
         }
     }
 
@@ -253,12 +254,12 @@ impl Compared {
                 rank, of, lane, kind, ..
             } => self.aligned_of(own, rank).and_then(|aligned| {
                 let ns = aligned.anchor.other_window(window).at(share);
-                let View::Open(view) = self.other.view(of) else {
+                let View::Open(view) = self.other.view(of.0) else {
                     return None;
                 };
                 let span = view.lane(lane)?.span_at(ns, near_ns)?;
                 let hovered = Hovered {
-                    rank: of,
+                    rank: of.0,
                     lane,
                     kind,
                     span,

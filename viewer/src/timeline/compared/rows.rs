@@ -5,7 +5,7 @@ use crate::compare::difference::{Sum, columns};
 use crate::compare::steps::Steps;
 use crate::model::{Opened, View, Window};
 use crate::theme::Theme;
-use crate::timeline::compared::{Compared, Placed};
+use crate::timeline::compared::{Compared, PlacedRow};
 use crate::timeline::layout::RowKind;
 use egui::{Align2, Color32, FontId, Mesh, Painter, Pos2, Rect, Stroke, Vec2};
 
@@ -16,7 +16,7 @@ const NUMBERS: f32 = 46.0;
 
 impl Compared {
     /// Draws the visible rows. `painter` is clipped to the rows.
-    pub fn draw(&self, painter: &Painter, own: &Opened, window: Window, visible: &[Placed], theme: Theme) {
+    pub fn draw(&self, painter: &Painter, own: &Opened, window: Window, visible: &[PlacedRow], theme: Theme) {
         for row in visible {
             let full = Rect::from_x_y_ranges(
                 painter.clip_rect().x_range(),
@@ -27,7 +27,7 @@ impl Compared {
                     painter.rect_filled(full, 0.0, theme.background());
                     match self.steps_of(rank) {
                         Some(steps) if steps.all().is_empty() => {
-                            say(painter, row.rect, "A has no steps", theme)
+                            row_text(painter, row.rect, "A has no steps", theme)
                         }
                         Some(steps) => differences(painter, row.rect, window, steps, theme),
                         None => {}
@@ -36,19 +36,19 @@ impl Compared {
                 RowKind::Other { .. } => {
                     painter.rect_filled(full, 0.0, rows(theme));
                 }
-                RowKind::OtherComing(rank) => {
+                RowKind::OtherPending(rank) => {
                     painter.rect_filled(full, 0.0, rows(theme));
-                    let view = self.counterparts.of(rank).map(|of| self.other.view_soon(of));
+                    let view = self.counterparts.of(rank).map(|of| self.other.view_soon(of.0));
                     let text = match view {
                         Some(View::Missing) => "cannot be drawn: its tables cannot be read",
                         _ => "indexing …",
                     };
-                    say(painter, row.rect, text, theme);
+                    row_text(painter, row.rect, text, theme);
                 }
-                RowKind::Alone(rank) => {
+                RowKind::Unmatched(rank) => {
                     painter.rect_filled(full, 0.0, rows(theme));
                     let text = format!("B has no {}: nothing to compare", own.name_of(rank));
-                    say(painter, row.rect, &text, theme);
+                    row_text(painter, row.rect, &text, theme);
                 }
                 _ => {}
             }
@@ -61,7 +61,14 @@ impl Compared {
     }
 
     /// Draws the losses of B at the time at which they happened, as in A's rows.
-    fn draw_losses(&self, painter: &Painter, own: &Opened, window: Window, visible: &[Placed], theme: Theme) {
+    fn draw_losses(
+        &self,
+        painter: &Painter,
+        own: &Opened,
+        window: Window,
+        visible: &[PlacedRow],
+        theme: Theme,
+    ) {
         let losses = &self.other.session.losses;
         if losses.is_empty() {
             return;
@@ -81,7 +88,7 @@ impl Compared {
             };
             let window = aligned.anchor.other_window(window);
             for loss in losses {
-                if loss.rank == Some(of) && loss.count > 0 && window.touches(loss.first_ns, loss.last_ns) {
+                if loss.rank == Some(of.0) && loss.count > 0 && window.touches(loss.first_ns, loss.last_ns) {
                     let (left, right) = (
                         x(window, row.rect, loss.first_ns),
                         x(window, row.rect, loss.last_ns),
@@ -105,7 +112,7 @@ pub(crate) fn x(window: Window, rect: Rect, ns: i64) -> f32 {
     rect.left() + (window.share_of(ns) * width).clamp(-50.0, width + 50.0) as f32
 }
 
-fn say(painter: &Painter, rect: Rect, text: &str, theme: Theme) {
+fn row_text(painter: &Painter, rect: Rect, text: &str, theme: Theme) {
     painter.text(
         rect.left_center() + Vec2::new(8.0, 0.0),
         Align2::LEFT_CENTER,
@@ -115,20 +122,20 @@ fn say(painter: &Painter, rect: Rect, text: &str, theme: Theme) {
     );
 }
 
-/// Appearance of a column of pixels.
+/// Content of a column of pixels.
 #[derive(Clone, Copy, PartialEq)]
-enum Look {
+enum ColumnFill {
     Nothing,
     /// Steps that B lacks: a thin line.
-    Alone,
+    Unmatched,
     Changed(Color32),
 }
 
-fn look(sum: &Sum, theme: Theme) -> Look {
+fn column_fill(sum: &Sum, theme: Theme) -> ColumnFill {
     match sum.change() {
-        Some(change) => Look::Changed(of_change(theme, change)),
-        None if sum.alone_ns > 0 => Look::Alone,
-        None => Look::Nothing,
+        Some(change) => ColumnFill::Changed(of_change(theme, change)),
+        None if sum.alone_ns > 0 => ColumnFill::Unmatched,
+        None => ColumnFill::Nothing,
     }
 }
 
@@ -138,24 +145,24 @@ fn differences(painter: &Painter, rect: Rect, window: Window, steps: &Steps, the
     let width = ((rect.width() * scale).round() as usize).clamp(1, 1 << 14);
     let at = |column: usize| rect.left() + rect.width() * column as f32 / width as f32;
     let mut mesh = Mesh::default();
-    let mut run: (usize, Look) = (0, Look::Nothing);
-    let mut push = |from: usize, to: usize, look: Look| {
-        let (y, colour) = match look {
-            Look::Nothing => return,
-            Look::Alone => {
+    let mut run: (usize, ColumnFill) = (0, ColumnFill::Nothing);
+    let mut push = |from: usize, to: usize, fill: ColumnFill| {
+        let (y, colour) = match fill {
+            ColumnFill::Nothing => return,
+            ColumnFill::Unmatched => {
                 let middle = rect.center().y;
                 (egui::Rangef::new(middle - 1.0, middle + 1.0), neutral(theme))
             }
-            Look::Changed(colour) => (rect.y_range(), colour),
+            ColumnFill::Changed(colour) => (rect.y_range(), colour),
         };
         mesh.add_colored_rect(Rect::from_x_y_ranges(at(from)..=at(to), y), colour);
     };
     // Equal neighbours are drawn as one rectangle.
     for (column, sum) in columns(steps, window, width).enumerate() {
-        let look = look(&sum, theme);
-        if look != run.1 {
+        let fill = column_fill(&sum, theme);
+        if fill != run.1 {
             push(run.0, column, run.1);
-            run = (column, look);
+            run = (column, fill);
         }
     }
     push(run.0, width, run.1);

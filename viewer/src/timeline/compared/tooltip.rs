@@ -1,7 +1,7 @@
 //! Tooltip of a comparison: a span of B, or the difference of steps.
 
 use super::colour::change_text;
-use crate::compare::steps::{Same, Step};
+use crate::compare::steps::{Step, StepMatch};
 use crate::model::{Opened, View, duration_text};
 use crate::timeline::compared::{Compared, Pointed};
 use crate::timeline::layout::parts_lane;
@@ -114,10 +114,10 @@ fn kind_name(class: u8) -> &'static str {
 
 /// Returns the reason why a step is not compared.
 fn why_not(step: &Step) -> Option<String> {
-    match step.same {
-        Same::Step { .. } => None,
-        Same::Lacking => Some(format!("B has no step {} on this rank", step.number)),
-        Same::OtherKind(class) => Some(format!(
+    match step.counterpart {
+        StepMatch::Step { .. } => None,
+        StepMatch::Missing => Some(format!("B has no step {} on this rank", step.number)),
+        StepMatch::OtherKind(class) => Some(format!(
             "{} in A, {} in B: different kinds are not compared",
             kind_name(step.class),
             kind_name(class)
@@ -130,13 +130,13 @@ type Part = (&'static str, i64, i64);
 /// Returns the sums of the steps' parts in both sessions, in nanoseconds.
 fn parts_of(own: &Opened, compared: &Compared, rank: u32, steps: &[&Step]) -> Option<Vec<Part>> {
     let of = compared.counterparts.of(rank)?;
-    let (View::Open(own), View::Open(other)) = (own.view(rank), compared.other.view(of)) else {
+    let (View::Open(own), View::Open(other)) = (own.view(rank), compared.other.view(of.0)) else {
         return None;
     };
     let (own, other) = (parts(own)?, parts(other)?);
     let (mut of_own, mut of_other) = (Sums::default(), Sums::default());
     for step in steps {
-        if let Same::Step { start_ns, end_ns } = step.same {
+        if let StepMatch::Step { start_ns, end_ns } = step.counterpart {
             of_own.merge(&own.sums_in(step.start_ns, step.end_ns));
             of_other.merge(&other.sums_in(start_ns, end_ns));
         }

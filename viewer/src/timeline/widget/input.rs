@@ -17,14 +17,13 @@ struct Pointer<'a> {
 }
 
 impl Timeline {
-    /// Handles the mouse of one frame. With `measures`, a drag in the rows measures.
+    /// Handles the mouse of one frame.
     pub(super) fn input(
         &mut self,
         response: &Response,
         areas: Areas,
         opened: &Opened,
         state: &mut State,
-        measures: bool,
         actions: &mut Vec<Action>,
     ) {
         self.clear_pointed(state);
@@ -39,7 +38,7 @@ impl Timeline {
             window: state.window(),
         };
         wheel(pointer, &mut state.view, actions);
-        self.drag(pointer, state, measures, actions);
+        self.drag(pointer, state, actions);
         self.point(at, areas, opened, state);
         if response.clicked() {
             self.click(pointer, state, actions);
@@ -53,7 +52,7 @@ impl Timeline {
     }
 
     /// Starts, continues or ends a drag.
-    fn drag(&mut self, pointer: Pointer<'_>, state: &mut State, measures: bool, actions: &mut Vec<Action>) {
+    fn drag(&mut self, pointer: Pointer<'_>, state: &mut State, actions: &mut Vec<Action>) {
         let Pointer {
             response,
             at,
@@ -67,7 +66,7 @@ impl Timeline {
             && let Some(start) = start
         {
             let scroll = state.view.scroll;
-            self.drag = Some(Drag::start(start, areas, window, scroll, measures, selects));
+            self.drag = Some(Drag::start(start, areas, window, scroll, self.measures, selects));
         }
         if response.dragged() {
             let ns = window.at(areas.share_at(at.x));

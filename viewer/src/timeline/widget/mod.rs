@@ -29,7 +29,7 @@ use crate::model::{Action, Opened, State, Window};
 use crate::picture::in_flight::InFlight;
 use crate::picture::painter::SpanFilter;
 use crate::theme::Theme;
-use crate::timeline::compared::{Compared, Placed, tooltip as compared_tooltip};
+use crate::timeline::compared::{Compared, PlacedRow, tooltip as compared_tooltip};
 use egui::{Context, Painter, Rect, Response, Sense, Ui, Vec2};
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,8 +43,6 @@ pub struct Outside<'a> {
     pub filter: Option<&'a SpanFilter>,
     /// The same for the compared session.
     pub compared_filter: Option<&'a SpanFilter>,
-    /// Whether a drag measures instead of selecting.
-    pub measures: bool,
 }
 
 /// The timeline.
@@ -60,8 +58,10 @@ pub struct Timeline {
     drag: Option<Drag>,
     /// Area of the rows in the last frame.
     pub rows_rect: Rect,
+    /// Whether a drag in the rows measures.
+    measures: bool,
     /// Measured time range, in nanoseconds.
-    pub measured: Option<(i64, i64)>,
+    measured: Option<(i64, i64)>,
     drawn: Drawn,
 }
 
@@ -87,6 +87,7 @@ impl Timeline {
             in_flight: None,
             drag: None,
             rows_rect: Rect::NOTHING,
+            measures: false,
             measured: None,
             drawn: Drawn::default(),
         }
@@ -131,13 +132,13 @@ impl Timeline {
     /// Takes over a newer session. The old drawing stays until new pictures arrive.
     ///
     /// `has_moved` means that ranks have other positions now, so that the old pictures belong to other ranks.
-    pub fn go_on(&mut self, opened: &Arc<Opened>, has_moved: bool, ctx: &Context) {
-        self.gallery.go_on(opened, has_moved, ctx);
-        self.minimap.go_on();
+    pub fn replace_session(&mut self, opened: &Arc<Opened>, has_moved: bool, ctx: &Context) {
+        self.gallery.replace_session(opened, has_moved, ctx);
+        self.minimap.replace_session();
         self.rows.invalidate();
         self.instances = Instances::default();
         if let Some(compared) = &mut self.compared {
-            compared.go_on(opened, ctx);
+            compared.replace_session(opened, ctx);
         }
     }
 
@@ -149,6 +150,17 @@ impl Timeline {
     /// Scrolls to a rank in the next frame.
     pub fn reveal(&mut self, rank: u32) {
         self.rows.reveal(rank);
+    }
+
+    /// Returns true if a drag in the rows measures.
+    pub fn measures(&self) -> bool {
+        self.measures
+    }
+
+    /// Sets whether a drag in the rows measures, and discards the last measurement.
+    pub fn set_measures(&mut self, measures: bool) {
+        self.measures = measures;
+        self.measured = None;
     }
 
     /// Returns the number of names drawn in the last frame, for benchmarks.
@@ -185,7 +197,7 @@ impl Timeline {
 
         self.update_rows(opened, state, areas.rows.height());
         self.gallery.set_options(theme, &state.marked, outside.filter);
-        self.input(&response, areas, opened, state, outside.measures, actions);
+        self.input(&response, areas, opened, state, actions);
         let visible = self.rows.visible(state.view.scroll, areas.rows.height());
         let frame = Frame {
             opened,
@@ -249,14 +261,14 @@ impl Timeline {
         ctx: &Context,
         frame: &Frame<'_>,
         filter: Option<&SpanFilter>,
-    ) -> Vec<Placed> {
+    ) -> Vec<PlacedRow> {
         let Some(compared) = &mut self.compared else {
             return Vec::new();
         };
-        let placed: Vec<Placed> = frame
+        let placed: Vec<PlacedRow> = frame
             .rows
             .iter()
-            .map(|row| Placed {
+            .map(|row| PlacedRow {
                 kind: row.kind,
                 rect: inside_of(frame, row),
             })
@@ -272,7 +284,7 @@ impl Timeline {
         painter: &Painter,
         frame: &Frame<'_>,
         pictures: &[PictureRow],
-        placed: &[Placed],
+        placed: &[PlacedRow],
     ) {
         let areas = frame.areas;
         let inside = painter.with_clip_rect(areas.rows.intersect(areas.all));
@@ -298,7 +310,7 @@ impl Timeline {
         painter: &Painter,
         frame: &Frame<'_>,
         pictures: &[PictureRow],
-        placed: &[Placed],
+        placed: &[PlacedRow],
     ) {
         let mut names = Names::new(frame.theme);
         let mut filled = 0;

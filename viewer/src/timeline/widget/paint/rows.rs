@@ -30,7 +30,7 @@ pub fn backgrounds(painter: &Painter, frame: &Frame<'_>) {
                     painter.rect_filled(bar, 0.0, theme.selection());
                 }
             }
-            RowKind::Coming(rank) => {
+            RowKind::Pending(rank) => {
                 let text = match frame.opened.view_soon(rank) {
                     View::Missing => "cannot be drawn: see the problems in the findings",
                     _ => "indexing …",
@@ -43,7 +43,10 @@ pub fn backgrounds(painter: &Painter, frame: &Frame<'_>) {
                     theme.weak(),
                 );
             }
-            RowKind::Difference(_) | RowKind::Other { .. } | RowKind::OtherComing(_) | RowKind::Alone(_) => {
+            RowKind::Difference(_)
+            | RowKind::Other { .. }
+            | RowKind::OtherPending(_)
+            | RowKind::Unmatched(_) => {
                 let (fill, edge) = colour::gutter(theme);
                 let title = Rect::from_x_y_ranges(areas.gutter.x_range(), rect.y_range());
                 painter.rect_filled(title, 0.0, fill);

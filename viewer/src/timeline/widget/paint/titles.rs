@@ -19,13 +19,15 @@ pub fn titles(painter: &Painter, frame: &Frame<'_>, compared: Option<&Compared>)
             RowKind::Host(_) => (18.0, 12.5, theme.text()),
             RowKind::Rank { .. } => (22.0, 12.5, theme.text()),
             RowKind::Lane { .. } | RowKind::InFlight { .. } => (32.0, 10.5, theme.weak()),
-            RowKind::Coming(_) => continue,
+            RowKind::Pending(_) => continue,
             RowKind::Other {
                 kind: LaneKind::Parts { .. },
                 ..
             }
-            | RowKind::OtherComing(_) => (22.0, 11.5, theme.text()),
-            RowKind::Difference(_) | RowKind::Other { .. } | RowKind::Alone(_) => (32.0, 10.5, theme.weak()),
+            | RowKind::OtherPending(_) => (22.0, 11.5, theme.text()),
+            RowKind::Difference(_) | RowKind::Other { .. } | RowKind::Unmatched(_) => {
+                (32.0, 10.5, theme.weak())
+            }
         };
         let is_closed = match row.kind {
             RowKind::Host(host) => Some(state.view.closed_hosts.contains(&host)),
