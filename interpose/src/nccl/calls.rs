@@ -10,6 +10,7 @@ use crate::core::pending::Asked;
 use crate::core::real_call::{RealCall, Returned};
 use crate::core::stub::Wide;
 use crate::cupti::calls as cupti_calls;
+use crate::cupti::calls::Linked;
 use crate::thread;
 use crate::thread::ThreadState;
 use rankscope_ranklog::Operation;
@@ -164,10 +165,10 @@ fn enqueue_as<const IS_WATCHED: bool>(
     thread: &'static ThreadState,
     enter_ticks: u64,
 ) -> Returned {
-    let (arguments, real) = (call.arguments(), call.real());
-    // SAFETY: the handle is the one that the program passes to `real`'s library. `known` only compares it, or passes it
-    // to that library.
-    let communicator = unsafe { communicators::known(arguments[roles.communicator], real) };
+    let arguments = call.arguments();
+    // SAFETY: the handle is the one that the program passes to the library of the real function. `known` only compares
+    // it, or passes it to that library.
+    let communicator = unsafe { communicators::known(arguments[roles.communicator], call.real()) };
     let mut record = describe(
         roles,
         arguments,
@@ -196,32 +197,11 @@ fn enqueue_as<const IS_WATCHED: bool>(
     {
         await_operation(roles, arguments, &record, entry, as_handle, thread);
     }
-    let mut timed = Timed::No;
-    if IS_WATCHED
-        && let Some(entry) = communicator
-        && !events::are_on()
-    {
-        events::read_left(thread, entry, enter_ticks);
-    } else if IS_WATCHED && let Some(entry) = communicator {
-        let handle = arguments[roles.communicator];
-        // SAFETY: the stream in `record`, `handle` and `real` are those of this call.
-        timed = unsafe { events::begin(thread, entry, handle, &record, as_handle, real) };
-        if !matches!(timed, Timed::No) {
-            record.aux |= 1 << Enqueued::TIMED_SHIFT;
-        }
-    }
-    if IS_WATCHED && cupti_calls::asks_calls() {
-        cupti_calls::tell_stream(thread, &record);
-    }
-    // Inside a group, the end of the group launches and creates the link.
-    let linked = if IS_WATCHED && cupti_calls::asks_calls() && !open_group::is_open(thread) {
-        cupti_calls::link_call(&record)
+    let watched = if IS_WATCHED {
+        watch(roles, &call, communicator, &mut record, as_handle, thread)
     } else {
-        None
+        Watched::NOT
     };
-    if linked.is_some() {
-        record.aux |= 1 << Enqueued::LINKED_SHIFT;
-    }
     let returned;
     {
         let mut in_progress = InProgress::begin(&thread.lane, &thread.nccl.depth, &mut record);
@@ -240,9 +220,9 @@ fn enqueue_as<const IS_WATCHED: bool>(
             }
         });
     }
-    drop(linked);
+    drop(watched.linked);
     thread.nccl.call.set(0);
-    if IS_WATCHED && let Timed::Alone(guard) = timed {
+    if IS_WATCHED && let Timed::Alone(guard) = watched.timed {
         match returned.as_u32() {
             result::SUCCESS => guard.launched(arguments[roles.stream]),
             // A thread of the library puts the operation on the stream later, after the second event.
@@ -251,6 +231,57 @@ fn enqueue_as<const IS_WATCHED: bool>(
         }
     }
     returned
+}
+
+/// Guards of a call whose launch is timed, or linked to its kernels.
+struct Watched {
+    // If an exception leaves the call, the guards are dropped in this order.
+    linked: Option<Linked>,
+    timed: Timed,
+}
+
+impl Watched {
+    /// Neither.
+    const NOT: Self = Self {
+        linked: None,
+        timed: Timed::No,
+    };
+}
+
+/// Starts to time the launch of this call, and links it to its kernels. Its record says which of both is done.
+#[inline(always)]
+fn watch(
+    roles: &'static Roles,
+    call: &RealCall<'_, Wide>,
+    communicator: Option<&'static Entry>,
+    record: &mut Record,
+    as_handle: u64,
+    thread: &'static ThreadState,
+) -> Watched {
+    let mut watched = Watched::NOT;
+    if let Some(entry) = communicator {
+        if events::are_on() {
+            let handle = call.arguments()[roles.communicator];
+            // SAFETY: the stream in `record`, the handle and the function are those of this call.
+            watched.timed = unsafe { events::begin(thread, entry, handle, record, as_handle, call.real()) };
+        } else {
+            events::read_left(thread, entry, record.enter_ticks);
+        }
+    }
+    if !matches!(watched.timed, Timed::No) {
+        record.aux |= 1 << Enqueued::TIMED_SHIFT;
+    }
+    if cupti_calls::asks_calls() {
+        cupti_calls::tell_stream(thread, record);
+        // Inside a group, the end of the group launches and creates the link.
+        if !open_group::is_open(thread) {
+            watched.linked = cupti_calls::link_call(record);
+        }
+    }
+    if watched.linked.is_some() {
+        record.aux |= 1 << Enqueued::LINKED_SHIFT;
+    }
+    watched
 }
 
 /// Commits the bytes of a call for each member, and stores their sum in the record.
