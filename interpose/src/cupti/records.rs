@@ -26,7 +26,7 @@ pub const EXTERNAL_KIND: cupti::CUpti_ExternalCorrelationKind =
 /// One part in RESERVED_SHARE of the log's chunks stays free for the calls of communication libraries.
 const RESERVED_SHARE: u64 = 4;
 /// Number of records between two checks of the free chunks.
-const LOOK_EVERY: u32 = 32;
+const CHECK_EVERY: u32 = 32;
 /// Maximum number of communication launches that are remembered while only their work is kept.
 const MAX_LINKED: usize = 1 << 14;
 /// Maximum number of streams of one process.
@@ -44,7 +44,7 @@ pub struct Records {
     linked_order: VecDeque<u32>,
     /// Number of device works that were recorded since the last coverage record.
     works: u64,
-    since_look: u32,
+    since_check: u32,
     /// End of the last record.
     near_ticks: u64,
     /// Start of rankscope's clock in CUPTI, in ticks. An earlier timestamp comes from another clock.
@@ -60,7 +60,7 @@ impl Records {
             linked: HashSet::new(),
             linked_order: VecDeque::new(),
             works: 0,
-            since_look: 0,
+            since_check: 0,
             near_ticks: ticks(),
             begun_ticks: ticks(),
         }
@@ -87,10 +87,10 @@ impl Records {
             life::commit(&thread.lane, &Record::new(RecordKind::Activity));
             return;
         };
-        self.since_look += 1;
-        if self.since_look >= LOOK_EVERY {
-            self.since_look = 0;
-            wait_for_room(set, may_wait);
+        self.since_check += 1;
+        if self.since_check >= CHECK_EVERY {
+            self.since_check = 0;
+            wait_for_space(set, may_wait);
         }
         // SAFETY: the caller guarantees what `read` requires.
         let read = unsafe { sys::Activity::read(record) };
@@ -232,7 +232,7 @@ impl Records {
     fn overhead(&self, overhead: &sys::Overhead) -> Option<Activity> {
         // The job lost nothing. The omission is reported for this source, and does not count as missing work.
         if !overhead.span.is_whole() || !self.is_of_our_clock(overhead.span) {
-            state::tell_overheads(
+            state::report_overheads(
                 Overheads::Partly,
                 "recorded in part: some were not stamped by our clock",
             );
@@ -343,7 +343,7 @@ fn is_work(activity: &Activity) -> bool {
 ///
 /// # Safety
 /// As for [`sys::Activity::read`].
-pub unsafe fn tells_of_work(record: *const cupti::CUpti_Activity) -> bool {
+pub unsafe fn is_device_work(record: *const cupti::CUpti_Activity) -> bool {
     // SAFETY: the caller guarantees what `read` requires.
     let read = unsafe { sys::Activity::read(record) };
     matches!(
@@ -357,7 +357,7 @@ pub unsafe fn tells_of_work(record: *const cupti::CUpti_Activity) -> bool {
 
 /// Waits while the log has few free chunks. Devices produce far more records than communication does. Their records
 /// wait in CUPTI's buffers meanwhile.
-fn wait_for_room(set: &LaneSet, may_wait: &dyn Fn() -> bool) {
+fn wait_for_space(set: &LaneSet, may_wait: &dyn Fn() -> bool) {
     let reserved = u64::from(set.area.layout().chunk_count) / RESERVED_SHARE;
     // If the log accepts no more records, waiting is useless, and records that do not fit are counted.
     while set.free.len() < reserved && !set.is_stopped() && may_wait() {

@@ -211,7 +211,7 @@ fn enqueue_as<const IS_WATCHED: bool>(
             record.tag = result;
             record.aux |= u64::from(thread.nccl.parts.get().min(255)) << Enqueued::PARTS_SHIFT;
             if !result::is_fine(result) {
-                if let Some(pending) = communicator.and_then(Entry::pending) {
+                if let Some(pending) = communicator.and_then(Entry::pending_calls) {
                     pending.withdraw_call(as_handle);
                 }
                 // The call put nothing on a stream, and the next call may get its number.
@@ -272,7 +272,7 @@ fn watch(
         record.aux |= 1 << Enqueued::TIMED_SHIFT;
     }
     if cupti_calls::asks_calls() {
-        cupti_calls::tell_stream(thread, record);
+        cupti_calls::record_stream(thread, record);
         // Inside a group, the end of the group launches and creates the link.
         if !open_group::is_open(thread) {
             watched.linked = cupti_calls::link_call(record);
@@ -319,10 +319,12 @@ fn await_operation(
     as_handle: u64,
     thread: &ThreadState,
 ) {
-    if entry.pending().is_none() {
-        entry.make_pending();
+    if entry.pending_calls().is_none() {
+        entry.make_pending_calls();
     }
-    let Some(pending) = entry.pending() else { return };
+    let Some(pending) = entry.pending_calls() else {
+        return;
+    };
     // Empty collectives are not reported as operations; empty messages are.
     let is_message = matches!(roles.operation, Operation::Send | Operation::Receive);
     // These operations came with versions that name the call. The library reports them as other operations.

@@ -30,9 +30,9 @@ use std::time::{Duration, Instant};
 /// Time between two flushes.
 const PERIOD: Duration = Duration::from_millis(500);
 /// Time between two polls for a driver, at first and later.
-const LOOK: Duration = Duration::from_millis(50);
-const LOOK_LATER: Duration = Duration::from_secs(1);
-const LOOKS: u32 = 200;
+const POLL_PERIOD: Duration = Duration::from_millis(50);
+const LATER_POLL_PERIOD: Duration = Duration::from_secs(1);
+const FAST_POLLS: u32 = 200;
 /// Size of the thread's stack, in bytes. CUPTI and the driver run on it.
 const STACK_BYTES: usize = 2 << 20;
 
@@ -97,7 +97,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     // SAFETY: PR_SET_NAME reads a NUL-terminated static string. On failure the thread keeps its old name.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"rankscope-cupti".as_ptr()) };
     // A panic of this library ends this source, not the job.
-    let outcome = std::panic::catch_unwind(|| Watch::new().run());
+    let outcome = std::panic::catch_unwind(|| Worker::new().run());
     if outcome.is_err() {
         session::changing().end("a fault of rankscope's own");
     }
@@ -175,10 +175,10 @@ fn change_state(mode: Option<Mode>, is_last: bool) -> State {
     changing.state()
 }
 
-struct Watch {
+struct Worker {
     records: Records,
     dump: Option<Dump>,
-    looks: u32,
+    polls: u32,
     /// End of the time for which the log contains coverage.
     covered_until: u64,
     last_coverage: Option<Coverage>,
@@ -187,23 +187,23 @@ struct Watch {
     /// True if the previous round was recording.
     was_recording: bool,
     /// True if CUPTI reports times of the clock that it was given; `None` before the first check.
-    tells_time: Option<bool>,
+    reports_our_clock: Option<bool>,
     is_registered_for_exit: bool,
     /// True once driver calls of this thread do not affect any thread's capture.
     is_relaxed: bool,
 }
 
-impl Watch {
+impl Worker {
     fn new() -> Self {
         Self {
             records: Records::from_now(),
             dump: Dump::wanted(),
-            looks: 0,
+            polls: 0,
             covered_until: ticks(),
             last_coverage: None,
             last_mode: Mode::Off,
             was_recording: false,
-            tells_time: None,
+            reports_our_clock: None,
             is_registered_for_exit: false,
             is_relaxed: false,
         }
@@ -226,7 +226,7 @@ impl Watch {
             let state = change_state(mode, is_last);
             let mode = mode.unwrap_or(Mode::Off);
             let is_missing =
-                mode != Mode::Off && matches!(state, State::Aside | State::Ended) && !is_ending();
+                mode != Mode::Off && matches!(state, State::Yielded | State::Ended) && !is_ending();
             for adapter in adapters::registered() {
                 (adapter.kernels_missing)(is_missing);
             }
@@ -246,8 +246,12 @@ impl Watch {
             }
             let pause = match state {
                 State::Waiting => {
-                    self.looks = self.looks.saturating_add(1);
-                    if self.looks < LOOKS { LOOK } else { LOOK_LATER }
+                    self.polls = self.polls.saturating_add(1);
+                    if self.polls < FAST_POLLS {
+                        POLL_PERIOD
+                    } else {
+                        LATER_POLL_PERIOD
+                    }
                 }
                 _ => PERIOD,
             };
@@ -378,7 +382,7 @@ impl Watch {
     fn check_clock(&mut self) {
         let is_ours = session::has_our_clock();
         // A version that never answers with the clock it was given proves nothing.
-        if *self.tells_time.get_or_insert(is_ours) && !is_ours {
+        if *self.reports_our_clock.get_or_insert(is_ours) && !is_ours {
             let mut changing = session::changing();
             if changing.state() == State::Recording && !session::has_our_clock() {
                 changing.leave("another profiler took CUPTI past us");
