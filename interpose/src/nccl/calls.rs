@@ -197,10 +197,10 @@ fn enqueue_as<const IS_WATCHED: bool>(
     {
         await_operation(roles, arguments, &record, entry, as_handle, thread);
     }
-    let watched = if IS_WATCHED {
+    let (timed, linked) = if IS_WATCHED {
         watch(roles, &call, communicator, &mut record, as_handle, thread)
     } else {
-        Watched::NOT
+        (Timed::No, None)
     };
     let returned;
     {
@@ -220,9 +220,9 @@ fn enqueue_as<const IS_WATCHED: bool>(
             }
         });
     }
-    drop(watched.linked);
+    drop(linked);
     thread.nccl.call.set(0);
-    if IS_WATCHED && let Timed::Alone(guard) = watched.timed {
+    if IS_WATCHED && let Timed::Alone(guard) = timed {
         match returned.as_u32() {
             result::SUCCESS => guard.launched(arguments[roles.stream]),
             // A thread of the library puts the operation on the stream later, after the second event.
@@ -233,22 +233,8 @@ fn enqueue_as<const IS_WATCHED: bool>(
     returned
 }
 
-/// Guards of a call whose launch is timed, or linked to its kernels.
-struct Watched {
-    // If an exception leaves the call, the guards are dropped in this order.
-    linked: Option<Linked>,
-    timed: Timed,
-}
-
-impl Watched {
-    /// Neither.
-    const NOT: Self = Self {
-        linked: None,
-        timed: Timed::No,
-    };
-}
-
-/// Starts to time the launch of this call, and links it to its kernels. Its record says which of both is done.
+/// Starts to time the launch of this call, and links it to its kernels. Its record says which of both is done. The
+/// guards are two values, not one: dropping a structure of both would cost the calls that have none.
 #[inline(always)]
 fn watch(
     roles: &'static Roles,
@@ -257,31 +243,31 @@ fn watch(
     record: &mut Record,
     as_handle: u64,
     thread: &'static ThreadState,
-) -> Watched {
-    let mut watched = Watched::NOT;
+) -> (Timed, Option<Linked>) {
+    let (mut timed, mut linked) = (Timed::No, None);
     if let Some(entry) = communicator {
         if events::are_on() {
             let handle = call.arguments()[roles.communicator];
             // SAFETY: the stream in `record`, the handle and the function are those of this call.
-            watched.timed = unsafe { events::begin(thread, entry, handle, record, as_handle, call.real()) };
+            timed = unsafe { events::begin(thread, entry, handle, record, as_handle, call.real()) };
         } else {
             events::read_left(thread, entry, record.enter_ticks);
         }
     }
-    if !matches!(watched.timed, Timed::No) {
+    if !matches!(timed, Timed::No) {
         record.aux |= 1 << Enqueued::TIMED_SHIFT;
     }
     if cupti_calls::asks_calls() {
         cupti_calls::record_stream(thread, record);
         // Inside a group, the end of the group launches and creates the link.
         if !open_group::is_open(thread) {
-            watched.linked = cupti_calls::link_call(record);
+            linked = cupti_calls::link_call(record);
         }
     }
-    if watched.linked.is_some() {
+    if linked.is_some() {
         record.aux |= 1 << Enqueued::LINKED_SHIFT;
     }
-    watched
+    (timed, linked)
 }
 
 /// Commits the bytes of a call for each member, and stores their sum in the record.
