@@ -259,17 +259,50 @@ const fn low(value: u32, bits: u32) -> u32 {
     if value < most { value } else { most }
 }
 
+/// Packs the sizes of a grid. Everything that CUDA allows fits. Larger values saturate.
+fn pack_grid([x, y, z]: [u32; 3]) -> u64 {
+    u64::from(low(x, GRID_X_BITS))
+        | u64::from(low(y, GRID_YZ_BITS)) << GRID_X_BITS
+        | u64::from(low(z, GRID_YZ_BITS)) << (GRID_X_BITS + GRID_YZ_BITS)
+}
+
+fn unpack_grid(packed: u64) -> [u32; 3] {
+    let part = |at: u32, bits: u32| (packed >> at) as u32 & ((1 << bits) - 1);
+    [
+        part(0, GRID_X_BITS),
+        part(GRID_X_BITS, GRID_YZ_BITS),
+        part(GRID_X_BITS + GRID_YZ_BITS, GRID_YZ_BITS),
+    ]
+}
+
+/// Packs the sizes of a block, as [`pack_grid`] does.
+fn pack_block([x, y, z]: [u32; 3]) -> u32 {
+    low(x, BLOCK_BITS) | low(y, BLOCK_BITS) << BLOCK_BITS | low(z, 32 - 2 * BLOCK_BITS) << (2 * BLOCK_BITS)
+}
+
+fn unpack_block(packed: u32) -> [u32; 3] {
+    let part = |at: u32| (packed >> at) & ((1 << BLOCK_BITS) - 1);
+    [part(0), part(BLOCK_BITS), packed >> (2 * BLOCK_BITS)]
+}
+
+/// Creates the record of an activity of this kind and time.
+fn during(kind: ActivityKind, start_ticks: u64, end_ticks: u64) -> Record {
+    Record {
+        operation: kind as u8,
+        enter_ticks: start_ticks,
+        leave_ticks: end_ticks,
+        ..Record::new(RecordKind::Activity)
+    }
+}
+
 impl Work {
     fn record(&self, kind: ActivityKind) -> Record {
         Record {
-            operation: kind as u8,
             flags: if self.graph_node == 0 { 0 } else { FLAG_CAPTURED },
-            enter_ticks: self.start_ticks,
-            leave_ticks: self.end_ticks,
             communicator: self.stream,
             tag: self.correlation,
             object: self.graph_node,
-            ..Record::new(RecordKind::Activity)
+            ..during(kind, self.start_ticks, self.end_ticks)
         }
     }
 
@@ -280,6 +313,63 @@ impl Work {
             stream: record.communicator,
             correlation: record.tag,
             graph_node: record.object,
+        }
+    }
+}
+
+impl HostCall {
+    fn record(&self, kind: ActivityKind) -> Record {
+        Record {
+            flags: if self.has_failed { FLAG_FAILED } else { 0 },
+            element_bytes: u8::from(self.is_runtime),
+            communicator: self.thread,
+            tag: self.correlation,
+            peer: self.function as i32,
+            ..during(kind, self.start_ticks, self.end_ticks)
+        }
+    }
+
+    fn of(record: &Record) -> Self {
+        Self {
+            start_ticks: record.enter_ticks,
+            end_ticks: record.leave_ticks,
+            thread: record.communicator,
+            correlation: record.tag,
+            function: record.peer as u32,
+            is_runtime: record.element_bytes != 0,
+            has_failed: record.flags & FLAG_FAILED != 0,
+        }
+    }
+}
+
+impl LinkedTo {
+    /// Stores the call or group in the record of a link.
+    fn store(self, link: &mut Record) {
+        match self {
+            Self::Call {
+                communicator,
+                operation,
+                sequence,
+                peer,
+            } => {
+                link.communicator = communicator;
+                link.element_bytes = operation;
+                link.sequence = sequence;
+                link.peer = peer;
+            }
+            Self::Group(number) => link.sequence = number,
+        }
+    }
+
+    fn of(link: &Record) -> Self {
+        if link.communicator == NO_COMMUNICATOR {
+            return Self::Group(link.sequence);
+        }
+        Self::Call {
+            communicator: link.communicator,
+            operation: link.element_bytes,
+            sequence: link.sequence,
+            peer: link.peer,
         }
     }
 }
@@ -296,13 +386,8 @@ impl Activity {
                 graph,
             } => Record {
                 peer: name,
-                // Everything that CUDA allows fits. Larger values saturate.
-                bytes: u64::from(low(grid[0], GRID_X_BITS))
-                    | u64::from(low(grid[1], GRID_YZ_BITS)) << GRID_X_BITS
-                    | u64::from(low(grid[2], GRID_YZ_BITS)) << (GRID_X_BITS + GRID_YZ_BITS),
-                sequence: low(block[0], BLOCK_BITS)
-                    | low(block[1], BLOCK_BITS) << BLOCK_BITS
-                    | low(block[2], 32 - 2 * BLOCK_BITS) << (2 * BLOCK_BITS),
+                bytes: pack_grid(grid),
+                sequence: pack_block(block),
                 aux: u64::from(graph),
                 ..work.record(ActivityKind::Kernel)
             },
@@ -325,47 +410,21 @@ impl Activity {
                 aux: u64::from(graph),
                 ..work.record(ActivityKind::Graph)
             },
-            Self::Call { call, waits } => Record {
-                operation: if waits {
-                    ActivityKind::Wait
-                } else {
-                    ActivityKind::Launch
-                } as u8,
-                flags: if call.has_failed { FLAG_FAILED } else { 0 },
-                element_bytes: u8::from(call.is_runtime),
-                enter_ticks: call.start_ticks,
-                leave_ticks: call.end_ticks,
-                communicator: call.thread,
-                tag: call.correlation,
-                peer: call.function as i32,
-                ..Record::new(RecordKind::Activity)
-            },
+            Self::Call { call, waits } => call.record(if waits {
+                ActivityKind::Wait
+            } else {
+                ActivityKind::Launch
+            }),
             Self::Link {
                 correlation,
                 to,
                 near_ticks,
             } => {
                 let mut record = Record {
-                    operation: ActivityKind::Link as u8,
-                    enter_ticks: near_ticks,
-                    leave_ticks: near_ticks,
                     tag: correlation,
-                    ..Record::new(RecordKind::Activity)
+                    ..during(ActivityKind::Link, near_ticks, near_ticks)
                 };
-                match to {
-                    LinkedTo::Call {
-                        communicator,
-                        operation,
-                        sequence,
-                        peer,
-                    } => {
-                        record.communicator = communicator;
-                        record.element_bytes = operation;
-                        record.sequence = sequence;
-                        record.peer = peer;
-                    }
-                    LinkedTo::Group(number) => record.sequence = number,
-                }
+                to.store(&mut record);
                 record
             }
             Self::Covered {
@@ -374,12 +433,9 @@ impl Activity {
                 coverage,
                 works,
             } => Record {
-                operation: ActivityKind::Covered as u8,
                 element_bytes: coverage as u8,
-                enter_ticks: start_ticks,
-                leave_ticks: end_ticks,
                 aux: works,
-                ..Record::new(RecordKind::Activity)
+                ..during(ActivityKind::Covered, start_ticks, end_ticks)
             },
             Self::Stream {
                 handle,
@@ -387,13 +443,10 @@ impl Activity {
                 number,
                 at_ticks,
             } => Record {
-                operation: ActivityKind::Stream as u8,
-                enter_ticks: at_ticks,
-                leave_ticks: at_ticks,
                 tag: context,
                 sequence: number,
                 object: handle,
-                ..Record::new(RecordKind::Activity)
+                ..during(ActivityKind::Stream, at_ticks, at_ticks)
             },
             Self::Overhead {
                 start_ticks,
@@ -401,12 +454,9 @@ impl Activity {
                 thread,
                 what,
             } => Record {
-                operation: ActivityKind::Overhead as u8,
-                enter_ticks: start_ticks,
-                leave_ticks: end_ticks,
                 communicator: thread,
                 tag: what,
-                ..Record::new(RecordKind::Activity)
+                ..during(ActivityKind::Overhead, start_ticks, end_ticks)
             },
         }
     }
@@ -417,25 +467,13 @@ impl Activity {
             return None;
         }
         Some(match ActivityKind::from_u8(record.operation)? {
-            ActivityKind::Kernel => {
-                let (grid, block) = (record.bytes, record.sequence);
-                let part = |value: u64, at: u32, bits: u32| (value >> at) as u32 & ((1 << bits) - 1);
-                Self::Kernel {
-                    work: Work::of(record),
-                    name: record.peer,
-                    grid: [
-                        part(grid, 0, GRID_X_BITS),
-                        part(grid, GRID_X_BITS, GRID_YZ_BITS),
-                        part(grid, GRID_X_BITS + GRID_YZ_BITS, GRID_YZ_BITS),
-                    ],
-                    block: [
-                        part(u64::from(block), 0, BLOCK_BITS),
-                        part(u64::from(block), BLOCK_BITS, BLOCK_BITS),
-                        block >> (2 * BLOCK_BITS),
-                    ],
-                    graph: record.aux as u32,
-                }
-            }
+            ActivityKind::Kernel => Self::Kernel {
+                work: Work::of(record),
+                name: record.peer,
+                grid: unpack_grid(record.bytes),
+                block: unpack_block(record.sequence),
+                graph: record.aux as u32,
+            },
             ActivityKind::Copy => Self::Copy {
                 work: Work::of(record),
                 bytes: record.bytes,
@@ -451,30 +489,13 @@ impl Activity {
                 graph: record.aux as u32,
             },
             kind @ (ActivityKind::Launch | ActivityKind::Wait) => Self::Call {
-                call: HostCall {
-                    start_ticks: record.enter_ticks,
-                    end_ticks: record.leave_ticks,
-                    thread: record.communicator,
-                    correlation: record.tag,
-                    function: record.peer as u32,
-                    is_runtime: record.element_bytes != 0,
-                    has_failed: record.flags & FLAG_FAILED != 0,
-                },
+                call: HostCall::of(record),
                 waits: kind == ActivityKind::Wait,
             },
             ActivityKind::Link => Self::Link {
                 correlation: record.tag,
                 near_ticks: record.enter_ticks,
-                to: if record.communicator == NO_COMMUNICATOR {
-                    LinkedTo::Group(record.sequence)
-                } else {
-                    LinkedTo::Call {
-                        communicator: record.communicator,
-                        operation: record.element_bytes,
-                        sequence: record.sequence,
-                        peer: record.peer,
-                    }
-                },
+                to: LinkedTo::of(record),
             },
             ActivityKind::Covered => Self::Covered {
                 start_ticks: record.enter_ticks,

@@ -184,11 +184,11 @@ impl Recorder {
     }
 
     /// Marks recording as failed and wakes all threads that wait for its start.
-    pub fn give_up(&self) {
-        self.settle(FAILED);
+    pub fn abandon(&self) {
+        self.set_status(FAILED);
     }
 
-    fn settle(&self, status: u32) {
+    fn set_status(&self, status: u32) {
         self.status.store(status, Ordering::Release);
         futex_wake(&self.status);
     }
@@ -206,7 +206,7 @@ impl Recorder {
         on_last: fn(),
     ) {
         let Some(mut drain) = Drain::start(options) else {
-            self.settle(FAILED);
+            self.set_status(FAILED);
             return;
         };
         let set = drain.set;
@@ -218,17 +218,17 @@ impl Recorder {
                 .store(std::ptr::from_ref(set).cast_mut(), Ordering::Release);
         }
         set.area.set_state(state::RECORDING);
-        self.settle(RECORDING);
+        self.set_status(RECORDING);
         self.take_over_starting_losses(set);
-        let mut last_look = Instant::now();
+        let mut last_check = Instant::now();
         loop {
             futex_wait(&self.wake, 0, drain.pause_length());
             if self.wake.load(Ordering::Acquire) != 0 {
                 break;
             }
             drain.cycle(false);
-            if last_look.elapsed() >= Duration::from_secs(1) {
-                last_look = Instant::now();
+            if last_check.elapsed() >= Duration::from_secs(1) {
+                last_check = Instant::now();
                 let others = each_second(&options.run_dir);
                 // If the main thread has left by pthread_exit, the program ends with its last thread. The recorder must
                 // not be this last thread.
@@ -240,7 +240,7 @@ impl Recorder {
         }
         self.active.store(std::ptr::null_mut(), Ordering::SeqCst);
         drain.close();
-        self.settle(FINISHED);
+        self.set_status(FINISHED);
     }
 
     fn take_over_starting_losses(&self, set: &LaneSet) {

@@ -70,10 +70,10 @@ struct Text {
 
 /// Values of an entry's `state`.
 const FREE: u32 = 0;
-const MADE: u32 = 1;
+const CREATED: u32 = 1;
 const DEFINED: u32 = 2;
 /// The communicator has a name, but its rank and size are not known yet.
-const PROMISED: u32 = 3;
+const PENDING: u32 = 3;
 
 // SAFETY: `text` is written only while the entry is not DEFINED, by the thread that creates the communicator. It is
 // read only after DEFINED was loaded with acquire ordering. All other fields are atomic.
@@ -134,8 +134,8 @@ impl Entry {
 
     /// Returns true while rank and size are not known.
     #[inline]
-    pub fn is_promised(&self) -> bool {
-        self.state.load(Ordering::Acquire) == PROMISED
+    pub fn is_pending(&self) -> bool {
+        self.state.load(Ordering::Acquire) == PENDING
     }
 
     /// Stores `error` and returns true if it differs from the error that the library reported last.
@@ -153,7 +153,7 @@ impl Entry {
 
     /// Returns the calls whose operations were not reported yet; see [`Pending`].
     #[inline]
-    pub fn pending(&self) -> Option<&'static Pending> {
+    pub fn pending_calls(&self) -> Option<&'static Pending> {
         // SAFETY: the pointer is null or points to a mapping that is never unmapped.
         unsafe { self.pending.load(Ordering::Acquire).as_ref() }
     }
@@ -161,7 +161,7 @@ impl Entry {
     /// Creates the list of pending calls for a communicator that was defined before the plugin was initialised. If
     /// another thread already created the list, that list stays.
     #[cold]
-    pub fn make_pending(&self) {
+    pub fn make_pending_calls(&self) {
         let fresh: *mut Pending = renewed(std::ptr::null_mut());
         let before =
             self.pending
@@ -341,11 +341,11 @@ pub fn live() -> impl Iterator<Item = (usize, &'static Entry)> {
 }
 
 /// Records that a communicator was constructed at `address`. Any previous communicator at this address has ended.
-pub fn made(address: usize, rank: u32, size: u32) {
+pub fn created(address: usize, rank: u32, size: u32) {
     if address <= REMOVED || !life::is_on() {
         return;
     }
-    gone(address);
+    removed(address);
     let Some(_editing) = Editing::begin() else { return };
     let Some(number) = ENTRY
         .iter()
@@ -364,7 +364,7 @@ pub fn made(address: usize, rank: u32, size: u32) {
     entry.event_pool.store(0, Ordering::Relaxed);
     entry.event_rate.reset();
     entry.created_ticks.store(ticks(), Ordering::Relaxed);
-    entry.state.store(MADE, Ordering::Release);
+    entry.state.store(CREATED, Ordering::Release);
     let start = start_place(address);
     for step in 0..PLACES {
         let place = (start + step) % PLACES;
@@ -402,21 +402,21 @@ pub fn define(address: usize, identity: &Identity<'_>) {
     publish(entry);
 }
 
-/// Records that a communicator was constructed at `address`, and its name. [`settle`] completes it.
-pub fn promised(address: usize, identity: &Identity<'_>) {
-    made(address, 0, 0);
+/// Records that a communicator was constructed at `address`, and its name. [`complete`] completes it.
+pub fn pending(address: usize, identity: &Identity<'_>) {
+    created(address, 0, 0);
     let Some(entry) = find(address) else { return };
     let Some(_editing) = Editing::begin() else { return };
     call(entry, identity);
-    entry.state.store(PROMISED, Ordering::Release);
+    entry.state.store(PENDING, Ordering::Release);
 }
 
-/// Stores rank and size of a promised communicator, and writes its definition.
-pub fn settle(address: usize, rank: u32, size: u32) {
+/// Stores rank and size of a pending communicator, and writes its definition.
+pub fn complete(address: usize, rank: u32, size: u32) {
     let Some(entry) = find(address) else { return };
     let Some(_editing) = Editing::begin() else { return };
     // Two threads may have asked the library, so the entry may be complete already.
-    if entry.state.load(Ordering::Acquire) == PROMISED {
+    if entry.state.load(Ordering::Acquire) == PENDING {
         entry.rank.store(rank, Ordering::Relaxed);
         entry.size.store(size, Ordering::Relaxed);
         publish(entry);
@@ -435,7 +435,7 @@ fn call(entry: &Entry, identity: &Identity<'_>) {
         name_bytes,
     };
     text.name[..name_bytes].copy_from_slice(&identity.name[..name_bytes]);
-    entry.state.store(MADE, Ordering::Release);
+    entry.state.store(CREATED, Ordering::Release);
     // SAFETY: the entry is not DEFINED, so no thread reads the text. The caller holds the editing lock, so no other
     // thread writes it.
     unsafe { (*entry.text.get()).write(text) };
@@ -543,7 +543,7 @@ fn define_all(set: &LaneSet) {
 }
 
 /// Removes the communicator at this address, before its memory can be used for another one.
-pub fn gone(address: usize) {
+pub fn removed(address: usize) {
     if find(address).is_none() {
         return;
     }

@@ -248,7 +248,7 @@ extern "C" fn background(_: *mut c_void) -> *mut c_void {
     // A panic of this library ends the recording but not the job. The live area stays readable.
     let _ = std::panic::catch_unwind(|| match configuration::recorder_options() {
         Some(options) => RECORDER.run(&options, ready, each_second, on_last),
-        None => RECORDER.give_up(),
+        None => RECORDER.abandon(),
     });
     // If no thread of the program is left, the process now ends with the keeper.
     adapters::finish(LAST_WAIT);

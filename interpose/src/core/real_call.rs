@@ -9,6 +9,18 @@ use super::stub::Arguments;
 ///
 /// The generated body of each exported symbol makes it, so a handler needs no unsafe code to forward it. Reading memory
 /// through an argument stays unsafe: the type does not know the function's signature, only how many integers it passes.
+///
+/// A second call does not compile:
+///
+/// ```compile_fail,E0382
+/// use rankscope::core::real_call::{RealCall, Returned};
+/// use rankscope::core::stub::Narrow;
+///
+/// fn handler(call: RealCall<'_, Narrow>) -> Returned {
+///     let _first = call.forward();
+///     call.forward()
+/// }
+/// ```
 #[must_use = "a hook forwards its call"]
 pub struct RealCall<'a, A> {
     real: usize,

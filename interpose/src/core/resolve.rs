@@ -103,9 +103,9 @@ impl Object {
     /// Returns the object whose segments contain this address.
     fn containing(address: usize) -> Option<Self> {
         let mut search = Search { address, found: None };
-        // SAFETY: `look_at` gets the pointer to `search` back only during this call, while `search` lives. It reads
-        // what the loader passes to it, and writes only to `search`.
-        unsafe { libc::dl_iterate_phdr(Some(look_at), (&raw mut search).cast()) };
+        // SAFETY: `match_object` gets the pointer to `search` back only during this call, while `search` lives. It
+        // reads what the loader passes to it, and writes only to `search`.
+        unsafe { libc::dl_iterate_phdr(Some(match_object), (&raw mut search).cast()) };
         search.found
     }
 
@@ -129,7 +129,7 @@ struct Search {
     found: Option<Object>,
 }
 
-unsafe extern "C" fn look_at(info: *mut libc::dl_phdr_info, _: usize, search: *mut c_void) -> c_int {
+unsafe extern "C" fn match_object(info: *mut libc::dl_phdr_info, _: usize, search: *mut c_void) -> c_int {
     // SAFETY: the loader passes a valid `info`, and `search` is the pointer that `containing` passed. Both are valid
     // during the callback, and only this thread uses `search`.
     let (info, search) = unsafe { (&*info, &mut *search.cast::<Search>()) };

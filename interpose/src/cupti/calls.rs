@@ -1,7 +1,7 @@
 //! Extra work of NCCL calls for CUPTI: they link their launches, name their streams, and start the CUPTI thread.
 
 use super::state::{ASKS, IS_GONE, LIFE, LINKS, NOTHING, STREAMS, SUCCESS, TABLE, THREAD, is_ours, own};
-use super::{links, records, streams, watch};
+use super::{links, records, streams, worker};
 use crate::core::life;
 use crate::thread::ThreadState;
 use rankscope_ranklog::record::Record;
@@ -40,9 +40,9 @@ pub fn wants_thread(is_wanted: bool) {
 
 /// Records the stream that a call names.
 #[cold]
-pub fn tell_stream(thread: &'static ThreadState, record: &Record) {
+pub fn record_stream(thread: &'static ThreadState, record: &Record) {
     if matches!(ASKS.load(Ordering::Acquire), LINKS | STREAMS) && is_ours() {
-        streams::tell(thread, record);
+        streams::record(thread, record);
     }
 }
 
@@ -50,7 +50,7 @@ fn link(number: u64) -> Option<Linked> {
     match ASKS.load(Ordering::Acquire) {
         LINKS => {}
         THREAD => {
-            watch::start(None);
+            worker::start(None);
             return None;
         }
         _ => return None,

@@ -2,7 +2,7 @@
 //! recorder's thread reads it, because it has a separate descriptor table.
 
 use super::mode::ActivityRequest;
-use super::watch;
+use super::worker;
 use rankscope_ranklog::activity_request::CONTROL_FILE;
 use std::fs;
 use std::io::Read;
@@ -15,15 +15,15 @@ const MOST_BYTES: u64 = 4096;
 
 /// Number of seconds between two polls if nothing was requested so far.
 const SELDOM: u32 = 4;
-static LOOKS: AtomicU32 = AtomicU32::new(0);
+static POLLS: AtomicU32 = AtomicU32::new(0);
 
 /// Text that was read last.
 static LAST: Mutex<String> = Mutex::new(String::new());
 
 /// Polls for a new request. The run directory may be on a network file system. Until something was requested, it is not
 /// polled every second.
-pub fn look(run_directory: &Path) {
-    if !watch::is_running() && !LOOKS.fetch_add(1, Ordering::Relaxed).is_multiple_of(SELDOM) {
+pub fn poll(run_directory: &Path) {
+    if !worker::is_running() && !POLLS.fetch_add(1, Ordering::Relaxed).is_multiple_of(SELDOM) {
         return;
     }
     let Ok(file) = fs::File::open(run_directory.join(CONTROL_FILE)) else {
@@ -42,7 +42,7 @@ pub fn look(run_directory: &Path) {
         if let Some(("kernels", wanted)) = line.split_once('=')
             && let Some(wanted) = ActivityRequest::parse(wanted)
         {
-            watch::ask(wanted);
+            worker::ask(wanted);
         }
     }
     *last = text;

@@ -19,7 +19,7 @@ pub mod session;
 mod state;
 pub mod streams;
 mod wake;
-pub mod watch;
+pub mod worker;
 
 use crate::core::adapters::Adapter;
 use crate::core::configuration;
@@ -29,15 +29,15 @@ use mode::ActivityRequest;
 pub static ADAPTER: Adapter = Adapter {
     started,
     each_second: |run_directory| {
-        control::look(run_directory);
-        usize::from(watch::is_running())
+        control::poll(run_directory);
+        usize::from(worker::is_running())
     },
-    finish: watch::finish,
+    finish: worker::finish,
     ..Adapter::NOTHING
 };
 
 fn started() {
     if let Some(wanted) = configuration::kernels().and_then(ActivityRequest::parse) {
-        watch::start(Some(wanted));
+        worker::start(Some(wanted));
     }
 }

@@ -55,8 +55,8 @@ impl Names {
         let text = &text[..text.len().min(MAX_PAYLOAD_BYTES - size_of::<u32>())];
         let number = FIRST + self.known.len() as u32;
         let bytes = framed_bytes(size_of::<u32>() + text.len()) as u64;
-        let has_room = self.bytes + bytes <= set.area.layout().definitions_bytes / SHARE;
-        if has_room && set.area.define(KIND_TEXT, Payload::text(number, text).as_bytes()) {
+        let has_space = self.bytes + bytes <= set.area.layout().definitions_bytes / SHARE;
+        if has_space && set.area.define(KIND_TEXT, Payload::text(number, text).as_bytes()) {
             self.bytes += bytes;
             return Name {
                 number: number as i32,

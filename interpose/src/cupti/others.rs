@@ -115,8 +115,8 @@ fn is_success(returned: &Returned) -> bool {
 /// Hook of `cuptiActivityRegisterCallbacks(requested, completed)`. It stops recording, and stores the other profiler's
 /// functions.
 fn registers_callbacks(call: RealCall<'_, Narrow>) -> Returned {
-    let whose = state::call_origin();
-    if whose == CallOrigin::NotOurs {
+    let origin = state::call_origin();
+    if origin == CallOrigin::NotOurs {
         return call.forward();
     }
     let _busy = Busy::begin();
@@ -126,8 +126,8 @@ fn registers_callbacks(call: RealCall<'_, Narrow>) -> Returned {
         COMPLETED.swap(arguments[1], Ordering::AcqRel),
     );
     let mut changed = *arguments;
-    if whose == CallOrigin::Theirs {
-        session::changing().step_aside();
+    if origin == CallOrigin::Theirs {
+        session::changing().yield_to_other();
         // Buffers of rankscope may still come back. `completed` forwards the other profiler's buffers to it.
         changed[1] = session::completed as *const () as usize;
     }
@@ -144,8 +144,8 @@ fn registers_callbacks(call: RealCall<'_, Narrow>) -> Returned {
 /// Hook of `cuptiActivityEnable(kind)` and related functions, whose kind is at this position. It stops recording, and
 /// stores that another profiler has enabled the kind.
 fn enables(call: RealCall<'_, Narrow>, kind_position: usize) -> Returned {
-    let whose = state::call_origin();
-    if whose == CallOrigin::NotOurs {
+    let origin = state::call_origin();
+    if origin == CallOrigin::NotOurs {
         return call.forward();
     }
     let _busy = Busy::begin();
@@ -153,8 +153,8 @@ fn enables(call: RealCall<'_, Narrow>, kind_position: usize) -> Returned {
     // This must happen before the real call, because records may come at once.
     let before = KINDS.fetch_or(bit(kind), Ordering::AcqRel);
     IS_UNFLUSHED.store(true, Ordering::Release);
-    if whose == CallOrigin::Theirs {
-        session::changing().step_aside();
+    if origin == CallOrigin::Theirs {
+        session::changing().yield_to_other();
     }
     let returned = call.forward();
     if !is_success(&returned) && before & bit(kind) == 0 {
@@ -166,15 +166,15 @@ fn enables(call: RealCall<'_, Narrow>, kind_position: usize) -> Returned {
 /// Hook of `cuptiActivityDisable(kind)` and related functions, whose kind is at this position. It stores that the kind
 /// is disabled, and enables it again for rankscope if rankscope records.
 fn disables(call: RealCall<'_, Narrow>, kind_position: usize) -> Returned {
-    let whose = state::call_origin();
-    if whose == CallOrigin::NotOurs {
+    let origin = state::call_origin();
+    if origin == CallOrigin::NotOurs {
         return call.forward();
     }
     let _busy = Busy::begin();
     let kind = call.arguments()[kind_position];
     let returned = call.forward();
     KINDS.fetch_and(!bit(kind), Ordering::AcqRel);
-    if whose == CallOrigin::Theirs {
+    if origin == CallOrigin::Theirs {
         session::changing().enable_again();
     }
     returned
@@ -195,13 +195,13 @@ fn flushes(call: RealCall<'_, Narrow>) -> Returned {
 /// the real call, rankscope's pending records are delivered by the clock with which they began. Between two clocks
 /// their times would be arbitrary.
 fn registers_timestamp(call: RealCall<'_, Narrow>) -> Returned {
-    let whose = state::call_origin();
-    if whose == CallOrigin::NotOurs {
+    let origin = state::call_origin();
+    if origin == CallOrigin::NotOurs {
         return call.forward();
     }
     let _busy = Busy::begin();
-    if whose == CallOrigin::Theirs {
-        session::changing().step_aside();
+    if origin == CallOrigin::Theirs {
+        session::changing().yield_to_other();
     }
     let [clock, ..] = *call.arguments();
     // CUPTI decides whether the clock is valid.
@@ -230,14 +230,14 @@ fn asks_time(call: RealCall<'_, Narrow>) -> Returned {
 /// Hook of `cuptiSubscribe_v2(subscriber, callback, data, parameters)`. It ends recording, so that a profiler that
 /// starts with the second interface does not find the first in use.
 fn subscribes(call: RealCall<'_, Narrow>) -> Returned {
-    let whose = state::call_origin();
-    if whose == CallOrigin::NotOurs {
+    let origin = state::call_origin();
+    if origin == CallOrigin::NotOurs {
         return call.forward();
     }
     let _busy = Busy::begin();
     // A profiler with this interface makes no intercepted call when it records.
     IS_V2.store(true, Ordering::Release);
-    if whose == CallOrigin::Theirs {
+    if origin == CallOrigin::Theirs {
         session::changing().end("another profiler subscribed by the second interface");
     }
     call.forward()
@@ -246,12 +246,12 @@ fn subscribes(call: RealCall<'_, Narrow>) -> Returned {
 /// Hook of `cuptiFinalize()`. It ends recording, and forgets everything that was registered, because CUPTI forgets it
 /// too.
 fn finalizes(call: RealCall<'_, Narrow>) -> Returned {
-    let whose = state::call_origin();
-    if whose == CallOrigin::NotOurs {
+    let origin = state::call_origin();
+    if origin == CallOrigin::NotOurs {
         return call.forward();
     }
     let _busy = Busy::begin();
-    if whose == CallOrigin::Theirs {
+    if origin == CallOrigin::Theirs {
         session::changing().end("another profiler ended CUPTI");
         // The CUPTI thread first completes what it is doing with CUPTI, and does nothing more with it afterwards.
         session::wait_until_unused();

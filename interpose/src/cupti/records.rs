@@ -26,7 +26,7 @@ pub const EXTERNAL_KIND: cupti::CUpti_ExternalCorrelationKind =
 /// One part in RESERVED_SHARE of the log's chunks stays free for the calls of communication libraries.
 const RESERVED_SHARE: u64 = 4;
 /// Number of records between two checks of the free chunks.
-const LOOK_EVERY: u32 = 32;
+const CHECK_EVERY: u32 = 32;
 /// Maximum number of communication launches that are remembered while only their work is kept.
 const MAX_LINKED: usize = 1 << 14;
 /// Maximum number of streams of one process.
@@ -44,7 +44,7 @@ pub struct Records {
     linked_order: VecDeque<u32>,
     /// Number of device works that were recorded since the last coverage record.
     works: u64,
-    since_look: u32,
+    since_check: u32,
     /// End of the last record.
     near_ticks: u64,
     /// Start of rankscope's clock in CUPTI, in ticks. An earlier timestamp comes from another clock.
@@ -60,7 +60,7 @@ impl Records {
             linked: HashSet::new(),
             linked_order: VecDeque::new(),
             works: 0,
-            since_look: 0,
+            since_check: 0,
             near_ticks: ticks(),
             begun_ticks: ticks(),
         }
@@ -87,10 +87,10 @@ impl Records {
             life::commit(&thread.lane, &Record::new(RecordKind::Activity));
             return;
         };
-        self.since_look += 1;
-        if self.since_look >= LOOK_EVERY {
-            self.since_look = 0;
-            wait_for_room(set, may_wait);
+        self.since_check += 1;
+        if self.since_check >= CHECK_EVERY {
+            self.since_check = 0;
+            wait_for_space(set, may_wait);
         }
         // SAFETY: the caller guarantees what `read` requires.
         let read = unsafe { sys::Activity::read(record) };
@@ -107,132 +107,143 @@ impl Records {
         }
     }
 
+    /// Returns the activity of a record; `None` if it is not kept.
     fn convert(&mut self, set: &LaneSet, read: &sys::Activity, only_communication: bool) -> Option<Activity> {
+        let keeps_all = !only_communication;
         match read {
-            sys::Activity::Kernel(kernel) => {
-                let name = self.names.of(set, kernel.name);
-                let is_wanted =
-                    !only_communication || name.is_communication || self.linked.contains(&kernel.correlation);
-                let work = self.work(
-                    set,
-                    kernel.span,
-                    kernel.place,
-                    kernel.correlation,
-                    kernel.graph_node,
-                )?;
-                is_wanted.then_some(Activity::Kernel {
-                    work,
-                    name: name.number,
-                    grid: kernel.grid.map(|size| size.max(0) as u32),
-                    block: kernel.block.map(|size| size.max(0) as u32),
-                    graph: kernel.graph,
-                })
+            sys::Activity::Kernel(kernel) => self.kernel(set, kernel, keeps_all),
+            sys::Activity::MemoryCopy(copy) if keeps_all || self.is_linked(copy.correlation) => {
+                self.copy(set, copy)
             }
-            sys::Activity::MemoryCopy(copy) => {
-                if only_communication && !self.linked.contains(&copy.correlation) {
-                    return None;
-                }
-                Some(Activity::Copy {
-                    work: self.work(set, copy.span, copy.place, copy.correlation, copy.graph_node)?,
-                    bytes: copy.bytes,
-                    direction: copy.direction,
-                    peer_device: copy
-                        .peer_device
-                        .map_or(NO_PEER, |device| i32::try_from(device).unwrap_or(NO_PEER)),
-                })
+            sys::Activity::MemorySet(memory) if keeps_all || self.is_linked(memory.correlation) => {
+                self.memory_set(set, memory)
             }
-            sys::Activity::MemorySet(memory) => {
-                if only_communication && !self.linked.contains(&memory.correlation) {
-                    return None;
-                }
-                Some(Activity::Set {
-                    work: self.work(
-                        set,
-                        memory.span,
-                        memory.place,
-                        memory.correlation,
-                        memory.graph_node,
-                    )?,
-                    bytes: memory.bytes,
-                })
+            sys::Activity::Call(call) if keeps_all || self.is_linked(call.correlation) => {
+                self.call(set, call)
             }
-            sys::Activity::Graph(graph) => {
-                if only_communication {
-                    return None;
-                }
-                Some(Activity::Graph {
-                    work: self.work(set, graph.span, graph.place, graph.correlation, 0)?,
-                    graph: graph.graph,
-                })
-            }
-            sys::Activity::Call(call) => {
-                let known = cuda_calls::cuda_function(call.function, call.is_runtime);
-                if only_communication && !self.linked.contains(&call.correlation) {
-                    return None;
-                }
-                if !self.is_stamped_by_us(set, call.span) {
-                    return None;
-                }
-                Some(Activity::Call {
-                    call: HostCall {
-                        start_ticks: call.span.start,
-                        end_ticks: call.span.end,
-                        thread: call.thread,
-                        correlation: call.correlation,
-                        function: call.function,
-                        is_runtime: call.is_runtime,
-                        has_failed: call.returned != 0,
-                    },
-                    waits: known.is_some_and(|known| known.waits),
-                })
-            }
+            // Other profilers push numbers of other kinds.
             sys::Activity::External {
                 correlation,
                 kind,
                 id,
-            } => {
-                // Other profilers push their own numbers.
-                if *kind != EXTERNAL_KIND.0 {
-                    return None;
-                }
-                if only_communication {
-                    if self.linked_order.len() >= MAX_LINKED
-                        && let Some(oldest) = self.linked_order.pop_front()
-                    {
-                        self.linked.remove(&oldest);
-                    }
-                    if self.linked.insert(*correlation) {
-                        self.linked_order.push_back(*correlation);
-                    }
-                }
-                Some(Activity::Link {
-                    correlation: *correlation,
-                    to: links::meaning(*id)?,
-                    near_ticks: self.near_ticks,
-                })
-            }
-            sys::Activity::Overhead(overhead) => {
-                if only_communication {
-                    return None;
-                }
-                // The job lost nothing. The omission is reported for this source, and does not count as missing work.
-                if !overhead.span.is_whole() || !self.is_of_our_clock(overhead.span) {
-                    state::tell_overheads(
-                        Overheads::Partly,
-                        "recorded in part: some were not stamped by our clock",
-                    );
-                    return None;
-                }
-                Some(Activity::Overhead {
-                    start_ticks: overhead.span.start,
-                    end_ticks: overhead.span.end,
-                    thread: overhead.thread.unwrap_or(0),
-                    what: overhead.what,
-                })
-            }
-            // The record of the call itself reports what it waited for.
-            sys::Activity::Synchronization(_) | sys::Activity::Other(_) => None,
+            } if *kind == EXTERNAL_KIND.0 => self.link(*correlation, *id, keeps_all),
+            sys::Activity::Graph(graph) if keeps_all => self.graph(set, graph),
+            sys::Activity::Overhead(overhead) if keeps_all => self.overhead(overhead),
+            // Activity that is not requested, and waits: the record of the call itself reports what it waited for.
+            _ => None,
         }
+    }
+
+    /// Returns true if a communication library launched the work with this correlation ID.
+    fn is_linked(&self, correlation: u32) -> bool {
+        self.linked.contains(&correlation)
+    }
+
+    /// A kernel of a communication library is kept, even if its launch is not linked to a call.
+    fn kernel(&mut self, set: &LaneSet, kernel: &sys::Kernel, keeps_all: bool) -> Option<Activity> {
+        let name = self.names.of(set, kernel.name);
+        let is_kept = keeps_all || name.is_communication || self.is_linked(kernel.correlation);
+        let work = self.work(
+            set,
+            kernel.span,
+            kernel.place,
+            kernel.correlation,
+            kernel.graph_node,
+        )?;
+        is_kept.then_some(Activity::Kernel {
+            work,
+            name: name.number,
+            grid: kernel.grid.map(|size| size.max(0) as u32),
+            block: kernel.block.map(|size| size.max(0) as u32),
+            graph: kernel.graph,
+        })
+    }
+
+    fn copy(&mut self, set: &LaneSet, copy: &sys::MemoryCopy) -> Option<Activity> {
+        Some(Activity::Copy {
+            work: self.work(set, copy.span, copy.place, copy.correlation, copy.graph_node)?,
+            bytes: copy.bytes,
+            direction: copy.direction,
+            peer_device: copy
+                .peer_device
+                .map_or(NO_PEER, |device| i32::try_from(device).unwrap_or(NO_PEER)),
+        })
+    }
+
+    fn memory_set(&mut self, set: &LaneSet, memory: &sys::MemorySet) -> Option<Activity> {
+        Some(Activity::Set {
+            work: self.work(
+                set,
+                memory.span,
+                memory.place,
+                memory.correlation,
+                memory.graph_node,
+            )?,
+            bytes: memory.bytes,
+        })
+    }
+
+    fn graph(&mut self, set: &LaneSet, graph: &sys::Graph) -> Option<Activity> {
+        Some(Activity::Graph {
+            work: self.work(set, graph.span, graph.place, graph.correlation, 0)?,
+            graph: graph.graph,
+        })
+    }
+
+    fn call(&self, set: &LaneSet, call: &sys::Call) -> Option<Activity> {
+        if !self.is_stamped_by_us(set, call.span) {
+            return None;
+        }
+        let known = cuda_calls::cuda_function(call.function, call.is_runtime);
+        Some(Activity::Call {
+            call: HostCall {
+                start_ticks: call.span.start,
+                end_ticks: call.span.end,
+                thread: call.thread,
+                correlation: call.correlation,
+                function: call.function,
+                is_runtime: call.is_runtime,
+                has_failed: call.returned != 0,
+            },
+            waits: known.is_some_and(|known| known.waits),
+        })
+    }
+
+    /// Links a launch to the call with the number `id`. While only work of communication is kept, the launch is
+    /// remembered, because the records of its work come later.
+    fn link(&mut self, correlation: u32, id: u64, keeps_all: bool) -> Option<Activity> {
+        if !keeps_all {
+            if self.linked_order.len() >= MAX_LINKED
+                && let Some(oldest) = self.linked_order.pop_front()
+            {
+                self.linked.remove(&oldest);
+            }
+            if self.linked.insert(correlation) {
+                self.linked_order.push_back(correlation);
+            }
+        }
+        Some(Activity::Link {
+            correlation,
+            to: links::meaning(id)?,
+            near_ticks: self.near_ticks,
+        })
+    }
+
+    fn overhead(&self, overhead: &sys::Overhead) -> Option<Activity> {
+        // The job lost nothing. The omission is reported for this source, and does not count as missing work.
+        if !overhead.span.is_whole() || !self.is_of_our_clock(overhead.span) {
+            state::report_overheads(
+                Overheads::Partly,
+                "recorded in part: some were not stamped by our clock",
+            );
+            return None;
+        }
+        Some(Activity::Overhead {
+            start_ticks: overhead.span.start,
+            end_ticks: overhead.span.end,
+            thread: overhead.thread.unwrap_or(0),
+            what: overhead.what,
+        })
     }
 
     fn work(
@@ -332,7 +343,7 @@ fn is_work(activity: &Activity) -> bool {
 ///
 /// # Safety
 /// As for [`sys::Activity::read`].
-pub unsafe fn tells_of_work(record: *const cupti::CUpti_Activity) -> bool {
+pub unsafe fn is_device_work(record: *const cupti::CUpti_Activity) -> bool {
     // SAFETY: the caller guarantees what `read` requires.
     let read = unsafe { sys::Activity::read(record) };
     matches!(
@@ -346,7 +357,7 @@ pub unsafe fn tells_of_work(record: *const cupti::CUpti_Activity) -> bool {
 
 /// Waits while the log has few free chunks. Devices produce far more records than communication does. Their records
 /// wait in CUPTI's buffers meanwhile.
-fn wait_for_room(set: &LaneSet, may_wait: &dyn Fn() -> bool) {
+fn wait_for_space(set: &LaneSet, may_wait: &dyn Fn() -> bool) {
     let reserved = u64::from(set.area.layout().chunk_count) / RESERVED_SHARE;
     // If the log accepts no more records, waiting is useless, and records that do not fit are counted.
     while set.free.len() < reserved && !set.is_stopped() && may_wait() {

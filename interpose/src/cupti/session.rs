@@ -8,7 +8,7 @@ use super::buffers::{self, Owner};
 use super::mode::Mode;
 use super::state::{
     ASKS, HAS_OUR_CLOCK, INNER, IS_GONE, Inner, LIFE, LINKS, NOTHING, Overheads, STOPPED, STREAMS, SUCCESS,
-    State, TABLE, VERSION, define, is_ours, own, tell_overheads,
+    State, TABLE, VERSION, define, is_ours, own, report_overheads,
 };
 use super::{others, records, streams, wake};
 use crate::core::configuration;
@@ -174,10 +174,10 @@ impl Changing {
     }
 
     /// Stops recording before another profiler starts to record. Nothing of rankscope then disturbs it.
-    pub fn step_aside(&mut self) {
+    pub fn yield_to_other(&mut self) {
         if self.state() == State::Recording {
             stop(at_leisure);
-            self.set(State::Aside);
+            self.set(State::Yielded);
         }
     }
 
@@ -210,8 +210,8 @@ impl Changing {
         let returned = own(|| unsafe { set(OVERHEAD) });
         match (is_wanted, returned) {
             (false, _) => {}
-            (true, SUCCESS) => tell_overheads(Overheads::Recorded, "recorded"),
-            (true, refused) => tell_overheads(Overheads::Refused, &in_words(table, refused)),
+            (true, SUCCESS) => report_overheads(Overheads::Recorded, "recorded"),
+            (true, refused) => report_overheads(Overheads::Refused, &in_words(table, refused)),
         }
     }
 
@@ -269,18 +269,18 @@ impl Changing {
                 stop(at_leisure);
                 self.set(State::Off);
             }
-            (State::Off | State::Aside, Mode::Communication | Mode::All) => {
+            (State::Off | State::Yielded, Mode::Communication | Mode::All) => {
                 if others::use_v2() {
                     self.end("another profiler subscribed by the second interface");
                 } else if others::are_at_it() {
-                    self.set(State::Aside);
+                    self.set(State::Yielded);
                 } else {
                     self.start(wanted);
                 }
             }
             // If only communication is recorded, overhead records would explain nothing.
             (State::Recording, Mode::Communication | Mode::All) => self.ask_overhead(wanted == Mode::All),
-            (State::Aside, Mode::Off) if !others::are_at_it() => self.set(State::Off),
+            (State::Yielded, Mode::Off) if !others::are_at_it() => self.set(State::Off),
             _ => {}
         }
     }
@@ -625,7 +625,7 @@ pub unsafe extern "C" fn completed(
             // SAFETY: CUPTI has just filled `valid` bytes of this buffer, and returned it, so only this thread uses it.
             unsafe {
                 each_record(buffer, valid, |record| {
-                    lost += u64::from(records::tells_of_work(record));
+                    lost += u64::from(records::is_device_work(record));
                     true
                 })
             };
@@ -720,7 +720,7 @@ pub fn coverage(state: State, wanted: Mode) -> Option<Coverage> {
     match (state, wanted) {
         (State::Recording, Mode::Communication) => Some(Coverage::Communication),
         (State::Recording, _) => Some(Coverage::All),
-        (State::Aside, _) => Some(Coverage::Yielded),
+        (State::Yielded, _) => Some(Coverage::Yielded),
         (State::Off | State::Ended, _) => Some(Coverage::Off),
         (State::Waiting, _) => None,
     }

@@ -20,7 +20,7 @@ pub enum State {
     /// Recording is not requested now.
     Off,
     /// Another profiler uses CUPTI.
-    Aside,
+    Yielded,
     /// Recording has ended for the rest of this process.
     Ended,
 }
@@ -66,7 +66,7 @@ pub enum Overheads {
 
 pub(super) static OVERHEADS: AtomicU32 = AtomicU32::new(0);
 /// Writes the status of overhead records, at most once per status, because definitions stay forever.
-pub fn tell_overheads(what: Overheads, words: &str) {
+pub fn report_overheads(what: Overheads, words: &str) {
     if OVERHEADS.fetch_max(what as u32, Ordering::Relaxed) < what as u32 {
         define("source.cupti_overhead", words);
     }

@@ -75,7 +75,7 @@ pub fn forget() {
 
 /// Records the stream that this call names, once, and again if the handle belongs to another stream. Two threads at the
 /// same time may both record it.
-pub fn tell(thread: &'static ThreadState, call: &Record) {
+pub fn record(thread: &'static ThreadState, call: &Record) {
     let handle = call.object;
     // A special stream other than the null stream is a different stream on each thread.
     let is_special = (1..=driver::LAST_SPECIAL_STREAM as u64).contains(&handle);

@@ -19,7 +19,7 @@ pub fn constructed(call: RealCall<'_, Narrow>) -> Returned {
     let arguments = call.arguments();
     let result = call.forward();
     let (rank, size) = (arguments[1] as i32, arguments[2] as i32);
-    communicators::made(
+    communicators::created(
         arguments[0],
         u32::try_from(rank).unwrap_or(0),
         u32::try_from(size).unwrap_or(0),
@@ -34,14 +34,14 @@ pub fn constructed(call: RealCall<'_, Narrow>) -> Returned {
 /// Hook of `gloo::Context::~Context()`. It removes the entry first: after the real destructor, another context may have
 /// the same address.
 pub fn destroyed(call: RealCall<'_, Narrow>) -> Returned {
-    communicators::gone(call.arguments()[0]);
+    communicators::removed(call.arguments()[0]);
     call.forward()
 }
 
 /// Hook of `gloo::rendezvous::ContextFactory::makeContext(device)`, which creates a context from another one without a
 /// store. It defines the new context. All members call it in the same order, so the identity consists of the parent's
 /// and an ordinal.
-pub fn made_from_another(call: RealCall<'_, Narrow>) -> Returned {
+pub fn created_from_another(call: RealCall<'_, Narrow>) -> Returned {
     if !life::is_on() {
         return call.forward();
     }

@@ -54,7 +54,7 @@ crate::wrappers! {
     connect_shared = "_ZN4gloo10rendezvous7Context15connectFullMeshESt10shared_ptrINS0_5StoreEERS2_INS_9transport6DeviceEE",
         seen "2.15", narrow rendezvous::connect_by_shared_pointer;
     make_context = "_ZN4gloo10rendezvous14ContextFactory11makeContextERSt10shared_ptrINS_9transport6DeviceEE",
-        seen "everywhere", narrow contexts::made_from_another;
+        seen "everywhere", narrow contexts::created_from_another;
 
     // Stores: the values that are set and read during a rendezvous identify the communicator.
     gloo_prefix_set = "_ZN4gloo10rendezvous11PrefixStore3setERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEERKSt6vectorIcS6_E",

@@ -10,6 +10,7 @@ use crate::core::pending::Asked;
 use crate::core::real_call::{RealCall, Returned};
 use crate::core::stub::Wide;
 use crate::cupti::calls as cupti_calls;
+use crate::cupti::calls::Linked;
 use crate::thread;
 use crate::thread::ThreadState;
 use rankscope_ranklog::Operation;
@@ -164,10 +165,10 @@ fn enqueue_as<const IS_WATCHED: bool>(
     thread: &'static ThreadState,
     enter_ticks: u64,
 ) -> Returned {
-    let (arguments, real) = (call.arguments(), call.real());
-    // SAFETY: the handle is the one that the program passes to `real`'s library. `known` only compares it, or passes it
-    // to that library.
-    let communicator = unsafe { communicators::known(arguments[roles.communicator], real) };
+    let arguments = call.arguments();
+    // SAFETY: the handle is the one that the program passes to the library of the real function. `known` only compares
+    // it, or passes it to that library.
+    let communicator = unsafe { communicators::known(arguments[roles.communicator], call.real()) };
     let mut record = describe(
         roles,
         arguments,
@@ -196,32 +197,11 @@ fn enqueue_as<const IS_WATCHED: bool>(
     {
         await_operation(roles, arguments, &record, entry, as_handle, thread);
     }
-    let mut timed = Timed::No;
-    if IS_WATCHED
-        && let Some(entry) = communicator
-        && !events::are_on()
-    {
-        events::read_left(thread, entry, enter_ticks);
-    } else if IS_WATCHED && let Some(entry) = communicator {
-        let handle = arguments[roles.communicator];
-        // SAFETY: the stream in `record`, `handle` and `real` are those of this call.
-        timed = unsafe { events::begin(thread, entry, handle, &record, as_handle, real) };
-        if !matches!(timed, Timed::No) {
-            record.aux |= 1 << Enqueued::TIMED_SHIFT;
-        }
-    }
-    if IS_WATCHED && cupti_calls::asks_calls() {
-        cupti_calls::tell_stream(thread, &record);
-    }
-    // Inside a group, the end of the group launches and creates the link.
-    let linked = if IS_WATCHED && cupti_calls::asks_calls() && !open_group::is_open(thread) {
-        cupti_calls::link_call(&record)
+    let (timed, linked) = if IS_WATCHED {
+        watch(roles, &call, communicator, &mut record, as_handle, thread)
     } else {
-        None
+        (Timed::No, None)
     };
-    if linked.is_some() {
-        record.aux |= 1 << Enqueued::LINKED_SHIFT;
-    }
     let returned;
     {
         let mut in_progress = InProgress::begin(&thread.lane, &thread.nccl.depth, &mut record);
@@ -231,7 +211,7 @@ fn enqueue_as<const IS_WATCHED: bool>(
             record.tag = result;
             record.aux |= u64::from(thread.nccl.parts.get().min(255)) << Enqueued::PARTS_SHIFT;
             if !result::is_fine(result) {
-                if let Some(pending) = communicator.and_then(Entry::pending) {
+                if let Some(pending) = communicator.and_then(Entry::pending_calls) {
                     pending.withdraw_call(as_handle);
                 }
                 // The call put nothing on a stream, and the next call may get its number.
@@ -251,6 +231,43 @@ fn enqueue_as<const IS_WATCHED: bool>(
         }
     }
     returned
+}
+
+/// Starts to time the launch of this call, and links it to its kernels. Its record says which of both is done. The
+/// guards are two values, not one: dropping a structure of both would cost the calls that have none.
+#[inline(always)]
+fn watch(
+    roles: &'static Roles,
+    call: &RealCall<'_, Wide>,
+    communicator: Option<&'static Entry>,
+    record: &mut Record,
+    as_handle: u64,
+    thread: &'static ThreadState,
+) -> (Timed, Option<Linked>) {
+    let (mut timed, mut linked) = (Timed::No, None);
+    if let Some(entry) = communicator {
+        if events::are_on() {
+            let handle = call.arguments()[roles.communicator];
+            // SAFETY: the stream in `record`, the handle and the function are those of this call.
+            timed = unsafe { events::begin(thread, entry, handle, record, as_handle, call.real()) };
+        } else {
+            events::read_left(thread, entry, record.enter_ticks);
+        }
+    }
+    if !matches!(timed, Timed::No) {
+        record.aux |= 1 << Enqueued::TIMED_SHIFT;
+    }
+    if cupti_calls::asks_calls() {
+        cupti_calls::record_stream(thread, record);
+        // Inside a group, the end of the group launches and creates the link.
+        if !open_group::is_open(thread) {
+            linked = cupti_calls::link_call(record);
+        }
+    }
+    if linked.is_some() {
+        record.aux |= 1 << Enqueued::LINKED_SHIFT;
+    }
+    (timed, linked)
 }
 
 /// Commits the bytes of a call for each member, and stores their sum in the record.
@@ -288,10 +305,12 @@ fn await_operation(
     as_handle: u64,
     thread: &ThreadState,
 ) {
-    if entry.pending().is_none() {
-        entry.make_pending();
+    if entry.pending_calls().is_none() {
+        entry.make_pending_calls();
     }
-    let Some(pending) = entry.pending() else { return };
+    let Some(pending) = entry.pending_calls() else {
+        return;
+    };
     // Empty collectives are not reported as operations; empty messages are.
     let is_message = matches!(roles.operation, Operation::Send | Operation::Receive);
     // These operations came with versions that name the call. The library reports them as other operations.

@@ -54,7 +54,7 @@ struct Expected {
 #[derive(Clone, Copy)]
 struct Counted {
     entry: &'static Entry,
-    made_as: u8,
+    created_as: u8,
     tag: u32,
     ordinal: u32,
 }
@@ -100,14 +100,14 @@ impl Expected {
         };
         match self.place {
             Some((rank, size)) => {
-                communicators::made(handle, rank, size);
+                communicators::created(handle, rank, size);
                 communicators::define(handle, &identity);
             }
             None => {
-                communicators::promised(handle, &identity);
+                communicators::pending(handle, &identity);
                 // Without `real`, the first use of the communicator asks the library.
                 if real != 0 {
-                    settle(handle, real);
+                    complete(handle, real);
                 }
             }
         }
@@ -117,11 +117,11 @@ impl Expected {
     }
 }
 
-/// Asks the library for rank and size of a promised communicator. Without an answer it stays promised.
+/// Asks the library for rank and size of a pending communicator. Without an answer it stays pending.
 #[cold]
-fn settle(handle: usize, real: usize) {
+fn complete(handle: usize, real: usize) {
     if let Some((rank, size)) = place_of(handle, real) {
-        communicators::settle(handle, rank, size);
+        communicators::complete(handle, rank, size);
     }
 }
 
@@ -156,7 +156,7 @@ fn ask(handle: usize, real: usize, symbol: &CStr) -> Option<u32> {
     u32::try_from(answer).ok()
 }
 
-/// Returns the entry of a communicator that is being used. It completes a promised entry. If a communicator was created
+/// Returns the entry of a communicator that is being used. It completes a pending entry. If a communicator was created
 /// without passing the hooks, it creates an entry.
 ///
 /// # Safety
@@ -165,7 +165,7 @@ fn ask(handle: usize, real: usize, symbol: &CStr) -> Option<u32> {
 pub unsafe fn known(handle: usize, real: usize) -> Option<&'static Entry> {
     let entry = communicators::find(handle);
     match entry {
-        Some(found) if !found.is_promised() => entry,
+        Some(found) if !found.is_pending() => entry,
         _ => unknown(handle, real, entry),
     }
 }
@@ -176,7 +176,7 @@ fn unknown(handle: usize, real: usize, entry: Option<&'static Entry>) -> Option<
         return None;
     }
     if entry.is_some() {
-        settle(handle, real);
+        complete(handle, real);
     } else if let Some(place) = place_of(handle, real) {
         // A caller that bypasses the preload created this communicator. The identity that the other members use cannot
         // be known.
@@ -413,7 +413,7 @@ unsafe fn take_polled(communicator: usize) {
 ///
 /// # Safety
 /// `place` must be the argument in which the library returns the handle, and `before` the value before the call.
-unsafe fn made(
+unsafe fn created(
     thread: &ThreadState,
     place: usize,
     before: usize,
@@ -432,7 +432,7 @@ unsafe fn made(
         // still count alike.
         counted
             .entry
-            .return_sequence(counted.made_as, counted.tag, counted.ordinal);
+            .return_sequence(counted.created_as, counted.tag, counted.ordinal);
     }
     if !result::is_fine(outcome) || place == 0 {
         return;
@@ -499,7 +499,7 @@ fn timed(
 ///
 /// # Safety
 /// `place` must be the argument in which the library returns the handle.
-unsafe fn making(place: usize, expected: &Expected, call: RealCall<'_, impl Arguments>) -> Returned {
+unsafe fn creating(place: usize, expected: &Expected, call: RealCall<'_, impl Arguments>) -> Returned {
     let thread = thread::state();
     if thread.nccl.depth.get() > 0 || !life::is_on() {
         return call.forward();
@@ -510,7 +510,7 @@ unsafe fn making(place: usize, expected: &Expected, call: RealCall<'_, impl Argu
     timed(thread, Operation::Connect, None, call, |outcome| {
         // SAFETY: as above. The program is still in its call.
         let handle = unsafe {
-            made(thread, place, before, outcome, expected, real);
+            created(thread, place, before, outcome, expected, real);
             read_handle(place)
         };
         communicators::find(handle).map(Entry::index)
@@ -547,7 +547,7 @@ pub fn init_rank(call: RealCall<'_, ById>, has_config: bool) -> Returned {
     // variable for the handle.
     unsafe {
         let expected = expected.named_by(if has_config { config } else { 0 });
-        making(handle, &expected, call)
+        creating(handle, &expected, call)
     }
 }
 
@@ -568,7 +568,7 @@ pub fn init_rank_scalable(call: RealCall<'_, Wide>) -> Returned {
         ..Expected::new(from_ids(ids), IdentitySource::UniqueId)
     };
     // SAFETY: `config` is a configuration or null. `handle` is the program's variable for the handle.
-    unsafe { making(handle, &expected.named_by(config), call) }
+    unsafe { creating(handle, &expected.named_by(config), call) }
 }
 
 /// Hook of `ncclCommInitAll(handles, count, devices)`. It records one blocking call and all new communicators. All
@@ -631,11 +631,11 @@ impl Parent {
 
     /// Returns the expected values of a child. `handle` is the parent's own handle. Children of this kind are counted
     /// by `tag`.
-    fn child(&self, handle: usize, made_as: u8, tag: u32, what: &[u8]) -> Expected {
-        let ordinal = self.entry.next_sequence(made_as, tag);
+    fn child(&self, handle: usize, created_as: u8, tag: u32, what: &[u8]) -> Expected {
+        let ordinal = self.entry.next_sequence(created_as, tag);
         let counted = ordinal.map(|ordinal| Counted {
             entry: self.entry,
-            made_as,
+            created_as,
             tag,
             ordinal,
         });
@@ -643,7 +643,7 @@ impl Parent {
         let identity = Hash128::new()
             .add(b"nccl child")
             .add(&self.identity)
-            .add(&[made_as])
+            .add(&[created_as])
             .add(what)
             .add(&ordinal.to_le_bytes())
             .finish();
@@ -670,7 +670,7 @@ pub fn split(call: RealCall<'_, Narrow>) -> Returned {
         let expected = Parent::of(parent, call.real()).map_or_else(orphan, |known| {
             known.child(parent, SPLIT, 0, &(colour as i32).to_le_bytes())
         });
-        making(handle, &expected.named_by(config), call)
+        creating(handle, &expected.named_by(config), call)
     }
 }
 
@@ -708,7 +708,7 @@ pub fn shrink(call: RealCall<'_, Wide>) -> Returned {
                 ..known.child(parent, SHRINK, set as u32, &set.to_le_bytes())
             }
         });
-        making(handle, &expected.named_by(config), call)
+        creating(handle, &expected.named_by(config), call)
     }
 }
 
@@ -734,7 +734,7 @@ pub fn grow(call: RealCall<'_, Wide>) -> Returned {
             },
             (None, None) => orphan(),
         };
-        making(handle, &expected.named_by(config), call)
+        creating(handle, &expected.named_by(config), call)
     }
 }
 
@@ -765,7 +765,7 @@ pub fn end(call: RealCall<'_, Narrow>, ending: Ending) -> Returned {
     let mut leaving = None;
     if ending != Ending::Left {
         leaving = entry.and_then(events::leaves);
-        communicators::gone(handle);
+        communicators::removed(handle);
     }
     let returned = timed(thread, Operation::Disconnect, index, call, |_| None);
     if let Some(leaving) = leaving {

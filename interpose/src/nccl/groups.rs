@@ -108,7 +108,7 @@ fn end_as(call: RealCall<'_, Narrow>, flags: u8) -> Returned {
 #[cold]
 fn nothing_comes_of(group: u32) {
     for (_, entry) in crate::core::communicators::live() {
-        if let Some(pending) = entry.pending() {
+        if let Some(pending) = entry.pending_calls() {
             pending.withdraw_group(group);
         }
     }

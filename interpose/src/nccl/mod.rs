@@ -31,7 +31,7 @@ pub static ADAPTER: Adapter = Adapter {
         version::define(set);
         device_model::forget();
     },
-    kernels_missing: events::stand_in,
+    kernels_missing: events::substitute,
     ..Adapter::NOTHING
 };
 

@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 /// Number of calls per second and communicator to time; 0 for none.
 static WANTED: AtomicU32 = AtomicU32::new(0);
 /// The same number while CUPTI should report kernels and does not; otherwise 0.
-static INSTEAD: AtomicU32 = AtomicU32::new(0);
+static SUBSTITUTE: AtomicU32 = AtomicU32::new(0);
 static IS_DEFINED: AtomicBool = AtomicBool::new(false);
 
 /// Property of the log's header for this source.
@@ -52,20 +52,20 @@ pub fn prepare() {
 }
 
 /// Number of calls to time per second while CUPTI does not report: the default of the launcher's option.
-const INSTEAD_PER_S: u32 = 2000;
+const SUBSTITUTE_PER_S: u32 = 2000;
 
 /// Switches the substitute for CUPTI on or off. With `is_needed`, CUPTI should report NCCL's kernels but does not. Has
 /// no effect if the user forbids events.
-pub fn stand_in(is_needed: bool) {
+pub fn substitute(is_needed: bool) {
     let is_possible = is_needed && configuration::allows_events() && driver::is_whole();
-    INSTEAD.store(if is_possible { INSTEAD_PER_S } else { 0 }, Ordering::Relaxed);
+    SUBSTITUTE.store(if is_possible { SUBSTITUTE_PER_S } else { 0 }, Ordering::Relaxed);
 }
 
 #[inline]
 fn wanted_per_s() -> u32 {
     WANTED
         .load(Ordering::Relaxed)
-        .max(INSTEAD.load(Ordering::Relaxed))
+        .max(SUBSTITUTE.load(Ordering::Relaxed))
 }
 
 /// Returns true if launches are timed by events. If NCCL reports times itself, those are better.
@@ -281,7 +281,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.held.give_up(self.thread);
+        self.held.abandon(self.thread);
     }
 }
 
@@ -300,7 +300,7 @@ fn start_group(thread: &'static ThreadState) {
         if let Some(held) = launch.held
             && (launch.is_mixed || !held.start(launch.stream))
         {
-            held.give_up(thread);
+            held.abandon(thread);
             place.set(OpenLaunch { held: None, ..launch });
         }
     }
@@ -321,7 +321,7 @@ fn stop_group(thread: &'static ThreadState, is_launched: bool) {
         let launch = place.replace(OpenLaunch::NONE);
         match launch.held {
             Some(held) if is_launched => held.stop(launch.stream, thread),
-            Some(held) => held.give_up(thread),
+            Some(held) => held.abandon(thread),
             None => {}
         }
     }

@@ -472,7 +472,7 @@ impl Pool {
             // SAFETY: this pool created the event. The pool is not destroyed while this thread holds the reading lock.
             match unsafe { driver::event_query(slot.stop.load(Ordering::Relaxed)) } {
                 SUCCESS => {
-                    self.tell(slot, thread);
+                    self.report(slot, thread);
                     slot.state.store(FREE, Ordering::Release);
                 }
                 NOT_READY => {}
@@ -488,10 +488,10 @@ impl Pool {
     /// announced launches have no times.
     fn die(&self, thread: &'static ThreadState) {
         self.state.store(DEAD, Ordering::Release);
-        self.give_up_recorded(thread);
+        self.abandon_recorded(thread);
     }
 
-    fn give_up_recorded(&self, thread: &'static ThreadState) {
+    fn abandon_recorded(&self, thread: &'static ThreadState) {
         for slot in &self.slots {
             let is_ours = slot
                 .state
@@ -504,7 +504,7 @@ impl Pool {
     }
 
     /// Records the times of a slot whose two events are complete.
-    fn tell(&self, slot: &Slot, thread: &'static ThreadState) {
+    fn report(&self, slot: &Slot, thread: &'static ThreadState) {
         let (start, stop) = (
             slot.start.load(Ordering::Relaxed),
             slot.stop.load(Ordering::Relaxed),
@@ -608,7 +608,7 @@ impl Pool {
         self.base_host_ns.store(happened_ns, Ordering::Relaxed);
         self.base.store(next, Ordering::Release);
         self.made.fetch_add(1, Ordering::Relaxed);
-        tell_time(thread, communicator, ns, begun, over);
+        report_time(thread, communicator, ns, begun, over);
     }
 
     /// Removes a communicator that has ended. With `is_over` the end was orderly, so its context is alive, and the
@@ -658,7 +658,7 @@ impl Pool {
                 .store(self.base_host_ns.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         fence(Ordering::SeqCst);
-        self.give_up_recorded(thread);
+        self.abandon_recorded(thread);
         // A thread that still holds a slot is between the slot's two events. A context that may hang, or may be gone,
         // is not touched. In both cases the events stay with it.
         let is_held = self
@@ -718,10 +718,10 @@ impl HeldSlot {
             if !pool.is_usable() {
                 // No thread reads the pool any more. The thread that closed it may have checked the slots before this
                 // one was recorded.
-                pool.give_up_recorded(thread);
+                pool.abandon_recorded(thread);
             }
         } else {
-            self.give_up(thread);
+            self.abandon(thread);
         }
     }
 
@@ -733,7 +733,7 @@ impl HeldSlot {
     }
 
     /// Releases the slot of an announced call, and records that it has no times.
-    pub fn give_up(self, thread: &'static ThreadState) {
+    pub fn abandon(self, thread: &'static ThreadState) {
         if let Some(slot) = self.slot() {
             commit(slot, thread, 0, 0);
             slot.state.store(FREE, Ordering::Release);
@@ -777,7 +777,7 @@ fn commit(slot: &Slot, thread: &'static ThreadState, object: u64, duration_ns: u
     life::commit(&thread.lane, &record);
 }
 
-fn tell_time(thread: &'static ThreadState, communicator: u32, ns: u64, begun: u64, over: u64) {
+fn report_time(thread: &'static ThreadState, communicator: u32, ns: u64, begun: u64, over: u64) {
     let record = Record {
         flags: FLAG_CLOCK | FLAG_SEQUENCE_UNKNOWN,
         enter_ticks: begun,

@@ -199,7 +199,7 @@ impl Context {
     #[cold]
     fn define(&self, address: usize, size: u32) {
         let identity = self.identity.load(Ordering::Relaxed);
-        communicators::made(address, self.rank.load(Ordering::Relaxed), size);
+        communicators::created(address, self.rank.load(Ordering::Relaxed), size);
         // SAFETY: the name was written before the slot's address was published, and it does not change while the slot
         // is in use.
         let name = unsafe { &(&*self.name.get())[..self.name_bytes.load(Ordering::Relaxed) as usize] };
@@ -223,7 +223,7 @@ impl Context {
 
     /// Releases the slot of a communicator that has ended.
     pub fn close(&'static self) {
-        communicators::gone(self.address() as usize);
+        communicators::removed(self.address() as usize);
         self.is_taken.store(0, Ordering::Release);
         OPEN.fetch_sub(1, Ordering::AcqRel);
     }

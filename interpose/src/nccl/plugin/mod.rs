@@ -425,7 +425,7 @@ fn joined(context: &'static Context, operated: &Operated, operation: Operation) 
         _ => 0,
     };
     let take = |entry: &'static Entry| {
-        let pending = entry.pending()?;
+        let pending = entry.pending_calls()?;
         if in_progress != 0 && pending.take_call(in_progress) {
             return Some(in_progress);
         }
@@ -763,7 +763,7 @@ unsafe extern "C" fn stop_event(handle: *mut c_void) -> c_int {
     let bits = handle as u64;
     // The end of a channel is reported by its state, not here.
     if let Some(slot) = handles::task(bits) {
-        tasks::handed_on(slot);
+        tasks::emit_if_whole(slot);
     } else if let Some(slot) = handles::step(bits) {
         traffic::step_ended(slot);
     } else if let Some(slot) = handles::traffic(bits) {

@@ -230,7 +230,7 @@ pub fn channel_ended(slot: Slot, timer_ns: u64) {
 }
 
 /// Handles that the library has passed an operation on. If no channel will report, commits the record.
-pub fn handed_on(slot: Slot) {
+pub fn emit_if_whole(slot: Slot) {
     if let Some(task) = at(slot)
         && task.sizes.load(Ordering::Relaxed) & 0xFF == 0
     {

@@ -30,9 +30,9 @@ use std::time::{Duration, Instant};
 /// Time between two flushes.
 const PERIOD: Duration = Duration::from_millis(500);
 /// Time between two polls for a driver, at first and later.
-const LOOK: Duration = Duration::from_millis(50);
-const LOOK_LATER: Duration = Duration::from_secs(1);
-const LOOKS: u32 = 200;
+const POLL_PERIOD: Duration = Duration::from_millis(50);
+const LATER_POLL_PERIOD: Duration = Duration::from_secs(1);
+const FAST_POLLS: u32 = 200;
 /// Size of the thread's stack, in bytes. CUPTI and the driver run on it.
 const STACK_BYTES: usize = 2 << 20;
 
@@ -97,7 +97,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     // SAFETY: PR_SET_NAME reads a NUL-terminated static string. On failure the thread keeps its old name.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"rankscope-cupti".as_ptr()) };
     // A panic of this library ends this source, not the job.
-    let outcome = std::panic::catch_unwind(|| Watch::new().run());
+    let outcome = std::panic::catch_unwind(|| Worker::new().run());
     if outcome.is_err() {
         session::changing().end("a fault of rankscope's own");
     }
@@ -144,10 +144,41 @@ fn is_ending() -> bool {
     PHASE.load(Ordering::Acquire) == ENDING
 }
 
-struct Watch {
+/// Returns the last request, and for how long it has been known.
+fn last_request() -> (ActivityRequest, Duration) {
+    let asked = ASKED.lock().ok().and_then(|asked| *asked);
+    asked.map_or((ActivityRequest::NONE, Duration::ZERO), |(wanted, asked)| {
+        (wanted, asked.elapsed())
+    })
+}
+
+/// Returns the mode that a request asks for now. Without a log, or if the log accepts no more records, nothing can be
+/// recorded.
+fn mode_of(wanted: &ActivityRequest, since: Duration) -> Option<Mode> {
+    let set = life::definitions()?;
+    Some(if set.is_stopped() {
+        Mode::Off
+    } else {
+        wanted.now(since, mode::last_step())
+    })
+}
+
+/// Changes the recording as the request requires, and returns its new state.
+fn change_state(mode: Option<Mode>, is_last: bool) -> State {
+    let mut changing = session::changing();
+    if is_last {
+        // Records that come from now on cannot be delivered any more.
+        changing.finish(is_in_time);
+    } else if let Some(mode) = mode {
+        changing.bring_about(mode);
+    }
+    changing.state()
+}
+
+struct Worker {
     records: Records,
     dump: Option<Dump>,
-    looks: u32,
+    polls: u32,
     /// End of the time for which the log contains coverage.
     covered_until: u64,
     last_coverage: Option<Coverage>,
@@ -156,41 +187,33 @@ struct Watch {
     /// True if the previous round was recording.
     was_recording: bool,
     /// True if CUPTI reports times of the clock that it was given; `None` before the first check.
-    tells_time: Option<bool>,
+    reports_our_clock: Option<bool>,
     is_registered_for_exit: bool,
+    /// True once driver calls of this thread do not affect any thread's capture.
+    is_relaxed: bool,
 }
 
-impl Watch {
+impl Worker {
     fn new() -> Self {
         Self {
             records: Records::from_now(),
             dump: Dump::wanted(),
-            looks: 0,
+            polls: 0,
             covered_until: ticks(),
             last_coverage: None,
             last_mode: Mode::Off,
             was_recording: false,
-            tells_time: None,
+            reports_our_clock: None,
             is_registered_for_exit: false,
+            is_relaxed: false,
         }
     }
 
     fn run(&mut self) {
-        // True once driver calls of this thread do not affect any thread's capture.
-        let mut is_relaxed = false;
         loop {
             let seen = WAKE.load(Ordering::Acquire);
-            let wanted = ASKED.lock().ok().and_then(|asked| *asked);
-            let (wanted, since) = wanted
-                .map_or((ActivityRequest::NONE, Duration::ZERO), |(wanted, asked)| {
-                    (wanted, asked.elapsed())
-                });
-            // Without a log, or if the log accepts no more records, nothing can be recorded.
-            let mode = match life::definitions() {
-                None => None,
-                Some(set) if set.is_stopped() => Some(Mode::Off),
-                Some(_) => Some(wanted.now(since, mode::last_step())),
-            };
+            let (wanted, since) = last_request();
+            let mode = mode_of(&wanted, since);
             let before = session::changing().state();
             if before == State::Waiting
                 && matches!(mode, Some(Mode::All | Mode::Communication))
@@ -200,69 +223,21 @@ impl Watch {
             }
             // Read once per round. An end that is requested later takes effect in the next round.
             let is_last = is_ending();
-            let state = {
-                let mut changing = session::changing();
-                if is_last {
-                    // Records that come from now on cannot be delivered any more.
-                    changing.finish(is_in_time);
-                } else if let Some(mode) = mode {
-                    changing.bring_about(mode);
-                }
-                changing.state()
-            };
+            let state = change_state(mode, is_last);
             let mode = mode.unwrap_or(Mode::Off);
             let is_missing =
-                mode != Mode::Off && matches!(state, State::Aside | State::Ended) && !is_ending();
+                mode != Mode::Off && matches!(state, State::Yielded | State::Ended) && !is_ending();
             for adapter in adapters::registered() {
                 (adapter.kernels_missing)(is_missing);
             }
-            if !is_relaxed && state == State::Recording {
-                let mut relaxed = driver::RELAXED;
-                // SAFETY: `relaxed` is a local.
-                is_relaxed = unsafe { driver::exchange_capture_mode(&raw mut relaxed) } == driver::SUCCESS;
-            }
-            if state == State::Recording && !self.is_registered_for_exit {
-                // Exit functions run in reverse order. The driver registered its own when it was initialised, so this
-                // one runs earlier.
-                // SAFETY: `at_exit` is a function of this library, which is never unloaded.
-                self.is_registered_for_exit = unsafe { libc::atexit(at_exit) } == 0;
+            if state == State::Recording {
+                self.prepare_to_record();
             }
             let until = ticks();
             // Coverage of the time until now, during which the previous state was in effect.
             let coverage = session::coverage(before, self.last_mode);
-            if let Some(_using) = session::using().filter(|_| is_in_time()) {
-                if state == State::Recording {
-                    session::flush(COMPLETE);
-                }
-                self.take_out(self.last_mode);
-                if before == State::Recording && is_in_time() {
-                    self.count_dropped(until);
-                }
-                if state == State::Recording {
-                    self.check_clock();
-                }
-            }
-            let mut coverage = coverage;
-            if self.was_recording && state != State::Recording {
-                // The recording lasted until it was stopped, by this thread or by another profiler meanwhile. After
-                // that, the current state is in effect.
-                coverage = session::coverage(state, mode);
-                let stopped = state::stopped_ticks().clamp(self.covered_until, until);
-                self.account(session::coverage(State::Recording, self.last_mode), stopped);
-            }
-            self.was_recording = state == State::Recording;
-            if state == State::Recording {
-                self.last_mode = mode;
-            }
-            self.account(coverage, until);
-            let coverage_now = session::coverage(state, mode);
-            if coverage_now != coverage
-                && let Some(coverage) = coverage_now
-            {
-                // Marks the change from here on. A reader must not take the following records for a time that was not
-                // recorded.
-                records::cover(thread::state(), until, until, coverage, 0);
-            }
+            self.deliver(before, state, until);
+            self.cover_round(coverage, state, mode, until);
             if is_last {
                 if let Some(dump) = &mut self.dump {
                     dump.write();
@@ -271,13 +246,74 @@ impl Watch {
             }
             let pause = match state {
                 State::Waiting => {
-                    self.looks = self.looks.saturating_add(1);
-                    if self.looks < LOOKS { LOOK } else { LOOK_LATER }
+                    self.polls = self.polls.saturating_add(1);
+                    if self.polls < FAST_POLLS {
+                        POLL_PERIOD
+                    } else {
+                        LATER_POLL_PERIOD
+                    }
                 }
                 _ => PERIOD,
             };
             let pause = wanted.changes_in(since).map_or(pause, |change| pause.min(change));
             futex(&WAKE, libc::FUTEX_WAIT, seen, Some(pause));
+        }
+    }
+
+    /// Does once per thread and per process what recording needs.
+    fn prepare_to_record(&mut self) {
+        if !self.is_relaxed {
+            let mut relaxed = driver::RELAXED;
+            // SAFETY: `relaxed` is a local.
+            self.is_relaxed = unsafe { driver::exchange_capture_mode(&raw mut relaxed) } == driver::SUCCESS;
+        }
+        if !self.is_registered_for_exit {
+            // Exit functions run in reverse order. The driver registered its own when it was initialised, so this one
+            // runs earlier.
+            // SAFETY: `at_exit` is a function of this library, which is never unloaded.
+            self.is_registered_for_exit = unsafe { libc::atexit(at_exit) } == 0;
+        }
+    }
+
+    /// Converts the records that CUPTI has for rankscope. The state was `before` until this round changed it.
+    fn deliver(&mut self, before: State, state: State, until: u64) {
+        let Some(_using) = session::using().filter(|_| is_in_time()) else {
+            return;
+        };
+        if state == State::Recording {
+            session::flush(COMPLETE);
+        }
+        self.take_out(self.last_mode);
+        if before == State::Recording && is_in_time() {
+            self.count_dropped(until);
+        }
+        if state == State::Recording {
+            self.check_clock();
+        }
+    }
+
+    /// Writes the coverage of this round, and marks a change of it.
+    fn cover_round(&mut self, before: Option<Coverage>, state: State, mode: Mode, until: u64) {
+        let coverage_now = session::coverage(state, mode);
+        let mut coverage = before;
+        if self.was_recording && state != State::Recording {
+            // The recording lasted until it was stopped, by this thread or by another profiler meanwhile. After that,
+            // the current state is in effect.
+            coverage = coverage_now;
+            let stopped = state::stopped_ticks().clamp(self.covered_until, until);
+            self.account(session::coverage(State::Recording, self.last_mode), stopped);
+        }
+        self.was_recording = state == State::Recording;
+        if state == State::Recording {
+            self.last_mode = mode;
+        }
+        self.account(coverage, until);
+        if coverage_now != coverage
+            && let Some(coverage) = coverage_now
+        {
+            // Marks the change from here on. A reader must not take the following records for a time that was not
+            // recorded.
+            records::cover(thread::state(), until, until, coverage, 0);
         }
     }
 
@@ -346,7 +382,7 @@ impl Watch {
     fn check_clock(&mut self) {
         let is_ours = session::has_our_clock();
         // A version that never answers with the clock it was given proves nothing.
-        if *self.tells_time.get_or_insert(is_ours) && !is_ours {
+        if *self.reports_our_clock.get_or_insert(is_ours) && !is_ours {
             let mut changing = session::changing();
             if changing.state() == State::Recording && !session::has_our_clock() {
                 changing.leave("another profiler took CUPTI past us");
