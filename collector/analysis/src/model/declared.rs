@@ -41,8 +41,8 @@ impl DeclaredLimits {
 
 /// Returns the value of a scope, or the value for all scopes. The last declaration wins.
 fn for_scope(values: &[ScopedValue], scope: &str) -> Option<f64> {
-    let of = |wanted: Option<&str>| {
-        let found = values.iter().rev().find(|value| value.scope.as_deref() == wanted);
+    let of = |sought: Option<&str>| {
+        let found = values.iter().rev().find(|value| value.scope.as_deref() == sought);
         found.map(|value| value.value)
     };
     of(Some(scope)).or_else(|| of(None))

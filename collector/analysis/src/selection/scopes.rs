@@ -25,7 +25,7 @@ pub struct Scopes {
 
 impl Scopes {
     /// Collects the scopes of communicators that have a requested rank as a member.
-    pub fn new(session: &Session, wanted: &SelectionRequest<'_>) -> Self {
+    pub fn new(session: &Session, request: &SelectionRequest<'_>) -> Self {
         let mut all = vec![Scope {
             library: "unknown".to_owned(),
             role: "unknown".to_owned(),
@@ -37,7 +37,7 @@ impl Scopes {
             .iter()
             .map(|known| {
                 let is_wanted =
-                    wanted.ranks.is_none() || known.members.iter().flatten().any(|&rank| wanted.has(rank));
+                    request.ranks.is_none() || known.members.iter().flatten().any(|&rank| request.has(rank));
                 let scope = Scope {
                     library: known.library.clone(),
                     role: known.role.clone(),
