@@ -1,8 +1,8 @@
 //! From rank logs to a session: one time axis, matched instances, metrics, findings.
 //!
-//! Rooms, in the order of the data. A room uses only rooms above it; a test draws the graph.
+//! Modules, in the order of the data. A module uses only modules above it; a test draws the graph.
 //!
-//! | room | content |
+//! | module | content |
 //! |---|---|
 //! | [`model`] | vocabulary: operations, names, units, small containers |
 //! | [`intervals`] | unions of intervals, and the parts of a window |

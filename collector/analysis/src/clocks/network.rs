@@ -712,7 +712,7 @@ fn assume(tree: &Tree<'_>, cell: &mut Cell, hosts: usize) {
         let axis_ns = if end == 0 { cell.start_ns } else { cell.end_ns };
         let mut placed: Vec<(usize, i64)> = Vec::with_capacity(hosts);
         for &host in &tree.order {
-            let mut wanted: Vec<i64> = placed
+            let mut preferred: Vec<i64> = placed
                 .iter()
                 .filter(|(other, _)| tree.root_of[*other] == tree.root_of[host])
                 .filter_map(|&(other, of_other)| {
@@ -734,11 +734,11 @@ fn assume(tree: &Tree<'_>, cell: &mut Cell, hosts: usize) {
                     }))
                 })
                 .collect();
-            wanted.sort_unstable();
+            preferred.sort_unstable();
             let is_axis = tree.root_of[host] == host && placed.is_empty();
-            cell.by_leaves[host] &= is_axis || !wanted.is_empty();
+            cell.by_leaves[host] &= is_axis || !preferred.is_empty();
             // Without leaves the wall clocks decide: the offset is 0. The same applies to hosts without any evidence.
-            let wanted = wanted.get(wanted.len() / 2).copied().unwrap_or(0);
+            let preferred = preferred.get(preferred.len() / 2).copied().unwrap_or(0);
             let most = |from: usize, to: usize| cell.most[end][from * hosts + to];
             let high = placed
                 .iter()
@@ -752,7 +752,7 @@ fn assume(tree: &Tree<'_>, cell: &mut Cell, hosts: usize) {
                 .map(|&(other, of_other)| of_other.saturating_sub(most(host, other)))
                 .max()
                 .unwrap_or(-UNBOUNDED_NS);
-            let offset = wanted.max(low).min(high);
+            let offset = preferred.max(low).min(high);
             placed.push((host, offset));
             cell.estimate[end][host] = offset;
         }

@@ -68,10 +68,10 @@ impl Begin {
         }
         for (index, (log, &ticks)) in logs.iter_mut().zip(&cuts).enumerate() {
             // Calls precede the device work that they launch.
-            let tells_of_devices = [CUPTI, PLUGIN, EVENTS]
+            let has_devices = [CUPTI, PLUGIN, EVENTS]
                 .iter()
                 .any(|&source| log.properties.contains_key(source));
-            let lead_ns = if tells_of_devices { LEAD_NS } else { 0 };
+            let lead_ns = if has_devices { LEAD_NS } else { 0 };
             let line = clocks.line(index);
             log.begin_at(line.ticks(line.ns(ticks).saturating_sub(lead_ns)));
         }

@@ -105,17 +105,17 @@ mod tests {
         fn each_moment_is_new_once(intervals in proptest::collection::vec((0i64..300, 0i64..40), 0..60)) {
             let mut covered = CountedTime::new(2048);
             let mut seen = vec![0; 400];
-            let mut wanted = vec![0; 400];
+            let mut expected = vec![0; 400];
             for (from, length) in intervals {
                 let mut new = Vec::new();
                 covered.add(from, from + length, &mut new);
                 for (start, end) in new {
                     (start..end).for_each(|moment| seen[moment as usize] += 1);
                 }
-                (from..from + length).for_each(|moment| wanted[moment as usize] = 1);
+                (from..from + length).for_each(|moment| expected[moment as usize] = 1);
                 prop_assert!(covered.list.windows(2).all(|pair| pair[0].1 < pair[1].0));
             }
-            prop_assert_eq!(seen, wanted);
+            prop_assert_eq!(seen, expected);
         }
     }
 

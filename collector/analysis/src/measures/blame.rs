@@ -401,10 +401,10 @@ mod tests {
         let mut asynchronous = [RankOperation::sample(0, 0, 20), RankOperation::sample(1, 10, 20)];
         asynchronous[0].blocked = crate::model::operation::Blocked::default();
         let barrier = [RankOperation::sample(0, 5, 20), RankOperation::sample(1, 10, 20)];
-        for (members, wanted) in [(&asynchronous, (0, 10)), (&barrier, (5, 0))] {
+        for (members, expected) in [(&asynchronous, (0, 10)), (&barrier, (5, 0))] {
             waits(members, ClockErrors::Same(0), &mut waited);
             ledger.take(members, &waited, &[0, 1], true, &mut new);
-            assert_eq!((new[0].exposed_in_call_ns, new[0].hidden_ns), wanted);
+            assert_eq!((new[0].exposed_in_call_ns, new[0].hidden_ns), expected);
         }
         assert_eq!(ledger.caused_exposed_in_steps_ns(1), 5);
     }

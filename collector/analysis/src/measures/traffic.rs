@@ -465,9 +465,9 @@ impl<'a> Rows<'a> {
                     numerator: total,
                     denominator,
                 };
-                let told = (TrafficSource::Nested, TrafficRoute::AsSeen);
+                let origin = (TrafficSource::Nested, TrafficRoute::AsSeen);
                 let key = (kind.communicator, kind.operation, (from, to));
-                self.push(key, told, &moved.over(&way));
+                self.push(key, origin, &moved.over(&way));
             }
             return;
         }
@@ -493,22 +493,22 @@ impl<'a> Rows<'a> {
                         continue;
                     }
                     let (from, to) = way_of(member, peer, is_receive);
-                    let told = Moved {
+                    let recorded = Moved {
                         operations: sums.works,
                         bytes: sums.bytes,
                         timed_bytes: if sums.busy_ns > 0 { sums.bytes } else { 0 },
                         transfer_ns: sums.busy_ns,
                     };
                     let known = moved.entry((communicator, from, to)).or_default();
-                    if told.bytes > known.bytes || known.operations == 0 {
-                        *known = told;
+                    if recorded.bytes > known.bytes || known.operations == 0 {
+                        *known = recorded;
                     }
                 }
             }
         }
         for ((communicator, from, to), moved) in moved {
-            let told = (TrafficSource::Proxies, TrafficRoute::Direct);
-            self.push((communicator, Operation::Unknown, (from, to)), told, &moved);
+            let origin = (TrafficSource::Proxies, TrafficRoute::Direct);
+            self.push((communicator, Operation::Unknown, (from, to)), origin, &moved);
         }
     }
 }

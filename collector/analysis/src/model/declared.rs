@@ -42,8 +42,8 @@ impl DeclaredLimits {
 
 /// Returns the value of a scope, or the value for all scopes. The last declaration wins.
 fn for_scope(values: &[ScopedValue], scope: Scope) -> Option<f64> {
-    let of = |wanted: Option<Scope>| {
-        let found = values.iter().rev().find(|value| value.scope == wanted);
+    let of = |scope: Option<Scope>| {
+        let found = values.iter().rev().find(|value| value.scope == scope);
         found.map(|value| value.value)
     };
     of(Some(scope)).or_else(|| of(None))

@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn names_say_what_a_time_was_for() {
-        for (name, wanted) in [
+        for (name, expected) in [
             (
                 "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__",
                 Some(PauseKind::Input),
@@ -118,20 +118,20 @@ mod tests {
             ("aten::batch_norm", None),
             ("step 12", None),
         ] {
-            assert_eq!(kind_of(name), wanted, "{name}");
+            assert_eq!(kind_of(name), expected, "{name}");
         }
     }
 
     #[test]
     fn what_is_counted_stands_before_the_number() {
-        for (text, wanted) in [
+        for (text, expected) in [
             ("tokens #", Some("tokens")),
             ("Samples=#", Some("samples")),
             ("tokens", Some("tokens")),
             ("step #", None),
             ("more tokens #", None),
         ] {
-            assert_eq!(counts(text), wanted, "{text}");
+            assert_eq!(counts(text), expected, "{text}");
         }
     }
 }

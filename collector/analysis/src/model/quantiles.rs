@@ -73,14 +73,14 @@ impl Sketch {
 
     /// Returns the value below which this share of the numbers is. Returns 0 for an empty sketch.
     pub fn quantile(&self, share: f64) -> f64 {
-        let wanted = ((share * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
+        let position = ((share * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
         let mut seen = self.below_one;
-        if seen >= wanted {
+        if seen >= position {
             return self.min;
         }
         for (bucket, &count) in self.buckets.iter().enumerate() {
             seen += count;
-            if seen >= wanted {
+            if seen >= position {
                 let low = f64::from_bits((bucket as u64 + FIRST) << (52 - MANTISSA_BITS));
                 return (low * (1.0 + RELATIVE_ERROR)).clamp(self.min, self.max);
             }
@@ -132,8 +132,8 @@ mod tests {
             values.iter().for_each(|&value| sketch.add(value as f64));
             values.sort_unstable();
             let exact = values[((share * values.len() as f64).ceil() as usize).clamp(1, values.len()) - 1] as f64;
-            let told = sketch.quantile(share);
-            prop_assert!((told - exact).abs() <= exact * RELATIVE_ERROR + 1e-9, "{told} for {exact}");
+            let estimate = sketch.quantile(share);
+            prop_assert!((estimate - exact).abs() <= exact * RELATIVE_ERROR + 1e-9, "{estimate} for {exact}");
         }
     }
 }

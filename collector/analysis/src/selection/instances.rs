@@ -19,25 +19,25 @@ pub struct Found {
 pub fn sum_up(
     directory: &Path,
     session: &Session,
-    wanted: &SelectionRequest<'_>,
+    request: &SelectionRequest<'_>,
 ) -> Result<Found, SelectError> {
-    let scopes = Scopes::new(session, wanted);
+    let scopes = Scopes::new(session, request);
     let make = || (Operations::default(), Lateness::new(session));
     let (mut operations, mut lateness) = make();
-    let (from, to) = wanted.window;
+    let (from, to) = request.window;
     let groups = RowGroups::<SelectedInstance>::open(&part_path::<SelectedInstance>(directory))?;
     let needed = groups.between(from, to);
     let sums = in_parallel(
         needed.len(),
-        wanted.cancelled,
+        request.cancelled,
         make,
         |(operations, lateness), piece| {
             each_row(
                 &groups,
                 needed[piece],
-                wanted.cancelled,
+                request.cancelled,
                 |row: &SelectedInstance| {
-                    if let Some(scope) = scope_of(row, wanted, &scopes) {
+                    if let Some(scope) = scope_of(row, request, &scopes) {
                         operations.take(row, scope);
                         lateness.take(row);
                     }
@@ -57,8 +57,8 @@ pub fn sum_up(
 }
 
 /// Returns the scope of an instance that counts.
-pub fn scope_of(row: &SelectedInstance, wanted: &SelectionRequest<'_>, scopes: &Scopes) -> Option<u32> {
-    let (from, to) = wanted.window;
+pub fn scope_of(row: &SelectedInstance, request: &SelectionRequest<'_>, scopes: &Scopes) -> Option<u32> {
+    let (from, to) = request.window;
     // A captured call did not run. Each of its replays is an instance.
     let counts = row.start_ns >= from && row.start_ns < to && row.state != InstanceState::Template;
     counts.then(|| scopes.number(row.communicator)).flatten()

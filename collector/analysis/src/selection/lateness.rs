@@ -69,7 +69,7 @@ impl Lateness {
     pub fn table(
         &self,
         session: &Session,
-        wanted: &SelectionRequest<'_>,
+        request: &SelectionRequest<'_>,
         parts: &[RankParts],
     ) -> Vec<RankLateness> {
         let mut of_rank = vec![OfCommunicator::default(); session.ranks.len()];
@@ -103,6 +103,6 @@ impl Lateness {
                 },
             }
         };
-        wanted.ranks_of(session).into_iter().map(row).collect()
+        request.ranks_of(session).into_iter().map(row).collect()
     }
 }

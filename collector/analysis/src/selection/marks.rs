@@ -42,9 +42,9 @@ pub fn marks(
     class: &SelectedOperations,
     times_ns: Range<i64>,
     most: usize,
-    wanted: SelectionRequest<'_>,
+    request: SelectionRequest<'_>,
 ) -> Result<Marks, SelectError> {
-    let scopes = Scopes::new(session, &wanted);
+    let scopes = Scopes::new(session, &request);
     let Ok(TimeHistogram { of, .. }) = class.histogram.get() else {
         return Ok(Marks::default());
     };
@@ -66,17 +66,17 @@ pub fn marks(
                     && scope.members == class.members
             })
     };
-    let (from, to) = wanted.window;
+    let (from, to) = request.window;
     let groups = RowGroups::<SelectedInstance>::open(&part_path::<SelectedInstance>(directory))?;
     let needed = groups.between(from, to);
-    let found = in_parallel(needed.len(), wanted.cancelled, Marks::default, |found, piece| {
+    let found = in_parallel(needed.len(), request.cancelled, Marks::default, |found, piece| {
         each_row(
             &groups,
             needed[piece],
-            wanted.cancelled,
+            request.cancelled,
             |row: &SelectedInstance| {
                 let in_bin = time_of(row).is_some_and(|ns| times_ns.contains(&ns));
-                let scope = in_bin.then(|| scope_of(row, &wanted, &scopes)).flatten();
+                let scope = in_bin.then(|| scope_of(row, &request, &scopes)).flatten();
                 if scope.is_some_and(|scope| is_of_class(key_of(row, scope))) {
                     found.take(
                         Mark {

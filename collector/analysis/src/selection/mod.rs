@@ -37,19 +37,19 @@ pub fn select(
     directory: &Path,
     session: &Session,
     view: &dyn Fn(u32) -> Option<Arc<ViewFile>>,
-    wanted: SelectionRequest<'_>,
+    request: SelectionRequest<'_>,
 ) -> Result<Selection, SelectError> {
-    let parts = parts::parts(session, view, &wanted)?;
-    let found = instances::sum_up(directory, session, &wanted)?;
-    let stalls = stalls::stalls(directory, session, &wanted)?;
+    let parts = parts::parts(session, view, &request)?;
+    let found = instances::sum_up(directory, session, &request)?;
+    let stalls = stalls::stalls(directory, session, &request)?;
     Ok(Selection {
-        from_ns: wanted.window.0,
-        to_ns: wanted.window.1,
-        of_ranks: wanted.ranks.map(|ranks| ranks.iter().copied().collect()),
+        from_ns: request.window.0,
+        to_ns: request.window.1,
+        of_ranks: request.ranks.map(|ranks| ranks.iter().copied().collect()),
         totals: found.operations.totals(),
         operations: found.operations.table(&found.scopes),
         stalls,
-        lateness: found.lateness.table(session, &wanted, &parts),
+        lateness: found.lateness.table(session, &request, &parts),
         parts,
     })
 }

@@ -14,12 +14,12 @@ const DEVICE: &str = "device";
 pub fn parts(
     session: &Session,
     view: &dyn Fn(u32) -> Option<Arc<ViewFile>>,
-    wanted: &SelectionRequest<'_>,
+    request: &SelectionRequest<'_>,
 ) -> Result<Vec<RankParts>, SelectError> {
     let mut out = Vec::new();
     let waits_unknown = labels::waits_unknown(session);
-    for rank in wanted.ranks_of(session) {
-        stop_if(wanted.cancelled)?;
+    for rank in request.ranks_of(session) {
+        stop_if(request.cancelled)?;
         let mut push = |level: &str, parts| {
             let level = level.to_owned();
             out.push(RankParts { rank, level, parts });
@@ -48,12 +48,12 @@ pub fn parts(
                          recorded"
                     ))
                 } else {
-                    of_lane(lane, false, wanted.window, waits_unknown)
+                    of_lane(lane, false, request.window, waits_unknown)
                 },
             );
         }
         if let Some(lane) = &device {
-            push(DEVICE, of_lane(lane, true, wanted.window, waits_unknown));
+            push(DEVICE, of_lane(lane, true, request.window, waits_unknown));
         }
         if host.is_none() && device.is_none() {
             push(HOST, Figure::unknown("the rank's time was not recorded"));

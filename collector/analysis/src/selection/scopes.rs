@@ -25,7 +25,7 @@ pub struct Scopes {
 
 impl Scopes {
     /// Collects the scopes of communicators that have a requested rank as a member.
-    pub fn new(session: &Session, wanted: &SelectionRequest<'_>) -> Self {
+    pub fn new(session: &Session, request: &SelectionRequest<'_>) -> Self {
         let mut all = vec![CommunicatorKind {
             library: "unknown".to_owned(),
             role: "unknown".to_owned(),
@@ -36,15 +36,15 @@ impl Scopes {
             .communicators
             .iter()
             .map(|known| {
-                let is_wanted =
-                    wanted.ranks.is_none() || known.members.iter().flatten().any(|&rank| wanted.has(rank));
+                let is_requested =
+                    request.ranks.is_none() || known.members.iter().flatten().any(|&rank| request.has(rank));
                 let scope = CommunicatorKind {
                     library: known.library.clone(),
                     role: known.role.clone(),
                     scope: known.scope,
                     members: known.size,
                 };
-                is_wanted.then(|| {
+                is_requested.then(|| {
                     let known = all.iter().position(|known| *known == scope);
                     known.unwrap_or_else(|| {
                         all.push(scope);

@@ -40,33 +40,33 @@ impl Sums {
 pub fn stalls(
     directory: &Path,
     session: &Session,
-    wanted: &SelectionRequest<'_>,
+    request: &SelectionRequest<'_>,
 ) -> Result<Figure<SelectedStalls>, SelectError> {
-    let told = session.activity.iter();
-    let told: Vec<_> = told
-        .filter(|entry| wanted.has(entry.rank) && (entry.covered_ns > 0 || entry.device_stalls.count > 0))
+    let recorded = session.activity.iter();
+    let recorded: Vec<_> = recorded
+        .filter(|entry| request.has(entry.rank) && (entry.covered_ns > 0 || entry.device_stalls.count > 0))
         .collect();
-    if told.is_empty() {
+    if recorded.is_empty() {
         return Ok(Figure::unknown(
             "stalls need complete device records, and no rank has them",
         ));
     }
     // A rank without stalls has no such table.
-    let with_stalls: Vec<u32> = told
+    let with_stalls: Vec<u32> = recorded
         .iter()
         .filter(|entry| entry.device_stalls.count > 0)
         .map(|entry| entry.rank)
         .collect();
-    let (from, to) = wanted.window;
+    let (from, to) = request.window;
     let found = in_parallel(
         with_stalls.len(),
-        wanted.cancelled,
+        request.cancelled,
         Sums::default,
         |sums, piece| {
             let rank = with_stalls[piece];
             let groups = RowGroups::open(&rank_path::<SelectedStallRow>(directory, rank))?;
             for group in groups.between(from, to) {
-                each_row(&groups, group, wanted.cancelled, |row: &SelectedStallRow| {
+                each_row(&groups, group, request.cancelled, |row: &SelectedStallRow| {
                     if row.start_ns >= from && row.start_ns < to {
                         sums.take(rank, row);
                     }
@@ -96,7 +96,7 @@ pub fn stalls(
         .collect();
     by_cause.sort_by_key(|cause| Reverse(cause.ns));
     Ok(Figure::known(SelectedStalls {
-        of_ranks: told.len() as u64,
+        of_ranks: recorded.len() as u64,
         count: by_cause.iter().map(|cause| cause.count).sum(),
         ns: by_cause.iter().map(|cause| cause.ns).sum(),
         by_cause,

@@ -144,10 +144,10 @@ fn begins_with(sample: &Sample, is: impl Fn(&Message) -> bool) -> Option<bool> {
 /// Returns the path with its first stage first.
 fn orient(mut path: Vec<u32>, samples: &BTreeMap<u32, Sample>) -> Result<Vec<u32>, String> {
     let starts = |rank: u32| {
-        let told = samples
+        let sends_first = samples
             .get(&rank)
             .and_then(|sample| begins_with(sample, |first| first.is_send));
-        told.ok_or_else(|| {
+        sends_first.ok_or_else(|| {
             format!("too few steps of rank {rank} were recorded to distinguish the ends of its chain")
         })
     };

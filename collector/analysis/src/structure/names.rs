@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn names_say_roles_by_whole_words() {
-        for (name, wanted) in [
+        for (name, expected) in [
             ("mesh_tp", Some("tensor")),
             ("TENSOR_MODEL_PARALLEL_GROUP", Some("tensor")),
             ("pipeline_parallel_group", Some("pipeline")),
@@ -82,7 +82,7 @@ mod tests {
             ("steps", None),
             ("", None),
         ] {
-            assert_eq!(role(name), wanted, "{name}");
+            assert_eq!(role(name), expected, "{name}");
         }
     }
 

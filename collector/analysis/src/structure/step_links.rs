@@ -71,7 +71,7 @@ impl Counts {
     }
 
     /// Returns true if most steps have a shared operation. Otherwise the ends of steps are unknown.
-    fn tells(&self) -> bool {
+    fn is_sufficient(&self) -> bool {
         let all: u64 = self.runs.iter().map(|&(_, count)| u64::from(count)).sum();
         let empty = self.runs.iter().filter(|(added, _)| *added == [0, 0]);
         let empty: u64 = empty.map(|&(_, count)| u64::from(count)).sum();
@@ -123,7 +123,7 @@ pub fn complete<'a>(
                 continue;
             }
             let counts = count(&mut reader_of(known, plan.anchors_of(known)), link, identities);
-            if !counts.tells() {
+            if !counts.is_sufficient() {
                 continue;
             }
             let back = match link {

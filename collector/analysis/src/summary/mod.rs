@@ -559,7 +559,7 @@ fn breakdown(parts: &MergeResult<'_>) -> Vec<RankBreakdown> {
 }
 
 fn devices(parts: &MergeResult<'_>) -> Vec<DeviceSource> {
-    let told = |rank: usize| {
+    let source_of = |rank: usize| {
         let log = parts.identities.ranks.get(rank)?.log;
         let properties = &parts.logs.get(log)?.properties;
         let plugin = properties
@@ -572,7 +572,7 @@ fn devices(parts: &MergeResult<'_>) -> Vec<DeviceSource> {
         (!sources.is_empty()).then(|| sources.join(", "))
     };
     let entries = parts.sums.iter().enumerate().filter_map(|(rank, sums)| {
-        let source = told(rank)?;
+        let source = source_of(rank)?;
         let no_times = "the library reported no device times";
         let no_bounds = "no call bounds the device's clock";
         let clock = sums.devices.clock;

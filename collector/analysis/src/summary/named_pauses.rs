@@ -92,8 +92,8 @@ pub fn state_tokens(session: &mut Session, tokens_per_step: u64) {
     let what = "tokens";
     session.steps.counted.retain(|counted| counted.what != what);
     let total = session.steps.count.saturating_mul(tokens_per_step);
-    let told = per_each(what, "stated", total, &session.breakdown);
-    session.steps.counted.extend(told.map(|counted| Counted {
+    let declared = per_each(what, "stated", total, &session.breakdown);
+    session.steps.counted.extend(declared.map(|counted| Counted {
         per_step: tokens_per_step as f64,
         ..counted
     }));
