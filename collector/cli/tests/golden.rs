@@ -5,20 +5,20 @@
 //! | case | waiting, transfer | blame | bandwidth | parts, idle | matching, steps |
 //! |---|---|---|---|---|---|
 //! | ties in arrivals | `waiting` | `blame` | `bandwidth` | – | – |
-//! | nested, touching, zero-length | `waiting` (zero-length) | – | `bandwidth` (t = 0) | `parts`; `overlap.rs`, `rank/activity/gaps.rs` | – |
+//! | nested, touching, zero-length | `waiting` (zero-length) | – | `bandwidth` (t = 0) | `parts`; `intervals/overlap.rs`, `rank/activity/` | – |
 //! | rooted operations | `waiting` | `blame` | `bandwidth` | – | – |
-//! | messages | `waiting.rs` | – | – | – | `tests/merge.rs` |
+//! | messages | `waiting.rs` | – | – | – | `merge.rs` |
 //! | one rank, no operation | `unusual` | `unusual` | `unusual` | `unusual` | `unusual` |
-//! | missing rank | `unusual` | `unusual` | `unusual` | – | `tests/merge.rs` |
-//! | restart, used again: keys, names | `unusual` | `unusual` | – | – | `unusual`, `tests/merge.rs` |
-//! | loss in the middle | `unusual` | `unusual` | – | – | `unusual`, `tests/cupti_order.rs` |
+//! | missing rank | `unusual` | `unusual` | `unusual` | – | `merge.rs` |
+//! | restart, used again: keys, names | `unusual` | `unusual` | – | – | `unusual`, `merge.rs` |
+//! | loss in the middle | `unusual` | `unusual` | – | – | `unusual`, `tests/tests/cupti_order.rs` |
 //! | steps of a known length | – | – | – | – | `steps` (any sequence), `steps.rs` |
 //! | stragglers of every class, a tie | – | `stragglers` | – | – | `stragglers` |
-//! | stalls and their causes | – | – | – | `rank/activity/gaps.rs`, `stalls.rs` | – |
+//! | stalls and their causes | – | – | – | `rank/activity/`, `measures/stalls.rs` | – |
 //!
 //!
-//! Slow and simple reference implementations are next to the real ones in `waiting.rs`, `blame.rs`, `intervals.rs`,
-//! `overlap.rs`, `device_overlap.rs`, `covered.rs`, `quantiles.rs`, `matching.rs` and `axis/`.
+//! Slow and simple reference implementations are next to the real ones in `waiting.rs`, `blame.rs`,
+//! `intervals/` (`overlap.rs`, `device_overlap.rs`, `counted.rs`), `quantiles.rs`, `matching.rs` and `axis/`.
 
 mod support;
 
