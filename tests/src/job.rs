@@ -284,11 +284,9 @@ impl Drop for Finished {
     /// Completes the logs before the live areas are deleted, as `rankscope run` does. On a busy machine a rank may exit
     /// before its recorder has written everything, and its last records are then only in its live area.
     fn drop(&mut self) {
-        let logs = self
-            .record
-            .iter()
-            .flat_map(|directory| recorded::files(directory));
-        for log in logs {
+        // The test may have removed its directory already.
+        let directory = self.record.iter().filter(|directory| directory.is_dir());
+        for log in directory.flat_map(|directory| recorded::files(directory)) {
             if let Err(error) = collect(&log) {
                 eprintln!("{}: {error}", log.display());
             }

@@ -960,7 +960,7 @@ fn every_rule_has_a_trigger_and_a_near_miss() {
         (
             "replay-counts",
             include_str!("launches.rs"),
-            r#"assert_eq!(replays(Some(GROUPS - 1)).as_deref(), Some("critical"));"#,
+            "assert_eq!(replays(Some(GROUPS - 1)), Some(Severity::Critical));",
             "assert_eq!(replays(None), None);",
         ),
         (

@@ -54,6 +54,12 @@ fn differences(root: &Value, schema: &Value, value: &Value, place: &str) -> Vec<
                 }
                 continue;
             }
+            // A closed set of names: each alternative has one, and its meaning.
+            "oneOf" => {
+                let alternatives = of.as_array().expect("a list").iter();
+                let met = alternatives.filter(|one| differences(root, one, value, place).is_empty());
+                met.count() == 1
+            }
             other => panic!("{place}: nobody checks '{other}' here"),
         };
         if !is_met {

@@ -406,6 +406,10 @@ impl RankLog {
         if self.properties.get("boot_id") != process::boot_id().as_ref() {
             return;
         }
+        let of_segments = (
+            std::mem::take(&mut self.in_flight),
+            std::mem::take(&mut self.losses),
+        );
         match fs::read(&live) {
             Ok(bytes) => {
                 self.take_live_area(&live, &bytes);
@@ -416,8 +420,17 @@ impl RankLog {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => self.live_problem(&live, 0, format!("the live area cannot be read: {error}")),
         }
+        let of_live = (
+            std::mem::take(&mut self.in_flight),
+            std::mem::take(&mut self.losses),
+        );
+        (self.in_flight, self.losses) = of_segments;
         // The process, or a collector, may have completed the segments since they were scanned.
         self.catch_up();
+        // What the live area says is newer than the segments, unless they are complete by now.
+        if matches!(self.ending, Ending::LiveArea | Ending::Running) {
+            (self.in_flight, self.losses) = of_live;
+        }
     }
 
     /// Returns the live area of a closed log whose process was killed before it could remove the area.
@@ -445,7 +458,6 @@ impl RankLog {
         let (from, path) = (self.whole_bytes, self.path.clone());
         self.problems
             .retain(|problem| problem.path != path || problem.offset < from);
-        let live_in_flight = std::mem::take(&mut self.in_flight);
         let outcome = self.file.metadata().and_then(|meta| {
             self.segment_bytes = meta.len();
             self.scan_frames(from)
@@ -455,8 +467,6 @@ impl RankLog {
         }
         if self.ending == Ending::Closed {
             self.live.clear();
-        } else {
-            self.in_flight = live_in_flight;
         }
         self.calibrations.sort_by_key(|entry| entry.ticks);
     }
@@ -1204,6 +1214,8 @@ mod tests {
         .expect("definitions");
         log.records(&[(0, 9, &[Record::new(RecordKind::Call)])])
             .expect("records");
+        log.in_flight(&[(0, 9, Record::new(RecordKind::Call))])
+            .expect("a call in progress");
         let torn_bytes = fs::metadata(path).expect("a log").len();
         log.records(&[(0, 9, &[Record::new(RecordKind::Call)])])
             .expect("records");
@@ -1228,6 +1240,7 @@ mod tests {
         fs::write(&path, &whole).expect("written");
         opened.find_live_area();
         assert_eq!((opened.ending, opened.frames.len()), (Ending::Closed, 2));
+        assert_eq!(opened.in_flight.len(), 1, "its frame was in the first part");
         assert!(opened.problems.is_empty());
     }
 }
