@@ -9,7 +9,7 @@ use std::fs;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Maximum number of records of a merge: only enough for a part of the run.
-const MOST_RECORDS: u64 = 2_000;
+const MOST_RECORDS: u64 = 1_000;
 
 /// Part of the run that one merge showed, on the axis.
 #[derive(Debug)]
@@ -41,7 +41,8 @@ fn the_last_part_of_a_long_run_is_followed() {
     unsafe { std::env::set_var("PATH", paths.expect("a path")) };
     let recording = {
         let run = run.clone();
-        std::thread::spawn(move || support::gloo_for(&run, 600).is_some())
+        // Each log has more than `MOST_RECORDS` before its first watermark, and there are parts after it.
+        std::thread::spawn(move || support::gloo_for(&run, 800, 2000).is_some())
     };
     let follower = Follower::start_with(run, MOST_RECORDS, || {}).expect("a follower");
     let since = Instant::now();

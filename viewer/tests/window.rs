@@ -284,7 +284,7 @@ fn a_growing_run_is_followed_to_its_end() {
     let (viewer, _) = screen.open(&run, &home, &["--follow"]);
     let recording = {
         let run = run.clone();
-        std::thread::spawn(move || support::gloo_for(&run, 400).is_some())
+        std::thread::spawn(move || support::gloo_for(&run, 400, 10_000).is_some())
     };
     // Operations of the four ranks appear, and more and more of them.
     let first = screen.until("the first operations", |pixels| coloured(pixels) > 20_000);

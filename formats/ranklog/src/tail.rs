@@ -7,18 +7,22 @@
 
 use super::codec;
 use super::reader::{FrameAt, RankLog};
+use super::record::{Record, RecordKind};
 use super::segment::{FRAME_HEADER_BYTES, FrameKind};
 use std::os::unix::fs::FileExt;
 
 /// Number of bytes at the start of a payload that nearly always contain the heads of all its groups.
 const FRONT_BYTES: usize = 8 << 10;
 
+/// Maximum number of [`RankLog::live_boundaries`].
+const LIVE_BOUNDARIES: usize = 256;
+
 /// Time at which a part of a log can start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Boundary {
-    /// Tick of a watermark.
+    /// Tick of a watermark, or leave time of a record.
     pub ticks: u64,
-    /// Number of records in the frames after it and in the live area.
+    /// Approximate number of records that were left later: those in the frames after a watermark and in the live area.
     pub records: u64,
 }
 
@@ -32,15 +36,12 @@ pub(super) struct Begin {
 }
 
 impl RankLog {
-    /// Returns the boundaries at which a part of this log can start, the last one first. The list ends at the first
-    /// part with more than `most` records. Also returns the number of records of the whole log, if it has at most
-    /// `most`.
+    /// Returns the watermarks at which a part of this log can start, the last one first. The list ends at the first
+    /// part with more than `most` records. Also returns the number of records of the whole log, if no such part ended
+    /// the list.
     pub fn boundaries(&self, most: u64) -> (Vec<Boundary>, Option<u64>) {
         let mut found = Vec::new();
-        let live = self.live.iter();
-        let mut records: u64 = live
-            .map(|group| (group.records.len() as u64).saturating_sub(u64::from(group.flushed)))
-            .sum();
+        let mut records = self.live_records().count() as u64;
         for &at in self.frames.iter().rev() {
             if at.header.kind == FrameKind::Watermark as u8 {
                 found.extend(self.moment(at).map(|ticks| Boundary { ticks, records }));
@@ -51,7 +52,31 @@ impl RankLog {
                 records += self.records_in(at);
             }
         }
-        (found, (records <= most).then_some(records))
+        (found, Some(records))
+    }
+
+    /// Returns times at which a part of this log can start, the last one first: leave times of records that only the
+    /// live area contains. There are at most [`LIVE_BOUNDARIES`]. A process writes the first watermark after seconds,
+    /// so these are all that is known about a young log.
+    pub fn live_boundaries(&self) -> Vec<Boundary> {
+        let mut times: Vec<u64> = self.live_records().map(|record| record.leave_ticks).collect();
+        times.sort_unstable_by(|one, other| other.cmp(one));
+        let every = times.len().div_ceil(LIVE_BOUNDARIES).max(1);
+        let chosen = times.iter().enumerate().skip(every - 1).step_by(every);
+        chosen
+            .map(|(before, &ticks)| Boundary {
+                ticks,
+                records: before as u64 + 1,
+            })
+            .collect()
+    }
+
+    /// Returns the records of the live area that are not in segments, without those that name a thread.
+    fn live_records(&self) -> impl Iterator<Item = &Record> {
+        let groups = self.live.iter();
+        groups
+            .flat_map(|group| group.records.iter().skip(group.flushed as usize))
+            .filter(|record| record.kind != RecordKind::Thread as u8)
     }
 
     /// Returns the tick at which the last record was left or the last call in progress was entered. A stuck process

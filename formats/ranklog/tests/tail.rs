@@ -175,3 +175,43 @@ fn records_that_are_in_both_files_come_once() {
     assert_eq!(tags(&last), tags(&whole[from..]));
     recorder.finish(Duration::from_secs(10));
 }
+
+/// A process writes its first watermark after seconds. Until then the records of the live area show where a part can
+/// start.
+#[test]
+fn a_log_without_watermarks_has_boundaries() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let recorder: &'static Recorder = Box::leak(Box::new(Recorder::new()));
+    let options = Options {
+        live_dir: Some(folder.path().to_path_buf()),
+        live_bytes: 32 << 20,
+        min_free_bytes: Some(0),
+        partial_flush: Duration::from_secs(600),
+        ..Options::new(folder.path().to_path_buf())
+    };
+    std::thread::spawn(move || recorder.run(&options, |_: &LaneSet| {}, |_| 0, || {}));
+    recorder.wait_until_settled(Duration::from_secs(10));
+    let set = recorder.lanes().expect("a recorder");
+    let lanes = [1, 2].map(|thread| set.acquire(thread, [0; 16], 1).expect("a lane"));
+    for number in 0..1000u32 {
+        let lane = lanes[number as usize % 2];
+        assert!(lane.commit(set, &left_at(1_000_000 + u64::from(number), number)));
+    }
+    let entries = fs::read_dir(folder.path()).expect("the run").flatten();
+    let path = entries
+        .map(|entry| entry.path())
+        .find(|path| path.extension().is_some_and(|extension| extension == "rslog"))
+        .expect("a log");
+    let log = RankLog::open(&path).expect("a log");
+    assert_eq!(log.boundaries(100), (Vec::new(), Some(1000)));
+    let boundaries = log.live_boundaries();
+    assert!(boundaries.len() > 100, "{boundaries:?}");
+    for boundary in &boundaries {
+        assert_eq!(1_001_000 - boundary.ticks, boundary.records, "{boundaries:?}");
+    }
+    let boundary = boundaries[boundaries.len() / 2];
+    let mut part = RankLog::open(&path).expect("a log");
+    part.begin_at(boundary.ticks);
+    assert_eq!(part.all_records().0.len() as u64, boundary.records);
+    recorder.finish(Duration::from_secs(10));
+}

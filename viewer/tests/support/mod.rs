@@ -14,15 +14,16 @@ use std::path::{Path, PathBuf};
 /// Records a training of four ranks over real Gloo in which rank 1 is late in every step. Returns the run directory;
 /// `None` without Gloo.
 pub fn gloo(directory: &Path) -> Option<PathBuf> {
-    gloo_for(directory, 40)
+    gloo_for(directory, 40, 10_000)
 }
 
-/// Records like [`gloo`], with this number of steps.
-pub fn gloo_for(directory: &Path, steps: u32) -> Option<PathBuf> {
+/// Records like [`gloo`], with this number of steps, each of this intended duration in microseconds.
+pub fn gloo_for(directory: &Path, steps: u32, step_us: u32) -> Option<PathBuf> {
     let turn = turn::take();
     let program = compile::gloo("gloo_train.cc")?;
     let mut job = Job::program(&program, 4);
-    for argument in ["ddp", &steps.to_string(), "10000", "persistent", "1", "300", "3"] {
+    job = job.arg("ddp").arg(steps.to_string()).arg(step_us.to_string());
+    for argument in ["persistent", "1", "300", "3"] {
         job = job.arg(argument);
     }
     job.record_into(directory).run(&turn).expect_status(0);

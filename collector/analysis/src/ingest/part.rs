@@ -10,6 +10,7 @@ use crate::model::members::Members;
 use crate::model::operation::{NO_TIME, RankOperation};
 use crate::model::sources::{CUPTI, EVENTS, PLUGIN};
 use rankscope_ranklog::reader::RankLog;
+use rankscope_ranklog::tail::Boundary;
 use rankscope_ranklog::{Library, Operation, Pattern};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -119,15 +120,21 @@ fn longest(logs: &[RankLog], clocks: &Clocks, ends: &[i64], most: u64) -> Option
         .map(|(index, log)| {
             let line = clocks.line(index);
             let before_end_ns = |ticks: u64| ends[index].saturating_sub(line.ns(ticks)).max(0);
-            let (boundaries, all) = log.boundaries(most);
-            let mut points: Vec<(i64, u64)> = vec![(0, 0)];
-            points.extend(
-                boundaries
-                    .iter()
-                    .map(|boundary| (before_end_ns(boundary.ticks), boundary.records)),
-            );
+            let (watermarks, all) = log.boundaries(most);
             let begin = log.calibrations.first().map_or(0, |first| first.ticks);
-            points.extend(all.map(|all| (before_end_ns(begin), all)));
+            let start = all.map(|records| Boundary {
+                ticks: begin,
+                records,
+            });
+            let boundaries = log.live_boundaries().into_iter().chain(watermarks).chain(start);
+            let mut points: Vec<(i64, u64)> = vec![(0, 0)];
+            points.extend(boundaries.map(|boundary| (before_end_ns(boundary.ticks), boundary.records)));
+            points.sort_unstable();
+            let mut most_behind = 0;
+            for (_, records) in &mut points {
+                most_behind = most_behind.max(*records);
+                *records = most_behind;
+            }
             points
         })
         .collect();
