@@ -4,6 +4,8 @@
 
 #[cfg(feature = "session")]
 pub mod comparison;
+#[cfg(feature = "session")]
+pub mod ids;
 #[cfg(feature = "index")]
 pub mod index;
 #[cfg(feature = "import")]
