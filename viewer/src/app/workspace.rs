@@ -15,6 +15,7 @@ use crate::theme::Theme;
 use crate::timeline::compared::Compared;
 use crate::timeline::{Outside, Timeline, legend};
 use egui::{Context, Frame, Panel, Ui};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::Session;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -66,7 +67,10 @@ impl Workspace {
         let view = kept.unwrap_or_else(|| {
             let many = session.ranks.len() > MAX_OPEN_RANKS;
             ViewState {
-                collapsed: (0..session.ranks.len() as u32).filter(|_| many).collect(),
+                collapsed: (0..session.ranks.len())
+                    .filter(|_| many)
+                    .map(RankIndex::of)
+                    .collect(),
                 ..ViewState::default()
             }
         });

@@ -1,5 +1,6 @@
 //! Steps of a rank, each with the step of the same number in the other session.
 
+use rankscope_formats::ids::StepIndex;
 use rankscope_formats::index::{LaneKind, Span, ViewFile};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
@@ -24,7 +25,7 @@ pub enum StepMatch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Number of the step.
-    pub number: u32,
+    pub number: StepIndex,
     /// Kind of the step: [`rankscope_formats::index::step`].
     pub class: u8,
     /// Start, in nanoseconds.
@@ -98,7 +99,7 @@ impl Steps {
             };
             let from_ns = span.start_ns.max(at);
             let step = Step {
-                number: span.name,
+                number: StepIndex(span.name),
                 class: span.class,
                 start_ns: span.start_ns,
                 end_ns: span.end_ns,
@@ -204,7 +205,7 @@ pub(super) mod tests {
         let same: Vec<_> = steps
             .all()
             .iter()
-            .map(|step| (step.number, step.times()))
+            .map(|step| (step.number.0, step.times()))
             .collect();
         assert_eq!(
             same,

@@ -1,6 +1,7 @@
 //! State of the view: visible time range, selection, and what the mouse points at.
 
 use super::{Action, HostIndex, PanelTab, Window};
+use rankscope_formats::ids::{CommunicatorId, RankIndex};
 use rankscope_formats::index::{LaneKind, Span};
 use rankscope_formats::session::Session;
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,7 @@ const MAX_UNDO: usize = 200;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hovered {
     /// Position of the rank in the session.
-    pub rank: u32,
+    pub rank: RankIndex,
     /// Position of the lane in the rank's index.
     pub lane: usize,
     /// Kind of the lane.
@@ -30,7 +31,7 @@ impl Hovered {
         };
         Some(PickedInstance {
             instance: self.span.instance?,
-            communicator,
+            communicator: communicator.map(CommunicatorId),
             from_ns: self.span.arrival_ns(),
             to_ns: self.span.end_ns,
         })
@@ -43,11 +44,20 @@ pub struct PickedInstance {
     /// Number of the instance.
     pub instance: u64,
     /// Communicator of the instance.
-    pub communicator: Option<u32>,
+    pub communicator: Option<CommunicatorId>,
     /// Start of the span by which the instance was picked, in nanoseconds.
     pub from_ns: i64,
     /// End of that span, in nanoseconds.
     pub to_ns: i64,
+}
+
+impl PickedInstance {
+    /// Returns true if a lane has operations of the instance's communicator.
+    pub fn has_lane(&self, kind: LaneKind) -> bool {
+        kind == LaneKind::Operations {
+            communicator: self.communicator.map(|communicator| communicator.0),
+        }
+    }
 }
 
 /// View of a session that is kept between two starts.
@@ -59,15 +69,15 @@ pub struct ViewState {
     /// Selected time range.
     pub range: Option<Window>,
     /// Ranks whose lanes are collapsed.
-    pub collapsed: BTreeSet<u32>,
+    pub collapsed: BTreeSet<RankIndex>,
     /// Hosts whose ranks are collapsed.
     pub closed_hosts: BTreeSet<HostIndex>,
     /// Ranks that are pinned to the top.
-    pub pinned: BTreeSet<u32>,
+    pub pinned: BTreeSet<RankIndex>,
     /// Hidden ranks.
-    pub hidden: BTreeSet<u32>,
+    pub hidden: BTreeSet<RankIndex>,
     /// Requested order of the ranks. Ranks that are missing here follow in their own order.
-    pub order: Vec<u32>,
+    pub order: Vec<RankIndex>,
     /// Search expression of the highlighted spans. Empty: all spans.
     pub filter: String,
     /// Tab of the drawer.
@@ -119,7 +129,7 @@ pub struct State {
     /// Instance that was picked with the mouse or a key.
     pub picked: Option<PickedInstance>,
     /// Rank that keys refer to and panels mark.
-    pub rank: Option<u32>,
+    pub rank: Option<RankIndex>,
     /// Instances that a panel marks, such as those of a histogram bin or of a search result.
     pub marked: std::sync::Arc<BTreeSet<u64>>,
     before: Vec<Window>,
@@ -198,7 +208,7 @@ impl State {
             Action::ToggleDense => self.view.dense = !self.view.dense,
             Action::ToggleRank(rank) => toggle(&mut self.view.collapsed, rank),
             Action::ToggleAllRanks => {
-                let all = 0..self.ranks;
+                let all = (0..self.ranks).map(RankIndex);
                 if self.view.collapsed.is_empty() {
                     self.view.collapsed.extend(all);
                 } else {
@@ -220,13 +230,13 @@ impl State {
     ///
     /// Instances may have other numbers. A picked instance is searched only in its time range.
     pub fn rename(&mut self, before: &Session, now: &Session) {
-        let places: std::collections::BTreeMap<&str, u32> = now
+        let places: std::collections::BTreeMap<&str, RankIndex> = now
             .ranks
             .iter()
-            .map(|rank| (rank.name.as_str(), rank.index))
+            .map(|rank| (rank.name.as_str(), RankIndex(rank.index)))
             .collect();
-        let moved = |rank: u32| {
-            let name = before.ranks.get(rank as usize)?.name.as_str();
+        let moved = |rank: RankIndex| {
+            let name = before.ranks.get(rank.index())?.name.as_str();
             places.get(name).copied()
         };
         for set in [

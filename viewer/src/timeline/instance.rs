@@ -4,7 +4,8 @@
 //! files.
 
 use crate::model::{Opened, PickedInstance, View};
-use rankscope_formats::index::{LaneKind, Span};
+use rankscope_formats::ids::{CommunicatorId, RankIndex};
+use rankscope_formats::index::Span;
 use rankscope_formats::session::{InstanceRow, RowGroups, part_path};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Member {
     /// Position of the rank in the session.
-    pub rank: u32,
+    pub rank: RankIndex,
     /// Position of the lane in its index.
     pub lane: usize,
     /// The operation.
@@ -136,10 +137,13 @@ pub fn find_members(opened: &Opened, picked: PickedInstance, is_over: &dyn Fn() 
     });
     let known = picked
         .communicator
-        .and_then(|communicator| opened.session.communicators.get(communicator as usize));
-    let ranks: Vec<u32> = known.map_or_else(
-        || (0..opened.session.ranks.len() as u32).collect(),
-        |communicator| communicator.members.iter().flatten().copied().collect(),
+        .and_then(|communicator| opened.session.communicators.get(communicator.index()));
+    let ranks: Vec<RankIndex> = known.map_or_else(
+        || opened.ranks().collect(),
+        |communicator| {
+            let members = communicator.members.iter().flatten();
+            members.map(|&rank| RankIndex(rank)).collect()
+        },
     );
     let mut members = Vec::new();
     let mut pending = 0;
@@ -149,10 +153,8 @@ pub fn find_members(opened: &Opened, picked: PickedInstance, is_over: &dyn Fn() 
         }
         match opened.view(rank) {
             View::Open(view) => {
-                let lane_kind = LaneKind::Operations {
-                    communicator: picked.communicator,
-                };
-                let found = view.lanes_of(|kind| kind == lane_kind).find_map(|(lane, spans)| {
+                let mut lanes = view.lanes_of(|kind| picked.has_lane(kind));
+                let found = lanes.find_map(|(lane, spans)| {
                     let span = spans.span_of(picked.instance, from_ns, to_ns.saturating_add(1))?;
                     Some(Member { rank, lane, span })
                 });
@@ -184,7 +186,7 @@ pub fn by_number(opened: &Opened, instance: u64) -> Option<PickedInstance> {
         if let Some(row) = rows.iter().find(|row| row.instance == instance) {
             return Some(PickedInstance {
                 instance,
-                communicator: Some(row.communicator),
+                communicator: Some(CommunicatorId(row.communicator)),
                 from_ns: row.start_ns,
                 to_ns: row.end_ns.max(row.start_ns),
             });

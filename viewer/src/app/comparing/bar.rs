@@ -1,6 +1,7 @@
 //! The line above the timeline: which sessions are compared, how they are aligned, and what the colours mean.
 
 use super::opening::Comparing;
+use crate::compare::counterparts::Unmatched;
 use crate::compare::reference::Aligned;
 use crate::model::{Opened, duration_text, moment_text};
 use crate::theme::Theme;
@@ -92,7 +93,10 @@ fn comparison(ui: &mut Ui, own: &Opened, compared: &Compared, theme: Theme) {
                 "A part of a run numbers its steps from its own start, so steps cannot be matched",
             );
     }
-    let (without, of_other) = compared.counterparts.without();
+    let Unmatched {
+        own: without,
+        other: of_other,
+    } = compared.counterparts.unmatched();
     if without + of_other > 0 {
         let plural = |count: u32| if count == 1 { "" } else { "s" };
         let mut texts = Vec::new();

@@ -21,6 +21,7 @@ use egui::{
 };
 use legend::Legend;
 use map::{Layout, Map, Place, Touched, Zoom, around, layout, space_for_places};
+use rankscope_formats::ids::RankIndex;
 use rankscope_report::heatmap::Kind;
 use rankscope_report::heatmap::picture::Picture;
 use rankscope_report::heatmap::steps::first_step;
@@ -390,7 +391,7 @@ impl HeatMapsPanel {
         let Some((rank, steps)) = self.shown.as_ref().and_then(|shown| shown.of_place(place)) else {
             return;
         };
-        let Some(rank) = rank.and_then(|rank| u32::try_from(rank).ok()) else {
+        let Some(rank) = rank.map(RankIndex::of) else {
             return;
         };
         actions.push(Action::Rank(Some(rank)));
@@ -452,12 +453,12 @@ impl Shown {
         let rank = state
             .rank
             .filter(|_| Group::of(self.key.kind) != Group::Bandwidth);
-        let of_rank = |rank: u32| {
+        let of_rank = |rank: RankIndex| {
             drawn
                 .fitted
                 .rows
                 .iter()
-                .position(|rows| rows.contains(&(rank as usize)))
+                .position(|rows| rows.contains(&(rank.index())))
         };
         Map {
             at,

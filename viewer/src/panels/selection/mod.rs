@@ -34,6 +34,7 @@ use histogram::{Histogram, HistogramAction, Pointing};
 use marking::{ClassKey, Marking};
 use order::{Order, Sort};
 use rankscope_analysis::model::units;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::SelectedOperations;
 use rankscope_report::selection_rows::{SelectionTable, Which};
 use roll_up::{By, has_stages};
@@ -63,12 +64,20 @@ pub struct SelectionPanels {
     class: Option<ClassKey>,
     pointing: Pointing,
     marking: Marking,
-    /// The stall that was shown last: its rank and its start, in nanoseconds.
-    stall: Option<(u32, i64)>,
+    /// The stall that was shown last.
+    stall: Option<ShownStall>,
     exports: Exports,
     /// The table and time range of the last export.
     exported: Option<(usize, Window)>,
     patterns: Patterns,
+}
+
+/// Identity of a stall that was shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct ShownStall {
+    rank: RankIndex,
+    /// Start of the stall, in nanoseconds.
+    from_ns: i64,
 }
 
 /// State that is kept per shape of rows.
@@ -278,8 +287,7 @@ impl SelectionPanels {
         let list = Rect::from_min_max(full.min, pos2(full.right() - beside - 12.0, full.bottom()));
         let causes = Rect::from_min_max(pos2(full.right() - beside, full.top()), full.max);
         let gone = self.stall;
-        let is_gone_to =
-            |target| matches!(target, Target::Stall { rank, from_ns, .. } if gone == Some((rank, from_ns)));
+        let is_gone_to = |target| matches!(target, Target::Stall { rank, from_ns, .. } if gone == Some(ShownStall { rank, from_ns }));
         let mut target = None;
         ui.scope_builder(UiBuilder::new().max_rect(list), |ui| {
             target = self.grid(ui, summed, shape(Which::Stalls), &is_gone_to);
@@ -289,7 +297,7 @@ impl SelectionPanels {
         });
         ui.advance_cursor_after_rect(full);
         if let Some(Target::Stall { rank, from_ns, to_ns }) = target {
-            self.stall = Some((rank, from_ns));
+            self.stall = Some(ShownStall { rank, from_ns });
             let window = Window::between(from_ns, to_ns).with_margin(AROUND_STALL);
             actions.push(Action::Show(window));
             actions.push(Action::Rank(Some(rank)));

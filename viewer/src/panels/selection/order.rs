@@ -89,7 +89,8 @@ pub fn order_of(rows: &Rows, sort: Option<Sort>) -> Vec<u32> {
     numbers.collect()
 }
 
-/// Returns the sort key of a row: words by their place among all words of the column, ranks by their number.
+/// Returns the sort key of a row: words by their place among all words of the column, ranks by their position in
+/// the session.
 fn key_of(rows: &Rows, row: usize, column: usize, places: &[&str]) -> Value {
     let Some(cell) = rows.cell(row, column) else {
         return Value::Unknown(String::new());
@@ -99,7 +100,7 @@ fn key_of(rows: &Rows, row: usize, column: usize, places: &[&str]) -> Value {
         _ => None,
     };
     match (&cell.value, of_rank) {
-        (Value::Words(_), Some(rank)) => Value::Whole(i64::from(rank)),
+        (Value::Words(_), Some(rank)) => Value::Whole(i64::from(rank.0)),
         (Value::Words(words), None) => {
             let place = places.binary_search_by(|place| compare(place, words));
             Value::Whole(place.unwrap_or_else(|place| place) as i64)

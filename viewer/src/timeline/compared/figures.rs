@@ -5,6 +5,7 @@
 
 use crate::compare::counterparts::OtherRank;
 use crate::model::{Opened, duration_text};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::Window;
 use rankscope_formats::session::{Figure, IndexedStep, RowGroups, Session, StepKind, rank_path};
 use std::path::Path;
@@ -34,7 +35,7 @@ impl Pair {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
     /// Position of the rank in A. `None`: all ranks.
-    pub rank: Option<u32>,
+    pub rank: Option<RankIndex>,
     /// Median step time.
     pub step: Pair,
     /// Exposed communication per step.
@@ -52,7 +53,7 @@ impl Line {
     }
 
     /// Reads the line of a rank of A and of its counterpart in B.
-    pub fn read(own: &Opened, rank: u32, other: &Opened, of: OtherRank) -> Self {
+    pub fn read(own: &Opened, rank: RankIndex, other: &Opened, of: OtherRank) -> Self {
         let (own_step, own_basis) = median(&own.path, rank);
         let (other_step, other_basis) = median(&other.path, of.0);
         let (own_exposed, own_shares) = exposed(&own.session, rank);
@@ -76,8 +77,8 @@ impl Line {
 }
 
 /// Returns the median step time of a rank's training steps, and a description of their number.
-fn median(session: &Path, rank: u32) -> (Figure<i64>, String) {
-    let path = rank_path::<IndexedStep>(session, rank);
+fn median(session: &Path, rank: RankIndex) -> (Figure<i64>, String) {
+    let path = rank_path::<IndexedStep>(session, rank.0);
     if !path.exists() {
         return (Figure::unknown("this rank has no steps"), String::new());
     }
@@ -111,8 +112,12 @@ fn median(session: &Path, rank: u32) -> (Figure<i64>, String) {
 }
 
 /// Returns the exposed communication of a rank per whole step, and a description of its basis.
-fn exposed(session: &Session, rank: u32) -> (Figure<i64>, String) {
-    let Some(entry) = session.breakdown.iter().find(|entry| entry.rank == rank) else {
+fn exposed(session: &Session, rank: RankIndex) -> (Figure<i64>, String) {
+    let Some(entry) = session
+        .breakdown
+        .iter()
+        .find(|entry| RankIndex(entry.rank) == rank)
+    else {
         return (
             Figure::unknown("the time breakdown of this rank is unknown"),
             String::new(),

@@ -21,6 +21,7 @@ use crate::timeline::gutter::lane_title;
 use crate::timeline::instance::Instances;
 use crate::timeline::layout::RowKind;
 use egui::{Context, Rect};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::LaneKind;
 use rankscope_formats::session::Session;
 use std::collections::BTreeSet;
@@ -33,14 +34,14 @@ pub enum Pointed {
     /// A span of B.
     Span {
         /// Position in A of the rank below which the span is drawn.
-        rank: u32,
+        rank: RankIndex,
         /// The span. Its rank and lane are positions in B.
         hovered: Hovered,
     },
     /// Steps of a rank of A with their counterparts in B, as positions in [`Steps`].
     Steps {
         /// Position of the rank in A.
-        rank: u32,
+        rank: RankIndex,
         /// Position of the first step.
         first: usize,
         /// Position after the last step.
@@ -206,12 +207,12 @@ impl Compared {
     }
 
     /// Returns the alignment of the world of a rank of A.
-    pub fn aligned_of(&self, own: &Opened, rank: u32) -> Option<Aligned> {
+    pub fn aligned_of(&self, own: &Opened, rank: RankIndex) -> Option<Aligned> {
         self.aligned.get(world_of(own, rank)).copied().flatten()
     }
 
     /// Returns the steps of a rank of A if they were read.
-    pub fn steps_of(&self, rank: u32) -> Option<&Arc<Steps>> {
+    pub fn steps_of(&self, rank: RankIndex) -> Option<&Arc<Steps>> {
         self.reading.read_of(rank)
     }
 
@@ -270,7 +271,7 @@ impl Compared {
         };
     }
 
-    fn point_at_steps(&self, rank: u32, ns: i64, pixel_ns: i64) -> Option<Pointed> {
+    fn point_at_steps(&self, rank: RankIndex, ns: i64, pixel_ns: i64) -> Option<Pointed> {
         let steps = self.steps_of(rank)?;
         let mut within = steps.within(ns, ns.saturating_add(1));
         // A step thinner than a pixel is reported together with all steps that share the pixel.

@@ -8,6 +8,7 @@ use crate::theme::Theme;
 use crate::timeline::compared::{Compared, PlacedRow};
 use crate::timeline::layout::RowKind;
 use egui::{Align2, Color32, FontId, Mesh, Painter, Pos2, Rect, Stroke, Vec2};
+use rankscope_formats::ids::RankIndex;
 
 /// Minimum width of steps that are drawn with edges, in points.
 const EDGES: f32 = 4.0;
@@ -88,7 +89,10 @@ impl Compared {
             };
             let window = aligned.anchor.other_window(window);
             for loss in losses {
-                if loss.rank == Some(of.0) && loss.count > 0 && window.touches(loss.first_ns, loss.last_ns) {
+                if loss.rank.map(RankIndex) == Some(of.0)
+                    && loss.count > 0
+                    && window.touches(loss.first_ns, loss.last_ns)
+                {
                     let (left, right) = (
                         x(window, row.rect, loss.first_ns),
                         x(window, row.rect, loss.last_ns),

@@ -7,6 +7,7 @@ use crate::timeline::compared::{Compared, Pointed};
 use crate::timeline::layout::parts_lane;
 use crate::timeline::tooltip;
 use egui::{Grid, RichText, Ui};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{Lane, LaneKind, Sums, ViewFile, part, step};
 
 /// Maximum number of steps whose parts are summed up for a tooltip. Each step costs two lookups.
@@ -31,7 +32,7 @@ pub fn show(ui: &mut Ui, own: &Opened, compared: &Compared) {
     }
 }
 
-fn of_steps(ui: &mut Ui, own: &Opened, compared: &Compared, rank: u32, steps: &[Step]) {
+fn of_steps(ui: &mut Ui, own: &Opened, compared: &Compared, rank: RankIndex, steps: &[Step]) {
     let (Some(first), Some(last)) = (steps.first(), steps.last()) else {
         return;
     };
@@ -128,7 +129,7 @@ fn why_not(step: &Step) -> Option<String> {
 type Part = (&'static str, i64, i64);
 
 /// Returns the sums of the steps' parts in both sessions, in nanoseconds.
-fn parts_of(own: &Opened, compared: &Compared, rank: u32, steps: &[&Step]) -> Option<Vec<Part>> {
+fn parts_of(own: &Opened, compared: &Compared, rank: RankIndex, steps: &[&Step]) -> Option<Vec<Part>> {
     let of = compared.counterparts.of(rank)?;
     let (View::Open(own), View::Open(other)) = (own.view(rank), compared.other.view(of.0)) else {
         return None;

@@ -31,6 +31,7 @@ use crate::picture::painter::SpanFilter;
 use crate::theme::Theme;
 use crate::timeline::compared::{Compared, PlacedRow, tooltip as compared_tooltip};
 use egui::{Context, Painter, Rect, Response, Sense, Ui, Vec2};
+use rankscope_formats::ids::RankIndex;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,7 +55,7 @@ pub struct Timeline {
     pub instances: Instances,
     compared: Option<Compared>,
     /// Rank and number of its operations under the mouse, if the mouse points at such a row.
-    in_flight: Option<(u32, InFlight)>,
+    in_flight: Option<(RankIndex, InFlight)>,
     drag: Option<Drag>,
     /// Area of the rows in the last frame.
     pub rows_rect: Rect,
@@ -143,12 +144,12 @@ impl Timeline {
     }
 
     /// Returns the ranks in display order.
-    pub fn ranks(&self) -> &[u32] {
+    pub fn ranks(&self) -> &[RankIndex] {
         self.rows.layout().ranks()
     }
 
     /// Scrolls to a rank in the next frame.
-    pub fn reveal(&mut self, rank: u32) {
+    pub fn reveal(&mut self, rank: RankIndex) {
         self.rows.reveal(rank);
     }
 
