@@ -43,7 +43,7 @@ impl Hovered {
 pub struct PickedInstance {
     /// Number of the instance.
     pub instance: u64,
-    /// Communicator of the instance.
+    /// Communicator of the instance. `None`: unknown, as in a finding, which names only the instance.
     pub communicator: Option<CommunicatorId>,
     /// Start of the span by which the instance was picked, in nanoseconds.
     pub from_ns: i64,
@@ -52,11 +52,12 @@ pub struct PickedInstance {
 }
 
 impl PickedInstance {
-    /// Returns true if a lane has operations of the instance's communicator.
+    /// Returns true if a lane has operations of the instance's communicator, or of any communicator if that is unknown.
     pub fn has_lane(&self, kind: LaneKind) -> bool {
-        kind == LaneKind::Operations {
-            communicator: self.communicator.map(|communicator| communicator.0),
-        }
+        let LaneKind::Operations { communicator } = kind else {
+            return false;
+        };
+        self.communicator.is_none() || communicator.map(CommunicatorId) == self.communicator
     }
 }
 

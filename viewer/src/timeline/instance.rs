@@ -48,6 +48,21 @@ pub struct Members {
     pub pending: u32,
 }
 
+impl Members {
+    /// Returns the instance with its communicator, which the row adds if the pick lacks it.
+    pub fn picked_with_communicator(&self) -> PickedInstance {
+        with_communicator(self.picked, self.row.as_ref())
+    }
+}
+
+fn with_communicator(picked: PickedInstance, row: Option<&InstanceRow>) -> PickedInstance {
+    let of_row = row.map(|row| CommunicatorId(row.communicator));
+    PickedInstance {
+        communicator: picked.communicator.or(of_row),
+        ..picked
+    }
+}
+
 /// Searches for instances.
 pub struct Instances {
     newest: Arc<AtomicU64>,
@@ -135,7 +150,8 @@ pub fn find_members(opened: &Opened, picked: PickedInstance, is_over: &dyn Fn() 
     let (from_ns, to_ns) = row.as_ref().map_or((picked.from_ns, picked.to_ns), |row| {
         (row.start_ns.min(picked.from_ns), row.end_ns.max(picked.to_ns))
     });
-    let known = picked
+    let searched = with_communicator(picked, row.as_ref());
+    let known = searched
         .communicator
         .and_then(|communicator| opened.session.communicators.get(communicator.index()));
     let ranks: Vec<RankIndex> = known.map_or_else(
@@ -153,7 +169,7 @@ pub fn find_members(opened: &Opened, picked: PickedInstance, is_over: &dyn Fn() 
         }
         match opened.view(rank) {
             View::Open(view) => {
-                let mut lanes = view.lanes_of(|kind| picked.has_lane(kind));
+                let mut lanes = view.lanes_of(|kind| searched.has_lane(kind));
                 let found = lanes.find_map(|(lane, spans)| {
                     let span = spans.span_of(picked.instance, from_ns, to_ns.saturating_add(1))?;
                     Some(Member { rank, lane, span })
@@ -216,4 +232,29 @@ fn instance_row(opened: &Opened, picked: PickedInstance, is_over: &dyn Fn() -> b
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::fixture::{Made, ranks};
+
+    #[test]
+    fn an_instance_of_a_finding_is_found_without_its_communicator() {
+        let made = Made::new();
+        let found = |communicator| {
+            let picked = PickedInstance {
+                instance: 2,
+                communicator,
+                from_ns: 200_000,
+                to_ns: 280_000,
+            };
+            let members = find_members(&made.opened, picked, &|| false).members;
+            members.iter().map(|member| member.rank).collect::<Vec<_>>()
+        };
+        let all: Vec<RankIndex> = ranks().collect();
+        assert_eq!(found(Some(CommunicatorId(0))), all);
+        assert_eq!(found(None), all);
+        assert_eq!(found(Some(CommunicatorId(1))), []);
+    }
 }
