@@ -3,7 +3,7 @@
 use super::{Action, HostIndex, PanelTab, Window};
 use rankscope_formats::ids::{CommunicatorId, RankIndex};
 use rankscope_formats::index::{LaneKind, Span};
-use rankscope_formats::session::Session;
+use rankscope_formats::session::{Host, Session};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -227,7 +227,8 @@ impl State {
         }
     }
 
-    /// Converts rank positions to those of a newer session of a followed run. Ranks are identified by name.
+    /// Converts positions of ranks and hosts to those of a newer session of a followed run. Ranks are identified by
+    /// name, hosts by name and clock.
     ///
     /// Instances may have other numbers. A picked instance is searched only in its time range.
     pub fn rename(&mut self, before: &Session, now: &Session) {
@@ -247,6 +248,16 @@ impl State {
         ] {
             *set = set.iter().filter_map(|&rank| moved(rank)).collect();
         }
+        let moved_host = |host: HostIndex| {
+            let known = before.hosts.get(host.index())?;
+            let is_same = |now: &Host| {
+                (&now.name, &now.boot_id, &now.time_namespace)
+                    == (&known.name, &known.boot_id, &known.time_namespace)
+            };
+            now.hosts.iter().position(is_same).map(HostIndex::of)
+        };
+        let closed = self.view.closed_hosts.iter();
+        self.view.closed_hosts = closed.filter_map(|&host| moved_host(host)).collect();
         self.view.row_changes += 1;
         self.view.order = self.view.order.iter().filter_map(|&rank| moved(rank)).collect();
         self.rank = self.rank.and_then(moved);
@@ -297,6 +308,7 @@ fn toggle<T: Ord>(set: &mut BTreeSet<T>, value: T) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::search::fixture::Made;
 
     #[test]
     fn a_view_of_the_end_follows_the_run() {
@@ -318,6 +330,23 @@ mod tests {
             Window::between(1300, 1500)
         );
         assert_eq!(shown(Some(Window::between(100, 300))), Window::between(100, 300));
+    }
+
+    #[test]
+    fn ranks_and_hosts_are_found_again_in_a_newer_session() {
+        let before = Made::new().opened.session.clone();
+        let mut now = before.clone();
+        now.hosts.reverse();
+        now.ranks.reverse();
+        for (position, rank) in now.ranks.iter_mut().enumerate() {
+            rank.index = position as u32;
+        }
+        let mut state = State::new(Window::between(0, 1000), ViewState::default());
+        state.apply(Action::ToggleHost(HostIndex(0)), 0.0);
+        state.apply(Action::Hide(RankIndex(0)), 0.0);
+        state.rename(&before, &now);
+        assert_eq!(state.view.closed_hosts, BTreeSet::from([HostIndex(1)]));
+        assert_eq!(state.view.hidden, BTreeSet::from([RankIndex(3)]));
     }
 
     #[test]

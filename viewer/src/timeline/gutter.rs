@@ -12,7 +12,7 @@ pub fn title(opened: &Opened, kind: RowKind) -> String {
         RowKind::Host(host) => opened
             .session
             .hosts
-            .get(host.0 as usize)
+            .get(host.index())
             .map_or_else(String::new, |host| {
                 let ranks = host.ranks.len();
                 format!(

@@ -299,7 +299,7 @@ impl Layout {
                 continue;
             }
             in_order(&mut ranks);
-            let host = HostIndex(host as u32);
+            let host = HostIndex::of(host);
             if session.hosts.len() > 1 {
                 self.push(RowKind::Host(host));
                 if state.closed_hosts.contains(&host) {
