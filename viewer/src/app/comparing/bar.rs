@@ -6,6 +6,7 @@ use crate::compare::reference::Aligned;
 use crate::model::{Opened, duration_text, moment_text};
 use crate::theme::Theme;
 use crate::timeline::compared::Compared;
+use crate::timeline::compared::colour::{GutterColours, gutter};
 use crate::timeline::compared::rows::scale;
 use egui::{Align, Layout, RichText, Sense, Ui, Vec2};
 
@@ -67,7 +68,7 @@ pub fn show(
 }
 
 fn comparison(ui: &mut Ui, own: &Opened, compared: &Compared, theme: Theme) {
-    let (fill, edge) = crate::timeline::compared::colour::gutter(theme);
+    let GutterColours { fill, edge } = gutter(theme);
     let (dot, _) = ui.allocate_exact_size(Vec2::new(10.0, 12.0), Sense::hover());
     ui.painter().rect(
         dot,

@@ -359,7 +359,13 @@ fn the_table_shows_both_sessions_and_a_click_goes_to_a_rank() {
         .table
         .lines()
         .skip(1)
-        .map(|line| (line.rank, line.step.own.value, line.step.other.value))
+        .map(|line| {
+            (
+                line.rank,
+                line.step.own.figure.value,
+                line.step.other.figure.value,
+            )
+        })
         .collect();
     let expected = |rank| (Some(RankIndex(rank)), Some(100 * MS), Some(110 * MS));
     assert_eq!(lines, [expected(0), expected(1), expected(2)]);

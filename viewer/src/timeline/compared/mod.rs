@@ -49,6 +49,15 @@ pub enum Pointed {
     },
 }
 
+/// Precision of the mouse.
+#[derive(Clone, Copy, Debug)]
+pub struct Reach {
+    /// Duration of a point of the screen, in nanoseconds.
+    pub point_ns: i64,
+    /// Maximum distance of a span, in nanoseconds.
+    pub near_ns: i64,
+}
+
 /// A visible row and its place.
 #[derive(Clone, Copy, Debug)]
 pub struct PlacedRow {
@@ -239,18 +248,10 @@ impl Compared {
         }
     }
 
-    /// Updates what the mouse points at. `share` is the place in the window, `pixel_ns` the duration of a pixel,
-    /// `near_ns` the maximum distance of a span.
-    pub fn point(
-        &mut self,
-        own: &Opened,
-        kind: RowKind,
-        window: Window,
-        share: f64,
-        (pixel_ns, near_ns): (i64, i64),
-    ) {
+    /// Updates what the mouse points at. `share` is the place in the window.
+    pub fn point(&mut self, own: &Opened, kind: RowKind, window: Window, share: f64, reach: Reach) {
         self.pointed = match kind {
-            RowKind::Difference(rank) => self.point_at_steps(rank, window.at(share), pixel_ns),
+            RowKind::Difference(rank) => self.point_at_steps(rank, window.at(share), reach.point_ns),
             RowKind::Other {
                 rank, of, lane, kind, ..
             } => self.aligned_of(own, rank).and_then(|aligned| {
@@ -258,7 +259,7 @@ impl Compared {
                 let View::Open(view) = self.other.view(of.0) else {
                     return None;
                 };
-                let span = view.lane(lane)?.span_at(ns, near_ns)?;
+                let span = view.lane(lane)?.span_at(ns, reach.near_ns)?;
                 let hovered = Hovered {
                     rank: of.0,
                     lane,

@@ -2,7 +2,7 @@
 
 use super::colour::{change_text, neutral, of_change, rows};
 use crate::compare::difference::{Sum, columns};
-use crate::compare::steps::Steps;
+use crate::compare::steps::{StepTimes, Steps};
 use crate::model::{Opened, View, Window};
 use crate::theme::Theme;
 use crate::timeline::compared::{Compared, PlacedRow};
@@ -190,7 +190,7 @@ fn differences(painter: &Painter, rect: Rect, window: Window, steps: &Steps, the
         if seen.width() < NUMBERS {
             continue;
         }
-        let Some((own_ns, other_ns)) = step.times().filter(|(own_ns, _)| *own_ns > 0) else {
+        let Some(StepTimes { own_ns, other_ns }) = step.times().filter(|times| times.own_ns > 0) else {
             continue;
         };
         let change = other_ns.saturating_sub(own_ns) as f64 / own_ns as f64;

@@ -3,14 +3,13 @@
 //! The lines are computed on a background thread.
 
 use super::colour::{change_text, of_change};
-use super::figures::Line;
+use super::figures::{Described, Line};
 use crate::compare::counterparts::{Counterparts, OtherRank};
 use crate::model::{Action, Opened, duration_text};
 use crate::theme::Theme;
 use egui::{Align, Context, Label, Layout, RichText, Sense, Ui};
 use egui_extras::{Column, TableBuilder};
 use rankscope_formats::ids::RankIndex;
-use rankscope_formats::session::Figure;
 use std::cmp::Ordering;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
@@ -147,8 +146,8 @@ impl Table {
                     row.set_selected(line.rank.is_some() && line.rank == selected);
                     row.col(|ui| rank_name(ui, own, line.rank, theme));
                     for pair in [&line.step, &line.exposed] {
-                        row.col(|ui| number(ui, &pair.own, &pair.own_basis, theme));
-                        row.col(|ui| number(ui, &pair.other, &pair.other_basis, theme));
+                        row.col(|ui| number(ui, &pair.own, theme));
+                        row.col(|ui| number(ui, &pair.other, theme));
                         row.col(|ui| change(ui, pair.change(), theme));
                     }
                     if row.response().clicked()
@@ -250,11 +249,11 @@ fn rank_name(ui: &mut Ui, own: &Opened, rank: Option<RankIndex>, theme: Theme) {
 }
 
 /// Draws a figure, or a dash with the reason why it is unknown.
-fn number(ui: &mut Ui, figure: &Figure<i64>, basis: &str, theme: Theme) {
-    let (text, hint) = match figure.get() {
+fn number(ui: &mut Ui, described: &Described, theme: Theme) {
+    let (text, hint) = match described.figure.get() {
         Ok(&ns) => {
             let text = RichText::new(duration_text(ns)).monospace();
-            (text.size(10.5).color(theme.text()), basis)
+            (text.size(10.5).color(theme.text()), described.basis.as_str())
         }
         Err(reason) => (RichText::new("–").weak(), reason),
     };
@@ -305,14 +304,16 @@ fn compare(order: Order, one: &Line, other: &Line) -> Ordering {
 mod tests {
     use super::super::figures::Pair;
     use super::*;
+    use rankscope_formats::session::Figure;
 
     fn line_of(rank: RankIndex, step: Option<(i64, i64)>) -> Line {
-        let figure = |value: Option<i64>| value.map_or_else(|| Figure::unknown("not there"), Figure::known);
+        let described = |value: Option<i64>| Described {
+            figure: value.map_or_else(|| Figure::unknown("not there"), Figure::known),
+            basis: String::new(),
+        };
         let pair = |values: Option<(i64, i64)>| Pair {
-            own: figure(values.map(|values| values.0)),
-            other: figure(values.map(|values| values.1)),
-            own_basis: String::new(),
-            other_basis: String::new(),
+            own: described(values.map(|values| values.0)),
+            other: described(values.map(|values| values.1)),
         };
         Line {
             rank: Some(rank),

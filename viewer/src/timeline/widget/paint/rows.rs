@@ -2,7 +2,7 @@
 
 use super::frame::Frame;
 use crate::model::View;
-use crate::timeline::compared::colour;
+use crate::timeline::compared::colour::{GutterColours, gutter};
 use crate::timeline::layout::RowKind;
 use egui::{Align2, FontId, Painter, Rect, Stroke, Vec2};
 use rankscope_formats::ids::RankIndex;
@@ -48,7 +48,7 @@ pub fn backgrounds(painter: &Painter, frame: &Frame<'_>) {
             | RowKind::Other { .. }
             | RowKind::OtherPending(_)
             | RowKind::Unmatched(_) => {
-                let (fill, edge) = colour::gutter(theme);
+                let GutterColours { fill, edge } = gutter(theme);
                 let title = Rect::from_x_y_ranges(areas.gutter.x_range(), rect.y_range());
                 painter.rect_filled(title, 0.0, fill);
                 if !matches!(row.kind, RowKind::Difference(_)) {
