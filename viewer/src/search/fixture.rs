@@ -7,7 +7,7 @@
 )]
 mod job;
 
-use super::expression::{Communicator, Comparison, Filter, Kind, ROLES, Ranges, Test};
+use super::expression::{Communicator, Comparison, Filter, Kind, NumberRange, ROLES, Ranges, Test};
 use crate::model::{Opened, View};
 use proptest::prelude::*;
 use rankscope_formats::ids::RankIndex;
@@ -246,8 +246,10 @@ pub fn spans() -> impl Strategy<Value = Vec<Planned>> {
 }
 
 fn ranges(below: u32) -> impl Strategy<Value = Ranges> {
-    let range = (0..below, 0..below, any::<bool>())
-        .prop_map(|(one, other, is_open)| (one.min(other), if is_open { u32::MAX } else { one.max(other) }));
+    let range = (0..below, 0..below, any::<bool>()).prop_map(|(one, other, is_open)| NumberRange {
+        first: one.min(other),
+        last: if is_open { u32::MAX } else { one.max(other) },
+    });
     proptest::collection::vec(range, 1..3).prop_map(Ranges)
 }
 

@@ -3,7 +3,7 @@
 //! Lookups happen only once: those of ranks, communicators and classes when the filter is compiled, those of a rank's
 //! names and steps at its first span. A span then needs only a few comparisons and bit tests.
 
-use super::expression::{Communicator, Comparison, Filter, Kind, Ranges, Test};
+use super::expression::{Communicator, Comparison, Filter, Kind, NumberRange, Ranges, Test};
 use crate::model::Opened;
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{CLASSES, LaneInfo, LaneKind, Span, ViewFile, operation};
@@ -60,13 +60,21 @@ pub struct Matcher {
     listed_steps: Vec<ListedStep>,
 }
 
+/// A time range, ordered by its start.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Interval {
+    /// Start, in nanoseconds.
+    start_ns: i64,
+    /// End, in nanoseconds.
+    end_ns: i64,
+}
+
 /// A step, or a group of steps of a long run, over all ranks.
 struct ListedStep {
     world: u32,
     first: u32,
     last: u32,
-    /// Start and end, in nanoseconds.
-    interval: (i64, i64),
+    interval: Interval,
 }
 
 impl ListedStep {
@@ -76,7 +84,10 @@ impl ListedStep {
             world: entry.world,
             first,
             last: first.saturating_add(entry.steps.saturating_sub(1)),
-            interval: (entry.start_ns, entry.end_ns),
+            interval: Interval {
+                start_ns: entry.start_ns,
+                end_ns: entry.end_ns,
+            },
         }
     }
 }
@@ -118,7 +129,7 @@ enum Table {
 enum Lookup {
     Names(Bits),
     /// Sorted, disjoint intervals.
-    Steps(Vec<(i64, i64)>),
+    Steps(Vec<Interval>),
 }
 
 /// A set of small integers.
@@ -285,14 +296,17 @@ impl Matcher {
             .collect()
     }
 
-    fn step_intervals(&self, rank: RankIndex, numbers: &Ranges, view: &ViewFile) -> Vec<(i64, i64)> {
+    fn step_intervals(&self, rank: RankIndex, numbers: &Ranges, view: &ViewFile) -> Vec<Interval> {
         let mut intervals = Vec::new();
         let mut has_lane = false;
         for (_, lane) in view.lanes_of(|kind| kind == LaneKind::Steps) {
             has_lane = true;
             lane.spans_in(i64::MIN, i64::MAX, |span| {
                 if numbers.contains(span.name) {
-                    intervals.push((span.start_ns, span.end_ns));
+                    intervals.push(Interval {
+                        start_ns: span.start_ns,
+                        end_ns: span.end_ns,
+                    });
                 }
                 true
             });
@@ -300,7 +314,7 @@ impl Matcher {
         if !has_lane {
             let world = self.worlds.get(rank.index()).copied().flatten();
             for step in &self.listed_steps {
-                let matches = |&(from, to): &(u32, u32)| from <= step.last && step.first <= to;
+                let matches = |range: &NumberRange| range.first <= step.last && step.first <= range.last;
                 if Some(step.world) == world && numbers.0.iter().any(matches) {
                     intervals.push(step.interval);
                 }
@@ -309,9 +323,9 @@ impl Matcher {
         intervals.sort_unstable();
         // In disjoint intervals, one lookup decides whether a span touches any.
         intervals.dedup_by(|next, before| {
-            let touch = next.0 <= before.1;
+            let touch = next.start_ns <= before.end_ns;
             if touch {
-                before.1 = before.1.max(next.1);
+                before.end_ns = before.end_ns.max(next.end_ns);
             }
             touch
         });
@@ -437,10 +451,10 @@ impl Node {
             Self::Step(_, numbers) if lane == LaneKind::Steps => numbers.contains(span.name),
             Self::Step(at, _) => match lookups.get(*at) {
                 Some(Lookup::Steps(steps)) => {
-                    let after = steps.partition_point(|step| step.1 <= span.start_ns);
+                    let after = steps.partition_point(|step| step.end_ns <= span.start_ns);
                     // A span without duration is at its start.
                     let last = span.end_ns.max(span.start_ns.saturating_add(1));
-                    steps.get(after).is_some_and(|step| step.0 < last)
+                    steps.get(after).is_some_and(|step| step.start_ns < last)
                 }
                 _ => false,
             },
