@@ -112,10 +112,11 @@ fn every_cell_has_the_colour_of_the_report_library() {
         let maps = maps(&made.opened, Group::of(kind)).expect("read");
         let picture = maps.iter().find(|(of, _)| *of == kind).expect("asked for");
         let picture = picture.1.as_ref().expect("a map").clone();
-        for most in [(100, 100), (4, 7)] {
-            let drawn = draw(&picture, most.0, most.1, false).expect("drawn");
+        for (rows, columns) in [(100, 100), (4, 7)] {
+            let most = Extent { rows, columns };
+            let drawn = draw(&picture, most, false).expect("drawn");
             let style = PictureStyle {
-                most: (most.1 as u32, most.0 as u32),
+                most: (columns as u32, rows as u32),
                 cell: (1, 1),
                 margin: 0,
                 most_elements: 0,
@@ -138,7 +139,10 @@ fn every_cell_has_the_colour_of_the_report_library() {
                 }
             }
             // If several ranks share a place, a rank with a value hides one that lacks the step.
-            assert!(most.0 < 6 || missing > 0, "{kind:?}: not every place has a value");
+            assert!(
+                most.rows < 6 || missing > 0,
+                "{kind:?}: not every place has a value"
+            );
         }
     }
 }
