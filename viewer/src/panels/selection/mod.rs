@@ -80,6 +80,16 @@ struct ShownStall {
     from_ns: i64,
 }
 
+/// A tab of a selection.
+#[derive(Clone, Copy)]
+struct SelectedTab {
+    tab: PanelTab,
+    /// The current selection.
+    requested: Window,
+    /// The selection of the displayed result. It may be an older one.
+    shown: Window,
+}
+
 /// State that is kept per shape of rows.
 #[derive(Default)]
 struct OfShape {
@@ -125,7 +135,12 @@ impl SelectionPanels {
                 return;
             }
         };
-        self.head(ui, opened, state, (tab, window, of), &summed);
+        let selected = SelectedTab {
+            tab,
+            requested: window,
+            shown: of,
+        };
+        self.head(ui, opened, state, selected, &summed);
         ui.scope(|ui| {
             if of != window {
                 ui.multiply_opacity(OLDER);
@@ -198,13 +213,18 @@ impl SelectionPanels {
         ui: &mut Ui,
         opened: &Arc<Opened>,
         state: &State,
-        (tab, window, of): (PanelTab, Window, Window),
+        selected: SelectedTab,
         summed: &Arc<Summed>,
     ) {
+        let SelectedTab {
+            tab,
+            requested,
+            shown,
+        } = selected;
         ui.horizontal_wrapped(|ui| {
-            ui.label(RichText::new(words_of(of, state)).strong());
-            if of != window {
-                let pending = format!("computing {} …", words_of(window, state));
+            ui.label(RichText::new(words_of(shown, state)).strong());
+            if shown != requested {
+                let pending = format!("computing {} …", words_of(requested, state));
                 ui.label(RichText::new(pending).color(severity_colours::colour(ui, Level::Warning)));
             }
             match tab {
@@ -219,13 +239,13 @@ impl SelectionPanels {
                 ui.label(RichText::new(words).weak());
             }
             let shape = self.shape(tab);
-            if self.exported != Some((shape.index(), of)) {
-                self.exported = Some((shape.index(), of));
+            if self.exported != Some((shape.index(), shown)) {
+                self.exported = Some((shape.index(), shown));
                 self.exports.forget();
             }
             let shapes = &self.shapes;
             let tables = || tables_of(summed, shape, shapes);
-            self.exports.show(ui, opened, &shape.name(), of, tables);
+            self.exports.show(ui, opened, &shape.name(), shown, tables);
         });
         if !summed.pending.is_empty() {
             let ranks = units::counted(summed.pending.len() as u64, "rank");
@@ -383,10 +403,7 @@ impl SelectionPanels {
                 return;
             }
         };
-        let text = match self
-            .marking
-            .words(class, (summed.selection.from_ns, summed.selection.to_ns))
-        {
+        let text = match self.marking.words(class, summed.window()) {
             Some(Ok(words)) => RichText::new(words).color(severity_colours::colour(ui, Level::Warning)),
             Some(Err(error)) => RichText::new(error).color(severity_colours::colour(ui, Level::Bad)),
             None => {

@@ -59,6 +59,14 @@ impl Summed {
         })
     }
 
+    /// Returns the window that was summed up.
+    pub fn window(&self) -> Window {
+        Window {
+            from_ns: self.selection.from_ns,
+            to_ns: self.selection.to_ns,
+        }
+    }
+
     /// Returns the rows of a shape.
     pub fn rows(&self, which: Which, by: By) -> Option<&Rows> {
         self.rows.get(Shape { which, by }.index())?.as_ref()
