@@ -1,7 +1,7 @@
 //! The next or previous rank or operation, for keys.
 
 use crate::model::{Hovered, PickedInstance, Window};
-use crate::timeline::instance::Member;
+use crate::timeline::instance_members::Member;
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{LaneKind, ViewFile};
 

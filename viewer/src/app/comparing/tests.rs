@@ -1,4 +1,4 @@
-use super::bar;
+use super::comparison_bar;
 use crate::app::workspace::Workspace;
 use crate::model::{Action, ViewState, Window};
 use crate::panels::test_support::run_until;
@@ -198,7 +198,7 @@ fn hover(harness: &mut Harness<'_, Option<Workspace>>, at: Pos2) {
 
 fn aligned(harness: &mut Harness<'_, Option<Workspace>>) -> String {
     let compared = workspace(harness).timeline.compared().expect("compared");
-    bar::aligned_text(compared.aligned().expect("aligned"))
+    comparison_bar::aligned_text(compared.aligned().expect("aligned"))
 }
 
 fn name(row: &Row, compared: &Compared) -> String {
@@ -417,7 +417,7 @@ fn pictures_of_tooltips() {
                     });
                     egui::Frame::popup(ui.style()).show(ui, |ui| {
                         ui.push_id(first, |ui| {
-                            crate::timeline::compared::tooltip::show(ui, &own.opened, compared)
+                            crate::timeline::compared::comparison_tooltip::show(ui, &own.opened, compared)
                         });
                     });
                 }

@@ -1,7 +1,7 @@
 //! One grid: its image, the names of its rows and columns, and the place under the mouse or the keyboard cursor.
 
 use super::drawn::{DrawnGrid, Extent};
-use super::legend::Legend;
+use super::scale_legend::Legend;
 use crate::theme::Theme;
 use egui::emath::GuiRounding;
 use egui::text::{LayoutJob, TextWrapping};

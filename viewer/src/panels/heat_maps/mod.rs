@@ -2,12 +2,12 @@
 //! code. A click on a place leads to what it shows.
 //!
 //! In the order of the data: [`read`] reads the values of a map, [`drawn`] assigns places and colours, both on
-//! background threads. [`map`] shows a grid and [`legend`] its scale.
+//! background threads. [`map`] shows a grid and [`scale_legend`] its scale.
 
 mod drawn;
-mod legend;
 mod map;
 mod read;
+mod scale_legend;
 
 use super::background::{Background, DIED, Polled};
 use super::session_key::SessionKey;
@@ -19,13 +19,13 @@ use egui::{
     Context, Label, PopupAnchor, Rect, RichText, ScrollArea, TextureHandle, TextureOptions, Tooltip, Ui,
     UiBuilder, Vec2, pos2, vec2,
 };
-use legend::Legend;
 use map::{Layout, Map, Place, Touched, Zoom, around, layout, space_for_places};
 use rankscope_formats::ids::RankIndex;
 use rankscope_report::heatmap::Kind;
 use rankscope_report::heatmap::picture::Picture;
 use rankscope_report::heatmap::steps::first_step;
 use read::{Group, Maps, maps, window_of_steps};
+use scale_legend::Legend;
 use std::ops::Range;
 use std::sync::Arc;
 

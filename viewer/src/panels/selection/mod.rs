@@ -4,7 +4,7 @@
 //!
 //! In the order of the data:
 //! - [`worker`] computes the latest request on a background thread.
-//! - [`summed`] is the result with its [`rows`] in an [`order`]. [`roll_up`] adds sums over ranks.
+//! - [`summed`] is the result with its [`table_rows`] in an [`order`]. [`roll_up`] adds sums over ranks.
 //! - [`grid`] draws the rows, each with a [`stacked_bar`], and explains its headings ([`meaning`]).
 //! - [`histogram`] draws the times of a class of operations, and [`marking`] finds the instances of its bins.
 //! - [`exports`] copies and saves.
@@ -16,9 +16,9 @@ mod marking;
 mod meaning;
 mod order;
 mod roll_up;
-mod rows;
 mod stacked_bar;
 mod summed;
+mod table_rows;
 #[cfg(test)]
 mod tests;
 mod worker;
@@ -38,10 +38,10 @@ use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::SelectedOperations;
 use rankscope_report::selection_rows::{SelectionTable, Which};
 use roll_up::{By, has_stages};
-use rows::{Shape, Target};
 use stacked_bar::Patterns;
 use std::sync::Arc;
 use summed::Summed;
+use table_rows::{Shape, Target};
 use worker::{Known, Worker};
 
 /// Margin around a stall that is shown, as a share of its length.
@@ -541,7 +541,7 @@ fn totals(summed: &Summed, tab: PanelTab) -> Option<String> {
 }
 
 /// Returns a short name of a class of operations.
-fn name_of(rows: &rows::Rows, at: usize) -> String {
+fn name_of(rows: &table_rows::Rows, at: usize) -> String {
     let text = |name: &str| {
         let column = rows
             .table

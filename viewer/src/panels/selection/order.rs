@@ -1,7 +1,7 @@
 //! The order of rows. It is computed once per choice of a column, not in every frame.
 
-use super::rows::{Rows, Target};
 use super::summed::Summed;
+use super::table_rows::{Rows, Target};
 use rankscope_report::selection_rows::{Cell, Heading, SelectionTable, Value};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -160,7 +160,7 @@ fn number(letters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::super::roll_up::By;
-    use super::super::rows::{Shape, tests::selection};
+    use super::super::table_rows::{Shape, tests::selection};
     use super::*;
     use proptest::prelude::*;
     use rankscope_report::selection_rows::Which;

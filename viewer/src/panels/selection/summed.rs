@@ -1,7 +1,7 @@
 //! Sums up a window on a background thread: the library's `Selection`, and its rows as the panels show them.
 
 use super::roll_up::By;
-use super::rows::{Rows, Shape};
+use super::table_rows::{Rows, Shape};
 use crate::model::{Opened, View, Window};
 use rankscope_analysis::selection::{SelectError, SelectionRequest, select};
 use rankscope_formats::ids::RankIndex;

@@ -1,10 +1,10 @@
 //! The other session of a comparison, and its state in the current frame.
 
 pub mod colour;
+pub mod comparison_tooltip;
+pub mod drawing;
 pub mod figures;
-pub mod rows;
 pub mod table;
-pub mod tooltip;
 
 use crate::compare::counterparts::Counterparts;
 use crate::compare::reading::{Read, Reading};
@@ -18,7 +18,7 @@ use crate::theme::Theme;
 use crate::timeline::compared::table::Table;
 use crate::timeline::gallery::{Gallery, PictureRow};
 use crate::timeline::gutter::lane_title;
-use crate::timeline::instance::Instances;
+use crate::timeline::instance_members::Instances;
 use crate::timeline::layout::RowKind;
 use egui::{Context, Rect};
 use rankscope_formats::ids::RankIndex;

@@ -20,7 +20,7 @@ use self::paint::{members, ranges, rows, titles};
 use self::scrolled_rows::ScrolledRows;
 use super::clock_error;
 use super::gallery::{Gallery, PictureRow};
-use super::instance::Instances;
+use super::instance_members::Instances;
 use super::layout::{OtherSession, Row, RowKind};
 use super::minimap::Minimap;
 use super::names::{MAX_NAMES, Names};
@@ -30,7 +30,7 @@ use crate::model::{Action, Opened, State, Window};
 use crate::picture::in_flight::InFlight;
 use crate::picture::painter::SpanFilter;
 use crate::theme::Theme;
-use crate::timeline::compared::{Compared, PlacedRow, tooltip as compared_tooltip};
+use crate::timeline::compared::{Compared, PlacedRow, comparison_tooltip};
 use egui::{Context, Painter, Rect, Response, Sense, Ui, Vec2};
 use rankscope_formats::ids::RankIndex;
 use std::sync::Arc;
@@ -379,7 +379,7 @@ impl Timeline {
         } else if let Some((rank, in_flight)) = self.in_flight {
             response.on_hover_ui_at_pointer(|ui| tooltip::show_in_flight(ui, opened, rank, in_flight));
         } else if let Some(compared) = self.compared.as_ref().filter(|it| it.pointed.is_some()) {
-            response.on_hover_ui_at_pointer(|ui| compared_tooltip::show(ui, opened, compared));
+            response.on_hover_ui_at_pointer(|ui| comparison_tooltip::show(ui, opened, compared));
         }
     }
 }

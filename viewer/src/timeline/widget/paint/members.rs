@@ -2,7 +2,7 @@
 
 use super::frame::Frame;
 use crate::model::{Opened, PickedInstance, View};
-use crate::timeline::instance::{Member, Members};
+use crate::timeline::instance_members::{Member, Members};
 use crate::timeline::layout::{Row, RowKind};
 use crate::timeline::strokes::{fade, label};
 use egui::{Painter, Pos2, Rangef, Rect, Shape, Stroke, StrokeKind};

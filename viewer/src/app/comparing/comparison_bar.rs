@@ -7,7 +7,7 @@ use crate::model::{Opened, duration_text, moment_text};
 use crate::theme::Theme;
 use crate::timeline::compared::Compared;
 use crate::timeline::compared::colour::{GutterColours, gutter};
-use crate::timeline::compared::rows::scale;
+use crate::timeline::compared::drawing::scale;
 use egui::{Align, Layout, RichText, Sense, Ui, Vec2};
 
 /// What was clicked.
