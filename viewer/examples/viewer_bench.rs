@@ -12,6 +12,7 @@
 //! - memory use at the end.
 
 use rankscope_analysis::selection::{SelectionRequest, select};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{ViewFile, view_path};
 use rankscope_formats::session::Session;
 use rankscope_viewer::app::workspace::Workspace;
@@ -114,7 +115,7 @@ fn main() -> ExitCode {
             ),
         ),
     ] {
-        let view = |rank: u32| -> Option<Arc<ViewFile>> { opened.open_view(rank) };
+        let view = |rank: u32| -> Option<Arc<ViewFile>> { opened.open_view(RankIndex(rank)) };
         let request = SelectionRequest {
             window,
             ranks: None,
@@ -276,8 +277,9 @@ impl Bench {
 
     /// Reads every block of every lane.
     fn visit_all(&mut self) {
-        for rank in 0..self.workspace.opened.session.ranks.len() as u32 {
-            let Some(view) = self.workspace.opened.open_view(rank) else {
+        let opened = self.workspace.opened.clone();
+        for rank in opened.ranks() {
+            let Some(view) = opened.open_view(rank) else {
                 continue;
             };
             for (_, lane) in view.lanes_of(|_| true) {

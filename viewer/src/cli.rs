@@ -69,7 +69,7 @@ pub struct Cli {
 
     /// Set the size of the picture or window, in points.
     #[arg(long, value_name = "WxH", default_value = "1600x1000", value_parser = size)]
-    size: (f32, f32),
+    size: egui::Vec2,
 
     /// Set the number of pixels per point of the picture.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = scale)]
@@ -97,7 +97,7 @@ enum Drawn {
     Picture(screenshot::Picture),
 }
 
-fn size(text: &str) -> Result<(f32, f32), String> {
+fn size(text: &str) -> Result<egui::Vec2, String> {
     let wrong = || format!("'{text}' is not a size; write WIDTHxHEIGHT, such as 1600x1000");
     let (width, height) = text.split_once('x').ok_or_else(wrong)?;
     let side = |side: &str| {
@@ -107,7 +107,7 @@ fn size(text: &str) -> Result<(f32, f32), String> {
             .map(f32::from)
             .ok_or_else(|| format!("{}, with 100 to 16384 points per side", wrong()))
     };
-    Ok((side(width)?, side(height)?))
+    Ok(egui::vec2(side(width)?, side(height)?))
 }
 
 fn filter(text: &str) -> Result<String, String> {
@@ -135,7 +135,7 @@ fn scale(text: &str) -> Result<f32, String> {
 impl Cli {
     fn start(&self) -> Start {
         Start {
-            range: self.range.map(|range| (range.from_ns, range.to_ns)),
+            range: self.range,
             select_range: self.range.is_some(),
             instance: self.select,
             tab: self.panel.map(|tab| match tab {
@@ -167,7 +167,6 @@ impl Cli {
             deadline: Duration::from_secs(600),
             ..Frames::default()
         };
-        let size = egui::vec2(self.size.0, self.size.1);
         let frame = |ui: &mut egui::Ui| {
             let app = app.get_or_insert_with(|| {
                 App::new(self.paths.clone(), self.start(), Default::default(), ui.ctx())
@@ -183,9 +182,9 @@ impl Cli {
             .extension()
             .is_some_and(|extension| extension.eq_ignore_ascii_case("svg"));
         let drawn = if is_svg {
-            Drawn::Shapes(screenshot::shapes(size, self.scale, frames, frame)?)
+            Drawn::Shapes(screenshot::shapes(self.size, self.scale, frames, frame)?)
         } else {
-            Drawn::Picture(screenshot::render(size, self.scale, frames, frame)?)
+            Drawn::Picture(screenshot::render(self.size, self.scale, frames, frame)?)
         };
         if let Some(why) = app.as_ref().and_then(App::failure) {
             bail!("{why}");
@@ -209,7 +208,7 @@ impl Cli {
             viewport: egui::ViewportBuilder::default()
                 .with_title("rankscope")
                 .with_app_id("rankscope")
-                .with_inner_size([self.size.0, self.size.1]),
+                .with_inner_size(self.size),
             persist_window: true,
             ..Default::default()
         };

@@ -9,6 +9,7 @@ mod support;
 
 use egui::{Key, Modifiers, Pos2, pos2, vec2};
 use rankscope_analysis::{MergeOptions, index, merge};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{LaneKind, Span};
 use rankscope_tests::artefacts::root;
 use rankscope_viewer::app::Start;
@@ -79,7 +80,7 @@ fn is_operations(kind: RowKind) -> bool {
 }
 
 /// Returns the longest operation of a rank on its first communicator.
-fn long_operation(driven: &mut Driven, rank: u32) -> Span {
+fn long_operation(driven: &mut Driven, rank: RankIndex) -> Span {
     let opened = driven.workspace().opened.clone();
     let view = opened.open_view(rank).expect("an index");
     let mut lanes = view.lanes_of(|kind| matches!(kind, LaneKind::Operations { .. }));
@@ -106,7 +107,7 @@ fn a_recorded_run() {
 #[test]
 fn a_step_of_a_recorded_run_and_an_instance_on_all_ranks() {
     let (_folder, mut driven) = open(recorded, dark());
-    let span = long_operation(&mut driven, 0);
+    let span = long_operation(&mut driven, RankIndex(0));
     let around = Window::between(span.start_ns, span.end_ns).with_margin(0.6);
     driven.workspace().state.view.window = Some(around);
     driven.settle();
@@ -207,11 +208,17 @@ fn a_rank_is_collapsed_hidden_and_shown_again() {
     let count = |driven: &mut Driven| driven.workspace().timeline.rows().len();
     let all = count(&mut driven);
     let title = place(&mut driven, 0, |kind| {
-        matches!(kind, RowKind::Rank { rank: 1, .. })
+        matches!(
+            kind,
+            RowKind::Rank {
+                rank: RankIndex(1),
+                ..
+            }
+        )
     });
     let title = pos2(40.0, title.y);
     driven.click(title);
-    assert_eq!(driven.workspace().state.rank, Some(1));
+    assert_eq!(driven.workspace().state.rank, Some(RankIndex(1)));
     let closed = count(&mut driven);
     assert!(closed < all);
     driven.press(Modifiers::NONE, Key::H);
@@ -276,8 +283,16 @@ fn a_note_is_written_and_a_step_is_shown() {
 #[test]
 fn the_tooltip_counts_operations_in_flight() {
     let (_folder, mut driven) = open(recorded, dark());
-    let span = long_operation(&mut driven, 2);
-    let is_count = |kind| matches!(kind, RowKind::InFlight { rank: 2, .. });
+    let span = long_operation(&mut driven, RankIndex(2));
+    let is_count = |kind| {
+        matches!(
+            kind,
+            RowKind::InFlight {
+                rank: RankIndex(2),
+                ..
+            }
+        )
+    };
     if !driven
         .workspace()
         .timeline
@@ -317,6 +332,6 @@ fn a_damaged_table_is_reported() {
         problems.iter().any(|problem| problem.contains("rank 1")),
         "{problems:?}"
     );
-    let other = driven.workspace().opened.open_view(0).is_some();
+    let other = driven.workspace().opened.open_view(RankIndex(0)).is_some();
     assert!(other, "the other ranks are drawn");
 }

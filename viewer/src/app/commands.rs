@@ -158,7 +158,7 @@ impl Workspace {
                 || picked.map_or(window.from_ns, |picked| picked.from_ns),
                 |own| own.span.start_ns,
             ),
-            picked,
+            picked: members.map_or(picked, |members| Some(members.picked_with_communicator())),
             only: own.filter(|_| !any_lane),
         };
         let Some(next) = next_operation(view, rank, from, forward) else {

@@ -1,7 +1,7 @@
 //! Finds an instance by its number on a background thread, for the command line.
 
 use crate::model::{Opened, PickedInstance};
-use crate::timeline::instance::by_number;
+use crate::timeline::instance_members::by_number;
 use egui::Context;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};

@@ -27,6 +27,7 @@ use crate::panels::colours;
 use crate::screenshot::png_file;
 use crate::search::{HeldKeys, Palette, help::help_window};
 use egui::{Color32, ColorImage, Context, RichText, Ui};
+use rankscope_analysis::model::time_range::TimeRange;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -70,7 +71,7 @@ enum Stage {
 #[derive(Clone, Debug, Default)]
 pub struct Start {
     /// Time range to show.
-    pub range: Option<(Option<i64>, Option<i64>)>,
+    pub range: Option<TimeRange>,
     /// Whether the time range is selected as well.
     pub select_range: bool,
     /// Instance to pick.
@@ -110,12 +111,28 @@ pub struct App {
     serving: Option<Serving>,
     /// The run that is followed, and the directory in which its session will be.
     follows: Option<(Follower, PathBuf)>,
-    message: Option<(String, f64)>,
+    message: Option<Message>,
     /// Channel for messages from background threads, such as those that write pictures.
     notifications: (Sender<String>, Receiver<String>),
     held_keys: HeldKeys,
     /// Workspace to return to if the session that is being opened fails.
     before: Option<Box<Workspace>>,
+}
+
+/// A message at the lower edge of the window.
+struct Message {
+    text: String,
+    /// Time of the window's clock since which it is visible, in seconds.
+    since_s: f64,
+}
+
+impl Message {
+    fn now(ctx: &Context, text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            since_s: ctx.input(|input| input.time),
+        }
+    }
 }
 
 /// Minimum time for which a message is visible, in seconds.
@@ -217,10 +234,7 @@ impl App {
         }
         if behind.is_none() {
             self.follows = None;
-            self.message = Some((
-                "The run has ended. The whole run is shown".to_owned(),
-                ctx.input(|input| input.time),
-            ));
+            self.message = Some(Message::now(ctx, "The run has ended. The whole run is shown"));
         }
     }
 
@@ -294,8 +308,7 @@ impl App {
                 Opening::Failed(why) => {
                     self.stage = match self.before.take() {
                         Some(before) => {
-                            self.message =
-                                Some((format!("Cannot open: {why}"), ctx.input(|input| input.time)));
+                            self.message = Some(Message::now(ctx, format!("Cannot open: {why}")));
                             Stage::Open(before)
                         }
                         None => Stage::Failed(why),
@@ -362,7 +375,7 @@ impl App {
             Stage::Open(workspace) => {
                 requests = workspace.show(ui);
                 if let Some(message) = workspace.message.take() {
-                    self.message = Some((message, ctx.input(|input| input.time)));
+                    self.message = Some(Message::now(&ctx, message));
                 }
             }
         }
@@ -499,20 +512,20 @@ impl App {
     }
 
     fn show_message(&mut self, ctx: &Context) {
-        let now = ctx.input(|input| input.time);
         if let Ok(text) = self.notifications.1.try_recv() {
-            self.message = Some((text, now));
+            self.message = Some(Message::now(ctx, text));
         }
-        let Some((text, since)) = &self.message else {
+        let Some(Message { text, since_s }) = &self.message else {
             return;
         };
         // A long message, such as an address, takes longer to read and to copy.
         let lasts_s = MESSAGE_S.max(text.chars().count() as f64 * MESSAGE_S_BY_CHAR);
-        if now - since > lasts_s {
+        let shown_s = ctx.input(|input| input.time) - since_s;
+        if shown_s > lasts_s {
             self.message = None;
             return;
         }
-        let left = lasts_s - (now - since);
+        let left = lasts_s - shown_s;
         ctx.request_repaint_after(std::time::Duration::from_secs_f64(left.max(0.0) + 0.05));
         egui::Area::new(egui::Id::unique("message"))
             .anchor(egui::Align2::CENTER_BOTTOM, egui::vec2(0.0, -24.0))
@@ -535,8 +548,9 @@ fn write_picture(path: &Path, image: &ColorImage, pixels_per_point: f32) -> Stri
 
 fn apply(workspace: &mut Workspace, start: &Start, ctx: &Context) {
     let whole = workspace.state.whole;
-    if let Some((from, to)) = start.range
-        && (from.is_some_and(|from| from >= whole.to_ns) || to.is_some_and(|to| to <= whole.from_ns))
+    if let Some(TimeRange { from_ns, to_ns }) = start.range
+        && (from_ns.is_some_and(|from_ns| from_ns >= whole.to_ns)
+            || to_ns.is_some_and(|to_ns| to_ns <= whole.from_ns))
     {
         let why = format!(
             "this range contains no part of the run, which lasts from {} to {}",
@@ -545,10 +559,10 @@ fn apply(workspace: &mut Workspace, start: &Start, ctx: &Context) {
         );
         workspace.refused = Some(why.clone());
         workspace.message = Some(why);
-    } else if let Some((from, to)) = start.range {
+    } else if let Some(TimeRange { from_ns, to_ns }) = start.range {
         let range = crate::model::Window::between(
-            from.unwrap_or(whole.from_ns).max(whole.from_ns),
-            to.unwrap_or(whole.to_ns).min(whole.to_ns),
+            from_ns.unwrap_or(whole.from_ns).max(whole.from_ns),
+            to_ns.unwrap_or(whole.to_ns).min(whole.to_ns),
         );
         workspace.state.view.window = Some(range);
         if start.select_range {

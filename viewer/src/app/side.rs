@@ -4,7 +4,7 @@ use crate::model::{Action, Opened, State};
 use crate::panels::{FindingsPanel, Notes, NotesPanel, instance};
 use crate::timeline::Timeline;
 use crate::timeline::compared::Compared;
-use crate::timeline::instance::Members;
+use crate::timeline::instance_members::Members;
 use egui::{Panel, Ui};
 use std::sync::Arc;
 

@@ -1,11 +1,12 @@
 //! The next or previous rank or operation, for keys.
 
 use crate::model::{Hovered, PickedInstance, Window};
-use crate::timeline::instance::Member;
+use crate::timeline::instance_members::Member;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{LaneKind, ViewFile};
 
 /// Returns the order of ranks after one was moved by one place. `None` if it is at the end.
-pub fn moved_rank(ranks: &[u32], rank: u32, down: bool) -> Option<Vec<u32>> {
+pub fn moved_rank(ranks: &[RankIndex], rank: RankIndex, down: bool) -> Option<Vec<RankIndex>> {
     let at = ranks.iter().position(|&other| other == rank)?;
     let with = if down { at + 1 } else { at.checked_sub(1)? };
     let mut order = ranks.to_vec();
@@ -16,7 +17,7 @@ pub fn moved_rank(ranks: &[u32], rank: u32, down: bool) -> Option<Vec<u32>> {
 }
 
 /// Returns the rank below or above the current one; without one, the first.
-pub fn next_rank(ranks: &[u32], current: Option<u32>, down: bool) -> Option<u32> {
+pub fn next_rank(ranks: &[RankIndex], current: Option<RankIndex>, down: bool) -> Option<RankIndex> {
     let at = current.and_then(|rank| ranks.iter().position(|&other| other == rank));
     let next = match (at, down) {
         (None, _) => 0,
@@ -38,11 +39,10 @@ pub struct From<'a> {
 }
 
 /// Returns the next or previous operation of a rank.
-pub fn next_operation(view: &ViewFile, rank: u32, from: From<'_>, forward: bool) -> Option<Hovered> {
-    let is_candidate = |kind: LaneKind| match (from.picked, kind) {
-        (Some(picked), LaneKind::Operations { communicator }) => communicator == picked.communicator,
-        (None, LaneKind::Operations { .. }) => true,
-        _ => false,
+pub fn next_operation(view: &ViewFile, rank: RankIndex, from: From<'_>, forward: bool) -> Option<Hovered> {
+    let is_candidate = |kind: LaneKind| match from.picked {
+        Some(picked) => picked.has_lane(kind),
+        None => matches!(kind, LaneKind::Operations { .. }),
     };
     let candidates = view
         .lanes_of(is_candidate)

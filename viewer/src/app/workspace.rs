@@ -6,7 +6,7 @@ use super::instance_lookup::InstanceLookup;
 use super::request::Request;
 use super::side::Side;
 use super::top_bar::{self, TopBar};
-use crate::app::comparing::bar;
+use crate::app::comparing::comparison_bar;
 use crate::app::comparing::opening::Comparing;
 use crate::model::{Action, Opened, State, ViewState, Window};
 use crate::panels::Notes;
@@ -15,6 +15,7 @@ use crate::theme::Theme;
 use crate::timeline::compared::Compared;
 use crate::timeline::{Outside, Timeline, legend};
 use egui::{Context, Frame, Panel, Ui};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::Session;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -66,7 +67,10 @@ impl Workspace {
         let view = kept.unwrap_or_else(|| {
             let many = session.ranks.len() > MAX_OPEN_RANKS;
             ViewState {
-                collapsed: (0..session.ranks.len() as u32).filter(|_| many).collect(),
+                collapsed: (0..session.ranks.len())
+                    .filter(|_| many)
+                    .map(RankIndex::of)
+                    .collect(),
                 ..ViewState::default()
             }
         });
@@ -157,14 +161,16 @@ impl Workspace {
             return;
         }
         let clicked = Panel::top("compared")
-            .show(ui, |ui| bar::show(ui, &self.opened, compared, &self.comparing))
+            .show(ui, |ui| {
+                comparison_bar::show(ui, &self.opened, compared, &self.comparing)
+            })
             .inner;
         match clicked {
-            Some(bar::Clicked::Stop) => {
+            Some(comparison_bar::Clicked::Stop) => {
                 self.comparing = Comparing::Idle;
                 self.set_compared(None);
             }
-            Some(bar::Clicked::Table) => {
+            Some(comparison_bar::Clicked::Table) => {
                 if let Some(compared) = self.timeline.compared_mut() {
                     compared.table_open = !compared.table_open;
                 }

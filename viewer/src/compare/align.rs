@@ -2,12 +2,13 @@
 
 use super::steps::{StepMatch, Steps};
 use crate::model::Window;
+use rankscope_formats::ids::StepIndex;
 
 /// The two times, one of each session, that are drawn at the same place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Anchor {
     /// Step that starts there. `None`: both runs start there.
-    pub step: Option<u32>,
+    pub step: Option<StepIndex>,
     /// Time in this session, in nanoseconds on its axis.
     pub own_ns: i64,
     /// Time in the other session, in nanoseconds on its axis.
@@ -105,13 +106,13 @@ mod tests {
             match anchor {
                 None => prop_assert!(both.is_empty()),
                 Some(anchor) => {
-                    let chosen = both.iter().find(|(span, _)| Some(span.name) == anchor.step);
+                    let chosen = both.iter().find(|(span, _)| Some(StepIndex(span.name)) == anchor.step);
                     let (span, same) = chosen.expect("a step that both have");
                     prop_assert_eq!((anchor.own_ns, anchor.other_ns), (span.start_ns, same.start_ns));
                     let nearest = both.iter().map(|(span, _)| distance(span.start_ns, span.end_ns)).min();
                     prop_assert_eq!(Some(distance(span.start_ns, span.end_ns)), nearest);
                     if let Some((inside, _)) = both.iter().find(|(span, _)| span.start_ns <= ns && ns < span.end_ns) {
-                        prop_assert_eq!(Some(inside.name), anchor.step);
+                        prop_assert_eq!(Some(StepIndex(inside.name)), anchor.step);
                     }
                 }
             }
@@ -123,7 +124,7 @@ mod tests {
             own_ns in -1_000_000i64..1_000_000_000, other_ns in -1_000_000i64..1_000_000_000,
             from in -2_000_000i64..2_000_000_000, length in 20i64..3_000_000_000,
         ) {
-            let anchor = Anchor { step: Some(7), own_ns, other_ns };
+            let anchor = Anchor { step: Some(StepIndex(7)), own_ns, other_ns };
             let window = Window::between(from, from + length);
             let other = anchor.other_window(window);
             prop_assert_eq!(other.length_ns(), window.length_ns());

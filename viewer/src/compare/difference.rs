@@ -5,7 +5,7 @@
 //! weighted by time, (ΣB − ΣA) / ΣA. All columns together have the difference of the window's steps. This holds at any
 //! zoom, and the cost depends only on the number of pixels.
 
-use super::steps::{Before, Step, Steps};
+use super::steps::{Before, Step, StepTimes, Steps};
 use crate::model::Window;
 use crate::picture::columns::edges;
 
@@ -53,7 +53,7 @@ fn until(steps: &Steps, ns: i64, near: &mut usize) -> Before {
     if let Some(step) = steps.all().get(position).filter(|step| step.from_ns < ns) {
         let part = |time: i64| part(step, time, ns);
         match step.times() {
-            Some((own_ns, other_ns)) => {
+            Some(StepTimes { own_ns, other_ns }) => {
                 before.own_ns = before.own_ns.saturating_add(part(own_ns));
                 before.other_ns = before.other_ns.saturating_add(part(other_ns));
             }
@@ -118,9 +118,9 @@ mod tests {
             }
             let share = inside as f64 / (step.to_ns - step.from_ns) as f64;
             match step.times() {
-                Some((own, other)) => {
-                    out.0 += own as f64 * share;
-                    out.1 += other as f64 * share;
+                Some(times) => {
+                    out.0 += times.own_ns as f64 * share;
+                    out.1 += times.other_ns as f64 * share;
                 }
                 None => out.2 += (step.end_ns - step.start_ns) as f64 * share,
             }

@@ -3,6 +3,7 @@
 use super::counterparts::{Counterparts, OtherRank};
 use super::steps::Steps;
 use crate::model::{Opened, View};
+use rankscope_formats::ids::RankIndex;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -30,9 +31,9 @@ pub enum Read {
 
 /// Cache of steps with its reader thread.
 pub struct Reading {
-    requests: Sender<(u32, OtherRank)>,
-    read: Receiver<(u32, Arc<Steps>)>,
-    kept: FxHashMap<u32, Kept>,
+    requests: Sender<(RankIndex, OtherRank)>,
+    read: Receiver<(RankIndex, Arc<Steps>)>,
+    kept: FxHashMap<RankIndex, Kept>,
     frame: u64,
     /// Whether equal step numbers of the two sessions denote the same step.
     shares_numbers: bool,
@@ -42,7 +43,7 @@ impl Reading {
     /// Starts the reader of two sessions. Calls `done` after each rank.
     pub fn start(own: &Arc<Opened>, other: &Arc<Opened>, done: impl Fn() + Send + 'static) -> Self {
         let shares_numbers = !own.has_own_step_numbers() && !other.has_own_step_numbers();
-        let (requests, to_read) = channel::<(u32, OtherRank)>();
+        let (requests, to_read) = channel::<(RankIndex, OtherRank)>();
         let (sender, read) = channel();
         let (own, other) = (own.clone(), other.clone());
         // The thread ends when `Reading` is dropped, because its channel closes.
@@ -83,7 +84,7 @@ impl Reading {
     }
 
     /// Returns the steps of a rank. Requests them if they are not in the cache.
-    pub fn of(&mut self, own: &Opened, other: &Opened, counterparts: &Counterparts, rank: u32) -> Read {
+    pub fn of(&mut self, own: &Opened, other: &Opened, counterparts: &Counterparts, rank: RankIndex) -> Read {
         let frame = self.frame;
         if let Some(kept) = self.kept.get_mut(&rank) {
             kept.used_in = frame;
@@ -110,7 +111,7 @@ impl Reading {
     }
 
     /// Returns the steps of a rank if they were read.
-    pub fn read_of(&self, rank: u32) -> Option<&Arc<Steps>> {
+    pub fn read_of(&self, rank: RankIndex) -> Option<&Arc<Steps>> {
         self.kept.get(&rank)?.steps.as_ref()
     }
 }

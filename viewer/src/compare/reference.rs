@@ -6,6 +6,7 @@ use super::align::Anchor;
 use super::counterparts::Counterparts;
 use super::reading::{Read, Reading};
 use crate::model::{Opened, Window};
+use rankscope_formats::ids::RankIndex;
 
 /// Maximum number of ranks of a world that are tried for steps that both sessions have.
 const MAX_TRIED: usize = 16;
@@ -14,7 +15,7 @@ const MAX_TRIED: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aligned {
     /// The rank whose steps align the world. `None`: the starts of the runs do.
-    pub rank: Option<u32>,
+    pub rank: Option<RankIndex>,
     /// The two times that are drawn at the same place.
     pub anchor: Anchor,
 }
@@ -23,7 +24,7 @@ pub struct Aligned {
 pub struct References {
     /// The first few ranks with a counterpart, per world of the first session. The last entry has the ranks without a
     /// world.
-    candidates: Vec<Vec<u32>>,
+    candidates: Vec<Vec<RankIndex>>,
     /// Position of the candidate in use, per world.
     turn: Vec<usize>,
 }
@@ -33,7 +34,7 @@ impl References {
     pub fn of(own: &Opened, counterparts: &Counterparts) -> Self {
         let mut candidates = vec![Vec::new(); own.session.worlds.len() + 1];
         for (rank, _) in counterparts.pairs() {
-            let of_world: &mut Vec<u32> = &mut candidates[world_of(own, rank)];
+            let of_world: &mut Vec<RankIndex> = &mut candidates[world_of(own, rank)];
             if of_world.len() < MAX_TRIED {
                 of_world.push(rank);
             }
@@ -51,7 +52,7 @@ impl References {
         other: &Opened,
         counterparts: &Counterparts,
         reading: &mut Reading,
-        (rank, window): (u32, Window),
+        (rank, window): (RankIndex, Window),
     ) -> Option<Aligned> {
         let world = world_of(own, rank);
         let middle = window.from_ns.saturating_add(window.length_ns() / 2);
@@ -90,12 +91,12 @@ impl References {
 }
 
 /// Returns the position of a rank's world among the candidates.
-pub fn world_of(opened: &Opened, rank: u32) -> usize {
+pub fn world_of(opened: &Opened, rank: RankIndex) -> usize {
     let worlds = opened.session.worlds.len();
     opened
         .session
         .ranks
-        .get(rank as usize)
+        .get(rank.index())
         .and_then(|rank| rank.world)
         .map_or(worlds, |world| (world as usize).min(worlds))
 }

@@ -1,5 +1,6 @@
 //! Steps of a rank, each with the step of the same number in the other session.
 
+use rankscope_formats::ids::StepIndex;
 use rankscope_formats::index::{LaneKind, Span, ViewFile};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
@@ -24,7 +25,7 @@ pub enum StepMatch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Number of the step.
-    pub number: u32,
+    pub number: StepIndex,
     /// Kind of the step: [`rankscope_formats::index::step`].
     pub class: u8,
     /// Start, in nanoseconds.
@@ -39,14 +40,23 @@ pub struct Step {
     pub counterpart: StepMatch,
 }
 
+/// Durations of a step and of its counterpart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StepTimes {
+    /// Duration in this session, in nanoseconds.
+    pub own_ns: i64,
+    /// Duration in the other session, in nanoseconds.
+    pub other_ns: i64,
+}
+
 impl Step {
-    /// Returns the durations of the step and of its counterpart, in nanoseconds, if both are known.
-    pub fn times(&self) -> Option<(i64, i64)> {
+    /// Returns the durations of the step and of its counterpart, if both are known.
+    pub fn times(&self) -> Option<StepTimes> {
         match self.counterpart {
-            StepMatch::Step { start_ns, end_ns } => Some((
-                self.end_ns.saturating_sub(self.start_ns),
-                end_ns.saturating_sub(start_ns),
-            )),
+            StepMatch::Step { start_ns, end_ns } => Some(StepTimes {
+                own_ns: self.end_ns.saturating_sub(self.start_ns),
+                other_ns: end_ns.saturating_sub(start_ns),
+            }),
             StepMatch::Missing | StepMatch::OtherKind(_) => None,
         }
     }
@@ -98,7 +108,7 @@ impl Steps {
             };
             let from_ns = span.start_ns.max(at);
             let step = Step {
-                number: span.name,
+                number: StepIndex(span.name),
                 class: span.class,
                 start_ns: span.start_ns,
                 end_ns: span.end_ns,
@@ -109,7 +119,7 @@ impl Steps {
             at = step.to_ns;
             out.before.push(before);
             match step.times() {
-                Some((own_ns, other_ns)) => {
+                Some(StepTimes { own_ns, other_ns }) => {
                     out.both.push(out.steps.len() as u32);
                     before.own_ns = before.own_ns.saturating_add(own_ns);
                     before.other_ns = before.other_ns.saturating_add(other_ns);
@@ -196,6 +206,10 @@ pub(super) mod tests {
             .collect()
     }
 
+    fn times(own_ns: i64, other_ns: i64) -> Option<StepTimes> {
+        Some(StepTimes { own_ns, other_ns })
+    }
+
     #[test]
     fn steps_are_matched_by_number_and_kind() {
         let own = lane(&[(3, 0, 100, 50), (4, 0, 0, 50), (5, 1, 10, 50), (9, 0, 0, 10)]);
@@ -204,11 +218,11 @@ pub(super) mod tests {
         let same: Vec<_> = steps
             .all()
             .iter()
-            .map(|step| (step.number, step.times()))
+            .map(|step| (step.number.0, step.times()))
             .collect();
         assert_eq!(
             same,
-            [(3, Some((50, 40))), (4, Some((50, 60))), (5, None), (9, None)]
+            [(3, times(50, 40)), (4, times(50, 60)), (5, None), (9, None)]
         );
         assert_eq!(steps.all()[2].counterpart, StepMatch::OtherKind(0));
         assert_eq!(steps.in_both(), 2);
@@ -234,6 +248,6 @@ pub(super) mod tests {
             .map(|step| (step.from_ns, step.to_ns))
             .collect();
         assert_eq!(places, [(0, 100), (100, 150), (150, 150)]);
-        assert_eq!(steps.all()[1].times(), Some((70, 70)));
+        assert_eq!(steps.all()[1].times(), times(70, 70));
     }
 }

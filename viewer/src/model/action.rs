@@ -1,6 +1,7 @@
 //! Actions of the user, by mouse, key, palette or panel: the only way to change the view.
 
 use super::{HostIndex, PickedInstance, Window};
+use rankscope_formats::ids::RankIndex;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ pub enum Action {
     /// Mark these instances on the timeline.
     Mark(Arc<BTreeSet<u64>>),
     /// Make this the rank that keys and panels refer to.
-    Rank(Option<u32>),
+    Rank(Option<RankIndex>),
     /// Show a tab of the drawer.
     Tab(PanelTab),
     /// Open or close the drawer.
@@ -31,7 +32,7 @@ pub enum Action {
     /// Open or close the list of findings.
     ToggleFindings,
     /// Show all lanes of a rank, or only its parts.
-    ToggleRank(u32),
+    ToggleRank(RankIndex),
     /// Switch between low and high rows.
     ToggleDense,
     /// Show the lanes of all ranks. If all are shown, show none.
@@ -39,13 +40,13 @@ pub enum Action {
     /// Show or hide the ranks of a host.
     ToggleHost(HostIndex),
     /// Pin a rank to the top, or unpin it.
-    TogglePin(u32),
+    TogglePin(RankIndex),
     /// Hide a rank.
-    Hide(u32),
+    Hide(RankIndex),
     /// Show hidden ranks again.
     ShowHidden,
     /// Show the ranks in this order.
-    Order(Vec<u32>),
+    Order(Vec<RankIndex>),
     /// Highlight the spans that match this expression.
     Filter(String),
 }

@@ -1,6 +1,7 @@
 //! The open session: its summary and the indices of its ranks, which are opened when they are first drawn.
 
 use rankscope_analysis::index;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{ViewFile, view_path};
 use rankscope_formats::session::Session;
 use std::collections::VecDeque;
@@ -45,15 +46,15 @@ struct Queue {
 #[derive(Default)]
 struct Waiting {
     /// Ranks with visible rows. The last request is what is visible now, so it is served first.
-    seen: Vec<u32>,
+    seen: Vec<RankIndex>,
     /// Ranks that summaries need, served in order.
-    others: VecDeque<u32>,
+    others: VecDeque<RankIndex>,
     is_over: bool,
 }
 
 impl Queue {
     /// Returns the next rank, and waits for one if necessary. `None`: the queue is closed.
-    fn next(&self) -> Option<u32> {
+    fn next(&self) -> Option<RankIndex> {
         let mut waiting = self.waiting.lock().ok()?;
         loop {
             if waiting.is_over {
@@ -66,7 +67,7 @@ impl Queue {
         }
     }
 
-    fn push(&self, rank: u32, is_seen: bool) {
+    fn push(&self, rank: RankIndex, is_seen: bool) {
         if let Ok(mut waiting) = self.waiting.lock() {
             if is_seen {
                 waiting.seen.push(rank);
@@ -124,8 +125,8 @@ impl Opened {
     /// Returns the index of a rank with visible rows, without any file access on the calling thread.
     ///
     /// If the index is not open yet, it is requested with priority over [`Self::view`].
-    pub fn view_soon(&self, rank: u32) -> View<'_> {
-        let Some(slot) = self.views.get(rank as usize) else {
+    pub fn view_soon(&self, rank: RankIndex) -> View<'_> {
+        let Some(slot) = self.views.get(rank.index()) else {
             return View::Missing;
         };
         if let Some(known) = slot.view.get() {
@@ -141,8 +142,8 @@ impl Opened {
     }
 
     /// Returns the index of a rank. Requests it if it must be built.
-    pub fn view(&self, rank: u32) -> View<'_> {
-        let Some(slot) = self.views.get(rank as usize) else {
+    pub fn view(&self, rank: RankIndex) -> View<'_> {
+        let Some(slot) = self.views.get(rank.index()) else {
             return View::Missing;
         };
         if let Some(known) = slot.view.get() {
@@ -168,25 +169,25 @@ impl Opened {
     }
 
     /// Returns true if the index of a rank was opened before.
-    pub fn is_open(&self, rank: u32) -> bool {
+    pub fn is_open(&self, rank: RankIndex) -> bool {
         self.views
-            .get(rank as usize)
+            .get(rank.index())
             .is_some_and(|slot| slot.view.get().is_some())
     }
 
     /// Returns the index of a rank, if it is open or can be opened without being built.
-    pub fn open_view(&self, rank: u32) -> Option<Arc<ViewFile>> {
+    pub fn open_view(&self, rank: RankIndex) -> Option<Arc<ViewFile>> {
         match self.view(rank) {
             View::Open(view) => Some(view.clone()),
             View::Pending | View::Missing => None,
         }
     }
 
-    fn open(&self, rank: u32) -> Option<Arc<ViewFile>> {
-        let view = ViewFile::open(&view_path(&self.path, rank)).ok()?;
+    fn open(&self, rank: RankIndex) -> Option<Arc<ViewFile>> {
+        let view = ViewFile::open(&view_path(&self.path, rank.0)).ok()?;
         let footer = view.footer();
         let is_current =
-            footer.session_written_unix_ns == self.session.written_unix_ns && footer.rank == rank;
+            footer.session_written_unix_ns == self.session.written_unix_ns && RankIndex(footer.rank) == rank;
         if is_current && !footer.problems.is_empty() {
             let name = self.name_of(rank);
             self.note(footer.problems.iter().map(|problem| format!("{name}: {problem}")));
@@ -195,15 +196,15 @@ impl Opened {
     }
 
     /// Opens or builds an index. Returns false if it was open already, or if another thread works on it.
-    fn open_or_build(&self, rank: u32, cancelled: &AtomicBool) -> bool {
-        let Some(slot) = self.views.get(rank as usize) else {
+    fn open_or_build(&self, rank: RankIndex, cancelled: &AtomicBool) -> bool {
+        let Some(slot) = self.views.get(rank.index()) else {
             return false;
         };
         if slot.view.get().is_some() || slot.taken.swap(true, Ordering::AcqRel) {
             return false;
         }
         let view = self.open(rank).or_else(|| {
-            if let Err(error) = index::build(&self.path, &self.session, rank, cancelled) {
+            if let Err(error) = index::build(&self.path, &self.session, rank.0, cancelled) {
                 let name = self.name_of(rank);
                 self.note(std::iter::once(format!(
                     "{name} cannot be drawn: {error}. Merge the run again: rankscope merge"
@@ -230,11 +231,16 @@ impl Opened {
             .unwrap_or_default()
     }
 
+    /// Returns the positions of all ranks.
+    pub fn ranks(&self) -> impl Iterator<Item = RankIndex> {
+        (0..self.session.ranks.len()).map(RankIndex::of)
+    }
+
     /// Returns the displayed name of a rank.
-    pub fn name_of(&self, rank: u32) -> &str {
+    pub fn name_of(&self, rank: RankIndex) -> &str {
         self.session
             .ranks
-            .get(rank as usize)
+            .get(rank.index())
             .map_or("?", |rank| rank.name.as_str())
     }
 

@@ -1,8 +1,9 @@
 //! State of the view: visible time range, selection, and what the mouse points at.
 
 use super::{Action, HostIndex, PanelTab, Window};
+use rankscope_formats::ids::{CommunicatorId, RankIndex};
 use rankscope_formats::index::{LaneKind, Span};
-use rankscope_formats::session::Session;
+use rankscope_formats::session::{Host, Session};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -13,7 +14,7 @@ const MAX_UNDO: usize = 200;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hovered {
     /// Position of the rank in the session.
-    pub rank: u32,
+    pub rank: RankIndex,
     /// Position of the lane in the rank's index.
     pub lane: usize,
     /// Kind of the lane.
@@ -30,7 +31,7 @@ impl Hovered {
         };
         Some(PickedInstance {
             instance: self.span.instance?,
-            communicator,
+            communicator: communicator.map(CommunicatorId),
             from_ns: self.span.arrival_ns(),
             to_ns: self.span.end_ns,
         })
@@ -42,12 +43,22 @@ impl Hovered {
 pub struct PickedInstance {
     /// Number of the instance.
     pub instance: u64,
-    /// Communicator of the instance.
-    pub communicator: Option<u32>,
+    /// Communicator of the instance. `None`: unknown, as in a finding, which names only the instance.
+    pub communicator: Option<CommunicatorId>,
     /// Start of the span by which the instance was picked, in nanoseconds.
     pub from_ns: i64,
     /// End of that span, in nanoseconds.
     pub to_ns: i64,
+}
+
+impl PickedInstance {
+    /// Returns true if a lane has operations of the instance's communicator, or of any communicator if that is unknown.
+    pub fn has_lane(&self, kind: LaneKind) -> bool {
+        let LaneKind::Operations { communicator } = kind else {
+            return false;
+        };
+        self.communicator.is_none() || communicator.map(CommunicatorId) == self.communicator
+    }
 }
 
 /// View of a session that is kept between two starts.
@@ -59,15 +70,15 @@ pub struct ViewState {
     /// Selected time range.
     pub range: Option<Window>,
     /// Ranks whose lanes are collapsed.
-    pub collapsed: BTreeSet<u32>,
+    pub collapsed: BTreeSet<RankIndex>,
     /// Hosts whose ranks are collapsed.
     pub closed_hosts: BTreeSet<HostIndex>,
     /// Ranks that are pinned to the top.
-    pub pinned: BTreeSet<u32>,
+    pub pinned: BTreeSet<RankIndex>,
     /// Hidden ranks.
-    pub hidden: BTreeSet<u32>,
+    pub hidden: BTreeSet<RankIndex>,
     /// Requested order of the ranks. Ranks that are missing here follow in their own order.
-    pub order: Vec<u32>,
+    pub order: Vec<RankIndex>,
     /// Search expression of the highlighted spans. Empty: all spans.
     pub filter: String,
     /// Tab of the drawer.
@@ -119,7 +130,7 @@ pub struct State {
     /// Instance that was picked with the mouse or a key.
     pub picked: Option<PickedInstance>,
     /// Rank that keys refer to and panels mark.
-    pub rank: Option<u32>,
+    pub rank: Option<RankIndex>,
     /// Instances that a panel marks, such as those of a histogram bin or of a search result.
     pub marked: std::sync::Arc<BTreeSet<u64>>,
     before: Vec<Window>,
@@ -198,7 +209,7 @@ impl State {
             Action::ToggleDense => self.view.dense = !self.view.dense,
             Action::ToggleRank(rank) => toggle(&mut self.view.collapsed, rank),
             Action::ToggleAllRanks => {
-                let all = 0..self.ranks;
+                let all = (0..self.ranks).map(RankIndex);
                 if self.view.collapsed.is_empty() {
                     self.view.collapsed.extend(all);
                 } else {
@@ -216,17 +227,18 @@ impl State {
         }
     }
 
-    /// Converts rank positions to those of a newer session of a followed run. Ranks are identified by name.
+    /// Converts positions of ranks and hosts to those of a newer session of a followed run. Ranks are identified by
+    /// name, hosts by name and clock.
     ///
     /// Instances may have other numbers. A picked instance is searched only in its time range.
     pub fn rename(&mut self, before: &Session, now: &Session) {
-        let places: std::collections::BTreeMap<&str, u32> = now
+        let places: std::collections::BTreeMap<&str, RankIndex> = now
             .ranks
             .iter()
-            .map(|rank| (rank.name.as_str(), rank.index))
+            .map(|rank| (rank.name.as_str(), RankIndex(rank.index)))
             .collect();
-        let moved = |rank: u32| {
-            let name = before.ranks.get(rank as usize)?.name.as_str();
+        let moved = |rank: RankIndex| {
+            let name = before.ranks.get(rank.index())?.name.as_str();
             places.get(name).copied()
         };
         for set in [
@@ -236,6 +248,16 @@ impl State {
         ] {
             *set = set.iter().filter_map(|&rank| moved(rank)).collect();
         }
+        let moved_host = |host: HostIndex| {
+            let known = before.hosts.get(host.index())?;
+            let is_same = |now: &Host| {
+                (&now.name, &now.boot_id, &now.time_namespace)
+                    == (&known.name, &known.boot_id, &known.time_namespace)
+            };
+            now.hosts.iter().position(is_same).map(HostIndex::of)
+        };
+        let closed = self.view.closed_hosts.iter();
+        self.view.closed_hosts = closed.filter_map(|&host| moved_host(host)).collect();
         self.view.row_changes += 1;
         self.view.order = self.view.order.iter().filter_map(|&rank| moved(rank)).collect();
         self.rank = self.rank.and_then(moved);
@@ -286,6 +308,7 @@ fn toggle<T: Ord>(set: &mut BTreeSet<T>, value: T) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::search::fixture::Made;
 
     #[test]
     fn a_view_of_the_end_follows_the_run() {
@@ -307,6 +330,23 @@ mod tests {
             Window::between(1300, 1500)
         );
         assert_eq!(shown(Some(Window::between(100, 300))), Window::between(100, 300));
+    }
+
+    #[test]
+    fn ranks_and_hosts_are_found_again_in_a_newer_session() {
+        let before = Made::new().opened.session.clone();
+        let mut now = before.clone();
+        now.hosts.reverse();
+        now.ranks.reverse();
+        for (position, rank) in now.ranks.iter_mut().enumerate() {
+            rank.index = position as u32;
+        }
+        let mut state = State::new(Window::between(0, 1000), ViewState::default());
+        state.apply(Action::ToggleHost(HostIndex(0)), 0.0);
+        state.apply(Action::Hide(RankIndex(0)), 0.0);
+        state.rename(&before, &now);
+        assert_eq!(state.view.closed_hosts, BTreeSet::from([HostIndex(1)]));
+        assert_eq!(state.view.hidden, BTreeSet::from([RankIndex(3)]));
     }
 
     #[test]

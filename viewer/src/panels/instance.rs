@@ -1,7 +1,7 @@
 //! One instance: its ranks in the order of their arrivals, the wait of each, and the waiting that it caused.
 
 use crate::model::{Action, Opened, Window, bytes_text, duration_text, rate_text};
-use crate::timeline::instance::Members;
+use crate::timeline::instance_members::Members;
 use egui::{Align, Label, Layout, RichText, Sense, Ui};
 use egui_extras::{Column, TableBuilder};
 use rankscope_analysis::measures::blame::caused_ns;

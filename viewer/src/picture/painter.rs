@@ -5,6 +5,7 @@ use super::in_flight;
 use super::paint::{IsHighlighted, Picture, Style, paint};
 use crate::model::{Opened, View, Window};
 use crate::theme::Theme;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{LaneInfo, Span, ViewFile};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -24,7 +25,7 @@ pub enum Subject {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PictureKey {
     /// Position of the rank in the session.
-    pub rank: u32,
+    pub rank: RankIndex,
     /// Subject of the picture.
     pub subject: Subject,
     /// Time range.
@@ -50,7 +51,7 @@ impl PictureKey {
 }
 
 /// Returns whether a span of a rank's lane is highlighted.
-pub type SpanFilter = Arc<dyn Fn(u32, &LaneInfo, &Span, &ViewFile) -> bool + Send + Sync>;
+pub type SpanFilter = Arc<dyn Fn(RankIndex, &LaneInfo, &Span, &ViewFile) -> bool + Send + Sync>;
 
 /// Options that all current pictures share.
 #[derive(Clone)]

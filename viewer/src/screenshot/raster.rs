@@ -294,10 +294,29 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Returns the value at the centre of the first pixel, and the change per pixel.
-    fn of(&self, plane: &Plane) -> (f32, f32) {
+    /// Returns the values of the run.
+    fn of(&self, plane: &Plane) -> Ramp {
         let start = plane.start + plane.right * self.right + plane.down * self.down;
-        (start as f32, plane.right as f32)
+        Ramp {
+            start: start as f32,
+            step: plane.right as f32,
+        }
+    }
+}
+
+/// Values of a run that change evenly.
+#[derive(Clone, Copy)]
+struct Ramp {
+    /// Value at the centre of the first pixel.
+    start: f32,
+    /// Change per pixel.
+    step: f32,
+}
+
+impl Ramp {
+    /// Returns the value at the centre of a pixel.
+    fn at(self, number: f32) -> f32 {
+        self.start + self.step * number
     }
 }
 
@@ -396,32 +415,26 @@ fn flat(pixels: &mut [Color32], colour: [f32; 4]) {
 
 /// Paints a run with a linear colour, multiplied by `scale`.
 fn shaded(run: Run<'_>, colours: &[Plane; 4], scale: [f32; 4]) {
-    let lines: [(f32, f32); 4] = std::array::from_fn(|channel| run.of(&colours[channel]));
+    let ramps: [Ramp; 4] = std::array::from_fn(|channel| run.of(&colours[channel]));
     for (number, pixel) in run.pixels.iter_mut().enumerate() {
         let number = number as f32;
-        let colour = std::array::from_fn(|channel| {
-            let (start, step) = lines[channel];
-            (start + step * number) * scale[channel]
-        });
+        let colour = std::array::from_fn(|channel| ramps[channel].at(number) * scale[channel]);
         *pixel = blend(*pixel, colour);
     }
 }
 
 /// Paints a run with a texture, multiplied by a linear colour.
 fn textured(run: Run<'_>, colours: &[Plane; 4], sampler: &Sampler<'_>) {
-    let lines: [(f32, f32); 4] = std::array::from_fn(|channel| run.of(&colours[channel]));
+    let ramps: [Ramp; 4] = std::array::from_fn(|channel| run.of(&colours[channel]));
     let [across, along] = [run.of(&sampler.x), run.of(&sampler.y)];
     for (number, pixel) in run.pixels.iter_mut().enumerate() {
         let number = number as f32;
-        let texel = sampler.at(across.0 + across.1 * number, along.0 + along.1 * number);
+        let texel = sampler.at(across.at(number), along.at(number));
         // Most texels of a letter's rectangle are empty.
         if texel == [0.0; 4] {
             continue;
         }
-        let colour = std::array::from_fn(|channel| {
-            let (start, step) = lines[channel];
-            (start + step * number) * (texel[channel] / 255.0)
-        });
+        let colour = std::array::from_fn(|channel| ramps[channel].at(number) * (texel[channel] / 255.0));
         *pixel = blend(*pixel, colour);
     }
 }

@@ -9,6 +9,7 @@ use crate::model::{Action, Opened, PickedInstance, State, Window, bytes_text, du
 use egui::text::{CCursor, CCursorRange, LayoutJob, TextFormat};
 use egui::{Align, EventFilter, FontSelection, Id, Key, Modifiers, ScrollArea, Stroke, TextEdit, Ui};
 use rankscope_analysis::model::time_range::TimeRange;
+use rankscope_formats::ids::CommunicatorId;
 use rankscope_formats::index::LaneKind;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -129,7 +130,7 @@ impl SearchBar {
         actions.push(Action::Pick(picked.map(|(communicator, instance)| {
             PickedInstance {
                 instance,
-                communicator,
+                communicator: communicator.map(CommunicatorId),
                 from_ns,
                 to_ns,
             }
@@ -532,6 +533,7 @@ mod tests {
     use egui::accesskit::Role;
     use egui_kittest::Harness;
     use egui_kittest::kittest::Queryable;
+    use rankscope_formats::ids::RankIndex;
     use std::time::{Duration, Instant};
 
     struct Shown {
@@ -605,9 +607,12 @@ mod tests {
         settle(&mut harness);
         let state = &harness.state().state;
         let picked = state.picked.expect("picked");
-        assert_eq!((picked.instance, picked.communicator), (1, Some(0)));
+        assert_eq!(
+            (picked.instance, picked.communicator),
+            (1, Some(CommunicatorId(0)))
+        );
         assert_eq!((picked.from_ns, picked.to_ns), (110_000, 160_000));
-        assert_eq!(state.rank, Some(1));
+        assert_eq!(state.rank, Some(RankIndex(1)));
         let window = state.window();
         assert!(window.from_ns <= 110_000 && window.to_ns >= 160_000 && window.length_ns() < 1_000_000);
         harness.key_press_modifiers(Modifiers::SHIFT, Key::Enter);
@@ -626,7 +631,7 @@ mod tests {
         type_text(&mut harness, "gemm");
         harness.get_by_label_contains("void gemm(int), rank 2").click();
         settle(&mut harness);
-        assert_eq!(harness.state().state.rank, Some(2));
+        assert_eq!(harness.state().state.rank, Some(RankIndex(2)));
         assert!(harness.state().state.picked.is_none());
         harness.get_by_label("3 of 4");
         harness.get_by_label("Next").click();

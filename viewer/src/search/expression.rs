@@ -95,21 +95,32 @@ impl Comparison {
     }
 }
 
-/// A non-empty set of integers: inclusive ranges in the order in which they were typed.
+/// An inclusive range of integers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NumberRange {
+    /// The smallest number.
+    pub first: u32,
+    /// The largest number. [`u32::MAX`]: no limit.
+    pub last: u32,
+}
+
+/// A non-empty set of integers: ranges in the order in which they were typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ranges(pub Vec<(u32, u32)>);
+pub struct Ranges(pub Vec<NumberRange>);
 
 impl Ranges {
     /// Returns whether the set contains a number.
     #[inline]
     pub fn contains(&self, number: u32) -> bool {
-        self.0.iter().any(|&(from, to)| from <= number && number <= to)
+        self.0
+            .iter()
+            .any(|range| range.first <= number && number <= range.last)
     }
 
     /// Returns the number if there is only one.
     pub fn single(&self) -> Option<u32> {
         match self.0[..] {
-            [(from, to)] if from == to => Some(from),
+            [NumberRange { first, last }] if first == last => Some(first),
             _ => None,
         }
     }
@@ -283,14 +294,17 @@ impl Display for Comparison {
 
 impl Display for Ranges {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        self.0.iter().enumerate().try_for_each(|(at, &(from, to))| {
-            f.write_str(if at == 0 { "" } else { "," })?;
-            match to {
-                _ if from == to => write!(f, "{from}"),
-                u32::MAX => write!(f, "{from}-"),
-                _ => write!(f, "{from}-{to}"),
-            }
-        })
+        self.0
+            .iter()
+            .enumerate()
+            .try_for_each(|(at, &NumberRange { first, last })| {
+                f.write_str(if at == 0 { "" } else { "," })?;
+                match last {
+                    _ if first == last => write!(f, "{first}"),
+                    u32::MAX => write!(f, "{first}-"),
+                    _ => write!(f, "{first}-{last}"),
+                }
+            })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::matcher::{LaneMatch, Matcher};
 use crate::model::{Opened, View};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{Lane, Span};
 use std::cmp::Ordering as Order;
 use std::collections::VecDeque;
@@ -30,7 +31,7 @@ const MAX_THREADS: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Position of the rank in the session.
-    pub rank: u32,
+    pub rank: RankIndex,
     /// Position of the lane in the rank's index.
     pub lane: usize,
     /// The span.
@@ -38,9 +39,23 @@ pub struct Found {
 }
 
 impl Found {
-    fn key(&self) -> (i64, u32, usize, i64) {
-        (self.span.start_ns, self.rank, self.lane, self.span.end_ns)
+    fn key(&self) -> Key {
+        Key {
+            start_ns: self.span.start_ns,
+            rank: self.rank,
+            lane: self.lane,
+            end_ns: self.span.end_ns,
+        }
     }
+}
+
+/// Sort key of the results. The order of the fields is the order of the comparison.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    start_ns: i64,
+    rank: RankIndex,
+    lane: usize,
+    end_ns: i64,
 }
 
 /// Progress of a search.
@@ -74,7 +89,7 @@ impl Drop for Running {
 }
 
 struct Batch {
-    rank: u32,
+    rank: RankIndex,
     /// In the order of time.
     found: Vec<Found>,
     count: u64,
@@ -90,7 +105,7 @@ impl Search {
         notify: impl Fn() + Send + Sync + 'static,
     ) {
         let ranks = opened.session.ranks.len() as u32;
-        let pending: VecDeque<u32> = (0..ranks).filter(|&rank| matcher.rank(rank)).collect();
+        let pending: VecDeque<RankIndex> = opened.ranks().filter(|&rank| matcher.rank(rank)).collect();
         let threads = thread::available_parallelism().map_or(2, usize::from);
         let threads = threads.min(MAX_THREADS).min(pending.len());
         *self = Self {
@@ -145,7 +160,7 @@ impl Search {
         let has_news = !batches.is_empty();
         for batch in batches {
             self.count += batch.count;
-            if let Some(count) = self.per_rank.get_mut(batch.rank as usize) {
+            if let Some(count) = self.per_rank.get_mut(batch.rank.index()) {
                 *count += batch.count;
             }
             self.progress.ranks_done += u32::from(batch.is_last);
@@ -246,7 +261,7 @@ fn earliest(one: Vec<Found>, other: Vec<Found>) -> Vec<Found> {
 struct Worker {
     opened: Arc<Opened>,
     matcher: Arc<Matcher>,
-    pending: Arc<Mutex<VecDeque<u32>>>,
+    pending: Arc<Mutex<VecDeque<RankIndex>>>,
     sender: Sender<Batch>,
     cancelled: Arc<AtomicBool>,
     notify: Arc<dyn Fn() + Send + Sync>,
@@ -290,7 +305,7 @@ impl Worker {
     }
 
     /// Searches a rank. Returns `None` if the search was cancelled.
-    fn search_rank(&self, rank: u32) -> Option<()> {
+    fn search_rank(&self, rank: RankIndex) -> Option<()> {
         // The earliest results of this rank. Later ones are only counted.
         let mut kept = Vec::new();
         if let Some(view) = self.opened.open_view(rank) {
@@ -313,7 +328,13 @@ impl Worker {
     }
 
     /// Handles a lane in which all spans match. Spans that are not kept need not be read.
-    fn whole_lane(&self, rank: u32, position: usize, lane: Lane<'_>, kept: &mut Vec<Found>) -> Option<()> {
+    fn whole_lane(
+        &self,
+        rank: RankIndex,
+        position: usize,
+        lane: Lane<'_>,
+        kept: &mut Vec<Found>,
+    ) -> Option<()> {
         let mut left = MAX_FOUND;
         lane.spans_in(i64::MIN, i64::MAX, |span| {
             let lane = position;
@@ -330,7 +351,7 @@ impl Worker {
 
     fn lane(
         &self,
-        rank: u32,
+        rank: RankIndex,
         position: usize,
         lane: Lane<'_>,
         is_meant: impl Fn(&Span) -> bool,
@@ -370,7 +391,7 @@ impl Worker {
         }
     }
 
-    fn send(&self, rank: u32, kept: &mut Vec<Found>, count: u64, is_last: bool) -> Option<()> {
+    fn send(&self, rank: RankIndex, kept: &mut Vec<Found>, count: u64, is_last: bool) -> Option<()> {
         let found = std::mem::take(kept);
         let batch = Batch {
             rank,
@@ -464,7 +485,7 @@ mod tests {
     fn the_earliest_results_are_kept_and_all_are_counted() {
         let planned: Vec<Planned> = (0..30_000u32)
             .map(|number| Planned {
-                rank: number % RANKS,
+                rank: RankIndex(number % RANKS),
                 kind: LaneKind::Marks { thread_id: 1 },
                 name: Name {
                     text: if number % 8 < 4 { "even" } else { "odd" }.to_owned(),

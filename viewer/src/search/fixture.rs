@@ -7,9 +7,10 @@
 )]
 mod job;
 
-use super::expression::{Communicator, Comparison, Filter, Kind, ROLES, Ranges, Test};
+use super::expression::{Communicator, Comparison, Filter, Kind, NumberRange, ROLES, Ranges, Test};
 use crate::model::{Opened, View};
 use proptest::prelude::*;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{
     Footer, LaneKind, Layers, Name, Span, ViewFile, ViewWriter, call, operation, overhead, view_path, work,
 };
@@ -18,7 +19,13 @@ use rankscope_formats::session::Session;
 use rankscope_ranklog::Operation;
 use std::sync::Arc;
 
+/// Number of ranks of the session.
 pub const RANKS: u32 = 4;
+
+/// Returns the positions of all ranks.
+pub fn ranks() -> impl Iterator<Item = RankIndex> {
+    (0..RANKS).map(RankIndex)
+}
 
 /// A session of four ranks on two hosts.
 ///
@@ -32,7 +39,7 @@ pub struct Made {
 /// A span of a rank. For a step, `bytes` is its number.
 #[derive(Clone, Debug)]
 pub struct Planned {
-    pub rank: u32,
+    pub rank: RankIndex,
     pub kind: LaneKind,
     pub name: Name,
     pub span: Span,
@@ -43,8 +50,8 @@ impl Made {
     pub fn with(planned: &[Planned]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let session = session();
-        for rank in 0..RANKS {
-            let mut writer = ViewWriter::create(&view_path(folder.path(), rank)).expect("create");
+        for rank in ranks() {
+            let mut writer = ViewWriter::create(&view_path(folder.path(), rank.0)).expect("create");
             let mut layers = Layers::default();
             let mut own: Vec<&Planned> = planned.iter().filter(|planned| planned.rank == rank).collect();
             own.sort_by_key(|planned| planned.span.start_ns);
@@ -59,7 +66,7 @@ impl Made {
             }
             let footer = Footer {
                 session_written_unix_ns: session.written_unix_ns,
-                rank,
+                rank: rank.0,
                 ..Footer::default()
             };
             writer.finish(footer).expect("finish");
@@ -79,7 +86,7 @@ impl Made {
     }
 
     /// Returns the index of a rank.
-    pub fn view(&self, rank: u32) -> &Arc<ViewFile> {
+    pub fn view(&self, rank: RankIndex) -> &Arc<ViewFile> {
         match self.opened.view(rank) {
             View::Open(view) => view,
             _ => panic!("rank {rank} has no index"),
@@ -89,8 +96,8 @@ impl Made {
 
 fn little() -> Vec<Planned> {
     let mut out = Vec::new();
-    for rank in 0..RANKS {
-        let at = i64::from(rank) * 10_000;
+    for rank in ranks() {
+        let at = i64::from(rank.0) * 10_000;
         let mut push = |kind, text: &str, bytes, span| {
             let text = text.to_owned();
             let name = Name { text, bytes };
@@ -128,7 +135,7 @@ fn little() -> Vec<Planned> {
             class,
             ..Span::default()
         };
-        let communicator = Some(1 + rank / 2);
+        let communicator = Some(1 + rank.0 / 2);
         push(
             LaneKind::Operations { communicator },
             "send",
@@ -223,7 +230,7 @@ pub fn spans() -> impl Strategy<Value = Vec<Planned>> {
         };
         let waits = matches!(kind, LaneKind::Operations { .. });
         Planned {
-            rank,
+            rank: RankIndex(rank),
             kind,
             name: Name { text, bytes },
             span: Span {
@@ -239,8 +246,10 @@ pub fn spans() -> impl Strategy<Value = Vec<Planned>> {
 }
 
 fn ranges(below: u32) -> impl Strategy<Value = Ranges> {
-    let range = (0..below, 0..below, any::<bool>())
-        .prop_map(|(one, other, is_open)| (one.min(other), if is_open { u32::MAX } else { one.max(other) }));
+    let range = (0..below, 0..below, any::<bool>()).prop_map(|(one, other, is_open)| NumberRange {
+        first: one.min(other),
+        last: if is_open { u32::MAX } else { one.max(other) },
+    });
     proptest::collection::vec(range, 1..3).prop_map(Ranges)
 }
 

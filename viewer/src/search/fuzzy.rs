@@ -3,11 +3,17 @@
 //! Implemented here, because crates for fuzzy matching are made for hundreds of thousands of paths. The palette has a
 //! few dozen short names.
 
-/// Returns the score of a name and the positions of the matching characters; `None` if `typed` is not a subsequence of
-/// it.
-///
-/// White space in `typed` is ignored. Higher scores are better: adjacent letters, and letters at the starts of words.
-pub fn fit(typed: &str, name: &str) -> Option<(i32, Vec<usize>)> {
+/// How well a name matches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fit {
+    /// Higher scores are better: adjacent letters, and letters at the starts of words.
+    pub score: i32,
+    /// Positions of the matching characters in the name.
+    pub places: Vec<usize>,
+}
+
+/// Returns how well a name matches; `None` if `typed` is not a subsequence of it. White space in `typed` is ignored.
+pub fn fit(typed: &str, name: &str) -> Option<Fit> {
     const BESIDE: i32 = 8;
     const WORD: i32 = 6;
     const BEGIN: i32 = 4;
@@ -48,7 +54,10 @@ pub fn fit(typed: &str, name: &str) -> Option<(i32, Vec<usize>)> {
         rows.push(row);
     }
     let Some(last) = rows.last() else {
-        return Some((0, Vec::new()));
+        return Some(Fit {
+            score: 0,
+            places: Vec::new(),
+        });
     };
     let best = |&(_, cell): &(usize, Option<(i32, usize)>)| cell.map(|(score, _)| score);
     let (mut at, cell) = last
@@ -64,7 +73,7 @@ pub fn fit(typed: &str, name: &str) -> Option<(i32, Vec<usize>)> {
         places.push(at);
     }
     places.reverse();
-    Some((score, places))
+    Some(Fit { score, places })
 }
 
 fn lower_char(c: char) -> char {
@@ -78,16 +87,18 @@ mod tests {
 
     #[test]
     fn starts_of_words_and_adjacent_letters_rank_higher() {
-        let score = |typed, name| fit(typed, name).map_or(i32::MIN, |(score, _)| score);
+        let score = |typed, name| fit(typed, name).map_or(i32::MIN, |fit| fit.score);
         assert!(score("sa", "Show all") > score("sa", "Clear search and"));
         assert!(score("zoom", "Zoom in") > score("zoom", "Zone of other marks"));
-        assert_eq!(fit("ga", "Go ahead"), Some((score("ga", "Go ahead"), vec![0, 3])));
-        assert_eq!(fit("", "anything"), Some((0, vec![])));
+        let places = |typed, name| fit(typed, name).map(|fit| fit.places);
+        assert_eq!(places("ga", "Go ahead"), Some(vec![0, 3]));
+        let empty = Fit {
+            score: 0,
+            places: vec![],
+        };
+        assert_eq!(fit("", "anything"), Some(empty));
         assert_eq!(fit("xyz", "Go to"), None);
-        assert_eq!(
-            fit("go to", "Go to").map(|(_, places)| places),
-            Some(vec![0, 1, 3, 4])
-        );
+        assert_eq!(places("go to", "Go to"), Some(vec![0, 1, 3, 4]));
     }
 
     proptest! {
@@ -98,7 +109,7 @@ mod tests {
             let is_in = letters.iter().all(|letter| rest.any(|c| c == *letter));
             let fitted = fit(&typed, &name);
             prop_assert_eq!(fitted.is_some(), is_in);
-            if let Some((_, places)) = fitted {
+            if let Some(Fit { places, .. }) = fitted {
                 let meant: Vec<char> = places.iter().filter_map(|&at| name.chars().nth(at)).collect();
                 prop_assert_eq!(meant, letters);
                 prop_assert!(places.windows(2).all(|pair| pair[0] < pair[1]));

@@ -4,6 +4,7 @@ use super::expression::{Filter, Test};
 use super::parse::parse;
 use crate::model::{Opened, State, View, Window, duration_text, moment_text};
 use rankscope_analysis::model::time_range::TimeRange;
+use rankscope_formats::ids::StepIndex;
 use rankscope_formats::index::LaneKind;
 
 /// A place in time.
@@ -58,7 +59,7 @@ pub fn place_of(text: &str, opened: &Opened, state: &State, moments: bool) -> Op
     }
     match parse(text) {
         Ok(Filter::Is(Test::Step(numbers))) => {
-            let number = numbers.single()?;
+            let number = StepIndex(numbers.single()?);
             Some(step(number, opened, state))
         }
         _ => None,
@@ -75,15 +76,15 @@ fn length_of_run(state: &State) -> String {
 }
 
 /// Finds a step in the world of the current rank: its range over all ranks, or else on the current rank.
-fn step(number: u32, opened: &Opened, state: &State) -> Result<Place, String> {
+fn step(number: StepIndex, opened: &Opened, state: &State) -> Result<Place, String> {
     let session = &opened.session;
     let rank = state.rank.unwrap_or_default();
     let world = session
         .ranks
-        .get(rank as usize)
+        .get(rank.index())
         .and_then(|rank| rank.world)
         .unwrap_or_default();
-    let step_number = u64::from(number);
+    let step_number = u64::from(number.0);
     let entry = session.steps.list.iter().find(|entry| {
         let last = entry.step.saturating_add(u64::from(entry.steps.max(1)) - 1);
         entry.world == world && entry.step <= step_number && step_number <= last
@@ -99,7 +100,7 @@ fn step(number: u32, opened: &Opened, state: &State) -> Result<Place, String> {
         if let View::Open(view) = opened.view(rank) {
             for (_, lane) in view.lanes_of(|kind| kind == LaneKind::Steps) {
                 lane.spans_in(window.from_ns, window.to_ns.saturating_add(1), |span| {
-                    if span.name == number {
+                    if StepIndex(span.name) == number {
                         found = Some(Window::between(span.start_ns, span.end_ns));
                     }
                     found.is_none()
@@ -117,7 +118,7 @@ fn step(number: u32, opened: &Opened, state: &State) -> Result<Place, String> {
     Ok(Place { window, text })
 }
 
-fn no_step(number: u32, opened: &Opened) -> String {
+fn no_step(number: StepIndex, opened: &Opened) -> String {
     let steps = &opened.session.steps.list;
     let first = steps.iter().map(|entry| entry.step).min();
     let last = steps

@@ -3,8 +3,9 @@
 //! Lookups happen only once: those of ranks, communicators and classes when the filter is compiled, those of a rank's
 //! names and steps at its first span. A span then needs only a few comparisons and bit tests.
 
-use super::expression::{Communicator, Comparison, Filter, Kind, Ranges, Test};
+use super::expression::{Communicator, Comparison, Filter, Kind, NumberRange, Ranges, Test};
 use crate::model::Opened;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{CLASSES, LaneInfo, LaneKind, Span, ViewFile, operation};
 use rankscope_formats::session::{CommunicatorSummary, Session, StepSummary};
 use std::sync::OnceLock;
@@ -59,13 +60,21 @@ pub struct Matcher {
     listed_steps: Vec<ListedStep>,
 }
 
+/// A time range, ordered by its start.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Interval {
+    /// Start, in nanoseconds.
+    start_ns: i64,
+    /// End, in nanoseconds.
+    end_ns: i64,
+}
+
 /// A step, or a group of steps of a long run, over all ranks.
 struct ListedStep {
     world: u32,
     first: u32,
     last: u32,
-    /// Start and end, in nanoseconds.
-    interval: (i64, i64),
+    interval: Interval,
 }
 
 impl ListedStep {
@@ -75,7 +84,10 @@ impl ListedStep {
             world: entry.world,
             first,
             last: first.saturating_add(entry.steps.saturating_sub(1)),
-            interval: (entry.start_ns, entry.end_ns),
+            interval: Interval {
+                start_ns: entry.start_ns,
+                end_ns: entry.end_ns,
+            },
         }
     }
 }
@@ -117,7 +129,7 @@ enum Table {
 enum Lookup {
     Names(Bits),
     /// Sorted, disjoint intervals.
-    Steps(Vec<(i64, i64)>),
+    Steps(Vec<Interval>),
 }
 
 /// A set of small integers.
@@ -207,8 +219,8 @@ impl Compiler<'_> {
         let matching = Bits::from(communicators.iter().map(&matches));
         let mut has_one = vec![false; self.session.ranks.len()];
         for communicator in communicators.iter().filter(|communicator| matches(communicator)) {
-            for &rank in communicator.members.iter().flatten() {
-                if let Some(has_one) = has_one.get_mut(rank as usize) {
+            for rank in communicator.members.iter().flatten().copied().map(RankIndex) {
+                if let Some(has_one) = has_one.get_mut(rank.index()) {
                     *has_one = true;
                 }
             }
@@ -240,12 +252,12 @@ fn classes_of(text: &str) -> [u8; Kind::ALL.len()] {
 
 impl Matcher {
     /// Returns false if nothing of this rank matches, and true if something may match.
-    pub fn rank(&self, rank: u32) -> bool {
+    pub fn rank(&self, rank: RankIndex) -> bool {
         self.node.of_rank(rank) != Some(false)
     }
 
     /// Returns how much of a lane matches.
-    pub fn lane(&self, rank: u32, lane: &LaneInfo) -> LaneMatch {
+    pub fn lane(&self, rank: RankIndex, lane: &LaneInfo) -> LaneMatch {
         match self.node.of_lane(rank, lane.kind) {
             Some(true) => LaneMatch::All,
             Some(false) => LaneMatch::None,
@@ -257,15 +269,15 @@ impl Matcher {
     ///
     /// The first span of a rank causes the lookups in its index, which take some milliseconds.
     #[inline]
-    pub fn span(&self, rank: u32, lane: &LaneInfo, span: &Span, view: &ViewFile) -> bool {
-        let Some(known) = self.ranks.get(rank as usize) else {
+    pub fn span(&self, rank: RankIndex, lane: &LaneInfo, span: &Span, view: &ViewFile) -> bool {
+        let Some(known) = self.ranks.get(rank.index()) else {
             return false;
         };
         let lookups = known.get_or_init(|| self.lookups_of(rank, view));
         self.node.of_span(rank, lane.kind, span, lookups)
     }
 
-    fn lookups_of(&self, rank: u32, view: &ViewFile) -> Vec<Lookup> {
+    fn lookups_of(&self, rank: RankIndex, view: &ViewFile) -> Vec<Lookup> {
         let names = &view.footer().names;
         self.tables
             .iter()
@@ -284,22 +296,25 @@ impl Matcher {
             .collect()
     }
 
-    fn step_intervals(&self, rank: u32, numbers: &Ranges, view: &ViewFile) -> Vec<(i64, i64)> {
+    fn step_intervals(&self, rank: RankIndex, numbers: &Ranges, view: &ViewFile) -> Vec<Interval> {
         let mut intervals = Vec::new();
         let mut has_lane = false;
         for (_, lane) in view.lanes_of(|kind| kind == LaneKind::Steps) {
             has_lane = true;
             lane.spans_in(i64::MIN, i64::MAX, |span| {
                 if numbers.contains(span.name) {
-                    intervals.push((span.start_ns, span.end_ns));
+                    intervals.push(Interval {
+                        start_ns: span.start_ns,
+                        end_ns: span.end_ns,
+                    });
                 }
                 true
             });
         }
         if !has_lane {
-            let world = self.worlds.get(rank as usize).copied().flatten();
+            let world = self.worlds.get(rank.index()).copied().flatten();
             for step in &self.listed_steps {
-                let matches = |&(from, to): &(u32, u32)| from <= step.last && step.first <= to;
+                let matches = |range: &NumberRange| range.first <= step.last && step.first <= range.last;
                 if Some(step.world) == world && numbers.0.iter().any(matches) {
                     intervals.push(step.interval);
                 }
@@ -308,9 +323,9 @@ impl Matcher {
         intervals.sort_unstable();
         // In disjoint intervals, one lookup decides whether a span touches any.
         intervals.dedup_by(|next, before| {
-            let touch = next.0 <= before.1;
+            let touch = next.start_ns <= before.end_ns;
             if touch {
-                before.1 = before.1.max(next.1);
+                before.end_ns = before.end_ns.max(next.end_ns);
             }
             touch
         });
@@ -345,26 +360,26 @@ fn has_name(kind: LaneKind) -> bool {
 
 impl Node {
     /// Returns the result for all spans of a rank, if it is the same for each.
-    fn of_rank(&self, rank: u32) -> Option<bool> {
+    fn of_rank(&self, rank: RankIndex) -> Option<bool> {
         match self {
             Self::And(parts) => all_of(parts.iter().map(|part| part.of_rank(rank))),
             Self::Or(parts) => any_of(parts.iter().map(|part| part.of_rank(rank))),
             Self::Not(part) => part.of_rank(rank).map(|is| !is),
             Self::All => Some(true),
-            Self::Rank(ranks) => Some(ranks.has(rank)),
-            Self::Communicator { ranks, .. } if !ranks.has(rank) => Some(false),
+            Self::Rank(ranks) => Some(ranks.has(rank.0)),
+            Self::Communicator { ranks, .. } if !ranks.has(rank.0) => Some(false),
             _ => None,
         }
     }
 
     /// Returns the result for all spans of a lane, if it is the same for each.
-    fn of_lane(&self, rank: u32, lane: LaneKind) -> Option<bool> {
+    fn of_lane(&self, rank: RankIndex, lane: LaneKind) -> Option<bool> {
         match self {
             Self::And(parts) => all_of(parts.iter().map(|part| part.of_lane(rank, lane))),
             Self::Or(parts) => any_of(parts.iter().map(|part| part.of_lane(rank, lane))),
             Self::Not(part) => part.of_lane(rank, lane).map(|is| !is),
             Self::All => Some(true),
-            Self::Rank(ranks) => Some(ranks.has(rank)),
+            Self::Rank(ranks) => Some(ranks.has(rank.0)),
             Self::Communicator { matching, .. } => Some(match lane {
                 LaneKind::Operations {
                     communicator: Some(communicator),
@@ -398,7 +413,7 @@ impl Node {
         }
     }
 
-    fn of_span(&self, rank: u32, lane: LaneKind, span: &Span, lookups: &[Lookup]) -> bool {
+    fn of_span(&self, rank: RankIndex, lane: LaneKind, span: &Span, lookups: &[Lookup]) -> bool {
         let in_table = |at: usize| match lookups.get(at) {
             Some(Lookup::Names(names)) => has_name(lane) && names.has(span.name),
             _ => false,
@@ -436,10 +451,10 @@ impl Node {
             Self::Step(_, numbers) if lane == LaneKind::Steps => numbers.contains(span.name),
             Self::Step(at, _) => match lookups.get(*at) {
                 Some(Lookup::Steps(steps)) => {
-                    let after = steps.partition_point(|step| step.1 <= span.start_ns);
+                    let after = steps.partition_point(|step| step.end_ns <= span.start_ns);
                     // A span without duration is at its start.
                     let last = span.end_ns.max(span.start_ns.saturating_add(1));
-                    steps.get(after).is_some_and(|step| step.0 < last)
+                    steps.get(after).is_some_and(|step| step.start_ns < last)
                 }
                 _ => false,
             },
@@ -463,7 +478,7 @@ fn any_of(parts: impl Iterator<Item = Option<bool>>) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{Made, RANKS, filters, spans};
+    use super::super::fixture::{Made, filters, ranks, spans};
     use super::super::parse::parse;
     use super::*;
     use proptest::prelude::*;
@@ -472,7 +487,7 @@ mod tests {
     /// All properties of a span, without tables.
     struct Seen<'a> {
         session: &'a Session,
-        rank: u32,
+        rank: RankIndex,
         kind: LaneKind,
         span: Span,
         name: Option<&'a Name>,
@@ -492,7 +507,7 @@ mod tests {
 
     fn fits(test: &Test, seen: &Seen) -> bool {
         let Seen { session, span, .. } = seen;
-        let rank = &session.ranks[seen.rank as usize];
+        let rank = &session.ranks[seen.rank.index()];
         let communicator = match seen.kind {
             LaneKind::Operations {
                 communicator: Some(number),
@@ -574,7 +589,7 @@ mod tests {
         let matcher = filter.compile(&made.opened);
         let session = &made.opened.session;
         let mut count = 0;
-        for rank in 0..RANKS {
+        for rank in ranks() {
             let view = made.view(rank);
             let mut steps = Vec::new();
             let mut has_steps = false;
@@ -677,9 +692,12 @@ mod tests {
         let matcher = parse("role:data kind:operation")
             .expect("a filter")
             .compile(&made.opened);
-        assert!(matcher.rank(0) && !matcher.rank(3) && !matcher.rank(99));
-        let lanes = &made.view(0).footer().lanes;
-        let matches: Vec<LaneMatch> = lanes.iter().map(|lane| matcher.lane(0, lane)).collect();
+        assert!(matcher.rank(RankIndex(0)) && !matcher.rank(RankIndex(3)) && !matcher.rank(RankIndex(99)));
+        let lanes = &made.view(RankIndex(0)).footer().lanes;
+        let matches: Vec<LaneMatch> = lanes
+            .iter()
+            .map(|lane| matcher.lane(RankIndex(0), lane))
+            .collect();
         assert_eq!(matches.iter().filter(|&&all| all == LaneMatch::All).count(), 1);
         assert!(!matches.contains(&LaneMatch::Some));
         fn shared<T: Send + Sync>(_: &T) {}

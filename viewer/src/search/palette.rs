@@ -1,6 +1,6 @@
 //! The command palette: a list of all commands, filtered by a few letters.
 
-use super::fuzzy::fit;
+use super::fuzzy::{Fit, fit};
 use super::keys::{COMMANDS, Command, CommandId};
 use super::row::{self, Cell};
 use egui::{Align, Align2, Context, EventFilter, Id, Key, Modal, Modifiers, ScrollArea, TextEdit, Ui, vec2};
@@ -96,7 +96,7 @@ impl Palette {
             _ => self.selected.min(last),
         };
         if enter {
-            return fitting.get(self.selected).map(|(command, _)| command.what);
+            return fitting.get(self.selected).map(|fitting| fitting.command.what);
         }
         if fitting.is_empty() {
             ui.label("No matching command");
@@ -105,24 +105,19 @@ impl Palette {
         self.list(ui, &fitting, moved)
     }
 
-    fn list(
-        &self,
-        ui: &mut Ui,
-        fitting: &[(&'static Command, Vec<usize>)],
-        moved: bool,
-    ) -> Option<CommandId> {
+    fn list(&self, ui: &mut Ui, fitting: &[FittingCommand], moved: bool) -> Option<CommandId> {
         let mut chosen = None;
         ScrollArea::vertical()
             .max_height(360.0)
             .auto_shrink([false, true])
             .show(ui, |ui| {
-                for (at, (command, strong)) in fitting.iter().enumerate() {
+                for (at, FittingCommand { command, fit }) in fitting.iter().enumerate() {
                     let keys = command.keys_text(ui.ctx());
                     let name = format!("{}, {}: {keys}", command.name, command.group);
                     let cells = [
                         Cell {
                             text: command.name.to_owned(),
-                            strong: strong.clone(),
+                            strong: fit.places.clone(),
                             share: 0.7,
                             align: Align::Min,
                         },
@@ -146,20 +141,23 @@ impl Palette {
     }
 }
 
+/// A command whose name matches.
+struct FittingCommand {
+    command: &'static Command,
+    fit: Fit,
+}
+
 /// Returns the commands whose names match, the best first. Ties keep the order of the table.
-fn fitting(text: &str) -> Vec<(&'static Command, Vec<usize>)> {
-    let mut found: Vec<(i32, &Command, Vec<usize>)> = COMMANDS
+fn fitting(text: &str) -> Vec<FittingCommand> {
+    let mut found: Vec<FittingCommand> = COMMANDS
         .iter()
         .filter_map(|command| {
-            let (score, places) = fit(text, command.name)?;
-            Some((score, command, places))
+            let fit = fit(text, command.name)?;
+            Some(FittingCommand { command, fit })
         })
         .collect();
-    found.sort_by_key(|(score, ..)| std::cmp::Reverse(*score));
+    found.sort_by_key(|fitting| std::cmp::Reverse(fitting.fit.score));
     found
-        .into_iter()
-        .map(|(_, command, places)| (command, places))
-        .collect()
 }
 
 #[cfg(test)]
@@ -223,7 +221,7 @@ mod tests {
     #[test]
     fn all_commands_are_listed_and_starts_of_words_come_first() {
         assert_eq!(fitting("").len(), COMMANDS.len());
-        let first = |text| fitting(text).first().map(|(command, _)| command.what);
+        let first = |text| fitting(text).first().map(|fitting| fitting.command.what);
         assert_eq!(first("sall"), Some(CommandId::ShowAll));
         assert_eq!(first("help"), Some(CommandId::Help));
         assert_eq!(first("gte"), Some(CommandId::GoToEnd));

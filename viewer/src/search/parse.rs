@@ -10,7 +10,9 @@
 //! condition  = key (":" | "=" | "<" | "<=" | ">" | ">=") value
 //! ```
 
-use super::expression::{Communicator, Comparison, Filter, Kind, ROLES, Ranges, SIZES, TIMES, Test, Units};
+use super::expression::{
+    Communicator, Comparison, Filter, Kind, NumberRange, ROLES, Ranges, SIZES, TIMES, Test, Units,
+};
 use rankscope_formats::session::Scope;
 use rankscope_ranklog::Operation;
 use std::ops::Range;
@@ -389,7 +391,7 @@ impl<'a> Parser<'a> {
             if last < first {
                 return self.error(from, format!("the larger number must be last: {last}-{first}"));
             }
-            ranges.push((first, last));
+            ranges.push(NumberRange { first, last });
             if !self.take(",") {
                 break;
             }
@@ -400,15 +402,19 @@ impl<'a> Parser<'a> {
             self.take_while(|c| !ends_word(c));
             return self.error(from, format!("expected only numbers, as in {}", key.example()));
         }
-        let compared = match (is, &ranges[..]) {
-            (Comparison::Equal, _) => return Ok(Ranges(ranges)),
-            (Comparison::Less, &[(limit, same)]) if limit == same => limit.checked_sub(1).map(|to| (0, to)),
-            (Comparison::AtMost, &[(limit, same)]) if limit == same => Some((0, limit)),
-            (Comparison::AtLeast, &[(limit, same)]) if limit == same => Some((limit, u32::MAX)),
-            (Comparison::More, &[(limit, same)]) if limit == same => {
-                limit.checked_add(1).map(|from| (from, u32::MAX))
-            }
-            _ => None,
+        let ranges = Ranges(ranges);
+        let up_to = |last| NumberRange { first: 0, last };
+        let from = |first| NumberRange {
+            first,
+            last: u32::MAX,
+        };
+        let compared = match (is, ranges.single()) {
+            (Comparison::Equal, _) => return Ok(ranges),
+            (_, None) => None,
+            (Comparison::Less, Some(limit)) => limit.checked_sub(1).map(up_to),
+            (Comparison::AtMost, Some(limit)) => Some(up_to(limit)),
+            (Comparison::AtLeast, Some(limit)) => Some(from(limit)),
+            (Comparison::More, Some(limit)) => limit.checked_add(1).map(from),
         };
         match compared {
             Some(range) => Ok(Ranges(vec![range])),
@@ -637,7 +643,11 @@ mod tests {
 
     #[test]
     fn spelling_variants_are_accepted() {
-        let ranks = |ranges: &[(u32, u32)]| is(Test::Rank(Ranges(ranges.to_vec())));
+        let numbers = |ranges: &[(u32, u32)]| {
+            let ranges = ranges.iter().map(|&(first, last)| NumberRange { first, last });
+            Ranges(ranges.collect())
+        };
+        let ranks = |ranges| is(Test::Rank(numbers(ranges)));
         for (text, meant) in [
             ("", Filter::All),
             ("  ", Filter::All),
@@ -661,7 +671,7 @@ mod tests {
             ("rank:-5", ranks(&[(0, 5)])),
             ("rank>=5", ranks(&[(5, u32::MAX)])),
             ("rank < 5", ranks(&[(0, 4)])),
-            ("step 12", is(Test::Step(Ranges(vec![(12, 12)])))),
+            ("step 12", is(Test::Step(numbers(&[(12, 12)])))),
             ("op:AllReduce", is(Test::Operation(Operation::AllReduce))),
             ("op:all_gather_v", is(Test::Operation(Operation::AllGatherV))),
             (

@@ -5,21 +5,22 @@
 //! reference host stays sharp: the host of the current rank, or else the host whose clock is the axis.
 
 use crate::model::{HostIndex, Window};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::Session;
 
 /// Maximum blur radius, in pixels. A wider blur would be unrecognisable; the ruler shows the number.
 pub const MAX_BLUR_PX: usize = 48;
 
 /// Returns the host whose clock is the reference.
-pub fn reference(session: &Session, rank: Option<u32>) -> HostIndex {
+pub fn reference(session: &Session, rank: Option<RankIndex>) -> HostIndex {
     rank.and_then(|rank| host_of(session, rank)).unwrap_or_else(|| {
         let evidence = session.axis.evidence.as_ref();
         HostIndex(evidence.map_or(0, |evidence| evidence.root_host))
     })
 }
 
-fn host_of(session: &Session, rank: u32) -> Option<HostIndex> {
-    let rank = session.ranks.get(rank as usize)?;
+fn host_of(session: &Session, rank: RankIndex) -> Option<HostIndex> {
+    let rank = session.ranks.get(rank.index())?;
     Some(HostIndex(rank.host))
 }
 
@@ -42,7 +43,7 @@ pub fn between_ns(session: &Session, host: HostIndex, reference: HostIndex) -> O
 
 /// Returns the largest clock error of the ranks' hosts relative to the reference, ± in nanoseconds. `None` if one is
 /// unknown.
-pub fn largest_ns(session: &Session, ranks: &[u32], reference: HostIndex) -> Option<i64> {
+pub fn largest_ns(session: &Session, ranks: &[RankIndex], reference: HostIndex) -> Option<i64> {
     let mut hosts = ranks.iter().filter_map(|&rank| host_of(session, rank));
     hosts.try_fold(0, |largest: i64, host| {
         between_ns(session, host, reference).map(|error_ns| largest.max(error_ns))
@@ -50,7 +51,13 @@ pub fn largest_ns(session: &Session, ranks: &[u32], reference: HostIndex) -> Opt
 }
 
 /// Returns the blur radius of a rank's operations, in pixels. `pixels` is the width of the window.
-pub fn blur_px(session: &Session, rank: u32, reference: HostIndex, window: Window, pixels: usize) -> usize {
+pub fn blur_px(
+    session: &Session,
+    rank: RankIndex,
+    reference: HostIndex,
+    window: Window,
+    pixels: usize,
+) -> usize {
     let Some(host) = host_of(session, rank) else {
         return 0;
     };
@@ -73,18 +80,11 @@ mod tests {
         let mut session = made(4, 3).opened.session.clone();
         assert_eq!(session.ranks.iter().map(|rank| rank.host).max(), Some(1));
         session.axis.error_between_hosts_ns = Figure::known(3_000);
-        let (near, far) = (
-            session
-                .ranks
-                .iter()
-                .position(|rank| rank.host == 0)
-                .expect("a rank") as u32,
-            session
-                .ranks
-                .iter()
-                .position(|rank| rank.host == 1)
-                .expect("a rank") as u32,
-        );
+        let on_host = |host| {
+            let position = session.ranks.iter().position(|rank| rank.host == host);
+            RankIndex::of(position.expect("a rank"))
+        };
+        let (near, far) = (on_host(0), on_host(1));
         let window = Window::between(0, 1_000_000);
         assert_eq!(reference(&session, Some(far)), HostIndex(1));
         assert_eq!(

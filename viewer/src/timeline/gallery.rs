@@ -7,6 +7,7 @@ use crate::picture::painter::{PictureOptions, SpanFilter};
 use crate::picture::{Named, Painter, PictureKey, Ready, Subject};
 use crate::theme::Theme;
 use egui::{Color32, Context, Mesh, Pos2, Rect, TextureHandle, TextureOptions};
+use rankscope_formats::ids::RankIndex;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ const MAX_BYTES: usize = 256 << 20;
 #[derive(Clone, Copy, Debug)]
 pub struct PictureRow {
     /// Position of the rank in the session.
-    pub rank: u32,
+    pub rank: RankIndex,
     /// Subject of the picture.
     pub subject: Subject,
     /// Place of the row.
@@ -43,9 +44,9 @@ struct CachedPicture {
 /// The cache of pictures.
 pub struct Gallery {
     painter: Painter,
-    cached: FxHashMap<(u32, Subject), CachedPicture>,
+    cached: FxHashMap<(RankIndex, Subject), CachedPicture>,
     /// Requested picture of each row, and the time since which one is requested.
-    requested: FxHashMap<(u32, Subject), (PictureKey, Instant)>,
+    requested: FxHashMap<(RankIndex, Subject), (PictureKey, Instant)>,
     options: PictureOptions,
     frame: u64,
     /// Time from the last change until all visible rows were exact.

@@ -2,6 +2,7 @@
 
 use super::layout::RowKind;
 use crate::model::Opened;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{LaneKind, OTHER_THREADS};
 use rankscope_formats::session::{CommunicatorSummary, Session};
 
@@ -11,7 +12,7 @@ pub fn title(opened: &Opened, kind: RowKind) -> String {
         RowKind::Host(host) => opened
             .session
             .hosts
-            .get(host.0 as usize)
+            .get(host.index())
             .map_or_else(String::new, |host| {
                 let ranks = host.ranks.len();
                 format!(
@@ -34,7 +35,7 @@ pub fn title(opened: &Opened, kind: RowKind) -> String {
 }
 
 /// Returns the title of a lane.
-pub fn lane_title(session: &Session, rank: u32, kind: LaneKind, layer: u32) -> String {
+pub fn lane_title(session: &Session, rank: RankIndex, kind: LaneKind, layer: u32) -> String {
     let own = match kind {
         LaneKind::Steps => "steps".to_owned(),
         LaneKind::Parts { device: true } => "devices".to_owned(),
@@ -65,7 +66,10 @@ pub fn lane_title(session: &Session, rank: u32, kind: LaneKind, layer: u32) -> S
             .map_or_else(|| "operations".to_owned(), communicator_title),
         LaneKind::Works { stream } => stream
             .and_then(|stream| {
-                let of_rank = session.activity.iter().find(|activity| activity.rank == rank)?;
+                let of_rank = session
+                    .activity
+                    .iter()
+                    .find(|activity| RankIndex(activity.rank) == rank)?;
                 let stream = of_rank.streams.get(stream as usize)?;
                 Some(format!("device {} stream {}", stream.device, stream.number))
             })

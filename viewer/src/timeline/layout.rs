@@ -3,6 +3,7 @@
 use crate::compare::counterparts::{Counterparts, OtherRank};
 use crate::model::{HostIndex, Opened, View, ViewState};
 use crate::picture::Subject;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{LaneInfo, LaneKind};
 use rustc_hash::FxHashSet;
 use std::ops::Range;
@@ -15,14 +16,14 @@ pub enum RowKind {
     /// Title of a rank, and its breakdown.
     Rank {
         /// Position in the session.
-        rank: u32,
+        rank: RankIndex,
         /// Lane of the breakdown, if known.
         parts: Option<usize>,
     },
     /// A lane of a rank.
     Lane {
         /// Position in the session.
-        rank: u32,
+        rank: RankIndex,
         /// Position in the rank's index.
         lane: usize,
         /// Kind of the lane.
@@ -33,18 +34,18 @@ pub enum RowKind {
     /// Number of operations in flight on a rank.
     InFlight {
         /// Position in the session.
-        rank: u32,
+        rank: RankIndex,
         /// Number of lanes, which corresponds to the full height of the row.
         most: u32,
     },
     /// Placeholder for the lanes of a rank whose index is not open yet.
-    Pending(u32),
+    Pending(RankIndex),
     /// Difference of a rank's steps to the compared session.
-    Difference(u32),
+    Difference(RankIndex),
     /// A lane of the counterpart in the compared session.
     Other {
         /// Position in this session of the rank above it.
-        rank: u32,
+        rank: RankIndex,
         /// Its counterpart, to which the lane belongs.
         of: OtherRank,
         /// Position in the index of `of`.
@@ -55,14 +56,14 @@ pub enum RowKind {
         layer: u32,
     },
     /// Placeholder for the lanes of the counterpart, whose index is not open yet.
-    OtherPending(u32),
+    OtherPending(RankIndex),
     /// The rank has no counterpart.
-    Unmatched(u32),
+    Unmatched(RankIndex),
 }
 
 impl RowKind {
     /// Returns the rank and lane of its picture.
-    pub fn lane(self) -> Option<(u32, usize)> {
+    pub fn lane(self) -> Option<(RankIndex, usize)> {
         match self.subject()? {
             (rank, Subject::Lane(lane)) => Some((rank, lane)),
             (_, Subject::InFlight) => None,
@@ -70,7 +71,7 @@ impl RowKind {
     }
 
     /// Returns the rank and subject of its picture.
-    pub fn subject(self) -> Option<(u32, Subject)> {
+    pub fn subject(self) -> Option<(RankIndex, Subject)> {
         match self {
             Self::Rank { rank, parts } => Some((rank, Subject::Lane(parts?))),
             Self::Lane { rank, lane, .. } => Some((rank, Subject::Lane(lane))),
@@ -86,7 +87,7 @@ impl RowKind {
     }
 
     /// Returns its rank.
-    pub fn rank(self) -> Option<u32> {
+    pub fn rank(self) -> Option<RankIndex> {
         match self {
             Self::Rank { rank, .. }
             | Self::Lane { rank, .. }
@@ -163,11 +164,11 @@ impl Row {
 pub struct Layout {
     rows: Vec<Row>,
     /// Ranks in display order.
-    ranks: Vec<u32>,
+    ranks: Vec<RankIndex>,
     /// Expanded ranks whose index was not open when their rows were created.
-    pending: FxHashSet<u32>,
+    pending: FxHashSet<RankIndex>,
     /// The same for the counterparts.
-    other_pending: FxHashSet<u32>,
+    other_pending: FxHashSet<RankIndex>,
     is_dense: bool,
     key: Option<Key>,
 }
@@ -225,7 +226,7 @@ impl Layout {
         &mut self,
         opened: &Opened,
         state: &ViewState,
-        seen: &[u32],
+        seen: &[RankIndex],
         other: Option<OtherSession<'_>>,
     ) -> bool {
         let key = Key::of(state);
@@ -254,23 +255,30 @@ impl Layout {
         self.key = None;
     }
 
-    fn build(&mut self, opened: &Opened, state: &ViewState, seen: &[u32], other: Option<OtherSession<'_>>) {
+    fn build(
+        &mut self,
+        opened: &Opened,
+        state: &ViewState,
+        seen: &[RankIndex],
+        other: Option<OtherSession<'_>>,
+    ) {
         self.rows.clear();
         self.ranks.clear();
         self.pending.clear();
         self.other_pending.clear();
         let session = &opened.session;
-        let count = session.ranks.len() as u32;
-        let mut place = vec![u32::MAX; count as usize];
+        let count = session.ranks.len();
+        let mut place = vec![u32::MAX; count];
         for (position, &rank) in state.order.iter().enumerate() {
-            if let Some(place) = place.get_mut(rank as usize) {
+            if let Some(place) = place.get_mut(rank.index()) {
                 *place = position as u32;
             }
         }
-        let shown = |rank: &u32| !state.hidden.contains(rank);
+        let shown = |rank: &RankIndex| !state.hidden.contains(rank);
         let in_order =
-            |ranks: &mut Vec<u32>| ranks.sort_unstable_by_key(|&rank| (place[rank as usize], rank));
-        let mut pinned: Vec<u32> = (0..count)
+            |ranks: &mut Vec<RankIndex>| ranks.sort_unstable_by_key(|&rank| (place[rank.index()], rank));
+        let mut pinned: Vec<RankIndex> = opened
+            .ranks()
             .filter(|rank| state.pinned.contains(rank))
             .filter(shown)
             .collect();
@@ -280,18 +288,18 @@ impl Layout {
             self.push_counterpart(state, rank, seen, other);
         }
         for (host, described) in session.hosts.iter().enumerate() {
-            let mut ranks: Vec<u32> = described
+            let mut ranks: Vec<RankIndex> = described
                 .ranks
                 .iter()
-                .copied()
-                .filter(|&rank| rank < count && !state.pinned.contains(&rank))
+                .map(|&rank| RankIndex(rank))
+                .filter(|&rank| rank.index() < count && !state.pinned.contains(&rank))
                 .filter(shown)
                 .collect();
             if ranks.is_empty() {
                 continue;
             }
             in_order(&mut ranks);
-            let host = HostIndex(host as u32);
+            let host = HostIndex::of(host);
             if session.hosts.len() > 1 {
                 self.push(RowKind::Host(host));
                 if state.closed_hosts.contains(&host) {
@@ -311,7 +319,7 @@ impl Layout {
         self.rows.push(Row { kind, top, height });
     }
 
-    fn push_rank(&mut self, opened: &Opened, state: &ViewState, rank: u32, seen: &[u32]) {
+    fn push_rank(&mut self, opened: &Opened, state: &ViewState, rank: RankIndex, seen: &[RankIndex]) {
         self.ranks.push(rank);
         let view = if opened.is_open(rank) || seen.contains(&rank) || self.ranks.len() <= 16 {
             opened.view_soon(rank)
@@ -358,8 +366,8 @@ impl Layout {
     fn push_counterpart(
         &mut self,
         state: &ViewState,
-        rank: u32,
-        seen: &[u32],
+        rank: RankIndex,
+        seen: &[RankIndex],
         other: Option<OtherSession<'_>>,
     ) {
         let Some(other) = other else { return };
@@ -409,7 +417,7 @@ impl Layout {
     }
 
     /// Returns the ranks in display order.
-    pub fn ranks(&self) -> &[u32] {
+    pub fn ranks(&self) -> &[RankIndex] {
         &self.ranks
     }
 
@@ -426,13 +434,13 @@ impl Layout {
     }
 
     /// Returns true if the index of one of these ranks is still being built.
-    pub fn is_waiting(&self, seen: &[u32]) -> bool {
+    pub fn is_waiting(&self, seen: &[RankIndex]) -> bool {
         seen.iter()
             .any(|rank| self.pending.contains(rank) || self.other_pending.contains(rank))
     }
 
     /// Returns the first row of a rank.
-    pub fn of_rank(&self, rank: u32) -> Option<&Row> {
+    pub fn of_rank(&self, rank: RankIndex) -> Option<&Row> {
         self.rows
             .iter()
             .find(|row| matches!(row.kind, RowKind::Rank { rank: of, .. } if of == rank))

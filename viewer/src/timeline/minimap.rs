@@ -6,6 +6,7 @@ use crate::theme::{Shade, Theme};
 use egui::{
     Color32, ColorImage, Mesh, Painter, Pos2, Rect, Stroke, StrokeKind, TextureHandle, TextureOptions, Vec2,
 };
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{CLASSES, LaneKind, Sums};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -125,7 +126,7 @@ fn sample(opened: &Opened, whole: Window) -> Mean {
         device: false,
     };
     for number in 0..ranks.min(SAMPLE) {
-        let rank = (number * ranks / ranks.min(SAMPLE)) as u32;
+        let rank = RankIndex::of(number * ranks / ranks.min(SAMPLE));
         // This thread may wait until an index has been built.
         let view = loop {
             match opened.view(rank) {

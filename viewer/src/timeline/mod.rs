@@ -5,7 +5,7 @@
 //! - [`axis`] chooses round times, and [`ruler`] draws them.
 //! - [`minimap`] shows the whole run in one line.
 //! - [`gutter`] has the titles of the rows.
-//! - [`instance`] finds one instance on all ranks.
+//! - [`instance_members`] finds one instance on all ranks.
 //! - [`clock_error`] computes the uncertainty between hosts, and the blur that shows it.
 //! - [`names`] labels spans, [`tooltip`] describes what is under the mouse, and [`legend`] explains the colours.
 //! - [`compared`] draws a second session below the first.
@@ -19,7 +19,7 @@ pub mod clock_error;
 pub mod compared;
 pub mod gallery;
 pub mod gutter;
-pub mod instance;
+pub mod instance_members;
 pub mod layout;
 pub mod legend;
 pub mod minimap;

@@ -4,6 +4,7 @@ use super::gutter::lane_title;
 use crate::model::{Hovered, Opened, bytes_text, duration_text, moment_text};
 use crate::picture::in_flight::InFlight;
 use egui::{Grid, RichText, Ui};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{LaneKind, call, operation, overhead, part, step, work};
 
 /// Returns the name of a class of a lane.
@@ -50,7 +51,7 @@ fn span_title(opened: &Opened, hovered: &Hovered) -> String {
 }
 
 /// Fills the tooltip of the operations in flight.
-pub fn show_in_flight(ui: &mut Ui, opened: &Opened, rank: u32, counted: InFlight) {
+pub fn show_in_flight(ui: &mut Ui, opened: &Opened, rank: RankIndex, counted: InFlight) {
     let operations = match counted.operations {
         1 => "1 operation in flight".to_owned(),
         count => format!("{count} operations in flight"),

@@ -1,10 +1,10 @@
 //! Comparison in the window: the second session is opened, aligned, and followed over all ranks.
 //!
 //! - [`opening`] reads B from a path.
-//! - [`bar`] shows what is compared and how it is aligned.
+//! - [`comparison_bar`] shows what is compared and how it is aligned.
 //! - [`picking`] follows one instance of B over all ranks.
 
-pub mod bar;
+pub mod comparison_bar;
 pub mod opening;
 pub mod picking;
 

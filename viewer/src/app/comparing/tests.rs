@@ -1,13 +1,14 @@
-use super::bar;
+use super::comparison_bar;
 use crate::app::workspace::Workspace;
 use crate::model::{Action, ViewState, Window};
 use crate::panels::test_support::run_until;
-use crate::search::fixture::{Made, Planned};
+use crate::search::fixture::{Made, Planned, ranks};
 use crate::timeline::compared::{Compared, Pointed};
 use crate::timeline::layout::{Row, RowKind};
 use egui::{Event, PointerButton, Pos2, vec2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{LaneKind, Name, Span, operation, part};
 use rankscope_formats::session::{Part, Session, StepKind, StepRow, TableWriter, rank_path};
 use std::time::{Duration, Instant};
@@ -36,7 +37,7 @@ const B: Plan = Plan {
 /// Builds consecutive steps. Each has 60 % own time, 30 % exposed wait, 10 % exposed transfer and one operation.
 fn made(plan: &Plan) -> Made {
     let mut planned = Vec::new();
-    for rank in 0..crate::search::fixture::RANKS {
+    for rank in ranks() {
         let mut push = |kind, text: &str, bytes, span| {
             let name = Name {
                 text: text.to_owned(),
@@ -80,12 +81,12 @@ fn made(plan: &Plan) -> Made {
         }
     }
     let made = Made::with(&planned);
-    for rank in 0..crate::search::fixture::RANKS {
+    for rank in ranks() {
         let mut rows: Vec<StepRow> = (0..STEPS)
             .filter(|step| plan.without != Some(*step))
             .map(|step| step_row(plan, step))
             .collect();
-        let path = rank_path::<StepRow>(&made.opened.path, rank);
+        let path = rank_path::<StepRow>(&made.opened.path, rank.0);
         let mut table = TableWriter::create(&path, 4096).expect("table");
         table.write(&mut rows).expect("rows");
         table.finish().expect("written");
@@ -170,7 +171,7 @@ fn show(harness: &mut Harness<'_, Option<Workspace>>, from_ns: i64, to_ns: i64) 
     wait(harness);
 }
 
-fn rows_of(harness: &mut Harness<'_, Option<Workspace>>, rank: u32) -> Vec<Row> {
+fn rows_of(harness: &mut Harness<'_, Option<Workspace>>, rank: RankIndex) -> Vec<Row> {
     let rows = workspace(harness).timeline.rows();
     rows.iter()
         .filter(|row| row.kind.rank() == Some(rank))
@@ -197,7 +198,7 @@ fn hover(harness: &mut Harness<'_, Option<Workspace>>, at: Pos2) {
 
 fn aligned(harness: &mut Harness<'_, Option<Workspace>>) -> String {
     let compared = workspace(harness).timeline.compared().expect("compared");
-    bar::aligned_text(compared.aligned().expect("aligned"))
+    comparison_bar::aligned_text(compared.aligned().expect("aligned"))
 }
 
 fn name(row: &Row, compared: &Compared) -> String {
@@ -213,7 +214,7 @@ fn ranks_of_two_sessions_are_paired_and_aligned_by_step() {
     let (own, other) = (made(&A), made(&B));
     let mut harness = harness(&own, &other);
     // Rows of A, the difference, rows of B.
-    let rows = rows_of(&mut harness, 1);
+    let rows = rows_of(&mut harness, RankIndex(1));
     let compared = workspace(&mut harness).timeline.compared().expect("compared");
     let names: Vec<String> = rows.iter().map(|row| name(row, compared)).collect();
     let below: Vec<&str> = names
@@ -225,10 +226,10 @@ fn ranks_of_two_sessions_are_paired_and_aligned_by_step() {
     assert_eq!(below[..3], ["step time, B − A", "B rank 1", "B steps"]);
     assert!(below[3].starts_with("B gloo world of"), "{below:?}");
     assert_eq!(below.len(), 4);
-    let alone = rows_of(&mut harness, 3);
+    let alone = rows_of(&mut harness, RankIndex(3));
     assert!(matches!(
         alone.last().map(|row| row.kind),
-        Some(RowKind::Unmatched(3))
+        Some(RowKind::Unmatched(RankIndex(3)))
     ));
     harness.get_by_label("1 rank only in A, 1 rank only in B");
 
@@ -261,7 +262,7 @@ fn tooltips_show_differences_and_spans_of_b() {
     let (own, other) = (made(&A), made(&B));
     let mut harness = harness(&own, &other);
     show(&mut harness, 180 * MS, 350 * MS);
-    let rows = rows_of(&mut harness, 0);
+    let rows = rows_of(&mut harness, RankIndex(0));
     let difference = rows.iter().find(|row| matches!(row.kind, RowKind::Difference(_)));
     let difference = *difference.expect("a row of differences");
     let at = place(&mut harness, &difference, 250 * MS);
@@ -297,7 +298,11 @@ fn tooltips_show_differences_and_spans_of_b() {
     harness.get_by_label_contains("in B, ");
     harness.get_by_label("all-reduce 1 MiB");
     let compared = workspace(&mut harness).timeline.compared().expect("compared");
-    let Some(Pointed::Span { rank: 0, hovered }) = compared.pointed else {
+    let Some(Pointed::Span {
+        rank: RankIndex(0),
+        hovered,
+    }) = compared.pointed
+    else {
         panic!("nothing of B is pointed at");
     };
     assert_eq!(hovered.span.start_ns, B.begin_ns + 2 * B.step_ns + 66 * MS);
@@ -319,9 +324,9 @@ fn tooltips_show_differences_and_spans_of_b() {
     let compared = workspace(&mut harness).timeline.compared().expect("compared");
     let members = compared.members().expect("members");
     assert_eq!(members.picked.instance, 2);
-    let mut ranks: Vec<u32> = members.members.iter().map(|member| member.rank).collect();
-    ranks.sort_unstable();
-    assert_eq!(ranks, (0..crate::search::fixture::RANKS).collect::<Vec<_>>());
+    let mut found: Vec<RankIndex> = members.members.iter().map(|member| member.rank).collect();
+    found.sort_unstable();
+    assert_eq!(found, ranks().collect::<Vec<_>>());
     harness.get_by_label("Zoom to instance").click();
     harness.run_steps(3);
     let window = workspace(&mut harness).state.window();
@@ -354,13 +359,19 @@ fn the_table_shows_both_sessions_and_a_click_goes_to_a_rank() {
         .table
         .lines()
         .skip(1)
-        .map(|line| (line.rank, line.step.own.value, line.step.other.value))
+        .map(|line| {
+            (
+                line.rank,
+                line.step.own.figure.value,
+                line.step.other.figure.value,
+            )
+        })
         .collect();
-    let expected = |rank| (Some(rank), Some(100 * MS), Some(110 * MS));
+    let expected = |rank| (Some(RankIndex(rank)), Some(100 * MS), Some(110 * MS));
     assert_eq!(lines, [expected(0), expected(1), expected(2)]);
     harness.get_by_label("rank 2").click();
     harness.run_steps(3);
-    assert_eq!(workspace(&mut harness).state.rank, Some(2));
+    assert_eq!(workspace(&mut harness).state.rank, Some(RankIndex(2)));
     harness.get_by_label("Stop comparing").click();
     harness.run_steps(3);
     assert!(workspace(&mut harness).timeline.compared().is_none());
@@ -388,24 +399,25 @@ fn pictures_of_tooltips() {
             let session = other.opened.session.clone();
             let compared = compared
                 .get_or_insert_with(|| Compared::new(&own.opened, &other.opened.path, session, ui.ctx()));
-            let kind = RowKind::Difference(0);
+            let kind = RowKind::Difference(RankIndex(0));
             let placed = crate::timeline::compared::PlacedRow {
                 kind,
                 rect: egui::Rect::from_min_size(Pos2::ZERO, vec2(400.0, 16.0)),
             };
             let window = Window::between(0, 1_000 * MS);
             compared.update(ui.ctx(), &own.opened, window, 400.0, &[placed]);
-            let is_ready = compared.steps_of(0).is_some() && own.opened.open_view(0).is_some();
+            let is_ready =
+                compared.steps_of(RankIndex(0)).is_some() && own.opened.open_view(RankIndex(0)).is_some();
             egui::CentralPanel::default().show(ui, |ui| {
                 for (first, beyond) in [(2, 3), (7, 8), (5, 9)] {
                     compared.pointed = Some(Pointed::Steps {
-                        rank: 0,
+                        rank: RankIndex(0),
                         first,
                         beyond,
                     });
                     egui::Frame::popup(ui.style()).show(ui, |ui| {
                         ui.push_id(first, |ui| {
-                            crate::timeline::compared::tooltip::show(ui, &own.opened, compared)
+                            crate::timeline::compared::comparison_tooltip::show(ui, &own.opened, compared)
                         });
                     });
                 }
@@ -448,5 +460,5 @@ fn steps_of_a_partial_session_are_not_compared() {
     harness.get_by_label("Steps are not compared");
     harness.get_by_label_contains("of the run");
     let compared = workspace(&mut harness).timeline.compared().expect("compared");
-    assert!(compared.steps_of(0).is_none());
+    assert!(compared.steps_of(RankIndex(0)).is_none());
 }

@@ -12,7 +12,7 @@ use egui::epaint::{CornerRadiusF32, Primitive, Vertex, WHITE_UV};
 use egui::{
     ClippedPrimitive, Color32, ColorImage, Mesh, Pos2, Rect, TextureFilter, TextureId, TextureOptions,
 };
-use egui::{TextureWrapMode, Vec2};
+use egui::{Rangef, TextureWrapMode, Vec2};
 use std::fmt::Write;
 
 /// Maximum number of texels of an embedded image. Larger images are rasterised at their displayed size.
@@ -208,9 +208,7 @@ impl Drawing<'_> {
             return self.painted_quad(rect, uv, tint, texture, rounded, clip);
         }
         let shown = part(image, options, &across, &down, tint);
-        let (left, right) = across.ends(rect.left(), rect.right());
-        let (top, bottom) = down.ends(rect.top(), rect.bottom());
-        let whole = Rect::from_min_max(Pos2::new(left, top), Pos2::new(right, bottom));
+        let whole = Rect::from_x_y_ranges(across.ends(rect.x_range()), down.ends(rect.y_range()));
         // A clip path cuts off texels that are only partly visible.
         let cut = (rounded.is_some() || !across.is_whole || !down.is_whole)
             .then(|| (rect, rounded.unwrap_or(CornerRadiusF32::ZERO)));
@@ -384,14 +382,14 @@ impl Texels {
         })
     }
 
-    /// Returns the start of the first texel and the end of the last one, if the part is between `low` and `high`.
-    fn ends(&self, low: f32, high: f32) -> (f32, f32) {
-        let texel = (f64::from(high) - f64::from(low)) / self.length;
-        let at = |texels: f64| (f64::from(low) + (texels - self.start) * texel) as f32;
+    /// Returns the place of all texels from the first to the last, if the part is at `place`.
+    fn ends(&self, place: Rangef) -> Rangef {
+        let texel = (f64::from(place.max) - f64::from(place.min)) / self.length;
+        let at = |texels: f64| (f64::from(place.min) + (texels - self.start) * texel) as f32;
         if self.is_whole {
-            return (low, high);
+            return place;
         }
-        (at(self.first as f64), at((self.first + self.count) as f64))
+        Rangef::new(at(self.first as f64), at((self.first + self.count) as f64))
     }
 }
 

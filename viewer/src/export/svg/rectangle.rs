@@ -20,7 +20,11 @@ impl Drawing<'_> {
         if rect.is_negative() {
             return;
         }
-        let (mut rect, mut fill, stroke) = visible_parts(shape, rect, self.pixel);
+        let VisibleParts {
+            mut rect,
+            mut fill,
+            stroke,
+        } = visible_parts(shape, rect, self.pixel);
         let is_plain = stroke == Stroke::NONE && shape.angle == 0.0 && shape.brush.is_none();
         if is_plain
             && shape.blur_width <= 0.0
@@ -81,11 +85,22 @@ impl Drawing<'_> {
     }
 }
 
-/// Returns the rectangle, its fill and its stroke. A stroke that covers the whole rectangle becomes the fill.
-fn visible_parts(shape: &RectShape, rect: Rect, pixel: f32) -> (Rect, Color32, Stroke) {
+/// The parts of a rectangle that are drawn.
+struct VisibleParts {
+    rect: Rect,
+    fill: Color32,
+    stroke: Stroke,
+}
+
+/// Returns the parts of a rectangle. A stroke that covers the whole rectangle becomes the fill.
+fn visible_parts(shape: &RectShape, rect: Rect, pixel: f32) -> VisibleParts {
     let (fill, stroke) = (shape.fill, shape.stroke);
     if stroke.is_empty() {
-        return (rect, fill, Stroke::NONE);
+        return VisibleParts {
+            rect,
+            fill,
+            stroke: Stroke::NONE,
+        };
     }
     let outside = match shape.stroke_kind {
         StrokeKind::Inside => rect,
@@ -93,9 +108,13 @@ fn visible_parts(shape: &RectShape, rect: Rect, pixel: f32) -> (Rect, Color32, S
         StrokeKind::Outside => rect.expand(stroke.width),
     };
     if outside.size().min_elem() <= 2.0 * stroke.width + pixel / 2.0 {
-        (outside, stroke.color, Stroke::NONE)
+        VisibleParts {
+            rect: outside,
+            fill: stroke.color,
+            stroke: Stroke::NONE,
+        }
     } else {
-        (rect, fill, stroke)
+        VisibleParts { rect, fill, stroke }
     }
 }
 

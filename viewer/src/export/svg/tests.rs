@@ -30,8 +30,17 @@ fn place(node: Node<'_, '_>, name: &str) -> f32 {
     value.parse().expect("a number")
 }
 
-/// Decodes an embedded image. Returns its width, height and channels.
-fn image(node: Node<'_, '_>) -> (u32, u32, Vec<u8>) {
+/// A decoded image.
+#[derive(Debug, PartialEq)]
+struct Pixels {
+    width: u32,
+    height: u32,
+    /// Channels of all pixels, or one of them.
+    bytes: Vec<u8>,
+}
+
+/// Decodes an embedded image.
+fn image(node: Node<'_, '_>) -> Pixels {
     use base64::Engine;
     let data = node.attribute("href").expect("an image");
     let data = data.strip_prefix("data:image/png;base64,").expect("PNG inside");
@@ -44,7 +53,11 @@ fn image(node: Node<'_, '_>) -> (u32, u32, Vec<u8>) {
     let mut bytes = vec![0; reader.output_buffer_size().expect("small")];
     let info = reader.next_frame(&mut bytes).expect("pixels");
     bytes.truncate(info.buffer_size());
-    (info.width, info.height, bytes)
+    Pixels {
+        width: info.width,
+        height: info.height,
+        bytes,
+    }
 }
 
 #[test]
@@ -253,23 +266,27 @@ fn pictures_keep_their_pixels() {
         assert_eq!(node.attribute("style"), Some("image-rendering:pixelated"));
         assert_eq!(node.attribute("preserveAspectRatio"), Some("none"));
     }
-    let reds = |number: usize| -> (u32, u32, Vec<u8>) {
-        let (width, height, bytes) = image(images[number]);
-        (
-            width,
-            height,
-            bytes.chunks_exact(3).map(|pixel| pixel[0]).collect(),
-        )
+    let reds = |number: usize| {
+        let image = image(images[number]);
+        Pixels {
+            bytes: image.bytes.chunks_exact(3).map(|pixel| pixel[0]).collect(),
+            ..image
+        }
     };
-    assert_eq!(reds(0), (4, 2, vec![0, 10, 20, 30, 40, 50, 60, 70]));
+    let expected = |width, height, bytes: &[u8]| Pixels {
+        width,
+        height,
+        bytes: bytes.to_vec(),
+    };
+    assert_eq!(reds(0), expected(4, 2, &[0, 10, 20, 30, 40, 50, 60, 70]));
     assert_eq!(images[0].attribute("clip-path"), None);
     assert_eq!((place(images[0], "x"), place(images[0], "width")), (10.0, 100.0));
-    assert_eq!(reds(1), (2, 1, vec![10, 20]));
+    assert_eq!(reds(1), expected(2, 1, &[10, 20]));
     assert_eq!((place(images[1], "x"), place(images[1], "width")), (-40.0, 200.0));
     assert!(images[1].attribute("clip-path").is_some());
-    assert_eq!(reds(2).2[..8], [0, 5, 10, 15, 0, 5, 10, 15]);
+    assert_eq!(reds(2).bytes[..8], [0, 5, 10, 15, 0, 5, 10, 15]);
     assert_eq!(
-        reds(3).2,
+        reds(3).bytes,
         [
             40, 40, 50, 50, 60, 60, 70, 70, 40, 40, 50, 50, 60, 60, 70, 70, 0, 0, 10, 10, 20, 20, 30, 30, 0,
             0, 10, 10, 20, 20, 30, 30
@@ -339,7 +356,7 @@ fn triangles_become_rectangles_gradients_or_paths() {
     );
     let images = named(&document, "image");
     assert_eq!(images.len(), 1);
-    let (width, height, _) = image(images[0]);
+    let Pixels { width, height, .. } = image(images[0]);
     assert_eq!((width, height, place(images[0], "width")), (20, 20, 10.0));
 }
 

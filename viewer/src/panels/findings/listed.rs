@@ -5,6 +5,7 @@ use crate::model::{Action, Opened, PickedInstance, Window};
 use crate::panels::severity_colours::Level;
 use rankscope_analysis::model::labels;
 use rankscope_analysis::model::units;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{Finding, LookAt, LossSummary, ProblemSummary, Session};
 use rankscope_report::sentences;
 use rankscope_report::sentences::Line;
@@ -77,11 +78,19 @@ pub struct ListedFinding {
     /// Time ranges of interest.
     pub moments: Vec<ListedMoment>,
     /// Affected ranks with their names.
-    pub ranks: Vec<(u32, String)>,
+    pub ranks: Vec<NamedRank>,
     /// Number of ranks that are missing in `ranks`.
     pub more_ranks: usize,
     /// Names of the affected hosts.
     pub hosts: Vec<String>,
+}
+
+/// A rank with its name.
+pub struct NamedRank {
+    /// Position of the rank in the session.
+    pub rank: RankIndex,
+    /// Displayed name.
+    pub name: String,
 }
 
 /// A link to a time range.
@@ -91,7 +100,7 @@ pub struct ListedMoment {
     /// Time range to show.
     pub window: Window,
     /// Rank to select.
-    pub rank: Option<u32>,
+    pub rank: Option<RankIndex>,
     /// Instance to pick.
     pub picked: Option<PickedInstance>,
 }
@@ -189,11 +198,14 @@ fn listed_finding(session: &Session, at: usize, finding: &Finding) -> ListedFind
     if let Some(basis) = &basis {
         cost_meaning.push_str(&format!(".\n{basis}"));
     }
-    let ranks: Vec<(u32, String)> = finding
+    let ranks: Vec<NamedRank> = finding
         .ranks
         .iter()
         .take(MAX_RANKS)
-        .map(|&rank| (rank, labels::rank_name(session, rank)))
+        .map(|&rank| NamedRank {
+            rank: RankIndex(rank),
+            name: labels::rank_name(session, rank),
+        })
         .collect();
     ListedFinding {
         severity: sentences::level(finding.severity),
@@ -233,7 +245,7 @@ fn listed_moment(moment: &LookAt) -> ListedMoment {
     ListedMoment {
         text: sentences::moment(moment, "").capitalised().plain(),
         window: around(moment.start_ns, moment.end_ns),
-        rank: moment.rank,
+        rank: moment.rank.map(RankIndex),
         picked: moment.instance.map(|instance| PickedInstance {
             instance,
             communicator: None,
@@ -263,7 +275,7 @@ fn lost(session: &Session, loss: &LossSummary) -> ListedMoment {
             units::time(loss.last_ns)
         ),
         window: around(loss.first_ns, loss.last_ns),
-        rank: loss.rank,
+        rank: loss.rank.map(RankIndex),
         picked: None,
     }
 }

@@ -13,7 +13,7 @@ use egui::{
     Align, CollapsingHeader, FontId, Label, Rect, Response, RichText, Role, ScrollArea, Sense, Stroke,
     StrokeKind, TextStyle, Ui, WidgetInfo, pos2, vec2,
 };
-use listed::{ListedFinding, ListedFindings, ListedMoment, MAX_LOSSES, Sentence};
+use listed::{ListedFinding, ListedFindings, ListedMoment, MAX_LOSSES, NamedRank, Sentence};
 use std::collections::BTreeSet;
 
 /// Width of the column of costs, in points.
@@ -234,7 +234,7 @@ fn body(ui: &mut Ui, finding: &ListedFinding, state: &State, actions: &mut Vec<A
         if !finding.ranks.is_empty() {
             heading(ui, "Ranks", "Click a rank to select it for keys and panels");
             ui.horizontal_wrapped(|ui| {
-                for (rank, name) in &finding.ranks {
+                for NamedRank { rank, name } in &finding.ranks {
                     let text = RichText::new(name);
                     let text = if state.rank == Some(*rank) {
                         text.strong()

@@ -5,6 +5,7 @@ use crate::panels::test_support::{Made, Stage, keep, of};
 use egui::Key;
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::Severity;
 
 const MS: i64 = 1_000_000;
@@ -46,14 +47,14 @@ fn a_moment_of_a_finding_is_shown_on_its_rank() {
     };
     let expected = [
         Action::Show(Window::between(from_ns, to_ns).with_margin(0.25)),
-        Action::Rank(Some(3)),
+        Action::Rank(Some(RankIndex(3))),
         Action::Pick(Some(picked)),
     ];
     assert_eq!(harness.state().actions, expected);
     harness.state_mut().actions.clear();
     harness.get_by_label("rank 3").click();
     harness.run();
-    assert_eq!(harness.state().actions, [Action::Rank(Some(3))]);
+    assert_eq!(harness.state().actions, [Action::Rank(Some(RankIndex(3)))]);
 }
 
 #[test]
@@ -74,7 +75,7 @@ fn keys_alone_open_a_finding_and_go_to_its_moment() {
     harness.run();
     assert!(matches!(
         harness.state().actions[..],
-        [Action::Show(_), Action::Rank(Some(3)), ..]
+        [Action::Show(_), Action::Rank(Some(RankIndex(3))), ..]
     ));
 }
 
@@ -110,7 +111,7 @@ fn losses_and_problems_are_listed() {
     let expected = Window::between(700 * MS, 760 * MS).with_margin(0.25);
     assert_eq!(
         harness.state().actions,
-        [Action::Show(expected), Action::Rank(Some(2))]
+        [Action::Show(expected), Action::Rank(Some(RankIndex(2)))]
     );
 }
 

@@ -27,13 +27,32 @@ pub struct DrawnGrid {
     pub reduced: Option<String>,
 }
 
-/// Draws a map into a maximum number of rows and columns of places. For `clips` see [`Scale::of`].
-pub fn draw(picture: &Picture, most_rows: usize, most_columns: usize, clips: bool) -> Option<Drawn> {
+/// Numbers of rows and columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Number of rows.
+    pub rows: usize,
+    /// Number of columns.
+    pub columns: usize,
+}
+
+impl DrawnGrid {
+    /// Returns the numbers of rows and columns of places.
+    pub fn places(&self) -> Extent {
+        Extent {
+            rows: self.fitted.rows.len(),
+            columns: self.fitted.columns.len(),
+        }
+    }
+}
+
+/// Draws a map into at most `most` places. For `clips` see [`Scale::of`].
+pub fn draw(picture: &Picture, most: Extent, clips: bool) -> Option<Drawn> {
     let unit = picture.grids.first()?.unit;
     let fitted: Vec<Fitted> = picture
         .grids
         .iter()
-        .map(|grid| grid.fit(most_rows, most_columns))
+        .map(|grid| grid.fit(most.rows, most.columns))
         .collect();
     let values = fitted.iter().flat_map(|fitted| fitted.values.iter().flatten());
     let scale = Scale::of(values.copied(), unit, None, picture.prefers_log, clips);

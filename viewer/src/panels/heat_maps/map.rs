@@ -1,7 +1,7 @@
 //! One grid: its image, the names of its rows and columns, and the place under the mouse or the keyboard cursor.
 
-use super::drawn::DrawnGrid;
-use super::legend::Legend;
+use super::drawn::{DrawnGrid, Extent};
+use super::scale_legend::Legend;
 use crate::theme::Theme;
 use egui::emath::GuiRounding;
 use egui::text::{LayoutJob, TextWrapping};
@@ -84,17 +84,13 @@ pub fn space_for_places(space: Vec2, around: Vec2) -> Vec2 {
 }
 
 /// Computes the layout of a grid.
-pub fn layout(
-    ui: &Ui,
-    picture: &Picture,
-    (rows, columns): (usize, usize),
-    around: Vec2,
-    space: Vec2,
-    zoom: Zoom,
-) -> Layout {
+pub fn layout(ui: &Ui, picture: &Picture, places: Extent, around: Vec2, space: Vec2, zoom: Zoom) -> Layout {
     let pixel = 1.0 / ui.pixels_per_point();
     let space = space_for_places(space, around);
-    let fitting = vec2(space.x / columns.max(1) as f32, space.y / rows.max(1) as f32);
+    let fitting = vec2(
+        space.x / places.columns.max(1) as f32,
+        space.y / places.rows.max(1) as f32,
+    );
     let largest = if picture.numbers { WITH_NUMBER } else { LARGEST };
     let mut cell = fitting.min(largest);
     if picture.square {
@@ -130,6 +126,14 @@ pub struct Place {
     pub column: usize,
 }
 
+/// A rectangular part of a grid, or of its places.
+pub struct Part {
+    /// Positions of the rows.
+    pub rows: Range<usize>,
+    /// Positions of the columns.
+    pub columns: Range<usize>,
+}
+
 /// One grid to draw.
 pub struct Map<'a> {
     /// Position of the grid.
@@ -160,13 +164,9 @@ pub struct Touched {
 }
 
 impl Map<'_> {
-    fn places(&self) -> (usize, usize) {
-        (self.drawn.fitted.rows.len(), self.drawn.fitted.columns.len())
-    }
-
     /// Returns the size of the map with everything around the places, in points.
     pub fn size(&self) -> Vec2 {
-        let (rows, columns) = self.places();
+        let Extent { rows, columns } = self.drawn.places();
         vec2(
             self.layout.left + columns as f32 * self.layout.cell.x + BEHIND,
             self.layout.top + rows as f32 * self.layout.cell.y + BELOW,
@@ -178,7 +178,7 @@ impl Map<'_> {
         let theme = Theme {
             dark: ui.visuals().dark_mode,
         };
-        let (rows, columns) = self.places();
+        let Extent { rows, columns } = self.drawn.places();
         if rows == 0 || columns == 0 {
             return Touched::default();
         }
@@ -251,7 +251,7 @@ impl Map<'_> {
             ..EventFilter::default()
         };
         ui.memory_mut(|memory| memory.set_focus_lock_filter(response.id, arrows));
-        let (rows, columns) = self.places();
+        let Extent { rows, columns } = self.drawn.places();
         let known = cursor.filter(|place| place.grid == self.at);
         let mut place = known.unwrap_or(Place {
             grid: self.at,
@@ -270,7 +270,7 @@ impl Map<'_> {
     }
 
     fn place_at(&self, rect: Rect, at: Pos2) -> Option<Place> {
-        let (rows, columns) = self.places();
+        let Extent { rows, columns } = self.drawn.places();
         let into = (at - rect.min) / self.layout.cell;
         if !rect.contains(at) || into.any_nan() {
             return None;
@@ -288,16 +288,17 @@ impl Map<'_> {
         Rect::from_min_size(rect.min + from, cell)
     }
 
-    /// Returns the rows and columns of the grid that a place shows.
-    pub fn ranges(&self, place: Place) -> Option<(Range<usize>, Range<usize>)> {
-        let row = self.drawn.fitted.rows.get(place.row)?;
-        let column = self.drawn.fitted.columns.get(place.column)?;
-        Some((row.clone(), column.clone()))
+    /// Returns the part of the grid that a place shows.
+    pub fn part_of(&self, place: Place) -> Option<Part> {
+        Some(Part {
+            rows: self.drawn.fitted.rows.get(place.row)?.clone(),
+            columns: self.drawn.fitted.columns.get(place.column)?.clone(),
+        })
     }
 
     /// Returns the description of a place: its names, then its value.
     pub fn words(&self, place: Place) -> Vec<String> {
-        let Some((rows, columns)) = self.ranges(place) else {
+        let Some(Part { rows, columns }) = self.part_of(place) else {
             return Vec::new();
         };
         let row = self.grid.rows.name_of(&rows).plain();
@@ -326,7 +327,7 @@ impl Map<'_> {
         if self.layout.cell.y < ROW {
             return;
         }
-        let (columns, rows) = self.seen(ui, rect);
+        let Part { rows, columns } = self.seen(ui, rect);
         for row in rows {
             for column in columns.clone() {
                 let at = row * self.drawn.fitted.columns.len() + column;
@@ -356,29 +357,29 @@ impl Map<'_> {
         }
     }
 
-    /// Returns the visible columns and rows of places.
-    fn seen(&self, ui: &Ui, rect: Rect) -> (Range<usize>, Range<usize>) {
-        let (rows, columns) = self.places();
+    /// Returns the visible places.
+    fn seen(&self, ui: &Ui, rect: Rect) -> Part {
+        let Extent { rows, columns } = self.drawn.places();
         let clip = ui.clip_rect().intersect(rect);
         let of = |from: f32, to: f32, cell: f32, count: usize| {
             let first = (from / cell).floor().max(0.0) as usize;
             let until = (to / cell).ceil().max(0.0) as usize;
             first.min(count)..until.min(count)
         };
-        (
-            of(
-                clip.left() - rect.left(),
-                clip.right() - rect.left(),
-                self.layout.cell.x,
-                columns,
-            ),
-            of(
+        Part {
+            rows: of(
                 clip.top() - rect.top(),
                 clip.bottom() - rect.top(),
                 self.layout.cell.y,
                 rows,
             ),
-        )
+            columns: of(
+                clip.left() - rect.left(),
+                clip.right() - rect.left(),
+                self.layout.cell.x,
+                columns,
+            ),
+        }
     }
 
     /// Draws the row names at the left edge, even if the places are scrolled away from it.
@@ -395,7 +396,7 @@ impl Map<'_> {
         let mut free = clip;
         free.max.y -= BELOW;
         let clipped = painter.with_clip_rect(free);
-        let (rows, _) = self.places();
+        let rows = self.drawn.places().rows;
         let every = label_every(rows, f64::from(self.layout.cell.y), f64::from(ROW));
         let special = [self.marked_row, place.map(|place| place.row)];
         let near = |row: usize| {
@@ -404,7 +405,7 @@ impl Map<'_> {
                 .flatten()
                 .any(|other| *other != row && (other.abs_diff(row) as f32) * self.layout.cell.y < ROW)
         };
-        let named = self.seen(ui, rect).1;
+        let named = self.seen(ui, rect).rows;
         let first = named.start.next_multiple_of(every);
         let regular = (first..named.end).step_by(every).filter(|row| !near(*row));
         for row in regular.chain(special.into_iter().flatten()) {
@@ -452,7 +453,7 @@ impl Map<'_> {
             painter.rect_filled(behind, 0.0, ui.visuals().panel_fill);
         }
         let font = FontId::proportional(LETTERS);
-        let (_, columns) = self.places();
+        let columns = self.drawn.places().columns;
         // The last numbers are the longest.
         let last = self.grid.columns.items.last();
         let label_width = last.map_or(COLUMN, |item| {
@@ -460,7 +461,7 @@ impl Map<'_> {
             (galley.size().x + LETTERS).min(COLUMN)
         });
         let every = label_every(columns, f64::from(self.layout.cell.x), f64::from(label_width));
-        let named = self.seen(ui, rect).0;
+        let named = self.seen(ui, rect).columns;
         let first = named.start.next_multiple_of(every);
         for column in (first..named.end).step_by(every) {
             let Some(range) = self.drawn.fitted.columns.get(column) else {

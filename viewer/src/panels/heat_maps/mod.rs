@@ -2,29 +2,31 @@
 //! code. A click on a place leads to what it shows.
 //!
 //! In the order of the data: [`read`] reads the values of a map, [`drawn`] assigns places and colours, both on
-//! background threads. [`map`] shows a grid and [`legend`] its scale.
+//! background threads. [`map`] shows a grid and [`scale_legend`] its scale.
 
 mod drawn;
-mod legend;
 mod map;
 mod read;
+mod scale_legend;
 
 use super::background::{Background, DIED, Polled};
 use super::session_key::SessionKey;
 use crate::model::{Action, Opened, State, Window};
 use crate::panels::colours;
 use crate::panels::severity_colours::{self, Level};
-use drawn::{Drawn, draw, row_of_place};
+use drawn::{Drawn, Extent, draw, row_of_place};
 use egui::{
     Context, Label, PopupAnchor, Rect, RichText, ScrollArea, TextureHandle, TextureOptions, Tooltip, Ui,
     UiBuilder, Vec2, pos2, vec2,
 };
-use legend::Legend;
 use map::{Layout, Map, Place, Touched, Zoom, around, layout, space_for_places};
+use rankscope_formats::ids::RankIndex;
 use rankscope_report::heatmap::Kind;
 use rankscope_report::heatmap::picture::Picture;
 use rankscope_report::heatmap::steps::first_step;
 use read::{Group, Maps, maps, window_of_steps};
+use scale_legend::Legend;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Margin around a step that is shown, as a share of its length.
@@ -71,8 +73,8 @@ enum Source {
 struct Key {
     kind: Kind,
     clips: bool,
-    /// Number of rows and of columns of a grid that share a place.
-    shared: (usize, usize),
+    /// Numbers of rows and columns of a grid that share a place.
+    shared: Extent,
 }
 
 /// A map with its textures.
@@ -204,7 +206,7 @@ impl HeatMapsPanel {
     fn controls(&mut self, ui: &mut Ui) {
         ui.horizontal_wrapped(|ui| {
             for kind in Kind::ALL {
-                let (name, meaning) = words(kind);
+                let Words { name, meaning } = words(kind);
                 let response = ui.selectable_label(self.kind == kind, name).on_hover_text(meaning);
                 if response.clicked() && self.kind != kind {
                     self.kind = kind;
@@ -265,12 +267,18 @@ impl HeatMapsPanel {
         let Some(first) = picture.grids.first() else {
             return;
         };
-        let (rows, columns) = (first.rows.items.len(), first.columns.items.len());
-        let most = self.most(ui, (rows, columns), arounds, space);
+        let all = Extent {
+            rows: first.rows.items.len(),
+            columns: first.columns.items.len(),
+        };
+        let most = self.most(ui, all, arounds, space);
         let key = Key {
             kind: self.kind,
             clips: self.clips,
-            shared: (rows.div_ceil(most.0), columns.div_ceil(most.1)),
+            shared: Extent {
+                rows: all.rows.div_ceil(most.rows),
+                columns: all.columns.div_ceil(most.columns),
+            },
         };
         if let Some((of, drawing)) = &self.drawing {
             match drawing.poll() {
@@ -288,7 +296,7 @@ impl HeatMapsPanel {
         self.forget_other_map();
         if self.not_drawn != Some(key) && self.shown.as_ref().is_none_or(|shown| shown.key != key) {
             let (picture, clips) = (picture.clone(), self.clips);
-            let drawing = Background::start(ui.ctx(), move || draw(&picture, most.0, most.1, clips));
+            let drawing = Background::start(ui.ctx(), move || draw(&picture, most, clips));
             self.drawing = Some((key, drawing));
         }
     }
@@ -306,13 +314,7 @@ impl HeatMapsPanel {
 
     /// Returns the maximum number of rows and columns of places in a grid. Pixels, the texture size and [`MAX_PLACES`]
     /// limit it.
-    fn most(
-        &self,
-        ui: &Ui,
-        (rows, columns): (usize, usize),
-        arounds: &[Vec2],
-        space: Vec2,
-    ) -> (usize, usize) {
+    fn most(&self, ui: &Ui, all: Extent, arounds: &[Vec2], space: Vec2) -> Extent {
         let side = ui.input(|input| input.max_texture_side).max(64);
         let grids = arounds.len().max(1);
         let space = vec2(space.x / grids as f32, space.y);
@@ -320,17 +322,20 @@ impl HeatMapsPanel {
         let pixels = space_for_places(space, widest) * ui.pixels_per_point();
         let fits = |pixels: f32| (pixels.floor().max(1.0) as usize).min(side);
         if self.zoom == Zoom::Whole {
-            return (fits(pixels.y), fits(pixels.x));
+            return Extent {
+                rows: fits(pixels.y),
+                columns: fits(pixels.x),
+            };
         }
-        let (mut most_rows, mut most_columns) = (rows.clamp(1, side), columns.clamp(1, side));
-        while most_rows * most_columns * grids > MAX_PLACES {
-            if most_rows >= most_columns {
-                most_rows = most_rows.div_ceil(2);
+        let (mut rows, mut columns) = (all.rows.clamp(1, side), all.columns.clamp(1, side));
+        while rows * columns * grids > MAX_PLACES {
+            if rows >= columns {
+                rows = rows.div_ceil(2);
             } else {
-                most_columns = most_columns.div_ceil(2);
+                columns = columns.div_ceil(2);
             }
         }
-        (most_rows, most_columns)
+        Extent { rows, columns }
     }
 
     /// Draws the grids next to each other, and returns the clicked place.
@@ -387,10 +392,7 @@ impl HeatMapsPanel {
 
     /// Goes to the step on its rank, or to the sending rank.
     fn go(&mut self, ctx: &Context, opened: &Arc<Opened>, place: Place, actions: &mut Vec<Action>) {
-        let Some((rank, steps)) = self.shown.as_ref().and_then(|shown| shown.of_place(place)) else {
-            return;
-        };
-        let Some(rank) = rank.and_then(|rank| u32::try_from(rank).ok()) else {
+        let Some(Goal { rank, steps }) = self.shown.as_ref().and_then(|shown| shown.goal_of(place)) else {
             return;
         };
         actions.push(Action::Rank(Some(rank)));
@@ -420,6 +422,14 @@ impl HeatMapsPanel {
     }
 }
 
+/// What a click on a place shows.
+struct Goal {
+    /// The rank of the row: maps of ranks have one row per rank, in the order of the session.
+    rank: RankIndex,
+    /// Steps of the place. `None`: the map has no steps.
+    steps: Option<Range<u64>>,
+}
+
 /// Reason why there is no map.
 enum Nothing {
     /// The session has no such data.
@@ -446,18 +456,17 @@ impl Shown {
         }
     }
 
-    fn map(&self, at: usize, state: &State, layout: impl FnOnce((usize, usize)) -> Layout) -> Map<'_> {
+    fn map(&self, at: usize, state: &State, layout: impl FnOnce(Extent) -> Layout) -> Map<'_> {
         let drawn = &self.drawn.grids[at];
-        let places = (drawn.fitted.rows.len(), drawn.fitted.columns.len());
         let rank = state
             .rank
             .filter(|_| Group::of(self.key.kind) != Group::Bandwidth);
-        let of_rank = |rank: u32| {
+        let of_rank = |rank: RankIndex| {
             drawn
                 .fitted
                 .rows
                 .iter()
-                .position(|rows| rows.contains(&(rank as usize)))
+                .position(|rows| rows.contains(&rank.index()))
         };
         Map {
             at,
@@ -466,7 +475,7 @@ impl Shown {
             drawn,
             texture: &self.textures[at],
             scale: &self.drawn.scale,
-            layout: layout(places),
+            layout: layout(drawn.places()),
             marked_row: rank.and_then(of_rank),
         }
     }
@@ -476,7 +485,7 @@ impl Shown {
     }
 
     /// Returns the rank whose value a place shows. Maps of steps also have the range of steps.
-    fn of_place(&self, place: Place) -> Option<(Option<usize>, Option<std::ops::Range<u64>>)> {
+    fn goal_of(&self, place: Place) -> Option<Goal> {
         let (grid, drawn) = (
             self.picture.grids.get(place.grid)?,
             self.drawn.grids.get(place.grid)?,
@@ -484,15 +493,21 @@ impl Shown {
         let rows = drawn.fitted.rows.get(place.row)?.clone();
         let columns = drawn.fitted.columns.get(place.column)?;
         // For a place without a value, use the first rank. It lacks the step, which is of interest too.
-        let row = row_of_place(grid, rows.clone(), columns).or(Some(rows.start));
+        let row = row_of_place(grid, rows.clone(), columns).unwrap_or(rows.start);
         match Group::of(self.key.kind) {
             Group::Steps => {
                 let items = &grid.columns.items;
                 let first = items.get(columns.start).and_then(first_step)?;
                 let until = items.get(columns.end).and_then(first_step).unwrap_or(u64::MAX);
-                Some((row, Some(first..until)))
+                Some(Goal {
+                    rank: RankIndex::of(row),
+                    steps: Some(first..until),
+                })
             }
-            Group::Traffic => Some((row, None)),
+            Group::Traffic => Some(Goal {
+                rank: RankIndex::of(row),
+                steps: None,
+            }),
             Group::Bandwidth => None,
         }
     }
@@ -524,9 +539,15 @@ fn wait(ui: &mut Ui, what: &str) {
     });
 }
 
-/// Returns the name on the button of a map, and the meaning of its numbers (METRICS.md).
-fn words(kind: Kind) -> (&'static str, &'static str) {
-    match kind {
+/// Texts of the button of a map.
+struct Words {
+    name: &'static str,
+    /// Meaning of the numbers (METRICS.md).
+    meaning: &'static str,
+}
+
+fn words(kind: Kind) -> Words {
+    let (name, meaning) = match kind {
         Kind::Wait => (
             "Exposed wait",
             "Rank × step: time in which the program was blocked and waited for later peers",
@@ -555,7 +576,8 @@ fn words(kind: Kind) -> (&'static str, &'static str) {
             "Traffic bandwidth",
             "Rank × rank: bytes divided by the time of the transfers that moved them",
         ),
-    }
+    };
+    Words { name, meaning }
 }
 
 #[cfg(test)]

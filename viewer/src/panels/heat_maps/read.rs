@@ -1,6 +1,7 @@
 //! Reads the values of heat maps from the session's tables, on a background thread. The report uses the same library.
 
 use crate::model::{Opened, Window};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{StepRow, TableError, TableReader, rank_path};
 use rankscope_report::heatmap;
 use rankscope_report::heatmap::Kind;
@@ -65,24 +66,24 @@ pub fn maps(opened: &Opened, group: Group) -> Maps {
 }
 
 /// Returns the time range on the axis in which a rank was in these steps.
-pub fn window_of_steps(opened: &Opened, rank: u32, steps: Range<u64>) -> Result<Window, String> {
+pub fn window_of_steps(opened: &Opened, rank: RankIndex, steps: Range<u64>) -> Result<Window, String> {
     let name = opened.name_of(rank);
     match span(opened, rank, &steps) {
-        Ok(Some((start_ns, end_ns))) => Ok(Window::between(start_ns, end_ns)),
+        Ok(Some(window)) => Ok(window),
         Ok(None) => Err(format!("{name} has no step {}", steps.start)),
         Err(error) => Err(format!("Cannot read the steps of {name}: {error}")),
     }
 }
 
-fn span(opened: &Opened, rank: u32, steps: &Range<u64>) -> Result<Option<(i64, i64)>, TableError> {
-    let mut reader = TableReader::<StepRow>::open(&rank_path::<StepRow>(&opened.path, rank))?;
+fn span(opened: &Opened, rank: RankIndex, steps: &Range<u64>) -> Result<Option<Window>, TableError> {
+    let mut reader = TableReader::<StepRow>::open(&rank_path::<StepRow>(&opened.path, rank.0))?;
     let mut rows = Vec::new();
-    let mut found: Option<(i64, i64)> = None;
+    let mut found: Option<Range<i64>> = None;
     while reader.next_rows(&mut rows)? {
         for row in rows.drain(..).filter(|row| steps.contains(&u64::from(row.step))) {
-            let (start_ns, end_ns) = found.unwrap_or((row.start_ns, row.end_ns));
-            found = Some((start_ns.min(row.start_ns), end_ns.max(row.end_ns)));
+            let before = found.unwrap_or(row.start_ns..row.end_ns);
+            found = Some(before.start.min(row.start_ns)..before.end.max(row.end_ns));
         }
     }
-    Ok(found)
+    Ok(found.map(|times| Window::between(times.start, times.end)))
 }

@@ -3,6 +3,7 @@ use crate::panels::test_support::{Made, STEP_NS, Stage, keep, made, run_until};
 use egui::{Color32, Key as Pressed, Pos2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{StepRow, rank_path};
 use rankscope_report::heatmap::cividis;
 use rankscope_report::heatmap::picture;
@@ -57,7 +58,10 @@ fn a_click_on_a_step_shows_it_on_its_rank() {
     run_until(&mut harness, "the step", |stage| stage.actions.len() > 1);
     let start_ns = 17 * STEP_NS + 4_000;
     let step = Window::between(start_ns, start_ns + STEP_NS);
-    let expected = [Action::Rank(Some(4)), Action::Show(step.with_margin(MARGIN))];
+    let expected = [
+        Action::Rank(Some(RankIndex(4))),
+        Action::Show(step.with_margin(MARGIN)),
+    ];
     assert_eq!(harness.state().actions, expected);
 }
 
@@ -81,7 +85,10 @@ fn keys_go_to_a_step() {
     run_until(&mut harness, "the step", |stage| stage.actions.len() > 1);
     let start_ns = 2 * STEP_NS + 1_000;
     let step = Window::between(start_ns, start_ns + STEP_NS);
-    let expected = [Action::Rank(Some(1)), Action::Show(step.with_margin(MARGIN))];
+    let expected = [
+        Action::Rank(Some(RankIndex(1))),
+        Action::Show(step.with_margin(MARGIN)),
+    ];
     assert_eq!(harness.state().actions, expected);
 }
 
@@ -95,7 +102,7 @@ fn a_click_on_a_sender_selects_the_rank() {
     let at = rect.min + vec2(3.5 * cell.x, 2.5 * cell.y);
     click(&mut harness, at);
     harness.run_steps(2);
-    assert_eq!(harness.state().actions, [Action::Rank(Some(2))]);
+    assert_eq!(harness.state().actions, [Action::Rank(Some(RankIndex(2)))]);
 }
 
 #[test]
@@ -105,10 +112,11 @@ fn every_cell_has_the_colour_of_the_report_library() {
         let maps = maps(&made.opened, Group::of(kind)).expect("read");
         let picture = maps.iter().find(|(of, _)| *of == kind).expect("asked for");
         let picture = picture.1.as_ref().expect("a map").clone();
-        for most in [(100, 100), (4, 7)] {
-            let drawn = draw(&picture, most.0, most.1, false).expect("drawn");
+        for (rows, columns) in [(100, 100), (4, 7)] {
+            let most = Extent { rows, columns };
+            let drawn = draw(&picture, most, false).expect("drawn");
             let style = PictureStyle {
-                most: (most.1 as u32, most.0 as u32),
+                most: (columns as u32, rows as u32),
                 cell: (1, 1),
                 margin: 0,
                 most_elements: 0,
@@ -131,7 +139,10 @@ fn every_cell_has_the_colour_of_the_report_library() {
                 }
             }
             // If several ranks share a place, a rank with a value hides one that lacks the step.
-            assert!(most.0 < 6 || missing > 0, "{kind:?}: not every place has a value");
+            assert!(
+                most.rows < 6 || missing > 0,
+                "{kind:?}: not every place has a value"
+            );
         }
     }
 }
@@ -163,7 +174,10 @@ fn a_click_on_a_shared_cell_goes_to_the_rank_it_shows() {
     assert_ne!(rows[place].start, slow, "it would be found without looking");
     let at = middle(&harness, place, 5);
     click(&mut harness, at);
-    assert_eq!(harness.state().actions[0], Action::Rank(Some(slow as u32)));
+    assert_eq!(
+        harness.state().actions[0],
+        Action::Rank(Some(RankIndex::of(slow)))
+    );
 }
 
 #[test]
@@ -226,7 +240,7 @@ fn pictures() {
         }
         let made = made(ranks, steps);
         let mut state = made.state();
-        state.rank = Some(ranks / 2 + 1);
+        state.rank = Some(RankIndex(ranks / 2 + 1));
         for_each_theme(
             name,
             size,

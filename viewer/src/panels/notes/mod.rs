@@ -10,6 +10,7 @@ mod saver;
 pub use list::NotesPanel;
 
 use crate::model::Window;
+use rankscope_formats::ids::RankIndex;
 use saver::{Change, Saver};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ pub struct Note {
     #[serde(flatten)]
     pub at: Window,
     /// Rank of the note, as its position in the session; `null` for all ranks.
-    pub rank: Option<u32>,
+    pub rank: Option<RankIndex>,
     /// Text; empty for a bookmark.
     pub text: String,
 }
@@ -112,7 +113,7 @@ impl Notes {
     pub fn add(
         &mut self,
         at: Window,
-        rank: Option<u32>,
+        rank: Option<RankIndex>,
         text: impl Into<String>,
     ) -> Result<u64, ChangeError> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);

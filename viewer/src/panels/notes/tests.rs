@@ -5,6 +5,7 @@ use crate::panels::test_support::{Made, keep, of};
 use egui::{Key, Role, vec2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable;
+use rankscope_formats::ids::RankIndex;
 use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -41,7 +42,7 @@ fn notes_survive_a_reload() {
     let mut notes = load(&session);
     assert_eq!(notes.path().file_name().expect("a name"), "view-notes.json");
     let late = notes
-        .add(Window::between(500 * MS, 600 * MS), Some(3), "late")
+        .add(Window::between(500 * MS, 600 * MS), Some(RankIndex(3)), "late")
         .expect("added");
     let early = notes
         .add(Window::between(100 * MS, 200 * MS), None, "")
@@ -68,7 +69,7 @@ fn notes_survive_a_reload() {
         marks[1],
         (Window::between(500 * MS, 600 * MS), "late: GC \"pause\" …")
     );
-    assert_eq!(again.all()[1].rank, Some(3));
+    assert_eq!(again.all()[1].rank, Some(RankIndex(3)));
     let left: Vec<_> = fs::read_dir(run.path()).expect("read").collect();
     assert_eq!(left.len(), 2, "nothing unfinished is left: {left:?}");
 }
@@ -221,7 +222,7 @@ fn a_note_is_added_shown_edited_removed_and_restored() {
     shown
         .state
         .apply(Action::Select(Some(Window::between(100 * MS, 300 * MS))), 0.0);
-    shown.state.rank = Some(2);
+    shown.state.rank = Some(RankIndex(2));
     let mut harness = harness(shown);
     let field = harness.get_by_role(Role::TextInput);
     field.focus();
@@ -231,13 +232,16 @@ fn a_note_is_added_shown_edited_removed_and_restored() {
     harness.key_press(Key::Enter);
     harness.run();
     assert_eq!(texts(&harness.state().notes), ["slow here"]);
-    assert_eq!(harness.state().notes.all()[0].rank, Some(2));
+    assert_eq!(harness.state().notes.all()[0].rank, Some(RankIndex(2)));
     let at = harness.state().notes.all()[0].at;
     assert_eq!(at, Window::between(100 * MS, 300 * MS));
 
     harness.get_by_label_contains("0.1").click();
     harness.run();
-    let expected = [Action::Show(at.with_margin(0.25)), Action::Rank(Some(2))];
+    let expected = [
+        Action::Show(at.with_margin(0.25)),
+        Action::Rank(Some(RankIndex(2))),
+    ];
     assert_eq!(harness.state().actions, expected);
 
     harness.get_by_label("Edit").click();
@@ -307,7 +311,7 @@ fn pictures() {
         (11_020, 900, None, "checkpoint"),
     ] {
         let at = Window::between(from * MS, (from + length) * MS);
-        shown.notes.add(at, rank, text).expect("added");
+        shown.notes.add(at, rank.map(RankIndex), text).expect("added");
     }
     settle(&mut shown.notes);
     keep("notes", vec2(620.0, 220.0), |ui| {

@@ -34,7 +34,7 @@ impl Exports {
             .on_hover_text("Values in the units that the headings name")
             .clicked()
         {
-            let copied = first(tables()).map(|(text, rows)| {
+            let copied = first(tables()).map(|Csv { text, rows }| {
                 ui.ctx().copy_text(text);
                 rows
             });
@@ -54,7 +54,7 @@ impl Exports {
         let path = path_of(&opened.path, shape, window);
         let hint = format!("Write {}", path.display());
         if ui.small_button("Save…").on_hover_text(hint).clicked() {
-            self.save(ui.ctx(), path, first(tables()).map(|(text, _)| text));
+            self.save(ui.ctx(), path, first(tables()).map(|csv| csv.text));
         }
         self.arrive();
         match &self.result {
@@ -99,13 +99,24 @@ impl Exports {
     }
 }
 
-/// Returns the first table as CSV, and its number of rows.
-fn first(tables: Vec<SelectionTable>) -> Result<(String, usize), String> {
+/// A table as CSV.
+#[derive(Default)]
+struct Csv {
+    text: String,
+    /// Number of rows.
+    rows: usize,
+}
+
+/// Returns the first table.
+fn first(tables: Vec<SelectionTable>) -> Result<Csv, String> {
     let Some(table) = tables.first() else {
-        return Ok((String::new(), 0));
+        return Ok(Csv::default());
     };
     let text = table_export::csv(table).map_err(|error| format!("cannot write CSV: {error}"))?;
-    Ok((text, table.rows.len()))
+    Ok(Csv {
+        text,
+        rows: table.rows.len(),
+    })
 }
 
 /// Returns the path of a CSV file. The name contains the range in nanoseconds on the axis.

@@ -5,8 +5,8 @@
 
 use super::meaning::meaning;
 use super::order::Sort;
-use super::rows::{Rows, Target};
 use super::stacked_bar::{Patterns, class_of};
+use super::table_rows::{Rows, Target};
 use crate::theme::Theme;
 use egui::text::{LayoutJob, TextWrapping};
 use egui::{

@@ -37,8 +37,23 @@ pub struct Histogram<'a> {
 pub struct Pointing {
     /// Bin in which a drag started.
     from: Option<usize>,
-    /// Bin of the keyboard cursor, and its bin when Shift was pressed.
-    keys: Option<(usize, usize)>,
+    keys: Option<KeyCursor>,
+}
+
+/// The keyboard cursor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct KeyCursor {
+    /// Bin of the cursor.
+    at: usize,
+    /// Bin of the cursor when Shift was pressed.
+    from: usize,
+}
+
+impl KeyCursor {
+    /// Returns the chosen bins.
+    fn chosen(self) -> RangeInclusive<usize> {
+        self.at.min(self.from)..=self.at.max(self.from)
+    }
 }
 
 /// Request of the user.
@@ -141,9 +156,7 @@ impl Histogram<'_> {
         let at_mouse = response.hover_pos().and_then(|at| bin_of(at, false));
         let asked_by_mouse = self.follow_mouse(&response, pointing, &bin_of);
         let dragged = self.dragged(&response, pointing, &bin_of);
-        let chosen = dragged
-            .clone()
-            .or_else(|| pointing.keys.map(|(at, from)| at.min(from)..=at.max(from)));
+        let chosen = dragged.clone().or_else(|| pointing.keys.map(KeyCursor::chosen));
         self.describe(&response, chosen.as_ref());
         self.draw(ui, rect, plot, axis, at_mouse, chosen.as_ref());
         if response.has_focus() {
@@ -172,7 +185,7 @@ impl Histogram<'_> {
         let (left, right) = (pressed(Key::ArrowLeft), pressed(Key::ArrowRight));
         let is_asked_for = pressed(Key::Enter) + pressed(Key::Space) > 0;
         let last = self.bins.len().checked_sub(1)?;
-        let (at, from) = pointing.keys.unwrap_or((0, 0));
+        let KeyCursor { at, from } = pointing.keys.unwrap_or_default();
         let at = at.min(last);
         let moved = (at + right).saturating_sub(left).min(last);
         let from = match () {
@@ -180,9 +193,9 @@ impl Histogram<'_> {
             () if left + right > 0 => moved,
             () => from.min(last),
         };
-        pointing.keys = Some((moved, from));
-        let of = moved.min(from)..=moved.max(from);
-        is_asked_for.then(|| self.asked(&of)).flatten()
+        let cursor = KeyCursor { at: moved, from };
+        pointing.keys = Some(cursor);
+        is_asked_for.then(|| self.asked(&cursor.chosen())).flatten()
     }
 
     fn follow_mouse(

@@ -1,7 +1,7 @@
 //! Marks the instances of chosen bins on the timeline. A background thread searches them in the table.
 
 use super::summed::Summed;
-use crate::model::{Action, Opened, State};
+use crate::model::{Action, Opened, State, Window};
 use crate::panels::background::{Background, DIED, Polled};
 use egui::Context;
 use rankscope_analysis::model::units;
@@ -64,7 +64,7 @@ pub struct Marking {
 
 struct Running {
     class: ClassKey,
-    window: (i64, i64),
+    window: Window,
     times_ns: Range<i64>,
     cancelled: Arc<AtomicBool>,
     found: Background<Result<Marks, String>>,
@@ -78,8 +78,8 @@ impl Drop for Running {
 
 struct Marked {
     class: ClassKey,
-    /// Selection in which the instances were searched, in nanoseconds.
-    window: (i64, i64),
+    /// Selection in which the instances were searched.
+    window: Window,
     times_ns: Range<i64>,
     instances: Arc<BTreeSet<u64>>,
     total: u64,
@@ -101,7 +101,7 @@ impl Marking {
             return;
         };
         let cancelled = Arc::new(AtomicBool::new(false));
-        let window = (summed.selection.from_ns, summed.selection.to_ns);
+        let window = summed.window();
         let (opened, summed, stop) = (opened.clone(), summed.clone(), cancelled.clone());
         let key = ClassKey::of(of);
         let times = times_ns.clone();
@@ -110,7 +110,7 @@ impl Marking {
                 return Ok(Marks::default());
             };
             let request = SelectionRequest {
-                window,
+                window: (window.from_ns, window.to_ns),
                 ranks: None,
                 cancelled: &stop,
             };
@@ -183,8 +183,8 @@ impl Marking {
         of.is_of(class).then(|| times.clone())
     }
 
-    /// Returns the displayed result. `window` is the current selection, in nanoseconds.
-    pub fn words(&self, class: &SelectedOperations, window: (i64, i64)) -> Option<Result<String, String>> {
+    /// Returns the displayed result. `window` is the current selection.
+    pub fn words(&self, class: &SelectedOperations, window: Window) -> Option<Result<String, String>> {
         if let Some(error) = &self.error {
             return Some(Err(error.clone()));
         }

@@ -90,8 +90,8 @@ pub fn meaning(name: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rows::tests::selection;
-    use super::super::rows::{Rows, Shape};
+    use super::super::table_rows::tests::selection;
+    use super::super::table_rows::{Rows, Shape};
     use super::*;
 
     #[test]

@@ -4,7 +4,7 @@
 //!
 //! In the order of the data:
 //! - [`worker`] computes the latest request on a background thread.
-//! - [`summed`] is the result with its [`rows`] in an [`order`]. [`roll_up`] adds sums over ranks.
+//! - [`summed`] is the result with its [`table_rows`] in an [`order`]. [`roll_up`] adds sums over ranks.
 //! - [`grid`] draws the rows, each with a [`stacked_bar`], and explains its headings ([`meaning`]).
 //! - [`histogram`] draws the times of a class of operations, and [`marking`] finds the instances of its bins.
 //! - [`exports`] copies and saves.
@@ -16,9 +16,9 @@ mod marking;
 mod meaning;
 mod order;
 mod roll_up;
-mod rows;
 mod stacked_bar;
 mod summed;
+mod table_rows;
 #[cfg(test)]
 mod tests;
 mod worker;
@@ -34,13 +34,14 @@ use histogram::{Histogram, HistogramAction, Pointing};
 use marking::{ClassKey, Marking};
 use order::{Order, Sort};
 use rankscope_analysis::model::units;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::SelectedOperations;
 use rankscope_report::selection_rows::{SelectionTable, Which};
 use roll_up::{By, has_stages};
-use rows::{Shape, Target};
 use stacked_bar::Patterns;
 use std::sync::Arc;
 use summed::Summed;
+use table_rows::{Shape, Target};
 use worker::{Known, Worker};
 
 /// Margin around a stall that is shown, as a share of its length.
@@ -63,12 +64,30 @@ pub struct SelectionPanels {
     class: Option<ClassKey>,
     pointing: Pointing,
     marking: Marking,
-    /// The stall that was shown last: its rank and its start, in nanoseconds.
-    stall: Option<(u32, i64)>,
+    /// The stall that was shown last.
+    stall: Option<ShownStall>,
     exports: Exports,
     /// The table and time range of the last export.
     exported: Option<(usize, Window)>,
     patterns: Patterns,
+}
+
+/// Identity of a stall that was shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct ShownStall {
+    rank: RankIndex,
+    /// Start of the stall, in nanoseconds.
+    from_ns: i64,
+}
+
+/// A tab of a selection.
+#[derive(Clone, Copy)]
+struct SelectedTab {
+    tab: PanelTab,
+    /// The current selection.
+    requested: Window,
+    /// The selection of the displayed result. It may be an older one.
+    shown: Window,
 }
 
 /// State that is kept per shape of rows.
@@ -116,7 +135,12 @@ impl SelectionPanels {
                 return;
             }
         };
-        self.head(ui, opened, state, (tab, window, of), &summed);
+        let selected = SelectedTab {
+            tab,
+            requested: window,
+            shown: of,
+        };
+        self.head(ui, opened, state, selected, &summed);
         ui.scope(|ui| {
             if of != window {
                 ui.multiply_opacity(OLDER);
@@ -189,13 +213,18 @@ impl SelectionPanels {
         ui: &mut Ui,
         opened: &Arc<Opened>,
         state: &State,
-        (tab, window, of): (PanelTab, Window, Window),
+        selected: SelectedTab,
         summed: &Arc<Summed>,
     ) {
+        let SelectedTab {
+            tab,
+            requested,
+            shown,
+        } = selected;
         ui.horizontal_wrapped(|ui| {
-            ui.label(RichText::new(words_of(of, state)).strong());
-            if of != window {
-                let pending = format!("computing {} …", words_of(window, state));
+            ui.label(RichText::new(words_of(shown, state)).strong());
+            if shown != requested {
+                let pending = format!("computing {} …", words_of(requested, state));
                 ui.label(RichText::new(pending).color(severity_colours::colour(ui, Level::Warning)));
             }
             match tab {
@@ -210,13 +239,13 @@ impl SelectionPanels {
                 ui.label(RichText::new(words).weak());
             }
             let shape = self.shape(tab);
-            if self.exported != Some((shape.index(), of)) {
-                self.exported = Some((shape.index(), of));
+            if self.exported != Some((shape.index(), shown)) {
+                self.exported = Some((shape.index(), shown));
                 self.exports.forget();
             }
             let shapes = &self.shapes;
             let tables = || tables_of(summed, shape, shapes);
-            self.exports.show(ui, opened, &shape.name(), of, tables);
+            self.exports.show(ui, opened, &shape.name(), shown, tables);
         });
         if !summed.pending.is_empty() {
             let ranks = units::counted(summed.pending.len() as u64, "rank");
@@ -278,8 +307,7 @@ impl SelectionPanels {
         let list = Rect::from_min_max(full.min, pos2(full.right() - beside - 12.0, full.bottom()));
         let causes = Rect::from_min_max(pos2(full.right() - beside, full.top()), full.max);
         let gone = self.stall;
-        let is_gone_to =
-            |target| matches!(target, Target::Stall { rank, from_ns, .. } if gone == Some((rank, from_ns)));
+        let is_gone_to = |target| matches!(target, Target::Stall { rank, from_ns, .. } if gone == Some(ShownStall { rank, from_ns }));
         let mut target = None;
         ui.scope_builder(UiBuilder::new().max_rect(list), |ui| {
             target = self.grid(ui, summed, shape(Which::Stalls), &is_gone_to);
@@ -289,7 +317,7 @@ impl SelectionPanels {
         });
         ui.advance_cursor_after_rect(full);
         if let Some(Target::Stall { rank, from_ns, to_ns }) = target {
-            self.stall = Some((rank, from_ns));
+            self.stall = Some(ShownStall { rank, from_ns });
             let window = Window::between(from_ns, to_ns).with_margin(AROUND_STALL);
             actions.push(Action::Show(window));
             actions.push(Action::Rank(Some(rank)));
@@ -375,10 +403,7 @@ impl SelectionPanels {
                 return;
             }
         };
-        let text = match self
-            .marking
-            .words(class, (summed.selection.from_ns, summed.selection.to_ns))
-        {
+        let text = match self.marking.words(class, summed.window()) {
             Some(Ok(words)) => RichText::new(words).color(severity_colours::colour(ui, Level::Warning)),
             Some(Err(error)) => RichText::new(error).color(severity_colours::colour(ui, Level::Bad)),
             None => {
@@ -516,7 +541,7 @@ fn totals(summed: &Summed, tab: PanelTab) -> Option<String> {
 }
 
 /// Returns a short name of a class of operations.
-fn name_of(rows: &rows::Rows, at: usize) -> String {
+fn name_of(rows: &table_rows::Rows, at: usize) -> String {
     let text = |name: &str| {
         let column = rows
             .table

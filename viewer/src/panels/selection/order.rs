@@ -1,7 +1,7 @@
 //! The order of rows. It is computed once per choice of a column, not in every frame.
 
-use super::rows::{Rows, Target};
 use super::summed::Summed;
+use super::table_rows::{Rows, Target};
 use rankscope_report::selection_rows::{Cell, Heading, SelectionTable, Value};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -89,7 +89,8 @@ pub fn order_of(rows: &Rows, sort: Option<Sort>) -> Vec<u32> {
     numbers.collect()
 }
 
-/// Returns the sort key of a row: words by their place among all words of the column, ranks by their number.
+/// Returns the sort key of a row: words by their place among all words of the column, ranks by their position in
+/// the session.
 fn key_of(rows: &Rows, row: usize, column: usize, places: &[&str]) -> Value {
     let Some(cell) = rows.cell(row, column) else {
         return Value::Unknown(String::new());
@@ -99,7 +100,7 @@ fn key_of(rows: &Rows, row: usize, column: usize, places: &[&str]) -> Value {
         _ => None,
     };
     match (&cell.value, of_rank) {
-        (Value::Words(_), Some(rank)) => Value::Whole(i64::from(rank)),
+        (Value::Words(_), Some(rank)) => Value::Whole(i64::from(rank.0)),
         (Value::Words(words), None) => {
             let place = places.binary_search_by(|place| compare(place, words));
             Value::Whole(place.unwrap_or_else(|place| place) as i64)
@@ -159,7 +160,7 @@ fn number(letters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::super::roll_up::By;
-    use super::super::rows::{Shape, tests::selection};
+    use super::super::table_rows::{Shape, tests::selection};
     use super::*;
     use proptest::prelude::*;
     use rankscope_report::selection_rows::Which;

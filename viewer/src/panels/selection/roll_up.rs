@@ -3,6 +3,7 @@
 //! Groups contain only sums, so each group adds up to its ranks. A figure that is unknown for one rank is unknown for
 //! its group too, as in the report.
 
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{Figure, Parts, RankLateness, Selection, Session};
 
 /// Grouping of ranks.
@@ -114,9 +115,9 @@ impl Groups {
                 } else {
                     format!("pipeline {number}, stage {at} of {of}")
                 });
-                for &rank in &stage.ranks {
+                for rank in stage.ranks.iter().copied().map(RankIndex) {
                     // A rank in two pipelines counts once, because groups must add up to the ranks.
-                    if let Some(of @ None) = of_rank.get_mut(rank as usize) {
+                    if let Some(of @ None) = of_rank.get_mut(rank.index()) {
                         *of = Some(names.len() - 1);
                     }
                 }
@@ -136,10 +137,11 @@ impl Groups {
     pub fn parts(&self, selection: &Selection, session: &Session) -> Vec<PartsOfGroup> {
         let mut sums: Vec<PartsOfGroup> = Vec::new();
         for entry in &selection.parts {
-            let Some(&group) = self.of_rank.get(entry.rank as usize) else {
+            let rank = RankIndex(entry.rank);
+            let Some(&group) = self.of_rank.get(rank.index()) else {
                 continue;
             };
-            let parts = with_rank_in_reason(entry.parts.clone(), session, entry.rank);
+            let parts = with_rank_in_reason(entry.parts.clone(), session, rank);
             let known = sums
                 .iter_mut()
                 .find(|sum| sum.group == group && sum.level == entry.level);
@@ -164,10 +166,11 @@ impl Groups {
     pub fn lateness(&self, selection: &Selection, session: &Session) -> Vec<LatenessOfGroup> {
         let mut sums: Vec<Option<LatenessOfGroup>> = vec![None; self.names.len()];
         for entry in &selection.lateness {
-            let Some(&group) = self.of_rank.get(entry.rank as usize) else {
+            let rank = RankIndex(entry.rank);
+            let Some(&group) = self.of_rank.get(rank.index()) else {
                 continue;
             };
-            let waited = with_rank_in_reason(entry.exposed_wait_ns.clone(), session, entry.rank);
+            let waited = with_rank_in_reason(entry.exposed_wait_ns.clone(), session, rank);
             if let Some(sum) = sums.get_mut(group) {
                 match sum {
                     Some(sum) => add_lateness(sum, entry, &waited),
@@ -188,11 +191,11 @@ impl Groups {
 }
 
 /// Adds the name of the rank to the reason of an unknown figure.
-fn with_rank_in_reason<T>(figure: Figure<T>, session: &Session, rank: u32) -> Figure<T> {
+fn with_rank_in_reason<T>(figure: Figure<T>, session: &Session, rank: RankIndex) -> Figure<T> {
     match (figure.value, figure.reason) {
         (Some(value), _) => Figure::known(value),
         (None, reason) => {
-            let name = rankscope_analysis::model::labels::rank_name(session, rank);
+            let name = rankscope_analysis::model::labels::rank_name(session, rank.0);
             Figure::unknown(format!("{name}: {}", reason.as_deref().unwrap_or("not computed")))
         }
     }

@@ -61,6 +61,19 @@ pub struct Bar {
     is_sum: bool,
 }
 
+/// A non-empty part of a bar.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Piece {
+    /// Class of [`part`].
+    class: u8,
+    /// Time of the part, in nanoseconds.
+    ns: i64,
+    /// Start, as a share of the bar.
+    from: f64,
+    /// End, as a share of the bar.
+    to: f64,
+}
+
 impl Bar {
     /// Creates the bar of a rank, or of a sum over ranks.
     pub fn new(parts: &Parts, is_sum: bool) -> Self {
@@ -80,14 +93,19 @@ impl Bar {
         }
     }
 
-    /// Returns the non-empty parts with their time, and with their start and end as shares of the bar.
-    fn pieces(&self) -> impl Iterator<Item = (u8, i64, f64, f64)> + '_ {
+    /// Returns the non-empty parts.
+    fn pieces(&self) -> impl Iterator<Item = Piece> + '_ {
         let whole = self.whole.max(1) as f64;
         let mut from = 0;
         ORDER.into_iter().zip(self.parts).filter_map(move |(class, ns)| {
             let begin = from;
             from += ns;
-            (ns > 0).then(|| (class, ns, begin as f64 / whole, from as f64 / whole))
+            (ns > 0).then(|| Piece {
+                class,
+                ns,
+                from: begin as f64 / whole,
+                to: from as f64 / whole,
+            })
         })
     }
 
@@ -99,7 +117,7 @@ impl Bar {
             units::time
         };
         self.pieces()
-            .map(|(class, ns, from, to)| {
+            .map(|Piece { class, ns, from, to }| {
                 let share = units::percent(to - from);
                 (
                     class,
@@ -154,7 +172,7 @@ impl Patterns {
             let x = rect.left() + rect.width() * share.clamp(0.0, 1.0) as f32;
             (x / pixel).round() * pixel
         };
-        for (class, _, from, to) in bar.pieces() {
+        for Piece { class, from, to, .. } in bar.pieces() {
             let (left, right) = (at(from), at(to));
             let (top, bottom) = (middle - HEIGHT / 2.0, middle + HEIGHT / 2.0);
             // Parts of less than half a pixel are not drawn, as on the timeline.
@@ -213,8 +231,14 @@ mod tests {
         let bar = Bar::new(&parts, false);
         let pieces: Vec<_> = bar.pieces().collect();
         assert_eq!(pieces.len(), 4);
-        assert_eq!(pieces[2], (part::EXPOSED_WAIT, 300, 0.5, 0.8));
-        assert_eq!(pieces[3].3, 1.0);
+        let waiting = Piece {
+            class: part::EXPOSED_WAIT,
+            ns: 300,
+            from: 0.5,
+            to: 0.8,
+        };
+        assert_eq!(pieces[2], waiting);
+        assert_eq!(pieces[3].to, 1.0);
         assert_eq!(bar.lines()[2].1, "waiting 300 ns of 1.00 µs (30 %)");
         assert_eq!(
             Bar::new(&parts, true).lines()[0].1,

@@ -1,9 +1,10 @@
 //! Sums up a window on a background thread: the library's `Selection`, and its rows as the panels show them.
 
 use super::roll_up::By;
-use super::rows::{Rows, Shape};
+use super::table_rows::{Rows, Shape};
 use crate::model::{Opened, View, Window};
 use rankscope_analysis::selection::{SelectError, SelectionRequest, select};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::ViewFile;
 use rankscope_formats::session::Selection;
 use rankscope_report::selection_rows::Which;
@@ -18,7 +19,7 @@ pub struct Summed {
     /// Rows of each shape, by [`Shape::index`].
     rows: Vec<Option<Rows>>,
     /// Ranks whose index was not available yet. Their breakdowns are missing.
-    pub pending: Vec<u32>,
+    pub pending: Vec<RankIndex>,
     /// Number of breakdowns that do not add up to their window: a bug.
     pub wrong: u64,
 }
@@ -28,6 +29,7 @@ impl Summed {
     pub fn compute(opened: &Opened, window: Window, cancelled: &AtomicBool) -> Result<Self, SelectError> {
         let pending = RefCell::new(Vec::new());
         let view = |rank: u32| -> Option<Arc<ViewFile>> {
+            let rank = RankIndex(rank);
             match opened.view(rank) {
                 View::Open(view) => Some(view.clone()),
                 View::Pending => {
@@ -55,6 +57,14 @@ impl Summed {
             selection,
             pending: pending.into_inner(),
         })
+    }
+
+    /// Returns the window that was summed up.
+    pub fn window(&self) -> Window {
+        Window {
+            from_ns: self.selection.from_ns,
+            to_ns: self.selection.to_ns,
+        }
     }
 
     /// Returns the rows of a shape.

@@ -5,6 +5,7 @@ use crate::panels::test_support::{Made, Stage, keep, of, run_until};
 use egui::{Event, Key, Modifiers, OutputCommand, PointerButton, Pos2, Vec2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT, Queryable};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{Footer, LaneKind, Span, ViewWriter, part, view_path};
 use rankscope_formats::session::{
     DeviceActivity, Figure, InstanceRow, InstanceState, Pipeline, Selection, Session, Stage as PipelineStage,
@@ -313,7 +314,7 @@ fn a_click_on_a_rank_selects_it() {
     let mut harness = harness(made(4, false), PanelTab::Lateness, SIZE);
     harness.get_by_label_contains("rank 2, last in").click();
     harness.run();
-    assert_eq!(harness.state().actions, [Action::Rank(Some(2))]);
+    assert_eq!(harness.state().actions, [Action::Rank(Some(RankIndex(2)))]);
 }
 
 #[test]
@@ -330,7 +331,7 @@ fn keys_alone_reach_a_row() {
     harness.run();
     harness.key_press(Key::Enter);
     harness.run();
-    assert_eq!(harness.state().actions, [Action::Rank(Some(2))]);
+    assert_eq!(harness.state().actions, [Action::Rank(Some(RankIndex(2)))]);
 }
 
 #[test]
@@ -349,7 +350,7 @@ fn a_click_on_a_stall_shows_it() {
     harness.get_by_label(&label).click();
     harness.run();
     let window = Window::between(longest.start_ns, longest.end_ns).with_margin(AROUND_STALL);
-    let expected = [Action::Show(window), Action::Rank(Some(longest.rank))];
+    let expected = [Action::Show(window), Action::Rank(Some(RankIndex(longest.rank)))];
     assert_eq!(harness.state().actions, expected);
 }
 
@@ -671,7 +672,7 @@ fn picture(name: &str, made: &Made, tab: PanelTab, size: Vec2, set: impl Fn(&mut
         ..ViewState::default()
     };
     let mut state = State::new(whole(made), view);
-    state.rank = Some(2);
+    state.rank = Some(RankIndex(2));
     let mut current: Option<(bool, SelectionPanels)> = None;
     keep(&format!("selection-{name}"), size, |ui| {
         // Textures belong to an egui context, and each theme has its own context.

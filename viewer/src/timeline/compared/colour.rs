@@ -39,12 +39,21 @@ fn slower(theme: Theme) -> Color32 {
     pick(theme, (0xf0, 0x6a, 0x10), (0xd5, 0x5e, 0x00))
 }
 
-/// Returns the background and the edge colour of the other session's titles.
-pub fn gutter(theme: Theme) -> (Color32, Color32) {
-    (
-        pick(theme, (0x2b, 0x26, 0x3a), (0xee, 0xe9, 0xf8)),
-        pick(theme, (0x9a, 0x84, 0xd8), (0x7a, 0x5f, 0xc0)),
-    )
+/// Colours of the other session's titles.
+#[derive(Clone, Copy)]
+pub struct GutterColours {
+    /// Background.
+    pub fill: Color32,
+    /// Edge.
+    pub edge: Color32,
+}
+
+/// Returns the colours of the other session's titles.
+pub fn gutter(theme: Theme) -> GutterColours {
+    GutterColours {
+        fill: pick(theme, (0x2b, 0x26, 0x3a), (0xee, 0xe9, 0xf8)),
+        edge: pick(theme, (0x9a, 0x84, 0xd8), (0x7a, 0x5f, 0xc0)),
+    }
 }
 
 /// Returns the background of the other session's rows.

@@ -5,27 +5,49 @@
 
 use crate::compare::counterparts::OtherRank;
 use crate::model::{Opened, duration_text};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::Window;
 use rankscope_formats::session::{Figure, IndexedStep, RowGroups, Session, StepKind, rank_path};
 use std::path::Path;
 
-/// A figure of A and of B, in nanoseconds.
+/// A time with a description of the data behind it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Described {
+    /// The time, in nanoseconds.
+    pub figure: Figure<i64>,
+    /// Description of the data, as displayed. Empty if the figure is unknown.
+    pub basis: String,
+}
+
+impl Described {
+    fn known(ns: i64, basis: String) -> Self {
+        Self {
+            figure: Figure::known(ns),
+            basis,
+        }
+    }
+
+    fn unknown(reason: impl Into<String>) -> Self {
+        Self {
+            figure: Figure::unknown(reason),
+            basis: String::new(),
+        }
+    }
+}
+
+/// A figure of A and of B.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pair {
     /// Value of A.
-    pub own: Figure<i64>,
+    pub own: Described,
     /// Value of B.
-    pub other: Figure<i64>,
-    /// Description of the data behind A's value, as displayed.
-    pub own_basis: String,
-    /// Description of the data behind B's value, as displayed.
-    pub other_basis: String,
+    pub other: Described,
 }
 
 impl Pair {
     /// Returns B minus A relative to A, if both are known.
     pub fn change(&self) -> Option<f64> {
-        let (own, other) = (self.own.value?, self.other.value?);
+        let (own, other) = (self.own.figure.value?, self.other.figure.value?);
         (own > 0).then(|| other.saturating_sub(own) as f64 / own as f64)
     }
 }
@@ -34,7 +56,7 @@ impl Pair {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
     /// Position of the rank in A. `None`: all ranks.
-    pub rank: Option<u32>,
+    pub rank: Option<RankIndex>,
     /// Median step time.
     pub step: Pair,
     /// Exposed communication per step.
@@ -52,34 +74,26 @@ impl Line {
     }
 
     /// Reads the line of a rank of A and of its counterpart in B.
-    pub fn read(own: &Opened, rank: u32, other: &Opened, of: OtherRank) -> Self {
-        let (own_step, own_basis) = median(&own.path, rank);
-        let (other_step, other_basis) = median(&other.path, of.0);
-        let (own_exposed, own_shares) = exposed(&own.session, rank);
-        let (other_exposed, other_shares) = exposed(&other.session, of.0);
+    pub fn read(own: &Opened, rank: RankIndex, other: &Opened, of: OtherRank) -> Self {
         Self {
             rank: Some(rank),
             step: Pair {
-                own: own_step,
-                other: other_step,
-                own_basis,
-                other_basis,
+                own: median(&own.path, rank),
+                other: median(&other.path, of.0),
             },
             exposed: Pair {
-                own: own_exposed,
-                other: other_exposed,
-                own_basis: own_shares,
-                other_basis: other_shares,
+                own: exposed(&own.session, rank),
+                other: exposed(&other.session, of.0),
             },
         }
     }
 }
 
-/// Returns the median step time of a rank's training steps, and a description of their number.
-fn median(session: &Path, rank: u32) -> (Figure<i64>, String) {
-    let path = rank_path::<IndexedStep>(session, rank);
+/// Returns the median step time of a rank's training steps.
+fn median(session: &Path, rank: RankIndex) -> Described {
+    let path = rank_path::<IndexedStep>(session, rank.0);
     if !path.exists() {
-        return (Figure::unknown("this rank has no steps"), String::new());
+        return Described::unknown("this rank has no steps");
     }
     let read = || {
         let mut times = Vec::new();
@@ -95,32 +109,27 @@ fn median(session: &Path, rank: u32) -> (Figure<i64>, String) {
         Ok::<_, rankscope_formats::session::TableError>(times)
     };
     match read() {
-        Err(error) => (Figure::unknown(error.to_string()), String::new()),
-        Ok(times) if times.is_empty() => (
-            Figure::unknown("this rank has no whole training step"),
-            String::new(),
-        ),
+        Err(error) => Described::unknown(error.to_string()),
+        Ok(times) if times.is_empty() => Described::unknown("this rank has no whole training step"),
         Ok(mut times) => {
             let middle = times.len() / 2;
             let (_, median, _) = times.select_nth_unstable(middle);
             let median = *median;
-            let basis = format!("Median of {} training steps", times.len());
-            (Figure::known(median), basis)
+            Described::known(median, format!("Median of {} training steps", times.len()))
         }
     }
 }
 
-/// Returns the exposed communication of a rank per whole step, and a description of its basis.
-fn exposed(session: &Session, rank: u32) -> (Figure<i64>, String) {
-    let Some(entry) = session.breakdown.iter().find(|entry| entry.rank == rank) else {
-        return (
-            Figure::unknown("the time breakdown of this rank is unknown"),
-            String::new(),
-        );
+/// Returns the exposed communication of a rank per whole step.
+fn exposed(session: &Session, rank: RankIndex) -> Described {
+    let mut breakdowns = session.breakdown.iter();
+    let Some(entry) = breakdowns.find(|entry| RankIndex(entry.rank) == rank) else {
+        return Described::unknown("the time breakdown of this rank is unknown");
     };
     if entry.leaves_out() {
-        let reason = "communication on the device is missing, because its completion was not recorded";
-        return (Figure::unknown(reason), String::new());
+        return Described::unknown(
+            "communication on the device is missing, because its completion was not recorded",
+        );
     }
     per_step(
         entry.exposed_communication_ns,
@@ -130,7 +139,7 @@ fn exposed(session: &Session, rank: u32) -> (Figure<i64>, String) {
     )
 }
 
-fn per_step(exposed_ns: i64, window_ns: i64, steps: u64, window: Window) -> (Figure<i64>, String) {
+fn per_step(exposed_ns: i64, window_ns: i64, steps: u64, window: Window) -> Described {
     match i64::try_from(steps) {
         Ok(steps) if steps > 0 && window == Window::Steps => {
             let basis = format!(
@@ -139,30 +148,32 @@ fn per_step(exposed_ns: i64, window_ns: i64, steps: u64, window: Window) -> (Fig
                 duration_text(window_ns),
                 100.0 * exposed_ns as f64 / window_ns.max(1) as f64
             );
-            (Figure::known(exposed_ns / steps), basis)
+            Described::known(exposed_ns / steps, basis)
         }
-        _ => (Figure::unknown("there is no whole step"), String::new()),
+        _ => Described::unknown("there is no whole step"),
     }
 }
 
 /// Returns the median over all ranks and steps, as the sessions contain it.
 fn overall_step(own: &Session, other: &Session) -> Pair {
-    let basis = |session: &Session| {
+    let of = |session: &Session| {
         let ranks = session.ranks.len();
-        match &session.steps.duration_ns.value {
+        let basis = match &session.steps.duration_ns.value {
             Some(times) => format!(
                 "Median of {} steps over {ranks} ranks, to within {:.0} %",
                 times.count,
                 100.0 * times.relative_error
             ),
             None => String::new(),
+        };
+        Described {
+            figure: session.steps.median_ns.clone(),
+            basis,
         }
     };
     Pair {
-        own: own.steps.median_ns.clone(),
-        other: other.steps.median_ns.clone(),
-        own_basis: basis(own),
-        other_basis: basis(other),
+        own: of(own),
+        other: of(other),
     }
 }
 
@@ -179,21 +190,16 @@ fn overall_exposed(own: &Session, other: &Session) -> Pair {
             window_ns = window_ns.saturating_add(entry.window_ns);
             steps = steps.saturating_add(entry.steps);
         }
+        let mut mean = per_step(exposed_ns, window_ns, steps, Window::Steps);
         if left_out > 0 && steps > 0 {
-            let (figure, basis) = per_step(exposed_ns, window_ns, steps, Window::Steps);
-            return (
-                figure,
-                format!("{basis}; {left_out} ranks without this figure are left out"),
-            );
+            let note = format!("; {left_out} ranks without this figure are left out");
+            mean.basis.push_str(&note);
         }
-        per_step(exposed_ns, window_ns, steps, Window::Steps)
+        mean
     };
-    let ((own, own_basis), (other, other_basis)) = (of(own), of(other));
     Pair {
-        own,
-        other,
-        own_basis,
-        other_basis,
+        own: of(own),
+        other: of(other),
     }
 }
 
@@ -203,9 +209,10 @@ mod tests {
 
     #[test]
     fn exposed_communication_is_per_step() {
-        let (figure, basis) = per_step(2_000_000, 20_000_000, 10, Window::Steps);
-        assert_eq!(figure.value, Some(200_000));
-        assert_eq!(basis, "2.00 ms of 20.0 ms in 10 whole steps, 10.0 %");
-        assert!(per_step(2_000_000, 20_000_000, 0, Window::Run).0.value.is_none());
+        let mean = per_step(2_000_000, 20_000_000, 10, Window::Steps);
+        assert_eq!(mean.figure.value, Some(200_000));
+        assert_eq!(mean.basis, "2.00 ms of 20.0 ms in 10 whole steps, 10.0 %");
+        let none = per_step(2_000_000, 20_000_000, 0, Window::Run);
+        assert!(none.figure.value.is_none());
     }
 }

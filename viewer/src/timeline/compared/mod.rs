@@ -1,10 +1,10 @@
 //! The other session of a comparison, and its state in the current frame.
 
 pub mod colour;
+pub mod comparison_tooltip;
+pub mod drawing;
 pub mod figures;
-pub mod rows;
 pub mod table;
-pub mod tooltip;
 
 use crate::compare::counterparts::Counterparts;
 use crate::compare::reading::{Read, Reading};
@@ -18,9 +18,10 @@ use crate::theme::Theme;
 use crate::timeline::compared::table::Table;
 use crate::timeline::gallery::{Gallery, PictureRow};
 use crate::timeline::gutter::lane_title;
-use crate::timeline::instance::Instances;
+use crate::timeline::instance_members::Instances;
 use crate::timeline::layout::RowKind;
 use egui::{Context, Rect};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::LaneKind;
 use rankscope_formats::session::Session;
 use std::collections::BTreeSet;
@@ -33,19 +34,28 @@ pub enum Pointed {
     /// A span of B.
     Span {
         /// Position in A of the rank below which the span is drawn.
-        rank: u32,
+        rank: RankIndex,
         /// The span. Its rank and lane are positions in B.
         hovered: Hovered,
     },
     /// Steps of a rank of A with their counterparts in B, as positions in [`Steps`].
     Steps {
         /// Position of the rank in A.
-        rank: u32,
+        rank: RankIndex,
         /// Position of the first step.
         first: usize,
         /// Position after the last step.
         beyond: usize,
     },
+}
+
+/// Precision of the mouse.
+#[derive(Clone, Copy, Debug)]
+pub struct Reach {
+    /// Duration of a point of the screen, in nanoseconds.
+    pub point_ns: i64,
+    /// Maximum distance of a span, in nanoseconds.
+    pub near_ns: i64,
 }
 
 /// A visible row and its place.
@@ -206,12 +216,12 @@ impl Compared {
     }
 
     /// Returns the alignment of the world of a rank of A.
-    pub fn aligned_of(&self, own: &Opened, rank: u32) -> Option<Aligned> {
+    pub fn aligned_of(&self, own: &Opened, rank: RankIndex) -> Option<Aligned> {
         self.aligned.get(world_of(own, rank)).copied().flatten()
     }
 
     /// Returns the steps of a rank of A if they were read.
-    pub fn steps_of(&self, rank: u32) -> Option<&Arc<Steps>> {
+    pub fn steps_of(&self, rank: RankIndex) -> Option<&Arc<Steps>> {
         self.reading.read_of(rank)
     }
 
@@ -238,18 +248,10 @@ impl Compared {
         }
     }
 
-    /// Updates what the mouse points at. `share` is the place in the window, `pixel_ns` the duration of a pixel,
-    /// `near_ns` the maximum distance of a span.
-    pub fn point(
-        &mut self,
-        own: &Opened,
-        kind: RowKind,
-        window: Window,
-        share: f64,
-        (pixel_ns, near_ns): (i64, i64),
-    ) {
+    /// Updates what the mouse points at. `share` is the place in the window.
+    pub fn point(&mut self, own: &Opened, kind: RowKind, window: Window, share: f64, reach: Reach) {
         self.pointed = match kind {
-            RowKind::Difference(rank) => self.point_at_steps(rank, window.at(share), pixel_ns),
+            RowKind::Difference(rank) => self.point_at_steps(rank, window.at(share), reach.point_ns),
             RowKind::Other {
                 rank, of, lane, kind, ..
             } => self.aligned_of(own, rank).and_then(|aligned| {
@@ -257,7 +259,7 @@ impl Compared {
                 let View::Open(view) = self.other.view(of.0) else {
                     return None;
                 };
-                let span = view.lane(lane)?.span_at(ns, near_ns)?;
+                let span = view.lane(lane)?.span_at(ns, reach.near_ns)?;
                 let hovered = Hovered {
                     rank: of.0,
                     lane,
@@ -270,7 +272,7 @@ impl Compared {
         };
     }
 
-    fn point_at_steps(&self, rank: u32, ns: i64, pixel_ns: i64) -> Option<Pointed> {
+    fn point_at_steps(&self, rank: RankIndex, ns: i64, pixel_ns: i64) -> Option<Pointed> {
         let steps = self.steps_of(rank)?;
         let mut within = steps.within(ns, ns.saturating_add(1));
         // A step thinner than a pixel is reported together with all steps that share the pixel.

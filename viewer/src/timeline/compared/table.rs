@@ -3,13 +3,13 @@
 //! The lines are computed on a background thread.
 
 use super::colour::{change_text, of_change};
-use super::figures::Line;
+use super::figures::{Described, Line};
 use crate::compare::counterparts::{Counterparts, OtherRank};
 use crate::model::{Action, Opened, duration_text};
 use crate::theme::Theme;
 use egui::{Align, Context, Label, Layout, RichText, Sense, Ui};
 use egui_extras::{Column, TableBuilder};
-use rankscope_formats::session::Figure;
+use rankscope_formats::ids::RankIndex;
 use std::cmp::Ordering;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
@@ -40,7 +40,7 @@ impl Table {
     /// Starts to read the medians of two sessions.
     pub fn start(own: &Arc<Opened>, other: &Arc<Opened>, counterparts: &Counterparts, ctx: &Context) -> Self {
         let (sender, pending) = channel();
-        let pairs: Vec<(u32, OtherRank)> = counterparts.pairs().collect();
+        let pairs: Vec<(RankIndex, OtherRank)> = counterparts.pairs().collect();
         let (of_own, of_other, wake) = (own.clone(), other.clone(), ctx.clone());
         std::thread::spawn(move || {
             for (rank, of) in pairs {
@@ -101,7 +101,13 @@ impl Table {
     }
 
     /// Draws the table into the available space. A click goes to the rank.
-    pub fn show(&mut self, ui: &mut Ui, own: &Opened, selected: Option<u32>, actions: &mut Vec<Action>) {
+    pub fn show(
+        &mut self,
+        ui: &mut Ui,
+        own: &Opened,
+        selected: Option<RankIndex>,
+        actions: &mut Vec<Action>,
+    ) {
         self.update();
         ui.horizontal(|ui| {
             ui.heading("A and B");
@@ -140,8 +146,8 @@ impl Table {
                     row.set_selected(line.rank.is_some() && line.rank == selected);
                     row.col(|ui| rank_name(ui, own, line.rank, theme));
                     for pair in [&line.step, &line.exposed] {
-                        row.col(|ui| number(ui, &pair.own, &pair.own_basis, theme));
-                        row.col(|ui| number(ui, &pair.other, &pair.other_basis, theme));
+                        row.col(|ui| number(ui, &pair.own, theme));
+                        row.col(|ui| number(ui, &pair.other, theme));
                         row.col(|ui| change(ui, pair.change(), theme));
                     }
                     if row.response().clicked()
@@ -234,7 +240,7 @@ const HEADINGS: [Heading; 7] = [
     ),
 ];
 
-fn rank_name(ui: &mut Ui, own: &Opened, rank: Option<u32>, theme: Theme) {
+fn rank_name(ui: &mut Ui, own: &Opened, rank: Option<RankIndex>, theme: Theme) {
     let name = match rank {
         Some(rank) => RichText::new(own.name_of(rank)).color(theme.text()),
         None => RichText::new("all").strong(),
@@ -243,11 +249,11 @@ fn rank_name(ui: &mut Ui, own: &Opened, rank: Option<u32>, theme: Theme) {
 }
 
 /// Draws a figure, or a dash with the reason why it is unknown.
-fn number(ui: &mut Ui, figure: &Figure<i64>, basis: &str, theme: Theme) {
-    let (text, hint) = match figure.get() {
+fn number(ui: &mut Ui, described: &Described, theme: Theme) {
+    let (text, hint) = match described.figure.get() {
         Ok(&ns) => {
             let text = RichText::new(duration_text(ns)).monospace();
-            (text.size(10.5).color(theme.text()), basis)
+            (text.size(10.5).color(theme.text()), described.basis.as_str())
         }
         Err(reason) => (RichText::new("–").weak(), reason),
     };
@@ -298,14 +304,16 @@ fn compare(order: Order, one: &Line, other: &Line) -> Ordering {
 mod tests {
     use super::super::figures::Pair;
     use super::*;
+    use rankscope_formats::session::Figure;
 
-    fn line_of(rank: u32, step: Option<(i64, i64)>) -> Line {
-        let figure = |value: Option<i64>| value.map_or_else(|| Figure::unknown("not there"), Figure::known);
+    fn line_of(rank: RankIndex, step: Option<(i64, i64)>) -> Line {
+        let described = |value: Option<i64>| Described {
+            figure: value.map_or_else(|| Figure::unknown("not there"), Figure::known),
+            basis: String::new(),
+        };
         let pair = |values: Option<(i64, i64)>| Pair {
-            own: figure(values.map(|values| values.0)),
-            other: figure(values.map(|values| values.1)),
-            own_basis: String::new(),
-            other_basis: String::new(),
+            own: described(values.map(|values| values.0)),
+            other: described(values.map(|values| values.1)),
         };
         Line {
             rank: Some(rank),
@@ -317,18 +325,18 @@ mod tests {
     #[test]
     fn the_slowest_rank_is_first_and_unknown_values_are_last() {
         let mut lines = [
-            line_of(0, None),
-            line_of(1, Some((100, 90))),
-            line_of(2, Some((100, 150))),
-            line_of(3, Some((100, 120))),
-            line_of(4, Some((0, 120))),
+            line_of(RankIndex(0), None),
+            line_of(RankIndex(1), Some((100, 90))),
+            line_of(RankIndex(2), Some((100, 150))),
+            line_of(RankIndex(3), Some((100, 120))),
+            line_of(RankIndex(4), Some((0, 120))),
         ];
         lines.sort_by(|one, other| compare(Order::Step, one, other));
         let ranks: Vec<_> = lines.iter().filter_map(|line| line.rank).collect();
-        assert_eq!(ranks, [2, 3, 1, 0, 4]);
+        assert_eq!(ranks, [2, 3, 1, 0, 4].map(RankIndex));
         assert_eq!(lines[0].step.change(), Some(0.5));
         lines.sort_by(|one, other| compare(Order::Exposed, one, other));
         let ranks: Vec<_> = lines.iter().filter_map(|line| line.rank).collect();
-        assert_eq!(ranks, [0, 1, 2, 3, 4]);
+        assert_eq!(ranks, [0, 1, 2, 3, 4].map(RankIndex));
     }
 }

@@ -3,6 +3,7 @@
 use super::Timeline;
 use super::areas::Areas;
 use super::drag::Drag;
+use super::paint::ranges::Measured;
 use crate::model::{Action, Opened, State, ViewState, Window};
 use crate::timeline::layout::RowKind;
 use egui::{CursorIcon, Pos2, Response, Vec2};
@@ -83,7 +84,9 @@ impl Timeline {
                 Some(Drag::Select { from_ns }) => {
                     actions.push(Action::Select(Some(Window::between(from_ns, ns))));
                 }
-                Some(Drag::Measure { from_ns }) => self.measured = Some((from_ns, ns)),
+                Some(Drag::Measure { from_ns }) => {
+                    self.measured = Some(Measured { from_ns, to_ns: ns });
+                }
                 Some(Drag::Minimap) => actions.push(jump(at, areas, state)),
                 None => {}
             }

@@ -15,11 +15,12 @@ mod scrolled_rows;
 use self::areas::Areas;
 use self::drag::Drag;
 use self::paint::frame::Frame;
+use self::paint::ranges::Measured;
 use self::paint::{members, ranges, rows, titles};
 use self::scrolled_rows::ScrolledRows;
 use super::clock_error;
 use super::gallery::{Gallery, PictureRow};
-use super::instance::Instances;
+use super::instance_members::Instances;
 use super::layout::{OtherSession, Row, RowKind};
 use super::minimap::Minimap;
 use super::names::{MAX_NAMES, Names};
@@ -29,8 +30,9 @@ use crate::model::{Action, Opened, State, Window};
 use crate::picture::in_flight::InFlight;
 use crate::picture::painter::SpanFilter;
 use crate::theme::Theme;
-use crate::timeline::compared::{Compared, PlacedRow, tooltip as compared_tooltip};
+use crate::timeline::compared::{Compared, PlacedRow, comparison_tooltip};
 use egui::{Context, Painter, Rect, Response, Sense, Ui, Vec2};
+use rankscope_formats::ids::RankIndex;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,14 +56,13 @@ pub struct Timeline {
     pub instances: Instances,
     compared: Option<Compared>,
     /// Rank and number of its operations under the mouse, if the mouse points at such a row.
-    in_flight: Option<(u32, InFlight)>,
+    in_flight: Option<(RankIndex, InFlight)>,
     drag: Option<Drag>,
     /// Area of the rows in the last frame.
     pub rows_rect: Rect,
     /// Whether a drag in the rows measures.
     measures: bool,
-    /// Measured time range, in nanoseconds.
-    measured: Option<(i64, i64)>,
+    measured: Option<Measured>,
     drawn: Drawn,
 }
 
@@ -143,12 +144,12 @@ impl Timeline {
     }
 
     /// Returns the ranks in display order.
-    pub fn ranks(&self) -> &[u32] {
+    pub fn ranks(&self) -> &[RankIndex] {
         self.rows.layout().ranks()
     }
 
     /// Scrolls to a rank in the next frame.
-    pub fn reveal(&mut self, rank: u32) {
+    pub fn reveal(&mut self, rank: RankIndex) {
         self.rows.reveal(rank);
     }
 
@@ -378,7 +379,7 @@ impl Timeline {
         } else if let Some((rank, in_flight)) = self.in_flight {
             response.on_hover_ui_at_pointer(|ui| tooltip::show_in_flight(ui, opened, rank, in_flight));
         } else if let Some(compared) = self.compared.as_ref().filter(|it| it.pointed.is_some()) {
-            response.on_hover_ui_at_pointer(|ui| compared_tooltip::show(ui, opened, compared));
+            response.on_hover_ui_at_pointer(|ui| comparison_tooltip::show(ui, opened, compared));
         }
     }
 }

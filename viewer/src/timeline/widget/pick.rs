@@ -4,6 +4,7 @@ use super::Timeline;
 use super::areas::Areas;
 use crate::model::{Hovered, Opened, State, View};
 use crate::picture::in_flight;
+use crate::timeline::compared::Reach;
 use crate::timeline::layout::RowKind;
 use egui::Pos2;
 
@@ -36,7 +37,11 @@ impl Timeline {
         let near_ns = (point_ns * f64::from(NEAR)) as i64;
         if kind.is_compared() {
             if let Some(compared) = &mut self.compared {
-                compared.point(opened, kind, window, share, (point_ns as i64, near_ns));
+                let reach = Reach {
+                    point_ns: point_ns as i64,
+                    near_ns,
+                };
+                compared.point(opened, kind, window, share, reach);
             }
             return;
         }

@@ -2,17 +2,18 @@
 
 use crate::model::{Opened, ViewState};
 use crate::timeline::layout::{Layout, OtherSession, Row, RowKind};
+use rankscope_formats::ids::RankIndex;
 
 /// All rows, and which of them are visible.
 #[derive(Default)]
 pub struct ScrolledRows {
     layout: Layout,
     /// Ranks that were visible in the last frame.
-    visible_ranks: Vec<u32>,
+    visible_ranks: Vec<RankIndex>,
     /// The topmost row, and the distance of the scroll position to it. The row keeps its place when rows change.
     anchor: Option<(RowKind, f32)>,
     /// Rank to scroll to in the next frame.
-    revealed: Option<u32>,
+    revealed: Option<RankIndex>,
 }
 
 impl ScrolledRows {
@@ -27,7 +28,7 @@ impl ScrolledRows {
     }
 
     /// Scrolls to a rank in the next frame.
-    pub fn reveal(&mut self, rank: u32) {
+    pub fn reveal(&mut self, rank: RankIndex) {
         self.revealed = Some(rank);
     }
 
@@ -37,7 +38,7 @@ impl ScrolledRows {
     }
 
     /// Returns the ranks of the rows that [`Self::visible`] returned last.
-    pub fn visible_ranks(&self) -> &[u32] {
+    pub fn visible_ranks(&self) -> &[RankIndex] {
         &self.visible_ranks
     }
 

@@ -2,11 +2,12 @@
 
 use super::frame::Frame;
 use crate::model::{Opened, PickedInstance, View};
-use crate::timeline::instance::{Member, Members};
+use crate::timeline::instance_members::{Member, Members};
 use crate::timeline::layout::{Row, RowKind};
 use crate::timeline::strokes::{fade, label};
 use egui::{Painter, Pos2, Rangef, Rect, Shape, Stroke, StrokeKind};
-use rankscope_formats::index::{LaneKind, Span};
+use rankscope_formats::ids::RankIndex;
+use rankscope_formats::index::Span;
 
 /// Maximum number of members of an instance that are connected by lines.
 const MAX_LINES: usize = 256;
@@ -68,7 +69,7 @@ pub fn picked(painter: &Painter, frame: &Frame<'_>, members: &Members) {
 
 /// Returns the clock error between the hosts of a member and of the last one, in nanoseconds. Zero if it is unknown.
 fn clock_error_ns(opened: &Opened, member: &Member, last: &Member) -> i64 {
-    let host_of = |rank: u32| opened.session.ranks.get(rank as usize).map(|rank| rank.host);
+    let host_of = |rank: RankIndex| opened.session.ranks.get(rank.index()).map(|rank| rank.host);
     if host_of(last.rank) == host_of(member.rank) {
         return 0;
     }
@@ -119,11 +120,7 @@ fn find(opened: &Opened, row: &Row, picked: PickedInstance, margin_ns: i64) -> O
     let RowKind::Lane { rank, lane, kind, .. } = row.kind else {
         return None;
     };
-    if kind
-        != (LaneKind::Operations {
-            communicator: picked.communicator,
-        })
-    {
+    if !picked.has_lane(kind) {
         return None;
     }
     let View::Open(view) = opened.view(rank) else {

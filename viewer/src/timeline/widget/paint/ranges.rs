@@ -8,13 +8,17 @@ use egui::{Painter, Pos2, Rect, Stroke};
 /// Maximum number of characters of a note in the timeline.
 const MAX_NOTE_CHARS: usize = 24;
 
-/// Paints the ranges over the ruler and the rows. `measured` is in nanoseconds, in the order of the drag.
-pub fn ranges(
-    painter: &Painter,
-    frame: &Frame<'_>,
-    notes: &[(Window, String)],
-    measured: Option<(i64, i64)>,
-) {
+/// A measured time range, in the order of the drag.
+#[derive(Clone, Copy)]
+pub struct Measured {
+    /// Time at which the drag started, in nanoseconds.
+    pub from_ns: i64,
+    /// Time under the mouse, in nanoseconds. It may be the earlier one.
+    pub to_ns: i64,
+}
+
+/// Paints the ranges over the ruler and the rows.
+pub fn ranges(painter: &Painter, frame: &Frame<'_>, notes: &[(Window, String)], measured: Option<Measured>) {
     let over = Rect::from_min_max(frame.areas.ruler.min, frame.areas.rows.max);
     let painter = painter.with_clip_rect(over);
     if let Some(range) = frame.state.view.range {
@@ -25,8 +29,8 @@ pub fn ranges(
             note(&painter, frame, over, *range, text);
         }
     }
-    if let Some((from_ns, to_ns)) = measured {
-        measure(&painter, frame, from_ns, to_ns);
+    if let Some(measured) = measured {
+        measure(&painter, frame, measured);
     }
 }
 
@@ -58,7 +62,8 @@ fn note(painter: &Painter, frame: &Frame<'_>, over: Rect, range: Window, text: &
     label(painter, at, short, theme, theme.mark());
 }
 
-fn measure(painter: &Painter, frame: &Frame<'_>, from_ns: i64, to_ns: i64) {
+fn measure(painter: &Painter, frame: &Frame<'_>, measured: Measured) {
+    let Measured { from_ns, to_ns } = measured;
     let theme = frame.theme;
     let y = frame.areas.rows.center().y;
     let place = frame.place(from_ns.min(to_ns), from_ns.max(to_ns), y..=y, 1.0);

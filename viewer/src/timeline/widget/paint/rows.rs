@@ -2,9 +2,10 @@
 
 use super::frame::Frame;
 use crate::model::View;
-use crate::timeline::compared::colour;
+use crate::timeline::compared::colour::{GutterColours, gutter};
 use crate::timeline::layout::RowKind;
 use egui::{Align2, FontId, Painter, Rect, Stroke, Vec2};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::LaneKind;
 
 /// Minimum distance of step boundaries, in points.
@@ -47,7 +48,7 @@ pub fn backgrounds(painter: &Painter, frame: &Frame<'_>) {
             | RowKind::Other { .. }
             | RowKind::OtherPending(_)
             | RowKind::Unmatched(_) => {
-                let (fill, edge) = colour::gutter(theme);
+                let GutterColours { fill, edge } = gutter(theme);
                 let title = Rect::from_x_y_ranges(areas.gutter.x_range(), rect.y_range());
                 painter.rect_filled(title, 0.0, fill);
                 if !matches!(row.kind, RowKind::Difference(_)) {
@@ -61,7 +62,7 @@ pub fn backgrounds(painter: &Painter, frame: &Frame<'_>) {
 }
 
 /// Paints the step boundaries of a rank, unless they would be too dense.
-pub fn steps(painter: &Painter, frame: &Frame<'_>, rank: u32) {
+pub fn steps(painter: &Painter, frame: &Frame<'_>, rank: RankIndex) {
     let Frame { window, theme, .. } = *frame;
     let rows = frame.areas.rows;
     let View::Open(view) = frame.opened.view(rank) else {
@@ -103,7 +104,10 @@ pub fn losses(painter: &Painter, frame: &Frame<'_>) {
         };
         let rect = frame.rect_of(row);
         for loss in losses {
-            if loss.rank == Some(rank) && loss.count > 0 && window.touches(loss.first_ns, loss.last_ns) {
+            if loss.rank.map(RankIndex) == Some(rank)
+                && loss.count > 0
+                && window.touches(loss.first_ns, loss.last_ns)
+            {
                 let place = frame.place(loss.first_ns, loss.last_ns, rect.y_range(), 3.0);
                 painter.rect_filled(place, 0.0, theme.alarm().gamma_multiply(0.25));
                 painter.hline(place.x_range(), rect.top() + 1.5, Stroke::new(3.0, theme.alarm()));

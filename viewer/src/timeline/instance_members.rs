@@ -4,7 +4,8 @@
 //! files.
 
 use crate::model::{Opened, PickedInstance, View};
-use rankscope_formats::index::{LaneKind, Span};
+use rankscope_formats::ids::{CommunicatorId, RankIndex};
+use rankscope_formats::index::Span;
 use rankscope_formats::session::{InstanceRow, RowGroups, part_path};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Member {
     /// Position of the rank in the session.
-    pub rank: u32,
+    pub rank: RankIndex,
     /// Position of the lane in its index.
     pub lane: usize,
     /// The operation.
@@ -45,6 +46,21 @@ pub struct Members {
     pub members: Vec<Member>,
     /// Number of members whose index is not available yet.
     pub pending: u32,
+}
+
+impl Members {
+    /// Returns the instance with its communicator, which the row adds if the pick lacks it.
+    pub fn picked_with_communicator(&self) -> PickedInstance {
+        with_communicator(self.picked, self.row.as_ref())
+    }
+}
+
+fn with_communicator(picked: PickedInstance, row: Option<&InstanceRow>) -> PickedInstance {
+    let of_row = row.map(|row| CommunicatorId(row.communicator));
+    PickedInstance {
+        communicator: picked.communicator.or(of_row),
+        ..picked
+    }
 }
 
 /// Searches for instances.
@@ -134,12 +150,16 @@ pub fn find_members(opened: &Opened, picked: PickedInstance, is_over: &dyn Fn() 
     let (from_ns, to_ns) = row.as_ref().map_or((picked.from_ns, picked.to_ns), |row| {
         (row.start_ns.min(picked.from_ns), row.end_ns.max(picked.to_ns))
     });
-    let known = picked
+    let searched = with_communicator(picked, row.as_ref());
+    let known = searched
         .communicator
-        .and_then(|communicator| opened.session.communicators.get(communicator as usize));
-    let ranks: Vec<u32> = known.map_or_else(
-        || (0..opened.session.ranks.len() as u32).collect(),
-        |communicator| communicator.members.iter().flatten().copied().collect(),
+        .and_then(|communicator| opened.session.communicators.get(communicator.index()));
+    let ranks: Vec<RankIndex> = known.map_or_else(
+        || opened.ranks().collect(),
+        |communicator| {
+            let members = communicator.members.iter().flatten();
+            members.map(|&rank| RankIndex(rank)).collect()
+        },
     );
     let mut members = Vec::new();
     let mut pending = 0;
@@ -149,10 +169,8 @@ pub fn find_members(opened: &Opened, picked: PickedInstance, is_over: &dyn Fn() 
         }
         match opened.view(rank) {
             View::Open(view) => {
-                let lane_kind = LaneKind::Operations {
-                    communicator: picked.communicator,
-                };
-                let found = view.lanes_of(|kind| kind == lane_kind).find_map(|(lane, spans)| {
+                let mut lanes = view.lanes_of(|kind| searched.has_lane(kind));
+                let found = lanes.find_map(|(lane, spans)| {
                     let span = spans.span_of(picked.instance, from_ns, to_ns.saturating_add(1))?;
                     Some(Member { rank, lane, span })
                 });
@@ -184,7 +202,7 @@ pub fn by_number(opened: &Opened, instance: u64) -> Option<PickedInstance> {
         if let Some(row) = rows.iter().find(|row| row.instance == instance) {
             return Some(PickedInstance {
                 instance,
-                communicator: Some(row.communicator),
+                communicator: Some(CommunicatorId(row.communicator)),
                 from_ns: row.start_ns,
                 to_ns: row.end_ns.max(row.start_ns),
             });
@@ -214,4 +232,29 @@ fn instance_row(opened: &Opened, picked: PickedInstance, is_over: &dyn Fn() -> b
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::fixture::{Made, ranks};
+
+    #[test]
+    fn an_instance_of_a_finding_is_found_without_its_communicator() {
+        let made = Made::new();
+        let found = |communicator| {
+            let picked = PickedInstance {
+                instance: 2,
+                communicator,
+                from_ns: 200_000,
+                to_ns: 280_000,
+            };
+            let members = find_members(&made.opened, picked, &|| false).members;
+            members.iter().map(|member| member.rank).collect::<Vec<_>>()
+        };
+        let all: Vec<RankIndex> = ranks().collect();
+        assert_eq!(found(Some(CommunicatorId(0))), all);
+        assert_eq!(found(None), all);
+        assert_eq!(found(Some(CommunicatorId(1))), []);
+    }
 }

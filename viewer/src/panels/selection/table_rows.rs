@@ -4,6 +4,7 @@ use super::roll_up::{By, Groups};
 use super::stacked_bar::Bar;
 use crate::model::moment_text;
 use rankscope_analysis::model::units;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{Figure, Parts, Selection, Session};
 use rankscope_report::selection_rows::{Cell, Heading, SelectionTable, Value, Which, table_of};
 
@@ -58,11 +59,11 @@ pub enum Target {
     /// No target.
     Nothing,
     /// A rank.
-    Rank(u32),
+    Rank(RankIndex),
     /// A time range of a rank, in nanoseconds on the axis.
     Stall {
         /// The rank.
-        rank: u32,
+        rank: RankIndex,
         /// Start of the stall.
         from_ns: i64,
         /// End of the stall.
@@ -116,16 +117,16 @@ impl Rows {
             Which::Parts => selection
                 .parts
                 .iter()
-                .map(|entry| Target::Rank(entry.rank))
+                .map(|entry| Target::Rank(RankIndex(entry.rank)))
                 .collect(),
             Which::Lateness => {
                 let ranks = selection.lateness.iter();
-                ranks.map(|entry| Target::Rank(entry.rank)).collect()
+                ranks.map(|entry| Target::Rank(RankIndex(entry.rank))).collect()
             }
             Which::Operations => (0..selection.operations.len()).map(Target::Class).collect(),
             Which::Stalls => stalls
                 .map(|stall| Target::Stall {
-                    rank: stall.rank,
+                    rank: RankIndex(stall.rank),
                     from_ns: stall.start_ns,
                     to_ns: stall.end_ns,
                 })

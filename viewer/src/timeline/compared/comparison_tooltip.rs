@@ -1,12 +1,13 @@
 //! Tooltip of a comparison: a span of B, or the difference of steps.
 
 use super::colour::change_text;
-use crate::compare::steps::{Step, StepMatch};
+use crate::compare::steps::{Step, StepMatch, StepTimes};
 use crate::model::{Opened, View, duration_text};
 use crate::timeline::compared::{Compared, Pointed};
 use crate::timeline::layout::parts_lane;
 use crate::timeline::tooltip;
 use egui::{Grid, RichText, Ui};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{Lane, LaneKind, Sums, ViewFile, part, step};
 
 /// Maximum number of steps whose parts are summed up for a tooltip. Each step costs two lookups.
@@ -31,7 +32,7 @@ pub fn show(ui: &mut Ui, own: &Opened, compared: &Compared) {
     }
 }
 
-fn of_steps(ui: &mut Ui, own: &Opened, compared: &Compared, rank: u32, steps: &[Step]) {
+fn of_steps(ui: &mut Ui, own: &Opened, compared: &Compared, rank: RankIndex, steps: &[Step]) {
     let (Some(first), Some(last)) = (steps.first(), steps.last()) else {
         return;
     };
@@ -55,8 +56,9 @@ fn of_steps(ui: &mut Ui, own: &Opened, compared: &Compared, rank: u32, steps: &[
         ui.label(format!("left out: {missing} without counterpart in B"));
     }
     let times = both.iter().filter_map(|step| step.times());
-    let (own_ns, other_ns) = times.fold((0i64, 0i64), |sum, times| {
-        (sum.0.saturating_add(times.0), sum.1.saturating_add(times.1))
+    let sum = times.fold(StepTimes::default(), |sum, times| StepTimes {
+        own_ns: sum.own_ns.saturating_add(times.own_ns),
+        other_ns: sum.other_ns.saturating_add(times.other_ns),
     });
     let parts = (both.len() <= MAX_SUMMED)
         .then(|| parts_of(own, compared, rank, &both))
@@ -71,11 +73,9 @@ fn of_steps(ui: &mut Ui, own: &Opened, compared: &Compared, rank: u32, steps: &[
                 ui.label(RichText::new(title).weak());
             }
             ui.end_row();
-            line(ui, "step time", (own_ns / count, other_ns / count));
-            if let Some(parts) = &parts {
-                for (what, own, other) in parts {
-                    line(ui, what, (own / count, other / count));
-                }
+            line(ui, "step time", sum, count);
+            for part in parts.iter().flatten() {
+                line(ui, part.name, part.times, count);
             }
         });
     if parts.is_none() {
@@ -88,7 +88,9 @@ fn of_steps(ui: &mut Ui, own: &Opened, compared: &Compared, rank: u32, steps: &[
     }
 }
 
-fn line(ui: &mut Ui, what: &str, (own_ns, other_ns): (i64, i64)) {
+/// Draws the mean over `count` steps.
+fn line(ui: &mut Ui, what: &str, sum: StepTimes, count: i64) {
+    let (own_ns, other_ns) = (sum.own_ns / count, sum.other_ns / count);
     ui.label(RichText::new(what).weak());
     let difference_ns = other_ns.saturating_sub(own_ns);
     let sign = if difference_ns > 0 { "+" } else { "" };
@@ -125,10 +127,16 @@ fn why_not(step: &Step) -> Option<String> {
     }
 }
 
-type Part = (&'static str, i64, i64);
+/// A part of the time of some steps.
+struct Part {
+    /// Displayed name.
+    name: &'static str,
+    /// Sum over the steps.
+    times: StepTimes,
+}
 
-/// Returns the sums of the steps' parts in both sessions, in nanoseconds.
-fn parts_of(own: &Opened, compared: &Compared, rank: u32, steps: &[&Step]) -> Option<Vec<Part>> {
+/// Returns the sums of the steps' parts in both sessions.
+fn parts_of(own: &Opened, compared: &Compared, rank: RankIndex, steps: &[&Step]) -> Option<Vec<Part>> {
     let of = compared.counterparts.of(rank)?;
     let (View::Open(own), View::Open(other)) = (own.view(rank), compared.other.view(of.0)) else {
         return None;
@@ -146,7 +154,10 @@ fn parts_of(own: &Opened, compared: &Compared, rank: u32, steps: &[&Step]) -> Op
             let of = classes.iter().map(|&class| sums.0[usize::from(class)]);
             i64::try_from(of.fold(0, u64::saturating_add)).unwrap_or(i64::MAX)
         };
-        (sum(&of_own), sum(&of_other))
+        StepTimes {
+            own_ns: sum(&of_own),
+            other_ns: sum(&of_other),
+        }
     };
     let is_device = own.info.kind == LaneKind::Parts { device: true };
     // On a host, time during background communication counts as own time. On a device, time that hides communication is
@@ -158,11 +169,11 @@ fn parts_of(own: &Opened, compared: &Compared, rank: u32, steps: &[&Step]) -> Op
             ("exposed transfer", &[part::EXPOSED_TRANSFER]),
             (own_name, &[part::OWN, part::OVERLAPPED]),
         ]
-        .map(|(what, classes)| {
-            let (own, other) = time(classes);
-            (what, own, other)
+        .map(|(name, classes)| Part {
+            name,
+            times: time(classes),
         })
-        .to_vec(),
+        .into(),
     )
 }
 

@@ -1,11 +1,13 @@
 //! The line above the timeline: which sessions are compared, how they are aligned, and what the colours mean.
 
 use super::opening::Comparing;
+use crate::compare::counterparts::Unmatched;
 use crate::compare::reference::Aligned;
 use crate::model::{Opened, duration_text, moment_text};
 use crate::theme::Theme;
 use crate::timeline::compared::Compared;
-use crate::timeline::compared::rows::scale;
+use crate::timeline::compared::colour::{GutterColours, gutter};
+use crate::timeline::compared::drawing::scale;
 use egui::{Align, Layout, RichText, Sense, Ui, Vec2};
 
 /// What was clicked.
@@ -66,7 +68,7 @@ pub fn show(
 }
 
 fn comparison(ui: &mut Ui, own: &Opened, compared: &Compared, theme: Theme) {
-    let (fill, edge) = crate::timeline::compared::colour::gutter(theme);
+    let GutterColours { fill, edge } = gutter(theme);
     let (dot, _) = ui.allocate_exact_size(Vec2::new(10.0, 12.0), Sense::hover());
     ui.painter().rect(
         dot,
@@ -92,7 +94,10 @@ fn comparison(ui: &mut Ui, own: &Opened, compared: &Compared, theme: Theme) {
                 "A part of a run numbers its steps from its own start, so steps cannot be matched",
             );
     }
-    let (without, of_other) = compared.counterparts.without();
+    let Unmatched {
+        own: without,
+        other: of_other,
+    } = compared.counterparts.unmatched();
     if without + of_other > 0 {
         let plural = |count: u32| if count == 1 { "" } else { "s" };
         let mut texts = Vec::new();

@@ -2,12 +2,13 @@
 
 use super::colour::{change_text, neutral, of_change, rows};
 use crate::compare::difference::{Sum, columns};
-use crate::compare::steps::Steps;
+use crate::compare::steps::{StepTimes, Steps};
 use crate::model::{Opened, View, Window};
 use crate::theme::Theme;
 use crate::timeline::compared::{Compared, PlacedRow};
 use crate::timeline::layout::RowKind;
 use egui::{Align2, Color32, FontId, Mesh, Painter, Pos2, Rect, Stroke, Vec2};
+use rankscope_formats::ids::RankIndex;
 
 /// Minimum width of steps that are drawn with edges, in points.
 const EDGES: f32 = 4.0;
@@ -88,7 +89,10 @@ impl Compared {
             };
             let window = aligned.anchor.other_window(window);
             for loss in losses {
-                if loss.rank == Some(of.0) && loss.count > 0 && window.touches(loss.first_ns, loss.last_ns) {
+                if loss.rank.map(RankIndex) == Some(of.0)
+                    && loss.count > 0
+                    && window.touches(loss.first_ns, loss.last_ns)
+                {
                     let (left, right) = (
                         x(window, row.rect, loss.first_ns),
                         x(window, row.rect, loss.last_ns),
@@ -186,7 +190,7 @@ fn differences(painter: &Painter, rect: Rect, window: Window, steps: &Steps, the
         if seen.width() < NUMBERS {
             continue;
         }
-        let Some((own_ns, other_ns)) = step.times().filter(|(own_ns, _)| *own_ns > 0) else {
+        let Some(StepTimes { own_ns, other_ns }) = step.times().filter(|times| times.own_ns > 0) else {
             continue;
         };
         let change = other_ns.saturating_sub(own_ns) as f64 / own_ns as f64;
