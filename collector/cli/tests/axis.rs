@@ -5,16 +5,13 @@
 //! check the promises of METRICS.md, section 4: the true offset is in the interval, and the interval is no wider than
 //! the evidence makes it.
 
-#[path = "support/exact.rs"]
-mod exact;
-
-use exact::exact_width;
 use rankscope_analysis::clocks::evidence::Sighting;
 use rankscope_analysis::clocks::hull::Bound;
 use rankscope_analysis::clocks::network::{Network, Pairs};
 use rankscope_analysis::clocks::segments::PairFit;
 use rankscope_analysis::clocks::windows::PairEvidence;
 use rankscope_analysis::clocks::{UNBOUNDED_NS, WANDER_NS_PER_S2};
+use rankscope_fixtures::exact_axis::exact_width;
 use std::collections::BTreeMap;
 
 struct Random(u64);

@@ -2,16 +2,15 @@
 
 mod batch_support;
 mod launch_support;
-mod support;
 
 use batch_support::{merged, small};
 use launch_support::text;
+use rankscope_fixtures::logs::Ddp;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use support::Ddp;
 use tempfile::TempDir;
 
 /// Returns the command `rankscope baseline` in a directory outside any repository, without the variables of a CI.

@@ -3,7 +3,6 @@
 
 mod batch_support;
 mod launch_support;
-mod support;
 
 use batch_support::{record, small};
 use launch_support::{Terminal, program, text};

@@ -1,12 +1,10 @@
 //! Tests comparisons of runs of a small model of a job: changes that are found and named, refusals, and open verdicts.
 
-mod compare_support;
-
-use compare_support::{Job, Random, in_turns, measured};
 use proptest::prelude::*;
 use rankscope_compare::metrics::{EXPOSED_WAIT, LATENESS, STEP_TIME};
 use rankscope_compare::settings::{Inconclusive, Settings};
 use rankscope_compare::{Run, compare};
+use rankscope_fixtures::runs::{Job, Random, in_turns, measured};
 use rankscope_formats::comparison::DifferenceEffect;
 use rankscope_formats::comparison::GateVerdict;
 use rankscope_formats::comparison::MetricVerdict;

@@ -4,11 +4,10 @@
 //! inspection. With `COMPARISON=FILE` it also writes those of a comparison that `rankscope compare --json` printed.
 
 mod compare_report_support;
-mod page_support;
 
 use compare_report_support::{examples, large, pictures, printed, slow_rank};
-use page_support::browser::Browser;
-use page_support::{WALK, Walked, skip};
+use rankscope_fixtures::page::browser::Browser;
+use rankscope_fixtures::page::{CONTRAST, WALK, Walked, skip};
 use rankscope_formats::comparison::Comparison;
 use rankscope_formats::comparison::GateVerdict;
 use rankscope_report::TextLayout;
@@ -394,18 +393,14 @@ fn a_browser_shows_the_page_on_wide_and_narrow_screens_and_on_paper() {
             for width in [1_280, 700] {
                 browser.emulate("screen", width, scheme);
                 assert_eq!(browser.evaluate(CUT), json!([]), "{name} at {width} px");
-                let seen = browser.evaluate(page_support::CONTRAST);
+                let seen = browser.evaluate(CONTRAST);
                 assert_eq!(seen["faint"], json!([]), "{name}, {scheme}");
                 papers.push(seen["paper"].clone());
             }
         }
         assert_ne!(papers[0], papers[2], "{name}: dark is as light");
         browser.emulate("print", 718, "dark");
-        assert_eq!(
-            browser.evaluate(page_support::CONTRAST)["paper"],
-            papers[0],
-            "{name}"
-        );
+        assert_eq!(browser.evaluate(CONTRAST)["paper"], papers[0], "{name}");
         assert!(browser.print().len() > 10_000, "{name}");
         assert_eq!(browser.complaints, Vec::<String>::new(), "{name}");
     }

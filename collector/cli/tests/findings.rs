@@ -4,12 +4,12 @@
 //! tests/tests/findings_torch.rs.
 
 mod findings_support;
-mod report_support;
-mod support;
 
 use findings_support::{is_silent, kinds, only};
 use rankscope_analysis::findings::{RULES, contradiction, contradictory};
 use rankscope_analysis::{MergeOptions, merge};
+use rankscope_fixtures::logs::{Ddp, START, SyntheticLog, call};
+use rankscope_fixtures::sessions::Job;
 use rankscope_formats::session::Severity;
 use rankscope_formats::session::{Finding, Session};
 use rankscope_ranklog::Operation;
@@ -20,7 +20,6 @@ use rankscope_ranklog::record::{FLAG_FAILED, Record, RecordKind};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
-use support::{Ddp, START, SyntheticLog, call};
 
 type Log = SyntheticLog<BufWriter<File>>;
 
@@ -921,7 +920,7 @@ fn lateness_that_goes_round_blames_nobody_and_that_of_one_or_of_few_steps_is_not
 /// No recording makes parts contradict each other: only a bug does. The test therefore changes the session.
 #[test]
 fn parts_that_do_not_add_up_are_told_of_the_host_and_of_devices() {
-    let mut session = report_support::Job::new(4, 20).session();
+    let mut session = Job::new(4, 20).session();
     assert!(contradiction(&session).is_none(), "breakdown of a whole session");
     session.breakdown[2].adds_up = false;
     assert_eq!(contradictory(&session), [2]);

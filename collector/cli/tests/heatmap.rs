@@ -2,11 +2,10 @@
 //!
 //! `HEATMAP_OUT=DIR cargo test -p rankscope --test heatmap` also writes the pictures to DIR for visual inspection.
 
-mod report_support;
-mod support;
-
 use ab_glyph::{Font, FontRef, PxScale, ScaleFont};
 use rankscope_analysis::{MergeOptions, merge};
+use rankscope_fixtures::logs::Ddp;
+use rankscope_fixtures::sessions::{Job, damaged};
 use rankscope_formats::session::{
     Session, StepKind, StepRow, TableReader, TableWriter, TrafficRoute, TrafficRow, TrafficSource, part_path,
     rank_path,
@@ -20,7 +19,6 @@ use rankscope_report::heatmap::scale::{Scale, Spread};
 use rankscope_report::heatmap::steps::{Chosen, StepQuantity};
 use rankscope_report::heatmap::theme::{DARK, LIGHT, Palette, Theme};
 use rankscope_report::heatmap::{Kind, cividis, png, svg};
-use report_support::Job;
 use roxmltree::{Document, Node};
 use std::collections::BTreeMap;
 use std::fs;
@@ -471,12 +469,12 @@ fn a_merged_run_has_the_values_that_were_computed_by_hand() {
     // Two ranks. In each step buckets are issued at 700 and 800 µs on rank 0, and 200 µs later on rank 1. Rank 0 is
     // blocked from 805 µs on. Its first call waits until 900 µs. Its worker enters the second call at 952.5 µs and
     // waits until 1,000 µs. This makes 95 + 47.5 µs in calls and blocked. Rank 1 waits for nobody.
-    support::Ddp {
+    Ddp {
         ranks: 2,
         steps: 6,
         buckets: 2,
         slow: Some((1, 200_000)),
-        ..support::Ddp::default()
+        ..Ddp::default()
     }
     .write(&run)
     .expect("written");
@@ -779,7 +777,7 @@ fn what_cannot_be_drawn_is_refused_with_the_reason() {
 
 #[test]
 fn a_session_without_steps_says_why_there_are_no_maps_of_them() {
-    let session = report_support::damaged();
+    let session = damaged();
     for kind in [Kind::Wait, Kind::Delay, Kind::StepTime, Kind::Communication] {
         let reason = heatmap::of_summary(&session, &[], kind)
             .expect_err("no picture")

@@ -3,19 +3,15 @@
 //! The logs of a job with known times pass through known clocks. The resulting session is compared with the session
 //! that one host would have given.
 
-#[path = "support/reclock.rs"]
-mod reclock;
-mod support;
-
 use rankscope_analysis::{MergeOptions, merge};
+use rankscope_fixtures::logs::{Ddp, START, SyntheticLog, call};
+use rankscope_fixtures::reclock::{TestClock, reclock};
 use rankscope_formats::session::{AxisEvidence, Session};
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::record::RecordKind;
-use reclock::{TestClock, reclock};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use support::{Ddp, START, SyntheticLog, call};
 
 fn merged(run: &Path) -> Session {
     merge(&MergeOptions::of_run(run), &mut |_| {}).expect("merged")

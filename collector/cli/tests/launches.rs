@@ -1,9 +1,8 @@
 //! Tests groups of NCCL calls that ran as one launch on the device: wait, traffic and cost count once.
 
-mod support;
-
 use rankscope_analysis::ingest::part::Last;
 use rankscope_analysis::{MergeOptions, merge, merge_last};
+use rankscope_fixtures::logs::{START, SyntheticLog};
 use rankscope_formats::session::Severity;
 use rankscope_formats::session::{
     InstanceRow, InstanceState, OperationRow, Session, TableReader, part_path, rank_path,
@@ -13,7 +12,6 @@ use rankscope_ranklog::record::{
 };
 use rankscope_ranklog::{Library, Operation};
 use std::path::Path;
-use support::{START, SyntheticLog};
 
 const GROUPS: u32 = 20;
 const EVERY_NS: u64 = 10_000_000;

@@ -1,9 +1,8 @@
 //! Tests the merge of synthetic rank logs, in which every wait is known, into a session.
 
-mod support;
-
 use proptest::prelude::*;
 use rankscope_analysis::{MergeError, MergeOptions, merge};
+use rankscope_fixtures::logs::{Ddp, START, SyntheticLog, TRAINING, WORKER, blocked, call, execute, issue};
 use rankscope_formats::session::AxisMethod;
 use rankscope_formats::session::Scope;
 use rankscope_formats::session::Window;
@@ -18,7 +17,6 @@ use rankscope_ranklog::record::{BlockedIn, Record, RecordKind};
 use rankscope_report::export::perfetto::{PerfettoOptions, export};
 use std::fs;
 use std::path::{Path, PathBuf};
-use support::{Ddp, START, SyntheticLog, TRAINING, WORKER, blocked, call, execute, issue};
 use tempfile::TempDir;
 
 fn options(run: &Path) -> MergeOptions {

@@ -5,27 +5,22 @@
 //! by code that shares nothing with the page's. `page_support/sources.rs` resolves a source. `page_support/readings.rs`
 //! gives the values that a shown number may have been rounded from.
 
-mod page_support;
-mod pipeline_support;
-mod report_support;
-mod support;
-
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use page_support::browser::Browser;
-use page_support::{CONTRAST, WALK, Walked, skip};
-use pipeline_support::Pipelined;
+use rankscope_fixtures::logs::pipeline::Pipelined;
+use rankscope_fixtures::logs::{Ddp, START, SyntheticLog};
+use rankscope_fixtures::page::browser::Browser;
+use rankscope_fixtures::page::{CONTRAST, WALK, Walked, skip};
+use rankscope_fixtures::sessions::{Job, damaged, structured, traffic};
 use rankscope_formats::session::{DeviceActivity, Session, TrafficRow};
 use rankscope_ranklog::loss::{Loss, LossCause};
 use rankscope_ranklog::record::RecordKind;
 use rankscope_report::{document, page, page_with};
-use report_support::{Job, damaged, structured, traffic};
 use roxmltree::{Document, ParsingOptions};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use support::{Ddp, START, SyntheticLog};
 use tempfile::TempDir;
 
 /// A page and the JSON of the same session.

@@ -3,10 +3,9 @@
 //! The part agrees with a merge of the whole run. Records that cross its start are counted, and are never reported as
 //! faults.
 
-mod support;
-
 use rankscope_analysis::ingest::part::Last;
 use rankscope_analysis::{MergeOptions, merge, merge_last};
+use rankscope_fixtures::logs::{Ddp, START, SyntheticLog, TRAINING, WORKER, blocked, call, execute, issue};
 use rankscope_formats::session::{
     InstanceRow, InstanceState, OperationRow, Session, StepRow, TableReader, WorkClass, WorkKind, WorkRow,
     part_path, rank_path,
@@ -16,7 +15,6 @@ use rankscope_ranklog::Operation;
 use rankscope_ranklog::record::BlockedIn;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use support::{Ddp, START, SyntheticLog, TRAINING, WORKER, blocked, call, execute, issue};
 use tempfile::TempDir;
 
 /// A run that was merged as a whole, and a directory for parts of it.

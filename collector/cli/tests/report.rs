@@ -2,12 +2,10 @@
 //!
 //! `REPORT_OUT=DIR cargo test -p rankscope --test report` also writes the pages to DIR for visual inspection.
 
-mod report_support;
-
+use rankscope_fixtures::sessions::{Job, damaged, structured, traffic};
 use rankscope_formats::session::Session;
 use rankscope_report::summary_text;
 use rankscope_report::{Places, TextLayout, page};
-use report_support::{Job, damaged, structured, traffic};
 use roxmltree::{Document, Node, ParsingOptions};
 use std::collections::BTreeSet;
 use std::fs;

@@ -2,11 +2,9 @@
 //!
 //! Every field is documented and has the declared type, and no required field is missing.
 
-mod report_support;
-
+use rankscope_fixtures::sessions::{Job, damaged, structured, traffic};
 use rankscope_formats::session::{SESSION_VERSION, Session, schema, selection_schema};
 use rankscope_report::document;
-use report_support::{Job, damaged, structured, traffic};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,14 +1,12 @@
 //! Tests scores against values computed by hand, and values that are given to a report.
 
-mod report_support;
-
 use rankscope_analysis::findings;
 use rankscope_analysis::model::declared::{DeclaredLimits, latency_limit, peak};
 use rankscope_analysis::summary::scorecard::scorecard;
+use rankscope_fixtures::sessions::Job;
 use rankscope_formats::session::Scope;
 use rankscope_formats::session::Severity;
 use rankscope_formats::session::*;
-use report_support::Job;
 
 const MS: i64 = 1_000_000;
 

@@ -1,16 +1,14 @@
 //! Tests sums over a selected time window, from made-up tables and indices.
 
-mod report_support;
-
 use proptest::prelude::*;
 use rankscope_analysis::selection::{SelectError, SelectionRequest, marks, select};
+use rankscope_fixtures::sessions::Job;
 use rankscope_formats::index::{Footer, LaneKind, Span, ViewFile, ViewWriter, part, view_path};
 use rankscope_formats::session::*;
 use rankscope_ranklog::Operation;
 use rankscope_report::selection_rows::{Which, table_of};
 use rankscope_report::selection_text;
 use rankscope_report::{TextLayout, table_export};
-use report_support::Job;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;

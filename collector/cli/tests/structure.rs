@@ -2,19 +2,17 @@
 //! of a pipeline.
 
 mod findings_support;
-mod pipeline_support;
-mod support;
 
 use findings_support::{is_silent, only};
-use pipeline_support::{Log, MS, Pipelined, WORLD, session_of};
 use rankscope_analysis::ingest::part::Last;
 use rankscope_analysis::{MergeOptions, merge, merge_last};
+use rankscope_fixtures::logs::pipeline::{Log, MS, Pipelined, WORLD, session_of};
+use rankscope_fixtures::logs::{START, SyntheticLog, call};
 use rankscope_formats::session::Severity;
 use rankscope_formats::session::{InstanceState, OperationRow, Session, StepRow, TableReader, rank_path};
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::definition::Payload;
 use rankscope_ranklog::record::{Record, RecordKind};
-use support::{START, SyntheticLog, call};
 
 #[test]
 fn stages_are_found_by_their_messages_and_wait_as_an_ideal_pipeline_does() {

@@ -1,15 +1,13 @@
 //! Tests traffic between ranks, in sessions so small that every number is computed by hand.
 
-mod support;
-
 use rankscope_analysis::{MergeOptions, merge};
+use rankscope_fixtures::logs::{START, SyntheticLog, call};
 use rankscope_formats::session::{
     TableReader, TrafficRoute as Route, TrafficRow, TrafficSource as Source, part_path,
 };
 use rankscope_ranklog::record::{Algorithm, DeviceWork, Enqueued, FLAG_TRAFFIC, Record, RecordKind};
 use rankscope_ranklog::{Library, Operation};
 use std::path::Path;
-use support::{START, SyntheticLog, call};
 
 fn merged(run: &Path) -> Vec<TrafficRow> {
     let options = MergeOptions {

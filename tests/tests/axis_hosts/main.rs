@@ -5,13 +5,9 @@
 //! clock. Every timestamp passes through it, as if the recorder had read that clock. The original timestamps are the
 //! truth, and only the judge sees them. docs/adr/0030-truth-in-tests.md explains why this is equivalent.
 
-#[path = "../../../collector/cli/tests/support/exact.rs"]
-mod exact;
 mod faults;
 mod judge;
 mod random;
-#[path = "../../../collector/cli/tests/support/reclock.rs"]
-mod reclock;
 mod recording;
 
 use std::collections::BTreeSet;

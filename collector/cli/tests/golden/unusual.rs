@@ -1,7 +1,7 @@
 //! Runs with missing or duplicate parts.
 
 use crate::scene::{US, at, logs, merged, of, once};
-use crate::support::{START, SyntheticLog};
+use rankscope_fixtures::logs::{START, SyntheticLog};
 use rankscope_formats::session::{InstanceState, Session, WaitClass};
 use rankscope_ranklog::Operation::AllReduce;
 use rankscope_ranklog::loss::{Loss, LossCause};
