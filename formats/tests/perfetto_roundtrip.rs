@@ -230,7 +230,7 @@ proptest! {
 }
 
 #[test]
-fn what_the_engine_would_spoil_is_refused() {
+fn slices_that_the_engine_would_spoil_are_refused() {
     let (mut writer, process) = writer(Options {
         check_flows: true,
         ..Options::default()

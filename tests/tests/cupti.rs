@@ -25,7 +25,7 @@ use rankscope_tests::{artefacts, compile, process, recorded, results, skip, turn
 use serde_json::Value;
 
 #[test]
-fn every_version_tells_every_work_with_its_times() {
+fn every_version_reports_every_work_with_its_times() {
     let turn = turn::take();
     for (version, _) in compile::CUPTI_VERSIONS {
         let settings = Settings {
@@ -323,7 +323,7 @@ fn the_session_has_the_parts_the_launches_and_the_calls() {
 }
 
 #[test]
-fn another_profiler_finds_everything_as_if_we_were_not_there() {
+fn another_profiler_sees_no_difference() {
     let turn = turn::take();
     for (other, more) in [("1", ("", "")), ("subscribe", ("CUPTI_JOB_CAPTURE", "1"))] {
         let mut settings = vec![("CUPTI_JOB_OTHER", other)];
@@ -389,7 +389,7 @@ fn another_profiler_finds_everything_as_if_we_were_not_there() {
 }
 
 #[test]
-fn a_refusal_and_a_driver_that_is_not_there_are_said_and_do_no_harm() {
+fn a_refusal_and_a_missing_driver_are_reported_and_do_no_harm() {
     let turn = turn::take();
     for fails in ["15", "39", "999"] {
         let settings = Settings {
@@ -585,7 +585,7 @@ fn forked_children_and_captures_are_left_alone() {
 }
 
 #[test]
-fn nothing_of_cupti_is_touched_where_nobody_asked() {
+fn cupti_is_not_touched_without_a_request() {
     let turn = turn::take();
     // Four cases: the default, another profiler, recording switched off, and a window that never opens.
     for (kernels, has_other) in [
@@ -630,7 +630,7 @@ fn nothing_of_cupti_is_touched_where_nobody_asked() {
 }
 
 #[test]
-fn communication_alone_keeps_what_is_of_it() {
+fn communication_alone_keeps_only_its_kernels() {
     let turn = turn::take();
     let settings = Settings {
         kernels: Some("communication"),
@@ -663,7 +663,7 @@ fn communication_alone_keeps_what_is_of_it() {
 }
 
 #[test]
-fn a_window_and_the_running_job_switch_it_on_and_off() {
+fn a_window_and_the_running_job_switch_recording_on_and_off() {
     let turn = turn::take();
     let settings = Settings {
         steps: 800,

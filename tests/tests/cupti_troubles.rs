@@ -84,7 +84,7 @@ fn expect_whole_until(run: &Run, rank: usize, log: &Recorded, until_ns: i64) {
 }
 
 #[test]
-fn a_flush_that_never_returns_holds_the_end_of_the_job_up_for_a_second() {
+fn a_flush_that_never_returns_delays_the_end_of_the_job_by_a_second() {
     let turn = turn::take();
     // The second flush is at the end of the short job, and in the middle of the longer one.
     for (steps, exit) in [(60, ""), (60, "exit"), (600, ""), (600, "exit"), (600, "_exit")] {
@@ -114,7 +114,7 @@ fn a_flush_that_never_returns_holds_the_end_of_the_job_up_for_a_second() {
 }
 
 #[test]
-fn who_ends_cupti_is_not_followed_by_any_call_of_ours() {
+fn the_library_calls_nothing_after_the_program_ended_cupti() {
     let turn = turn::take();
     for (version, _) in compile::CUPTI_VERSIONS {
         for other in ["", "1"] {
@@ -152,7 +152,7 @@ fn who_ends_cupti_is_not_followed_by_any_call_of_ours() {
 }
 
 #[test]
-fn what_was_over_when_cupti_was_ended_is_there() {
+fn works_before_the_end_of_cupti_are_recorded() {
     let turn = turn::take();
     for version in [18, 130_500] {
         let settings = Settings {
@@ -173,7 +173,7 @@ fn what_was_over_when_cupti_was_ended_is_there() {
 }
 
 #[test]
-fn who_subscribes_by_the_second_interface_has_cupti_for_good() {
+fn a_subscriber_of_the_second_interface_keeps_cupti() {
     let turn = turn::take();
     // One case subscribes before rankscope has started to record devices, the other after.
     for (kernels, has_begun) in [("all", true), ("all@2+10", false)] {
@@ -213,7 +213,7 @@ fn who_subscribes_by_the_second_interface_has_cupti_for_good() {
 }
 
 #[test]
-fn who_takes_cupti_past_us_has_it() {
+fn a_profiler_that_bypasses_the_library_gets_cupti() {
     let turn = turn::take();
     for (version, _) in compile::CUPTI_VERSIONS {
         let settings = Settings {
@@ -257,7 +257,7 @@ fn who_takes_cupti_past_us_has_it() {
 }
 
 #[test]
-fn who_frees_every_buffer_does_no_harm() {
+fn a_profiler_that_frees_every_buffer_does_no_harm() {
     let turn = turn::take();
     for (other, is_past_us) in [("free", false), ("direct, free", true)] {
         for version in [18, 130_500] {
@@ -283,7 +283,7 @@ fn who_frees_every_buffer_does_no_harm() {
 }
 
 #[test]
-fn what_finds_no_buffer_is_counted() {
+fn works_without_a_buffer_are_counted() {
     let turn = turn::take();
     // The first case exhausts the pool. The second also exceeds everything that may be allocated beyond it.
     for (holds, cause) in [("64", LossCause::NoBuffer), ("4000", LossCause::Profiler)] {
@@ -311,7 +311,7 @@ fn what_finds_no_buffer_is_counted() {
 }
 
 #[test]
-fn no_buffer_is_forgotten_that_comes_back_while_others_are_emptied() {
+fn no_buffer_that_is_returned_while_others_are_emptied_is_lost() {
     let turn = turn::take();
     let settings = Settings {
         steps: 1000,
@@ -337,7 +337,7 @@ fn no_buffer_is_forgotten_that_comes_back_while_others_are_emptied() {
 }
 
 #[test]
-fn an_end_that_comes_while_buffers_are_emptied_is_one() {
+fn an_exit_while_buffers_are_emptied_leaves_none_outstanding() {
     let turn = turn::take();
     let settings = Settings {
         steps: 1,
@@ -364,7 +364,7 @@ fn an_end_that_comes_while_buffers_are_emptied_is_one() {
 }
 
 #[test]
-fn nothing_of_cupti_is_called_behind_the_deadline_of_an_end() {
+fn cupti_is_not_called_after_the_deadline_of_an_exit() {
     let turn = turn::take();
     let settings = Settings {
         steps: 60,
@@ -402,7 +402,7 @@ fn a_log_that_is_full_switches_cupti_off() {
 }
 
 #[test]
-fn a_child_that_begins_with_cuda_is_recorded() {
+fn a_child_that_starts_with_cuda_is_recorded() {
     let turn = turn::take();
     let settings = Settings {
         steps: 120,

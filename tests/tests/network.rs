@@ -58,7 +58,7 @@ fn delays(network: &Network, from: usize, to: usize, count: u32) -> Vec<Duration
 }
 
 #[test]
-fn each_way_takes_the_time_that_was_asked_for() {
+fn each_direction_has_the_requested_delay() {
     let turn = turn::take();
     // From host 0 to host 1: 1 ms and 300 µs of jitter. Back: 200 µs. Host 2 is idle.
     let Some(network) = Network::new(3, 5, |from, to| match (from, to) {
@@ -90,7 +90,7 @@ fn each_way_takes_the_time_that_was_asked_for() {
 }
 
 #[test]
-fn a_link_is_as_fast_as_it_was_asked_for() {
+fn a_link_has_the_requested_speed() {
     let turn = turn::take();
     let rate = |from: usize| if from == 0 { 20_000_000 } else { 100_000_000 };
     let Some(network) = Network::new(2, 5, |from, _| Link {

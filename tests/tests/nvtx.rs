@@ -93,7 +93,7 @@ fn ranges_become_spans() {
 }
 
 #[test]
-fn another_injection_goes_on_as_if_we_were_not_there() {
+fn another_injection_is_not_affected() {
     let turn = turn::take();
     let Some(program) = compile::nvtx("nvtx_marks.cc") else {
         return;
@@ -130,7 +130,7 @@ fn another_injection_goes_on_as_if_we_were_not_there() {
 }
 
 #[test]
-fn the_launcher_puts_us_in_front() {
+fn the_launcher_puts_the_library_first() {
     let turn = turn::take();
     let Some(program) = compile::nvtx("nvtx_marks.cc") else {
         return;
@@ -188,7 +188,7 @@ fn ranges_of_pytorch_become_spans() {
 
 /// Tests that iterations marked by one rank are the steps of all ranks, if their operations have no repeating order.
 #[test]
-fn what_a_rank_marks_are_the_steps_of_all() {
+fn marks_of_one_rank_are_the_steps_of_all_ranks() {
     let turn = turn::take();
     let Some(python) = Python::wheel() else { return };
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -244,7 +244,7 @@ fn what_a_rank_marks_are_the_steps_of_all() {
 /// Tests a program with more ranges and texts than the tables can hold. Kept and lost records add up to the true
 /// number, and communicators can still be stored.
 #[test]
-fn what_is_too_much_is_counted() {
+fn ranges_beyond_the_limits_are_counted() {
     let turn = turn::take();
     let Some(program) = compile::nvtx("nvtx_many.cc") else {
         return;

@@ -40,7 +40,7 @@ fn endings(session: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn a_job_that_is_stuck_is_told_while_it_runs() {
+fn a_job_that_is_stuck_is_reported_while_it_runs() {
     let turn = turn::take();
     let Some(program) = compile::gloo("gloo_counter.cc") else {
         return;

@@ -220,7 +220,7 @@ fn every_function_that_communicates_is_a_row_or_an_exclusion() {
 
 /// Checks that `seen` is exact, in both directions.
 #[test]
-fn rows_were_seen_where_they_say() {
+fn rows_name_exactly_the_libraries_that_export_them() {
     for library in tested() {
         let Some(name) = library.name else { continue };
         let symbols = exports(&library.path);
@@ -308,7 +308,7 @@ fn every_function_of_every_nccl_is_a_row_or_an_exclusion() {
 }
 
 #[test]
-fn no_row_is_there_twice_and_every_exclusion_gives_its_reason() {
+fn no_row_is_listed_twice_and_every_exclusion_has_a_reason() {
     let rows = rows();
     let distinct: BTreeSet<&str> = rows.iter().map(|row| row.0).collect();
     assert_eq!(distinct.len(), rows.len());
@@ -323,7 +323,7 @@ fn no_row_is_there_twice_and_every_exclusion_gives_its_reason() {
 const PLUGINS: std::ops::RangeInclusive<u32> = 1..=6;
 
 #[test]
-fn every_nccl_with_profiler_plugins_asks_for_a_version_that_we_speak() {
+fn every_nccl_with_profiler_plugins_requests_a_supported_version() {
     for nccl in Nccl::all() {
         // The name is a separate string in the library, terminated by a zero byte.
         let library = nccl.directory.join("libnccl.so.2");

@@ -425,12 +425,12 @@ fn every_call_is_recorded_as_it_was_made() {
 }
 
 #[test]
-fn handles_that_come_with_the_end_of_their_group_are_known() {
+fn handles_that_are_set_at_the_end_of_their_group_are_known() {
     every_call(3, true);
 }
 
 #[test]
-fn a_process_that_drives_all_devices_is_told_once() {
+fn a_process_that_drives_all_devices_is_reported_once() {
     let turn = turn::take();
     let Some(program) = compile::nccl("nccl_devices.cc") else {
         return;
@@ -449,7 +449,7 @@ fn a_process_that_drives_all_devices_is_told_once() {
 }
 
 #[test]
-fn what_rccl_has_beside_is_recorded_too() {
+fn additional_functions_of_rccl_are_recorded() {
     let turn = turn::take();
     let Some(program) = compile::rccl("rccl_all.cc") else {
         return;
@@ -479,7 +479,7 @@ fn what_rccl_has_beside_is_recorded_too() {
 }
 
 #[test]
-fn without_a_directory_a_program_runs_as_if_we_were_not_there() {
+fn without_a_directory_a_program_is_not_affected() {
     let turn = turn::take();
     let Some(program) = compile::nccl("nccl_all.cc") else {
         return;
@@ -495,7 +495,7 @@ fn without_a_directory_a_program_runs_as_if_we_were_not_there() {
 
 /// Tests that the real library, as far as it works without a GPU, gives the same answers with and without rankscope.
 #[test]
-fn real_libraries_answer_as_if_we_were_not_there() {
+fn real_libraries_answer_as_without_the_preload() {
     let turn = turn::take();
     let Some(program) = compile::nccl("nccl_smoke.cc") else {
         return;

@@ -253,7 +253,7 @@ fn groups(recording: &Recording) -> BTreeMap<String, usize> {
 }
 
 #[test]
-fn overlapping_groups_are_told_apart() {
+fn overlapping_groups_are_distinguished() {
     let turn = turn::take();
     for_each_python(|python| {
         let recording = record(&turn, Job::torch(python, "subgroups.py", 3), &[0; 3]);
@@ -270,7 +270,7 @@ fn overlapping_groups_are_told_apart() {
 }
 
 #[test]
-fn worlds_one_after_another_are_told_apart() {
+fn successive_worlds_are_distinguished() {
     let turn = turn::take();
     for_each_python(|python| {
         let recording = record(&turn, Job::torch(python, "reinit.py", 2), &[0; 2]);
@@ -298,7 +298,7 @@ fn worlds_one_after_another_are_told_apart() {
 }
 
 #[test]
-fn asynchronous_work_of_two_threads_is_paired_right() {
+fn asynchronous_work_of_two_threads_is_paired_correctly() {
     let turn = turn::take();
     for_each_python(|python| {
         let recording = record(&turn, Job::torch(python, "swapped.py", 2), &[0; 2]);

@@ -115,7 +115,7 @@ fn the_index_of_a_training_is_its_tables() {
 }
 
 #[test]
-fn an_index_that_is_not_there_or_of_another_session_is_made_anew() {
+fn a_missing_index_or_one_of_another_session_is_rebuilt() {
     let turn = turn::take();
     let Some(program) = compile::gloo("gloo_steps.cc") else {
         return;

@@ -434,7 +434,7 @@ impl Solved {
 }
 
 #[test]
-fn the_truth_lies_inside_and_the_interval_is_as_narrow_as_the_evidence() {
+fn the_true_offset_is_inside_and_the_interval_is_as_narrow_as_the_evidence() {
     let mut all = Judged::default();
     for seed in 1..=40 {
         let job = Job {
@@ -474,7 +474,7 @@ fn the_truth_lies_inside_and_the_interval_is_as_narrow_as_the_evidence() {
 }
 
 #[test]
-fn widths_equal_the_exact_programme() {
+fn widths_equal_the_exact_linear_program() {
     let mut ratios = Vec::new();
     for seed in 100..106 {
         let job = Job {
@@ -515,7 +515,7 @@ fn widths_equal_the_exact_programme() {
 }
 
 #[test]
-fn nested_messages_make_it_as_narrow_as_their_fastest_way_there_and_back() {
+fn nested_messages_make_the_interval_as_narrow_as_their_fastest_round_trip() {
     let mut ratios = Vec::new();
     for seed in 200..210 {
         let job = Job {
@@ -578,7 +578,7 @@ fn mismatched_instances_are_named() {
 }
 
 #[test]
-fn what_nothing_bounds_is_said_to_be_unbounded() {
+fn an_offset_without_a_bound_is_reported_as_unbounded() {
     // Messages in one direction only.
     let mut evidence = PairEvidence::new(10);
     for n in 0..100i64 {

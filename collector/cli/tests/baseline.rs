@@ -237,7 +237,7 @@ fn the_branch_and_the_commit_come_from_the_ci_or_from_git() {
 }
 
 #[test]
-fn a_store_is_named_by_the_environment_too() {
+fn the_environment_can_name_the_store() {
     let (folder, _) = runs(1);
     let at = folder.path();
     let store = at.join("elsewhere");

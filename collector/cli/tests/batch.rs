@@ -194,7 +194,7 @@ fn a_job_that_dies_of_a_signal_ends_the_batch_by_it() {
 }
 
 #[test]
-fn failures_can_be_passed_over_and_are_not_in_the_batch() {
+fn failures_can_be_skipped_and_are_not_in_the_batch() {
     let batch = Batch::new(8);
     // The second run of the base is the fourth in order.
     let base = format!("{}; [ $n -ne 4 ] || exit 9", batch.job("base"));
@@ -238,7 +238,7 @@ fn a_run_that_records_nothing_does_not_count() {
 }
 
 #[test]
-fn a_command_that_cannot_be_started_is_told_as_a_shell_tells_it() {
+fn a_command_that_cannot_be_started_ends_as_in_a_shell() {
     let batch = Batch::new(1);
     let mut command = batch.command(&["--repeat", "3", "--keep-going"]);
     let output = command
@@ -330,7 +330,7 @@ fn ctrl_c_ends_the_run_and_the_batch() {
 }
 
 #[test]
-fn a_signal_to_us_alone_ends_the_run_and_the_batch() {
+fn a_signal_to_rankscope_alone_ends_the_run_and_the_batch() {
     let batch = Batch::new(2);
     let job = format!(
         "{}; touch {}/ready; exec sleep 60",
@@ -347,7 +347,7 @@ fn a_signal_to_us_alone_ends_the_run_and_the_batch() {
 }
 
 #[test]
-fn a_merge_that_is_interrupted_says_how_to_go_on() {
+fn an_interrupted_merge_says_how_to_continue() {
     let batch = Batch::new(2);
     // A named pipe in place of a log: a reader that opens it waits for ever.
     let job = format!(

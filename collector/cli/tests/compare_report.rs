@@ -260,7 +260,7 @@ fn a_page_of_a_thousand_ranks_can_be_mailed() {
 
 /// The page has no script, link or address. Pictures contain their own bytes and a text for screen readers.
 #[test]
-fn a_page_needs_nothing_else() {
+fn a_page_needs_no_other_file() {
     for page in pages() {
         let document = read(&page);
         let name = &page.name;
@@ -341,7 +341,7 @@ fn labels_are_readable() {
 
 /// Sections have a fixed order, independent of which figures are known.
 #[test]
-fn a_page_begins_with_what_it_can_find() {
+fn a_page_starts_with_its_headline_and_the_detectable_change() {
     for page in pages() {
         let place = |text: &str| {
             page.html
@@ -370,7 +370,7 @@ const CUT: &str = r#"(() => {
 })()"#;
 
 #[test]
-fn a_browser_shows_the_page_on_wide_and_narrow_screens_and_on_paper() {
+fn a_browser_shows_the_page_on_wide_and_narrow_screens_and_in_print() {
     let Some(mut browser) = Browser::start() else {
         return skip("there is no Chromium");
     };

@@ -221,7 +221,7 @@ fn a_recording_of_devices_has_their_parts_kernels_copies_and_gaps() {
 }
 
 #[test]
-fn an_imported_run_says_what_it_lacks_and_is_not_compared_with_a_host_run() {
+fn an_imported_run_names_missing_figures_and_is_not_compared_with_a_host_run() {
     let folder = tempfile::tempdir().expect("a folder");
     let options = ImportOptions {
         files: vec![
@@ -288,7 +288,7 @@ fn damaged_tables_are_named_and_missing_ones_are_no_zeros() {
 }
 
 #[test]
-fn the_same_run_is_the_same_wherever_it_is() {
+fn a_run_keeps_its_identity_when_it_is_moved() {
     let (folder, _) = recorded(&Ddp {
         noise: 5,
         ..Ddp::default()

@@ -327,7 +327,7 @@ const OF_STEPS: [(Kind, StepQuantity); 4] = [
 ];
 
 #[test]
-fn every_pixel_of_eight_and_of_1024_ranks_tells_its_value() {
+fn every_pixel_of_eight_and_of_1024_ranks_shows_its_value() {
     for (ranks, steps, cells) in [(8, 60, 1.0), (1024, 256, 1.0)] {
         let made = made(ranks, steps);
         let kinds = OF_STEPS.map(|(kind, _)| kind);
@@ -377,7 +377,7 @@ fn a_late_rank_is_the_only_bright_row() {
 }
 
 #[test]
-fn places_that_several_cells_share_follow_the_rule_that_is_drawn() {
+fn pixels_that_several_cells_share_follow_the_printed_rule() {
     let made = made(100, 250);
     let look = PictureStyle {
         most: (70, 64),
@@ -425,7 +425,7 @@ fn words(svg: &str) -> String {
 }
 
 #[test]
-fn bandwidths_stand_in_their_cells_and_read_back() {
+fn bandwidths_are_written_in_their_cells_and_read_back() {
     let session = Job::new(8, 60).session();
     let picture = heatmap::of_summary(&session, &[], Kind::Busbw).expect("a picture");
     let drawn = picture::draw(&picture, &FILE).expect("drawn");
@@ -739,7 +739,7 @@ fn the_command_writes_what_it_says() {
 }
 
 #[test]
-fn what_cannot_be_drawn_is_refused_with_the_reason() {
+fn maps_that_cannot_be_drawn_are_refused_with_the_reason() {
     let made = made(2, 5);
     let run = shown(made.directory.parent().expect("a run"));
     let out = made._folder.path().join("out");

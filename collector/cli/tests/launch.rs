@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 #[test]
-fn the_jobs_exit_status_is_ours() {
+fn the_exit_status_is_that_of_the_job() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     for status in [0, 1, 2, 42, 126, 127, 255] {
         let output = run(dir.path())
@@ -25,7 +25,7 @@ fn the_jobs_exit_status_is_ours() {
 }
 
 #[test]
-fn a_job_that_dies_of_a_signal_takes_us_along() {
+fn rankscope_dies_of_the_signal_that_killed_the_job() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     for signal in [
         libc::SIGTERM,
@@ -77,7 +77,7 @@ fn every_byte_passes_through() {
 }
 
 #[test]
-fn what_a_job_inherits_is_the_same_with_and_without_us() {
+fn a_job_inherits_the_same_with_and_without_rankscope() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     // Signals ignored and blocked, directory, limits, descriptors, group, arguments, environment.
     let look = r#"grep -E "^(Sig(Blk|Ign|Cgt)|Threads)" /proc/self/status; pwd; ulimit -a; ls /proc/self/fd;
@@ -112,7 +112,7 @@ fn the_preload_is_appended_and_the_directory_private() {
 }
 
 #[test]
-fn without_a_name_the_directory_tells_the_time_and_goes_if_nothing_was_recorded() {
+fn a_default_directory_contains_the_time_and_is_removed_if_nothing_was_recorded() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let output = launch_support::program()
         .current_dir(dir.path())
@@ -134,7 +134,7 @@ fn without_a_name_the_directory_tells_the_time_and_goes_if_nothing_was_recorded(
 }
 
 #[test]
-fn what_cannot_be_run_is_told_as_a_shell_tells_it() {
+fn a_program_that_cannot_be_run_ends_as_in_a_shell() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let plain = dir.path().join("plain");
     fs::write(&plain, "not a program").expect("written");
@@ -209,7 +209,7 @@ fn a_signal_reaches_the_job_exactly_once() {
                 "-c",
                 &format!(
                     "exec {}",
-                    launch_support::ourselves("tell_signals_as_a_job_would")
+                    launch_support::ourselves("report_signals_as_a_job_would")
                 ),
             ])
             .stdin(Stdio::piped())
@@ -248,13 +248,13 @@ fn a_signal_reaches_the_job_exactly_once() {
 
 /// If equal signals reach the group while the group process is stopped, the kernel merges them into one for it.
 #[test]
-fn a_witness_that_comes_late_changes_nothing() {
+fn a_stopped_group_process_changes_nothing() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let mut child = run(dir.path())
         .args(["--", "sh", "-c"])
         .arg(format!(
             "exec {}",
-            launch_support::ourselves("tell_signals_as_a_job_would")
+            launch_support::ourselves("report_signals_as_a_job_would")
         ))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -295,7 +295,7 @@ fn a_witness_that_comes_late_changes_nothing() {
 }
 
 #[test]
-fn a_job_goes_on_when_we_are_killed() {
+fn a_job_continues_when_rankscope_is_killed() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let mut child = run(dir.path())
         .args(["--", "sh", "-c", "echo ready; read line; echo still here"])
@@ -314,7 +314,7 @@ fn a_job_goes_on_when_we_are_killed() {
 }
 
 #[test]
-fn ctrl_c_interrupts_the_job_and_not_us() {
+fn ctrl_c_interrupts_the_job_and_not_rankscope() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let mut command = run(dir.path());
     command.args([
@@ -333,7 +333,7 @@ fn ctrl_c_interrupts_the_job_and_not_us() {
 }
 
 #[test]
-fn a_job_that_dies_of_ctrl_c_takes_us_along() {
+fn rankscope_dies_of_ctrl_c_with_the_job() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let mut command = run(dir.path());
     command.args(["--", "sh", "-c", "echo ready; exec sleep 60"]);
@@ -346,7 +346,7 @@ fn a_job_that_dies_of_ctrl_c_takes_us_along() {
 }
 
 #[test]
-fn ctrl_z_stops_both_and_fg_goes_on() {
+fn ctrl_z_stops_both_and_fg_continues_both() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let program = env!("CARGO_BIN_EXE_rankscope");
     let out = dir.path().join("run").display().to_string();
@@ -388,7 +388,7 @@ fn a_killed_process_is_completed_from_its_live_area() {
 }
 
 #[test]
-fn a_disk_without_room_is_named_with_what_to_do() {
+fn a_full_disk_is_named_with_advice() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let said = |wanted: &[&str]| {
         let output = run(dir.path())
@@ -473,7 +473,7 @@ fn of_two_launches_in_one_directory_the_last_to_end_merges() {
 }
 
 #[test]
-fn a_merge_that_is_interrupted_leaves_the_recording_and_says_how_to_go_on() {
+fn an_interrupted_merge_keeps_the_recording_and_says_how_to_continue() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     // A named pipe in place of a log: a reader that opens it waits for ever.
     let script = "mkfifo $RANKSCOPE_DIR/host-1-0000000000000001.rslog; exit 5";
@@ -584,7 +584,7 @@ fn a_statically_linked_job_is_named_as_the_reason() {
 /// Not a test: a process that prints the name of each signal that it receives.
 #[test]
 #[ignore = "started by other tests"]
-fn tell_signals_as_a_job_would() {
+fn report_signals_as_a_job_would() {
     launch_support::tell_signals();
 }
 

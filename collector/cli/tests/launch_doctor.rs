@@ -8,7 +8,7 @@ use std::io::Read;
 use std::process::{Command, Stdio};
 
 #[test]
-fn a_live_area_that_nobody_collected_is_found_and_brought_in() {
+fn an_uncollected_live_area_is_found_and_collected() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let run = dir.path().join("run");
     fs::create_dir(&run).expect("made");

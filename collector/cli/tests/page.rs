@@ -323,7 +323,7 @@ const CUT: &str = r#"(() => {
 })()"#;
 
 #[test]
-fn a_browser_shows_the_numbers_of_the_json_in_the_light_in_the_dark_and_on_paper() {
+fn a_browser_shows_the_numbers_of_the_json_in_light_and_dark_and_in_print() {
     let Some(mut browser) = Browser::start() else {
         return skip("there is no Chromium");
     };
@@ -362,7 +362,7 @@ fn a_browser_shows_the_numbers_of_the_json_in_the_light_in_the_dark_and_on_paper
 
 /// A picture of the timeline is embedded in the page: nothing is loaded, and the page stays well-formed.
 #[test]
-fn a_picture_of_the_timeline_lies_in_the_page() {
+fn a_picture_of_the_timeline_is_in_the_page() {
     // PNG of one red pixel.
     const PNG: &str =
         "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
@@ -397,7 +397,7 @@ fn a_picture_of_the_timeline_lies_in_the_page() {
 
 /// Checks that the browser's complaints are received: this page requests a forbidden resource.
 #[test]
-fn complaints_are_heard() {
+fn complaints_of_the_browser_are_reported() {
     let Some(mut browser) = Browser::start() else {
         return skip("there is no Chromium");
     };

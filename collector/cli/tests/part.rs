@@ -265,7 +265,7 @@ fn holds(whole: &Merged, part: &Merged) {
 }
 
 #[test]
-fn what_lies_in_a_part_is_what_the_whole_says() {
+fn a_part_agrees_with_the_whole_session() {
     let run = Run::of(&Ddp {
         steps: 4000,
         slow: Some((2, 150_000)),
@@ -294,7 +294,7 @@ fn what_lies_in_a_part_is_what_the_whole_says() {
 }
 
 #[test]
-fn a_part_of_so_many_records_has_no_more() {
+fn last_records_limits_the_number_of_records() {
     let run = Run::of(&Ddp {
         steps: 6000,
         ..Ddp::default()
@@ -406,7 +406,7 @@ fn unfinished(session: &Session) -> (u64, u64, u64) {
 /// One operation of each kind crosses the start of the part. One has a rank that issued before and a rank that issued
 /// after the start. One has a root that was done long before, and one has waited since before the start.
 #[test]
-fn what_reaches_over_the_begin_is_left_out() {
+fn operations_across_the_start_of_the_part_are_left_out() {
     let mut cut = 0;
     let run = Run::new(|run| {
         let mut pair = Pair::create(run);
@@ -469,7 +469,7 @@ fn what_reaches_over_the_begin_is_left_out() {
 
 /// A rank is killed long before the part starts. The other one continues alone and waits for it in vain at the end.
 #[test]
-fn who_was_killed_before_the_part_is_not_told_twice() {
+fn a_rank_killed_before_the_part_is_reported_once() {
     let run = Run::new(|run| {
         let mut pair = Pair::create(run);
         pair.steps(40);
@@ -536,7 +536,7 @@ fn who_was_killed_before_the_part_is_not_told_twice() {
 
 /// A rank that dies in the part is reported as in the whole.
 #[test]
-fn who_dies_in_the_part_is_found_missing() {
+fn a_rank_that_dies_in_the_part_is_reported_missing() {
     let run = Run::new(|run| {
         let mut pair = Pair::create(run);
         pair.steps(80);
@@ -577,7 +577,7 @@ fn several_hosts_have_one_part() {
 /// A rank without a log has nothing before the part either. The operations of the others are incomplete, as in the
 /// whole, and not left out.
 #[test]
-fn who_was_never_read_does_not_empty_the_part() {
+fn a_rank_without_a_log_does_not_empty_the_part() {
     let run = Run::new(|run| {
         let job = Ddp {
             ranks: 4,
@@ -606,7 +606,7 @@ fn who_was_never_read_does_not_empty_the_part() {
 
 /// Sums over devices of an imported trace are those of the part's tables.
 #[test]
-fn sums_of_devices_are_of_the_part() {
+fn sums_of_devices_cover_only_the_part() {
     let folder = tempfile::tempdir().expect("a folder");
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/hta");
     let import = ImportOptions {
@@ -648,7 +648,7 @@ fn sums_of_devices_are_of_the_part() {
 
 /// A rank that starts in the part has no time before its start.
 #[test]
-fn who_comes_in_the_part_has_no_time_before() {
+fn a_rank_that_starts_in_the_part_has_no_time_before_its_start() {
     let run = Run::new(|run| {
         let pair = Pair::create(run);
         let at = pair.now;

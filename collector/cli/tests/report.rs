@@ -88,7 +88,7 @@ fn colours_change_nothing_but_colours() {
 }
 
 #[test]
-fn the_page_is_whole_by_itself_and_names_every_rank() {
+fn the_page_is_self_contained_and_names_every_rank() {
     for (name, session) in sessions() {
         let html = page(&session, &traffic(&session));
         if let Some(out) = std::env::var_os("REPORT_OUT").map(PathBuf::from) {

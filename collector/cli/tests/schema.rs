@@ -153,7 +153,7 @@ fn rankscope(arguments: &[&str]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_printed_is_as_the_schema_says() {
+fn printed_sessions_match_the_schema() {
     let slow = Job {
         ranks: 8,
         steps: 60,
@@ -203,7 +203,7 @@ fn what_is_printed_is_as_the_schema_says() {
 }
 
 #[test]
-fn every_field_says_what_it_is() {
+fn every_field_has_a_description() {
     fn undocumented(schema: &Value, place: &str, wrong: &mut Vec<String>) {
         let Value::Object(keywords) = schema else { return };
         for (name, field) in keywords
@@ -251,7 +251,7 @@ fn every_field_says_what_it_is() {
 
 /// Checks that the test above can fail.
 #[test]
-fn what_is_not_as_the_schema_says_is_found() {
+fn deviations_from_the_schema_are_found() {
     let schema = schema();
     let whole = document_of(&structured());
     for (pointer, wrong) in [

@@ -91,7 +91,7 @@ fn all_four_dimensions_by_hand() {
 }
 
 #[test]
-fn weights_add_up_again_where_a_dimension_is_unknown() {
+fn weights_add_up_if_a_dimension_is_unknown() {
     let card = scorecard(&session(), &stated(&[], &["80us"]));
     assert!(score(&card, "bandwidth").value.is_none());
     close(score(&card, "latency"), 100.0);
@@ -213,7 +213,7 @@ fn kinds(session: &Session) -> Vec<&str> {
 }
 
 #[test]
-fn little_use_of_a_stated_peak_is_a_finding_and_goes_with_the_statement() {
+fn low_use_of_a_declared_peak_is_a_finding_and_disappears_with_the_peak() {
     let mut session = session();
     // All-reduces of 4 MiB use a quarter of 12 GB/s.
     findings::state(&mut session, &stated(&["12"], &[]));

@@ -380,7 +380,7 @@ proptest! {
     }
 
     #[test]
-    fn a_window_has_what_begins_in_it(
+    fn a_window_has_the_operations_that_start_in_it(
         events in events(),
         lengths in lengths(),
         from in -3_000i64..25_000,
@@ -449,7 +449,7 @@ proptest! {
 }
 
 #[test]
-fn of_some_ranks_only_what_is_theirs_counts() {
+fn a_selection_of_ranks_counts_only_their_operations() {
     let events: Vec<(i64, u64)> = (0..300).map(|at| (at, at as u64 * 97)).collect();
     let made = made(&events, &[10, 20, 30]);
     let ranks = BTreeSet::from([2]);
@@ -468,7 +468,7 @@ fn of_some_ranks_only_what_is_theirs_counts() {
 }
 
 #[test]
-fn what_is_not_known_has_a_reason() {
+fn unknown_figures_have_a_reason() {
     let made = made(&[], &[10]);
     let wanted = SelectionRequest {
         window: (0, 100),
@@ -496,7 +496,7 @@ fn what_is_not_known_has_a_reason() {
 }
 
 #[test]
-fn what_is_shown_and_exported_has_a_cell_per_heading() {
+fn shown_and_exported_rows_have_a_cell_per_heading() {
     let events: Vec<(i64, u64)> = (0..300).map(|at| (at * 10, at as u64 * 977_123)).collect();
     let made = made(&events, &[100, 201, 302, 403]);
     let selection = made.selected((0, 3_000));

@@ -231,7 +231,7 @@ mod marked {
     }
 
     #[test]
-    fn what_marks_name_is_summed_by_rank_and_step_and_what_nothing_names_is_not_zero() {
+    fn marked_times_are_summed_by_rank_and_step_and_unmarked_kinds_are_not_zero() {
         let (session, folder) = session(
             |_| {
                 vec![
@@ -301,7 +301,7 @@ mod marked {
     }
 
     #[test]
-    fn checkpoints_and_evaluation_on_training_threads_are_told_apart_from_training() {
+    fn checkpoints_and_evaluation_on_training_threads_are_distinguished_from_training() {
         let (session, folder) = session(
             |step| match step {
                 10 | 20 | 30 => vec![(0, SAVE, 8 * MS, 15 * MS)],
@@ -451,7 +451,7 @@ mod rolled_up {
 /// Some messages are matched by counting from the start of the run. A part knows their times but not the other end.
 /// Everything else in it is as in the whole run.
 #[test]
-fn messages_of_a_part_are_there_and_nobody_is_blamed_for_their_other_end() {
+fn messages_of_a_part_are_kept_and_no_rank_is_blamed_for_their_other_end() {
     let (whole, folder) = session_of(&Pipelined::default());
     assert_eq!(whole.matching.unmatched_messages, 0);
     let duration_ns = whole.axis.end_ns - whole.axis.start_ns;

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_users_write_is_understood_or_refused() {
+    fn values_of_the_variable_are_understood_or_refused() {
         let wanted = |text| ActivityRequest::parse(text);
         assert_eq!(wanted("all").map(|it| it.mode), Some(Mode::All));
         assert_eq!(

@@ -55,7 +55,7 @@ fn tags(records: &[ThreadRecord]) -> Vec<(u32, u32)> {
 }
 
 #[test]
-fn a_part_is_the_end_of_the_whole_wherever_it_begins() {
+fn a_part_is_the_end_of_the_whole_wherever_it_starts() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("one.rslog");
     write(&path);
@@ -86,7 +86,7 @@ fn a_part_is_the_end_of_the_whole_wherever_it_begins() {
 }
 
 #[test]
-fn what_is_passed_over_is_not_read() {
+fn skipped_frames_are_not_read() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("one.rslog");
     write(&path);
@@ -123,7 +123,7 @@ fn a_log_ends_with_its_last_record() {
 
 /// Log of a running process: records of skipped frames that are still in the live area are not returned a second time.
 #[test]
-fn records_that_are_in_both_files_come_once() {
+fn records_that_are_in_both_files_are_read_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let recorder: &'static Recorder = Box::leak(Box::new(Recorder::new()));
     let options = Options {

@@ -83,7 +83,7 @@ mod tests {
     use rankscope_ranklog::record::RecordKind;
 
     #[test]
-    fn every_call_that_fits_comes_back() {
+    fn every_call_that_fits_is_decoded() {
         for operation in [
             Operation::AllReduce,
             Operation::Send,
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_or_runs_nothing_has_none() {
+    fn calls_that_do_not_fit_or_run_nothing_have_no_link() {
         let send = Record {
             operation: Operation::Send as u8,
             communicator: 1,

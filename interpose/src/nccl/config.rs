@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_read_only_where_there_is_one() {
+    fn a_name_is_read_only_if_it_exists() {
         let text = c"tensor parallel".as_ptr();
         for (config, wanted) in [
             (config(56, MAGIC, text), &b"tensor parallel"[..]),

@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn named_times_are_of_the_step_in_which_they_begin() {
+    fn named_times_belong_to_the_step_in_which_they_start() {
         let mut pauses = Pauses::default();
         let mut out = Vec::new();
         for (start, end) in [(5, 8), (12, 14), (18, 25), (30, 31)] {

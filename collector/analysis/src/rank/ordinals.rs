@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_ran_shifts_only_what_is_counted_with_it() {
+    fn an_operation_that_never_ran_shifts_only_the_sequence_it_is_counted_in() {
         let mut ordinals = Ordinals::default();
         ordinals.take_back(&mut operation(Operation::AllReduce, -1, 4));
         ordinals.take_back(&mut operation(Operation::Send, 3, 0));

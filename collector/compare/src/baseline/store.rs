@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_added_is_found_in_the_order_of_time() {
+    fn added_entries_are_found_in_order_of_time() {
         for (_folder, store) in stores() {
             let missing = store.view().expect_err("nothing yet").to_string();
             assert!(missing.contains("no baseline in"), "{missing}");
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_store_is_named() {
+    fn a_path_that_is_no_store_is_named() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("file");
         fs::write(&file, "").expect("written");
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_branch_that_somebody_has_checked_out_is_left_alone() {
+    fn a_branch_that_is_checked_out_is_not_changed() {
         let folder = tempfile::tempdir().expect("a folder");
         git(folder.path(), &["init", "--quiet", "-b", "work"]);
         let store = open("git:work", Some(folder.path())).expect("a branch");

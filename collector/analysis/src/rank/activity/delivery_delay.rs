@@ -132,7 +132,7 @@ mod tests {
     proptest! {
         /// The result equals sorting all records by leave time and examining them one by one.
         #[test]
-        fn the_newest_moment_before_a_record_is_found_without_putting_records_in_order(
+        fn the_newest_time_before_a_record_is_found_without_sorting_records(
             records in proptest::collection::vec((0u64..30, any::<bool>(), -50i64..50), 0..80),
             before in -60i64..0,
         ) {

@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_have_the_cause_that_comes_first() {
+    fn a_gap_has_the_first_cause_that_applies() {
         use WorkClass::Compute;
         let (idle, _) = run(&[
             (7, Compute, 0, 100 * US, Some(-5)),
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn stalls_are_of_a_millisecond_and_know_what_filled_them() {
+    fn a_stall_lasts_a_millisecond_and_names_what_filled_it() {
         use WorkClass::{Communication, Compute, Memory};
         let (_, stalls) = run(&[
             (7, Compute, 0, MS, Some(0)),
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn communication_that_compute_hid_fills_no_stretch() {
+    fn communication_hidden_by_compute_fills_no_stretch() {
         use WorkClass::{Communication, Compute};
         let (_, stalls) = run(&[
             (7, Compute, 0, MS, Some(0)),
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn stretches_of_any_length_know_before_which_kernel() {
+    fn stretches_of_any_length_name_the_kernel_after_them() {
         let (mut gaps, mut stalls) = (Gaps::default(), Vec::new());
         let mut work = |class, name, start_ns, end_ns, launch| {
             let work = Ran {

@@ -80,7 +80,7 @@ mod tests {
     proptest! {
         /// Compares with a count of every nanosecond.
         #[test]
-        fn the_time_is_that_of_the_moments_in_which_something_was_taken_and_all_recorded(
+        fn recorder_time_is_the_overlap_of_overhead_and_recorded_intervals(
             taken in proptest::collection::vec((0i64..200, 0i64..40), 0..30),
             recorded in proptest::collection::vec((0i64..30, 1i64..60), 0..8),
             pauses in proptest::collection::vec(0i64..260, 0..6),
