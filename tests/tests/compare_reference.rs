@@ -148,13 +148,13 @@ fn scipy_and_statsmodels_decide_the_same() {
         .arg(&path)
         .output()
         .expect("Python");
-    let said = String::from_utf8_lossy(&output.stdout);
+    let printed = String::from_utf8_lossy(&output.stdout);
     assert!(
         output.status.success(),
-        "{said}{}",
+        "{printed}{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let sums: Value = serde_json::from_str(said.lines().last().expect("a line")).expect("JSON");
+    let sums: Value = serde_json::from_str(printed.lines().last().expect("a line")).expect("JSON");
     assert_eq!(sums["cases"], 4 * CASES);
     // The cases included every kind and every decision.
     for what in [

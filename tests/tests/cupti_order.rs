@@ -90,7 +90,7 @@ fn events_replace_cupti_while_another_profiler_has_it() {
         };
         run.expect_well();
         for (rank, log) in run.logs().iter().enumerate() {
-            let theirs = run.said(rank, "other")["other"].clone();
+            let theirs = run.printed(rank, "other")["other"].clone();
             assert_eq!(theirs["received"], theirs["launched"]);
             assert_eq!((&theirs["wrong"], &theirs["result"]), (&0.into(), &0.into()));
             // Works in flight while the other profiler registered its clock still have the times of rankscope's clock.

@@ -97,15 +97,15 @@ fn a_forked_child_and_an_executed_program_have_their_own_logs() {
     let Some(user) = compile::nccl_user(None) else {
         return;
     };
-    for (how, wanted) in [("fork", [5 + 6, 7]), ("exec", [5, 20])] {
+    for (how, expected) in [("fork", [5 + 6, 7]), ("exec", [5, 20])] {
         let Some(logs) = run(&[Path::new(how), &user]) else {
             return;
         };
         let mut counts: Vec<u64> = logs.iter().map(calls).collect();
         counts.sort_unstable();
-        let mut wanted = wanted;
-        wanted.sort_unstable();
-        assert_eq!(counts, wanted, "{how}");
+        let mut expected = expected;
+        expected.sort_unstable();
+        assert_eq!(counts, expected, "{how}");
     }
     drop(turn);
 }

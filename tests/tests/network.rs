@@ -79,10 +79,10 @@ fn each_direction_has_the_requested_delay() {
         // No packet is faster, and the fastest of hundreds is not delayed by the machine.
         assert!((least_us..least_us + 150).contains(&first), "{first}");
         // The median of an exponential distribution is ln 2 of its mean. A busy machine adds to it.
-        let wanted = least_us + mean_jitter_us * 69 / 100;
+        let expected_us = least_us + mean_jitter_us * 69 / 100;
         assert!(
-            middle + mean_jitter_us / 5 >= wanted && middle < wanted + 500,
-            "{middle} {wanted}"
+            middle + mean_jitter_us / 5 >= expected_us && middle < expected_us + 500,
+            "{middle} {expected_us}"
         );
     }
     assert_eq!(network.counts().dropped.load(Ordering::Relaxed), 0);

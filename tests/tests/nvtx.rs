@@ -39,7 +39,7 @@ fn marks(recorded: &Recorded) -> BTreeMap<&str, (usize, usize)> {
     marks
 }
 
-fn wanted() -> BTreeMap<&'static str, (usize, usize)> {
+fn expected_marks() -> BTreeMap<&'static str, (usize, usize)> {
     BTreeMap::from([
         ("outer", (1, 0)),
         ("inner", (1, 0)),
@@ -67,7 +67,7 @@ fn ranges_become_spans() {
         panic!("one process, {} logs", all.len())
     };
     recorded.expect_whole();
-    assert_eq!(marks(recorded), wanted());
+    assert_eq!(marks(recorded), expected_marks());
     // A range contains the call that was made in it.
     let step: Vec<_> = recorded
         .of_kind(RecordKind::Mark)
@@ -125,7 +125,7 @@ fn another_injection_is_not_affected() {
     assert_eq!(alone[0], with[0]);
     assert_eq!(alone.last(), with.last(), "{alone:?}");
     let all = recorded::read_all(directory.path());
-    assert_eq!(marks(&all[0]), wanted());
+    assert_eq!(marks(&all[0]), expected_marks());
     drop(turn);
 }
 
@@ -163,7 +163,7 @@ fn the_launcher_puts_the_library_first() {
             ended.text()
         );
         let all = recorded::read_all(&run);
-        assert_eq!(marks(&all[0]), wanted());
+        assert_eq!(marks(&all[0]), expected_marks());
     }
     drop(turn);
 }
@@ -206,12 +206,12 @@ fn marks_of_one_rank_are_the_steps_of_all_ranks() {
             .filter(|record| recorded.log.texts[&(record.object as u32)] == "iteration #")
             .map(|record| record.sequence)
             .collect();
-        let wanted: Vec<u32> = if rank == 0 {
+        let expected: Vec<u32> = if rank == 0 {
             (100..130).collect()
         } else {
             Vec::new()
         };
-        assert_eq!(numbers, wanted);
+        assert_eq!(numbers, expected);
     }
     results::merge(directory.path());
     let session = results::report(directory.path());

@@ -23,7 +23,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Converts the Rust reader's result to the Python reader's form.
-fn told_by_rust(log: &RankLog) -> Vec<Value> {
+fn read_by_rust(log: &RankLog) -> Vec<Value> {
     let ending = match log.ending {
         Ending::Closed => "closed",
         Ending::LiveArea => "live area",
@@ -99,7 +99,7 @@ fn fields(record: &Record) -> Value {
         "sequence": record.sequence, "peer": record.peer, "aux": record.aux})
 }
 
-fn told_by_python(log: &Path, live: Option<&Path>) -> Vec<Value> {
+fn read_by_python(log: &Path, live: Option<&Path>) -> Vec<Value> {
     let output = Command::new("python3")
         .arg("-B")
         .arg(root().join("tests/ranklog_reader.py"))
@@ -125,8 +125,8 @@ fn agree(path: &Path, live: Option<&Path>) -> usize {
 }
 
 fn agree_on(log: &RankLog) -> usize {
-    let rust = told_by_rust(log);
-    let python = told_by_python(&log.path, log.live_path.as_deref());
+    let rust = read_by_rust(log);
+    let python = read_by_python(&log.path, log.live_path.as_deref());
     for (number, (rust, python)) in rust.iter().zip(&python).enumerate() {
         assert_eq!(
             rust,

@@ -53,9 +53,9 @@ fn a_job_that_is_stuck_is_reported_while_it_runs() {
         .env("RANKSCOPE_PARTIAL_MS", "100")
         .counted()
         .start(&turn);
-    let begun = Instant::now();
+    let started = Instant::now();
     while running.counter(0).so_far() < 2000 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "nothing is done");
+        assert!(started.elapsed() < Duration::from_secs(60), "nothing is done");
         sleep(Duration::from_millis(10));
     }
     sleep(Duration::from_secs(2));

@@ -169,7 +169,7 @@ fn every_c10d_operation_is_recorded_as_it_happened() {
                 python.name
             );
             // The issue of a work names the operation that the user requested: a reduce-scatter is one.
-            let asked = |operation: Operation| {
+            let issue_count = |operation: Operation| {
                 recorded
                     .of_kind(RecordKind::Issue)
                     .filter(|issue| issue.operation == operation as u8)
@@ -178,8 +178,8 @@ fn every_c10d_operation_is_recorded_as_it_happened() {
             let scatters = done
                 .iter()
                 .filter(|line| truth::operation(line) == Operation::ReduceScatter);
-            assert_eq!(asked(Operation::ReduceScatter), size * scatters.count());
-            assert_eq!(asked(Operation::Barrier), 3);
+            assert_eq!(issue_count(Operation::ReduceScatter), size * scatters.count());
+            assert_eq!(issue_count(Operation::Barrier), 3);
             let counts: Vec<u64> = recorded
                 .of_kind(RecordKind::Continuation)
                 .flat_map(|record| record.continuation_counts())

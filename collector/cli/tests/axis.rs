@@ -163,7 +163,7 @@ impl Job {
                     .map(|&host| {
                         let late = self
                             .straggler
-                            .filter(|&(who, _)| who == host)
+                            .filter(|&(straggler, _)| straggler == host)
                             .map_or(0, |(_, ns)| ns);
                         let enter = ready.max(free[host]) + late + random.exponential(300_000.0) as i64;
                         clocks[host].awake_from(enter)
@@ -309,7 +309,7 @@ fn solve(job: &Job) -> Solved {
 #[derive(Default, Debug)]
 struct Judged {
     /// Judged combinations of pair and stretch; `inside` counts those whose true offset is in the interval throughout.
-    looked: u64,
+    checked: u64,
     inside: u64,
     unbounded: u64,
     widths: Vec<i64>,
@@ -381,7 +381,7 @@ impl Solved {
                     if !is_inside_run {
                         continue;
                     }
-                    into.looked += 1;
+                    into.checked += 1;
                     into.inside += u64::from(is_inside);
                     match (low, high) {
                         ([Some(low0), Some(low1)], [Some(high0), Some(high1)]) => {
@@ -453,7 +453,7 @@ fn the_true_offset_is_inside_and_the_interval_is_as_narrow_as_the_evidence() {
         println!(
             "seed {seed}: {}/{} inside, {} unbounded, width p50 {} ns, p95 {} ns; estimate off p50 {} ns, p95 {} ns; segments {}",
             judged.inside,
-            judged.looked,
+            judged.checked,
             judged.unbounded,
             Judged::percentile(&judged.widths, 50),
             Judged::percentile(&judged.widths, 95),
@@ -461,16 +461,16 @@ fn the_true_offset_is_inside_and_the_interval_is_as_narrow_as_the_evidence() {
             Judged::percentile(&judged.errors, 95),
             solved.pairs.values().map(|fit| fit.segments.len()).sum::<usize>(),
         );
-        assert_eq!(judged.inside, judged.looked, "seed {seed}: {job:?}");
+        assert_eq!(judged.inside, judged.checked, "seed {seed}: {job:?}");
         assert_eq!(judged.unbounded, 0, "seed {seed}");
-        all.looked += judged.looked;
+        all.checked += judged.checked;
         all.inside += judged.inside;
         all.unbounded += judged.unbounded;
         if solved.network.contradictions > 0 {
             println!("seed {seed}: {} contradictions", solved.network.contradictions);
         }
     }
-    println!("truth inside {} of {} (pair, stretch)", all.inside, all.looked);
+    println!("truth inside {} of {} (pair, stretch)", all.inside, all.checked);
 }
 
 #[test]

@@ -278,12 +278,15 @@ fn a_page_needs_no_other_file() {
                     assert!(value.starts_with("data:image/png;base64,"), "{name}: {value}");
                 }
             }
-            let stands_for = match tag {
+            let text_alternative = match tag {
                 "svg" => node.attribute("aria-label"),
                 "img" => node.attribute("alt"),
                 _ => continue,
             };
-            assert!(stands_for.is_some_and(|text| text.len() > 10), "{name}: <{tag}>");
+            assert!(
+                text_alternative.is_some_and(|text| text.len() > 10),
+                "{name}: <{tag}>"
+            );
         }
         assert!(page.html.contains("default-src 'none'"), "{name}");
     }
@@ -388,19 +391,19 @@ fn a_browser_shows_the_page_on_wide_and_narrow_screens_and_in_print() {
             Walked::of_document(&read(&page)).forms(),
             "{name}"
         );
-        let mut papers = Vec::new();
+        let mut backgrounds = Vec::new();
         for scheme in ["light", "dark"] {
             for width in [1_280, 700] {
                 browser.emulate("screen", width, scheme);
                 assert_eq!(browser.evaluate(CUT), json!([]), "{name} at {width} px");
                 let seen = browser.evaluate(CONTRAST);
                 assert_eq!(seen["faint"], json!([]), "{name}, {scheme}");
-                papers.push(seen["paper"].clone());
+                backgrounds.push(seen["background"].clone());
             }
         }
-        assert_ne!(papers[0], papers[2], "{name}: dark is as light");
+        assert_ne!(backgrounds[0], backgrounds[2], "{name}: dark is as light");
         browser.emulate("print", 718, "dark");
-        assert_eq!(browser.evaluate(CONTRAST)["paper"], papers[0], "{name}");
+        assert_eq!(browser.evaluate(CONTRAST)["background"], backgrounds[0], "{name}");
         assert!(browser.print().len() > 10_000, "{name}");
         assert_eq!(browser.complaints, Vec::<String>::new(), "{name}");
     }

@@ -281,7 +281,7 @@ fn the_profilers_own_time_is_listed_separately_and_changes_no_other_figure() {
     assert_eq!(with.activity[0].recorder_ns, Figure::known(100_000));
     let reason = "the recorder's overhead was not recorded";
     assert_eq!(with.activity[1].recorder_ns, Figure::unknown(reason));
-    let but_that = |session: &Session| {
+    let other_figures = |session: &Session| {
         let mut session = session.clone();
         // Paths and amounts of records of the run are no figures of the job.
         session.written_unix_ns = 0;
@@ -297,14 +297,17 @@ fn the_profilers_own_time_is_listed_separately_and_changes_no_other_figure() {
         }
         serde_json::to_value(session).expect("JSON")
     };
-    let (one, other) = (but_that(&without), but_that(&with));
+    let (one, other) = (other_figures(&without), other_figures(&with));
     for (field, value) in one.as_object().expect("an object") {
         assert_eq!(value, &other[field], "{field}");
     }
 
     // 100 of 6000 µs are reported.
-    let said = rankscope_report::summary_text(&with, &Places::default(), &TextLayout::plain(200));
-    assert!(said.contains("took up to 1.7 % of the recorded time"), "{said}");
+    let message = rankscope_report::summary_text(&with, &Places::default(), &TextLayout::plain(200));
+    assert!(
+        message.contains("took up to 1.7 % of the recorded time"),
+        "{message}"
+    );
     assert!(
         !rankscope_report::summary_text(&without, &Places::default(), &TextLayout::plain(200))
             .contains("the overhead of CUPTI")
@@ -406,13 +409,13 @@ fn files_that_cannot_be_imported_are_refused_with_the_reason() {
     fs::write(&other, r#"{"a": [1, 2]}"#).expect("written");
     // Next to a valid trace the file is only reported.
     let mixed = vec![files[0].clone(), other.clone()];
-    let beside = session(&options(mixed, &work.path().join("beside")));
-    assert_eq!(beside.coverage.ranks_seen, 1);
-    let is_told = |problem: &ProblemSummary| problem.what.contains("other.json is not a trace");
+    let mixed_session = session(&options(mixed, &work.path().join("beside")));
+    assert_eq!(mixed_session.coverage.ranks_seen, 1);
+    let is_reported = |problem: &ProblemSummary| problem.what.contains("other.json is not a trace");
     assert!(
-        beside.problems.listed.iter().any(is_told),
+        mixed_session.problems.listed.iter().any(is_reported),
         "{:?}",
-        beside.problems
+        mixed_session.problems
     );
     let error = rankscope_import::kineto(&options(vec![other], &run), &|_| {}).expect_err("no trace");
     assert!(
@@ -666,11 +669,11 @@ fn groups_of_known_size_only_are_not_matched() {
         "ranks 0 and 1 may or may not be a pair"
     );
     // The trace does not show which rank waited. Unknown is not zero.
-    let look = rankscope_report::TextLayout {
+    let layout = rankscope_report::TextLayout {
         width: 200,
         colours: false,
     };
-    let text = rankscope_report::summary_text(&session, &rankscope_report::Places::default(), &look);
+    let text = rankscope_report::summary_text(&session, &rankscope_report::Places::default(), &layout);
     assert!(text.contains("waiting is not known"), "{text}");
     assert!(rankscope_report::page(&session, &[]).contains("waiting is not known"));
     let scorecard = session.scorecard.as_ref().expect("a scorecard");

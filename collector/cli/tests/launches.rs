@@ -181,10 +181,10 @@ fn rows(run: &Path, rank: u32) -> Vec<OperationRow> {
     TableReader::read_all(&rank_path::<OperationRow>(&run.join("session"), rank)).expect("operations")
 }
 
-fn expect_near(found: i64, wanted: i64) {
+fn expect_near(found: i64, expected: i64) {
     assert!(
-        (found - wanted).abs() <= wanted / 50,
-        "{found} instead of {wanted}"
+        (found - expected).abs() <= expected / 50,
+        "{found} instead of {expected}"
     );
 }
 
@@ -300,15 +300,15 @@ fn a_replay_is_a_launch_like_its_template() {
 fn replays_that_one_rank_lacks_are_a_finding() {
     let replays = |lacks: Option<u32>| {
         let folder = tempfile::tempdir().expect("a folder");
-        let groups_told = std::cell::Cell::new(0);
+        let reported_groups = std::cell::Cell::new(0);
         let session = run_as(
             folder.path(),
             Source::Plugin,
             FLAG_CAPTURED,
             |_| vec![reduce(4_000)],
             |rank, records| {
-                let group = groups_told.get() % GROUPS;
-                groups_told.set(groups_told.get() + 1);
+                let group = reported_groups.get() % GROUPS;
+                reported_groups.set(reported_groups.get() + 1);
                 if rank == 1 && lacks == Some(group) {
                     Vec::new()
                 } else {

@@ -341,18 +341,18 @@ fn a_browser_shows_the_numbers_of_the_json_in_light_and_dark_and_in_print() {
         // The browser reads the same content as an XML parser.
         let by_xml = Walked::of_document(&read(reported));
         assert_eq!(walked.forms(), by_xml.forms(), "{name}");
-        let mut papers = Vec::new();
+        let mut backgrounds = Vec::new();
         for scheme in ["light", "dark"] {
             browser.emulate("screen", SCREEN, scheme);
             let seen = browser.evaluate(CONTRAST);
             assert_eq!(seen["faint"], json!([]), "{name}, {scheme}");
-            papers.push(seen["paper"].clone());
+            backgrounds.push(seen["background"].clone());
         }
-        assert_ne!(papers[0], papers[1], "{name}: dark is as light");
+        assert_ne!(backgrounds[0], backgrounds[1], "{name}: dark is as light");
         for width in [UPRIGHT, ACROSS] {
             // Paper is white, whatever the screen's colours.
             browser.emulate("print", width, "dark");
-            assert_eq!(browser.evaluate(CONTRAST)["paper"], papers[0], "{name}");
+            assert_eq!(browser.evaluate(CONTRAST)["background"], backgrounds[0], "{name}");
             assert_eq!(browser.evaluate(CUT), json!([]), "{name} on {width} px of paper");
         }
         assert!(browser.print().len() > 10_000, "{name}");

@@ -141,7 +141,7 @@ fn holds(whole: &Merged, part: &Merged) {
     assert!(part.session.axis.start_ns >= from_ns);
     let begin = |row: &OperationRow| row.issue_ns.unwrap_or(row.enter_ns).min(row.enter_ns);
     let whole_operations = whole.operations();
-    let mut begun: BTreeMap<Name, i64> = BTreeMap::new();
+    let mut start_of: BTreeMap<Name, i64> = BTreeMap::new();
     let mut of_whole = BTreeMap::new();
     for (rank, row) in &whole_operations {
         let name = (
@@ -150,7 +150,7 @@ fn holds(whole: &Merged, part: &Merged) {
             row.tag,
             row.sequence,
         );
-        let first = begun.entry(name).or_insert(i64::MAX);
+        let first = start_of.entry(name).or_insert(i64::MAX);
         *first = (*first).min(begin(row));
         of_whole.insert((*rank, name), row.clone());
     }
@@ -158,7 +158,7 @@ fn holds(whole: &Merged, part: &Merged) {
     let (all, mut instances) = (whole.instances(), part.instances());
     let mut expected: Vec<InstanceRow> = all
         .into_iter()
-        .filter(|row| begun[&name(row)] >= from_ns)
+        .filter(|row| start_of[&name(row)] >= from_ns)
         .collect();
     assert!(!expected.is_empty(), "the part is empty");
     for rows in [&mut expected, &mut instances] {
@@ -175,7 +175,7 @@ fn holds(whole: &Merged, part: &Merged) {
         let before = rows.iter().filter(|(_, row)| row.start_ns < from_ns);
         before.map(|(_, row)| row.step + 1).max().unwrap_or(0)
     };
-    let begun_in_part = first(&whole_steps, from_ns);
+    let first_step = first(&whole_steps, from_ns);
     let start_ns = steps
         .iter()
         .map(|(_, row)| row.start_ns)
@@ -184,8 +184,8 @@ fn holds(whole: &Merged, part: &Merged) {
     let of_run = whole_steps.iter().filter(|(_, row)| row.start_ns >= start_ns);
     let of_run = of_run.map(|(_, row)| row.step).min().unwrap_or(0);
     assert!(
-        (begun_in_part..=begun_in_part + 2).contains(&of_run),
-        "from step {of_run}, not {begun_in_part}"
+        (first_step..=first_step + 2).contains(&of_run),
+        "from step {of_run}, not {first_step}"
     );
     let of_part = steps.iter().map(|(_, row)| row.step).min().unwrap_or(0);
     let shift = of_run - of_part;
@@ -226,23 +226,23 @@ fn holds(whole: &Merged, part: &Merged) {
     }
     // Only operations that cross the start are counted. Members that ended before the start may not have been read.
     let reaches = |row: &OperationRow| row.leave_ns.is_none_or(|leave| leave >= from_ns);
-    let mut over: BTreeMap<Name, u64> = BTreeMap::new();
+    let mut reaching: BTreeMap<Name, u64> = BTreeMap::new();
     let mut all: BTreeMap<Name, u64> = BTreeMap::new();
     for ((_, name), row) in &of_whole {
-        if begun[name] < from_ns {
-            *over.entry(*name).or_default() += u64::from(reaches(row));
+        if start_of[name] < from_ns {
+            *reaching.entry(*name).or_default() += u64::from(reaches(row));
             *all.entry(*name).or_default() += 1;
         }
     }
-    over.retain(|_, reaching| *reaching > 0);
+    reaching.retain(|_, reaching| *reaching > 0);
     assert_eq!(
         reported.left_out.instances,
-        over.len() as u64,
+        reaching.len() as u64,
         "{:?}",
         reported.left_out
     );
-    let least: u64 = over.values().sum();
-    let most: u64 = over.keys().map(|name| all[name]).sum();
+    let least: u64 = reaching.values().sum();
+    let most: u64 = reaching.keys().map(|name| all[name]).sum();
     assert!(
         (least..=most).contains(&reported.left_out.operations),
         "{:?}",
@@ -352,10 +352,10 @@ impl Pair {
     fn work(&mut self, operation: Operation, times: [Option<(u64, u64, u64)>; 2]) {
         let work = 0x7F00_0000_0000 + u64::from(self.tag) * 512;
         for (log, times) in self.logs.iter_mut().zip(times) {
-            let Some((asked, enter, leave)) = times else {
+            let Some((issued, enter, leave)) = times else {
                 continue;
             };
-            log.push(TRAINING.0, issue(operation, asked, work));
+            log.push(TRAINING.0, issue(operation, issued, work));
             let mut record = call(operation, enter, leave, self.tag, 4096, work);
             if operation == Operation::Broadcast {
                 record.peer = 0;
@@ -364,7 +364,7 @@ impl Pair {
             log.push(WORKER.0, execute(enter, leave, work));
             log.push(
                 TRAINING.0,
-                blocked(BlockedIn::WorkWait, asked + 10, leave + 20, work),
+                blocked(BlockedIn::WorkWait, issued + 10, leave + 20, work),
             );
             self.now = self.now.max(leave + 20);
         }
@@ -413,33 +413,33 @@ fn operations_across_the_start_of_the_part_are_left_out() {
         pair.steps(40);
         let at = pair.now;
         cut = at + 5_000_000;
-        let (before, behind) = (at + 4_000_000, at + 6_000_000);
+        let (before, after) = (at + 4_000_000, at + 6_000_000);
         // The root leaves the broadcast long before the other rank issues it: nothing of the root is read.
         let broadcast = pair.tag;
         let root = Some((before - 3_000, before - 2_000, before - 1_000));
         pair.work(Operation::Broadcast, [root, None]);
         pair.logs[0].flush(before - 500).expect("flushed");
         // Issued before the start, done after it.
-        let times = Some((before, before + 500, behind + 500));
+        let times = Some((before, before + 500, after + 500));
         pair.work(Operation::AllReduce, [times, times]);
         // Rank 0 issued before and entered after the start. Rank 1 did everything after it.
         pair.work(
             Operation::AllReduce,
             [
-                Some((before + 1_000, behind + 1_000, behind + 9_000)),
-                Some((behind + 2_000, behind + 3_000, behind + 9_000)),
+                Some((before + 1_000, after + 1_000, after + 9_000)),
+                Some((after + 2_000, after + 3_000, after + 9_000)),
             ],
         );
         let next = std::mem::replace(&mut pair.tag, broadcast);
-        let other = Some((behind + 20_000, behind + 21_000, behind + 22_000));
+        let other = Some((after + 20_000, after + 21_000, after + 22_000));
         pair.work(Operation::Broadcast, [None, other]);
         pair.tag = next;
         // Both ranks issue after the start: the operation is in the part, although rank 1 is late.
         pair.work(
             Operation::AllReduce,
             [
-                Some((behind + 30_000, behind + 31_000, behind + 900_000)),
-                Some((behind + 800_000, behind + 801_000, behind + 900_000)),
+                Some((after + 30_000, after + 31_000, after + 900_000)),
+                Some((after + 800_000, after + 801_000, after + 900_000)),
             ],
         );
         pair.flush();

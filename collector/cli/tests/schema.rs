@@ -212,8 +212,8 @@ fn every_field_has_a_description() {
             .into_iter()
             .flatten()
         {
-            let is_said = field["description"].as_str().is_some_and(|said| said.len() > 2);
-            if !is_said {
+            let is_described = field["description"].as_str().is_some_and(|text| text.len() > 2);
+            if !is_described {
                 wrong.push(format!("{place}/{name}"));
             }
             undocumented(field, &format!("{place}/{name}"), wrong);

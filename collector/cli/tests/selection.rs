@@ -231,13 +231,13 @@ impl Made {
     }
 
     fn select(&self, window: (i64, i64), ranks: Option<&BTreeSet<u32>>) -> Result<Selection, SelectError> {
-        let wanted = SelectionRequest {
+        let request = SelectionRequest {
             window,
             ranks,
             cancelled: &AtomicBool::new(false),
         };
         let view = |rank: u32| self.views.get(rank as usize).cloned();
-        select(self.directory(), &self.session, &view, wanted)
+        select(self.directory(), &self.session, &view, request)
     }
 
     fn selected(&self, window: (i64, i64)) -> Selection {
@@ -410,12 +410,12 @@ proptest! {
         let longest = inside.iter().filter_map(|row| row.transfer_ns.filter(|&ns| ns > 0)).max();
         prop_assert_eq!(slowest.map(|slowest| slowest.transfer_ns).max(), longest);
         let stalls = selection.stalls.value.expect("devices were recorded");
-        let begun = || made.stalls.iter().filter(|(_, row)| (from..to).contains(&row.start_ns));
-        prop_assert_eq!(stalls.count, begun().count() as u64);
-        prop_assert_eq!(stalls.longest.len(), begun().count().min(Selection::MAX_STALLS));
+        let started = || made.stalls.iter().filter(|(_, row)| (from..to).contains(&row.start_ns));
+        prop_assert_eq!(stalls.count, started().count() as u64);
+        prop_assert_eq!(stalls.longest.len(), started().count().min(Selection::MAX_STALLS));
         prop_assert_eq!(
             stalls.longest.first().map(|stall| stall.end_ns - stall.start_ns),
-            begun().map(|(_, row)| row.end_ns - row.start_ns).max()
+            started().map(|(_, row)| row.end_ns - row.start_ns).max()
         );
         for (rank, host) in made.hosts.iter().enumerate() {
             let of_host = selection.parts.iter().find(|parts| parts.rank == rank as u32 && parts.level == "host");
@@ -434,12 +434,12 @@ proptest! {
         let made = made(&events, &[5]);
         let window = (from, from + 5_000);
         let cancelled = AtomicBool::new(false);
-        let wanted = SelectionRequest { window, ranks: None, cancelled: &cancelled };
+        let request = SelectionRequest { window, ranks: None, cancelled: &cancelled };
         for class in &made.selected(window).operations {
             let Some(times) = &class.histogram.value else { continue };
             for bin in &times.bins {
                 let range = bin.from_ns..bin.below_ns;
-                let found = marks(made.directory(), &made.session, class, range, most, wanted).expect("marks");
+                let found = marks(made.directory(), &made.session, class, range, most, request).expect("marks");
                 prop_assert_eq!(found.total, bin.count);
                 prop_assert_eq!(found.list.len(), most.min(bin.count as usize));
                 prop_assert!(found.list.is_sorted_by_key(|mark| mark.start_ns));
@@ -470,12 +470,12 @@ fn a_selection_of_ranks_counts_only_their_operations() {
 #[test]
 fn unknown_figures_have_a_reason() {
     let made = made(&[], &[10]);
-    let wanted = SelectionRequest {
+    let request = SelectionRequest {
         window: (0, 100),
         ranks: None,
         cancelled: &AtomicBool::new(false),
     };
-    let selection = select(made.directory(), &made.session, &|_| None, wanted).expect("a selection");
+    let selection = select(made.directory(), &made.session, &|_| None, request).expect("a selection");
     assert_eq!(selection.parts.len(), RANKS as usize);
     assert!(
         selection
@@ -523,11 +523,11 @@ fn shown_and_exported_rows_have_a_cell_per_heading() {
 #[test]
 fn a_superseded_selection_ends() {
     let made = made(&[(0, 0)], &[10]);
-    let wanted = SelectionRequest {
+    let request = SelectionRequest {
         window: (0, 100),
         ranks: None,
         cancelled: &AtomicBool::new(true),
     };
-    let selected = select(made.directory(), &made.session, &|_| None, wanted);
+    let selected = select(made.directory(), &made.session, &|_| None, request);
     assert!(matches!(selected, Err(SelectError::Cancelled)));
 }

@@ -50,12 +50,12 @@ fn stages_are_found_by_their_messages_and_wait_as_an_ideal_pipeline_does() {
             let bubble = stage.bubble.value.expect("a bubble").share();
             // The stage's own work is 8 of 11 parts. With a barrier the last stage waits there for the last pass of the
             // first stage.
-            let wanted = if joins {
+            let expected = if joins {
                 0.0..3.0 / 11.0 + 0.02
             } else {
                 3.0 / 11.0 - 0.03..3.0 / 11.0 + 0.03
             };
-            assert!(wanted.contains(&bubble), "stage {number}: {bubble}, {case}");
+            assert!(expected.contains(&bubble), "stage {number}: {bubble}, {case}");
             let own = stage.own_rank_ns as f64 / stage.window_rank_ns as f64;
             assert!((own - 8.0 / 11.0).abs() < 0.03, "stage {number}: {own}, {case}");
         }

@@ -150,14 +150,14 @@ fn records_that_are_in_both_files_are_read_once() {
     };
     // A lane that wrote a few records long ago. It keeps its chunk, and the records stay in it.
     (0..20).for_each(|tag| commit(idle, tag));
-    let begun = std::time::Instant::now();
+    let started = std::time::Instant::now();
     for tag in 100.. {
         commit(busy, tag);
         let opened = RankLog::open(&log().expect("a log")).expect("a log");
         if opened.boundaries(u64::MAX).0.len() > 8 {
             break;
         }
-        assert!(begun.elapsed() < Duration::from_secs(60), "no watermarks");
+        assert!(started.elapsed() < Duration::from_secs(60), "no watermarks");
         std::thread::sleep(Duration::from_millis(5));
     }
     let mut part = RankLog::open(&log().expect("a log")).expect("a log");

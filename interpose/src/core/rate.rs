@@ -78,10 +78,10 @@ mod tests {
         for shift in 1..12 {
             let taken: Vec<u32> = (0..1 << 16).filter(|&ordinal| is_among(ordinal, shift)).collect();
             assert!(taken.iter().all(|&ordinal| is_among(ordinal, shift - 1)));
-            let wanted = (1usize << 16) >> shift;
+            let expected = (1usize << 16) >> shift;
             assert!(
-                taken.len().abs_diff(wanted) <= wanted / 8 + 2,
-                "{} for {wanted}",
+                taken.len().abs_diff(expected) <= expected / 8 + 2,
+                "{} for {expected}",
                 taken.len()
             );
             // If two kinds of calls alternate, both kinds are selected.

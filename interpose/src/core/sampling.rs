@@ -103,10 +103,10 @@ mod tests {
                 };
                 let taken: Vec<u32> = (0..1 << 16).filter(|&number| among(number, shift)).collect();
                 assert!(taken.iter().all(|&number| among(number, shift - 1)));
-                let wanted = (1usize << 16) >> shift;
+                let expected = (1usize << 16) >> shift;
                 assert!(
-                    taken.len().abs_diff(wanted) <= wanted / 8 + 2,
-                    "{} for {wanted}",
+                    taken.len().abs_diff(expected) <= expected / 8 + 2,
+                    "{} for {expected}",
                     taken.len()
                 );
                 // If two kinds of collectives alternate, both kinds are selected.

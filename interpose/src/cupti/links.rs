@@ -101,13 +101,13 @@ mod tests {
                 };
                 let number = of_call(&record).expect("it fits");
                 let is_message = matches!(operation, Operation::Send | Operation::Receive);
-                let told = LinkedTo::Call {
+                let linked = LinkedTo::Call {
                     communicator,
                     operation: operation as u8,
                     sequence,
                     peer: if is_message { peer } else { NO_PEER },
                 };
-                assert_eq!(meaning(number), Some(told));
+                assert_eq!(meaning(number), Some(linked));
             }
         }
         assert_eq!(meaning(of_group(u32::MAX)), Some(LinkedTo::Group(u32::MAX)));

@@ -137,8 +137,8 @@ mod tests {
             before in -60i64..0,
         ) {
             let mut moments = Moments::default();
-            for (place, &(left, tells, ns)) in records.iter().enumerate() {
-                if tells {
+            for (place, &(left, has_time, ns)) in records.iter().enumerate() {
+                if has_time {
                     moments.push((left, place), ns);
                 }
             }

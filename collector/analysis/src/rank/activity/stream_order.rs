@@ -641,8 +641,8 @@ mod tests {
             if straddles {
                 assert!(order.called(&call(Operation::AllReduce, 0, 0), 2, 299));
             }
-            for (sequence, asked_ns) in [(1, 310), (2, 320), (3, 365), (4, 375)] {
-                order.called(&call(Operation::AllReduce, sequence, 0), 2, asked_ns);
+            for (sequence, called_ns) in [(1, 310), (2, 320), (3, 365), (4, 375)] {
+                order.called(&call(Operation::AllReduce, sequence, 0), 2, called_ns);
             }
             order.reached(starts[0]);
             assert_eq!(order.is_unsettled(0), straddles);
