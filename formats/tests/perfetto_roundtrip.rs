@@ -77,11 +77,11 @@ fn read(bytes: &[u8]) -> Vec<Seen> {
     events.sort_by_key(|&(time, _)| time);
     let mut open: HashMap<u64, Vec<(u64, u64, String)>> = HashMap::new();
     let mut slices = Vec::new();
-    for (time, (kind, track, begun)) in events {
+    for (time, (kind, track, begin)) in events {
         let stack = open.entry(track).or_default();
         match kind {
             event_type::SLICE_BEGIN => {
-                let (i, name) = begun.expect("a begin has a name and an index");
+                let (i, name) = begin.expect("a begin has a name and an index");
                 stack.push((time, i, name));
             }
             event_type::SLICE_END => {
@@ -107,7 +107,7 @@ fn read(bytes: &[u8]) -> Vec<Seen> {
 /// Returns type and track, and for starts the index and name.
 fn resolve(packet: &TracePacket, texts: &Texts) -> (i32, u64, Option<(u64, String)>) {
     let event = packet.track_event.as_ref().expect("asked before");
-    let begun = event.name_iid.map(|name| {
+    let begin = event.name_iid.map(|name| {
         let index = event
             .debug_annotations
             .iter()
@@ -124,7 +124,7 @@ fn resolve(packet: &TracePacket, texts: &Texts) -> (i32, u64, Option<(u64, Strin
     (
         event.r#type.expect("a type"),
         event.track_uuid.expect("a track"),
-        begun,
+        begin,
     )
 }
 
@@ -230,7 +230,7 @@ proptest! {
 }
 
 #[test]
-fn what_the_engine_would_spoil_is_refused() {
+fn slices_that_the_engine_would_spoil_are_refused() {
     let (mut writer, process) = writer(Options {
         check_flows: true,
         ..Options::default()

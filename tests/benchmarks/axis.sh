@@ -6,4 +6,4 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 cargo build --locked --quiet --release -p rankscope-interpose
 AXIS_RUNS=${1:-40} AXIS_SECONDS=${2:-20} AXIS_LATE_US=${3:-5000} CI=true \
-  cargo test --locked --quiet -p rankscope-tests --test axis_hosts -- --ignored --exact as_long_as_it_is_told_to --nocapture
+  cargo test --locked --quiet -p rankscope-tests --test axis_hosts -- --ignored --exact benchmark_of_longer_runs --nocapture

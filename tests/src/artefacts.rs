@@ -59,9 +59,9 @@ fn built(file: &str, package: &str, sources: &[&str]) -> PathBuf {
     };
     // The function does not rebuild, because the caller may have avoided a build on purpose. It must not test old code
     // silently either, so it warns.
-    static LOOKED_AT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
-    let mut looked_at = LOOKED_AT.lock().unwrap_or_else(|broken| broken.into_inner());
-    if looked_at.insert(path.clone()) && sources.iter().any(|source| newer(&root().join(source), made)) {
+    static CHECKED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    let mut checked = CHECKED.lock().unwrap_or_else(|broken| broken.into_inner());
+    if checked.insert(path.clone()) && sources.iter().any(|source| newer(&root().join(source), made)) {
         eprintln!(
             "warning: {} is older than its sources: run make build",
             path.display()

@@ -166,13 +166,13 @@ impl Run {
     }
 
     /// Returns the last line of a rank that has this field.
-    pub fn said(&self, rank: usize, field: &str) -> Value {
+    pub fn printed(&self, rank: usize, field: &str) -> Value {
         let text = self.finished.ranks[rank].text();
         let lines = text
             .lines()
             .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let said = lines.rev().find(|line| line.get(field).is_some());
-        said.unwrap_or_else(|| panic!("rank {rank} said nothing of {field}: {text}"))
+        let printed = lines.rev().find(|line| line.get(field).is_some());
+        printed.unwrap_or_else(|| panic!("rank {rank} printed no {field}: {text}"))
     }
 
     /// Merges the run and returns its report.

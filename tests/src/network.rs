@@ -351,7 +351,7 @@ impl Router {
             for from in 0..self.devices.len() {
                 self.take_from(from, &mut packet);
             }
-            self.hand_on();
+            self.forward_due();
         }
     }
 
@@ -414,7 +414,7 @@ impl Router {
         (is_ours && Ipv4Addr::new(a, b, c, d) == Network::address(host)).then_some(host)
     }
 
-    fn hand_on(&mut self) {
+    fn forward_due(&mut self) {
         for of_sender in &mut self.directions {
             for (to, direction) in of_sender.iter_mut().enumerate() {
                 while direction.due().is_some_and(|due| due <= Instant::now()) {

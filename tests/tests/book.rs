@@ -39,7 +39,7 @@ fn the_examples_of_the_book_run() {
 }
 
 #[test]
-fn the_outputs_in_the_book_are_those_of_the_program() {
+fn the_outputs_in_the_book_equal_those_of_the_program() {
     let _turn = turn::take();
     let ended = python(
         "outputs.py",

@@ -1,11 +1,8 @@
 //! Tests comparisons against scipy and statsmodels on the same numbers (`tests/programs/compare_reference.py`).
 
-#[path = "../../collector/cli/tests/compare_support/mod.rs"]
-mod compare_support;
-
-use compare_support::{Job, Random, in_turns};
 use rankscope_compare::settings::Settings;
 use rankscope_compare::{Run, compare};
+use rankscope_fixtures::runs::{Job, Random, in_turns};
 use rankscope_tests::{artefacts, skip};
 use serde_json::{Value, json};
 use std::fs::File;
@@ -76,7 +73,7 @@ fn case(kind: u64, random: &mut Random) -> (Vec<Run>, Vec<Run>, Vec<Vec<Run>>) {
     };
     match kind {
         0 => {
-            let (base, new) = in_turns(&base, &new, 2 + random.below(6), random.next());
+            let (base, new) = in_turns(&base, &new, 2 + random.below(6), random.next_u64());
             (base, new, Vec::new())
         }
         1 => {
@@ -94,7 +91,7 @@ fn case(kind: u64, random: &mut Random) -> (Vec<Run>, Vec<Run>, Vec<Vec<Run>>) {
             (out, new, Vec::new())
         }
         2 => {
-            let (noise, _) = in_turns(&base, &base, random.below(6), random.next());
+            let (noise, _) = in_turns(&base, &base, random.below(6), random.next_u64());
             (vec![base.run(random, 0)], vec![new.run(random, 1)], vec![noise])
         }
         _ => {
@@ -151,13 +148,13 @@ fn scipy_and_statsmodels_decide_the_same() {
         .arg(&path)
         .output()
         .expect("Python");
-    let said = String::from_utf8_lossy(&output.stdout);
+    let printed = String::from_utf8_lossy(&output.stdout);
     assert!(
         output.status.success(),
-        "{said}{}",
+        "{printed}{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let sums: Value = serde_json::from_str(said.lines().last().expect("a line")).expect("JSON");
+    let sums: Value = serde_json::from_str(printed.lines().last().expect("a line")).expect("JSON");
     assert_eq!(sums["cases"], 4 * CASES);
     // The cases included every kind and every decision.
     for what in [

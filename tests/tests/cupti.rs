@@ -25,7 +25,7 @@ use rankscope_tests::{artefacts, compile, process, recorded, results, skip, turn
 use serde_json::Value;
 
 #[test]
-fn every_version_tells_every_work_with_its_times() {
+fn every_version_reports_every_work_with_its_times() {
     let turn = turn::take();
     for (version, _) in compile::CUPTI_VERSIONS {
         let settings = Settings {
@@ -47,12 +47,12 @@ fn every_version_tells_every_work_with_its_times() {
                 assert!(key.starts_with("device."), "{key}");
                 assert_eq!(model, "Double of a GPU", "{key}");
             }
-            let said = run.said(rank, "launched");
-            let launched = said["launched"].as_u64().expect("a number");
+            let printed = run.printed(rank, "launched");
+            let launched = printed["launched"].as_u64().expect("a number");
             assert_eq!(launched, WORKS * settings.steps);
             assert_eq!(works(log), launched, "version {version}");
             for nothing in ["violations", "driver_violations", "outstanding", "kinds"] {
-                assert_eq!(said[nothing], 0, "version {version}: {nothing}");
+                assert_eq!(printed[nothing], 0, "version {version}: {nothing}");
             }
             expect_true(log, &run.truth(rank));
             // Overhead of CUPTI and of the driver: each record has its thread, if one is reported.
@@ -146,8 +146,8 @@ fn the_session_has_the_parts_the_launches_and_the_calls() {
         assert!((0..1_000_000).contains(&earliest), "{earliest}");
         // Compare the parts with the truth for the whole run. Only differences of times are used, which no axis
         // changes.
-        let of_class = |wanted: WorkClass| -> Vec<(i64, i64)> {
-            let rows = rows.iter().filter(|row| row.class == wanted);
+        let of_class = |class: WorkClass| -> Vec<(i64, i64)> {
+            let rows = rows.iter().filter(|row| row.class == class);
             rows.map(|row| (row.start_ns, row.end_ns)).collect()
         };
         let classes = [
@@ -156,8 +156,8 @@ fn the_session_has_the_parts_the_launches_and_the_calls() {
             of_class(WorkClass::Memory),
         ];
         let is_nccl = |work: &&Truth| work.name.contains("nccl");
-        let of_truth = |wanted: &dyn Fn(&&Truth) -> bool| -> Vec<(i64, i64)> {
-            let works = truth.iter().filter(|work| wanted(work));
+        let of_truth = |is_selected: &dyn Fn(&&Truth) -> bool| -> Vec<(i64, i64)> {
+            let works = truth.iter().filter(|work| is_selected(work));
             works.map(|work| (work.start_ns, work.stop_ns)).collect()
         };
         let true_classes = [
@@ -323,7 +323,7 @@ fn the_session_has_the_parts_the_launches_and_the_calls() {
 }
 
 #[test]
-fn another_profiler_finds_everything_as_if_we_were_not_there() {
+fn another_profiler_sees_no_difference() {
     let turn = turn::take();
     for (other, more) in [("1", ("", "")), ("subscribe", ("CUPTI_JOB_CAPTURE", "1"))] {
         let mut settings = vec![("CUPTI_JOB_OTHER", other)];
@@ -340,15 +340,15 @@ fn another_profiler_finds_everything_as_if_we_were_not_there() {
         let Some(run) = run(&turn, &settings) else { return };
         run.expect_well();
         for (rank, log) in run.logs().iter().enumerate() {
-            let theirs = run.said(rank, "other")["other"].clone();
+            let theirs = run.printed(rank, "other")["other"].clone();
             for nothing in ["missing", "twice", "wrong", "foreign_buffers", "result"] {
                 assert_eq!(theirs[nothing], 0, "{nothing}: {theirs}");
             }
             assert!(theirs["launched"].as_u64() > Some(1000), "{theirs}");
             assert_eq!(theirs["received"], theirs["launched"]);
-            let said = run.said(rank, "launched");
+            let printed = run.printed(rank, "launched");
             assert_eq!(
-                (&said["violations"], &said["driver_violations"]),
+                (&printed["violations"], &printed["driver_violations"]),
                 (&0.into(), &0.into())
             );
             // The recorder yielded, reported that, and resumed.
@@ -368,7 +368,7 @@ fn another_profiler_finds_everything_as_if_we_were_not_there() {
                 [Coverage::All, Coverage::Yielded, Coverage::All],
                 "{other}"
             );
-            let launched = said["launched"].as_u64().expect("a number");
+            let launched = printed["launched"].as_u64().expect("a number");
             let ours = works(log);
             assert!(
                 ours > launched / 4 && ours < launched * 3 / 4,
@@ -389,7 +389,7 @@ fn another_profiler_finds_everything_as_if_we_were_not_there() {
 }
 
 #[test]
-fn a_refusal_and_a_driver_that_is_not_there_are_said_and_do_no_harm() {
+fn a_refusal_and_a_missing_driver_are_reported_and_do_no_harm() {
     let turn = turn::take();
     for fails in ["15", "39", "999"] {
         let settings = Settings {
@@ -400,8 +400,11 @@ fn a_refusal_and_a_driver_that_is_not_there_are_said_and_do_no_harm() {
         run.expect_well();
         for (rank, log) in run.logs().iter().enumerate() {
             assert_eq!(works(log), 0);
-            let said = run.said(rank, "launched");
-            assert_eq!((&said["violations"], &said["kinds"]), (&0.into(), &0.into()));
+            let printed = run.printed(rank, "launched");
+            assert_eq!(
+                (&printed["violations"], &printed["kinds"]),
+                (&0.into(), &0.into())
+            );
             let reason = &log.log.properties["source.cupti_ended"];
             assert!(reason.contains(&format!("({fails})")), "{reason}");
         }
@@ -434,8 +437,11 @@ fn a_refusal_and_a_driver_that_is_not_there_are_said_and_do_no_harm() {
         for (rank, log) in run.logs().iter().enumerate() {
             log.expect_whole();
             expect_true(log, &run.truth(rank));
-            let said = run.said(rank, "launched");
-            assert_eq!((&said["violations"], &said["kinds"]), (&0.into(), &0.into()));
+            let printed = run.printed(rank, "launched");
+            assert_eq!(
+                (&printed["violations"], &printed["kinds"]),
+                (&0.into(), &0.into())
+            );
             assert_eq!(run.true_overheads(rank).is_empty(), !has_any);
             assert_eq!(overheads(log), []);
             assert_eq!(log.log.properties["source.cupti_overhead"], said_of_it);
@@ -468,7 +474,9 @@ fn what_cupti_drops_is_counted() {
     let Some(run) = run(&turn, &settings) else { return };
     run.expect_well();
     for (rank, log) in run.logs().iter().enumerate() {
-        let launched = run.said(rank, "launched")["launched"].as_u64().expect("a number");
+        let launched = run.printed(rank, "launched")["launched"]
+            .as_u64()
+            .expect("a number");
         let lost = lost(log);
         assert_eq!(lost.keys().collect::<Vec<_>>(), [&LossCause::Profiler]);
         assert_eq!(works(log) + lost[&LossCause::Profiler], launched);
@@ -506,7 +514,9 @@ fn the_end_of_a_process_loses_what_was_not_delivered_and_no_more() {
         };
         let Some(run) = run(&turn, &settings) else { return };
         for (rank, log) in run.logs().iter().enumerate() {
-            let launched = run.said(rank, "launched")["launched"].as_u64().expect("a number");
+            let launched = run.printed(rank, "launched")["launched"]
+                .as_u64()
+                .expect("a number");
             assert_eq!(launched, WORKS * settings.steps);
             let recorded = works(log);
             if ending == "exit" {
@@ -573,19 +583,19 @@ fn forked_children_and_captures_are_left_alone() {
             .iter()
             .position(|&pid| pid == log.log.pid)
             .unwrap_or(rank);
-        let said = run.said(rank, "launched");
+        let printed = run.printed(rank, "launched");
         for nothing in ["violations", "driver_violations", "outstanding"] {
-            assert_eq!(said[nothing], 0, "{nothing}");
+            assert_eq!(printed[nothing], 0, "{nothing}");
         }
         assert_eq!(
             works(log) + lost(log).values().sum::<u64>(),
-            said["launched"].as_u64().expect("a number")
+            printed["launched"].as_u64().expect("a number")
         );
     }
 }
 
 #[test]
-fn nothing_of_cupti_is_touched_where_nobody_asked() {
+fn cupti_is_not_touched_without_a_request() {
     let turn = turn::take();
     // Four cases: the default, another profiler, recording switched off, and a window that never opens.
     for (kernels, has_other) in [
@@ -612,14 +622,17 @@ fn nothing_of_cupti_is_touched_where_nobody_asked() {
             log.expect_whole();
             let is_more = |record: &&Record| record.operation != ActivityKind::Covered as u8;
             assert_eq!(log.of_kind(RecordKind::Activity).filter(is_more).count(), 0);
-            let said = run.said(rank, "launched");
-            assert_eq!((&said["violations"], &said["kinds"]), (&0.into(), &0.into()));
+            let printed = run.printed(rank, "launched");
+            assert_eq!(
+                (&printed["violations"], &printed["kinds"]),
+                (&0.into(), &0.into())
+            );
             if has_other {
-                let theirs = run.said(rank, "other")["other"].clone();
+                let theirs = run.printed(rank, "other")["other"].clone();
                 assert_eq!(theirs["received"], theirs["launched"]);
                 assert_eq!((&theirs["wrong"], &theirs["result"]), (&0.into(), &0.into()));
             } else {
-                assert_eq!(said["written"], 0);
+                assert_eq!(printed["written"], 0);
                 assert!(!log.log.properties.contains_key("source.cupti"), "{kernels:?}");
             }
             if kernels.is_none() {
@@ -630,7 +643,7 @@ fn nothing_of_cupti_is_touched_where_nobody_asked() {
 }
 
 #[test]
-fn communication_alone_keeps_what_is_of_it() {
+fn communication_alone_keeps_only_its_kernels() {
     let turn = turn::take();
     let settings = Settings {
         kernels: Some("communication"),
@@ -663,7 +676,7 @@ fn communication_alone_keeps_what_is_of_it() {
 }
 
 #[test]
-fn a_window_and_the_running_job_switch_it_on_and_off() {
+fn a_window_and_the_running_job_switch_recording_on_and_off() {
     let turn = turn::take();
     let settings = Settings {
         steps: 800,
@@ -689,13 +702,15 @@ fn a_window_and_the_running_job_switch_it_on_and_off() {
             })
             .sum();
         assert!((300_000_000..900_000_000).contains(&covered), "{covered}");
-        let launched = run.said(rank, "launched")["launched"].as_u64().expect("a number");
+        let launched = run.printed(rank, "launched")["launched"]
+            .as_u64()
+            .expect("a number");
         let recorded = works(log);
         assert!(
             recorded > launched / 20 && recorded < launched * 3 / 4,
             "{recorded} of {launched}"
         );
-        assert_eq!(run.said(rank, "launched")["kinds"], 0);
+        assert_eq!(run.printed(rank, "launched")["kinds"], 0);
     }
 
     // A job that started without device recording is requested to start it, and to stop it.

@@ -18,7 +18,7 @@ const CALLS: u64 = 3;
 const LAUNCHES: u64 = 2;
 
 #[test]
-fn kernels_that_nothing_links_are_put_to_their_calls_by_the_order_on_their_stream() {
+fn unlinked_kernels_join_their_calls_by_the_order_on_their_stream() {
     let turn = turn::take();
     for (version, kernels) in [(18, "all"), (18, "communication")] {
         let settings = Settings {
@@ -70,7 +70,7 @@ fn kernels_that_nothing_links_are_put_to_their_calls_by_the_order_on_their_strea
 }
 
 #[test]
-fn events_stand_in_while_another_profiler_has_cupti_and_times_are_true_until_it_comes() {
+fn events_replace_cupti_while_another_profiler_has_it() {
     let turn = turn::take();
     for (version, events) in [
         (18, None),
@@ -90,7 +90,7 @@ fn events_stand_in_while_another_profiler_has_cupti_and_times_are_true_until_it_
         };
         run.expect_well();
         for (rank, log) in run.logs().iter().enumerate() {
-            let theirs = run.said(rank, "other")["other"].clone();
+            let theirs = run.printed(rank, "other")["other"].clone();
             assert_eq!(theirs["received"], theirs["launched"]);
             assert_eq!((&theirs["wrong"], &theirs["result"]), (&0.into(), &0.into()));
             // Works in flight while the other profiler registered its clock still have the times of rankscope's clock.

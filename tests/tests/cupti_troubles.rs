@@ -30,7 +30,9 @@ fn raw_now_ns() -> i64 {
 }
 
 fn launched(run: &Run, rank: usize) -> u64 {
-    run.said(rank, "launched")["launched"].as_u64().expect("a number")
+    run.printed(rank, "launched")["launched"]
+        .as_u64()
+        .expect("a number")
 }
 
 /// Returns the works that are reported as missing, by cause.
@@ -63,9 +65,9 @@ fn ended(log: &Recorded) -> &str {
 
 /// Asserts that nothing forbidden was done with the doubles or after a fork.
 fn expect_no_violation(run: &Run, rank: usize) {
-    let said = run.said(rank, "launched");
+    let printed = run.printed(rank, "launched");
     for nothing in ["violations", "driver_violations"] {
-        assert_eq!(said[nothing], 0, "{nothing}: {said}");
+        assert_eq!(printed[nothing], 0, "{nothing}: {printed}");
     }
 }
 
@@ -84,7 +86,7 @@ fn expect_whole_until(run: &Run, rank: usize, log: &Recorded, until_ns: i64) {
 }
 
 #[test]
-fn a_flush_that_never_returns_holds_the_end_of_the_job_up_for_a_second() {
+fn a_flush_that_never_returns_delays_the_end_of_the_job_by_a_second() {
     let turn = turn::take();
     // The second flush is at the end of the short job, and in the middle of the longer one.
     for (steps, exit) in [(60, ""), (60, "exit"), (600, ""), (600, "exit"), (600, "_exit")] {
@@ -97,14 +99,14 @@ fn a_flush_that_never_returns_holds_the_end_of_the_job_up_for_a_second() {
         let now = raw_now_ns();
         run.expect_well();
         for (rank, log) in run.logs().iter().enumerate() {
-            let over = run.said(rank, "over_ns")["over_ns"].as_i64().expect("a time");
+            let over = run.printed(rank, "over_ns")["over_ns"].as_i64().expect("a time");
             let took = Duration::from_nanos((now - over) as u64);
             // One second for CUPTI, a quarter of a second for the log, and a margin for a busy machine.
             assert!(took < Duration::from_millis(2500), "{took:?}");
-            let said = run.said(rank, "launched");
-            assert_eq!(said["launched"], WORKS * steps);
+            let printed = run.printed(rank, "launched");
+            assert_eq!(printed["launched"], WORKS * steps);
             if exit != "_exit" {
-                assert_eq!(said["stuck"], 1, "the trouble has come: {said}");
+                assert_eq!(printed["stuck"], 1, "the trouble has come: {printed}");
                 assert!(took > Duration::from_millis(900), "nobody has waited: {took:?}");
             }
             expect_no_violation(&run, rank);
@@ -114,7 +116,7 @@ fn a_flush_that_never_returns_holds_the_end_of_the_job_up_for_a_second() {
 }
 
 #[test]
-fn who_ends_cupti_is_not_followed_by_any_call_of_ours() {
+fn the_library_calls_nothing_after_the_program_ended_cupti() {
     let turn = turn::take();
     for (version, _) in compile::CUPTI_VERSIONS {
         for other in ["", "1"] {
@@ -131,18 +133,18 @@ fn who_ends_cupti_is_not_followed_by_any_call_of_ours() {
             let Some(run) = run(&turn, &settings) else { return };
             run.expect_well();
             for (rank, log) in run.logs().iter().enumerate() {
-                let finalized = run.said(rank, "finalized")["finalized"].clone();
+                let finalized = run.printed(rank, "finalized")["finalized"].clone();
                 assert_eq!(finalized["result"], 0);
                 expect_no_violation(&run, rank);
-                let said = run.said(rank, "launched");
-                assert_eq!(said["kinds"], 0, "{said}");
+                let printed = run.printed(rank, "launched");
+                assert_eq!(printed["kinds"], 0, "{printed}");
                 // A call in flight when rankscope unsubscribed may have requested one more buffer.
-                assert!(said["outstanding"].as_i64() <= Some(1), "{said}");
+                assert!(printed["outstanding"].as_i64() <= Some(1), "{printed}");
                 assert_eq!(ended(log), "another profiler ended CUPTI");
                 assert_eq!(covered(log).last(), Some(&Coverage::Off), "version {version}");
                 assert!(works(log) < launched(&run, rank));
                 if !other.is_empty() {
-                    let theirs = run.said(rank, "other")["other"].clone();
+                    let theirs = run.printed(rank, "other")["other"].clone();
                     assert_eq!(theirs["received"], theirs["launched"], "{theirs}");
                     assert_eq!((&theirs["wrong"], &theirs["result"]), (&0.into(), &0.into()));
                 }
@@ -152,7 +154,7 @@ fn who_ends_cupti_is_not_followed_by_any_call_of_ours() {
 }
 
 #[test]
-fn what_was_over_when_cupti_was_ended_is_there() {
+fn works_before_the_end_of_cupti_are_recorded() {
     let turn = turn::take();
     for version in [18, 130_500] {
         let settings = Settings {
@@ -164,19 +166,19 @@ fn what_was_over_when_cupti_was_ended_is_there() {
         let Some(run) = run(&turn, &settings) else { return };
         run.expect_well();
         for (rank, log) in run.logs().iter().enumerate() {
-            let finalized = run.said(rank, "finalized")["finalized"].clone();
-            let begun = finalized["begun_ns"].as_i64().expect("a time");
-            expect_whole_until(&run, rank, log, begun);
+            let finalized = run.printed(rank, "finalized")["finalized"].clone();
+            let finalize_start_ns = finalized["begun_ns"].as_i64().expect("a time");
+            expect_whole_until(&run, rank, log, finalize_start_ns);
             assert!(works(log) < launched(&run, rank));
         }
     }
 }
 
 #[test]
-fn who_subscribes_by_the_second_interface_has_cupti_for_good() {
+fn a_subscriber_of_the_second_interface_keeps_cupti() {
     let turn = turn::take();
     // One case subscribes before rankscope has started to record devices, the other after.
-    for (kernels, has_begun) in [("all", true), ("all@2+10", false)] {
+    for (kernels, has_started) in [("all", true), ("all@2+10", false)] {
         let settings = Settings {
             steps: 1200,
             kernels: Some(kernels),
@@ -187,7 +189,7 @@ fn who_subscribes_by_the_second_interface_has_cupti_for_good() {
         run.expect_well();
         for (rank, log) in run.logs().iter().enumerate() {
             expect_no_violation(&run, rank);
-            let theirs = run.said(rank, "other")["other"].clone();
+            let theirs = run.printed(rank, "other")["other"].clone();
             assert_eq!(theirs["result"], 0, "{theirs}");
             assert!(theirs["callbacks"].as_u64() > Some(1000), "{theirs}");
             assert_eq!(
@@ -195,9 +197,9 @@ fn who_subscribes_by_the_second_interface_has_cupti_for_good() {
                 "another profiler subscribed by the second interface",
                 "{kernels}"
             );
-            assert_eq!(run.said(rank, "over_ns")["kinds_then"], 0);
+            assert_eq!(run.printed(rank, "over_ns")["kinds_then"], 0);
             let (recorded, launched) = (works(log), launched(&run, rank));
-            if has_begun {
+            if has_started {
                 assert_eq!(covered(log), [Coverage::All, Coverage::Off]);
                 // A third of the steps, and none after rankscope has yielded for good.
                 assert!(
@@ -213,7 +215,7 @@ fn who_subscribes_by_the_second_interface_has_cupti_for_good() {
 }
 
 #[test]
-fn who_takes_cupti_past_us_has_it() {
+fn a_profiler_that_bypasses_the_library_gets_cupti() {
     let turn = turn::take();
     for (version, _) in compile::CUPTI_VERSIONS {
         let settings = Settings {
@@ -226,7 +228,7 @@ fn who_takes_cupti_past_us_has_it() {
         run.expect_well();
         for (rank, log) in run.logs().iter().enumerate() {
             expect_no_violation(&run, rank);
-            let theirs = run.said(rank, "other")["other"].clone();
+            let theirs = run.printed(rank, "other")["other"].clone();
             for nothing in ["missing", "twice", "wrong", "result"] {
                 assert_eq!(theirs[nothing], 0, "version {version}: {nothing}: {theirs}");
             }
@@ -257,7 +259,7 @@ fn who_takes_cupti_past_us_has_it() {
 }
 
 #[test]
-fn who_frees_every_buffer_does_no_harm() {
+fn a_profiler_that_frees_every_buffer_does_no_harm() {
     let turn = turn::take();
     for (other, is_past_us) in [("free", false), ("direct, free", true)] {
         for version in [18, 130_500] {
@@ -271,7 +273,7 @@ fn who_frees_every_buffer_does_no_harm() {
             run.expect_well();
             for (rank, log) in run.logs().iter().enumerate() {
                 expect_no_violation(&run, rank);
-                let theirs = run.said(rank, "other")["other"].clone();
+                let theirs = run.printed(rank, "other")["other"].clone();
                 assert_eq!(theirs["received"], theirs["launched"], "{theirs}");
                 assert_eq!((&theirs["wrong"], &theirs["result"]), (&0.into(), &0.into()));
                 let foreign = theirs["foreign_buffers"].as_u64().expect("a number");
@@ -283,7 +285,7 @@ fn who_frees_every_buffer_does_no_harm() {
 }
 
 #[test]
-fn what_finds_no_buffer_is_counted() {
+fn works_without_a_buffer_are_counted() {
     let turn = turn::take();
     // The first case exhausts the pool. The second also exceeds everything that may be allocated beyond it.
     for (holds, cause) in [("64", LossCause::NoBuffer), ("4000", LossCause::Profiler)] {
@@ -297,7 +299,7 @@ fn what_finds_no_buffer_is_counted() {
         for (rank, log) in run.logs().iter().enumerate() {
             expect_no_violation(&run, rank);
             let (recorded, launched, lost) = (works(log), launched(&run, rank), lost_works(log));
-            assert_eq!(run.said(rank, "launched")["outstanding"], 0);
+            assert_eq!(run.printed(rank, "launched")["outstanding"], 0);
             assert_eq!(lost.keys().collect::<Vec<_>>(), [&cause], "{lost:?}");
             assert!(recorded > 0 && lost[&cause] > WORKS, "{recorded} and {lost:?}");
             if cause == LossCause::NoBuffer {
@@ -311,7 +313,7 @@ fn what_finds_no_buffer_is_counted() {
 }
 
 #[test]
-fn no_buffer_is_forgotten_that_comes_back_while_others_are_emptied() {
+fn no_buffer_that_is_returned_while_others_are_emptied_is_lost() {
     let turn = turn::take();
     let settings = Settings {
         steps: 1000,
@@ -337,7 +339,7 @@ fn no_buffer_is_forgotten_that_comes_back_while_others_are_emptied() {
 }
 
 #[test]
-fn an_end_that_comes_while_buffers_are_emptied_is_one() {
+fn an_exit_while_buffers_are_emptied_leaves_none_outstanding() {
     let turn = turn::take();
     let settings = Settings {
         steps: 1,
@@ -348,11 +350,11 @@ fn an_end_that_comes_while_buffers_are_emptied_is_one() {
     run.expect_well();
     for (rank, log) in run.logs().iter().enumerate() {
         expect_no_violation(&run, rank);
-        let said = run.said(rank, "launched");
+        let printed = run.printed(rank, "launched");
         assert_eq!(
-            (&said["kinds"], &said["outstanding"]),
+            (&printed["kinds"], &printed["outstanding"]),
             (&0.into(), &0.into()),
-            "{said}"
+            "{printed}"
         );
         let lost = lost_works(log);
         assert_eq!(
@@ -364,7 +366,7 @@ fn an_end_that_comes_while_buffers_are_emptied_is_one() {
 }
 
 #[test]
-fn nothing_of_cupti_is_called_behind_the_deadline_of_an_end() {
+fn cupti_is_not_called_after_the_deadline_of_an_exit() {
     let turn = turn::take();
     let settings = Settings {
         steps: 60,
@@ -388,7 +390,7 @@ fn a_log_that_is_full_switches_cupti_off() {
     run.expect_well();
     for (rank, log) in run.logs().iter().enumerate() {
         expect_no_violation(&run, rank);
-        let over = run.said(rank, "over_ns");
+        let over = run.printed(rank, "over_ns");
         assert_eq!(over["kinds_then"], 0, "while the job still runs");
         let (recorded, launched, lost) = (works(log), launched(&run, rank), lost_works(log));
         assert_eq!(launched, (WORKS + 500) * settings.steps);
@@ -402,7 +404,7 @@ fn a_log_that_is_full_switches_cupti_off() {
 }
 
 #[test]
-fn a_child_that_begins_with_cuda_is_recorded() {
+fn a_child_that_starts_with_cuda_is_recorded() {
     let turn = turn::take();
     let settings = Settings {
         steps: 120,
@@ -413,10 +415,10 @@ fn a_child_that_begins_with_cuda_is_recorded() {
     run.expect_well();
     let logs = recorded::read_all(run.directory.path());
     for (rank, pid) in run.finished.pids.iter().enumerate() {
-        let said = run.said(rank, "child");
-        assert_eq!(said["status"], 0);
+        let printed = run.printed(rank, "child");
+        assert_eq!(printed["status"], 0);
         expect_no_violation(&run, rank);
-        let child = said["child"].as_u64().expect("a process") as u32;
+        let child = printed["child"].as_u64().expect("a process") as u32;
         let of = |pid: u32| logs.iter().find(|log| log.log.pid == pid);
         // The parent has recorded too, which is the condition under test.
         assert!(of(*pid).is_some(), "no log of the parent");

@@ -115,7 +115,7 @@ fn the_slow_rank_is_named_and_every_call_is_in_the_trace() {
 }
 
 #[test]
-fn where_nobody_is_slow_nobody_is_named() {
+fn no_rank_is_named_if_none_is_slow() {
     let Some(python) = Python::wheel() else { return };
     let turn = turn::take();
     let work = tempfile::tempdir().expect("a directory");

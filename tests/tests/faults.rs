@@ -66,7 +66,7 @@ fn steps_end_where_the_program_ends_them() {
 }
 
 #[test]
-fn a_late_rank_is_named_with_its_class_and_what_it_costs() {
+fn a_late_rank_is_named_with_its_class_and_its_cost() {
     let turn = turn::take();
     let Some(program) = compile::gloo("gloo_train.cc") else {
         return;

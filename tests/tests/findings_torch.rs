@@ -56,7 +56,7 @@ fn train(turn: &Turn, python: &Python, settings: &[(&str, &str)]) -> Found {
 }
 
 #[test]
-fn faults_of_a_real_training_are_found_and_their_absence_is_silent() {
+fn faults_of_a_real_training_are_found_and_absent_ones_are_not() {
     let faults = [
         ("BUCKET_CAP_MB", "0.5"),
         ("FIND_UNUSED", "1"),
@@ -125,7 +125,7 @@ fn a_flood_of_numbers_is_found_and_a_few_are_not() {
 }
 
 #[test]
-fn a_dead_peer_is_the_first_sentence() {
+fn a_dead_peer_is_named_in_the_first_sentence() {
     let turn = turn::take();
     let Some(python) = Python::wheel() else { return };
     let directory = tempfile::tempdir().expect("a temporary directory");

@@ -157,7 +157,7 @@ fn a_full_disk() {
 }
 
 #[test]
-fn a_disk_below_the_space_to_be_left_free() {
+fn a_disk_with_less_than_the_minimum_free_space() {
     let turn = turn::take();
     let (Some(program), Some(disk)) = (compile::gloo("gloo_counter.cc"), Mounted::new("size=16m")) else {
         return;
@@ -383,7 +383,7 @@ fn a_program_that_waits_for_signals() {
 }
 
 #[test]
-fn threads_in_great_numbers() {
+fn many_threads_at_once() {
     let turn = turn::take();
     let Some(program) = compile::gloo("gloo_threads.cc") else {
         return;
@@ -451,7 +451,7 @@ fn a_storm_of_forks_leaves_the_parents_log_whole() {
 }
 
 #[test]
-fn workers_that_are_forked_again_and_again() {
+fn workers_that_are_forked_repeatedly() {
     let turn = turn::take();
     for_each_python(|python| {
         let into = directory();

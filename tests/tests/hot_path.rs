@@ -262,7 +262,7 @@ fn no_allocation_no_lock_no_system_call_after_a_threads_first_event() {
         let kept = Kept::of(&log);
         // Each function was called once more before the guards were active, and there was one barrier.
         let n = calls + 1;
-        let wanted: &[(RecordKind, u64)] = match kind {
+        let expected: &[(RecordKind, u64)] = match kind {
             "collective" => &[(RecordKind::Call, n + 1)],
             "store" | "buffer" => &[(RecordKind::Call, 1)],
             "post" => &[(RecordKind::Post, n)],
@@ -277,7 +277,7 @@ fn no_allocation_no_lock_no_system_call_after_a_threads_first_event() {
             "mark" => &[(RecordKind::Mark, n), (RecordKind::Call, 1)],
             other => panic!("{symbol}: {other}"),
         };
-        for &(kind, count) in wanted {
+        for &(kind, count) in expected {
             assert_eq!(
                 kept.of_kind(kind),
                 count,
@@ -312,8 +312,8 @@ fn the_price_of_every_row() {
     let turn = turn::take();
     let Some(driver) = driver() else { return };
     let mut ratios: Vec<(f64, &str)> = Vec::new();
-    let wanted = std::env::var("PRICE_OF").unwrap_or_default();
-    for symbol in symbols().filter(|symbol| symbol.starts_with(&wanted)) {
+    let prefix = std::env::var("PRICE_OF").unwrap_or_default();
+    for symbol in symbols().filter(|symbol| symbol.starts_with(&prefix)) {
         let (ended, _) = run(driver, &["price", symbol]);
         assert_eq!(ended.code(), 0, "{symbol}: {}", ended.complaints());
         let text = ended.text();

@@ -127,7 +127,7 @@ fn noisy_trace(seed: u64) -> Value {
 }
 
 #[test]
-fn holistic_trace_analysis_itself_says_the_same() {
+fn holistic_trace_analysis_itself_gives_the_same_figures() {
     let setup = artefacts::root().join("tests/setup/hta.sh");
     let found = Command::new(setup).output().expect("the script runs");
     if !found.status.success() {
@@ -167,7 +167,7 @@ fn holistic_trace_analysis_itself_says_the_same() {
 }
 
 #[test]
-fn what_the_current_pytorch_writes_is_imported() {
+fn traces_of_the_current_pytorch_are_imported() {
     let Some(python) = Python::wheel() else { return };
     let turn = turn::take();
     let work = tempfile::tempdir().expect("a folder");
@@ -228,7 +228,7 @@ fn what_the_current_pytorch_writes_is_imported() {
 }
 
 #[test]
-fn a_trace_of_one_of_many_ranks_says_who_is_missing_and_how_to_bring_them() {
+fn a_trace_of_one_of_many_ranks_names_the_missing_ranks_and_gives_advice() {
     let work = tempfile::tempdir().expect("a folder");
     let session = import(
         &[fixture("cpu_only_gloo_rank34.json.gz")],

@@ -48,7 +48,7 @@ fn calls(recorded: &Recorded) -> u64 {
 }
 
 #[test]
-fn a_library_in_a_scope_of_its_own_is_recorded() {
+fn a_library_in_its_own_scope_is_recorded() {
     let turn = turn::take();
     let Some(user) = compile::nccl_user(None) else {
         return;
@@ -62,7 +62,7 @@ fn a_library_in_a_scope_of_its_own_is_recorded() {
 }
 
 #[test]
-fn what_bypasses_a_preload_works_as_if_we_were_not_there() {
+fn callers_that_bypass_the_preload_are_not_affected() {
     let turn = turn::take();
     let Some(user) = compile::nccl_user(None) else {
         return;
@@ -92,26 +92,26 @@ fn each_caller_reaches_its_own_copy() {
 }
 
 #[test]
-fn a_forked_child_and_an_executed_program_have_logs_of_their_own() {
+fn a_forked_child_and_an_executed_program_have_their_own_logs() {
     let turn = turn::take();
     let Some(user) = compile::nccl_user(None) else {
         return;
     };
-    for (how, wanted) in [("fork", [5 + 6, 7]), ("exec", [5, 20])] {
+    for (how, expected) in [("fork", [5 + 6, 7]), ("exec", [5, 20])] {
         let Some(logs) = run(&[Path::new(how), &user]) else {
             return;
         };
         let mut counts: Vec<u64> = logs.iter().map(calls).collect();
         counts.sort_unstable();
-        let mut wanted = wanted;
-        wanted.sort_unstable();
-        assert_eq!(counts, wanted, "{how}");
+        let mut expected = expected;
+        expected.sort_unstable();
+        assert_eq!(counts, expected, "{how}");
     }
     drop(turn);
 }
 
 #[test]
-fn a_thousand_communicators_are_told_apart_though_their_addresses_come_again() {
+fn a_thousand_communicators_are_distinguished_though_addresses_are_reused() {
     let turn = turn::take();
     let Some(user) = compile::nccl_user(None) else {
         return;

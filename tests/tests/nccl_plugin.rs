@@ -374,7 +374,7 @@ fn expect_in_perfetto(run: &Run, session: &Value) {
 }
 
 #[test]
-fn where_the_library_does_not_name_the_call_it_is_found() {
+fn the_call_is_found_if_the_library_does_not_name_it() {
     let turn = turn::take();
     // A communicator that does not block is initialised on threads of the library, and launches from them.
     for settings in [&[][..], &[("NCCL_PROFILED_NONBLOCKING", "1")]] {
@@ -404,7 +404,7 @@ fn expect_calls_to_be_found(run: &Run) {
 }
 
 #[test]
-fn the_first_versions_tell_how_and_not_when() {
+fn the_first_versions_report_the_algorithm_and_no_times() {
     let turn = turn::take();
     for version in [1, 2, 3] {
         let Some(run) = run(&turn, version, None, &[]) else {
@@ -436,7 +436,7 @@ fn the_first_versions_tell_how_and_not_when() {
 }
 
 #[test]
-fn a_late_rank_is_named_from_what_the_devices_did() {
+fn a_late_rank_is_named_from_device_times() {
     let turn = turn::take();
     let late = Late { rank: 2, us: 3000 };
     let (Some(with), Some(without)) = (run(&turn, 5, Some(late), &[]), run(&turn, 5, None, &[])) else {
@@ -457,7 +457,7 @@ fn a_late_rank_is_named_from_what_the_devices_did() {
 }
 
 #[test]
-fn traffic_between_ranks_is_measured_where_it_is_asked_for() {
+fn traffic_between_ranks_is_measured_on_request() {
     let turn = turn::take();
     let Some(run) = run(&turn, 5, None, &[("RANKSCOPE_NCCL_TRAFFIC", "1")]) else {
         return;
@@ -504,7 +504,7 @@ fn traffic_between_ranks_is_measured_where_it_is_asked_for() {
 }
 
 #[test]
-fn who_chose_another_plugin_keeps_it() {
+fn a_plugin_that_the_user_chose_is_kept() {
     let turn = turn::take();
     for chosen in ["none", "/nowhere/libnccl-profiler-other.so"] {
         let Some(run) = run(&turn, 5, None, &[("NCCL_PROFILER_PLUGIN", chosen)]) else {
@@ -615,7 +615,7 @@ fn callers_that_bypass_a_preload_are_seen_by_the_plugin() {
 }
 
 #[test]
-fn where_the_library_tells_no_times_events_do() {
+fn events_give_times_if_the_library_reports_none() {
     let turn = turn::take();
     let settings = [
         ("RANKSCOPE_NCCL_EVENTS", "100000"),
@@ -722,7 +722,7 @@ fn compare_launches(run: &Run, session: &Value, rank: usize) {
 }
 
 #[test]
-fn nobody_waits_for_a_device_that_is_slow_to_tell_its_time() {
+fn no_call_waits_for_a_device_with_slow_readings() {
     let turn = turn::take();
     // Readings are delayed by 20 ms of other work. Launches before the first reading are not timed, and the error is
     // equally wide.
@@ -779,7 +779,7 @@ fn every_device_of_one_process_is_timed_by_its_own_events() {
 }
 
 #[test]
-fn a_driver_that_fails_is_asked_no_more() {
+fn a_driver_that_fails_is_not_queried_again() {
     let turn = turn::take();
     // The program's own check counts further queries.
     let settings = [("RANKSCOPE_NCCL_EVENTS", "100000"), ("NCCL_DOUBLE_FAILS", "200")];
@@ -796,7 +796,7 @@ fn a_driver_that_fails_is_asked_no_more() {
 }
 
 #[test]
-fn of_very_many_launches_some_are_timed() {
+fn only_some_of_very_many_launches_are_timed() {
     let turn = turn::take();
     // One event a second: a mark of the device's progress.
     let settings = [("RANKSCOPE_NCCL_EVENTS", "1"), ("NCCL_DOUBLE_KERNEL_US", "6000")];
@@ -820,7 +820,7 @@ fn of_very_many_launches_some_are_timed() {
 }
 
 #[test]
-fn a_device_that_is_told_of_by_its_library_is_not_timed_twice() {
+fn a_device_that_its_library_reports_is_not_timed_twice() {
     let turn = turn::take();
     for (version, by_events) in [(3, STEPS * 10), (5, 0)] {
         let Some(run) = run(&turn, version, None, &[("RANKSCOPE_NCCL_EVENTS", "100000")]) else {
@@ -844,7 +844,7 @@ fn a_device_that_is_told_of_by_its_library_is_not_timed_twice() {
 }
 
 #[test]
-fn without_a_run_directory_the_plugin_asks_for_nothing() {
+fn without_a_run_directory_the_plugin_requests_nothing() {
     let turn = turn::take();
     let Some(program) = compile::nccl("nccl_profiled.cc") else {
         return;

@@ -58,7 +58,7 @@ fn delays(network: &Network, from: usize, to: usize, count: u32) -> Vec<Duration
 }
 
 #[test]
-fn each_way_takes_the_time_that_was_asked_for() {
+fn each_direction_has_the_requested_delay() {
     let turn = turn::take();
     // From host 0 to host 1: 1 ms and 300 µs of jitter. Back: 200 µs. Host 2 is idle.
     let Some(network) = Network::new(3, 5, |from, to| match (from, to) {
@@ -79,10 +79,10 @@ fn each_way_takes_the_time_that_was_asked_for() {
         // No packet is faster, and the fastest of hundreds is not delayed by the machine.
         assert!((least_us..least_us + 150).contains(&first), "{first}");
         // The median of an exponential distribution is ln 2 of its mean. A busy machine adds to it.
-        let wanted = least_us + mean_jitter_us * 69 / 100;
+        let expected_us = least_us + mean_jitter_us * 69 / 100;
         assert!(
-            middle + mean_jitter_us / 5 >= wanted && middle < wanted + 500,
-            "{middle} {wanted}"
+            middle + mean_jitter_us / 5 >= expected_us && middle < expected_us + 500,
+            "{middle} {expected_us}"
         );
     }
     assert_eq!(network.counts().dropped.load(Ordering::Relaxed), 0);
@@ -90,7 +90,7 @@ fn each_way_takes_the_time_that_was_asked_for() {
 }
 
 #[test]
-fn a_link_is_as_fast_as_it_was_asked_for() {
+fn a_link_has_the_requested_speed() {
     let turn = turn::take();
     let rate = |from: usize| if from == 0 { 20_000_000 } else { 100_000_000 };
     let Some(network) = Network::new(2, 5, |from, _| Link {

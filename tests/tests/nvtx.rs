@@ -39,7 +39,7 @@ fn marks(recorded: &Recorded) -> BTreeMap<&str, (usize, usize)> {
     marks
 }
 
-fn wanted() -> BTreeMap<&'static str, (usize, usize)> {
+fn expected_marks() -> BTreeMap<&'static str, (usize, usize)> {
     BTreeMap::from([
         ("outer", (1, 0)),
         ("inner", (1, 0)),
@@ -67,7 +67,7 @@ fn ranges_become_spans() {
         panic!("one process, {} logs", all.len())
     };
     recorded.expect_whole();
-    assert_eq!(marks(recorded), wanted());
+    assert_eq!(marks(recorded), expected_marks());
     // A range contains the call that was made in it.
     let step: Vec<_> = recorded
         .of_kind(RecordKind::Mark)
@@ -93,7 +93,7 @@ fn ranges_become_spans() {
 }
 
 #[test]
-fn another_injection_goes_on_as_if_we_were_not_there() {
+fn another_injection_is_not_affected() {
     let turn = turn::take();
     let Some(program) = compile::nvtx("nvtx_marks.cc") else {
         return;
@@ -125,12 +125,12 @@ fn another_injection_goes_on_as_if_we_were_not_there() {
     assert_eq!(alone[0], with[0]);
     assert_eq!(alone.last(), with.last(), "{alone:?}");
     let all = recorded::read_all(directory.path());
-    assert_eq!(marks(&all[0]), wanted());
+    assert_eq!(marks(&all[0]), expected_marks());
     drop(turn);
 }
 
 #[test]
-fn the_launcher_puts_us_in_front() {
+fn the_launcher_puts_the_library_first() {
     let turn = turn::take();
     let Some(program) = compile::nvtx("nvtx_marks.cc") else {
         return;
@@ -163,7 +163,7 @@ fn the_launcher_puts_us_in_front() {
             ended.text()
         );
         let all = recorded::read_all(&run);
-        assert_eq!(marks(&all[0]), wanted());
+        assert_eq!(marks(&all[0]), expected_marks());
     }
     drop(turn);
 }
@@ -188,7 +188,7 @@ fn ranges_of_pytorch_become_spans() {
 
 /// Tests that iterations marked by one rank are the steps of all ranks, if their operations have no repeating order.
 #[test]
-fn what_a_rank_marks_are_the_steps_of_all() {
+fn marks_of_one_rank_are_the_steps_of_all_ranks() {
     let turn = turn::take();
     let Some(python) = Python::wheel() else { return };
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -206,12 +206,12 @@ fn what_a_rank_marks_are_the_steps_of_all() {
             .filter(|record| recorded.log.texts[&(record.object as u32)] == "iteration #")
             .map(|record| record.sequence)
             .collect();
-        let wanted: Vec<u32> = if rank == 0 {
+        let expected: Vec<u32> = if rank == 0 {
             (100..130).collect()
         } else {
             Vec::new()
         };
-        assert_eq!(numbers, wanted);
+        assert_eq!(numbers, expected);
     }
     results::merge(directory.path());
     let session = results::report(directory.path());
@@ -244,7 +244,7 @@ fn what_a_rank_marks_are_the_steps_of_all() {
 /// Tests a program with more ranges and texts than the tables can hold. Kept and lost records add up to the true
 /// number, and communicators can still be stored.
 #[test]
-fn what_is_too_much_is_counted() {
+fn ranges_beyond_the_limits_are_counted() {
     let turn = turn::take();
     let Some(program) = compile::nvtx("nvtx_many.cc") else {
         return;

@@ -1,15 +1,12 @@
 //! Tests that the page of real runs agrees with `rankscope report --json`, number by number, in a real browser.
 //!
 //! The runs are all collectives of Gloo, a training with PyTorch, and one with recorded device work.
-//! `collector/cli/tests/page.rs`, whose code is used here, tests the comparison itself.
-
-#[path = "../../collector/cli/tests/page_support/mod.rs"]
-mod page_support;
+//! `collector/cli/tests/page.rs` tests the comparison itself.
 
 use std::path::Path;
 
-use page_support::browser::Browser;
-use page_support::{WALK, Walked};
+use rankscope_fixtures::page::browser::Browser;
+use rankscope_fixtures::page::{WALK, Walked};
 use rankscope_tests::cupti_run::{self, Settings};
 use rankscope_tests::job::Job;
 use rankscope_tests::python::Python;

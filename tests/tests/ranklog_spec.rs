@@ -23,7 +23,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Converts the Rust reader's result to the Python reader's form.
-fn told_by_rust(log: &RankLog) -> Vec<Value> {
+fn read_by_rust(log: &RankLog) -> Vec<Value> {
     let ending = match log.ending {
         Ending::Closed => "closed",
         Ending::LiveArea => "live area",
@@ -99,7 +99,7 @@ fn fields(record: &Record) -> Value {
         "sequence": record.sequence, "peer": record.peer, "aux": record.aux})
 }
 
-fn told_by_python(log: &Path, live: Option<&Path>) -> Vec<Value> {
+fn read_by_python(log: &Path, live: Option<&Path>) -> Vec<Value> {
     let output = Command::new("python3")
         .arg("-B")
         .arg(root().join("tests/ranklog_reader.py"))
@@ -125,8 +125,8 @@ fn agree(path: &Path, live: Option<&Path>) -> usize {
 }
 
 fn agree_on(log: &RankLog) -> usize {
-    let rust = told_by_rust(log);
-    let python = told_by_python(&log.path, log.live_path.as_deref());
+    let rust = read_by_rust(log);
+    let python = read_by_python(&log.path, log.live_path.as_deref());
     for (number, (rust, python)) in rust.iter().zip(&python).enumerate() {
         assert_eq!(
             rust,
@@ -408,7 +408,7 @@ fn calibration(ticks: u64) -> Calibration {
 }
 
 #[test]
-fn everything_a_segment_file_can_hold_and_damage() {
+fn segment_files_with_every_frame_and_with_damage() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     for seed in 1..=6u64 {
         let mut numbers = Numbers(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
@@ -473,7 +473,7 @@ fn everything_a_segment_file_can_hold_and_damage() {
 }
 
 #[test]
-fn damage_inside_a_records_payload_is_found_at_the_same_record() {
+fn damage_inside_a_payload_of_records_is_found_at_the_same_record() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let mut numbers = Numbers(88_172_645_463_325_252);
     let mut out = Segments::new(5);
@@ -494,7 +494,7 @@ fn count_byte(number: usize) -> usize {
 }
 
 #[test]
-fn damage_uncovers_only_what_it_hides() {
+fn a_damaged_group_is_completed_from_the_live_area() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let (set, memory) = live_area(11);
     let lane = set.acquire(101, [0; 16], 5).expect("a lane");
@@ -583,7 +583,7 @@ fn a_group_whose_records_are_damaged_still_names_its_thread() {
 }
 
 #[test]
-fn ticks_that_rounding_makes_equal_keep_the_order_they_were_packed_in() {
+fn ticks_that_rounding_makes_equal_keep_their_packed_order() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let group = |lane: u32, leave_ticks: u64| Group {
         lane,
@@ -663,7 +663,7 @@ fn live_area(nonce: u64) -> (&'static LaneSet, &'static [u8]) {
 }
 
 #[test]
-fn what_segments_and_live_area_both_hold_is_taken_once() {
+fn records_in_segments_and_live_area_are_read_once() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let (set, memory) = live_area(9);
     let mut out = Segments::new(9);
@@ -806,7 +806,7 @@ fn what_segments_and_live_area_both_hold_is_taken_once() {
 
 /// Checks that the offsets in the document are those of the code.
 #[test]
-fn the_tables_of_the_document_are_the_code() {
+fn the_tables_of_the_document_equal_the_code() {
     use rankscope_ranklog::layout::{chunk, header, lane};
     let document =
         std::fs::read_to_string(root().join("formats/ranklog/RANKLOG.md")).expect("the specification");

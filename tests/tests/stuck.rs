@@ -40,7 +40,7 @@ fn endings(session: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn a_job_that_is_stuck_is_told_while_it_runs() {
+fn a_job_that_is_stuck_is_reported_while_it_runs() {
     let turn = turn::take();
     let Some(program) = compile::gloo("gloo_counter.cc") else {
         return;
@@ -53,9 +53,9 @@ fn a_job_that_is_stuck_is_told_while_it_runs() {
         .env("RANKSCOPE_PARTIAL_MS", "100")
         .counted()
         .start(&turn);
-    let begun = Instant::now();
+    let started = Instant::now();
     while running.counter(0).so_far() < 2000 {
-        assert!(begun.elapsed() < Duration::from_secs(60), "nothing is done");
+        assert!(started.elapsed() < Duration::from_secs(60), "nothing is done");
         sleep(Duration::from_millis(10));
     }
     sleep(Duration::from_secs(2));

@@ -196,11 +196,11 @@ fn every_function_that_communicates_is_a_row_or_an_exclusion() {
         let mut missing = Vec::new();
         let mut covered = 0;
         for (symbol, name) in names.iter().zip(demangled(&names)) {
-            let wanted = communicates_in_gloo(&name) && !is_excluded(&name, gloo::EXCLUDED)
+            let is_expected = communicates_in_gloo(&name) && !is_excluded(&name, gloo::EXCLUDED)
                 || communicates_in_c10d(&name) && !is_excluded(&name, torch::EXCLUDED);
             if rows.contains(symbol.as_str()) {
                 covered += 1;
-            } else if wanted {
+            } else if is_expected {
                 missing.push(format!("{name}\n    {symbol}"));
             }
         }
@@ -220,7 +220,7 @@ fn every_function_that_communicates_is_a_row_or_an_exclusion() {
 
 /// Checks that `seen` is exact, in both directions.
 #[test]
-fn rows_were_seen_where_they_say() {
+fn rows_name_exactly_the_libraries_that_export_them() {
     for library in tested() {
         let Some(name) = library.name else { continue };
         let symbols = exports(&library.path);
@@ -308,7 +308,7 @@ fn every_function_of_every_nccl_is_a_row_or_an_exclusion() {
 }
 
 #[test]
-fn no_row_is_there_twice_and_every_exclusion_gives_its_reason() {
+fn no_row_is_listed_twice_and_every_exclusion_has_a_reason() {
     let rows = rows();
     let distinct: BTreeSet<&str> = rows.iter().map(|row| row.0).collect();
     assert_eq!(distinct.len(), rows.len());
@@ -323,7 +323,7 @@ fn no_row_is_there_twice_and_every_exclusion_gives_its_reason() {
 const PLUGINS: std::ops::RangeInclusive<u32> = 1..=6;
 
 #[test]
-fn every_nccl_with_profiler_plugins_asks_for_a_version_that_we_speak() {
+fn every_nccl_with_profiler_plugins_requests_a_supported_version() {
     for nccl in Nccl::all() {
         // The name is a separate string in the library, terminated by a zero byte.
         let library = nccl.directory.join("libnccl.so.2");
@@ -339,35 +339,35 @@ fn every_nccl_with_profiler_plugins_asks_for_a_version_that_we_speak() {
             library.display()
         );
         let found = String::from_utf8_lossy(&found.stdout);
-        let asked: BTreeSet<u32> = found
+        let requested: BTreeSet<u32> = found
             .lines()
             .filter_map(|line| line.strip_prefix("ncclProfiler_v")?.parse().ok())
             .collect();
         let (has_any, speaks) = (
-            !asked.is_empty(),
-            asked.iter().any(|version| PLUGINS.contains(version)),
+            !requested.is_empty(),
+            requested.iter().any(|version| PLUGINS.contains(version)),
         );
         assert_eq!(
             has_any,
             nccl.series() >= (2, 23),
-            "{} asks for {asked:?}",
+            "{} asks for {requested:?}",
             nccl.version
         );
-        assert_eq!(speaks, has_any, "{} asks for {asked:?}", nccl.version);
+        assert_eq!(speaks, has_any, "{} asks for {requested:?}", nccl.version);
     }
 }
 
 #[test]
 fn the_library_exports_its_rows_and_nothing_else() {
-    let mut wanted: BTreeSet<String> = rows().iter().map(|row| row.0.to_owned()).collect();
-    wanted.extend(nccl_rows().map(|row| row.0.to_owned()));
+    let mut expected: BTreeSet<String> = rows().iter().map(|row| row.0.to_owned()).collect();
+    expected.extend(nccl_rows().map(|row| row.0.to_owned()));
     let of_cupti = rankscope::cupti::others::SYMBOLS;
-    wanted.extend(
+    expected.extend(
         of_cupti
             .iter()
             .map(|symbol| symbol.to_string_lossy().into_owned()),
     );
-    wanted.extend(
+    expected.extend(
         [
             "rankscope_pause",
             "rankscope_resume",
@@ -376,14 +376,14 @@ fn the_library_exports_its_rows_and_nothing_else() {
         ]
         .map(str::to_owned),
     );
-    wanted.extend(PLUGINS.map(|version: u32| format!("ncclProfiler_v{version}")));
+    expected.extend(PLUGINS.map(|version: u32| format!("ncclProfiler_v{version}")));
     let path = artefacts::library();
     let everything: BTreeSet<String> = output("nm", &["-D", "--defined-only"], &path)
         .lines()
         .filter_map(|line| line.split_whitespace().last())
         .map(|symbol| symbol.split('@').next().unwrap_or(symbol).to_owned())
         .collect();
-    assert_eq!(everything, wanted);
+    assert_eq!(everything, expected);
 }
 
 #[test]

@@ -171,7 +171,7 @@ fn every_operation_is_recorded_as_it_happened() {
 }
 
 #[test]
-fn two_threads_in_swapped_order_are_paired_right() {
+fn two_threads_in_swapped_order_are_paired_correctly() {
     let turn = turn::take();
     let Some(program) = compile::gloo("gloo_async.cc") else {
         return;

@@ -100,11 +100,11 @@ fn check_calls(recorded: &Recorded, truth: &[Value], rank: usize) {
             }
         })
         .collect();
-    let wanted: Vec<Asked> = truth.iter().map(reported).collect();
-    assert_eq!(got.len(), wanted.len());
-    for (got, wanted) in got.iter().zip(&wanted) {
+    let expected: Vec<Asked> = truth.iter().map(reported).collect();
+    assert_eq!(got.len(), expected.len());
+    for (got, expected) in got.iter().zip(&expected) {
         // A signal is one element without bytes.
-        assert_eq!(got, wanted);
+        assert_eq!(got, expected);
     }
     // Collectives of a communicator are numbered together, messages by peer, and others separately. A simulated call
     // also uses a number.
@@ -153,11 +153,11 @@ fn check_groups(recorded: &Recorded, rank: usize) {
     let reported: Vec<(u64, u8)> = groups.iter().map(|record| (record.bytes, record.flags)).collect();
     // The groups of the communicator, of the messages and their all-reduce, of rank 0's simulation, of the messages
     // after it, and of the three devices. Groups that the library itself opens are not the program's.
-    let mut wanted = vec![(0, 0), (3, 0), (2, FLAG_SIMULATED), (2, 0), (3, 0)];
+    let mut expected = vec![(0, 0), (3, 0), (2, FLAG_SIMULATED), (2, 0), (3, 0)];
     if rank > 0 {
-        wanted.remove(2);
+        expected.remove(2);
     }
-    assert_eq!(reported, wanted);
+    assert_eq!(reported, expected);
     for group in groups {
         assert!(group.aux > 0 && group.aux <= group.enter_ticks, "{group:?}");
         let members = recorded
@@ -173,7 +173,7 @@ fn check_the_rest(recorded: &Recorded, rank: usize) {
         .of_kind(RecordKind::Memory)
         .map(|record| record.aux)
         .collect();
-    let wanted = [
+    let expected = [
         MemoryCall::Allocate,
         MemoryCall::RegisterWindow,
         MemoryCall::DeregisterWindow,
@@ -183,7 +183,7 @@ fn check_the_rest(recorded: &Recorded, rank: usize) {
         MemoryCall::Suspend,
         MemoryCall::Resume,
     ];
-    assert_eq!(memory, wanted.map(|call| call as u64));
+    assert_eq!(memory, expected.map(|call| call as u64));
     let failures: Vec<u32> = recorded
         .of_kind(RecordKind::Failure)
         .map(|record| record.tag)
@@ -193,12 +193,12 @@ fn check_the_rest(recorded: &Recorded, rank: usize) {
         .of_kind(RecordKind::Call)
         .filter(|record| record.flags & FLAG_FAILED != 0);
     let refused: Vec<(u8, u32)> = refused.map(|record| (record.operation, record.tag)).collect();
-    let wanted: &[(u8, u32)] = if rank == 0 {
+    let expected: &[(u8, u32)] = if rank == 0 {
         &[(Operation::Connect as u8, 4)]
     } else {
         &[]
     };
-    assert_eq!(refused, wanted);
+    assert_eq!(refused, expected);
     for record in recorded
         .of_kind(RecordKind::Call)
         .filter(|record| record.flags & FLAG_FAILED == 0)
@@ -271,7 +271,7 @@ fn check_identities(all: &[Recorded], size: usize) {
         assert_eq!(sizes.first().copied(), Some(ranks.len() as u32), "{name}");
     }
     assert_eq!(identities.len(), known.len(), "each name another communicator");
-    let wanted: &[&str] = if size > 2 {
+    let expected: &[&str] = if size > 2 {
         &[
             "even",
             "even again",
@@ -287,7 +287,7 @@ fn check_identities(all: &[Recorded], size: usize) {
     } else {
         &["patient", "scalable", "world"]
     };
-    for name in wanted {
+    for name in expected {
         assert!(known.contains_key(*name), "{name} of {:?}", known.keys());
     }
 }
@@ -425,12 +425,12 @@ fn every_call_is_recorded_as_it_was_made() {
 }
 
 #[test]
-fn handles_that_come_with_the_end_of_their_group_are_known() {
+fn handles_that_are_set_at_the_end_of_their_group_are_known() {
     every_call(3, true);
 }
 
 #[test]
-fn a_process_that_drives_all_devices_is_told_once() {
+fn a_process_that_drives_all_devices_is_reported_once() {
     let turn = turn::take();
     let Some(program) = compile::nccl("nccl_devices.cc") else {
         return;
@@ -449,7 +449,7 @@ fn a_process_that_drives_all_devices_is_told_once() {
 }
 
 #[test]
-fn what_rccl_has_beside_is_recorded_too() {
+fn additional_functions_of_rccl_are_recorded() {
     let turn = turn::take();
     let Some(program) = compile::rccl("rccl_all.cc") else {
         return;
@@ -479,7 +479,7 @@ fn what_rccl_has_beside_is_recorded_too() {
 }
 
 #[test]
-fn without_a_directory_a_program_runs_as_if_we_were_not_there() {
+fn without_a_directory_a_program_is_not_affected() {
     let turn = turn::take();
     let Some(program) = compile::nccl("nccl_all.cc") else {
         return;
@@ -495,7 +495,7 @@ fn without_a_directory_a_program_runs_as_if_we_were_not_there() {
 
 /// Tests that the real library, as far as it works without a GPU, gives the same answers with and without rankscope.
 #[test]
-fn real_libraries_answer_as_if_we_were_not_there() {
+fn real_libraries_answer_as_without_the_preload() {
     let turn = turn::take();
     let Some(program) = compile::nccl("nccl_smoke.cc") else {
         return;

@@ -169,7 +169,7 @@ fn every_c10d_operation_is_recorded_as_it_happened() {
                 python.name
             );
             // The issue of a work names the operation that the user requested: a reduce-scatter is one.
-            let asked = |operation: Operation| {
+            let issue_count = |operation: Operation| {
                 recorded
                     .of_kind(RecordKind::Issue)
                     .filter(|issue| issue.operation == operation as u8)
@@ -178,8 +178,8 @@ fn every_c10d_operation_is_recorded_as_it_happened() {
             let scatters = done
                 .iter()
                 .filter(|line| truth::operation(line) == Operation::ReduceScatter);
-            assert_eq!(asked(Operation::ReduceScatter), size * scatters.count());
-            assert_eq!(asked(Operation::Barrier), 3);
+            assert_eq!(issue_count(Operation::ReduceScatter), size * scatters.count());
+            assert_eq!(issue_count(Operation::Barrier), 3);
             let counts: Vec<u64> = recorded
                 .of_kind(RecordKind::Continuation)
                 .flat_map(|record| record.continuation_counts())
@@ -253,7 +253,7 @@ fn groups(recording: &Recording) -> BTreeMap<String, usize> {
 }
 
 #[test]
-fn overlapping_groups_are_told_apart() {
+fn overlapping_groups_are_distinguished() {
     let turn = turn::take();
     for_each_python(|python| {
         let recording = record(&turn, Job::torch(python, "subgroups.py", 3), &[0; 3]);
@@ -270,7 +270,7 @@ fn overlapping_groups_are_told_apart() {
 }
 
 #[test]
-fn worlds_one_after_another_are_told_apart() {
+fn successive_worlds_are_distinguished() {
     let turn = turn::take();
     for_each_python(|python| {
         let recording = record(&turn, Job::torch(python, "reinit.py", 2), &[0; 2]);
@@ -298,7 +298,7 @@ fn worlds_one_after_another_are_told_apart() {
 }
 
 #[test]
-fn asynchronous_work_of_two_threads_is_paired_right() {
+fn asynchronous_work_of_two_threads_is_paired_correctly() {
     let turn = turn::take();
     for_each_python(|python| {
         let recording = record(&turn, Job::torch(python, "swapped.py", 2), &[0; 2]);

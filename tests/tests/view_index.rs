@@ -101,9 +101,9 @@ fn the_index_of_a_training_is_its_tables() {
             let view = open(&session, rank);
             assert_eq!(view.footer().problems, Vec::<String>::new());
             assert_operations(&session, rank, &view);
-            let (of_rank, told_of_rank) = assert_parts(&session, rank, &view);
+            let (of_rank, reported_of_rank) = assert_parts(&session, rank, &view);
             waited += of_rank;
-            reported += told_of_rank;
+            reported += reported_of_rank;
         }
         assert!(reported > 0, "{pattern}: one rank is late, and nobody waits");
         let off = (waited - reported).abs() as f64 / reported as f64;
@@ -115,7 +115,7 @@ fn the_index_of_a_training_is_its_tables() {
 }
 
 #[test]
-fn an_index_that_is_not_there_or_of_another_session_is_made_anew() {
+fn a_missing_index_or_one_of_another_session_is_rebuilt() {
     let turn = turn::take();
     let Some(program) = compile::gloo("gloo_steps.cc") else {
         return;

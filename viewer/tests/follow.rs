@@ -33,9 +33,9 @@ fn the_last_part_of_a_long_run_is_followed() {
     let run = directory.path().join("run");
     fs::create_dir_all(&run).expect("made");
     let program = artefacts::program();
-    let beside = program.parent().expect("a folder").to_path_buf();
+    let program_folder = program.parent().expect("a folder").to_path_buf();
     let paths = std::env::var_os("PATH").unwrap_or_default();
-    let paths = std::env::join_paths([beside].into_iter().chain(std::env::split_paths(&paths)));
+    let paths = std::env::join_paths([program_folder].into_iter().chain(std::env::split_paths(&paths)));
     // SAFETY: this is the only test of the program, and no other thread has been started yet, so nothing reads the
     // environment meanwhile.
     unsafe { std::env::set_var("PATH", paths.expect("a path")) };
@@ -48,7 +48,7 @@ fn the_last_part_of_a_long_run_is_followed() {
     let since = Instant::now();
     // Largest age of the last visible record: at the time when the next part arrives. Also the starts and ends of the
     // parts.
-    let mut behind_s = Vec::new();
+    let mut lag_s = Vec::new();
     let mut shown_until_unix_ns = None;
     let mut parts: Vec<Part> = Vec::new();
     let mut why = None;
@@ -65,7 +65,7 @@ fn the_last_part_of_a_long_run_is_followed() {
                 assert!(session.totals.records <= 2 * MOST_RECORDS, "{:?}", session.totals);
                 if let Some(part) = &session.part {
                     if let Some(until) = shown_until_unix_ns.replace(end_unix_ns) {
-                        behind_s.push((now.as_nanos() as i64 - until) as f64 / 1e9);
+                        lag_s.push((now.as_nanos() as i64 - until) as f64 / 1e9);
                     }
                     parts.push(Part {
                         from_ns: part.from_ns,
@@ -103,10 +103,10 @@ fn the_last_part_of_a_long_run_is_followed() {
         whole.axis.end_ns,
         clock_error_ns(&whole)
     );
-    behind_s.sort_by(f64::total_cmp);
+    lag_s.sort_by(f64::total_cmp);
     println!("whole end {} parts {parts:?}", whole.axis.end_ns);
-    println!("{} parts, behind: {behind_s:.2?} s", parts.len());
+    println!("{} parts, behind: {lag_s:.2?} s", parts.len());
     // Single parts may be late on a busy machine, so the test uses the median.
-    let middle = behind_s[behind_s.len() / 2];
-    assert!(middle < 1.0, "{behind_s:?}");
+    let middle = lag_s[lag_s.len() / 2];
+    assert!(middle < 1.0, "{lag_s:?}");
 }

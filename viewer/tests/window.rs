@@ -226,8 +226,8 @@ fn a_window_is_used_closed_and_reopened_in_the_same_state() {
     screen.press("Escape");
     let back = screen.still();
     // The drawer marks the rank now, so only the timeline is compared.
-    let not_as_before = differing(timeline(&whole), timeline(&back));
-    assert!(not_as_before < 3000, "{not_as_before} pixels are not as before");
+    let changed_pixels = differing(timeline(&whole), timeline(&back));
+    assert!(changed_pixels < 3000, "{changed_pixels} pixels are not as before");
     // The help shows all keys.
     screen.press("question");
     let help = screen.still();

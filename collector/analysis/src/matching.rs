@@ -553,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_a_rank_that_ended_or_was_never_seen_is_incomplete() {
+    fn instances_that_miss_a_rank_that_ended_or_was_never_seen_are_incomplete() {
         let mut seen = Seen::new();
         let mut matcher = Matcher::new(&[communicator(3, 2)], 2, MAX_PENDING);
         matcher.take(&mut call(0, 1, 0), |instance| note(&mut seen, instance));
@@ -572,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_what_is_let_go_is_told() {
+    fn memory_is_bounded_and_dropped_instances_are_reported() {
         let mut seen = Seen::new();
         let mut matcher = Matcher::new(&[communicator(2, 2)], 2, 100);
         for tag in 0..1000 {
@@ -584,7 +584,7 @@ mod tests {
     }
 
     #[test]
-    fn members_that_disagree_are_mismatched_and_a_repeated_key_is_told() {
+    fn members_that_disagree_are_mismatched_and_a_repeated_key_is_reported() {
         let judged = |change: fn(&mut RankOperation)| {
             let mut seen = Seen::new();
             let mut matcher = Matcher::new(&[communicator(2, 2)], 2, MAX_PENDING);

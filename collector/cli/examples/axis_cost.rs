@@ -3,10 +3,8 @@
 //! Merges the logs of one job in turn as logs of one host, which needs no pass for evidence, and as logs of four hosts.
 //! Prints the medians and their ratio.
 
-#[path = "../tests/support/mod.rs"]
-mod support;
-
 use rankscope_analysis::{MergeOptions, merge};
+use rankscope_fixtures::logs::Ddp;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -27,12 +25,12 @@ fn main() -> ExitCode {
     let (operations, ranks, turns) = (number(1_000_000), number(8), number(5));
     let hosts = [1u32, 4];
     for hosts in hosts {
-        let mut job = support::Ddp {
+        let mut job = Ddp {
             ranks: ranks as u32,
             hosts,
             noise: 1,
             slow: Some((ranks as u32 / 2, 50_000)),
-            ..support::Ddp::default()
+            ..Ddp::default()
         };
         job.steps = (operations / ranks / u64::from(job.buckets)) as u32;
         if let Err(error) = job.write(&directory.join(hosts.to_string())) {

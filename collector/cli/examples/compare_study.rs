@@ -5,13 +5,10 @@
 //! change is added to the new runs of the same pair (`same`) and of the next pair (`fresh`). The noise of the next pair
 //! did not contribute to the printed size.
 
-#[path = "../tests/compare_support/mod.rs"]
-mod compare_support;
-
-use compare_support::Random;
 use rankscope_compare::metrics::{EXPOSED_TRANSFER, EXPOSED_WAIT, STEP_TIME};
 use rankscope_compare::settings::Settings;
 use rankscope_compare::{Run, compare, summarise};
+use rankscope_fixtures::runs::Random;
 use rankscope_formats::comparison::GateVerdict;
 use rankscope_formats::comparison::MetricVerdict;
 use rankscope_formats::comparison::{Comparison, Mean, Value};

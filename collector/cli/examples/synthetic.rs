@@ -1,8 +1,6 @@
 //! Writes the rank logs of a synthetic DistributedDataParallel job: `synthetic DIRECTORY OPERATIONS [RANKS [SEED]]`.
 
-#[path = "../tests/support/mod.rs"]
-mod support;
-
+use rankscope_fixtures::logs::Ddp;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -17,11 +15,11 @@ fn main() -> ExitCode {
     };
     let ranks = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(8);
     let noise = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(1);
-    let mut job = support::Ddp {
+    let mut job = Ddp {
         ranks,
         noise,
         slow: Some((ranks / 2, 50_000)),
-        ..support::Ddp::default()
+        ..Ddp::default()
     };
     job.steps = u32::try_from(operations / u64::from(ranks) / u64::from(job.buckets)).unwrap_or(u32::MAX);
     match job.write(&directory) {

@@ -5,16 +5,13 @@
 //! check the promises of METRICS.md, section 4: the true offset is in the interval, and the interval is no wider than
 //! the evidence makes it.
 
-#[path = "support/exact.rs"]
-mod exact;
-
-use exact::exact_width;
 use rankscope_analysis::clocks::evidence::Sighting;
 use rankscope_analysis::clocks::hull::Bound;
 use rankscope_analysis::clocks::network::{Network, Pairs};
 use rankscope_analysis::clocks::segments::PairFit;
 use rankscope_analysis::clocks::windows::PairEvidence;
 use rankscope_analysis::clocks::{UNBOUNDED_NS, WANDER_NS_PER_S2};
+use rankscope_fixtures::exact_axis::exact_width;
 use std::collections::BTreeMap;
 
 struct Random(u64);
@@ -166,7 +163,7 @@ impl Job {
                     .map(|&host| {
                         let late = self
                             .straggler
-                            .filter(|&(who, _)| who == host)
+                            .filter(|&(straggler, _)| straggler == host)
                             .map_or(0, |(_, ns)| ns);
                         let enter = ready.max(free[host]) + late + random.exponential(300_000.0) as i64;
                         clocks[host].awake_from(enter)
@@ -312,7 +309,7 @@ fn solve(job: &Job) -> Solved {
 #[derive(Default, Debug)]
 struct Judged {
     /// Judged combinations of pair and stretch; `inside` counts those whose true offset is in the interval throughout.
-    looked: u64,
+    checked: u64,
     inside: u64,
     unbounded: u64,
     widths: Vec<i64>,
@@ -384,7 +381,7 @@ impl Solved {
                     if !is_inside_run {
                         continue;
                     }
-                    into.looked += 1;
+                    into.checked += 1;
                     into.inside += u64::from(is_inside);
                     match (low, high) {
                         ([Some(low0), Some(low1)], [Some(high0), Some(high1)]) => {
@@ -437,7 +434,7 @@ impl Solved {
 }
 
 #[test]
-fn the_truth_lies_inside_and_the_interval_is_as_narrow_as_the_evidence() {
+fn the_true_offset_is_inside_and_the_interval_is_as_narrow_as_the_evidence() {
     let mut all = Judged::default();
     for seed in 1..=40 {
         let job = Job {
@@ -456,7 +453,7 @@ fn the_truth_lies_inside_and_the_interval_is_as_narrow_as_the_evidence() {
         println!(
             "seed {seed}: {}/{} inside, {} unbounded, width p50 {} ns, p95 {} ns; estimate off p50 {} ns, p95 {} ns; segments {}",
             judged.inside,
-            judged.looked,
+            judged.checked,
             judged.unbounded,
             Judged::percentile(&judged.widths, 50),
             Judged::percentile(&judged.widths, 95),
@@ -464,20 +461,20 @@ fn the_truth_lies_inside_and_the_interval_is_as_narrow_as_the_evidence() {
             Judged::percentile(&judged.errors, 95),
             solved.pairs.values().map(|fit| fit.segments.len()).sum::<usize>(),
         );
-        assert_eq!(judged.inside, judged.looked, "seed {seed}: {job:?}");
+        assert_eq!(judged.inside, judged.checked, "seed {seed}: {job:?}");
         assert_eq!(judged.unbounded, 0, "seed {seed}");
-        all.looked += judged.looked;
+        all.checked += judged.checked;
         all.inside += judged.inside;
         all.unbounded += judged.unbounded;
         if solved.network.contradictions > 0 {
             println!("seed {seed}: {} contradictions", solved.network.contradictions);
         }
     }
-    println!("truth inside {} of {} (pair, stretch)", all.inside, all.looked);
+    println!("truth inside {} of {} (pair, stretch)", all.inside, all.checked);
 }
 
 #[test]
-fn widths_equal_the_exact_programme() {
+fn widths_equal_the_exact_linear_program() {
     let mut ratios = Vec::new();
     for seed in 100..106 {
         let job = Job {
@@ -518,7 +515,7 @@ fn widths_equal_the_exact_programme() {
 }
 
 #[test]
-fn nested_messages_make_it_as_narrow_as_their_fastest_way_there_and_back() {
+fn nested_messages_make_the_interval_as_narrow_as_their_fastest_round_trip() {
     let mut ratios = Vec::new();
     for seed in 200..210 {
         let job = Job {
@@ -581,7 +578,7 @@ fn mismatched_instances_are_named() {
 }
 
 #[test]
-fn what_nothing_bounds_is_said_to_be_unbounded() {
+fn an_offset_without_a_bound_is_reported_as_unbounded() {
     // Messages in one direction only.
     let mut evidence = PairEvidence::new(10);
     for n in 0..100i64 {

@@ -2,16 +2,15 @@
 
 mod batch_support;
 mod launch_support;
-mod support;
 
 use batch_support::{merged, small};
 use launch_support::text;
+use rankscope_fixtures::logs::Ddp;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use support::Ddp;
 use tempfile::TempDir;
 
 /// Returns the command `rankscope baseline` in a directory outside any repository, without the variables of a CI.
@@ -79,17 +78,17 @@ fn runs(count: u32) -> (TempDir, Vec<PathBuf>) {
 fn runs_are_added_listed_shown_and_removed() {
     let (folder, _) = runs(3);
     let at = folder.path();
-    let said = done(&mut baseline(
+    let message = done(&mut baseline(
         at,
         &["add", "--branch", "main", "--commit", "abc", "run-1", "run-2"],
     ));
     assert!(
-        said.contains("added 2 runs to .rankscope-baselines as main/"),
-        "{said}"
+        message.contains("added 2 runs to .rankscope-baselines as main/"),
+        "{message}"
     );
     assert!(
-        said.contains("machine Made-Up 9000, 64 processors, job train-2-ranks"),
-        "{said}"
+        message.contains("machine Made-Up 9000, 64 processors, job train-2-ranks"),
+        "{message}"
     );
     // A session directory is accepted, and so is an explicit name for each part of the key.
     done(&mut baseline(
@@ -132,25 +131,28 @@ fn runs_are_added_listed_shown_and_removed() {
         .expect("started");
     let shown = json(&output);
     assert_eq!(shown["entries"][0]["batch"]["runs"][1]["world"]["size"], 2);
-    let said = refused(&mut baseline(at, &["show", "1999"]));
-    assert!(said.contains("has no entry 1999"), "{said}");
+    let message = refused(&mut baseline(at, &["show", "1999"]));
+    assert!(message.contains("has no entry 1999"), "{message}");
 
-    let said = done(&mut baseline(at, &["prune", "--keep", "0", "--older-than", "1d"]));
+    let message = done(&mut baseline(at, &["prune", "--keep", "0", "--older-than", "1d"]));
     assert!(
-        said.contains("removed 0 entries from .rankscope-baselines, 2 left"),
-        "{said}"
+        message.contains("removed 0 entries from .rankscope-baselines, 2 left"),
+        "{message}"
     );
-    let said = done(&mut baseline(
+    let message = done(&mut baseline(
         at,
         &["prune", "--keep", "0", "--branch", "main", "--dry-run"],
     ));
-    assert!(said.contains(&format!("would remove {entry}")), "{said}");
+    assert!(message.contains(&format!("would remove {entry}")), "{message}");
     assert_eq!(listed(at, &[])["keys"].as_array().map(Vec::len), Some(2));
-    let said = done(&mut baseline(at, &["prune", "--keep", "0", "--branch", "main"]));
-    assert!(said.contains("removed 1 entry") && said.contains(entry), "{said}");
+    let message = done(&mut baseline(at, &["prune", "--keep", "0", "--branch", "main"]));
+    assert!(
+        message.contains("removed 1 entry") && message.contains(entry),
+        "{message}"
+    );
     assert_eq!(listed(at, &[])["keys"].as_array().map(Vec::len), Some(1));
-    let said = done(&mut baseline(at, &["list", "--branch", "main"]));
-    assert!(said.contains("has no matching entries"), "{said}");
+    let message = done(&mut baseline(at, &["list", "--branch", "main"]));
+    assert!(message.contains("has no matching entries"), "{message}");
 }
 
 #[test]
@@ -201,17 +203,17 @@ fn runs_that_are_no_batch_are_refused() {
         } else {
             add(&arguments)
         };
-        let said = refused(&mut command);
+        let message = refused(&mut command);
         for word in words {
-            assert!(said.contains(word), "{arguments:?}: {said}");
+            assert!(message.contains(word), "{arguments:?}: {message}");
         }
     }
     assert!(!at.join(".rankscope-baselines").exists(), "nothing was written");
     done(&mut add(&["run-1"]));
-    let said = refused(&mut add(&["run-2", "run-1"]));
+    let message = refused(&mut add(&["run-2", "run-1"]));
     assert!(
-        said.contains("run-1 is already in the baseline, in entry main/"),
-        "{said}"
+        message.contains("run-1 is already in the baseline, in entry main/"),
+        "{message}"
     );
     // The same run is accepted under another key.
     done(&mut baseline(at, &["add", "--branch", "other", "run-1"]));
@@ -221,31 +223,34 @@ fn runs_that_are_no_batch_are_refused() {
 fn the_branch_and_the_commit_come_from_the_ci_or_from_git() {
     let (folder, _) = runs(3);
     let at = folder.path();
-    let said = done(&mut baseline(at, &["add", "run-1"]));
-    assert!(said.contains("branch none,"), "{said}");
+    let message = done(&mut baseline(at, &["add", "run-1"]));
+    assert!(message.contains("branch none,"), "{message}");
     git(at, &["init", "--quiet", "-b", "work"]);
-    let said = done(&mut baseline(at, &["add", "run-2"]));
-    assert!(said.contains("branch work,"), "{said}");
+    let message = done(&mut baseline(at, &["add", "run-2"]));
+    assert!(message.contains("branch work,"), "{message}");
     let mut command = baseline(at, &["add", "run-3"]);
-    let said = done(
+    let message = done(
         command
             .env("GITHUB_REF_NAME", "feature/x")
             .env("CI_COMMIT_SHA", "0123456789abcdef"),
     );
-    assert!(said.contains("branch feature/x,"), "{said}");
+    assert!(message.contains("branch feature/x,"), "{message}");
     let listed = listed(at, &["--branch", "feature/x"]);
     assert_eq!(listed["keys"][0]["commit"], "0123456789abcdef");
 }
 
 #[test]
-fn a_store_is_named_by_the_environment_too() {
+fn the_environment_can_name_the_store() {
     let (folder, _) = runs(1);
     let at = folder.path();
     let store = at.join("elsewhere");
     done(baseline(at, &["add", "run-1"]).env("RANKSCOPE_BASELINES", &store));
     assert!(store.join("entries").is_dir() && !at.join(".rankscope-baselines").exists());
-    let said = refused(&mut baseline(at, &["list"]));
-    assert!(said.contains("no baseline in .rankscope-baselines yet"), "{said}");
+    let message = refused(&mut baseline(at, &["list"]));
+    assert!(
+        message.contains("no baseline in .rankscope-baselines yet"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -253,15 +258,18 @@ fn a_store_that_cannot_be_written_is_named() {
     let (folder, _) = runs(1);
     let at = folder.path();
     // Root may write nearly anywhere, but not into /proc.
-    let said = refused(&mut baseline(at, &["add", "--store", "/proc/baselines", "run-1"]));
-    assert!(said.contains("cannot create /proc/baselines/entries"), "{said}");
+    let message = refused(&mut baseline(at, &["add", "--store", "/proc/baselines", "run-1"]));
+    assert!(
+        message.contains("cannot create /proc/baselines/entries"),
+        "{message}"
+    );
     let closed = at.join("closed");
     fs::create_dir(&closed).expect("made");
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o555)).expect("closed");
     // SAFETY: geteuid cannot fail.
     if unsafe { libc::geteuid() } != 0 {
-        let said = refused(&mut baseline(at, &["add", "--store", "closed", "run-1"]));
-        assert!(said.contains("cannot create closed/entries"), "{said}");
+        let message = refused(&mut baseline(at, &["add", "--store", "closed", "run-1"]));
+        assert!(message.contains("cannot create closed/entries"), "{message}");
     }
 }
 
@@ -269,10 +277,10 @@ fn a_store_that_cannot_be_written_is_named() {
 fn without_git_a_branch_is_no_store() {
     let (folder, _) = runs(1);
     let mut command = baseline(folder.path(), &["add", "--store", "git:b", "run-1"]);
-    let said = refused(command.env("PATH", "/nowhere"));
+    let message = refused(command.env("PATH", "/nowhere"));
     assert!(
-        said.contains("git not found") && said.contains("--store DIR"),
-        "{said}"
+        message.contains("git not found") && message.contains("--store DIR"),
+        "{message}"
     );
     // A store in a directory does not need git.
     done(baseline(folder.path(), &["add", "run-1"]).env("PATH", "/nowhere"));
@@ -308,11 +316,11 @@ fn damaged_entries_are_named_and_the_rest_is_used() {
         &["add", "--branch", "main", "run-3"],
     ] {
         let output = baseline(at, arguments).output().expect("started");
-        let said = text(&output.stderr);
-        assert!(output.status.success(), "{arguments:?}: {said}");
+        let message = text(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {message}");
         assert!(
-            said.contains("left out") && said.contains(&file) && said.contains("checksum"),
-            "{said}"
+            message.contains("left out") && message.contains(&file) && message.contains("checksum"),
+            "{message}"
         );
     }
     assert!(entries[0].exists(), "a prune does not take what it cannot read");
@@ -322,8 +330,8 @@ fn damaged_entries_are_named_and_the_rest_is_used() {
         Some(1),
         "{problems}"
     );
-    let said = refused(&mut baseline(at, &["show", &file]));
-    assert!(said.contains("checksum"), "{said}");
+    let message = refused(&mut baseline(at, &["show", &file]));
+    assert!(message.contains("checksum"), "{message}");
 }
 
 /// Adds each run in a separate process, all at the same time.
@@ -385,9 +393,9 @@ fn a_clone_that_never_saw_the_branch_adds_to_what_others_pushed() {
     let known = listed(at, &["--store", "git:b", "--repo", "hub"]);
     assert_eq!(known["keys"][0]["runs"], 3, "{known}");
     // Only the remote reports this run: it was added in the other clone.
-    let said = refused(baseline(at, &["add"]).args(store("two")).arg("run-3"));
-    assert!(said.contains("already in the baseline"), "{said}");
-    let said = done(&mut baseline(
+    let message = refused(baseline(at, &["add"]).args(store("two")).arg("run-3"));
+    assert!(message.contains("already in the baseline"), "{message}");
+    let message = done(&mut baseline(
         at,
         &[
             "prune",
@@ -400,10 +408,13 @@ fn a_clone_that_never_saw_the_branch_adds_to_what_others_pushed() {
             "--push=origin",
         ],
     ));
-    assert!(said.contains("removed 2 entries from git:b, 1 left"), "{said}");
+    assert!(
+        message.contains("removed 2 entries from git:b, 1 left"),
+        "{message}"
+    );
     let left = listed(at, &["--store", "git:b", "--repo", "hub"]);
     assert_eq!(left["keys"][0]["runs"], 1, "{left}");
-    let said = refused(&mut baseline(
+    let message = refused(&mut baseline(
         at,
         &[
             "add",
@@ -415,5 +426,5 @@ fn a_clone_that_never_saw_the_branch_adds_to_what_others_pushed() {
             "run-1",
         ],
     ));
-    assert!(said.contains("nowhere"), "{said}");
+    assert!(message.contains("nowhere"), "{message}");
 }

@@ -3,7 +3,6 @@
 
 mod batch_support;
 mod launch_support;
-mod support;
 
 use batch_support::{record, small};
 use launch_support::{Terminal, program, text};
@@ -83,25 +82,28 @@ fn is_merged(run: &Path) -> bool {
 fn a_batch_is_recorded_merged_and_can_be_kept() {
     let batch = Batch::new(3);
     let output = batch.run(&["--repeat", "3"], &batch.job("a"));
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{message}");
     assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
     assert_eq!(batch.names("."), ["run-1", "run-2", "run-3"]);
     for number in 1..=3 {
         let run = batch.out().join(format!("run-{number}"));
-        assert!(is_merged(&run) && !run.join("trace.pftrace").exists(), "{said}");
+        assert!(
+            is_merged(&run) && !run.join("trace.pftrace").exists(),
+            "{message}"
+        );
     }
     assert!(
-        said.contains("rankscope: run 1 of 3 took 0.") && said.contains("s; about 0."),
-        "{said}"
+        message.contains("rankscope: run 1 of 3 took 0.") && message.contains("s; about 0."),
+        "{message}"
     );
     assert!(
-        said.contains("run 3 of 3 took 0.") && said.matches("left").count() == 2,
-        "{said}"
+        message.contains("run 3 of 3 took 0.") && message.matches("left").count() == 2,
+        "{message}"
     );
     assert!(
-        said.contains(&format!("rankscope baseline add {}/run-*", batch.out().display())),
-        "{said}"
+        message.contains(&format!("rankscope baseline add {}/run-*", batch.out().display())),
+        "{message}"
     );
 
     let mut keep = program();
@@ -123,21 +125,21 @@ fn two_commands_take_turns() {
         &["--repeat", "3", "--against", &batch.job("base")],
         &batch.job("new"),
     );
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{message}");
     assert_eq!(batch.order(), ["base", "new", "new", "base", "base", "new"]);
     for side in ["base", "new"] {
         assert_eq!(batch.names(side), ["run-1", "run-2", "run-3"]);
-        assert!(is_merged(&batch.out().join(side).join("run-2")), "{said}");
+        assert!(is_merged(&batch.out().join(side).join("run-2")), "{message}");
     }
     assert!(
-        said.contains("run 3 of 6 (new) took") && said.contains("run 4 of 6 (base) took"),
-        "{said}"
+        message.contains("run 3 of 6 (new) took") && message.contains("run 4 of 6 (base) took"),
+        "{message}"
     );
     let out = batch.out().display().to_string();
     assert!(
-        said.contains(&format!("rankscope compare {out}/base -- {out}/new")),
-        "{said}"
+        message.contains(&format!("rankscope compare {out}/base -- {out}/new")),
+        "{message}"
     );
 }
 
@@ -145,13 +147,13 @@ fn two_commands_take_turns() {
 fn without_a_merge_the_recordings_stay_and_the_commands_are_named() {
     let batch = Batch::new(2);
     let output = batch.run(&["--repeat", "2", "--no-merge"], &batch.job("a"));
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{message}");
     assert!(
-        said.contains("2 runs are complete. To merge: for run in"),
-        "{said}"
+        message.contains("2 runs are complete. To merge: for run in"),
+        "{message}"
     );
-    let (_, script) = said.split_once("To merge: ").expect("a command");
+    let (_, script) = message.split_once("To merge: ").expect("a command");
     assert!(!batch.out().join("run-1/session").exists());
     // The printed command works.
     let script = script.replace(
@@ -168,16 +170,16 @@ fn a_run_that_fails_ends_the_batch_with_its_status() {
     let batch = Batch::new(5);
     let job = format!("{}; [ $n -ne 3 ] || exit 7", batch.job("a"));
     let output = batch.run(&["--repeat", "5"], &job);
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(7), "{said}");
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(7), "{message}");
     assert_eq!(batch.order().len(), 3, "the fourth run was not started");
     assert!(
-        said.contains("run 3 of 5 failed: exit status 7; its recording is in"),
-        "{said}"
+        message.contains("run 3 of 5 failed: exit status 7; its recording is in"),
+        "{message}"
     );
     assert_eq!(batch.names("."), ["failed-run-3", "run-1", "run-2"]);
-    assert!(is_merged(&batch.out().join("run-2")), "{said}");
-    assert!(!said.contains("rankscope baseline add"), "{said}");
+    assert!(is_merged(&batch.out().join("run-2")), "{message}");
+    assert!(!message.contains("rankscope baseline add"), "{message}");
 }
 
 #[test]
@@ -195,7 +197,7 @@ fn a_job_that_dies_of_a_signal_ends_the_batch_by_it() {
 }
 
 #[test]
-fn failures_can_be_passed_over_and_are_not_in_the_batch() {
+fn failures_can_be_skipped_and_are_not_in_the_batch() {
     let batch = Batch::new(8);
     // The second run of the base is the fourth in order.
     let base = format!("{}; [ $n -ne 4 ] || exit 9", batch.job("base"));
@@ -203,14 +205,17 @@ fn failures_can_be_passed_over_and_are_not_in_the_batch() {
         &["--repeat", "3", "--keep-going", "--against", &base],
         &batch.job("new"),
     );
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains("run 4 of 6 (base) failed: exit status 9"), "{said}");
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{message}");
+    assert!(
+        message.contains("run 4 of 6 (base) failed: exit status 9"),
+        "{message}"
+    );
     assert_eq!(batch.names("base"), ["failed-run-2", "run-1", "run-3"]);
     assert_eq!(batch.names("new"), ["run-1", "run-2", "run-3"]);
     assert!(
-        said.contains("merged 5 runs") && said.contains("rankscope compare"),
-        "{said}"
+        message.contains("merged 5 runs") && message.contains("rankscope compare"),
+        "{message}"
     );
 
     let batch = Batch::new(6);
@@ -219,39 +224,42 @@ fn failures_can_be_passed_over_and_are_not_in_the_batch() {
         &["--repeat", "3", "--keep-going", "--against", &base],
         &batch.job("new"),
     );
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(3), "{said}");
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{message}");
     assert!(
-        said.contains("only 1 of 3 runs of base are complete: too few for a comparison"),
-        "{said}"
+        message.contains("only 1 of 3 runs of base are complete: too few for a comparison"),
+        "{message}"
     );
-    assert!(is_merged(&batch.out().join("base/run-1")), "{said}");
+    assert!(is_merged(&batch.out().join("base/run-1")), "{message}");
 }
 
 #[test]
 fn a_run_that_records_nothing_does_not_count() {
     let batch = Batch::new(1);
     let output = batch.run(&["--repeat", "3"], "exit 0");
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.contains("run 1 of 3 failed: nothing was recorded"), "{said}");
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{message}");
+    assert!(
+        message.contains("run 1 of 3 failed: nothing was recorded"),
+        "{message}"
+    );
     assert!(!batch.out().exists(), "an empty directory stays");
 }
 
 #[test]
-fn a_command_that_cannot_be_started_is_told_as_a_shell_tells_it() {
+fn a_command_that_cannot_be_started_ends_as_in_a_shell() {
     let batch = Batch::new(1);
     let mut command = batch.command(&["--repeat", "3", "--keep-going"]);
     let output = command
         .args(["--", "no-such-command-here"])
         .output()
         .expect("started");
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(127), "{said}");
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(127), "{message}");
     assert_eq!(
-        said.matches("command not found").count(),
+        message.matches("command not found").count(),
         1,
-        "it is not tried again: {said}"
+        "it is not tried again: {message}"
     );
 }
 
@@ -275,11 +283,11 @@ fn options_that_make_no_sense_are_refused() {
     }
     fs::create_dir_all(batch.out().join("run-1")).expect("made");
     let output = batch.run(&["--repeat", "2"], &batch.job("a"));
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{message}");
     assert!(
-        said.contains("is not empty; --repeat needs a new directory"),
-        "{said}"
+        message.contains("is not empty; --repeat needs a new directory"),
+        "{message}"
     );
     assert!(batch.order().is_empty(), "nothing was started");
 }
@@ -331,7 +339,7 @@ fn ctrl_c_ends_the_run_and_the_batch() {
 }
 
 #[test]
-fn a_signal_to_us_alone_ends_the_run_and_the_batch() {
+fn a_signal_to_rankscope_alone_ends_the_run_and_the_batch() {
     let batch = Batch::new(2);
     let job = format!(
         "{}; touch {}/ready; exec sleep 60",
@@ -348,7 +356,7 @@ fn a_signal_to_us_alone_ends_the_run_and_the_batch() {
 }
 
 #[test]
-fn a_merge_that_is_interrupted_says_how_to_go_on() {
+fn an_interrupted_merge_says_how_to_continue() {
     let batch = Batch::new(2);
     // A named pipe in place of a log: a reader that opens it waits for ever.
     let job = format!(
@@ -369,9 +377,9 @@ fn a_merge_that_is_interrupted_says_how_to_go_on() {
     // SAFETY: the process is a child of this test and was not reaped.
     unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
     assert_eq!(launch_support::ended(&mut child).signal(), Some(libc::SIGINT));
-    let mut said = String::new();
-    std::io::Read::read_to_string(&mut child.stderr.take().expect("a pipe"), &mut said).expect("text");
-    assert!(said.contains("2 runs are complete. To merge:"), "{said}");
+    let mut message = String::new();
+    std::io::Read::read_to_string(&mut child.stderr.take().expect("a pipe"), &mut message).expect("text");
+    assert!(message.contains("2 runs are complete. To merge:"), "{message}");
     assert!(
         !batch.out().join("run-1/merging.json").exists()
             && !batch.out().join("run-1/session.unfinished").exists()

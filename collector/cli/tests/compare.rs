@@ -1,12 +1,10 @@
 //! Tests comparisons of runs of a small model of a job: changes that are found and named, refusals, and open verdicts.
 
-mod compare_support;
-
-use compare_support::{Job, Random, in_turns, measured};
 use proptest::prelude::*;
 use rankscope_compare::metrics::{EXPOSED_WAIT, LATENESS, STEP_TIME};
 use rankscope_compare::settings::{Inconclusive, Settings};
 use rankscope_compare::{Run, compare};
+use rankscope_fixtures::runs::{Job, Random, in_turns, measured};
 use rankscope_formats::comparison::DifferenceEffect;
 use rankscope_formats::comparison::GateVerdict;
 use rankscope_formats::comparison::MetricVerdict;
@@ -143,7 +141,7 @@ fn an_added_operation_and_a_halved_bucket_are_named_and_never_pass() {
 }
 
 #[test]
-fn noise_leaves_it_open_and_says_how_many_runs_would_do() {
+fn noise_is_inconclusive_and_the_number_of_runs_needed_is_reported() {
     let noisy = Job {
         noise: 0.05,
         ..Job::default()
@@ -190,7 +188,7 @@ fn noise_leaves_it_open_and_says_how_many_runs_would_do() {
 }
 
 #[test]
-fn what_differs_between_runs_blocks_a_verdict() {
+fn differences_between_runs_block_a_verdict() {
     type Change = fn(&mut Run);
     let changes: [(&str, Change); 9] = [
         ("kind", |run| run.summary.kind = "device".to_owned()),
@@ -254,7 +252,7 @@ fn what_differs_between_runs_blocks_a_verdict() {
 }
 
 #[test]
-fn one_run_a_side_needs_to_know_how_much_runs_differ() {
+fn one_run_per_side_gives_no_verdict_without_known_noise() {
     let slow = Job {
         host_ns: 100e6,
         ..Job::default()
@@ -327,7 +325,7 @@ fn batches_of_another_time_are_compared_as_batches() {
 }
 
 #[test]
-fn outliers_that_decide_leave_it_open() {
+fn a_change_that_depends_on_outliers_is_inconclusive() {
     let new = Job {
         outliers_ns: 20e6,
         ..Job::default()
@@ -344,7 +342,7 @@ fn outliers_that_decide_leave_it_open() {
 }
 
 #[test]
-fn numbers_that_are_none_never_pass() {
+fn missing_and_infinite_numbers_never_pass() {
     for value in [f64::NAN, f64::INFINITY] {
         let (base, mut new) = in_turns(&Job::default(), &Job::default(), 5, 7);
         let mean = Mean {
@@ -379,7 +377,7 @@ fn numbers_that_are_none_never_pass() {
 }
 
 #[test]
-fn a_run_twice_is_refused() {
+fn the_same_run_twice_is_refused() {
     let (base, new) = in_turns(&Job::default(), &Job::default(), 2, 7);
     let error = compare(&base, &base, &[], &Settings::default()).expect_err("the same runs");
     assert!(error.to_string().contains("the same run"), "{error}");
@@ -451,7 +449,7 @@ fn an_accepted_doubt_passes_noise_and_nothing_else() {
 }
 
 #[test]
-fn entries_of_a_baseline_are_batches_and_never_of_the_time_of_new_runs() {
+fn entries_of_a_baseline_are_batches_of_another_time_than_the_new_runs() {
     let mut random = Random(5);
     let mut base = Vec::new();
     for entry in 0..4 {
@@ -479,7 +477,7 @@ fn entries_of_a_baseline_are_batches_and_never_of_the_time_of_new_runs() {
 }
 
 #[test]
-fn runs_that_are_compared_are_no_noise_of_others() {
+fn compared_runs_are_not_used_as_noise() {
     let (base, new) = in_turns(&Job::default(), &Job::default(), 1, 7);
     let noise = [base.clone(), new.clone(), base.clone()].concat();
     let comparison = compare(&base, &new, &[noise], &Settings::default()).expect("sides");
@@ -573,7 +571,7 @@ proptest! {
     }
 
     #[test]
-    fn another_unit_changes_no_verdict((base, new, seed) in jobs(), factor in prop_oneof![Just(1000.0), Just(0.001), 0.1..10.0_f64]) {
+    fn a_change_of_unit_changes_no_verdict((base, new, seed) in jobs(), factor in prop_oneof![Just(1000.0), Just(0.001), 0.1..10.0_f64]) {
         let (base, new) = in_turns(&base, &new, 4, seed);
         let scaled = |runs: &[Run]| -> Vec<Run> {
             let mut runs = runs.to_vec();
@@ -590,7 +588,7 @@ proptest! {
     }
 
     #[test]
-    fn a_rank_more_of_noise_makes_nothing_a_regression((base, new, seed) in jobs()) {
+    fn another_noisy_rank_causes_no_regression((base, new, seed) in jobs()) {
         let (mut base, mut new) = in_turns(&base, &new, 5, seed);
         let before = compared(&base, &new);
         let mut random = Random(seed ^ 0xABCD);

@@ -4,11 +4,10 @@
 //! inspection. With `COMPARISON=FILE` it also writes those of a comparison that `rankscope compare --json` printed.
 
 mod compare_report_support;
-mod page_support;
 
 use compare_report_support::{examples, large, pictures, printed, slow_rank};
-use page_support::browser::Browser;
-use page_support::{WALK, Walked, skip};
+use rankscope_fixtures::page::browser::Browser;
+use rankscope_fixtures::page::{CONTRAST, WALK, Walked, skip};
 use rankscope_formats::comparison::Comparison;
 use rankscope_formats::comparison::GateVerdict;
 use rankscope_report::TextLayout;
@@ -261,7 +260,7 @@ fn a_page_of_a_thousand_ranks_can_be_mailed() {
 
 /// The page has no script, link or address. Pictures contain their own bytes and a text for screen readers.
 #[test]
-fn a_page_needs_nothing_else() {
+fn a_page_needs_no_other_file() {
     for page in pages() {
         let document = read(&page);
         let name = &page.name;
@@ -279,12 +278,15 @@ fn a_page_needs_nothing_else() {
                     assert!(value.starts_with("data:image/png;base64,"), "{name}: {value}");
                 }
             }
-            let stands_for = match tag {
+            let text_alternative = match tag {
                 "svg" => node.attribute("aria-label"),
                 "img" => node.attribute("alt"),
                 _ => continue,
             };
-            assert!(stands_for.is_some_and(|text| text.len() > 10), "{name}: <{tag}>");
+            assert!(
+                text_alternative.is_some_and(|text| text.len() > 10),
+                "{name}: <{tag}>"
+            );
         }
         assert!(page.html.contains("default-src 'none'"), "{name}");
     }
@@ -342,7 +344,7 @@ fn labels_are_readable() {
 
 /// Sections have a fixed order, independent of which figures are known.
 #[test]
-fn a_page_begins_with_what_it_can_find() {
+fn a_page_starts_with_its_headline_and_the_detectable_change() {
     for page in pages() {
         let place = |text: &str| {
             page.html
@@ -371,7 +373,7 @@ const CUT: &str = r#"(() => {
 })()"#;
 
 #[test]
-fn a_browser_shows_the_page_on_wide_and_narrow_screens_and_on_paper() {
+fn a_browser_shows_the_page_on_wide_and_narrow_screens_and_in_print() {
     let Some(mut browser) = Browser::start() else {
         return skip("there is no Chromium");
     };
@@ -389,23 +391,19 @@ fn a_browser_shows_the_page_on_wide_and_narrow_screens_and_on_paper() {
             Walked::of_document(&read(&page)).forms(),
             "{name}"
         );
-        let mut papers = Vec::new();
+        let mut backgrounds = Vec::new();
         for scheme in ["light", "dark"] {
             for width in [1_280, 700] {
                 browser.emulate("screen", width, scheme);
                 assert_eq!(browser.evaluate(CUT), json!([]), "{name} at {width} px");
-                let seen = browser.evaluate(page_support::CONTRAST);
+                let seen = browser.evaluate(CONTRAST);
                 assert_eq!(seen["faint"], json!([]), "{name}, {scheme}");
-                papers.push(seen["paper"].clone());
+                backgrounds.push(seen["background"].clone());
             }
         }
-        assert_ne!(papers[0], papers[2], "{name}: dark is as light");
+        assert_ne!(backgrounds[0], backgrounds[2], "{name}: dark is as light");
         browser.emulate("print", 718, "dark");
-        assert_eq!(
-            browser.evaluate(page_support::CONTRAST)["paper"],
-            papers[0],
-            "{name}"
-        );
+        assert_eq!(browser.evaluate(CONTRAST)["background"], backgrounds[0], "{name}");
         assert!(browser.print().len() > 10_000, "{name}");
         assert_eq!(browser.complaints, Vec::<String>::new(), "{name}");
     }

@@ -1,10 +1,6 @@
 //! Tests the step from sessions to summaries, for every kind of recording and for damaged ones: a summary agrees with
 //! its session.
 
-#[path = "../examples/synthetic_kernels.rs"]
-#[allow(dead_code, reason = "an example has a main of its own")]
-mod synthetic_kernels;
-
 use rankscope_analysis::{MergeOptions, merge};
 use rankscope_compare::metrics::{
     BUSBW, COMPUTE_ONLY, COPY_BYTES, COPY_TIME, EXPOSED_MEMORY, EXPOSED_TRANSFER, EXPOSED_WAIT, IDLE,
@@ -13,6 +9,7 @@ use rankscope_compare::metrics::{
 use rankscope_compare::settings::Settings;
 use rankscope_compare::summarise::{SummariseError, summarise};
 use rankscope_compare::{Run, compare};
+use rankscope_fixtures::logs::{Ddp, kernels};
 use rankscope_formats::comparison::DifferenceEffect;
 use rankscope_formats::comparison::GateVerdict;
 use rankscope_formats::comparison::RunSummary;
@@ -20,7 +17,6 @@ use rankscope_formats::session::{OperationRow, Session, StepKind, StepRow, Table
 use rankscope_import::{ImportOptions, ReadOptions};
 use std::fs;
 use std::path::{Path, PathBuf};
-use synthetic_kernels::support::Ddp;
 use tempfile::TempDir;
 
 fn merged(run: &Path) -> Session {
@@ -188,7 +184,7 @@ fn fixture(name: &str) -> PathBuf {
 fn a_recording_of_devices_has_their_parts_kernels_copies_and_gaps() {
     let folder = tempfile::tempdir().expect("a folder");
     for rank in 0..2 {
-        synthetic_kernels::write(folder.path(), rank, 2, 40).expect("written");
+        kernels::write(folder.path(), rank, 2, 40).expect("written");
     }
     merged(folder.path());
     let summary = summary(folder.path());
@@ -225,7 +221,7 @@ fn a_recording_of_devices_has_their_parts_kernels_copies_and_gaps() {
 }
 
 #[test]
-fn an_imported_run_says_what_it_lacks_and_is_not_compared_with_a_host_run() {
+fn an_imported_run_names_missing_figures_and_is_not_compared_with_a_host_run() {
     let folder = tempfile::tempdir().expect("a folder");
     let options = ImportOptions {
         files: vec![
@@ -292,7 +288,7 @@ fn damaged_tables_are_named_and_missing_ones_are_no_zeros() {
 }
 
 #[test]
-fn the_same_run_is_the_same_wherever_it_is() {
+fn a_run_keeps_its_identity_when_it_is_moved() {
     let (folder, _) = recorded(&Ddp {
         noise: 5,
         ..Ddp::default()

@@ -4,12 +4,12 @@
 //! tests/tests/findings_torch.rs.
 
 mod findings_support;
-mod report_support;
-mod support;
 
 use findings_support::{is_silent, kinds, only};
 use rankscope_analysis::findings::{RULES, contradiction, contradictory};
 use rankscope_analysis::{MergeOptions, merge};
+use rankscope_fixtures::logs::{Ddp, START, SyntheticLog, call};
+use rankscope_fixtures::sessions::Job;
 use rankscope_formats::session::Severity;
 use rankscope_formats::session::{Finding, Session};
 use rankscope_ranklog::Operation;
@@ -20,7 +20,6 @@ use rankscope_ranklog::record::{FLAG_FAILED, Record, RecordKind};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
-use support::{Ddp, START, SyntheticLog, call};
 
 type Log = SyntheticLog<BufWriter<File>>;
 
@@ -175,7 +174,7 @@ fn a_slow_host_is_named_and_a_slow_rank_on_a_host_is_not_the_host() {
 }
 
 #[test]
-fn uneven_work_is_told_beside_the_latest_rank_and_counts_once() {
+fn uneven_work_is_found_next_to_the_latest_rank_and_counts_once() {
     let job = Ddp {
         steps: 60,
         noise: 3,
@@ -205,7 +204,7 @@ fn uneven_work_is_told_beside_the_latest_rank_and_counts_once() {
 }
 
 #[test]
-fn small_buckets_are_told_and_large_ones_and_single_ones_are_not() {
+fn small_buckets_are_found_and_large_and_single_ones_are_not() {
     let job = Ddp {
         steps: 60,
         buckets: 8,
@@ -247,7 +246,7 @@ fn small_buckets_are_told_and_large_ones_and_single_ones_are_not() {
 }
 
 #[test]
-fn the_search_for_unused_parameters_is_told_where_it_costs() {
+fn the_search_for_unused_parameters_is_found_if_it_costs_time() {
     let job = Ddp {
         steps: 60,
         search_ns: 80 * US,
@@ -271,7 +270,7 @@ fn the_search_for_unused_parameters_is_told_where_it_costs() {
 }
 
 #[test]
-fn exposed_communication_is_told_above_thirty_percent() {
+fn exposed_communication_is_found_above_thirty_percent() {
     let job = Ddp {
         steps: 60,
         transfer_ns: 400 * US,
@@ -327,7 +326,7 @@ fn exposed_communication_is_told_above_thirty_percent() {
 }
 
 #[test]
-fn a_pause_at_regular_distances_is_told() {
+fn a_pause_at_regular_intervals_is_found() {
     let job = Ddp {
         steps: 80,
         noise: 3,
@@ -402,7 +401,7 @@ fn reduces(count: u64, bytes: u64, step: u64, logs: &mut [Log], from: u64) -> u6
 }
 
 #[test]
-fn a_flood_of_tiny_operations_is_told_and_a_few_are_not() {
+fn a_flood_of_tiny_operations_is_found_and_a_few_are_not() {
     let session = direct(&["a"; 4], 40, |logs, step, from| {
         reduces(32, 64, step, logs, from)
     });
@@ -467,7 +466,7 @@ fn ring(takes: impl Fn(u32) -> u64, late: impl Fn(u32) -> u64) -> Session {
 }
 
 #[test]
-fn a_slow_way_between_two_ranks_is_named_and_a_late_sender_is_no_slow_way() {
+fn a_slow_link_between_two_ranks_is_named_and_a_late_sender_is_no_slow_link() {
     let session = ring(|from| if from == 2 { 900 * US } else { 300 * US }, |_| 0);
     let finding = only(&session, "slow-link");
     assert_eq!(finding.ranks, [2, 3]);
@@ -602,7 +601,7 @@ fn devices(gap: impl Fn(u64) -> u64, is_launched_late: bool) -> Session {
 }
 
 #[test]
-fn calls_that_wait_for_the_device_are_told_where_it_stands_still_behind_them() {
+fn calls_that_wait_for_the_device_are_found_if_it_is_idle_after_them() {
     let session = devices(|_| 300 * US, true);
     let finding = only(&session, "synchronising-calls");
     assert_eq!(finding.subject.as_deref(), Some("cudaStreamSynchronize"));
@@ -625,7 +624,7 @@ fn calls_that_wait_for_the_device_are_told_where_it_stands_still_behind_them() {
 }
 
 #[test]
-fn utilisation_that_swings_is_told_and_low_utilisation_is_not() {
+fn utilisation_that_swings_is_found_and_low_utilisation_is_not() {
     let session = devices(|step| if step % 2 == 0 { 20 * US } else { 900 * US }, true);
     let finding = only(&session, "utilisation-swings");
     assert_eq!(finding.ranks.len(), 2);
@@ -633,7 +632,7 @@ fn utilisation_that_swings_is_told_and_low_utilisation_is_not() {
 }
 
 #[test]
-fn another_profiler_is_told_and_another_reason_is_not() {
+fn another_profiler_is_found_and_another_reason_is_not() {
     let with = |key: &'static str, text: &'static str| {
         session_with(&Ddp::default(), &["a"; 2], move |_, log| {
             log.property(key, text).expect("property")
@@ -675,7 +674,7 @@ fn variables_that_the_loaded_nccl_does_not_read_are_named() {
 }
 
 #[test]
-fn different_versions_are_told_by_the_few() {
+fn different_versions_name_the_minority() {
     let of = |versions: [&'static str; 3]| {
         session_with(&Ddp::default(), &["a"; 3], move |rank, log| {
             log.property("library.nccl.version", versions[rank as usize])
@@ -705,7 +704,7 @@ fn two(calls: impl Fn(u32) -> Vec<Record>, is_closed: bool) -> Session {
 }
 
 #[test]
-fn members_that_disagree_are_told_and_those_that_agree_are_not() {
+fn members_that_disagree_are_found_and_members_that_agree_are_not() {
     let of = |sizes: [u64; 2]| {
         two(
             |rank| {
@@ -727,7 +726,7 @@ fn members_that_disagree_are_told_and_those_that_agree_are_not() {
 }
 
 #[test]
-fn a_message_without_its_other_end_is_told_if_all_was_recorded() {
+fn a_message_without_its_other_end_is_found_if_everything_was_recorded() {
     let sent = |rank: u32| {
         let send = Record {
             operation: Operation::Send as u8,
@@ -781,7 +780,7 @@ fn failed_operations_are_critical_if_they_are_many() {
 }
 
 #[test]
-fn building_communicators_is_told_if_it_takes_long() {
+fn slow_creation_of_communicators_is_found() {
     let of = |seconds: u64| {
         two(
             move |_| {
@@ -811,7 +810,7 @@ fn building_communicators_is_told_if_it_takes_long() {
 }
 
 #[test]
-fn ranks_that_were_not_recorded_and_losses_are_told() {
+fn unrecorded_ranks_and_losses_are_found() {
     let folder = tempfile::tempdir().expect("a folder");
     Ddp::default().write(folder.path()).expect("write");
     std::fs::remove_file(folder.path().join("rank-2.rslog")).expect("removed");
@@ -852,7 +851,7 @@ fn ranks_that_were_not_recorded_and_losses_are_told() {
 }
 
 #[test]
-fn a_job_that_ends_inside_an_operation_is_told_and_one_that_is_killed_between_two_is_not() {
+fn a_job_that_ends_inside_an_operation_is_found_and_one_killed_between_two_is_not() {
     let of = |is_inside: bool| {
         let folder = tempfile::tempdir().expect("a folder");
         for (rank, mut log) in (0..).zip(logs_on(folder.path(), &["a"; 2])) {
@@ -898,7 +897,7 @@ fn in_turn(late: impl Fn(u64) -> Option<u64>) -> Session {
 }
 
 #[test]
-fn lateness_that_goes_round_blames_nobody_and_that_of_one_or_of_few_steps_is_not_told() {
+fn rotating_lateness_blames_no_rank_and_one_late_rank_or_few_late_steps_are_not_rotating() {
     let round = in_turn(|step| Some(step * 3 % 8));
     let finding = only(&round, "rotating-lateness");
     assert!(
@@ -920,8 +919,8 @@ fn lateness_that_goes_round_blames_nobody_and_that_of_one_or_of_few_steps_is_not
 
 /// No recording makes parts contradict each other: only a bug does. The test therefore changes the session.
 #[test]
-fn parts_that_do_not_add_up_are_told_of_the_host_and_of_devices() {
-    let mut session = report_support::Job::new(4, 20).session();
+fn parts_of_the_host_or_of_devices_that_do_not_add_up_are_found() {
+    let mut session = Job::new(4, 20).session();
     assert!(contradiction(&session).is_none(), "breakdown of a whole session");
     session.breakdown[2].adds_up = false;
     assert_eq!(contradictory(&session), [2]);
@@ -1003,7 +1002,7 @@ fn squeezed(source: &str) -> String {
 }
 
 #[test]
-fn a_restart_costs_what_lies_between_the_attempts() {
+fn a_restart_costs_the_time_between_the_attempts() {
     let folder = tempfile::tempdir().expect("a folder");
     for restart in 0..2u8 {
         let run = folder.path().join(format!("attempt-{restart}"));

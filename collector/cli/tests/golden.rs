@@ -20,8 +20,6 @@
 //! Slow and simple reference implementations are next to the real ones in `waiting.rs`, `blame.rs`,
 //! `intervals/` (`overlap.rs`, `device_overlap.rs`, `counted.rs`), `quantiles.rs`, `matching.rs` and `axis/`.
 
-mod support;
-
 #[path = "golden/bandwidth.rs"]
 mod bandwidth;
 #[path = "golden/blame.rs"]

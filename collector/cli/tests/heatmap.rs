@@ -2,11 +2,10 @@
 //!
 //! `HEATMAP_OUT=DIR cargo test -p rankscope --test heatmap` also writes the pictures to DIR for visual inspection.
 
-mod report_support;
-mod support;
-
 use ab_glyph::{Font, FontRef, PxScale, ScaleFont};
 use rankscope_analysis::{MergeOptions, merge};
+use rankscope_fixtures::logs::Ddp;
+use rankscope_fixtures::sessions::{Job, damaged};
 use rankscope_formats::session::{
     Session, StepKind, StepRow, TableReader, TableWriter, TrafficRoute, TrafficRow, TrafficSource, part_path,
     rank_path,
@@ -20,7 +19,6 @@ use rankscope_report::heatmap::scale::{Scale, Spread};
 use rankscope_report::heatmap::steps::{Chosen, StepQuantity};
 use rankscope_report::heatmap::theme::{DARK, LIGHT, Palette, Theme};
 use rankscope_report::heatmap::{Kind, cividis, png, svg};
-use report_support::Job;
 use roxmltree::{Document, Node};
 use std::collections::BTreeMap;
 use std::fs;
@@ -160,20 +158,20 @@ fn moved(ranks: u32) -> Vec<TrafficRow> {
     rows
 }
 
-fn pictures(made: &Made, kinds: &[Kind], look: &PictureStyle) -> Vec<(Kind, Picture, Drawn)> {
+fn pictures(made: &Made, kinds: &[Kind], style: &PictureStyle) -> Vec<(Kind, Picture, Drawn)> {
     let chosen = Chosen::default();
     heatmap::pictures(
         &made.directory,
         &made.session,
         kinds,
         &chosen,
-        look.most.0 as usize,
+        style.most.0 as usize,
     )
     .expect("read")
     .into_iter()
     .map(|(kind, picture)| {
         let picture = picture.unwrap_or_else(|reason| panic!("{kind:?}: {reason}"));
-        let drawn = picture::draw(&picture, look).expect("drawn");
+        let drawn = picture::draw(&picture, style).expect("drawn");
         (kind, picture, drawn)
     })
     .collect()
@@ -186,9 +184,9 @@ fn keep(name: &str, drawn: &Drawn) {
             svg::file(&drawn.scene, Theme::Auto),
         )
         .expect("written");
-        for (paper, palette) in [("light", &LIGHT), ("dark", &DARK)] {
+        for (theme, palette) in [("light", &LIGHT), ("dark", &DARK)] {
             let bytes = png::write(&drawn.scene, palette).expect("encoded");
-            fs::write(out.join(format!("{name}-{paper}.png")), bytes).expect("written");
+            fs::write(out.join(format!("{name}-{theme}.png")), bytes).expect("written");
         }
     }
 }
@@ -329,7 +327,7 @@ const OF_STEPS: [(Kind, StepQuantity); 4] = [
 ];
 
 #[test]
-fn every_pixel_of_eight_and_of_1024_ranks_tells_its_value() {
+fn every_pixel_of_eight_and_of_1024_ranks_shows_its_value() {
     for (ranks, steps, cells) in [(8, 60, 1.0), (1024, 256, 1.0)] {
         let made = made(ranks, steps);
         let kinds = OF_STEPS.map(|(kind, _)| kind);
@@ -369,24 +367,24 @@ fn a_late_rank_is_the_only_bright_row() {
     };
     assert_eq!(bright(512), 39, "all steps but the one without a delay");
     assert!((0..1024).filter(|row| *row != 512).all(|row| bright(row) == 0));
-    let look = PictureStyle { clips: true, ..FILE };
-    let (_, _, clipped) = &pictures(&made, &[Kind::Delay], &look)[0];
-    let said = words(&svg::file(&clipped.scene, Theme::Light));
+    let style = PictureStyle { clips: true, ..FILE };
+    let (_, _, clipped) = &pictures(&made, &[Kind::Delay], &style)[0];
+    let texts = words(&svg::file(&clipped.scene, Theme::Light));
     assert!(
-        clipped.scale.above >= 39 && said.contains("cells are beyond the scale, up to 20"),
-        "{said}"
+        clipped.scale.above >= 39 && texts.contains("cells are beyond the scale, up to 20"),
+        "{texts}"
     );
 }
 
 #[test]
-fn places_that_several_cells_share_follow_the_rule_that_is_drawn() {
+fn pixels_that_several_cells_share_follow_the_printed_rule() {
     let made = made(100, 250);
-    let look = PictureStyle {
+    let style = PictureStyle {
         most: (70, 64),
         ..FILE
     };
     for (kind, quantity) in OF_STEPS {
-        let (_, _, drawn) = &pictures(&made, &[kind], &look)[0];
+        let (_, _, drawn) = &pictures(&made, &[kind], &style)[0];
         let placed = &drawn.placed[0];
         assert_eq!(
             (placed.table_rows_per_row, placed.rows, placed.columns),
@@ -405,7 +403,7 @@ fn places_that_several_cells_share_follow_the_rule_that_is_drawn() {
             "{text}"
         );
     }
-    let (_, _, drawn) = &pictures(&made, &[Kind::Traffic], &look)[0];
+    let (_, _, drawn) = &pictures(&made, &[Kind::Traffic], &style)[0];
     let expected = [true, false].map(|is_recorded| expected_traffic(&made, is_recorded, 64));
     reads_back("traffic", drawn, &LIGHT, &expected);
     let text = words(&svg::file(&drawn.scene, Theme::Light));
@@ -427,7 +425,7 @@ fn words(svg: &str) -> String {
 }
 
 #[test]
-fn bandwidths_stand_in_their_cells_and_read_back() {
+fn bandwidths_are_written_in_their_cells_and_read_back() {
     let session = Job::new(8, 60).session();
     let picture = heatmap::of_summary(&session, &[], Kind::Busbw).expect("a picture");
     let drawn = picture::draw(&picture, &FILE).expect("drawn");
@@ -471,12 +469,12 @@ fn a_merged_run_has_the_values_that_were_computed_by_hand() {
     // Two ranks. In each step buckets are issued at 700 and 800 µs on rank 0, and 200 µs later on rank 1. Rank 0 is
     // blocked from 805 µs on. Its first call waits until 900 µs. Its worker enters the second call at 952.5 µs and
     // waits until 1,000 µs. This makes 95 + 47.5 µs in calls and blocked. Rank 1 waits for nobody.
-    support::Ddp {
+    Ddp {
         ranks: 2,
         steps: 6,
         buckets: 2,
         slow: Some((1, 200_000)),
-        ..support::Ddp::default()
+        ..Ddp::default()
     }
     .write(&run)
     .expect("written");
@@ -595,7 +593,7 @@ fn labels(svg: &str) -> (Vec<([f64; 4], String)>, [f64; 2]) {
 
 #[test]
 fn labels_are_large_enough_and_touch_nothing() {
-    let looks = [
+    let styles = [
         FILE,
         PictureStyle {
             most: (100, 100),
@@ -617,14 +615,14 @@ fn labels_are_large_enough_and_touch_nothing() {
                 rank.name = format!("attempt 2 world 11 rank {}", rank.index);
             }
         }
-        for look in looks {
+        for style in styles {
             let kinds: Vec<Kind> = if ranks == 1 {
                 vec![Kind::Wait, Kind::Busbw]
             } else {
                 Kind::ALL.to_vec()
             };
-            for (kind, _, drawn) in pictures(&made, &kinds, &look) {
-                let name = format!("{} of {ranks} ranks, {:?}", kind.name(), look.most);
+            for (kind, _, drawn) in pictures(&made, &kinds, &style) {
+                let name = format!("{} of {ranks} ranks, {:?}", kind.name(), style.most);
                 let (labels, [width, height]) = labels(&svg::file(&drawn.scene, Theme::Auto));
                 assert!(labels.len() >= 8, "{name}");
                 for (at, (one, text)) in labels.iter().enumerate() {
@@ -732,8 +730,11 @@ fn the_command_writes_what_it_says() {
         &shown(&file),
     ]);
     assert_eq!(one.status.code(), Some(0), "{}", text(&one.stderr));
-    let said = text(&one.stdout);
-    assert!(said.contains("zoom.png") && said.contains("20 cells"), "{said}");
+    let message = text(&one.stdout);
+    assert!(
+        message.contains("zoom.png") && message.contains("20 cells"),
+        "{message}"
+    );
     assert_eq!(
         Pixels::of(&fs::read(&file).expect("written")).at(0, 0),
         DARK.paper
@@ -741,7 +742,7 @@ fn the_command_writes_what_it_says() {
 }
 
 #[test]
-fn what_cannot_be_drawn_is_refused_with_the_reason() {
+fn maps_that_cannot_be_drawn_are_refused_with_the_reason() {
     let made = made(2, 5);
     let run = shown(made.directory.parent().expect("a run"));
     let out = made._folder.path().join("out");
@@ -766,9 +767,9 @@ fn what_cannot_be_drawn_is_refused_with_the_reason() {
     ] {
         let all: Vec<&str> = [vec!["heatmap", &run], arguments.clone()].concat();
         let done = rankscope(&all);
-        let said = text(&done.stderr);
-        assert_eq!(done.status.code(), Some(2), "{arguments:?}: {said}");
-        assert!(said.contains(reason), "{arguments:?}: {said}");
+        let message = text(&done.stderr);
+        assert_eq!(done.status.code(), Some(2), "{arguments:?}: {message}");
+        assert!(message.contains(reason), "{arguments:?}: {message}");
     }
     assert!(!out.exists(), "nothing is written");
     let nothing = rankscope(&["heatmap", &shown(&out)]);
@@ -779,7 +780,7 @@ fn what_cannot_be_drawn_is_refused_with_the_reason() {
 
 #[test]
 fn a_session_without_steps_says_why_there_are_no_maps_of_them() {
-    let session = report_support::damaged();
+    let session = damaged();
     for kind in [Kind::Wait, Kind::Delay, Kind::StepTime, Kind::Communication] {
         let reason = heatmap::of_summary(&session, &[], kind)
             .expect_err("no picture")

@@ -3,19 +3,15 @@
 //! The logs of a job with known times pass through known clocks. The resulting session is compared with the session
 //! that one host would have given.
 
-#[path = "support/reclock.rs"]
-mod reclock;
-mod support;
-
 use rankscope_analysis::{MergeOptions, merge};
+use rankscope_fixtures::logs::{Ddp, START, SyntheticLog, call};
+use rankscope_fixtures::reclock::{TestClock, reclock};
 use rankscope_formats::session::{AxisEvidence, Session};
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::record::RecordKind;
-use reclock::{TestClock, reclock};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use support::{Ddp, START, SyntheticLog, call};
 
 fn merged(run: &Path) -> Session {
     merge(&MergeOptions::of_run(run), &mut |_| {}).expect("merged")
@@ -73,7 +69,7 @@ fn judge(
     origin: i64,
     span: (i64, i64),
 ) -> (u64, u64, i64) {
-    let (mut inside, mut looked, mut farthest) = (0, 0, 0);
+    let (mut inside, mut checked, mut farthest) = (0, 0, 0);
     let root = evidence.root_host as usize;
     let shown = |host: usize, true_ns: i64| base(&clocks[host], &calibrated[host], origin, true_ns);
     for pair in &evidence.pairs {
@@ -92,14 +88,14 @@ fn judge(
                 continue;
             }
             let truth = shown(pair.other as usize, low) - shown(pair.one as usize, low);
-            looked += 1;
+            checked += 1;
             inside += u64::from(
                 knot.low_ns.is_none_or(|low| low <= truth) && knot.high_ns.is_none_or(|high| truth <= high),
             );
             farthest = farthest.max((knot.assumed_ns - truth).abs());
         }
     }
-    (inside, looked, farthest)
+    (inside, checked, farthest)
 }
 
 /// Returns the times of a job's calibrations, as [`SyntheticLog`] makes them: at the start and after the last record.
@@ -180,13 +176,14 @@ fn a_straggler_on_another_host_is_blamed_as_on_the_same() {
         })
         .collect();
     let span = (START as i64, calibrated[0].iter().max().copied().unwrap_or(0));
-    let (inside, looked, farthest) = judge(evidence, &clocks, &calibrated, session.axis.origin_unix_ns, span);
+    let (inside, checked, farthest) =
+        judge(evidence, &clocks, &calibrated, session.axis.origin_unix_ns, span);
     println!(
-        "truth inside {inside} of {looked}, assumed at most {farthest} ns off, error ± {:?}",
+        "truth inside {inside} of {checked}, assumed at most {farthest} ns off, error ± {:?}",
         session.axis.error_between_hosts_ns.value
     );
-    assert!(looked > 5);
-    assert_eq!(inside, looked);
+    assert!(checked > 5);
+    assert_eq!(inside, checked);
     // In this model leaves coincide to a few ns, so the assumed offset is equally good.
     assert!(farthest < 20_000, "{farthest}");
     // Wall clocks were seconds apart, which put nearly everything into the wrong order. (A broadcast proves one
@@ -288,9 +285,10 @@ fn mismatched_instances_are_named_on_three_hosts_with_steps_of_a_wall_clock() {
         .map(|rank| calibrations(&one.join(format!("rank-{rank}.rslog"))))
         .collect();
     let span = (START as i64, calibrated[0].iter().max().copied().unwrap_or(0));
-    let (inside, looked, farthest) = judge(evidence, &clocks, &calibrated, session.axis.origin_unix_ns, span);
-    println!("truth inside {inside} of {looked}, assumed at most {farthest} ns off");
-    assert_eq!(inside, looked);
+    let (inside, checked, farthest) =
+        judge(evidence, &clocks, &calibrated, session.axis.origin_unix_ns, span);
+    println!("truth inside {inside} of {checked}, assumed at most {farthest} ns off");
+    assert_eq!(inside, checked);
 }
 
 #[test]
@@ -381,11 +379,12 @@ fn a_host_that_slept_wakes_later_on_the_axis() {
         })
         .collect();
     let span = (START as i64, calibrated[0].iter().max().copied().unwrap_or(0));
-    let (inside, looked, farthest) = judge(evidence, &clocks, &calibrated, session.axis.origin_unix_ns, span);
-    println!("truth inside {inside} of {looked}, assumed at most {farthest} ns off");
-    assert!(looked > 20);
+    let (inside, checked, farthest) =
+        judge(evidence, &clocks, &calibrated, session.axis.origin_unix_ns, span);
+    println!("truth inside {inside} of {checked}, assumed at most {farthest} ns off");
+    assert!(checked > 20);
     // The moment of the jump may be found a few calls too early or too late.
-    assert_eq!(inside, looked);
+    assert_eq!(inside, checked);
     // Only the calls around the jump are lost.
     assert!(
         evidence.mismatched_instances <= 4,

@@ -85,7 +85,7 @@ fn an_imported_job_has_the_figures_of_its_construction() {
 }
 
 #[test]
-fn a_trace_that_begins_earlier_is_matched_by_its_steps() {
+fn a_trace_that_starts_earlier_is_matched_by_its_steps() {
     let work = tempfile::tempdir().expect("a folder");
     let run = work.path().join("run");
     let session = session(&options(write(work.path(), Some("node"), 3), &run));
@@ -100,7 +100,7 @@ fn a_trace_that_begins_earlier_is_matched_by_its_steps() {
 }
 
 #[test]
-fn without_a_host_there_is_no_common_clock_unless_it_is_stated() {
+fn without_a_host_name_there_is_no_common_clock_unless_it_is_declared() {
     let work = tempfile::tempdir().expect("a folder");
     let files = write(work.path(), None, 0);
     let unknown = session(&options(files.clone(), &work.path().join("unknown")));
@@ -161,7 +161,7 @@ fn hta_figures_are_computed_by_its_rules() {
 }
 
 #[test]
-fn operators_are_kept_where_they_are_asked_for() {
+fn operators_are_kept_on_request() {
     let work = tempfile::tempdir().expect("a folder");
     let files = write(work.path(), Some("node"), 0);
     let spans = |operators: bool, name: &str| {
@@ -206,7 +206,7 @@ fn overheads() -> Vec<Value> {
 }
 
 #[test]
-fn what_the_profiler_took_for_itself_stands_beside_the_rest_and_changes_none_of_it() {
+fn the_profilers_own_time_is_listed_separately_and_changes_no_other_figure() {
     let work = tempfile::tempdir().expect("a folder");
     let files = write(work.path(), Some("node"), 0);
     let without = session(&options(files.clone(), &work.path().join("without")));
@@ -281,7 +281,7 @@ fn what_the_profiler_took_for_itself_stands_beside_the_rest_and_changes_none_of_
     assert_eq!(with.activity[0].recorder_ns, Figure::known(100_000));
     let reason = "the recorder's overhead was not recorded";
     assert_eq!(with.activity[1].recorder_ns, Figure::unknown(reason));
-    let but_that = |session: &Session| {
+    let other_figures = |session: &Session| {
         let mut session = session.clone();
         // Paths and amounts of records of the run are no figures of the job.
         session.written_unix_ns = 0;
@@ -297,14 +297,17 @@ fn what_the_profiler_took_for_itself_stands_beside_the_rest_and_changes_none_of_
         }
         serde_json::to_value(session).expect("JSON")
     };
-    let (one, other) = (but_that(&without), but_that(&with));
+    let (one, other) = (other_figures(&without), other_figures(&with));
     for (field, value) in one.as_object().expect("an object") {
         assert_eq!(value, &other[field], "{field}");
     }
 
     // 100 of 6000 µs are reported.
-    let said = rankscope_report::summary_text(&with, &Places::default(), &TextLayout::plain(200));
-    assert!(said.contains("took up to 1.7 % of the recorded time"), "{said}");
+    let message = rankscope_report::summary_text(&with, &Places::default(), &TextLayout::plain(200));
+    assert!(
+        message.contains("took up to 1.7 % of the recorded time"),
+        "{message}"
+    );
     assert!(
         !rankscope_report::summary_text(&without, &Places::default(), &TextLayout::plain(200))
             .contains("the overhead of CUPTI")
@@ -343,7 +346,7 @@ fn what_the_profiler_took_for_itself_stands_beside_the_rest_and_changes_none_of_
 }
 
 #[test]
-fn what_a_torn_trace_still_says_is_kept_and_the_rest_is_named() {
+fn the_readable_part_of_a_torn_trace_is_kept_and_the_rest_is_named() {
     let work = tempfile::tempdir().expect("a folder");
     let files = write(work.path(), Some("node"), 0);
     let whole = fs::read(&files[1]).expect("a trace");
@@ -390,7 +393,7 @@ fn what_a_torn_trace_still_says_is_kept_and_the_rest_is_named() {
 }
 
 #[test]
-fn what_cannot_be_imported_says_why() {
+fn files_that_cannot_be_imported_are_refused_with_the_reason() {
     let work = tempfile::tempdir().expect("a folder");
     let files = write(work.path(), Some("node"), 0);
     let run = work.path().join("run");
@@ -406,13 +409,13 @@ fn what_cannot_be_imported_says_why() {
     fs::write(&other, r#"{"a": [1, 2]}"#).expect("written");
     // Next to a valid trace the file is only reported.
     let mixed = vec![files[0].clone(), other.clone()];
-    let beside = session(&options(mixed, &work.path().join("beside")));
-    assert_eq!(beside.coverage.ranks_seen, 1);
-    let is_told = |problem: &ProblemSummary| problem.what.contains("other.json is not a trace");
+    let mixed_session = session(&options(mixed, &work.path().join("beside")));
+    assert_eq!(mixed_session.coverage.ranks_seen, 1);
+    let is_reported = |problem: &ProblemSummary| problem.what.contains("other.json is not a trace");
     assert!(
-        beside.problems.listed.iter().any(is_told),
+        mixed_session.problems.listed.iter().any(is_reported),
         "{:?}",
-        beside.problems
+        mixed_session.problems
     );
     let error = rankscope_import::kineto(&options(vec![other], &run), &|_| {}).expect_err("no trace");
     assert!(
@@ -466,7 +469,7 @@ fn a_report_of_nsight_systems_is_a_run_of_all_its_processes() {
 }
 
 #[test]
-fn a_damaged_report_says_what_was_kept() {
+fn a_damaged_report_is_imported_and_names_what_was_kept() {
     let work = tempfile::tempdir().expect("a folder");
     let path = work.path().join("report.sqlite");
     report(&path);
@@ -574,7 +577,7 @@ fn classes(session: &Session) -> Vec<(String, u32, u64, Option<u64>)> {
 }
 
 #[test]
-fn sizes_are_told_only_where_the_trace_tells_them() {
+fn sizes_are_known_only_if_the_trace_has_them() {
     let work = tempfile::tempdir().expect("a folder");
     let files: Vec<PathBuf> = (0..2)
         .map(|rank| {
@@ -622,7 +625,7 @@ fn sizes_are_told_only_where_the_trace_tells_them() {
 }
 
 #[test]
-fn numbers_that_come_twice_are_no_keys() {
+fn repeated_sequence_numbers_are_no_keys() {
     let work = tempfile::tempdir().expect("a folder");
     // Coalesced operations have the number of the operation after them.
     let files: Vec<PathBuf> = (0..2)
@@ -644,7 +647,7 @@ fn numbers_that_come_twice_are_no_keys() {
 }
 
 #[test]
-fn groups_of_which_only_the_size_is_told_are_matched_with_nobodys() {
+fn groups_of_known_size_only_are_not_matched() {
     let work = tempfile::tempdir().expect("a folder");
     let files: Vec<PathBuf> = (0..4)
         .map(|rank| {
@@ -666,11 +669,11 @@ fn groups_of_which_only_the_size_is_told_are_matched_with_nobodys() {
         "ranks 0 and 1 may or may not be a pair"
     );
     // The trace does not show which rank waited. Unknown is not zero.
-    let look = rankscope_report::TextLayout {
+    let layout = rankscope_report::TextLayout {
         width: 200,
         colours: false,
     };
-    let text = rankscope_report::summary_text(&session, &rankscope_report::Places::default(), &look);
+    let text = rankscope_report::summary_text(&session, &rankscope_report::Places::default(), &layout);
     assert!(text.contains("waiting is not known"), "{text}");
     assert!(rankscope_report::page(&session, &[]).contains("waiting is not known"));
     let scorecard = session.scorecard.as_ref().expect("a scorecard");
@@ -690,7 +693,7 @@ fn groups_of_which_only_the_size_is_told_are_matched_with_nobodys() {
 }
 
 #[test]
-fn what_asked_for_nccl_asked_for_nothing_of_gloos() {
+fn operators_of_nccl_are_not_joined_with_operations_of_gloo() {
     let work = tempfile::tempdir().expect("a folder");
     let at = (4000, 4000);
     let mut events: Vec<Value> = (1..6i64)
@@ -772,7 +775,7 @@ fn odd_times_and_numbers_do_no_harm() {
 }
 
 #[test]
-fn a_report_that_ends_inside_a_group_gives_its_calls_to_no_other() {
+fn calls_of_an_unfinished_group_join_no_other_group() {
     let work = tempfile::tempdir().expect("a folder");
     let path = work.path().join("report.sqlite");
     report(&path);
@@ -806,7 +809,7 @@ fn a_report_that_ends_inside_a_group_gives_its_calls_to_no_other() {
 }
 
 #[test]
-fn more_ranks_than_are_held_in_memory_are_imported_alike() {
+fn more_ranks_than_are_held_in_memory_are_imported_equally() {
     let work = tempfile::tempdir().expect("a folder");
     let ranks = 20;
     let files: Vec<PathBuf> = (0..ranks)

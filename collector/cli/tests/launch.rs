@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 #[test]
-fn the_jobs_exit_status_is_ours() {
+fn the_exit_status_is_that_of_the_job() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     for status in [0, 1, 2, 42, 126, 127, 255] {
         let output = run(dir.path())
@@ -25,7 +25,7 @@ fn the_jobs_exit_status_is_ours() {
 }
 
 #[test]
-fn a_job_that_dies_of_a_signal_takes_us_along() {
+fn rankscope_dies_of_the_signal_that_killed_the_job() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     for signal in [
         libc::SIGTERM,
@@ -77,16 +77,17 @@ fn every_byte_passes_through() {
 }
 
 #[test]
-fn what_a_job_inherits_is_the_same_with_and_without_us() {
+fn a_job_inherits_the_same_with_and_without_rankscope() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     // Signals ignored and blocked, directory, limits, descriptors, group, arguments, environment.
-    let look = r#"grep -E "^(Sig(Blk|Ign|Cgt)|Threads)" /proc/self/status; pwd; ulimit -a; ls /proc/self/fd;
+    let script = r#"grep -E "^(Sig(Blk|Ign|Cgt)|Threads)" /proc/self/status; pwd; ulimit -a; ls /proc/self/fd;
         cut -d" " -f5,6 /proc/$$/stat; umask; printf "%s|" "$0" "$@"; env | grep -vE "^(LD_PRELOAD|NVTX_INJECTION64_PATH|NCCL_PROFILER_PLUGIN|RANKSCOPE_.*|_)=" | sort"#;
     for trap in ["", "trap '' PIPE HUP CHLD USR1; "] {
-        let plain = format!("{trap} cd /usr && sh -c '{look}' zero 'a b' '' c");
+        let plain = format!("{trap} cd /usr && sh -c '{script}' zero 'a b' '' c");
         let program = env!("CARGO_BIN_EXE_rankscope");
         let out = dir.path().join("run").display().to_string();
-        let launched = format!("{trap} cd /usr && {program} run -o {out} -- sh -c '{look}' zero 'a b' '' c");
+        let launched =
+            format!("{trap} cd /usr && {program} run -o {out} -- sh -c '{script}' zero 'a b' '' c");
         let outputs = [plain, launched].map(|script| {
             let output = bash(&script).output().expect("started");
             assert!(output.status.success(), "{}", text(&output.stderr));
@@ -112,7 +113,7 @@ fn the_preload_is_appended_and_the_directory_private() {
 }
 
 #[test]
-fn without_a_name_the_directory_tells_the_time_and_goes_if_nothing_was_recorded() {
+fn a_default_directory_contains_the_time_and_is_removed_if_nothing_was_recorded() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let output = launch_support::program()
         .current_dir(dir.path())
@@ -134,7 +135,7 @@ fn without_a_name_the_directory_tells_the_time_and_goes_if_nothing_was_recorded(
 }
 
 #[test]
-fn what_cannot_be_run_is_told_as_a_shell_tells_it() {
+fn a_program_that_cannot_be_run_ends_as_in_a_shell() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let plain = dir.path().join("plain");
     fs::write(&plain, "not a program").expect("written");
@@ -209,7 +210,7 @@ fn a_signal_reaches_the_job_exactly_once() {
                 "-c",
                 &format!(
                     "exec {}",
-                    launch_support::ourselves("tell_signals_as_a_job_would")
+                    launch_support::ourselves("report_signals_as_a_job_would")
                 ),
             ])
             .stdin(Stdio::piped())
@@ -248,13 +249,13 @@ fn a_signal_reaches_the_job_exactly_once() {
 
 /// If equal signals reach the group while the group process is stopped, the kernel merges them into one for it.
 #[test]
-fn a_witness_that_comes_late_changes_nothing() {
+fn a_stopped_group_process_changes_nothing() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let mut child = run(dir.path())
         .args(["--", "sh", "-c"])
         .arg(format!(
             "exec {}",
-            launch_support::ourselves("tell_signals_as_a_job_would")
+            launch_support::ourselves("report_signals_as_a_job_would")
         ))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -267,7 +268,7 @@ fn a_witness_that_comes_late_changes_nothing() {
     while next() != "ready" {}
     let group = child.id() as i32;
     let children = fs::read_to_string(format!("/proc/{group}/task/{group}/children")).expect("children");
-    let witness = children
+    let group_process = children
         .split_whitespace()
         .map(|pid| pid.parse::<i32>().expect("a pid"))
         .find(|pid| {
@@ -276,7 +277,7 @@ fn a_witness_that_comes_late_changes_nothing() {
         .expect("the witness");
     // SAFETY: the processes were started by this test and were not reaped.
     let send = |pid: i32, signal: i32| unsafe { libc::kill(pid, signal) };
-    send(witness, libc::SIGSTOP);
+    send(group_process, libc::SIGSTOP);
     send(-group, libc::SIGTERM);
     assert_eq!(next(), "term");
     // The launcher checks after the first signal. The second stays pending until the group process has received both as
@@ -285,7 +286,7 @@ fn a_witness_that_comes_late_changes_nothing() {
     send(group, libc::SIGSTOP);
     send(-group, libc::SIGTERM);
     assert_eq!(next(), "term");
-    send(witness, libc::SIGCONT);
+    send(group_process, libc::SIGCONT);
     thread::sleep(Duration::from_millis(100));
     send(group, libc::SIGCONT);
     thread::sleep(Duration::from_millis(200));
@@ -295,7 +296,7 @@ fn a_witness_that_comes_late_changes_nothing() {
 }
 
 #[test]
-fn a_job_goes_on_when_we_are_killed() {
+fn a_job_continues_when_rankscope_is_killed() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let mut child = run(dir.path())
         .args(["--", "sh", "-c", "echo ready; read line; echo still here"])
@@ -314,7 +315,7 @@ fn a_job_goes_on_when_we_are_killed() {
 }
 
 #[test]
-fn ctrl_c_interrupts_the_job_and_not_us() {
+fn ctrl_c_interrupts_the_job_and_not_rankscope() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let mut command = run(dir.path());
     command.args([
@@ -333,7 +334,7 @@ fn ctrl_c_interrupts_the_job_and_not_us() {
 }
 
 #[test]
-fn a_job_that_dies_of_ctrl_c_takes_us_along() {
+fn rankscope_dies_of_ctrl_c_with_the_job() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let mut command = run(dir.path());
     command.args(["--", "sh", "-c", "echo ready; exec sleep 60"]);
@@ -346,7 +347,7 @@ fn a_job_that_dies_of_ctrl_c_takes_us_along() {
 }
 
 #[test]
-fn ctrl_z_stops_both_and_fg_goes_on() {
+fn ctrl_z_stops_both_and_fg_continues_both() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let program = env!("CARGO_BIN_EXE_rankscope");
     let out = dir.path().join("run").display().to_string();
@@ -381,30 +382,34 @@ fn a_killed_process_is_completed_from_its_live_area() {
         .args(["--no-merge", "--", "sh", "-c", &script])
         .output()
         .expect("started");
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(137), "{said}");
-    assert!(said.contains("recorded: rankscope merge /"), "{said}");
-    assert_eq!(launch_support::closed_logs(&dir.path().join("run")), 1, "{said}");
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(137), "{message}");
+    assert!(message.contains("recorded: rankscope merge /"), "{message}");
+    assert_eq!(
+        launch_support::closed_logs(&dir.path().join("run")),
+        1,
+        "{message}"
+    );
 }
 
 #[test]
-fn a_disk_without_room_is_named_with_what_to_do() {
+fn a_full_disk_is_named_with_advice() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let said = |wanted: &[&str]| {
+    let message = |arguments: &[&str]| {
         let output = run(dir.path())
-            .args(wanted)
+            .args(arguments)
             .args(["--no-merge", "--", "sh", "-c", &recorder("briefly")])
             .output()
             .expect("started");
         assert!(output.status.success());
         text(&output.stderr)
     };
-    let short = said(&["--min-free", "1000000T"]);
+    let short = message(&["--min-free", "1000000T"]);
     assert!(
         short.contains("may stop early") && short.contains("--min-free SIZE"),
         "{short}"
     );
-    let enough = said(&[]);
+    let enough = message(&[]);
     assert!(!enough.contains("stop early"), "{enough}");
 }
 
@@ -419,14 +424,14 @@ fn a_process_that_outlives_the_job_is_named() {
         .args(["--no-merge", "--", "sh", "-c", &script])
         .output()
         .expect("started");
-    let said = text(&output.stderr);
+    let message = text(&output.stderr);
     let pid: i32 = text(&output.stdout).trim().parse().expect("a process id");
     // SAFETY: the process belongs to this test's job.
     unsafe { libc::kill(pid, libc::SIGKILL) };
-    assert!(output.status.success(), "{said}");
+    assert!(output.status.success(), "{message}");
     assert!(
-        said.contains(&format!("process {pid} (")) && said.contains("still runs"),
-        "{said}"
+        message.contains(&format!("process {pid} (")) && message.contains("still runs"),
+        "{message}"
     );
     assert_eq!(launch_support::closed_logs(&dir.path().join("run")), 0);
 }
@@ -473,7 +478,7 @@ fn of_two_launches_in_one_directory_the_last_to_end_merges() {
 }
 
 #[test]
-fn a_merge_that_is_interrupted_leaves_the_recording_and_says_how_to_go_on() {
+fn an_interrupted_merge_keeps_the_recording_and_says_how_to_continue() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     // A named pipe in place of a log: a reader that opens it waits for ever.
     let script = "mkfifo $RANKSCOPE_DIR/host-1-0000000000000001.rslog; exit 5";
@@ -494,12 +499,12 @@ fn a_merge_that_is_interrupted_leaves_the_recording_and_says_how_to_go_on() {
     // SAFETY: the process is a child of this test and was not reaped.
     unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
     assert_eq!(ended(&mut child).code(), Some(5), "the job's status, also now");
-    let mut said = String::new();
-    stderr.read_to_string(&mut said).expect("text");
+    let mut message = String::new();
+    stderr.read_to_string(&mut message).expect("text");
     let run = dir.path().join("run");
     assert!(
-        said.contains(&format!("rankscope merge {}", run.display())),
-        "{said}"
+        message.contains(&format!("rankscope merge {}", run.display())),
+        "{message}"
     );
     assert!(!run.join("merging.json").exists() && !run.join("session.unfinished").exists());
     assert!(run.join("host-1-0000000000000001.rslog").exists());
@@ -512,14 +517,14 @@ fn a_run_ends_with_a_summary_a_session_and_a_page() {
         .args(["--", "sh", "-c", &recorder("briefly")])
         .output()
         .expect("started");
-    let said = text(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let message = text(&output.stderr);
+    assert!(output.status.success(), "{message}");
     assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
-    assert!(said.trim_start().starts_with("Coverage"), "{said}");
+    assert!(message.trim_start().starts_with("Coverage"), "{message}");
     let run = dir.path().join("run");
     assert!(
         run.join("session/session.json").is_file() && run.join("report.html").is_file(),
-        "{said}"
+        "{message}"
     );
     assert!(!run.join("merging.json").exists() && !run.join("session.unfinished").exists());
 
@@ -531,7 +536,7 @@ fn a_run_ends_with_a_summary_a_session_and_a_page() {
     assert!(report.status.success(), "{}", text(&report.stderr));
     assert!(text(&report.stdout).contains("\"coverage\""));
     let trace = run.join("trace.pftrace");
-    assert!(trace.is_file(), "{said}");
+    assert!(trace.is_file(), "{message}");
     let export = launch_support::program()
         .args(["export", "--perfetto", "--json"])
         .arg(&run)
@@ -584,8 +589,8 @@ fn a_statically_linked_job_is_named_as_the_reason() {
 /// Not a test: a process that prints the name of each signal that it receives.
 #[test]
 #[ignore = "started by other tests"]
-fn tell_signals_as_a_job_would() {
-    launch_support::tell_signals();
+fn report_signals_as_a_job_would() {
+    launch_support::report_signals();
 }
 
 /// Not a test: a process that records. The tests above start it as the job.

@@ -8,7 +8,7 @@ use std::io::Read;
 use std::process::{Command, Stdio};
 
 #[test]
-fn a_live_area_that_nobody_collected_is_found_and_brought_in() {
+fn an_uncollected_live_area_is_found_and_collected() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let run = dir.path().join("run");
     fs::create_dir(&run).expect("made");
@@ -130,11 +130,11 @@ fn errors_name_the_cause_and_what_to_do() {
         (vec!["frobnicate"], vec!["unrecognized subcommand"]),
     ] {
         let output = program().args(&arguments).output().expect("started");
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
         assert!(
-            words.iter().all(|word| said.contains(word)),
-            "{arguments:?}: {said}"
+            words.iter().all(|word| message.contains(word)),
+            "{arguments:?}: {message}"
         );
         assert!(output.stdout.is_empty(), "{arguments:?}");
     }
@@ -149,15 +149,15 @@ fn a_reader_that_goes_away_is_no_error() {
         .spawn()
         .expect("started");
     drop(child.stdout.take());
-    let mut said = String::new();
+    let mut message = String::new();
     child
         .stderr
         .take()
         .expect("a pipe")
-        .read_to_string(&mut said)
+        .read_to_string(&mut message)
         .expect("text");
-    assert!(child.wait().expect("ended").success(), "{said}");
-    assert_eq!(said, "");
+    assert!(child.wait().expect("ended").success(), "{message}");
+    assert_eq!(message, "");
 }
 
 #[test]

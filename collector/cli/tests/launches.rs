@@ -1,9 +1,8 @@
 //! Tests groups of NCCL calls that ran as one launch on the device: wait, traffic and cost count once.
 
-mod support;
-
 use rankscope_analysis::ingest::part::Last;
 use rankscope_analysis::{MergeOptions, merge, merge_last};
+use rankscope_fixtures::logs::{START, SyntheticLog};
 use rankscope_formats::session::Severity;
 use rankscope_formats::session::{
     InstanceRow, InstanceState, OperationRow, Session, TableReader, part_path, rank_path,
@@ -13,7 +12,6 @@ use rankscope_ranklog::record::{
 };
 use rankscope_ranklog::{Library, Operation};
 use std::path::Path;
-use support::{START, SyntheticLog};
 
 const GROUPS: u32 = 20;
 const EVERY_NS: u64 = 10_000_000;
@@ -183,10 +181,10 @@ fn rows(run: &Path, rank: u32) -> Vec<OperationRow> {
     TableReader::read_all(&rank_path::<OperationRow>(&run.join("session"), rank)).expect("operations")
 }
 
-fn expect_near(found: i64, wanted: i64) {
+fn expect_near(found: i64, expected: i64) {
     assert!(
-        (found - wanted).abs() <= wanted / 50,
-        "{found} instead of {wanted}"
+        (found - expected).abs() <= expected / 50,
+        "{found} instead of {expected}"
     );
 }
 
@@ -248,7 +246,7 @@ fn collectives_of_one_launch_wait_once_and_share_its_bandwidth() {
 }
 
 #[test]
-fn messages_of_one_launch_wait_for_all_that_are_named_in_it_and_once() {
+fn messages_of_one_launch_wait_once_for_all_their_peers() {
     let folder = tempfile::tempdir().expect("a folder");
     let session = run(folder.path(), Source::Plugin, 0, |rank| {
         let peer = 1 - rank as i32;
@@ -282,7 +280,7 @@ fn messages_of_one_launch_wait_for_all_that_are_named_in_it_and_once() {
 }
 
 #[test]
-fn a_replay_is_a_launch_as_its_template_was() {
+fn a_replay_is_a_launch_like_its_template() {
     let folder = tempfile::tempdir().expect("a folder");
     let session = run(folder.path(), Source::Plugin, FLAG_CAPTURED, |_| {
         vec![reduce(4_000), reduce(8_000)]
@@ -302,15 +300,15 @@ fn a_replay_is_a_launch_as_its_template_was() {
 fn replays_that_one_rank_lacks_are_a_finding() {
     let replays = |lacks: Option<u32>| {
         let folder = tempfile::tempdir().expect("a folder");
-        let groups_told = std::cell::Cell::new(0);
+        let reported_groups = std::cell::Cell::new(0);
         let session = run_as(
             folder.path(),
             Source::Plugin,
             FLAG_CAPTURED,
             |_| vec![reduce(4_000)],
             |rank, records| {
-                let group = groups_told.get() % GROUPS;
-                groups_told.set(groups_told.get() + 1);
+                let group = reported_groups.get() % GROUPS;
+                reported_groups.set(reported_groups.get() + 1);
                 if rank == 1 && lacks == Some(group) {
                     Vec::new()
                 } else {
@@ -396,7 +394,7 @@ fn a_launch_waits_for_every_root_in_it() {
 }
 
 #[test]
-fn replays_are_told_of_in_any_order() {
+fn replays_are_reported_in_any_order() {
     let folder = tempfile::tempdir().expect("a folder");
     let calls = |_| vec![reduce(1 << 20), reduce(4_000)];
     let session = run_as(
@@ -452,7 +450,7 @@ fn replays_in_a_part_of_a_run_are_counted_and_not_matched() {
 
 /// If completion times of operations are unknown, the host's activity during them is unknown too.
 #[test]
-fn own_time_beside_operations_without_times_is_not_known() {
+fn own_time_next_to_operations_without_times_is_unknown() {
     let folder = tempfile::tempdir().expect("a folder");
     let calls = |_| vec![reduce(1 << 20)];
     let session = run_as(folder.path(), Source::Plugin, 0, calls, |_, _| Vec::new());
@@ -471,7 +469,7 @@ fn own_time_beside_operations_without_times_is_not_known() {
 }
 
 #[test]
-fn a_part_of_which_nothing_was_told_leaves_the_others_their_waits() {
+fn operations_keep_their_waits_if_another_of_the_launch_was_not_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let calls = |_| vec![reduce(1 << 20), reduce(4_000), reduce(8_000)];
     let session = run_as(folder.path(), Source::Plugin, 0, calls, |rank, mut records| {
@@ -538,7 +536,7 @@ fn a_message_arrives_with_its_launch_and_not_with_its_own_first_channel() {
 }
 
 #[test]
-fn each_device_of_one_process_has_a_clock_of_its_own() {
+fn each_device_of_one_process_has_its_own_clock() {
     let folder = tempfile::tempdir().expect("a folder");
     // One process has both members. Their devices' clocks are seconds apart and are recorded in turn.
     let mut log = SyntheticLog::create(folder.path(), 0, 2, "host-a").expect("create");
@@ -601,7 +599,7 @@ fn each_device_of_one_process_has_a_clock_of_its_own() {
 
 /// A launch with any call before the part is left out as a whole. The others are the same as in the whole run.
 #[test]
-fn a_part_of_a_run_has_whole_launches_only() {
+fn a_part_of_a_run_has_only_complete_launches() {
     for source in [Source::Plugin, Source::Events] {
         let folder = tempfile::tempdir().expect("a folder");
         let whole = run(folder.path(), source, 0, |_| {

@@ -1,9 +1,8 @@
 //! Tests the merge of synthetic rank logs, in which every wait is known, into a session.
 
-mod support;
-
 use proptest::prelude::*;
 use rankscope_analysis::{MergeError, MergeOptions, merge};
+use rankscope_fixtures::logs::{Ddp, START, SyntheticLog, TRAINING, WORKER, blocked, call, execute, issue};
 use rankscope_formats::session::AxisMethod;
 use rankscope_formats::session::Scope;
 use rankscope_formats::session::Window;
@@ -18,7 +17,6 @@ use rankscope_ranklog::record::{BlockedIn, Record, RecordKind};
 use rankscope_report::export::perfetto::{PerfettoOptions, export};
 use std::fs;
 use std::path::{Path, PathBuf};
-use support::{Ddp, START, SyntheticLog, TRAINING, WORKER, blocked, call, execute, issue};
 use tempfile::TempDir;
 
 fn options(run: &Path) -> MergeOptions {
@@ -136,7 +134,7 @@ fn every_operation_is_matched_and_every_step_found() {
 }
 
 #[test]
-fn a_slow_rank_is_named_with_what_it_costs_and_without_one_nobody_is() {
+fn a_slow_rank_is_named_with_its_cost_and_without_one_no_rank_is_named() {
     let even = Ddp {
         steps: 200,
         noise: 1,
@@ -315,7 +313,7 @@ fn a_missing_log_is_named_and_its_instances_are_incomplete() {
 }
 
 #[test]
-fn a_log_cut_anywhere_gives_what_it_holds() {
+fn a_log_cut_anywhere_gives_its_readable_part() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = folder.path().join("run");
     Ddp {
@@ -336,7 +334,7 @@ fn a_log_cut_anywhere_gives_what_it_holds() {
 }
 
 #[test]
-fn a_call_in_progress_is_shown_with_those_who_wait_for_it() {
+fn a_call_in_progress_is_shown_with_the_ranks_that_wait_for_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = folder.path().join("run");
     let [mut zero, mut one] = pair(&run);
@@ -594,7 +592,7 @@ fn two_hosts_share_an_axis_with_a_stated_error() {
 }
 
 #[test]
-fn losses_travel_into_the_session() {
+fn losses_are_in_the_session() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = folder.path().join("run");
     let [mut zero, one] = pair(&run);
@@ -709,7 +707,7 @@ proptest! {
     /// With any content of the records of calls, groups, devices and marks, the merge reports what it can and counts
     /// every operation. It does not panic, although this build checks arithmetic.
     #[test]
-    fn what_devices_tell_may_be_anything(
+    fn any_records_of_devices_can_be_merged(
         records in proptest::collection::vec(
             (
                 prop_oneof![3 => Just(RecordKind::Enqueue), 3 => Just(RecordKind::Device), 1 => Just(RecordKind::Group),
@@ -755,7 +753,7 @@ proptest! {
     /// The same holds for CUPTI records: works, launches, links, streams and coverage, at any time and for any call.
     /// They are mixed with calls and groups of NCCL and with losses.
     #[test]
-    fn what_cupti_tells_may_be_anything(
+    fn any_records_of_cupti_can_be_merged(
         records in proptest::collection::vec(
             (
                 prop_oneof![8 => Just(RecordKind::Activity), 3 => Just(RecordKind::Enqueue), 1 => Just(RecordKind::Group)],

@@ -5,27 +5,22 @@
 //! by code that shares nothing with the page's. `page_support/sources.rs` resolves a source. `page_support/readings.rs`
 //! gives the values that a shown number may have been rounded from.
 
-mod page_support;
-mod pipeline_support;
-mod report_support;
-mod support;
-
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use page_support::browser::Browser;
-use page_support::{CONTRAST, WALK, Walked, skip};
-use pipeline_support::Pipelined;
+use rankscope_fixtures::logs::pipeline::Pipelined;
+use rankscope_fixtures::logs::{Ddp, START, SyntheticLog};
+use rankscope_fixtures::page::browser::Browser;
+use rankscope_fixtures::page::{CONTRAST, WALK, Walked, skip};
+use rankscope_fixtures::sessions::{Job, damaged, structured, traffic};
 use rankscope_formats::session::{DeviceActivity, Session, TrafficRow};
 use rankscope_ranklog::loss::{Loss, LossCause};
 use rankscope_ranklog::record::RecordKind;
 use rankscope_report::{document, page, page_with};
-use report_support::{Job, damaged, structured, traffic};
 use roxmltree::{Document, ParsingOptions};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use support::{Ddp, START, SyntheticLog};
 use tempfile::TempDir;
 
 /// A page and the JSON of the same session.
@@ -328,7 +323,7 @@ const CUT: &str = r#"(() => {
 })()"#;
 
 #[test]
-fn a_browser_shows_the_numbers_of_the_json_in_the_light_in_the_dark_and_on_paper() {
+fn a_browser_shows_the_numbers_of_the_json_in_light_and_dark_and_in_print() {
     let Some(mut browser) = Browser::start() else {
         return skip("there is no Chromium");
     };
@@ -346,18 +341,18 @@ fn a_browser_shows_the_numbers_of_the_json_in_the_light_in_the_dark_and_on_paper
         // The browser reads the same content as an XML parser.
         let by_xml = Walked::of_document(&read(reported));
         assert_eq!(walked.forms(), by_xml.forms(), "{name}");
-        let mut papers = Vec::new();
+        let mut backgrounds = Vec::new();
         for scheme in ["light", "dark"] {
             browser.emulate("screen", SCREEN, scheme);
             let seen = browser.evaluate(CONTRAST);
             assert_eq!(seen["faint"], json!([]), "{name}, {scheme}");
-            papers.push(seen["paper"].clone());
+            backgrounds.push(seen["background"].clone());
         }
-        assert_ne!(papers[0], papers[1], "{name}: dark is as light");
+        assert_ne!(backgrounds[0], backgrounds[1], "{name}: dark is as light");
         for width in [UPRIGHT, ACROSS] {
             // Paper is white, whatever the screen's colours.
             browser.emulate("print", width, "dark");
-            assert_eq!(browser.evaluate(CONTRAST)["paper"], papers[0], "{name}");
+            assert_eq!(browser.evaluate(CONTRAST)["background"], backgrounds[0], "{name}");
             assert_eq!(browser.evaluate(CUT), json!([]), "{name} on {width} px of paper");
         }
         assert!(browser.print().len() > 10_000, "{name}");
@@ -367,7 +362,7 @@ fn a_browser_shows_the_numbers_of_the_json_in_the_light_in_the_dark_and_on_paper
 
 /// A picture of the timeline is embedded in the page: nothing is loaded, and the page stays well-formed.
 #[test]
-fn a_picture_of_the_timeline_lies_in_the_page() {
+fn a_picture_of_the_timeline_is_in_the_page() {
     // PNG of one red pixel.
     const PNG: &str =
         "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
@@ -402,7 +397,7 @@ fn a_picture_of_the_timeline_lies_in_the_page() {
 
 /// Checks that the browser's complaints are received: this page requests a forbidden resource.
 #[test]
-fn complaints_are_heard() {
+fn complaints_of_the_browser_are_reported() {
     let Some(mut browser) = Browser::start() else {
         return skip("there is no Chromium");
     };

@@ -3,10 +3,9 @@
 //! The part agrees with a merge of the whole run. Records that cross its start are counted, and are never reported as
 //! faults.
 
-mod support;
-
 use rankscope_analysis::ingest::part::Last;
 use rankscope_analysis::{MergeOptions, merge, merge_last};
+use rankscope_fixtures::logs::{Ddp, START, SyntheticLog, TRAINING, WORKER, blocked, call, execute, issue};
 use rankscope_formats::session::{
     InstanceRow, InstanceState, OperationRow, Session, StepRow, TableReader, WorkClass, WorkKind, WorkRow,
     part_path, rank_path,
@@ -16,7 +15,6 @@ use rankscope_ranklog::Operation;
 use rankscope_ranklog::record::BlockedIn;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use support::{Ddp, START, SyntheticLog, TRAINING, WORKER, blocked, call, execute, issue};
 use tempfile::TempDir;
 
 /// A run that was merged as a whole, and a directory for parts of it.
@@ -143,7 +141,7 @@ fn holds(whole: &Merged, part: &Merged) {
     assert!(part.session.axis.start_ns >= from_ns);
     let begin = |row: &OperationRow| row.issue_ns.unwrap_or(row.enter_ns).min(row.enter_ns);
     let whole_operations = whole.operations();
-    let mut begun: BTreeMap<Name, i64> = BTreeMap::new();
+    let mut start_of: BTreeMap<Name, i64> = BTreeMap::new();
     let mut of_whole = BTreeMap::new();
     for (rank, row) in &whole_operations {
         let name = (
@@ -152,7 +150,7 @@ fn holds(whole: &Merged, part: &Merged) {
             row.tag,
             row.sequence,
         );
-        let first = begun.entry(name).or_insert(i64::MAX);
+        let first = start_of.entry(name).or_insert(i64::MAX);
         *first = (*first).min(begin(row));
         of_whole.insert((*rank, name), row.clone());
     }
@@ -160,7 +158,7 @@ fn holds(whole: &Merged, part: &Merged) {
     let (all, mut instances) = (whole.instances(), part.instances());
     let mut expected: Vec<InstanceRow> = all
         .into_iter()
-        .filter(|row| begun[&name(row)] >= from_ns)
+        .filter(|row| start_of[&name(row)] >= from_ns)
         .collect();
     assert!(!expected.is_empty(), "the part is empty");
     for rows in [&mut expected, &mut instances] {
@@ -177,7 +175,7 @@ fn holds(whole: &Merged, part: &Merged) {
         let before = rows.iter().filter(|(_, row)| row.start_ns < from_ns);
         before.map(|(_, row)| row.step + 1).max().unwrap_or(0)
     };
-    let begun_in_part = first(&whole_steps, from_ns);
+    let first_step = first(&whole_steps, from_ns);
     let start_ns = steps
         .iter()
         .map(|(_, row)| row.start_ns)
@@ -186,8 +184,8 @@ fn holds(whole: &Merged, part: &Merged) {
     let of_run = whole_steps.iter().filter(|(_, row)| row.start_ns >= start_ns);
     let of_run = of_run.map(|(_, row)| row.step).min().unwrap_or(0);
     assert!(
-        (begun_in_part..=begun_in_part + 2).contains(&of_run),
-        "from step {of_run}, not {begun_in_part}"
+        (first_step..=first_step + 2).contains(&of_run),
+        "from step {of_run}, not {first_step}"
     );
     let of_part = steps.iter().map(|(_, row)| row.step).min().unwrap_or(0);
     let shift = of_run - of_part;
@@ -228,23 +226,23 @@ fn holds(whole: &Merged, part: &Merged) {
     }
     // Only operations that cross the start are counted. Members that ended before the start may not have been read.
     let reaches = |row: &OperationRow| row.leave_ns.is_none_or(|leave| leave >= from_ns);
-    let mut over: BTreeMap<Name, u64> = BTreeMap::new();
+    let mut reaching: BTreeMap<Name, u64> = BTreeMap::new();
     let mut all: BTreeMap<Name, u64> = BTreeMap::new();
     for ((_, name), row) in &of_whole {
-        if begun[name] < from_ns {
-            *over.entry(*name).or_default() += u64::from(reaches(row));
+        if start_of[name] < from_ns {
+            *reaching.entry(*name).or_default() += u64::from(reaches(row));
             *all.entry(*name).or_default() += 1;
         }
     }
-    over.retain(|_, reaching| *reaching > 0);
+    reaching.retain(|_, reaching| *reaching > 0);
     assert_eq!(
         reported.left_out.instances,
-        over.len() as u64,
+        reaching.len() as u64,
         "{:?}",
         reported.left_out
     );
-    let least: u64 = over.values().sum();
-    let most: u64 = over.keys().map(|name| all[name]).sum();
+    let least: u64 = reaching.values().sum();
+    let most: u64 = reaching.keys().map(|name| all[name]).sum();
     assert!(
         (least..=most).contains(&reported.left_out.operations),
         "{:?}",
@@ -267,7 +265,7 @@ fn holds(whole: &Merged, part: &Merged) {
 }
 
 #[test]
-fn what_lies_in_a_part_is_what_the_whole_says() {
+fn a_part_agrees_with_the_whole_session() {
     let run = Run::of(&Ddp {
         steps: 4000,
         slow: Some((2, 150_000)),
@@ -296,7 +294,7 @@ fn what_lies_in_a_part_is_what_the_whole_says() {
 }
 
 #[test]
-fn a_part_of_so_many_records_has_no_more() {
+fn last_records_limits_the_number_of_records() {
     let run = Run::of(&Ddp {
         steps: 6000,
         ..Ddp::default()
@@ -354,10 +352,10 @@ impl Pair {
     fn work(&mut self, operation: Operation, times: [Option<(u64, u64, u64)>; 2]) {
         let work = 0x7F00_0000_0000 + u64::from(self.tag) * 512;
         for (log, times) in self.logs.iter_mut().zip(times) {
-            let Some((asked, enter, leave)) = times else {
+            let Some((issued, enter, leave)) = times else {
                 continue;
             };
-            log.push(TRAINING.0, issue(operation, asked, work));
+            log.push(TRAINING.0, issue(operation, issued, work));
             let mut record = call(operation, enter, leave, self.tag, 4096, work);
             if operation == Operation::Broadcast {
                 record.peer = 0;
@@ -366,7 +364,7 @@ impl Pair {
             log.push(WORKER.0, execute(enter, leave, work));
             log.push(
                 TRAINING.0,
-                blocked(BlockedIn::WorkWait, asked + 10, leave + 20, work),
+                blocked(BlockedIn::WorkWait, issued + 10, leave + 20, work),
             );
             self.now = self.now.max(leave + 20);
         }
@@ -408,40 +406,40 @@ fn unfinished(session: &Session) -> (u64, u64, u64) {
 /// One operation of each kind crosses the start of the part. One has a rank that issued before and a rank that issued
 /// after the start. One has a root that was done long before, and one has waited since before the start.
 #[test]
-fn what_reaches_over_the_begin_is_left_out() {
+fn operations_across_the_start_of_the_part_are_left_out() {
     let mut cut = 0;
     let run = Run::new(|run| {
         let mut pair = Pair::create(run);
         pair.steps(40);
         let at = pair.now;
         cut = at + 5_000_000;
-        let (before, behind) = (at + 4_000_000, at + 6_000_000);
+        let (before, after) = (at + 4_000_000, at + 6_000_000);
         // The root leaves the broadcast long before the other rank issues it: nothing of the root is read.
         let broadcast = pair.tag;
         let root = Some((before - 3_000, before - 2_000, before - 1_000));
         pair.work(Operation::Broadcast, [root, None]);
         pair.logs[0].flush(before - 500).expect("flushed");
         // Issued before the start, done after it.
-        let times = Some((before, before + 500, behind + 500));
+        let times = Some((before, before + 500, after + 500));
         pair.work(Operation::AllReduce, [times, times]);
         // Rank 0 issued before and entered after the start. Rank 1 did everything after it.
         pair.work(
             Operation::AllReduce,
             [
-                Some((before + 1_000, behind + 1_000, behind + 9_000)),
-                Some((behind + 2_000, behind + 3_000, behind + 9_000)),
+                Some((before + 1_000, after + 1_000, after + 9_000)),
+                Some((after + 2_000, after + 3_000, after + 9_000)),
             ],
         );
         let next = std::mem::replace(&mut pair.tag, broadcast);
-        let other = Some((behind + 20_000, behind + 21_000, behind + 22_000));
+        let other = Some((after + 20_000, after + 21_000, after + 22_000));
         pair.work(Operation::Broadcast, [None, other]);
         pair.tag = next;
         // Both ranks issue after the start: the operation is in the part, although rank 1 is late.
         pair.work(
             Operation::AllReduce,
             [
-                Some((behind + 30_000, behind + 31_000, behind + 900_000)),
-                Some((behind + 800_000, behind + 801_000, behind + 900_000)),
+                Some((after + 30_000, after + 31_000, after + 900_000)),
+                Some((after + 800_000, after + 801_000, after + 900_000)),
             ],
         );
         pair.flush();
@@ -471,7 +469,7 @@ fn what_reaches_over_the_begin_is_left_out() {
 
 /// A rank is killed long before the part starts. The other one continues alone and waits for it in vain at the end.
 #[test]
-fn who_was_killed_before_the_part_is_not_told_twice() {
+fn a_rank_killed_before_the_part_is_reported_once() {
     let run = Run::new(|run| {
         let mut pair = Pair::create(run);
         pair.steps(40);
@@ -538,7 +536,7 @@ fn who_was_killed_before_the_part_is_not_told_twice() {
 
 /// A rank that dies in the part is reported as in the whole.
 #[test]
-fn who_dies_in_the_part_is_found_missing() {
+fn a_rank_that_dies_in_the_part_is_reported_missing() {
     let run = Run::new(|run| {
         let mut pair = Pair::create(run);
         pair.steps(80);
@@ -579,7 +577,7 @@ fn several_hosts_have_one_part() {
 /// A rank without a log has nothing before the part either. The operations of the others are incomplete, as in the
 /// whole, and not left out.
 #[test]
-fn who_was_never_read_does_not_empty_the_part() {
+fn a_rank_without_a_log_does_not_empty_the_part() {
     let run = Run::new(|run| {
         let job = Ddp {
             ranks: 4,
@@ -608,7 +606,7 @@ fn who_was_never_read_does_not_empty_the_part() {
 
 /// Sums over devices of an imported trace are those of the part's tables.
 #[test]
-fn sums_of_devices_are_of_the_part() {
+fn sums_of_devices_cover_only_the_part() {
     let folder = tempfile::tempdir().expect("a folder");
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/hta");
     let import = ImportOptions {
@@ -650,7 +648,7 @@ fn sums_of_devices_are_of_the_part() {
 
 /// A rank that starts in the part has no time before its start.
 #[test]
-fn who_comes_in_the_part_has_no_time_before() {
+fn a_rank_that_starts_in_the_part_has_no_time_before_its_start() {
     let run = Run::new(|run| {
         let pair = Pair::create(run);
         let at = pair.now;

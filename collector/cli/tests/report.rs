@@ -2,12 +2,10 @@
 //!
 //! `REPORT_OUT=DIR cargo test -p rankscope --test report` also writes the pages to DIR for visual inspection.
 
-mod report_support;
-
+use rankscope_fixtures::sessions::{Job, damaged, structured, traffic};
 use rankscope_formats::session::Session;
 use rankscope_report::summary_text;
 use rankscope_report::{Places, TextLayout, page};
-use report_support::{Job, damaged, structured, traffic};
 use roxmltree::{Document, Node, ParsingOptions};
 use std::collections::BTreeSet;
 use std::fs;
@@ -90,7 +88,7 @@ fn colours_change_nothing_but_colours() {
 }
 
 #[test]
-fn the_page_is_whole_by_itself_and_names_every_rank() {
+fn the_page_is_self_contained_and_names_every_rank() {
     for (name, session) in sessions() {
         let html = page(&session, &traffic(&session));
         if let Some(out) = std::env::var_os("REPORT_OUT").map(PathBuf::from) {

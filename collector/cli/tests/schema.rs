@@ -2,11 +2,9 @@
 //!
 //! Every field is documented and has the declared type, and no required field is missing.
 
-mod report_support;
-
+use rankscope_fixtures::sessions::{Job, damaged, structured, traffic};
 use rankscope_formats::session::{SESSION_VERSION, Session, schema, selection_schema};
 use rankscope_report::document;
-use report_support::{Job, damaged, structured, traffic};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use std::process::Command;
@@ -155,7 +153,7 @@ fn rankscope(arguments: &[&str]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_printed_is_as_the_schema_says() {
+fn printed_sessions_match_the_schema() {
     let slow = Job {
         ranks: 8,
         steps: 60,
@@ -205,7 +203,7 @@ fn what_is_printed_is_as_the_schema_says() {
 }
 
 #[test]
-fn every_field_says_what_it_is() {
+fn every_field_has_a_description() {
     fn undocumented(schema: &Value, place: &str, wrong: &mut Vec<String>) {
         let Value::Object(keywords) = schema else { return };
         for (name, field) in keywords
@@ -214,8 +212,8 @@ fn every_field_says_what_it_is() {
             .into_iter()
             .flatten()
         {
-            let is_said = field["description"].as_str().is_some_and(|said| said.len() > 2);
-            if !is_said {
+            let is_described = field["description"].as_str().is_some_and(|text| text.len() > 2);
+            if !is_described {
                 wrong.push(format!("{place}/{name}"));
             }
             undocumented(field, &format!("{place}/{name}"), wrong);
@@ -253,7 +251,7 @@ fn every_field_says_what_it_is() {
 
 /// Checks that the test above can fail.
 #[test]
-fn what_is_not_as_the_schema_says_is_found() {
+fn deviations_from_the_schema_are_found() {
     let schema = schema();
     let whole = document_of(&structured());
     for (pointer, wrong) in [

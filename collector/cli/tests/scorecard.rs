@@ -1,14 +1,12 @@
 //! Tests scores against values computed by hand, and values that are given to a report.
 
-mod report_support;
-
 use rankscope_analysis::findings;
 use rankscope_analysis::model::declared::{DeclaredLimits, latency_limit, peak};
 use rankscope_analysis::summary::scorecard::scorecard;
+use rankscope_fixtures::sessions::Job;
 use rankscope_formats::session::Scope;
 use rankscope_formats::session::Severity;
 use rankscope_formats::session::*;
-use report_support::Job;
 
 const MS: i64 = 1_000_000;
 
@@ -93,7 +91,7 @@ fn all_four_dimensions_by_hand() {
 }
 
 #[test]
-fn weights_add_up_again_where_a_dimension_is_unknown() {
+fn weights_add_up_if_a_dimension_is_unknown() {
     let card = scorecard(&session(), &stated(&[], &["80us"]));
     assert!(score(&card, "bandwidth").value.is_none());
     close(score(&card, "latency"), 100.0);
@@ -215,7 +213,7 @@ fn kinds(session: &Session) -> Vec<&str> {
 }
 
 #[test]
-fn little_use_of_a_stated_peak_is_a_finding_and_goes_with_the_statement() {
+fn low_use_of_a_declared_peak_is_a_finding_and_disappears_with_the_peak() {
     let mut session = session();
     // All-reduces of 4 MiB use a quarter of 12 GB/s.
     findings::state(&mut session, &stated(&["12"], &[]));

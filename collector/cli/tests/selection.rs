@@ -1,16 +1,14 @@
 //! Tests sums over a selected time window, from made-up tables and indices.
 
-mod report_support;
-
 use proptest::prelude::*;
 use rankscope_analysis::selection::{SelectError, SelectionRequest, marks, select};
+use rankscope_fixtures::sessions::Job;
 use rankscope_formats::index::{Footer, LaneKind, Span, ViewFile, ViewWriter, part, view_path};
 use rankscope_formats::session::*;
 use rankscope_ranklog::Operation;
 use rankscope_report::selection_rows::{Which, table_of};
 use rankscope_report::selection_text;
 use rankscope_report::{TextLayout, table_export};
-use report_support::Job;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -233,13 +231,13 @@ impl Made {
     }
 
     fn select(&self, window: (i64, i64), ranks: Option<&BTreeSet<u32>>) -> Result<Selection, SelectError> {
-        let wanted = SelectionRequest {
+        let request = SelectionRequest {
             window,
             ranks,
             cancelled: &AtomicBool::new(false),
         };
         let view = |rank: u32| self.views.get(rank as usize).cloned();
-        select(self.directory(), &self.session, &view, wanted)
+        select(self.directory(), &self.session, &view, request)
     }
 
     fn selected(&self, window: (i64, i64)) -> Selection {
@@ -382,7 +380,7 @@ proptest! {
     }
 
     #[test]
-    fn a_window_has_what_begins_in_it(
+    fn a_window_has_the_operations_that_start_in_it(
         events in events(),
         lengths in lengths(),
         from in -3_000i64..25_000,
@@ -412,12 +410,12 @@ proptest! {
         let longest = inside.iter().filter_map(|row| row.transfer_ns.filter(|&ns| ns > 0)).max();
         prop_assert_eq!(slowest.map(|slowest| slowest.transfer_ns).max(), longest);
         let stalls = selection.stalls.value.expect("devices were recorded");
-        let begun = || made.stalls.iter().filter(|(_, row)| (from..to).contains(&row.start_ns));
-        prop_assert_eq!(stalls.count, begun().count() as u64);
-        prop_assert_eq!(stalls.longest.len(), begun().count().min(Selection::MAX_STALLS));
+        let started = || made.stalls.iter().filter(|(_, row)| (from..to).contains(&row.start_ns));
+        prop_assert_eq!(stalls.count, started().count() as u64);
+        prop_assert_eq!(stalls.longest.len(), started().count().min(Selection::MAX_STALLS));
         prop_assert_eq!(
             stalls.longest.first().map(|stall| stall.end_ns - stall.start_ns),
-            begun().map(|(_, row)| row.end_ns - row.start_ns).max()
+            started().map(|(_, row)| row.end_ns - row.start_ns).max()
         );
         for (rank, host) in made.hosts.iter().enumerate() {
             let of_host = selection.parts.iter().find(|parts| parts.rank == rank as u32 && parts.level == "host");
@@ -436,12 +434,12 @@ proptest! {
         let made = made(&events, &[5]);
         let window = (from, from + 5_000);
         let cancelled = AtomicBool::new(false);
-        let wanted = SelectionRequest { window, ranks: None, cancelled: &cancelled };
+        let request = SelectionRequest { window, ranks: None, cancelled: &cancelled };
         for class in &made.selected(window).operations {
             let Some(times) = &class.histogram.value else { continue };
             for bin in &times.bins {
                 let range = bin.from_ns..bin.below_ns;
-                let found = marks(made.directory(), &made.session, class, range, most, wanted).expect("marks");
+                let found = marks(made.directory(), &made.session, class, range, most, request).expect("marks");
                 prop_assert_eq!(found.total, bin.count);
                 prop_assert_eq!(found.list.len(), most.min(bin.count as usize));
                 prop_assert!(found.list.is_sorted_by_key(|mark| mark.start_ns));
@@ -451,7 +449,7 @@ proptest! {
 }
 
 #[test]
-fn of_some_ranks_only_what_is_theirs_counts() {
+fn a_selection_of_ranks_counts_only_their_operations() {
     let events: Vec<(i64, u64)> = (0..300).map(|at| (at, at as u64 * 97)).collect();
     let made = made(&events, &[10, 20, 30]);
     let ranks = BTreeSet::from([2]);
@@ -470,14 +468,14 @@ fn of_some_ranks_only_what_is_theirs_counts() {
 }
 
 #[test]
-fn what_is_not_known_has_a_reason() {
+fn unknown_figures_have_a_reason() {
     let made = made(&[], &[10]);
-    let wanted = SelectionRequest {
+    let request = SelectionRequest {
         window: (0, 100),
         ranks: None,
         cancelled: &AtomicBool::new(false),
     };
-    let selection = select(made.directory(), &made.session, &|_| None, wanted).expect("a selection");
+    let selection = select(made.directory(), &made.session, &|_| None, request).expect("a selection");
     assert_eq!(selection.parts.len(), RANKS as usize);
     assert!(
         selection
@@ -498,7 +496,7 @@ fn what_is_not_known_has_a_reason() {
 }
 
 #[test]
-fn what_is_shown_and_exported_has_a_cell_per_heading() {
+fn shown_and_exported_rows_have_a_cell_per_heading() {
     let events: Vec<(i64, u64)> = (0..300).map(|at| (at * 10, at as u64 * 977_123)).collect();
     let made = made(&events, &[100, 201, 302, 403]);
     let selection = made.selected((0, 3_000));
@@ -525,11 +523,11 @@ fn what_is_shown_and_exported_has_a_cell_per_heading() {
 #[test]
 fn a_superseded_selection_ends() {
     let made = made(&[(0, 0)], &[10]);
-    let wanted = SelectionRequest {
+    let request = SelectionRequest {
         window: (0, 100),
         ranks: None,
         cancelled: &AtomicBool::new(true),
     };
-    let selected = select(made.directory(), &made.session, &|_| None, wanted);
+    let selected = select(made.directory(), &made.session, &|_| None, request);
     assert!(matches!(selected, Err(SelectError::Cancelled)));
 }

@@ -2,19 +2,17 @@
 //! of a pipeline.
 
 mod findings_support;
-mod pipeline_support;
-mod support;
 
 use findings_support::{is_silent, only};
-use pipeline_support::{Log, MS, Pipelined, WORLD, session_of};
 use rankscope_analysis::ingest::part::Last;
 use rankscope_analysis::{MergeOptions, merge, merge_last};
+use rankscope_fixtures::logs::pipeline::{Log, MS, Pipelined, WORLD, session_of};
+use rankscope_fixtures::logs::{START, SyntheticLog, call};
 use rankscope_formats::session::Severity;
 use rankscope_formats::session::{InstanceState, OperationRow, Session, StepRow, TableReader, rank_path};
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::definition::Payload;
 use rankscope_ranklog::record::{Record, RecordKind};
-use support::{START, SyntheticLog, call};
 
 #[test]
 fn stages_are_found_by_their_messages_and_wait_as_an_ideal_pipeline_does() {
@@ -52,12 +50,12 @@ fn stages_are_found_by_their_messages_and_wait_as_an_ideal_pipeline_does() {
             let bubble = stage.bubble.value.expect("a bubble").share();
             // The stage's own work is 8 of 11 parts. With a barrier the last stage waits there for the last pass of the
             // first stage.
-            let wanted = if joins {
+            let expected = if joins {
                 0.0..3.0 / 11.0 + 0.02
             } else {
                 3.0 / 11.0 - 0.03..3.0 / 11.0 + 0.03
             };
-            assert!(wanted.contains(&bubble), "stage {number}: {bubble}, {case}");
+            assert!(expected.contains(&bubble), "stage {number}: {bubble}, {case}");
             let own = stage.own_rank_ns as f64 / stage.window_rank_ns as f64;
             assert!((own - 8.0 / 11.0).abs() < 0.03, "stage {number}: {own}, {case}");
         }
@@ -233,7 +231,7 @@ mod marked {
     }
 
     #[test]
-    fn what_marks_name_is_summed_by_rank_and_step_and_what_nothing_names_is_not_zero() {
+    fn marked_times_are_summed_by_rank_and_step_and_unmarked_kinds_are_not_zero() {
         let (session, folder) = session(
             |_| {
                 vec![
@@ -303,7 +301,7 @@ mod marked {
     }
 
     #[test]
-    fn checkpoints_and_evaluation_on_training_threads_are_told_apart_from_training() {
+    fn checkpoints_and_evaluation_on_training_threads_are_distinguished_from_training() {
         let (session, folder) = session(
             |step| match step {
                 10 | 20 | 30 => vec![(0, SAVE, 8 * MS, 15 * MS)],
@@ -453,7 +451,7 @@ mod rolled_up {
 /// Some messages are matched by counting from the start of the run. A part knows their times but not the other end.
 /// Everything else in it is as in the whole run.
 #[test]
-fn messages_of_a_part_are_there_and_nobody_is_blamed_for_their_other_end() {
+fn messages_of_a_part_are_kept_and_no_rank_is_blamed_for_their_other_end() {
     let (whole, folder) = session_of(&Pipelined::default());
     assert_eq!(whole.matching.unmatched_messages, 0);
     let duration_ns = whole.axis.end_ns - whole.axis.start_ns;

@@ -1,15 +1,13 @@
 //! Tests traffic between ranks, in sessions so small that every number is computed by hand.
 
-mod support;
-
 use rankscope_analysis::{MergeOptions, merge};
+use rankscope_fixtures::logs::{START, SyntheticLog, call};
 use rankscope_formats::session::{
     TableReader, TrafficRoute as Route, TrafficRow, TrafficSource as Source, part_path,
 };
 use rankscope_ranklog::record::{Algorithm, DeviceWork, Enqueued, FLAG_TRAFFIC, Record, RecordKind};
 use rankscope_ranklog::{Library, Operation};
 use std::path::Path;
-use support::{START, SyntheticLog, call};
 
 fn merged(run: &Path) -> Vec<TrafficRow> {
     let options = MergeOptions {
@@ -49,7 +47,7 @@ fn of(
 }
 
 #[test]
-fn gloo_s_messages_are_as_called_and_its_collectives_by_route_and_what_was_seen() {
+fn traffic_of_gloo_is_from_calls_routes_and_recorded_messages() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = folder.path().join("run");
     for rank in 0..3u32 {
@@ -163,7 +161,7 @@ fn gloo_s_messages_are_as_called_and_its_collectives_by_route_and_what_was_seen(
 }
 
 #[test]
-fn what_proxies_measured_counts_instead_of_the_model() {
+fn measurements_of_proxies_replace_the_model() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = folder.path().join("run");
     for rank in 0..2u32 {
@@ -221,7 +219,7 @@ fn what_proxies_measured_counts_instead_of_the_model() {
 }
 
 #[test]
-fn an_algorithm_without_pairs_is_left_out_and_said_so() {
+fn an_algorithm_without_pairs_is_left_out_and_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = folder.path().join("run");
     for rank in 0..2u32 {
@@ -319,7 +317,7 @@ fn seen_inside(run: &Path, sent_to: &[i32], received_from: &[i32]) -> Vec<(u32, 
 }
 
 #[test]
-fn messages_that_were_seen_go_before_the_model() {
+fn recorded_messages_take_precedence_over_the_model() {
     let folder = tempfile::tempdir().expect("a folder");
     // The messages go in the other direction: the ring is reversed.
     assert_eq!(

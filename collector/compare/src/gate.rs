@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_stands_for_any_text() {
+    fn a_star_matches_any_text() {
         for (pattern, text, is_match) in [
             ("*", "anything", true),
             ("a*c", "abc", true),

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_those_of_the_tables() {
+    fn quantiles_equal_the_tables() {
         // One-sided critical values from scipy 1.x `stats.t.isf`; the last from a table of the normal distribution.
         for (degrees, alpha, value) in [
             (1.0, 0.05, 6.313_751_515),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn pooling_leaves_out_what_has_no_spread_of_its_own() {
+    fn pooling_leaves_out_groups_without_spread() {
         let groups: [&[f64]; 3] = [&[1.0, 3.0], &[7.0], &[10.0, 11.0, 12.0]];
         assert_eq!(pooled_variance(groups.into_iter()), Some((4.0 / 3.0, 3.0)));
         assert_eq!(pooled_variance([&[1.0][..]].into_iter()), None);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn discoveries_are_those_of_the_step_up_rule() {
+    fn discoveries_equal_the_step_up_rule() {
         // The example of Benjamini and Hochberg (1995), section 3.2: at 5 % the four smallest of fifteen.
         let p = [
             0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262, 0.5719,

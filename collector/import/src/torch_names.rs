@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_process_groups_say_is_understood() {
+    fn words_of_process_groups_are_understood() {
         for (word, known) in [
             ("all_reduce", Operation::AllReduce),
             ("allreduce_coalesced", Operation::AllReduce),

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_gets_out_of_its_place() {
+    fn markup_in_texts_is_escaped() {
         assert_eq!(escape("rank 3"), "rank 3");
         assert_eq!(
             escape("<script>\"&'\u{1b}"),

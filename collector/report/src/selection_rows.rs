@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_stands_last_in_either_order() {
+    fn unknown_values_are_last_in_either_order() {
         let values = [
             Value::Whole(2),
             Value::Unknown("why".into()),

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbours_are_told_as_ranges() {
+    fn neighbours_are_listed_as_ranges() {
         assert_eq!(
             among("/ranks", [0, 1, 2, 7, 9, 10], "/lost"),
             "/ranks/0:3/lost,/ranks/7/lost,/ranks/9:11/lost"

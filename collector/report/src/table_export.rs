@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_gets_values_and_a_person_what_is_shown() {
+    fn csv_has_values_and_markdown_has_the_shown_text() {
         assert_eq!(
             csv(&table()).expect("as it can be written"),
             "rank,own_ns\r\n\"a|b, \"\"c\"\"\",1500000\r\nrank 1,\r\n"

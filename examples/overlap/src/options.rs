@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_planned_adds_up() {
+    fn the_planned_parts_add_up() {
         for overlap in [0, 40, 100] {
             let options = parse(&format!("--overlap-percent {overlap}")).expect("options");
             let planned = options.planned();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn impossible_plans_are_refused() {
         for text in [
             "--rounds",
             "--rounds x",

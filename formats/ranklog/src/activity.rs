@@ -624,7 +624,7 @@ mod tests {
     }
 
     #[test]
-    fn what_time_was_taken_for_has_words_and_the_words_their_number() {
+    fn kinds_of_overhead_have_words_and_words_have_their_number() {
         for number in [0, 1].into_iter().chain((1..=8).map(|kind| kind << 16)) {
             assert_eq!(overhead::number(overhead::words(number)), number);
         }
@@ -642,7 +642,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_told_as_the_most_that_does() {
+    fn values_that_do_not_fit_saturate() {
         let work = Work {
             start_ticks: 1,
             end_ticks: 2,

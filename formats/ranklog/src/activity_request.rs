@@ -106,15 +106,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_users_write_is_understood_or_refused() {
-        let wanted = |text| ActivityRequest::parse(text);
-        assert_eq!(wanted("all").map(|it| it.mode), Some(Mode::All));
+    fn values_of_the_variable_are_understood_or_refused() {
+        let parse = |text| ActivityRequest::parse(text);
+        assert_eq!(parse("all").map(|it| it.mode), Some(Mode::All));
         assert_eq!(
-            wanted(" communication\n").map(|it| it.mode),
+            parse(" communication\n").map(|it| it.mode),
             Some(Mode::Communication)
         );
-        assert_eq!(wanted("off"), Some(ActivityRequest::NONE));
-        let window = |text| wanted(text).map(|it| it.window);
+        assert_eq!(parse("off"), Some(ActivityRequest::NONE));
+        let window = |text| parse(text).map(|it| it.window);
         let seconds = Duration::from_secs;
         assert_eq!(window("all@30+10"), Some(Window::Time(seconds(30), seconds(10))));
         assert_eq!(
@@ -131,7 +131,7 @@ mod tests {
             "all@step9+x",
             "all@step9",
         ] {
-            assert_eq!(wanted(text), None, "{text}");
+            assert_eq!(parse(text), None, "{text}");
         }
     }
 

@@ -1008,7 +1008,7 @@ mod tests {
     }
 
     #[test]
-    fn a_training_step_costs_little() {
+    fn a_training_step_takes_few_bytes() {
         let groups = training(300);
         let mut bytes = Vec::new();
         encode(&groups, 0, &mut bytes);

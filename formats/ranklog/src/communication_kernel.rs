@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kernels_of_communication_are_told_by_their_names() {
+    fn kernels_of_communication_are_recognised_by_their_names() {
         for name in [
             "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)",
             "_Z40ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE",

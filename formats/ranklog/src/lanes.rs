@@ -418,9 +418,9 @@ mod tests {
             leave_ticks: 10,
             ..Record::new(RecordKind::Call)
         };
-        let room = u64::from(set.area.layout().chunk_count) * RECORDS_PER_CHUNK as u64 - 1;
-        let kept = (0..room + 50).filter(|_| lane.commit(set, &record)).count() as u64;
-        assert_eq!(kept, room);
+        let capacity = u64::from(set.area.layout().chunk_count) * RECORDS_PER_CHUNK as u64 - 1;
+        let kept = (0..capacity + 50).filter(|_| lane.commit(set, &record)).count() as u64;
+        assert_eq!(kept, capacity);
         let losses = set.area.losses();
         assert_eq!(losses.len(), 1);
         assert_eq!((losses[0].cause, losses[0].count), (LossCause::NoChunk, 50));

@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_enqueued_survives() {
+    fn enqueued_details_survive() {
         let enqueued = Enqueued {
             group: u32::MAX - 1,
             data_type: 9,
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_device_did_survives_and_is_cut_where_it_does_not_fit() {
+    fn device_work_survives_and_saturates() {
         let work = DeviceWork {
             duration_ns: 1 << 39,
             channels: 24,

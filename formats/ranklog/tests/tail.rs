@@ -55,7 +55,7 @@ fn tags(records: &[ThreadRecord]) -> Vec<(u32, u32)> {
 }
 
 #[test]
-fn a_part_is_the_end_of_the_whole_wherever_it_begins() {
+fn a_part_is_the_end_of_the_whole_wherever_it_starts() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("one.rslog");
     write(&path);
@@ -86,7 +86,7 @@ fn a_part_is_the_end_of_the_whole_wherever_it_begins() {
 }
 
 #[test]
-fn what_is_passed_over_is_not_read() {
+fn skipped_frames_are_not_read() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("one.rslog");
     write(&path);
@@ -123,7 +123,7 @@ fn a_log_ends_with_its_last_record() {
 
 /// Log of a running process: records of skipped frames that are still in the live area are not returned a second time.
 #[test]
-fn records_that_are_in_both_files_come_once() {
+fn records_that_are_in_both_files_are_read_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let recorder: &'static Recorder = Box::leak(Box::new(Recorder::new()));
     let options = Options {
@@ -150,14 +150,14 @@ fn records_that_are_in_both_files_come_once() {
     };
     // A lane that wrote a few records long ago. It keeps its chunk, and the records stay in it.
     (0..20).for_each(|tag| commit(idle, tag));
-    let begun = std::time::Instant::now();
+    let started = std::time::Instant::now();
     for tag in 100.. {
         commit(busy, tag);
         let opened = RankLog::open(&log().expect("a log")).expect("a log");
         if opened.boundaries(u64::MAX).0.len() > 8 {
             break;
         }
-        assert!(begun.elapsed() < Duration::from_secs(60), "no watermarks");
+        assert!(started.elapsed() < Duration::from_secs(60), "no watermarks");
         std::thread::sleep(Duration::from_millis(5));
     }
     let mut part = RankLog::open(&log().expect("a log")).expect("a log");

@@ -69,7 +69,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn spans_come_back_and_sums_are_those_of_counting(
+    fn spans_are_read_back_and_sums_equal_a_count(
         parts in lane_of_spans(), mut moments in proptest::collection::vec(-1100i64..60_000, 1..40),
     ) {
         let spans = spans_of(&parts);
@@ -143,7 +143,7 @@ proptest! {
 }
 
 #[test]
-fn what_overlaps_lies_in_layers() {
+fn overlapping_spans_are_in_layers() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = view_path(folder.path(), 0);
     let mut writer = ViewWriter::create(&path).expect("create");

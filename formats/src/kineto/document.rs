@@ -470,7 +470,7 @@ mod tests {
 "#;
 
     #[test]
-    fn members_before_and_behind_the_events_are_found_however_the_bytes_come() {
+    fn members_before_and_after_the_events_are_found_in_chunks_of_any_size() {
         for at_once in [1, 2, 3, 7, 1000] {
             let (events, members, outcome) = names(TRACE, at_once);
             assert_eq!(events, ["one \"{\"", "two"]);
@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_costs_the_event_that_it_is_in() {
+    fn damage_costs_only_the_event_that_it_is_in() {
         let text = br#"{"traceEvents": [
   {"ph": "X", "name": "a"},
   {"ph": "X", "name": "no end, "ts": 1},
@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn what_other_readers_take_is_taken() {
+    fn input_that_other_readers_accept_is_accepted() {
         let text = b"{\"traceEvents\": [{\"name\": \"a\", \"args\": {\"x\": NaN, \"y\": [-Infinity, inf]}},\
             {\"name\": \"C:\\Users\tb\xFF\"}]}";
         let (events, _, outcome) = names(text, 64);

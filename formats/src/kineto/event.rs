@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_profiler_took_has_a_category_of_its_own() {
+    fn overhead_of_the_profiler_has_its_own_category() {
         let overhead =
             br#"{"ph": "X", "cat": "overhead", "name": "Activity Buffer Request", "pid": -1, "tid": 6,
             "ts": 1, "dur": 2, "args": {}}"#;
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_none() {
+    fn missing_fields_are_none() {
         let (event, _) = Event::read(br#"{"args": "", "tid": null}"#, 0).expect("an event");
         assert_eq!(event.thread, Id::None);
         assert_eq!(event.span_ns(), None);

@@ -77,7 +77,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(ns in -1_000_000_000_000_000_000i64..1_000_000_000_000_000_000) {
+        fn written_numbers_are_read_back(ns in -1_000_000_000_000_000_000i64..1_000_000_000_000_000_000) {
             let text = format!("{}{}.{:03}", if ns < 0 { "-" } else { "" }, ns.abs() / 1000, ns.abs() % 1000);
             prop_assert_eq!(Microseconds(&text).ns(), Some(ns));
         }

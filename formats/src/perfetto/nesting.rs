@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_engine_would_bend_is_refused() {
+    fn slices_that_the_engine_would_change_are_refused() {
         assert_eq!(all(&[(10, 20), (15, 25)]), Err(Misplaced::SticksOut(20)));
         assert_eq!(all(&[(10, 20), (10, 30)]), Err(Misplaced::SticksOut(20)));
         assert_eq!(all(&[(20, 30), (10, 15)]), Err(Misplaced::Early(20)));

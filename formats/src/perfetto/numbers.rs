@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_taken_or_oversized_numbers_are_replaced() {
+    fn only_used_or_oversized_numbers_are_replaced() {
         let mut numbers = Numbers::new();
         assert_eq!(numbers.take(0, 100), 100);
         assert_eq!(numbers.take(1, 100), 100);

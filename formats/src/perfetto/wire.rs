@@ -98,7 +98,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn varints_are_those_of_prost(value: u64) {
+        fn varints_equal_those_of_prost(value: u64) {
             let (mut ours, mut theirs) = (Vec::new(), Vec::new());
             varint(&mut ours, value);
             prost::encoding::encode_varint(value, &mut theirs);
@@ -107,16 +107,16 @@ mod tests {
     }
 
     #[test]
-    fn every_length_fits_whatever_room_was_guessed() {
+    fn every_length_fits_for_any_reserved_size() {
         for length in [0, 1, 127, 128, 129, 16_383, 16_384, 70_000] {
-            for room in 1..=3 {
+            for reserved in 1..=3 {
                 let mut buffer = vec![7u8];
-                let message = open(&mut buffer, 1, room);
+                let message = open(&mut buffer, 1, reserved);
                 buffer.resize(buffer.len() + length, 9);
                 close(&mut buffer, message);
                 let mut expected = vec![7u8];
                 bytes_field(&mut expected, 1, &vec![9u8; length]);
-                assert_eq!(buffer, expected, "length {length}, room {room}");
+                assert_eq!(buffer, expected, "length {length}, room {reserved}");
             }
         }
     }

@@ -569,21 +569,21 @@ mod tests {
             let path = folder.path().join("every.parquet");
             let limits = RowLimits { per_group, held: 1 };
             let mut writer = TableWriter::create(&path, limits)?;
-            let told: Vec<EveryRow> = (0..rows).map(|number| row(&runs, number)).collect();
-            for part in told.chunks(100) {
+            let written: Vec<EveryRow> = (0..rows).map(|number| row(&runs, number)).collect();
+            for part in written.chunks(100) {
                 writer.write(&mut part.to_vec())?;
             }
             let (count, bytes) = writer.finish()?;
             prop_assert_eq!((count, bytes), (rows, std::fs::metadata(&path)?.len()));
             let back = TableReader::<EveryRow>::read_all(&path)?;
-            prop_assert_eq!(back.len(), told.len());
-            for (back, told) in back.iter().zip(&told) {
-                prop_assert_eq!(back, told);
+            prop_assert_eq!(back.len(), written.len());
+            for (back, written) in back.iter().zip(&written) {
+                prop_assert_eq!(back, written);
             }
             let footer = SerializedFileReader::new(std::fs::File::open(&path)?)?;
             let mut at = 0;
             for group in footer.metadata().row_groups() {
-                let rows = &told[at..at + group.num_rows() as usize];
+                let rows = &written[at..at + group.num_rows() as usize];
                 at += rows.len();
                 let Some(Statistics::Int64(unsigned)) = group.column(0).statistics() else {
                     return Err(TestCaseError::fail("no bounds of unsigned numbers"));
@@ -600,7 +600,7 @@ mod tests {
                     _ => prop_assert!(signed.is_empty()),
                 }
             }
-            prop_assert_eq!(at, told.len());
+            prop_assert_eq!(at, written.len());
         }
     }
 }

@@ -133,7 +133,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn lists_of_numbers_are_lines_and_all_else_is_as_people_read_it() {
+    fn lists_of_numbers_are_lines_and_everything_else_is_indented() {
         let value = json!({
             "matrix": [[1, null, -3], [0.5, true, 2]], "names": ["a", "b"], "none": [], "nothing": {},
             "mixed": [1, "two", [3], {"four": 4}], "text": "with \"quotes\"",

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_row_has_its_columns_wherever_they_stand() {
+    fn a_narrow_row_has_its_columns_at_any_position() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("things.parquet");
         let starts: Vec<i64> = (0..5000).collect();
@@ -236,7 +236,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_skipped_has_nothing_of_the_stretch(
+        fn skipped_row_groups_have_no_row_of_the_interval(
             mut starts in proptest::collection::vec(-50_000i64..50_000, 0..6000),
             from in -60_000i64..60_000,
             length in 0i64..30_000,

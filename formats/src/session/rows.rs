@@ -653,7 +653,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_comes_too_late_begins_a_row_group() {
+    fn a_row_that_arrives_too_late_starts_a_row_group() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("operations/rank=0.parquet");
         let mut writer = TableWriter::create(&path, 1 << 20).expect("create");
@@ -702,7 +702,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_every_operation_is_its_own() {
+    fn names_map_back_to_their_operations() {
         for &operation in Operation::ALL {
             assert_eq!(Operation::ALL[usize::from(Named::position(operation))], operation);
         }

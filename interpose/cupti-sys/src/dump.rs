@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_put_comes_back_and_damage_is_named() {
+    fn written_entries_are_read_back_and_damage_is_named() {
         let mut kernel = vec![0u8; 208];
         kernel[..4].copy_from_slice(&10u32.to_le_bytes());
         kernel[16..24].copy_from_slice(&77u64.to_le_bytes());

@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_reads_the_same_whatever_stands_behind_it() {
+    fn a_kernel_reads_the_same_at_any_size_of_its_structure() {
         // The offsets were measured over the headers of 14 versions. The sizes are those of the structures of 11.8, 12,
         // 13.0 and 13.5.
         let numbers = [
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cupti_took_is_read_in_each_size_with_the_thread_if_it_is_one() {
+    fn overhead_of_cupti_is_read_in_each_size_with_its_thread() {
         // The sizes are those of the structures of 11.8, 12.2 and 12.8. Process and thread are at offsets 12 and 16.
         let numbers = [
             (4, 2 << 16, 4),
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_tell_their_peers_and_unknown_kinds_are_left() {
+    fn copies_name_their_peers_and_unknown_kinds_are_kept() {
         let copied = [
             (4, 8, 1),
             (8, 4096, 8),

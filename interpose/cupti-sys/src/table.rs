@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_found_where_no_cupti_is_loaded() {
+    fn nothing_is_found_if_no_cupti_is_loaded() {
         assert!(Table::of_loaded().is_none());
         // SAFETY: the handle is this process's own scope, which has none of these names.
         let table = unsafe { Table::of(libc::RTLD_DEFAULT) };

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_do_not_shift_into_each_other() {
+    fn borders_between_pieces_change_the_hash() {
         assert_ne!(
             Hash128::new().add(b"ab").add(b"c").finish(),
             Hash128::new().add(b"a").add(b"bc").finish()

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_calls_are_taken_in_their_order_and_others_by_what_they_are() {
+    fn equal_calls_are_taken_in_order_and_others_by_their_arguments() {
         // SAFETY: zeros are a valid empty list.
         let pending: Box<Pending> = unsafe { Box::new(std::mem::zeroed()) };
         for (send, call) in [(8, 1), (16, 2), (8, 3)] {

@@ -74,14 +74,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_takes_fewer_takes_none_that_the_others_do_not() {
+    fn a_lower_rate_takes_a_subset_of_a_higher_rate() {
         for shift in 1..12 {
             let taken: Vec<u32> = (0..1 << 16).filter(|&ordinal| is_among(ordinal, shift)).collect();
             assert!(taken.iter().all(|&ordinal| is_among(ordinal, shift - 1)));
-            let wanted = (1usize << 16) >> shift;
+            let expected = (1usize << 16) >> shift;
             assert!(
-                taken.len().abs_diff(wanted) <= wanted / 8 + 2,
-                "{} for {wanted}",
+                taken.len().abs_diff(expected) <= expected / 8 + 2,
+                "{} for {expected}",
                 taken.len()
             );
             // If two kinds of calls alternate, both kinds are selected.
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn few_are_all_taken_and_of_many_as_many_as_are_wanted() {
+    fn few_calls_are_all_taken_and_many_calls_up_to_the_limit() {
         let second = ticks_per_second();
         for (calls, most) in [(100u32, 100), (2000, 2000), (2001, 1001), (64_000, 2000)] {
             let rate = Rate::new();

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_takes_fewer_takes_none_that_the_others_do_not() {
+    fn a_lower_rate_takes_a_subset_of_a_higher_rate() {
         for shift in 1..12 {
             // Consecutive tags, and consecutive uses of one tag.
             for by_tag in [true, false] {
@@ -103,10 +103,10 @@ mod tests {
                 };
                 let taken: Vec<u32> = (0..1 << 16).filter(|&number| among(number, shift)).collect();
                 assert!(taken.iter().all(|&number| among(number, shift - 1)));
-                let wanted = (1usize << 16) >> shift;
+                let expected = (1usize << 16) >> shift;
                 assert!(
-                    taken.len().abs_diff(wanted) <= wanted / 8 + 2,
-                    "{} for {wanted}",
+                    taken.len().abs_diff(expected) <= expected / 8 + 2,
+                    "{} for {expected}",
                     taken.len()
                 );
                 // If two kinds of collectives alternate, both kinds are selected.
@@ -123,7 +123,7 @@ mod tests {
     /// Members that arrive at different times keep both ends of a message, at any rate and soon after a change of the
     /// rate.
     #[test]
-    fn members_that_come_at_their_own_times_take_the_same() {
+    fn members_that_arrive_at_different_times_take_the_same() {
         let second = ticks_per_second();
         let members = [Sampling::new(), Sampling::new()];
         let mut tag = 0;

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_has_one_number_however_it_is_made() {
+    fn a_text_has_one_number() {
         let one = number(&[b"forward"]);
         assert!(one.is_some());
         assert_eq!(number(&[b"forward"]), one);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_leave_room_for_communicators_in_every_process_life() {
+    fn strings_leave_space_for_communicators_in_every_process() {
         assert!(take_room(7, 60, 100));
         assert!(!take_room(7, 60, 100));
         assert!(take_room(7, 40, 100));

@@ -83,7 +83,7 @@ mod tests {
     use rankscope_ranklog::record::RecordKind;
 
     #[test]
-    fn every_call_that_fits_comes_back() {
+    fn every_call_that_fits_is_decoded() {
         for operation in [
             Operation::AllReduce,
             Operation::Send,
@@ -101,13 +101,13 @@ mod tests {
                 };
                 let number = of_call(&record).expect("it fits");
                 let is_message = matches!(operation, Operation::Send | Operation::Receive);
-                let told = LinkedTo::Call {
+                let linked = LinkedTo::Call {
                     communicator,
                     operation: operation as u8,
                     sequence,
                     peer: if is_message { peer } else { NO_PEER },
                 };
-                assert_eq!(meaning(number), Some(told));
+                assert_eq!(meaning(number), Some(linked));
             }
         }
         assert_eq!(meaning(of_group(u32::MAX)), Some(LinkedTo::Group(u32::MAX)));
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_or_runs_nothing_has_none() {
+    fn calls_that_do_not_fit_or_run_nothing_have_no_link() {
         let send = Record {
             operation: Operation::Send as u8,
             communicator: 1,

@@ -408,7 +408,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_of_addresses_are_told_from_others() {
+    fn keys_of_addresses_are_distinguished_from_others() {
         assert!(is_rank_zero(b"0") && is_rank_zero(b"default_pg/0//7/0"));
         assert!(!is_rank_zero(b"rank_0") && !is_rank_zero(b"10") && !is_rank_zero(b""));
         assert!(is_address(b"7/12") && !is_address(b"rank_3") && !is_address(b"a/"));

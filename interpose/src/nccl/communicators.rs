@@ -783,7 +783,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_can_be_read_is_told_without_reading_it() {
+    fn readable_addresses_are_recognised_without_reading_them() {
         let here = 7u64;
         assert!(is_readable(&raw const here as usize));
         assert!(!is_readable(0));

@@ -53,9 +53,9 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_read_only_where_there_is_one() {
+    fn a_name_is_read_only_if_it_exists() {
         let text = c"tensor parallel".as_ptr();
-        for (config, wanted) in [
+        for (config, expected) in [
             (config(56, MAGIC, text), &b"tensor parallel"[..]),
             (config(48, MAGIC, text), b""),
             (config(56, 1, text), b""),
@@ -63,7 +63,7 @@ mod tests {
         ] {
             // SAFETY: the array has the layout of the header and is longer than the size that it contains.
             let (name, length) = unsafe { name(config.as_ptr() as usize) };
-            assert_eq!(&name[..length], wanted);
+            assert_eq!(&name[..length], expected);
         }
         // SAFETY: null is an allowed argument.
         assert_eq!(unsafe { name(0) }.1, 0);

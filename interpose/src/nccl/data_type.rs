@@ -14,7 +14,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_those_of_the_header() {
+    fn sizes_equal_those_of_the_header() {
         // ncclFloat16, ncclFloat32, ncclBfloat16, ncclFloat8e4m3, and the first number after the last type.
         assert_eq!([6, 7, 9, 10, 12].map(element_bytes), [2, 4, 2, 1, 0]);
         assert_eq!(element_bytes(u32::MAX), 0);

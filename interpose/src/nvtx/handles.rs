@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn handles_stand_for_what_was_put() {
+    fn handles_return_the_value_that_was_put() {
         let handles = Box::new(Handles::new());
         for handle in 1..=100 {
             handles.put(handle * 64, handle as u32);

@@ -139,7 +139,7 @@ mod tests {
     use std::ffi::CStr;
 
     #[test]
-    fn a_number_at_the_end_is_told_apart() {
+    fn a_number_at_the_end_is_separated() {
         let counted = |text: &CStr| {
             // SAFETY: the text is a C string.
             let message = unsafe { Message::narrow(text.as_ptr()) };

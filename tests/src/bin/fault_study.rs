@@ -106,10 +106,10 @@ struct Result {
 }
 
 fn plan(arguments: &Arguments) -> Vec<Planned> {
-    let wanted = |list: &[String], word: &str| list.is_empty() || list.iter().any(|one| one == word);
+    let is_selected = |list: &[String], word: &str| list.is_empty() || list.iter().any(|one| one == word);
     let patterns: Vec<&'static str> = ["ddp", "fsdp", "accumulate", "evaluate"]
         .into_iter()
-        .filter(|pattern| wanted(&arguments.patterns, pattern))
+        .filter(|pattern| is_selected(&arguments.patterns, pattern))
         .collect();
     let training = |pattern, fault, permille, seed| Training {
         pattern,
@@ -134,7 +134,7 @@ fn plan(arguments: &Arguments) -> Vec<Planned> {
     };
     let mut out = Vec::new();
     let mut push = |part, training: Training| {
-        if wanted(&arguments.faults, training.fault.word()) {
+        if is_selected(&arguments.faults, training.fault.word()) {
             out.push(Planned { part, training });
         }
     };
@@ -169,7 +169,7 @@ fn plan(arguments: &Arguments) -> Vec<Planned> {
         let patterns = ["ddp", "fsdp", "pipeline"];
         let patterns = patterns
             .into_iter()
-            .filter(|pattern| wanted(&arguments.patterns, pattern));
+            .filter(|pattern| is_selected(&arguments.patterns, pattern));
         for pattern in patterns {
             for _ in 0..arguments.silent / 15 {
                 push(Part::Silent, four(pattern, Fault::None, 0, seed));
@@ -228,22 +228,22 @@ fn is_right(finding: &Value, training: &Training) -> bool {
 fn judge(planned: &Planned, outcome: &Outcome, twin: Option<&Outcome>) -> Result {
     let Planned { part, training } = planned;
     let findings = outcome.findings();
-    let wanted = training.fault.finding();
-    let names_somebody = |finding: &&Value| {
+    let expected = training.fault.finding();
+    let names_ranks = |finding: &&Value| {
         matches!(
             finding["kind"].as_str(),
             Some("late-rank" | "slow-host" | "slow-link")
         )
     };
-    let named = findings.iter().filter(names_somebody);
+    let named = findings.iter().filter(names_ranks);
     let right = findings
         .iter()
-        .filter(names_somebody)
+        .filter(names_ranks)
         .filter(|finding| is_right(finding, training));
     let found = findings.iter().find(|finding| {
-        wanted.is_some_and(|(kind, _)| finding["kind"] == kind) && is_right(finding, training)
+        expected.is_some_and(|(kind, _)| finding["kind"] == kind) && is_right(finding, training)
     });
-    let class = wanted.and_then(|(_, class)| class);
+    let class = expected.and_then(|(_, class)| class);
     let has_class = found.is_some_and(|found| class.is_none_or(|class| found["lateness"]["class"] == class));
     let steps = training.steps as f64;
     let cost_ns = found.or(findings.first()).zip(twin).and_then(|(first, twin)| {

@@ -44,7 +44,7 @@ fn of_kind<'s>(session: &'s Session, kind: &str) -> Vec<&'s Finding> {
 }
 
 #[test]
-fn a_slow_link_is_named_and_none_where_all_are_alike() {
+fn a_slow_link_is_named_and_none_if_all_are_alike() {
     let hosts = [0, 1, 2, 3];
     for slow in [false, true] {
         let mut links = uneven_links(hosts.len(), &mut Random::new(77));
@@ -69,7 +69,7 @@ fn a_slow_link_is_named_and_none_where_all_are_alike() {
 }
 
 #[test]
-fn a_slow_host_is_named_and_none_where_all_are_alike() {
+fn a_slow_host_is_named_and_none_if_all_are_alike() {
     let hosts = [0, 0, 1, 1, 2, 2];
     for slow in [false, true] {
         let links = uneven_links(3, &mut Random::new(78));

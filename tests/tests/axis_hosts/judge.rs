@@ -15,8 +15,8 @@ use rankscope_analysis::model::operation::RankOperation;
 use rankscope_analysis::rank::anchors::Anchors;
 use rankscope_analysis::rank::{EvidenceMessage, RankBatch, RankReader};
 
-use crate::exact::exact_width;
-use crate::reclock::TestClock;
+use rankscope_fixtures::exact_axis::exact_width;
+use rankscope_fixtures::reclock::TestClock;
 
 /// Maximum number of windows kept per pair: more than such a run has.
 const MAX_WINDOWS: usize = 1000;

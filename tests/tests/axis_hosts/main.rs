@@ -5,13 +5,9 @@
 //! clock. Every timestamp passes through it, as if the recorder had read that clock. The original timestamps are the
 //! truth, and only the judge sees them. docs/adr/0030-truth-in-tests.md explains why this is equivalent.
 
-#[path = "../../../collector/cli/tests/support/exact.rs"]
-mod exact;
 mod faults;
 mod judge;
 mod random;
-#[path = "../../../collector/cli/tests/support/reclock.rs"]
-mod reclock;
 mod recording;
 
 use std::collections::BTreeSet;
@@ -306,7 +302,7 @@ fn assert_bars(all: &[Found], most_to_cycle: f64) {
 }
 
 #[test]
-fn real_jobs_on_hosts_with_clocks_of_their_own() {
+fn real_jobs_on_hosts_with_different_clocks() {
     if let Some(all) = table(0..10, 4, LATE_US) {
         assert_bars(&all, 2.0);
     }
@@ -373,8 +369,8 @@ fn a_training_on_two_hosts_blames_the_late_rank_as_on_one() {
 
 /// Prints the table of the bars for longer runs: `tests/benchmarks/axis.sh`.
 #[test]
-#[ignore = "a benchmark: takes as long as it is reported to"]
-fn as_long_as_it_is_told_to() {
+#[ignore = "a benchmark, whose duration AXIS_RUNS and AXIS_SECONDS give"]
+fn benchmark_of_longer_runs() {
     let number = |name: &str, otherwise: i64| {
         let given = std::env::var(name).ok();
         given.map_or(otherwise, |given| given.parse().expect("a number"))

@@ -15,7 +15,7 @@ use rankscope_tests::turn::Turn;
 use tempfile::TempDir;
 
 use crate::random::Random;
-use crate::reclock::{TestClock, reclock};
+use rankscope_fixtures::reclock::{TestClock, reclock};
 
 /// True start of jobs, in nanoseconds. Clocks are ahead and behind, and must not show negative times.
 pub const BEGIN_NS: i64 = 100_000_000_000;

@@ -1,10 +1,8 @@
 //! Sessions for tests: a training over real Gloo, a synthetic one, and traces of other jobs.
 #![allow(dead_code, reason = "each test program takes what it needs")]
 
-#[path = "../../../collector/cli/tests/support/mod.rs"]
-mod synthetic;
-
 use rankscope_analysis::{MergeOptions, index, merge};
+use rankscope_fixtures::logs::Ddp;
 use rankscope_import::ImportOptions;
 use rankscope_tests::artefacts::root;
 use rankscope_tests::job::Job;
@@ -33,12 +31,12 @@ pub fn gloo_for(directory: &Path, steps: u32, step_us: u32) -> Option<PathBuf> {
 
 /// Writes a synthetic training. Returns the run directory.
 pub fn made(directory: &Path, ranks: u32, steps: u32) -> PathBuf {
-    let job = synthetic::Ddp {
+    let job = Ddp {
         ranks,
         steps,
         noise: 1,
         slow: Some((ranks / 2, 50_000)),
-        ..synthetic::Ddp::default()
+        ..Ddp::default()
     };
     job.write(directory).expect("a run");
     merged(directory)

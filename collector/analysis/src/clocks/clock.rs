@@ -612,7 +612,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_of_an_uncalibrated_counter_are_a_problem_and_nanoseconds_are_not() {
+    fn an_uncalibrated_counter_of_ticks_is_a_problem_and_one_of_nanoseconds_is_not() {
         assert!(fit_line(Counter::TimeStampCounter, &[entry(5, 5)]).rate_unknown);
         let fit = fit_line(Counter::MonotonicRaw, &[entry(5, 5)]);
         assert!(!fit.rate_unknown);

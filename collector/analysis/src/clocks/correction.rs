@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn drift_is_taken_out_and_damage_does_not_overflow() {
+    fn drift_is_removed_and_damage_does_not_overflow() {
         let correction = Correction::new([((0, 1_000_000_000), [0, 100_000], false)].into_iter());
         assert!(correction.axis_ns(1_000_100_000).abs_diff(1_000_000_000) <= 1);
         assert!(correction.axis_ns(500_050_000).abs_diff(500_000_000) <= 1);

@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn each_operation_proves_what_its_meaning_allows() {
+    fn operations_give_the_proofs_that_their_semantics_allow() {
         assert_eq!(
             read(&three(Operation::AllReduce, -1)),
             [(0, 30, 1, 1080), (1, 1020, 0, 90)],
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_run_proves_nothing() {
+    fn an_operation_that_did_not_run_gives_no_proof() {
         let mut members = three(Operation::AllReduce, -1);
         members[1].state = OperationState::Failed;
         assert_eq!(read(&members), []);

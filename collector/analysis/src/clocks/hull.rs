@@ -99,7 +99,7 @@ mod tests {
         /// For every possible slope, the highest line allowed by the corners equals the one allowed by all bounds, in
         /// any order of arrival.
         #[test]
-        fn the_corners_say_what_all_bounds_say(bounds in proptest::collection::vec((0i64..1_000_000_000, -200_000i64..200_000), 1..200), cut in 0usize..200, ppm in -200i64..=200) {
+        fn the_corners_imply_all_bounds(bounds in proptest::collection::vec((0i64..1_000_000_000, -200_000i64..200_000), 1..200), cut in 0usize..200, ppm in -200i64..=200) {
             let bounds: Vec<Bound> = bounds.iter().map(|&(at_ns, value_ns)| Bound { at_ns, value_ns }).collect();
             let (one, other) = bounds.split_at(cut.min(bounds.len()));
             let mut hull = Hull::default();
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_hull_gives_up_what_costs_least() {
+    fn a_full_hull_drops_the_corners_that_cost_least() {
         let mut hull = Hull::default();
         // A parabola: every point is a corner, and all slopes are below the limit.
         hull.extend((-50i64..=50).map(|n| Bound {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_stamps_do_not_overflow() {
+    fn damaged_timestamps_do_not_overflow() {
         let mut hull = Hull::default();
         hull.extend(
             [i64::MIN, i64::MIN / 2, 0, i64::MAX / 2, i64::MAX].map(|at_ns| Bound {

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cuts_leave_what_fulfils_them() {
+    fn cuts_keep_the_points_that_satisfy_them() {
         let mut region = Region::anything(10.0);
         assert!(region.cut(1.0, 0.0, 5.0) && region.cut(-1.0, 0.0, 5.0));
         // At eleven days the resolution of f64 is an eighth of a nanosecond.
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn time_shears_and_wander_widens() {
+    fn elapsed_time_shears_a_region_and_wander_widens_it() {
         let mut region = Region::anything(1.0);
         assert!(region.cut(1.0, 0.0, 0.0) && region.cut(-1.0, 0.0, 0.0));
         let later = region.after(3.0, 0.5);

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn mismatches_are_told_from_a_jump() {
+    fn mismatches_are_distinguished_from_a_jump() {
         // One every 10 ms. Every seventh is off by 10 ms, ahead and behind in turn. The clock gains a second before
         // number 501.
         let off = |n: i64| {
@@ -289,7 +289,7 @@ mod tests {
     /// Sightings from logs that are read in turns. Around a jump the earlier ones arrive among the later ones, and some
     /// arrive after everything else.
     #[test]
-    fn who_comes_out_of_order_is_no_jump() {
+    fn sightings_out_of_order_are_no_jump() {
         let base = |n: i64| if n < 500 { 0 } else { -3_000_000_000 };
         let in_order = |n: i64| sighting(n * 10_000_000, base(n));
         let shuffled = (0..1000i64).map(|n| in_order(n / 100 * 100 + n % 100 * 37 % 100));
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn drift_is_no_contradiction_and_one_side_alone_never_is() {
+    fn drift_and_one_sided_bounds_are_no_contradiction() {
         let drifting = (0..300).map(|n| sighting(n * 1_000_000_000, n * 199_000));
         assert!(judged(drifting).iter().all(|&verdict| verdict == Verdict::Fits));
         let uppers = (0..300).map(|n| Sighting {
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_all_is_judged_by_those_behind_it() {
+    fn the_first_sighting_is_judged_by_later_ones() {
         let verdicts = judged((0..20).map(|n| sighting(n * 1_000_000, if n < 2 { 30_000_000 } else { 0 })));
         assert_eq!(
             verdicts[..3],

@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_begins_a_window() {
+    fn a_jump_starts_a_window() {
         let mut pair = PairEvidence::new(100);
         for n in 0..100i64 {
             let offset = if n < 50 { 0 } else { -3_000_000_000 };

@@ -71,7 +71,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_rule_has_a_name_of_its_own_and_says_when_it_is_silent() {
+    fn names_of_rules_are_unique_and_every_rule_says_when_it_is_silent() {
         let names: BTreeSet<&str> = RULES.iter().map(|rule| rule.id).collect();
         assert_eq!(names.len(), RULES.len());
         for rule in RULES {

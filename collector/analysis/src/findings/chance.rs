@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tails_of_small_binomials_are_those_of_the_tables() {
+    fn tails_of_small_binomials_equal_the_tables() {
         assert!((binomial_tail(1, 1, 0.25) - 0.25).abs() < 1e-12);
         assert!((binomial_tail(2, 3, 0.5) - 0.5).abs() < 1e-12);
         assert!((binomial_tail(10, 10, 0.5) - 0.5f64.powi(10)).abs() < 1e-12);

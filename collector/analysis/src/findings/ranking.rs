@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn no_second_counts_twice_and_the_costliest_comes_first() {
+    fn no_cost_counts_twice_and_the_costliest_finding_is_first() {
         let mut findings = vec![
             finding("losses", None, &[]),
             finding("exposed-communication", Some(100), &["waiting", "transfer"]),

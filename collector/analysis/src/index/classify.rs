@@ -51,7 +51,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_moment_has_the_class_of_what_covers_it(
+        fn every_time_has_the_class_of_the_span_that_covers_it(
             lists in proptest::array::uniform3(proptest::collection::vec((0i64..200, 0i64..30), 0..12)),
         ) {
             let unions = lists.map(|list| union_of(&list));

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_without_logs_says_what_to_look_for() {
+    fn the_error_for_a_directory_without_logs_says_what_to_look_for() {
         let folder = tempfile::tempdir().expect("a folder");
         let error = ingest(&[folder.path().to_path_buf()]).err().expect("an error");
         assert!(error.to_string().contains("LD_PRELOAD"));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_log_is_a_problem() {
+    fn a_file_that_is_not_a_log_is_a_problem() {
         let folder = tempfile::tempdir().expect("a folder");
         fs::create_dir(folder.path().join("node1")).expect("mkdir");
         fs::write(folder.path().join("node1/x.rslog"), b"not a log").expect("write");

@@ -102,7 +102,7 @@ mod tests {
     proptest! {
         /// Whatever the order of the intervals, each nanosecond is new exactly once.
         #[test]
-        fn each_moment_is_new_once(intervals in proptest::collection::vec((0i64..300, 0i64..40), 0..60)) {
+        fn each_nanosecond_is_counted_once(intervals in proptest::collection::vec((0i64..300, 0i64..40), 0..60)) {
             let mut covered = CountedTime::new(2048);
             let mut seen = vec![0; 400];
             let mut expected = vec![0; 400];

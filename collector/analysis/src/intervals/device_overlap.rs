@@ -147,7 +147,7 @@ mod tests {
     proptest! {
         /// Folding at any time gives the same sums as counting every nanosecond.
         #[test]
-        fn any_folding_adds_up_to_the_brute_count(
+        fn any_folding_adds_up_to_the_brute_force_count(
             compute in run(), communication in run(), memory in run(),
             folds in proptest::collection::vec(0i64..300, 0..6),
         ) {

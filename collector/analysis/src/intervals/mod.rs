@@ -148,7 +148,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sets_of_moments(
+        fn set_operations_equal_a_count_of_every_nanosecond(
             one in proptest::collection::vec((0i64..200, 0i64..30), 0..20),
             other in proptest::collection::vec((0i64..200, 0i64..30), 0..20),
         ) {

@@ -246,7 +246,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_parts_of_a_small_window_are_what_one_counts_by_hand() {
+    fn the_parts_of_a_small_window_equal_a_count_by_hand() {
         let mut breakdown = Breakdown::default();
         breakdown.start(0);
         breakdown.communicated(10, 30);
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn named_times_are_parts_of_own_time_and_each_moment_has_one_name() {
+    fn named_times_are_parts_of_own_time_and_do_not_overlap() {
         let mut breakdown = Breakdown::default();
         breakdown.start(0);
         breakdown.communicated(60, 70);
@@ -293,7 +293,7 @@ mod tests {
     proptest! {
         /// Folding at any time gives the same sums as counting every nanosecond.
         #[test]
-        fn any_folding_adds_up_to_the_brute_count(
+        fn any_folding_adds_up_to_the_brute_force_count(
             communication in proptest::collection::vec((0i64..200, 0i64..40), 0..20),
             blocked in proptest::collection::vec((0i64..200, 0i64..40), 0..20),
             folds in proptest::collection::vec(0i64..300, 0..6),

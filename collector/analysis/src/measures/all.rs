@@ -166,7 +166,7 @@ impl<'a> Measures<'a> {
         let Some(left_out) = &mut self.left_out else {
             return false;
         };
-        let is_one_host = !self.hosts.are_several(communicator);
+        let is_one_host = !self.hosts.spans_hosts(communicator);
         let known = self.identities.communicators.get(communicator as usize);
         let ranks = known.map_or(&[][..], |known| &known.members);
         if members.iter().any(|operation| operation.is_cut) {
@@ -315,7 +315,7 @@ impl<'a> Measures<'a> {
                 .clock_error(&whole[one], &whole[other])
                 .widened(device_error_ns)
         };
-        let errors = if hosts.are_several(communicator) {
+        let errors = if hosts.spans_hosts(communicator) {
             ClockErrors::Between(&between)
         } else {
             ClockErrors::Same(device_error_ns)

@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_that_is_handed_on_early_hides_no_wait_before_it() {
+    fn an_instance_that_is_emitted_early_hides_no_wait_before_it() {
         let mut ledger = BlameLedger::new(3, 64);
         let (mut waited, mut new) = (Vec::new(), Vec::new());
         // Two of the ranks are read first, so a later operation between them comes first.
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_hidden_behind_one_operation_is_exposed_by_another() {
+    fn time_hidden_behind_one_operation_is_exposed_by_another() {
         let mut ledger = BlameLedger::new(2, 64);
         let (mut waited, mut new) = (Vec::new(), Vec::new());
         let mut asynchronous = [RankOperation::sample(0, 0, 20), RankOperation::sample(1, 10, 20)];
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_root_is_blamed_by_those_who_need_it_only() {
+    fn only_members_that_need_a_late_root_blame_it() {
         let mut members = [
             RankOperation::sample(0, 50, 60),
             RankOperation::sample(1, 0, 60),

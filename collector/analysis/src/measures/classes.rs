@@ -415,7 +415,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_in_a_row_are_the_least_of_each_three() {
+    fn longest_three_in_a_row_is_the_largest_minimum_of_three_neighbours() {
         let longest = |transfers: &[i64]| {
             let mut sums = Sums::default();
             for (number, &ns) in (0..).zip(transfers) {

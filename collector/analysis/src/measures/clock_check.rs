@@ -21,7 +21,7 @@ impl ClockCheck {
         let Some(learnt) = clocks.learnt() else {
             return false;
         };
-        if !hosts.are_several(communicator) {
+        if !hosts.spans_hosts(communicator) {
             return false;
         }
         self.instance.read(members, |rank| hosts.of_rank(rank));

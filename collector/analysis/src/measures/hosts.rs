@@ -7,8 +7,10 @@ use crate::model::operation::RankOperation;
 /// Hosts of ranks and communicators, with their clocks.
 pub struct Hosts<'a> {
     clocks: &'a Clocks,
+    /// Host of each rank.
     host_of: Vec<usize>,
-    are_several: Vec<bool>,
+    /// Whether each communicator has members with logs on several hosts.
+    spans_hosts: Vec<bool>,
 }
 
 impl<'a> Hosts<'a> {
@@ -19,7 +21,7 @@ impl<'a> Hosts<'a> {
             .iter()
             .map(|rank| clocks.host_of[rank.log])
             .collect();
-        let are_several = identities
+        let spans_hosts = identities
             .communicators
             .iter()
             .map(|communicator| communicator.spans_hosts(&host_of))
@@ -27,7 +29,7 @@ impl<'a> Hosts<'a> {
         Self {
             clocks,
             host_of,
-            are_several,
+            spans_hosts,
         }
     }
 
@@ -42,8 +44,8 @@ impl<'a> Hosts<'a> {
     }
 
     /// Returns true if a communicator has members with logs on several hosts.
-    pub fn are_several(&self, communicator: u32) -> bool {
-        self.are_several.get(communicator as usize) == Some(&true)
+    pub fn spans_hosts(&self, communicator: u32) -> bool {
+        self.spans_hosts.get(communicator as usize) == Some(&true)
     }
 
     /// Returns the maximum clock error of the distance from the first member's timestamp to the second's.

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_launch_is_whole_with_its_last_instance_whichever_comes_first() {
+    fn a_launch_is_complete_with_its_last_instance_in_any_order() {
         let mut launches = Launches::default();
         let one = launches.take(71, 0, &instance(5, 4, [(10, 50), (20, 50)]));
         assert!(matches!(one, Taken::Carries));
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_without_times_leaves_the_others_their_waits() {
+    fn instances_keep_their_waits_if_another_of_the_launch_has_no_times() {
         let mut launches = Launches::default();
         launches.take(1, 0, &instance(4, 4, [(10, 50), (20, 50)]));
         let lost = |sequence, first, bytes| {
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_becomes_whole_is_given_up_in_bounded_memory() {
+    fn launches_that_never_complete_are_dropped_in_bounded_memory() {
         let mut launches = Launches::default();
         for number in 0..MAX_HELD as u32 {
             let members = instance(number, number, [(10, 50), (20, 50)]);
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn who_needs_all_needs_nobody_beside() {
+    fn an_operation_that_needs_all_members_replaces_the_rooted_ones() {
         let mut launch = Launch::default();
         for kind in [
             (Operation::Broadcast, 0),

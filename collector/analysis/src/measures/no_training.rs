@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_taken_out_was_never_there() {
+    fn removing_a_step_restores_the_sums_before_it() {
         let parts = |scale: i64| Parts {
             window_ns: 10 * scale,
             host_ns: 6 * scale,

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn rings_go_round_in_their_library_s_direction() {
+    fn rings_have_the_direction_of_their_library() {
         assert_eq!(
             of(Library::Gloo, Operation::AllReduce, 0, 3),
             [(0, 2, 4, 3), (1, 0, 4, 3), (2, 1, 4, 3)]
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_a_root_begins_or_ends_there() {
+    fn rooted_operations_start_or_end_at_the_root() {
         // As in the loop of gloo/broadcast.cc: positions 1, then 2 and 3, each from itself without its highest bit.
         assert_eq!(
             of(Library::Gloo, Operation::Broadcast, 1, 4),
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn every_rank_but_a_root_gets_what_it_needs() {
+    fn every_rank_except_a_root_receives_what_it_needs() {
         // For rings, sent and received data add up to the definition's bus bytes: S · f over all members.
         for n in 2..9u32 {
             let members = n as usize;
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn switches_and_barriers_go_between_no_pairs() {
+    fn switches_and_barriers_have_no_pairs() {
         assert_eq!(route(Library::Nccl, Operation::AllReduce, Algorithm::Nvls), None);
         assert_eq!(route(Library::Gloo, Operation::Barrier, Algorithm::Unknown), None);
         assert_eq!(

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_is_of_who_was_waited_for_most() {
+    fn a_stall_is_attributed_to_the_rank_that_was_waited_for_most() {
         let mut board = StallBoard::new([true, false].into_iter());
         board.take(0, stall(10, 20, 9));
         board.waited(0, 8 * MS, 13 * MS, 3);
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_host_has_the_cause_that_a_mark_names_and_a_bubble_is_no_late_peer() {
+    fn the_mark_names_the_cause_of_a_late_host_and_a_bubble_is_no_late_peer() {
         let mut board = StallBoard::new([true].into_iter());
         board.take(0, stall(0, 10, 0));
         board.take(0, stall(20, 30, 0));
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transfer_is_slow_beside_its_own_kind() {
+    fn a_transfer_is_slow_compared_with_others_of_its_kind() {
         assert!(!is_slow(10 * MS, (7, 1e6)), "too few transfers to compare with");
         assert!(is_slow(2 * MS, (8, 1e6)));
         assert!(!is_slow(2 * MS - 1, (8, 1e6)));

@@ -601,7 +601,7 @@ mod tests {
     proptest! {
         /// Every wait equals a count of each nanosecond by the table.
         #[test]
-        fn waits_are_what_brute_force_counts(sample in sample()) {
+        fn waits_equal_the_brute_force_count(sample in sample()) {
             let members = &sample.members;
             let mut out = Vec::new();
             let wait = waits(members, ClockErrors::Same(0), &mut out);
@@ -658,7 +658,7 @@ mod tests {
     }
 
     #[test]
-    fn whom_an_operation_does_not_need_cannot_come_too_late() {
+    fn a_member_that_an_operation_does_not_need_is_never_late() {
         // The last member has the shortest duration, so the root waited for it. It was issued at 80 and ran after the
         // root had left.
         let mut members = [
@@ -717,7 +717,7 @@ mod tests {
     }
 
     #[test]
-    fn transfers_end_and_begin_where_the_table_says() {
+    fn transfers_start_and_end_as_in_the_table() {
         let operation = |operation, peer| {
             let mut members = vec![
                 RankOperation::sample(0, 10, 100),

@@ -12,6 +12,7 @@ use crate::clocks::solution::{ClockSolution, PairCounts};
 use crate::clocks::windows::PairEvidence;
 use crate::identity::Identities;
 use crate::matching::{self, Matcher};
+use crate::measures::hosts::Hosts;
 use crate::rank::{EvidenceMessage, RankBatch, RankReader};
 use rankscope_formats::session::InstanceState;
 use rankscope_ranklog::reader::RankLog;
@@ -84,11 +85,8 @@ impl MessageEnd {
 
 /// Evidence of all pairs of hosts.
 struct Collector<'a> {
-    clocks: &'a Clocks,
-    /// Host of each rank.
-    host_of: Vec<usize>,
-    /// Whether each communicator has members on several hosts. Only their operations are evidence.
-    spans_hosts: Vec<bool>,
+    /// Hosts of the ranks. Only operations of communicators that span hosts are evidence.
+    hosts: Hosts<'a>,
     pairs: BTreeMap<(usize, usize), PairEvidence>,
     counts: BTreeMap<(usize, usize), PairCounts>,
     most_windows: usize,
@@ -106,20 +104,8 @@ impl<'a> Collector<'a> {
     fn new(clocks: &'a Clocks, identities: &Identities) -> Self {
         let hosts = clocks.hosts.len();
         let pairs = (hosts * hosts.saturating_sub(1) / 2).max(1);
-        let host_of: Vec<usize> = identities
-            .ranks
-            .iter()
-            .map(|rank| clocks.host_of[rank.log])
-            .collect();
-        let spans_hosts = identities
-            .communicators
-            .iter()
-            .map(|communicator| communicator.spans_hosts(&host_of))
-            .collect();
         Self {
-            clocks,
-            host_of,
-            spans_hosts,
+            hosts: Hosts::new(identities, clocks),
             pairs: BTreeMap::new(),
             counts: BTreeMap::new(),
             most_windows: (MAX_WINDOWS / pairs).clamp(16, 4096),
@@ -132,17 +118,13 @@ impl<'a> Collector<'a> {
         }
     }
 
-    fn spans_hosts(&self, communicator: u32) -> bool {
-        self.spans_hosts.get(communicator as usize) == Some(&true)
-    }
-
     /// Takes the operations and messages that a rank read, in order of time.
     fn take_batch(&mut self, batch: &mut RankBatch, matcher: &mut Matcher) {
         batch.evidence.sort_by_key(|message| message.at_ns);
         let evidence = std::mem::take(&mut batch.evidence);
         let mut messages = evidence.iter().peekable();
         for operation in &mut batch.operations {
-            if !self.spans_hosts(operation.communicator) {
+            if !self.hosts.spans_hosts(operation.communicator) {
                 continue;
             }
             while let Some(message) = messages.next_if(|message| message.at_ns <= operation.leave_ns) {
@@ -157,7 +139,7 @@ impl<'a> Collector<'a> {
 
     /// Adds the bounds of the current instance or message to the evidence.
     fn sightings(&mut self) {
-        let clocks = self.clocks;
+        let clocks = self.hosts.clocks();
         let (pairs, counts, most_windows) = (&mut self.pairs, &mut self.counts, self.most_windows);
         self.instance.sightings(
             |host| clocks.hosts[host].stamp_error_ns,
@@ -173,13 +155,13 @@ impl<'a> Collector<'a> {
 
     /// Takes an end of a message. With both ends, the message is evidence.
     fn message(&mut self, message: &EvidenceMessage) {
-        if !self.spans_hosts(message.communicator) {
+        if !self.hosts.spans_hosts(message.communicator) {
             return;
         }
         let key = MessageKey::of(message);
         let end = MessageEnd {
             is_send: message.is_send,
-            host: self.host_of[message.rank as usize],
+            host: self.hosts.of_rank(message.rank),
             at_ns: message.at_ns,
         };
         match self.open.remove(&key) {
@@ -212,14 +194,13 @@ impl<'a> Collector<'a> {
         else {
             return;
         };
-        let host_of = &self.host_of;
-        self.instance.read(members, |rank| host_of[rank as usize]);
+        self.instance.read(members, |rank| self.hosts.of_rank(rank));
         if self.instance.proofs.is_empty() {
             return;
         }
         if is_held_out(&members[0]) {
             self.held_out += 1;
-            let hosts = &self.clocks.hosts;
+            let hosts = &self.hosts.clocks().hosts;
             self.violations_before += u64::from(self.instance.is_violated(|host| hosts[host].stamp_error_ns));
             return;
         }
@@ -229,12 +210,13 @@ impl<'a> Collector<'a> {
 
     /// Solves the clocks from all evidence.
     fn solve(mut self, logs: &[RankLog]) -> ClockSolution {
-        let hosts = &self.clocks.hosts;
+        let clocks = self.hosts.clocks();
+        let hosts = &clocks.hosts;
         // The run as each host recorded it.
         let span_of = |host: usize| {
             let times = || {
                 hosts[host].logs.iter().flat_map(|&log| {
-                    let line = self.clocks.line(log);
+                    let line = clocks.line(log);
                     let times: Vec<i64> = logs[log]
                         .calibrations
                         .iter()

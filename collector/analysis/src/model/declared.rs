@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scope_of_its_own_goes_before_all() {
+    fn a_specific_scope_takes_precedence_over_all() {
         let stated = DeclaredLimits {
             peaks: vec![peak("100").expect("a peak"), peak("inside=450").expect("a peak")],
             latency_limits: Vec::new(),

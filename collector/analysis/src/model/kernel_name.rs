@@ -46,7 +46,7 @@ mod tests {
     use super::LONGEST;
 
     #[test]
-    fn names_are_cut_where_people_stop_reading() {
+    fn kernel_names_are_shortened() {
         let long = format!("at::native::kernel<{}>(int)", "float, ".repeat(40));
         for (name, short) in [
             (

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_taken_once_and_forgotten_when_emptied() {
+    fn a_slot_is_taken_once_and_free_again_when_emptied() {
         let mut members = Members::default();
         members.reset(3);
         assert!(members.all().is_none() && members.iter().next().is_none());

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_say_what_a_time_was_for() {
+    fn the_name_of_a_pause_gives_its_kind() {
         for (name, expected) in [
             (
                 "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__",
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_counted_stands_before_the_number() {
+    fn the_counted_unit_is_before_the_number() {
         for (text, expected) in [
             ("tokens #", Some("tokens")),
             ("Samples=#", Some("samples")),

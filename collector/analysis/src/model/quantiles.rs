@@ -112,7 +112,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn two_merged_are_one_of_all(
+        fn merged_quantiles_equal_those_of_all_values(
             one in proptest::collection::vec(0u64..1 << 40, 0..50),
             other in proptest::collection::vec(0u64..1 << 40, 0..50),
         ) {

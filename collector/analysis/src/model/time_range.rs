@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_are_asked_for() {
+    fn a_time_without_unit_is_refused() {
         let range = |from_ns, to_ns| Ok(TimeRange { from_ns, to_ns });
         for text in ["1.5s-3s", "1.5s..3s", "1.5 s .. 3 s"] {
             assert_eq!(text.parse(), range(Some(1_500_000_000), Some(3_000_000_000)));

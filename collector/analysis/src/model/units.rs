@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn time_of_several_ranks_is_told_from_time() {
+    fn rank_time_is_distinguished_from_time() {
         assert_eq!(rank_time(11_300_000_000), "11.3 rank-s");
         assert_eq!(rank_time(2_500_000), "2.50 rank-ms");
         assert_eq!(rank_time(0), "0");

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outer_wait_replaces_the_inner_ones_it_holds() {
+    fn an_outer_wait_replaces_the_waits_inside_it() {
         let mut lanes = Lanes::default();
         lanes.blocked(0, 12, 14, 7);
         lanes.blocked(0, 15, 18, 8);

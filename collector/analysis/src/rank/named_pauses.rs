@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn named_times_are_of_the_step_in_which_they_begin() {
+    fn named_times_belong_to_the_step_in_which_they_start() {
         let mut pauses = Pauses::default();
         let mut out = Vec::new();
         for (start, end) in [(5, 8), (12, 14), (18, 25), (30, 31)] {
@@ -165,8 +165,8 @@ mod tests {
         pauses.count(22, "tokens", 1000);
         assert!(out.is_empty());
         pauses.cut(Some(3), true, (10, 20), &mut out);
-        let told: Vec<_> = out.iter().map(|row| (row.start_ns, row.step)).collect();
-        assert_eq!(told, [(5, None), (12, Some(3)), (18, Some(3))]);
+        let found: Vec<_> = out.iter().map(|row| (row.start_ns, row.step)).collect();
+        assert_eq!(found, [(5, None), (12, Some(3)), (18, Some(3))]);
         assert_eq!(pauses.sums.counted[&"tokens"], 100);
         pauses.cut(Some(4), true, (20, 40), &mut out);
         assert_eq!(out.len(), 4);

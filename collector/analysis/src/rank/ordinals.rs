@@ -71,18 +71,18 @@ mod tests {
     }
 
     #[test]
-    fn what_never_ran_shifts_only_what_is_counted_with_it() {
+    fn an_operation_that_never_ran_shifts_only_the_sequence_it_is_counted_in() {
         let mut ordinals = Ordinals::default();
         ordinals.take_back(&mut operation(Operation::AllReduce, -1, 4));
         ordinals.take_back(&mut operation(Operation::Send, 3, 0));
-        for (mut operation, wanted) in [
+        for (mut operation, expected) in [
             (operation(Operation::Broadcast, 2, 5), 4),
             (operation(Operation::Send, 3, 1), 0),
             (operation(Operation::Send, 2, 1), 1),
             (operation(Operation::Receive, 3, 1), 1),
         ] {
             ordinals.correct(&mut operation);
-            assert_eq!(operation.sequence, wanted, "{:?}", operation.operation);
+            assert_eq!(operation.sequence, expected, "{:?}", operation.operation);
         }
     }
 }

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_used_again_before_its_execution_was_recorded_joins_by_time() {
+    fn an_address_reused_before_its_execution_was_recorded_joins_by_time() {
         let mut works = Works::default();
         works.issued(7, 100, 0, 1);
         assert_eq!(works.called(7, 110).map(|work| work.issue_ns), Some(100));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reducer_waits_also_for_works_whose_address_is_used_again() {
+    fn the_reducer_also_waits_for_works_whose_address_is_reused() {
         let mut works = Works::default();
         for issue in [10, 20, 30] {
             works.issued(7, issue, 0, 0);

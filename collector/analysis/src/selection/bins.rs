@@ -67,7 +67,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_time_lies_in_its_bin(ns in prop_oneof![0i64..100, any::<i64>()]) {
+        fn a_time_is_inside_its_bin(ns in prop_oneof![0i64..100, any::<i64>()]) {
             let mut bins = Bins::default();
             bins.add(ns);
             let table = bins.table();

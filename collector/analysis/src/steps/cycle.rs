@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_is_found_behind_a_warm_up_and_through_extra_operations() {
+    fn a_cycle_is_found_after_a_warm_up_and_despite_extra_operations() {
         let mut symbols = vec![9, 9, 9, 1, 0];
         for step in 0..50 {
             symbols.extend([1, 1, 1, 0]);

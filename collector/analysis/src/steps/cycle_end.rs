@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cycle_of_messages_ends_where_all_is_answered() {
+    fn a_cycle_of_messages_ends_where_all_messages_are_answered() {
         // S S R S R R, beginning in the middle.
         assert_eq!(
             answered(&[1, -1, -1, 1, 1, -1]),

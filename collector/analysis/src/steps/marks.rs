@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_names_an_iteration_is_known_by_its_words() {
+    fn names_of_iterations_are_recognised_by_their_words() {
         for text in [
             "step 12",
             "train_step",
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn micro_steps_lie_inside_steps() {
+    fn micro_steps_are_inside_steps() {
         let (mut step, mut micro) = (Candidate::default(), Candidate::default());
         for n in 0..20 {
             step.add(1000 * n, 1000 * n + 900, None);
@@ -180,13 +180,13 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_parted_from_what_they_count() {
+    fn numbers_are_split_from_the_text_before_them() {
         assert_eq!(parted("step 12"), ("step ", Some(12)));
         assert_eq!(parted("train_step"), ("train_step", None));
     }
 
     #[test]
-    fn who_counts_goes_before_who_covers_more() {
+    fn marks_that_count_take_precedence_over_marks_that_cover_more() {
         let (mut counting, mut covering) = (Candidate::default(), Candidate::default());
         for n in 0..10 {
             counting.add(100 * n, 100 * n + 50, Some(n as u64));

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn chains_beside_each_other_are_one_pipeline_whose_micro_batches_are_counted() {
+    fn parallel_chains_are_one_pipeline_and_its_micro_batches_are_counted() {
         // The rank numbers do not show which end is the first stage.
         let mut lists = pipeline(&[6, 4, 2], 4, &[SIZE]);
         lists.extend(pipeline(&[7, 5, 3], 4, &[SIZE]));
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn several_tensors_of_one_micro_batch_are_told_by_their_sizes() {
+    fn several_tensors_of_one_micro_batch_are_recognised_by_their_sizes() {
         let found = find(&sampled(pipeline(&[0, 1], 3, &[SIZE, 2 * SIZE])), true).expect("a pipeline");
         let found = &found.pipelines[0];
         assert_eq!((found.micro_batches, found.per_micro_batch), (Some(3), 2));
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn micro_batches_that_change_from_step_to_step_are_not_told() {
+    fn micro_batches_that_change_from_step_to_step_are_unknown() {
         let mut lists = pipeline(&[0, 1], 2, &[SIZE]);
         for step in 0..3 {
             let at = i64::from(step) * 100_000 + 50;

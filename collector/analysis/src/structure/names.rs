@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_say_roles_by_whole_words() {
+    fn whole_words_of_a_name_give_the_role() {
         for (name, expected) in [
             ("mesh_tp", Some("tensor")),
             ("TENSOR_MODEL_PARALLEL_GROUP", Some("tensor")),

@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn options_may_stand_anywhere() {
+    fn options_are_allowed_anywhere() {
         for line in [
             "rankscope compare a b -- c d --fail-on step_time>+1% --json",
             "rankscope compare --fail-on step_time>+1% --json a b -- c d",

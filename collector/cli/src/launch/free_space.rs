@@ -37,10 +37,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_that_is_not_there_yet_is_asked_where_it_would_be() {
+    fn free_space_for_a_missing_directory_is_that_of_its_nearest_parent() {
         let place = std::env::temp_dir().join("not/yet/there");
-        let said = warning(&place, Some(u64::MAX)).expect("nothing has so much room");
-        assert!(said.contains("--min-free") && !said.contains("not/yet"), "{said}");
+        let message = warning(&place, Some(u64::MAX)).expect("nothing has so much room");
+        assert!(
+            message.contains("--min-free") && !message.contains("not/yet"),
+            "{message}"
+        );
         assert_eq!(warning(&place, Some(0)), None);
     }
 }

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_at_a_time_and_the_dead_do_not_count() {
+    fn one_merge_at_a_time_and_dead_processes_do_not_count() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let first = MergeLock::take(dir.path()).expect("nobody merges");
         let second = MergeLock::take(dir.path())

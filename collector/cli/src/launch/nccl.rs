@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_configuration_file_is_the_users_choice_too() {
+    fn a_plugin_in_the_configuration_file_is_found() {
         let text = "# NCCL_PROFILER_PLUGIN=no\nNCCL_DEBUG=INFO\nNCCL_PROFILER_PLUGIN=example \n";
         assert_eq!(plugin_in(text).as_deref(), Some("example"));
         assert_eq!(plugin_in("NCCL_PROFILER_PLUGIN=\n"), None);
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_was_chosen_stays() {
+    fn a_plugin_that_the_user_chose_is_kept() {
         let library = Path::new("/lib/librankscope.so");
         assert_eq!(plugin(None, library), Some("/lib/librankscope.so".into()));
         assert_eq!(

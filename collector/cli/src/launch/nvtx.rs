@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_was_named_stays_behind_us() {
+    fn another_injection_is_kept_after_the_library() {
         let library = Path::new("/lib/librankscope.so");
         let ours = || OsString::from("/lib/librankscope.so");
         assert_eq!(injected(None, library), Some((ours(), None)));

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_there_stays_and_stays_first() {
+    fn earlier_preloads_are_kept_and_stay_first() {
         let library = Path::new("/lib/librankscope.so");
         assert_eq!(appended(None, library), "/lib/librankscope.so");
         assert_eq!(appended(Some(OsStr::new("")), library), "/lib/librankscope.so");

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_launch_counts_as_recording_until_it_ends_or_is_known_to_be_gone() {
+    fn a_launch_counts_as_recording_until_it_ends_or_its_process_is_gone() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let mut launch = LaunchRecord::new(&["train".to_owned(), "--token=x".to_owned()]);
         assert!(!launch.command_line.contains("=x"));

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_elses_directory_is_refused_and_a_run_extended() {
+    fn a_foreign_directory_is_refused_and_a_run_is_extended() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         fs::write(dir.path().join("thesis.tex"), "").expect("written");
         let refused = RunDirectory::prepare(Some(dir.path()))
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn default_names_tell_the_time() {
+    fn default_names_contain_the_time() {
         let name = default_name();
         assert_eq!(name.len(), "rankscope-20260131-235959-1a2b".len());
         assert!(name.starts_with("rankscope-20"));

@@ -1,8 +1,8 @@
 //! Recordings of made-up jobs, each of them a different run.
 #![allow(dead_code, reason = "each test uses its part")]
 
-use crate::support::{Ddp, SyntheticLog};
 use rankscope_analysis::{MergeOptions, merge};
+use rankscope_fixtures::logs::{Ddp, SyntheticLog};
 use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};

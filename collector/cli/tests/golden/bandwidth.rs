@@ -19,7 +19,7 @@ fn four(operation: Operation) -> InstanceRow {
 /// t = 100 µs, c·e = 1,048,576. S = c·e for all-reduce and broadcast. S = 4 · c·e if the call's count is that of one
 /// member. 1,048,576 B / 100 µs = 10.48576 GB/s. The factor f is 2 · 3/4 = 1.5, 3/4 or 1.
 #[test]
-fn of_each_operation_s_and_its_factor() {
+fn bandwidth_uses_the_size_and_the_factor_of_the_operation() {
     let algorithm = 10.485_76e9;
     for (operation, parts, factor) in [
         (AllReduce, 1.0, 1.5),
@@ -43,7 +43,7 @@ fn of_each_operation_s_and_its_factor() {
 
 /// A barrier moves no data and has no bandwidth.
 #[test]
-fn of_a_barrier_none() {
+fn a_barrier_has_no_bandwidth() {
     let row = once(&[at(Barrier, [0, 100], 0, 0); 4]).1;
     assert_eq!((row.size_bytes, row.bus_bytes_per_s), (None, None));
 }
@@ -52,7 +52,7 @@ fn of_a_barrier_none() {
 /// nothing about the path, so it has no bandwidth. The effective bandwidth uses the whole duration: S / 150 µs = 6.99
 /// GB/s.
 #[test]
-fn what_waited_has_an_effective_bandwidth_only() {
+fn an_instance_with_much_waiting_has_only_an_effective_bandwidth() {
     let (session, row) = once(&[0, 100].map(|from| at(AllReduce, [from, 150], 0, MIB)));
     assert_eq!(row.bus_bytes_per_s, None);
     let class = &session.operations[0];
@@ -66,7 +66,7 @@ fn what_waited_has_an_effective_bandwidth_only() {
 
 /// t = 0 is invalid. It is counted and gives no infinity.
 #[test]
-fn without_time_it_is_invalid_and_counted() {
+fn a_bandwidth_without_time_is_invalid_and_counted() {
     let (session, row) = once(&[at(AllReduce, [10, 10], 0, MIB); 2]);
     assert_eq!((row.algorithm_bytes_per_s, row.bus_bytes_per_s), (None, None));
     assert_eq!(session.operations[0].bandwidth_invalid, 1);

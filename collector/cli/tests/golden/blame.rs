@@ -29,7 +29,7 @@ fn blame(session: &Session) -> Vec<(i64, i64, u64)> {
 ///
 /// The sum, 10 + 10 + 190, is the total wait, 210. Job time lost: last − second-last, 60.
 #[test]
-fn ties_share_and_the_last_has_the_rest() {
+fn tied_ranks_share_the_blame_and_the_last_has_the_rest() {
     let calls = [0, 30, 30, 90].map(|from| at(AllReduce, [from, 150], 0, 1 << 20));
     let (session, _) = once(&calls);
     assert_eq!(
@@ -47,7 +47,7 @@ fn ties_share_and_the_last_has_the_rest() {
 /// Two ranks arrive last together, at 40, after two at 0. Gap 0–40: two wait, two are missing: 2 · 40 / 2 = 40 each.
 /// Between last and second-last arrival there is no time, so neither of them alone costs the job time.
 #[test]
-fn two_that_come_last_together_lose_the_job_nothing_alone() {
+fn two_ranks_that_arrive_last_together_cost_the_job_nothing_alone() {
     let calls = [0, 40, 0, 40].map(|from| at(AllReduce, [from, 100], 0, 1 << 20));
     let (session, _) = once(&calls);
     let blame = blame(&session);
@@ -59,7 +59,7 @@ fn two_that_come_last_together_lose_the_job_nothing_alone() {
 
 /// A late root gets the blame of the ranks that need it: 50 and 30. Nobody needs the others.
 #[test]
-fn of_a_broadcast_the_root_has_all_of_it() {
+fn the_root_of_a_broadcast_has_all_the_blame() {
     let (session, _) = once(&[
         rooted(Broadcast, [50, 60], 0),
         rooted(Broadcast, [0, 70], 0),
@@ -72,7 +72,7 @@ fn of_a_broadcast_the_root_has_all_of_it() {
 /// Two operations in sequence: rank 1 is 20 late in the first, rank 0 is 30 late in the second. Each gets its own
 /// blame.
 #[test]
-fn several_operations_add_up() {
+fn blame_of_several_operations_adds_up() {
     let (session, _) = of(&[
         vec![
             at(AllReduce, [0, 40], 0, 1 << 20),

@@ -27,7 +27,7 @@ fn parts(window: [i64; 2], works: &[(WorkClass, [i64; 2])]) -> DeviceParts {
 /// C = 50, M = 25 (35–60), of which 15 while computing. Compute only: 35. Exposed communication: 50–60 = 10. Memory
 /// that neither hides: 60–70 = 10. Idle: 100 − 70 = 30.
 #[test]
-fn nested_touching_and_empty_intervals() {
+fn nested_touching_and_empty_intervals_count_once() {
     let parts = parts(
         [0, 100],
         &[
@@ -55,7 +55,7 @@ fn nested_touching_and_empty_intervals() {
 
 /// Works that start before the window or end after it count with their part inside the window.
 #[test]
-fn a_window_cuts_what_reaches_out_of_it() {
+fn a_window_cuts_intervals_that_extend_beyond_it() {
     let parts = parts([100, 200], &[(Compute, [50, 120]), (Communication, [110, 300])]);
     assert_eq!(
         (
@@ -70,7 +70,7 @@ fn a_window_cuts_what_reaches_out_of_it() {
 
 /// A window without any work is idle, and a window without length has no parts.
 #[test]
-fn of_nothing() {
+fn a_window_without_work_is_idle() {
     assert_eq!(parts([0, 100], &[]).idle_ns, 100);
     assert_eq!(parts([5, 5], &[(Compute, [0, 10])]), DeviceParts::default());
 }

@@ -1,7 +1,7 @@
 //! Calls of ranks, written as logs and merged.
 
-use crate::support::{START, SyntheticLog, call};
 use rankscope_analysis::{MergeOptions, merge};
+use rankscope_fixtures::logs::{START, SyntheticLog, call};
 use rankscope_formats::session::{InstanceRow, Session, TableReader, part_path};
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::record::Record;

@@ -79,7 +79,7 @@ fn is_near(value: i64, truth: i64) -> bool {
 }
 
 #[test]
-fn nobody_is_late_where_all_are_alike() {
+fn no_rank_is_late_if_all_are_alike() {
     let session = job(|_, _| 0);
     assert!(session.findings.iter().all(|finding| finding.lateness.is_none()));
     for blame in &session.blame.ranks {

@@ -1,7 +1,7 @@
 //! Runs with missing or duplicate parts.
 
 use crate::scene::{US, at, logs, merged, of, once};
-use crate::support::{START, SyntheticLog};
+use rankscope_fixtures::logs::{START, SyntheticLog};
 use rankscope_formats::session::{InstanceState, Session, WaitClass};
 use rankscope_ranklog::Operation::AllReduce;
 use rankscope_ranklog::loss::{Loss, LossCause};
@@ -77,7 +77,7 @@ fn no_operation() {
 /// Three ranks, the log of rank 2 is missing. The calls of ranks 0 and 1 are known, their waits are not: rank 2 may
 /// have been the last.
 #[test]
-fn a_rank_whose_log_is_gone() {
+fn a_rank_without_a_log() {
     let folder = tempfile::tempdir().expect("a folder");
     logs(folder.path(), 3, |rank, log| {
         log.push(0, at(AllReduce, [u64::from(rank) * 10, 100], 0, 1 << 20));
@@ -150,7 +150,7 @@ fn a_loss_in_the_middle_shifts_nothing() {
 /// Two communicators with the same name, one after the other, whose calls have the same tags. In the first rank 1 is 20
 /// late, in the second rank 0 is 30 late. Calls of one are never matched with calls of the other.
 #[test]
-fn a_name_that_is_used_again() {
+fn a_reused_name() {
     let folder = tempfile::tempdir().expect("a folder");
     logs(folder.path(), 2, |rank, log| {
         log.communicator(1, rank, 2, 8).expect("communicator");

@@ -19,7 +19,7 @@ fn wait_and_transfer(row: &InstanceRow) -> (Option<i64>, Option<i64>, WaitClass)
 /// ```
 /// Σ wait 210 of Σ duration 150 + 120 + 120 + 60 = 450: 47 %, mixed. Transfer: 150 − 90.
 #[test]
-fn of_ties_each_waits_for_the_last() {
+fn tied_ranks_wait_equally_long_for_the_last() {
     let calls = [0, 30, 30, 90].map(|from| at(AllReduce, [from, 150], 0, 1 << 20));
     let (session, row) = once(&calls);
     assert_eq!(
@@ -32,7 +32,7 @@ fn of_ties_each_waits_for_the_last() {
 
 /// All four arrive at 10 and leave at 110: nobody waits, all of it is transfer.
 #[test]
-fn who_comes_together_waits_for_nobody() {
+fn ranks_that_arrive_together_do_not_wait() {
     let (_, row) = once(&[at(AllReduce, [10, 110], 0, 1 << 20); 4]);
     assert_eq!(
         wait_and_transfer(&row),
@@ -44,7 +44,7 @@ fn who_comes_together_waits_for_nobody() {
 /// (200 − t). 33 / 167 = 19.8 % is transfer-bound, 34 / 166 = 20.5 % is mixed. 88 / 112 = 78.6 % is mixed, 89 / 111 =
 /// 80.2 % is skew-bound.
 #[test]
-fn classes_begin_at_a_fifth_and_at_four_fifths() {
+fn classes_start_at_a_fifth_and_at_four_fifths() {
     let class = |late: u64| {
         once(&[0, late].map(|from| at(AllReduce, [from, 100], 0, 64)))
             .1
@@ -78,7 +78,7 @@ fn a_broadcast_waits_for_its_root_alone() {
 /// 110: nobody waited for it, and it waited for nobody. Nothing was transferred to it before it arrived
 /// (docs/adr/0020-waiting-and-lateness.md, *algorithmic wait*): 110 − 100.
 #[test]
-fn who_comes_late_to_a_broadcast_that_is_over_kept_nobody() {
+fn a_rank_late_to_a_finished_broadcast_delays_no_rank() {
     let (session, row) = once(&[
         rooted(Broadcast, [0, 20], 0),
         rooted(Broadcast, [10, 40], 0),

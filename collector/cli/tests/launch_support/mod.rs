@@ -241,8 +241,8 @@ pub fn ourselves(test: &str) -> String {
 }
 
 /// Writes the name of each signal, as a handler may, and exits with 7 after a line of input.
-pub fn tell_signals() {
-    extern "C" fn tell(signal: i32) {
+pub fn report_signals() {
+    extern "C" fn report_signal(signal: i32) {
         let name: &[u8] = match signal {
             libc::SIGTERM => b"term\n",
             libc::SIGHUP => b"hup\n",
@@ -262,7 +262,7 @@ pub fn tell_signals() {
         libc::SIGUSR2,
     ] {
         // SAFETY: the handler only makes async-signal-safe calls.
-        unsafe { libc::signal(signal, tell as *const () as libc::sighandler_t) };
+        unsafe { libc::signal(signal, report_signal as *const () as libc::sighandler_t) };
     }
     println!("\nready");
     let mut line = String::new();

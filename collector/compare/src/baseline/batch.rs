@@ -144,20 +144,20 @@ mod tests {
         assert!(refused(vec![]).contains("no run"));
         let mut empty = run("b");
         empty.steps.reason = Some("it has no training steps".into());
-        let said = refused(vec![run("a"), empty]);
+        let message = refused(vec![run("a"), empty]);
         assert!(
-            said.contains("runs/b") && said.contains("no training steps"),
-            "{said}"
+            message.contains("runs/b") && message.contains("no training steps"),
+            "{message}"
         );
         assert!(refused(vec![run("a"), run("a")]).contains("the same run"));
         let mut kind = run("b");
         kind.kind = "device".into();
-        let said = refused(vec![run("a"), kind]);
-        assert!(said.contains("host and device"), "{said}");
+        let message = refused(vec![run("a"), kind]);
+        assert!(message.contains("host and device"), "{message}");
         let mut size = run("b");
         size.world.size = 4;
-        let said = refused(vec![run("a"), size]);
-        assert!(said.contains("number of ranks: 2 and 4"), "{said}");
+        let message = refused(vec![run("a"), size]);
+        assert!(message.contains("number of ranks: 2 and 4"), "{message}");
     }
 
     #[test]
@@ -166,12 +166,12 @@ mod tests {
         let name = EntryName::new(&Key::of(&known), 7, b"");
         let entries = [(name, known)];
         assert!(refuse_known(&[run("b")], &entries).is_ok());
-        let said = refuse_known(&[run("b"), run("a")], &entries)
+        let message = refuse_known(&[run("b"), run("a")], &entries)
             .expect_err("known")
             .to_string();
         assert!(
-            said.contains("runs/a") && said.contains("19700101-000000-000000007"),
-            "{said}"
+            message.contains("runs/a") && message.contains("19700101-000000-000000007"),
+            "{message}"
         );
     }
 }

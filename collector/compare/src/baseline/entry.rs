@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_entry_has_no_name() {
+    fn a_path_that_is_no_entry_has_no_name() {
         for path in [
             "",
             "a/b/c",

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filter_looks_at_the_parts_that_it_has() {
+    fn a_filter_compares_only_the_parts_that_it_has() {
         let key = Key {
             branch: "main".into(),
             machine: "xeon".into(),

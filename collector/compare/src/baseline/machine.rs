@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_does_not_say_has_none() {
+    fn a_run_without_surroundings_has_no_machine() {
         let mut unknown = run("a");
         unknown.surroundings.remove(0);
         assert_eq!(machine(&unknown), None);

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_added_is_found_in_the_order_of_time() {
+    fn added_entries_are_found_in_order_of_time() {
         for (_folder, store) in stores() {
             let missing = store.view().expect_err("nothing yet").to_string();
             assert!(missing.contains("no baseline in"), "{missing}");
@@ -298,7 +298,7 @@ mod tests {
 
         let found = store.batches(&KeyFilter::default(), None).expect("read");
         assert_eq!(ids(&found), ["0", "6"]);
-        let said: Vec<String> = found.problems.iter().map(ToString::to_string).collect();
+        let message: Vec<String> = found.problems.iter().map(ToString::to_string).collect();
         for (place, what) in [
             (file(1), "EOF"),
             (file(2), "EOF"),
@@ -309,58 +309,58 @@ mod tests {
             (misplaced.join("notes.txt"), "is not an entry"),
         ] {
             let place = place.display().to_string();
-            let is_reported = said
+            let is_reported = message
                 .iter()
-                .any(|said| said.starts_with(&place) && said.contains(what));
-            assert!(is_reported, "{place} {what}: {said:#?}");
+                .any(|message| message.starts_with(&place) && message.contains(what));
+            assert!(is_reported, "{place} {what}: {message:#?}");
         }
-        assert_eq!(said.len(), 7, "{said:#?}");
+        assert_eq!(message.len(), 7, "{message:#?}");
         // Damaged entries do not count as the newest.
         let last = store.batches(&KeyFilter::default(), Some(2)).expect("read");
         assert_eq!(ids(&last), ["0", "6"]);
     }
 
     #[test]
-    fn what_is_no_store_is_named() {
+    fn a_path_that_is_no_store_is_named() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("file");
         fs::write(&file, "").expect("written");
         let shown = file.display().to_string();
         let store = open(&shown, None).expect("a name");
-        for said in [
+        for message in [
             store.view().expect_err("a file"),
             store.add(&entry("a", "main", 1)).expect_err("a file"),
         ] {
-            let said = said.to_string();
+            let message = message.to_string();
             assert!(
-                said.contains(&shown) && said.contains("not a directory"),
-                "{said}"
+                message.contains(&shown) && message.contains("not a directory"),
+                "{message}"
             );
         }
-        let said = open("git:b", Some(folder.path()))
+        let message = open("git:b", Some(folder.path()))
             .expect_err("no repository")
             .to_string();
         assert!(
-            said.contains(&folder.path().display().to_string()) && said.contains("--repo"),
-            "{said}"
+            message.contains(&folder.path().display().to_string()) && message.contains("--repo"),
+            "{message}"
         );
         git(folder.path(), &["init", "--quiet"]);
-        let said = open("git:a..b", Some(folder.path()))
+        let message = open("git:a..b", Some(folder.path()))
             .expect_err("no name")
             .to_string();
-        assert!(said.contains("a..b"), "{said}");
+        assert!(message.contains("a..b"), "{message}");
     }
 
     #[test]
-    fn a_branch_that_somebody_has_checked_out_is_left_alone() {
+    fn a_branch_that_is_checked_out_is_not_changed() {
         let folder = tempfile::tempdir().expect("a folder");
         git(folder.path(), &["init", "--quiet", "-b", "work"]);
         let store = open("git:work", Some(folder.path())).expect("a branch");
-        let said = store
+        let message = store
             .add(&entry("a", "main", 1))
             .expect_err("refused")
             .to_string();
-        assert!(said.contains("checked out in"), "{said}");
+        assert!(message.contains("checked out in"), "{message}");
     }
 
     #[test]
@@ -371,7 +371,7 @@ mod tests {
         fs::write(at.join("staged"), "one").expect("written");
         git(at, &["add", "staged"]);
         fs::write(at.join("staged"), "two").expect("written");
-        let look = || {
+        let state = || {
             let index = fs::read(at.join(".git/index")).expect("an index");
             let head = fs::read(at.join(".git/HEAD")).expect("a head");
             (
@@ -380,12 +380,12 @@ mod tests {
                 git(at, &["--no-optional-locks", "status", "--porcelain"]),
             )
         };
-        let before = look();
+        let before = state();
         let store = open("git:baselines", Some(at)).expect("a branch");
         let name = store.add(&entry("a", "main", 1)).expect("added");
         store.add(&entry("b", "main", 2)).expect("added");
         store.remove(&[name]).expect("removed");
-        assert_eq!(look(), before);
+        assert_eq!(state(), before);
         assert_eq!(git(at, &["log", "--format=%s", "baselines"]).lines().count(), 3);
         git(at, &["fsck", "--strict"]);
     }
@@ -470,7 +470,7 @@ mod tests {
         });
         let hub = open("git:baselines", Some(&folder.path().join("hub"))).expect("a branch");
         assert_eq!(hub.batches(&all, None).expect("read").entries.len(), 10);
-        let said = clones[0].push("nowhere").expect_err("no remote").to_string();
-        assert!(said.contains("nowhere"), "{said}");
+        let message = clones[0].push("nowhere").expect_err("no remote").to_string();
+        assert!(message.contains("nowhere"), "{message}");
     }
 }

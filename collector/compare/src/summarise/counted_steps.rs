@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_very_even_run_nothing_is_an_outlier_and_of_two_speeds_neither() {
+    fn a_very_even_run_and_a_run_of_two_speeds_have_no_outliers() {
         assert!(outliers(&[100.0, 100.0, 100.0, 104.0]).iter().all(|found| !found));
         let two: Vec<f64> = (0..30)
             .map(|at| if at % 3 == 0 { 200.0 } else { 100.0 })

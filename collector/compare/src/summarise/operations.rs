@@ -322,7 +322,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn all_rotations_begin_at_the_same_place(calls in prop::collection::vec(0..3_u64, 0..12), by in 0..12_usize) {
+        fn all_rotations_start_at_the_same_place(calls in prop::collection::vec(0..3_u64, 0..12), by in 0..12_usize) {
             let rotated = |calls: &[u64], at: usize| [&calls[at..], &calls[..at]].concat();
             let least = rotated(&calls, least_rotation(&calls));
             let all = (0..calls.len()).map(|at| rotated(&calls, at));

@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arrows_of_ranks_are_told_apart_from_each_other_and_from_those_of_instances() {
+    fn arrows_of_ranks_differ_from_each_other_and_from_those_of_instances() {
         let flow = |rank, correlation| flow_of(rank, correlation).map(FlowId::get);
         assert_ne!(flow(0, 7), flow(1, 7));
         assert!(flow(0, 0).is_some_and(|flow| flow >= 1 << 63));

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lightness_only_grows_and_a_colour_tells_its_number_within_one() {
+    fn lightness_only_grows_and_a_colour_gives_its_number_within_one() {
         let all: Vec<[u8; 3]> = (0..COLOURS as u8).map(colour).collect();
         // A channel is rounded: a step may lose as much as rounding changes.
         assert!(

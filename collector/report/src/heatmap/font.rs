@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_part_has_what_pictures_say() {
+    fn the_font_subset_has_every_character_of_pictures() {
         let font = font().expect("a font");
         for character in (' '..='~').chain("µ×–—≥≤±Σ°…→“”’²".chars()) {
             assert_ne!(font.glyph_id(character).0, 0, "{character}");

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_become_one_by_the_stated_rule() {
+    fn neighbours_are_reduced_by_the_stated_rule() {
         // Rows 0 and 1 share a row. Columns 0 to 2 share a column, and 3 to 5.
         let cells = [
             (0, 0, 1.0),

@@ -206,7 +206,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_few_far_values_are_cut_off_and_counted_if_that_is_asked_for() {
+    fn a_few_far_values_are_cut_off_and_counted_on_request() {
         let values = || (1..=200).map(f64::from).chain([10_000.0, 20_000.0]);
         let scale = Scale::of(values(), Unit::Time, None, false, true);
         assert_eq!((scale.top, scale.above, scale.largest), (200.0, 2, 20_000.0));
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_and_nothing_have_a_scale() {
+    fn zeros_and_no_values_have_a_scale() {
         let zero = Scale::of(
             [0.0, 0.0].into_iter(),
             Unit::Bytes,
@@ -233,7 +233,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_colour_tells_its_value_within_one_step(
+        fn a_colour_gives_its_value_within_one_step(
             values in proptest::collection::vec(-1_000_000i64..1_000_000_000, 1..300),
             is_log in any::<bool>(),
         ) {

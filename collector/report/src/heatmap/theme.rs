@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_place_without_a_value_looks_like_a_value() {
+    fn cells_without_a_value_do_not_look_like_values() {
         for palette in [LIGHT, DARK] {
             for colour in [palette.paper, palette.missing, palette.stripe] {
                 let nearest = (0..cividis::COLOURS as u8)

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_stand_apart() {
+    fn labels_do_not_overlap() {
         assert_eq!(label_every(10, 30.0, 25.0), 1);
         assert_eq!(label_every(100, 6.0, 25.0), 5);
         assert_eq!(label_every(1000, 1.0, 30.0), 50);

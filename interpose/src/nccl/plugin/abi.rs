@@ -379,7 +379,7 @@ mod tests {
 
     /// Offsets that gcc computes for NVIDIA's headers (x86-64). tests/tests/nccl_plugin.rs asks the compiler itself.
     #[test]
-    fn members_lie_where_the_headers_put_them() {
+    fn members_have_the_offsets_of_the_headers() {
         assert_eq!(offset_of!(Wide<Coll4>, what), 24);
         assert_eq!(offset_of!(Narrow<Coll4>, what), 24);
         assert_eq!(offset_of!(Coll4, data_type), 48);

@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_handle_says_is_read_again() {
+    fn calls_in_handles_are_read_back() {
         for (communicator, flags) in [(0, 0), (7, FLAG_CAPTURED), (INDICES - 1, FLAG_SEQUENCE_UNKNOWN)] {
             let call = Call {
                 communicator,

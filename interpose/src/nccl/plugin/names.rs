@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_of_a_later_version_is_unknown_and_no_word_too() {
+    fn words_of_later_versions_and_missing_words_are_unknown() {
         // SAFETY: the arguments are static C strings or null.
         unsafe {
             assert_eq!(operation(c"Recv".as_ptr()), Some(Operation::Receive));

@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_knows_what_each_version_reads() {
+    fn the_table_has_the_variables_that_each_version_reads() {
         // Read by all versions, from the first of the table to the last.
         for name in [
             "NCCL_DEBUG",
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn distances_are_letters() {
+    fn distances_count_letters() {
         assert_eq!(distance("NCCL_THREADS", "NCCL_NTHREADS"), 1);
         assert_eq!(distance("abc", "abc"), 0);
         assert_eq!(distance("abc", ""), 3);

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn two_hiccups_of_another_hide_no_pause_and_where_all_are_alike_few_are_named() {
+    fn two_hiccups_of_another_rank_hide_no_pause_and_few_of_equal_ranks_are_named() {
         let mut random = Random(7);
         let is_named = |chance: f64| u32::from(chance < SIGNIFICANCE / 2.0);
         let (mut found, mut alike) = (0, 0);

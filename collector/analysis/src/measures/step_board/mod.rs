@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn hiccups_beside_a_pause_hide_nothing_and_are_no_pauses() {
+    fn hiccups_around_a_pause_do_not_hide_it_and_are_no_pauses() {
         let mut board = StepBoard::new(0, &[0; 2], 1000, 0);
         let host = |rank, step| match (rank, step) {
             // A pause of twelve steps, with a hiccup before and after it.

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_needed_is_kept_and_what_is_done_with_makes_room() {
+    fn entries_in_use_are_kept_and_old_ones_are_replaced() {
         let mut known = ByCorrelation::default();
         for correlation in 0..5000 {
             assert_eq!(known.insert(correlation, 0, Meaning(correlation, false)), None);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_place_any_more_is_told() {
+    fn an_entry_that_finds_no_slot_is_returned() {
         let mut known = ByCorrelation::default();
         assert_eq!(known.insert(7, 0, Meaning(1, false)), None);
         assert_eq!(known.insert(7, 0, Meaning(2, false)), None, "the same again");

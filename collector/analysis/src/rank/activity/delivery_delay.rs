@@ -132,13 +132,13 @@ mod tests {
     proptest! {
         /// The result equals sorting all records by leave time and examining them one by one.
         #[test]
-        fn the_newest_moment_before_a_record_is_found_without_putting_records_in_order(
+        fn the_newest_time_before_a_record_is_found_without_sorting_records(
             records in proptest::collection::vec((0u64..30, any::<bool>(), -50i64..50), 0..80),
             before in -60i64..0,
         ) {
             let mut moments = Moments::default();
-            for (place, &(left, tells, ns)) in records.iter().enumerate() {
-                if tells {
+            for (place, &(left, has_time, ns)) in records.iter().enumerate() {
+                if has_time {
                     moments.push((left, place), ns);
                 }
             }

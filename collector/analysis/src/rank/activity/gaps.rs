@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_have_the_cause_that_comes_first() {
+    fn a_gap_has_the_first_cause_that_applies() {
         use WorkClass::Compute;
         let (idle, _) = run(&[
             (7, Compute, 0, 100 * US, Some(-5)),
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn stalls_are_of_a_millisecond_and_know_what_filled_them() {
+    fn a_stall_lasts_a_millisecond_and_names_what_filled_it() {
         use WorkClass::{Communication, Compute, Memory};
         let (_, stalls) = run(&[
             (7, Compute, 0, MS, Some(0)),
@@ -337,12 +337,12 @@ mod tests {
             (8, Memory, 10 * MS, 12 * MS, Some(0)),
             (7, Compute, 12 * MS, 13 * MS, Some(0)),
         ]);
-        let told: Vec<_> = stalls
+        let reported: Vec<_> = stalls
             .iter()
             .map(|stall| (stall.start_ns, stall.end_ns, stall.cause, stall.communication_ns))
             .collect();
         assert_eq!(
-            told,
+            reported,
             [
                 (MS, 4 * MS, StallCause::Communication, 3 * MS),
                 (7 * MS, 9 * MS, StallCause::HostLate, 0),
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn communication_that_compute_hid_fills_no_stretch() {
+    fn communication_hidden_by_compute_fills_no_stretch() {
         use WorkClass::{Communication, Compute};
         let (_, stalls) = run(&[
             (7, Compute, 0, MS, Some(0)),
@@ -363,15 +363,15 @@ mod tests {
             (9, Communication, 4 * MS + 500 * US, 5 * MS + 200 * US, Some(0)),
             (7, Compute, 7 * MS, 8 * MS, Some(7 * MS - 10 * US)),
         ]);
-        let told: Vec<_> = stalls
+        let reported: Vec<_> = stalls
             .iter()
             .map(|stall| (stall.start_ns, stall.communication_ns, stall.cause))
             .collect();
-        assert_eq!(told, [(5 * MS, 200 * US, StallCause::HostLate)]);
+        assert_eq!(reported, [(5 * MS, 200 * US, StallCause::HostLate)]);
     }
 
     #[test]
-    fn stretches_of_any_length_know_before_which_kernel() {
+    fn stretches_of_any_length_name_the_kernel_after_them() {
         let (mut gaps, mut stalls) = (Gaps::default(), Vec::new());
         let mut work = |class, name, start_ns, end_ns, launch| {
             let work = Ran {
@@ -412,11 +412,11 @@ mod tests {
             (7, Compute, 3 * MS, 3 * MS + 10 * US, None),
             (7, Compute, 5 * MS, 9 * MS, None),
         ]);
-        let told: Vec<_> = stalls
+        let reported: Vec<_> = stalls
             .iter()
             .map(|stall| (stall.start_ns, stall.end_ns, stall.compute_ns, stall.cause))
             .collect();
-        assert_eq!(told, [(MS, 5 * MS, 10 * US, StallCause::Unknown)]);
+        assert_eq!(reported, [(MS, 5 * MS, 10 * US, StallCause::Unknown)]);
     }
 
     /// Activity of one hundredth of a millisecond.
@@ -509,7 +509,7 @@ mod tests {
     }
 
     /// Computes the same from all earlier work of the stream.
-    fn idle_by_looking_back(works: &[Work]) -> Vec<(IdleCause, i64)> {
+    fn idle_by_brute_force(works: &[Work]) -> Vec<(IdleCause, i64)> {
         let of = |at: usize| {
             let (stream, _, start, _, launch) = works[at];
             let earlier = works[..at].iter().filter(|other| other.0 == stream);
@@ -556,15 +556,15 @@ mod tests {
                 })
                 .collect();
             let (idle, stalls) = run(&works);
-            prop_assert_eq!(idle, idle_by_looking_back(&works));
-            let told: Vec<_> = stalls
+            prop_assert_eq!(idle, idle_by_brute_force(&works));
+            let reported: Vec<_> = stalls
                 .iter()
                 .map(|stall| {
                     let parts = [stall.communication_ns, stall.memory_ns, stall.compute_ns];
                     (stall.start_ns, stall.end_ns, parts, stall.not_launched_ns, stall.cause)
                 })
                 .collect();
-            prop_assert_eq!(told, stalls_by_moments(&works));
+            prop_assert_eq!(reported, stalls_by_moments(&works));
         }
     }
 }

@@ -125,7 +125,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn everything_comes_once_and_in_order(runs in prop::collection::vec(prop::collection::vec(0i64..40, 0..20), 0..12)) {
+        fn every_record_is_emitted_once_and_in_order(runs in prop::collection::vec(prop::collection::vec(0i64..40, 0..20), 0..12)) {
             let mut order = InOrder::default();
             let (mut all, mut out) = (Vec::new(), Vec::new());
             for (number, run) in runs.iter().enumerate() {

@@ -80,7 +80,7 @@ mod tests {
     proptest! {
         /// Compares with a count of every nanosecond.
         #[test]
-        fn the_time_is_that_of_the_moments_in_which_something_was_taken_and_all_recorded(
+        fn recorder_time_is_the_overlap_of_overhead_and_recorded_intervals(
             taken in proptest::collection::vec((0i64..200, 0i64..40), 0..30),
             recorded in proptest::collection::vec((0i64..30, 1i64..60), 0..8),
             pauses in proptest::collection::vec(0i64..260, 0..6),
@@ -99,19 +99,19 @@ mod tests {
             pauses.sort_unstable();
             pauses.push(i64::MAX);
             let mut time = RecorderTime::default();
-            let (mut from, mut told) = (i64::MIN, i64::MIN);
+            let (mut from, mut known_until) = (i64::MIN, i64::MIN);
             for until in pauses {
                 for &(start, end) in taken.iter().rev().filter(|one| from <= one.0 && one.0 < until) {
                     time.took(start, end);
                 }
                 for &(start, end) in &intervals {
                     // In pieces, as in the log.
-                    let (start, end) = (start.max(told), end.min(until));
+                    let (start, end) = (start.max(known_until), end.min(until));
                     if start < end {
                         time.recorded(start, end);
                     }
                 }
-                (from, told) = (until, until);
+                (from, known_until) = (until, until);
                 time.count(until);
             }
             prop_assert_eq!(time.total_ns(), expected as i64);

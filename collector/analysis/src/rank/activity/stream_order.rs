@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_operations() {
+    fn kernel_names_give_the_operations() {
         let all_reduce = Some(bit(Operation::AllReduce as u8));
         for name in [
             "_Z40ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE",
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_of_a_stream_are_of_its_launches_in_order() {
+    fn kernels_of_a_stream_belong_to_its_launches_in_order() {
         let mut order = order(None);
         for n in 0..3 {
             assert!(order.called(&call(Operation::AllReduce, n, 0), 2, 100 + 10 * i64::from(n)));
@@ -527,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_contradicts_gives_up_what_lies_before() {
+    fn a_contradicting_name_drops_the_calls_before_it() {
         let mut order = order(None);
         order.called(&call(Operation::AllReduce, 0, 0), 2, 100);
         order.called(&call(Operation::AllGather, 1, 0), 2, 110);
@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_linked_takes_no_others_place() {
+    fn a_linked_kernel_does_not_shift_the_others() {
         let mut order = order(None);
         // The kernel of the second call is linked. That of the first is launched by one of NCCL's threads.
         order.called(&call(Operation::AllReduce, 0, 0), 2, 100);
@@ -586,7 +586,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_put_in_order_after_a_loss_until_recording_begins_anew() {
+    fn after_a_loss_no_kernel_is_assigned_until_recording_restarts() {
         let mut order = order(Some((150, 250)));
         order.called(&call(Operation::AllReduce, 0, 0), 2, 100);
         order.called(&call(Operation::AllReduce, 1, 0), 2, 110);
@@ -603,7 +603,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_run_no_kernel_take_no_place() {
+    fn calls_without_a_kernel_do_not_shift_the_others() {
         let mut order = order(None);
         let alone = call(Operation::AllReduce, 0, 0);
         assert!(!order.called(&alone, 1, 100), "one rank");
@@ -628,7 +628,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_of_what_was_asked_for_before_recording_began_take_no_others_place() {
+    fn kernels_of_calls_before_the_recording_do_not_shift_the_others() {
         // The host is two launches ahead.
         let starts = [340, 350, 360, 371, 381];
         for (straddles, expected) in [
@@ -641,8 +641,8 @@ mod tests {
             if straddles {
                 assert!(order.called(&call(Operation::AllReduce, 0, 0), 2, 299));
             }
-            for (sequence, asked_ns) in [(1, 310), (2, 320), (3, 365), (4, 375)] {
-                order.called(&call(Operation::AllReduce, sequence, 0), 2, asked_ns);
+            for (sequence, called_ns) in [(1, 310), (2, 320), (3, 365), (4, 375)] {
+                order.called(&call(Operation::AllReduce, sequence, 0), 2, called_ns);
             }
             order.reached(starts[0]);
             assert_eq!(order.is_unsettled(0), straddles);
@@ -657,7 +657,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ran_before_recording_ended_has_its_call_though_the_end_was_told_first() {
+    fn a_kernel_before_the_end_of_recording_has_its_call_though_the_end_is_reported_first() {
         let mut order = order(None);
         assert!(order.called(&call(Operation::AllReduce, 0, 0), 2, 100));
         assert!(order.called(&call(Operation::AllReduce, 1, 0), 2, 110));

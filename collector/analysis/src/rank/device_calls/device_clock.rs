@@ -429,7 +429,7 @@ mod tests {
     proptest! {
         /// With an even drift the true time is inside the reported interval, in short and long runs.
         #[test]
-        fn the_axis_is_found_within_the_stated_error(
+        fn the_device_clock_is_found_within_the_stated_error(
             ahead in 0i64..4_000_000_000_000_000_000, ppm in -150.0f64..150.0, calls in 3i64..9000,
             least_wait in 1_000i64..50_000, least_delay in 500i64..20_000, seed in 1i64..1000,
         ) {
@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_of_minutes_leaves_no_hole() {
+    fn the_clock_is_known_during_a_pause_of_minutes() {
         let ahead = 1_700_000_000_000_000_000;
         let drift = |host: i64| (host as f64 * 30e-6) as i64;
         let mut all = Evidence::default();
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_moments_are_left_out() {
+    fn absurd_times_are_left_out() {
         for object in [0, 1 << 62, u64::MAX] {
             assert!(!is_usable(object));
         }
@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_jumps_is_told() {
+    fn a_clock_that_jumps_is_reported() {
         let jump = |host: i64| if host < 5_000_000_000 { 0 } else { -1_000_000_000 };
         let clock = DeviceClock::fit(&evidence(0, jump, 1000, |_| (5_000, 1_000))).expect("evidence");
         assert!(clock.contradictions > 0);

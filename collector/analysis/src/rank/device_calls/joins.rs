@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_library_never_tells_of_is_soon_not_waited_for() {
+    fn calls_that_the_library_never_reports_are_soon_not_awaited() {
         let mut devices = Devices::default();
         let mut waited = 0;
         for n in 0..1000 {
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_rank_copies_to_itself_has_no_times_and_hides_none() {
+    fn a_copy_of_a_rank_to_itself_has_no_times_and_hides_none() {
         let mut devices = Devices::default();
         let mut awaited = devices
             .called(&call(0, 3, 0), None, Recorded::No, 0)
@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_no_call_is_counted() {
+    fn device_reports_without_a_call_are_counted() {
         let mut devices = Devices::default();
         devices.reported(&device(0, 1, 1, FLAG_SEQUENCE_UNKNOWN));
         devices.reported(&device(3, 1, 1, 0));

@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_in_words() {
+    fn entries_are_counted_in_words() {
         assert_eq!(
             [entries(0), entries(1), entries(2)],
             ["0 entries", "1 entry", "2 entries"]

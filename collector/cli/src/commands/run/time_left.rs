@@ -55,7 +55,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn each_side_takes_its_own_time() {
+    fn remaining_time_uses_the_duration_of_each_side() {
         let plan = Plan::new(Path::new("d"), 2, &["job".into()], Some("old"));
         let mut left = TimeLeft::default();
         assert_eq!(left.of(&plan, 0), Duration::ZERO);
