@@ -133,7 +133,7 @@ impl Connected {
             placed.extend(draft.logs.values());
             worlds.push(DraftWorld {
                 size: draft.size,
-                numbers: draft.logs.clone(),
+                numbers: draft.logs.iter().map(|(&member, &log)| (member.0, log)).collect(),
                 draft: Some(index),
                 source: "communicator",
                 start_ns: draft.created_ns,

@@ -52,12 +52,12 @@ impl MatchCounts {
                 state.name()
             }
             .to_owned(),
-            communicator: id.communicator,
+            communicator: id.communicator.0,
             operation: first.operation.name().to_owned(),
             tag: first.tag,
             sequence: first.sequence,
             start_ns: members.iter().map(|member| member.enter_ns).min().unwrap_or(0),
-            ranks: members.iter().map(|member| member.rank).collect(),
+            ranks: members.iter().map(|member| member.rank.0).collect(),
             missing_members: missing(members, first, state),
             reason: reason.to_owned(),
         });

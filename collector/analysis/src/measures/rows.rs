@@ -2,6 +2,7 @@
 
 use crate::measures::figures::{Figures, InstanceId, Subject};
 use crate::model::operation::{NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{InstanceRow, InstanceState, OperationRow, WaitClass};
 use rankscope_ranklog::Operation;
 
@@ -58,12 +59,12 @@ impl Rows {
 
     /// Adds an operation.
     pub fn push_operation(&mut self, operation: &RankOperation, columns: InstanceColumns) {
-        let Some(rows) = self.operations.get_mut(operation.rank as usize) else {
+        let Some(rows) = self.operations.get_mut(operation.rank.index()) else {
             return;
         };
         rows.push(OperationRow {
             instance: columns.instance,
-            communicator: (operation.communicator != NO_COMMUNICATOR).then_some(operation.communicator),
+            communicator: (operation.communicator != NO_COMMUNICATOR).then_some(operation.communicator.0),
             library: operation.library,
             operation: operation.operation,
             tag: operation.tag,
@@ -83,7 +84,7 @@ impl Rows {
             direct: operation.direct,
             state: operation.state,
             matched: columns.state,
-            step: (operation.step != NO_STEP).then_some(operation.step),
+            step: (operation.step != NO_STEP).then_some(operation.step.0),
             exposed_wait_ns: columns.exposed_wait_ns,
             hidden_wait_ns: columns.hidden_wait_ns,
             waited_until_ns: columns.waited_until_ns,
@@ -122,7 +123,7 @@ impl Rows {
         whole: &[RankOperation],
         operation: Operation,
         figures: &Figures<'_>,
-        last_rank: Option<u32>,
+        last_rank: Option<RankIndex>,
     ) {
         let Figures {
             subject,
@@ -143,7 +144,7 @@ impl Rows {
                 Subject::Launch(launch) => Some(launch.id),
                 _ => None,
             },
-            last_rank,
+            last_rank: last_rank.map(|rank| rank.0),
             size_bytes: bandwidth.size_bytes,
             transfer_ns: (!matches!(subject, Subject::GroupedMessage)).then_some(wait.transfer_ns),
             shortest_duration: bandwidth.shortest_used,
@@ -166,7 +167,7 @@ fn instance_row<'m>(
 ) -> InstanceRow {
     let mut row = InstanceRow {
         instance: id.number,
-        communicator: id.communicator,
+        communicator: id.communicator.0,
         operation: Operation::Unknown,
         tag: 0,
         sequence: 0,
@@ -194,7 +195,7 @@ fn instance_row<'m>(
             row.operation = member.operation;
             row.tag = member.tag;
             row.sequence = member.sequence;
-            row.step = (member.step != NO_STEP).then_some(member.step);
+            row.step = (member.step != NO_STEP).then_some(member.step.0);
         }
         row.seen += 1;
         row.start_ns = row.start_ns.min(member.enter_ns);

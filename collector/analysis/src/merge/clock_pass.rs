@@ -13,6 +13,7 @@ use crate::clocks::windows::PairEvidence;
 use crate::identity::Identities;
 use crate::matching::{self, Matcher};
 use crate::rank::{EvidenceMessage, RankBatch, RankReader};
+use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex};
 use rankscope_formats::session::InstanceState;
 use rankscope_ranklog::reader::RankLog;
 use rustc_hash::FxHashMap;
@@ -34,9 +35,9 @@ const MARGIN_NS: i64 = 5_000_000_000;
 /// Key of messages inside collectives, equal on both ends.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct MessageKey {
-    communicator: u32,
-    sender: u32,
-    receiver: u32,
+    communicator: CommunicatorId,
+    sender: MemberIndex,
+    receiver: MemberIndex,
     object: u64,
     tag: u32,
     slot: u64,
@@ -132,8 +133,8 @@ impl<'a> Collector<'a> {
         }
     }
 
-    fn spans_hosts(&self, communicator: u32) -> bool {
-        self.spans_hosts.get(communicator as usize) == Some(&true)
+    fn spans_hosts(&self, communicator: CommunicatorId) -> bool {
+        self.spans_hosts.get(communicator.index()) == Some(&true)
     }
 
     /// Takes the operations and messages that a rank read, in order of time.
@@ -179,7 +180,7 @@ impl<'a> Collector<'a> {
         let key = MessageKey::of(message);
         let end = MessageEnd {
             is_send: message.is_send,
-            host: self.host_of[message.rank as usize],
+            host: self.host_of[message.rank.index()],
             at_ns: message.at_ns,
         };
         match self.open.remove(&key) {
@@ -213,7 +214,7 @@ impl<'a> Collector<'a> {
             return;
         };
         let host_of = &self.host_of;
-        self.instance.read(members, |rank| host_of[rank as usize]);
+        self.instance.read(members, |rank| host_of[rank.index()]);
         if self.instance.proofs.is_empty() {
             return;
         }
@@ -284,10 +285,10 @@ impl<'l> Readers<'l> {
     fn next(&self, matcher: &Matcher, identities: &Identities) -> Option<usize> {
         let is_open = |rank: &usize| self.readers[*rank].is_some();
         let missing = matcher.oldest_missing().and_then(|missing| {
-            let known = identities.communicators.get(missing.communicator as usize)?;
-            known.members.get(missing.member as usize).copied().flatten()
+            let known = identities.communicators.get(missing.communicator.index())?;
+            known.members.get(missing.member.index()).copied().flatten()
         });
-        let awaited = missing.map(|rank| rank as usize).filter(is_open);
+        let awaited = missing.map(RankIndex::index).filter(is_open);
         awaited.or_else(|| {
             (0..self.readers.len())
                 .filter(is_open)
@@ -333,7 +334,7 @@ pub fn collect<'l>(
         progress(read);
         collector.take_batch(&mut batch, &mut matcher);
         if !goes_on {
-            matcher.rank_ended(rank as u32, |instance| collector.instance(&instance));
+            matcher.rank_ended(RankIndex::of(rank), |instance| collector.instance(&instance));
         }
     }
     collector.solve(logs)

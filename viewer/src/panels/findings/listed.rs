@@ -5,6 +5,7 @@ use crate::model::{Action, Opened, PickedInstance, Window};
 use crate::panels::severity_colours::Level;
 use rankscope_analysis::model::labels;
 use rankscope_analysis::model::units;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{Finding, LookAt, LossSummary, ProblemSummary, Session};
 use rankscope_report::sentences;
 use rankscope_report::sentences::Line;
@@ -193,7 +194,7 @@ fn listed_finding(session: &Session, at: usize, finding: &Finding) -> ListedFind
         .ranks
         .iter()
         .take(MAX_RANKS)
-        .map(|&rank| (rank, labels::rank_name(session, rank)))
+        .map(|&rank| (rank, labels::rank_name(session, RankIndex(rank))))
         .collect();
     ListedFinding {
         severity: sentences::level(finding.severity),
@@ -250,7 +251,7 @@ fn around(start_ns: i64, end_ns: i64) -> Window {
 
 fn lost(session: &Session, loss: &LossSummary) -> ListedMoment {
     let who = match loss.rank {
-        Some(rank) => labels::rank_name(session, rank),
+        Some(rank) => labels::rank_name(session, RankIndex(rank)),
         None => loss.source.clone(),
     };
     ListedMoment {
@@ -269,7 +270,9 @@ fn lost(session: &Session, loss: &LossSummary) -> ListedMoment {
 }
 
 fn problem_text(session: &Session, problem: &ProblemSummary) -> String {
-    let rank = problem.rank.map(|rank| labels::rank_name(session, rank));
+    let rank = problem
+        .rank
+        .map(|rank| labels::rank_name(session, RankIndex(rank)));
     let place = match (&problem.file, problem.offset_bytes) {
         (Some(file), Some(offset)) => Some(format!("{file}, byte {}", units::count(offset))),
         (Some(file), None) => Some(file.clone()),

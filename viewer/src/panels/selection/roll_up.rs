@@ -3,6 +3,7 @@
 //! Groups contain only sums, so each group adds up to its ranks. A figure that is unknown for one rank is unknown for
 //! its group too, as in the report.
 
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{Figure, Parts, RankLateness, Selection, Session};
 
 /// Grouping of ranks.
@@ -192,7 +193,7 @@ fn with_rank_in_reason<T>(figure: Figure<T>, session: &Session, rank: u32) -> Fi
     match (figure.value, figure.reason) {
         (Some(value), _) => Figure::known(value),
         (None, reason) => {
-            let name = rankscope_analysis::model::labels::rank_name(session, rank);
+            let name = rankscope_analysis::model::labels::rank_name(session, RankIndex(rank));
             Figure::unknown(format!("{name}: {}", reason.as_deref().unwrap_or("not computed")))
         }
     }
