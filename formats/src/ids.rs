@@ -31,6 +31,12 @@ macro_rules! ids {
             }
         }
 
+        impl From<$id> for u64 {
+            fn from(id: $id) -> Self {
+                Self::from(id.0)
+            }
+        }
+
         impl fmt::Display for $id {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 self.0.fmt(f)

@@ -2,6 +2,7 @@
 
 mod report_support;
 
+use rankscope_formats::ids::{CommunicatorId, RankIndex, StepIndex};
 use proptest::prelude::*;
 use rankscope_analysis::selection::{SelectError, SelectionRequest, marks, select};
 use rankscope_formats::index::{Footer, LaneKind, Span, ViewFile, ViewWriter, part, view_path};
@@ -57,7 +58,7 @@ fn instance(number: u64, start_ns: i64, seed: u64) -> InstanceRow {
     let rate = (has_size && seed.is_multiple_of(2)).then_some((seed % 1000 + 1) as f64 * 1e6);
     InstanceRow {
         instance: number,
-        communicator,
+        communicator: CommunicatorId(communicator),
         operation,
         tag: 0,
         sequence: number as u32,
@@ -68,7 +69,8 @@ fn instance(number: u64, start_ns: i64, seed: u64) -> InstanceRow {
         end_ns: start_ns + duration_ns,
         first_arrival_ns: start_ns,
         last_arrival_ns: start_ns,
-        last_rank: is_measured.then(|| MEMBERS[communicator as usize][seed as usize / 5 % members as usize]),
+        last_rank: is_measured
+            .then(|| RankIndex(MEMBERS[communicator as usize][seed as usize / 5 % members as usize])),
         size_bytes: has_size.then(|| (1 << (seed % 20)) * u64::from(members)),
         transfer_ns: is_measured.then(|| (duration_ns - (seed % 500) as i64).max(0)),
         shortest_duration: false,
@@ -90,14 +92,14 @@ fn stall(start_ns: i64, seed: u64) -> StallRow {
     StallRow {
         start_ns,
         end_ns: start_ns + 1 + (seed % 9000) as i64,
-        step: seed.is_multiple_of(2).then_some(7),
+        step: seed.is_multiple_of(2).then_some(StepIndex(7)),
         communication_ns: 0,
         memory_ns: 0,
         compute_ns: 0,
         not_launched_ns: None,
         wait_ns: (seed % 100) as i64,
         slow_transfer_ns: 0,
-        late_rank: seed.is_multiple_of(3).then_some(2),
+        late_rank: seed.is_multiple_of(3).then_some(RankIndex(2)),
         cause: StallCause::ALL[(seed / 9000) as usize % StallCause::ALL.len()],
     }
 }
@@ -406,7 +408,7 @@ proptest! {
         prop_assert_eq!(single.map(|class| class.instances).sum::<u64>(), totals.instances);
         let last = |rank| inside.iter().filter(|row| row.last_rank == Some(rank)).count() as u64;
         for entry in &selection.lateness {
-            prop_assert_eq!(entry.last_arrivals, last(entry.rank));
+            prop_assert_eq!(entry.last_arrivals, last(RankIndex(entry.rank)));
         }
         let slowest = selection.operations.iter().filter_map(|class| class.slowest);
         let longest = inside.iter().filter_map(|row| row.transfer_ns.filter(|&ns| ns > 0)).max();
@@ -463,7 +465,7 @@ fn of_some_ranks_only_what_is_theirs_counts() {
     let mine = made
         .instances
         .iter()
-        .filter(|row| row.communicator != 1 && row.state != InstanceState::Template);
+        .filter(|row| row.communicator != CommunicatorId(1) && row.state != InstanceState::Template);
     assert_eq!(selection.totals.instances, mine.count() as u64);
     // The devices of this rank were not recorded.
     assert!(selection.stalls.value.is_none() && selection.stalls.reason.is_some());

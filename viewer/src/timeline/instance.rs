@@ -184,7 +184,7 @@ pub fn by_number(opened: &Opened, instance: u64) -> Option<PickedInstance> {
         if let Some(row) = rows.iter().find(|row| row.instance == instance) {
             return Some(PickedInstance {
                 instance,
-                communicator: Some(row.communicator),
+                communicator: Some(row.communicator.0),
                 from_ns: row.start_ns,
                 to_ns: row.end_ns.max(row.start_ns),
             });

@@ -2,7 +2,7 @@
 
 use crate::measures::figures::{Figures, InstanceId, Subject};
 use crate::model::operation::{NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation};
-use rankscope_formats::ids::RankIndex;
+use rankscope_formats::ids::{MemberIndex, RankIndex};
 use rankscope_formats::session::{InstanceRow, InstanceState, OperationRow, WaitClass};
 use rankscope_ranklog::Operation;
 
@@ -64,7 +64,7 @@ impl Rows {
         };
         rows.push(OperationRow {
             instance: columns.instance,
-            communicator: (operation.communicator != NO_COMMUNICATOR).then_some(operation.communicator.0),
+            communicator: (operation.communicator != NO_COMMUNICATOR).then_some(operation.communicator),
             library: operation.library,
             operation: operation.operation,
             tag: operation.tag,
@@ -79,12 +79,12 @@ impl Rows {
             algorithm: operation.algorithm,
             protocol: operation.protocol,
             channels: operation.channels,
-            peer: u32::try_from(operation.peer).ok(),
+            peer: u32::try_from(operation.peer).map(MemberIndex).ok(),
             thread_id: operation.thread_id,
             direct: operation.direct,
             state: operation.state,
             matched: columns.state,
-            step: (operation.step != NO_STEP).then_some(operation.step.0),
+            step: (operation.step != NO_STEP).then_some(operation.step),
             exposed_wait_ns: columns.exposed_wait_ns,
             hidden_wait_ns: columns.hidden_wait_ns,
             waited_until_ns: columns.waited_until_ns,
@@ -144,7 +144,7 @@ impl Rows {
                 Subject::Launch(launch) => Some(launch.id),
                 _ => None,
             },
-            last_rank: last_rank.map(|rank| rank.0),
+            last_rank,
             size_bytes: bandwidth.size_bytes,
             transfer_ns: (!matches!(subject, Subject::GroupedMessage)).then_some(wait.transfer_ns),
             shortest_duration: bandwidth.shortest_used,
@@ -167,7 +167,7 @@ fn instance_row<'m>(
 ) -> InstanceRow {
     let mut row = InstanceRow {
         instance: id.number,
-        communicator: id.communicator.0,
+        communicator: id.communicator,
         operation: Operation::Unknown,
         tag: 0,
         sequence: 0,
@@ -195,7 +195,7 @@ fn instance_row<'m>(
             row.operation = member.operation;
             row.tag = member.tag;
             row.sequence = member.sequence;
-            row.step = (member.step != NO_STEP).then_some(member.step.0);
+            row.step = (member.step != NO_STEP).then_some(member.step);
         }
         row.seen += 1;
         row.start_ns = row.start_ns.min(member.enter_ns);

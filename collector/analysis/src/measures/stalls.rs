@@ -259,7 +259,7 @@ impl OfRank {
             .max_by_key(|&(rank, ns)| (ns, std::cmp::Reverse(rank)));
         stall.wait_ns = waited_ns;
         stall.slow_transfer_ns = slow_ns;
-        stall.late_rank = late.map(|(rank, _)| rank.0);
+        stall.late_rank = late.map(|(rank, _)| rank);
         if stall.cause == StallCause::Communication {
             if 2 * bubble_ns > stall.communication_ns {
                 stall.cause = StallCause::PipelineBubble;
@@ -279,7 +279,7 @@ impl OfRank {
             .steps
             .iter()
             .find(|&&(_, start_ns, end_ns)| (start_ns..end_ns).contains(&stall.start_ns));
-        stall.step = step.map(|&(step, ..)| step.0);
+        stall.step = step.map(|&(step, ..)| step);
         let length = stall.end_ns - stall.start_ns;
         self.count += 1;
         self.ns += length;
@@ -340,8 +340,8 @@ mod tests {
         let rows = judged(&mut board, Some(1021));
         assert_eq!(rows.len(), 1);
         assert_eq!(rows[0].cause, StallCause::LatePeer);
-        assert_eq!((rows[0].wait_ns, rows[0].late_rank), (7 * MS, Some(1)));
-        assert_eq!(rows[0].step, Some(7));
+        assert_eq!((rows[0].wait_ns, rows[0].late_rank), (7 * MS, Some(RankIndex(1))));
+        assert_eq!(rows[0].step, Some(StepIndex(7)));
         let summary = board.summary(0);
         assert_eq!((summary.count, summary.ns), (1, 10 * MS));
         let late: Vec<_> = summary

@@ -394,14 +394,14 @@ impl<'a> Rows<'a> {
             return;
         }
         self.rows.push(TrafficRow {
-            communicator: Some(communicator.0),
+            communicator: Some(communicator),
             operation,
             source,
             route,
-            from_member: Some(from.0),
-            to_member: Some(to.0),
-            from_rank: self.rank(communicator, from).map(|rank| rank.0),
-            to_rank: self.rank(communicator, to).map(|rank| rank.0),
+            from_member: Some(from),
+            to_member: Some(to),
+            from_rank: self.rank(communicator, from),
+            to_rank: self.rank(communicator, to),
             operations: moved.operations,
             bytes: moved.bytes,
             timed_bytes: moved.timed_bytes,
@@ -412,7 +412,7 @@ impl<'a> Rows<'a> {
 
     fn push_left_out(&mut self, communicator: CommunicatorId, operation: Operation, moved: &Moved) {
         self.rows.push(TrafficRow {
-            communicator: Some(communicator.0),
+            communicator: Some(communicator),
             operation,
             source: TrafficSource::LeftOut,
             route: TrafficRoute::Unknown,

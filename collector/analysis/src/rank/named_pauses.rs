@@ -114,7 +114,7 @@ impl Pauses {
                 continue;
             }
             let mut row = self.pending.remove(at);
-            row.step = step.filter(|_| row.start_ns >= start_ns).map(|step| step.0);
+            row.step = step.filter(|_| row.start_ns >= start_ns);
             out.push(row);
         }
         let sums = &mut self.sums.counted;
@@ -166,7 +166,10 @@ mod tests {
         pauses.count(22, "tokens", 1000);
         assert!(out.is_empty());
         pauses.cut(Some(StepIndex(3)), true, (10, 20), &mut out);
-        let told: Vec<_> = out.iter().map(|row| (row.start_ns, row.step)).collect();
+        let told: Vec<_> = out
+            .iter()
+            .map(|row| (row.start_ns, row.step.map(|step| step.0)))
+            .collect();
         assert_eq!(told, [(5, None), (12, Some(3)), (18, Some(3))]);
         assert_eq!(pauses.sums.counted[&"tokens"], 100);
         pauses.cut(Some(StepIndex(4)), true, (20, 40), &mut out);

@@ -39,11 +39,11 @@ impl Lateness {
         let Some(last) = row.last_rank.filter(|_| row.members > 1) else {
             return;
         };
-        if let Some(rank) = self.ranks.get_mut(last as usize) {
+        if let Some(rank) = self.ranks.get_mut(last.index()) {
             rank.last_arrivals += 1;
             rank.exposed_where_last += row.exposed_wait_rank_ns.unwrap_or(0);
         }
-        let at = row.communicator as usize;
+        let at = row.communicator.index();
         if let (Some(known), Some(&size)) = (self.communicators.get_mut(at), self.sizes.get(at)) {
             if row.members == size {
                 known.launches += 1;

@@ -81,7 +81,7 @@ pub fn marks(
                     found.take(
                         Mark {
                             instance: row.instance,
-                            communicator: row.communicator,
+                            communicator: row.communicator.0,
                             start_ns: row.start_ns,
                             end_ns: row.end_ns,
                         },

@@ -3,6 +3,7 @@
 //! All values are sums of the session's own figures, so every level adds up to the one below it exactly. If a figure is
 //! unknown for one rank, it is unknown for every group with that rank.
 
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{Figure, OperationClass, RankBreakdown, Session, TrafficRow, TrafficSource};
 pub use rankscope_formats::session::{Group, RoleSum, Rollup, Rollups, Sum};
 use std::collections::BTreeMap;
@@ -126,7 +127,7 @@ struct Traffic {
 /// Returns the traffic of each rank, as far as its pairs are known.
 fn traffic_of_ranks(session: &Session, moved: &[TrafficRow]) -> Vec<Traffic> {
     let mut of_ranks = vec![Traffic::default(); session.ranks.len()];
-    let host_of = |rank: u32| session.ranks.get(rank as usize).map(|known| known.host);
+    let host_of = |rank: RankIndex| session.ranks.get(rank.index()).map(|known| known.host);
     for row in moved
         .iter()
         .filter(|row| !row.superseded && row.source != TrafficSource::LeftOut)
@@ -135,11 +136,11 @@ fn traffic_of_ranks(session: &Session, moved: &[TrafficRow]) -> Vec<Traffic> {
             .from_rank
             .zip(row.to_rank)
             .is_some_and(|(from, to)| host_of(from) != host_of(to));
-        if let Some(from) = row.from_rank.and_then(|from| of_ranks.get_mut(from as usize)) {
+        if let Some(from) = row.from_rank.and_then(|from| of_ranks.get_mut(from.index())) {
             from.sent += row.bytes;
             from.sent_to_other_hosts += if between_hosts { row.bytes } else { 0 };
         }
-        if let Some(to) = row.to_rank.and_then(|to| of_ranks.get_mut(to as usize)) {
+        if let Some(to) = row.to_rank.and_then(|to| of_ranks.get_mut(to.index())) {
             to.received += row.bytes;
         }
     }

@@ -109,8 +109,8 @@ pub fn stalls(
                 end_ns: row.end_ns,
                 cause: row.cause.name().to_owned(),
                 wait_ns: row.wait_ns,
-                late_rank: row.late_rank,
-                step: row.step,
+                late_rank: row.late_rank.map(|rank| rank.0),
+                step: row.step.map(|step| step.0),
             })
             .collect(),
     }))

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
+use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex};
 use rankscope_analysis::model::declared::{DeclaredLimits, latency_limit};
 use rankscope_analysis::summary::scorecard::scorecard;
 use rankscope_formats::session::AxisMethod;
@@ -731,14 +732,14 @@ pub fn damaged() -> Session {
 pub fn traffic(session: &Session) -> Vec<TrafficRow> {
     let ranks = session.ranks.len() as u32;
     let row = |from: u32, to: u32, source| TrafficRow {
-        communicator: Some(0),
+        communicator: Some(CommunicatorId(0)),
         operation: Operation::AllReduce,
         source,
         route: TrafficRoute::Ring,
-        from_member: Some(from),
-        to_member: Some(to),
-        from_rank: Some(from),
-        to_rank: Some(to),
+        from_member: Some(MemberIndex(from)),
+        to_member: Some(MemberIndex(to)),
+        from_rank: Some(RankIndex(from)),
+        to_rank: Some(RankIndex(to)),
         operations: 10,
         bytes: 1_000_000 + u64::from(from) * 10_000,
         timed_bytes: 900_000,

@@ -6,6 +6,7 @@ use super::sums::{Class, Sums};
 use crate::metrics::{
     BUSBW, BYTES, OPERATION_TRANSFER, OPERATION_WAIT, OPERATIONS, TRANSFER_TIME, WAIT_SHARE,
 };
+use rankscope_formats::ids::StepIndex;
 use rankscope_analysis::matching::size_class;
 use rankscope_analysis::model::fingerprint::Fnv;
 use rankscope_analysis::model::labels;
@@ -106,7 +107,7 @@ pub fn instances(
             let Some(place) = counted.place(row.step) else {
                 continue;
             };
-            let Some(group) = groups.of.get(row.communicator as usize).copied().flatten() else {
+            let Some(group) = groups.of.get(row.communicator.index()).copied().flatten() else {
                 continue;
             };
             let bytes = payload_bytes(row.operation, row.members, row.size_bytes);
@@ -202,7 +203,7 @@ pub fn of_rank(
     }
     let mut reader = TableReader::<ComparedOperation>::open(&path)?;
     let mut rows: Vec<ComparedOperation> = Vec::new();
-    let mut steps: BTreeMap<u32, Vec<(i64, u64)>> = BTreeMap::new();
+    let mut steps: BTreeMap<StepIndex, Vec<(i64, u64)>> = BTreeMap::new();
     let (mut operations, mut payload, mut waits) = (Cells::default(), Cells::default(), Cells::default());
     while reader.next_rows(&mut rows)? {
         for row in rows.drain(..) {
@@ -290,7 +291,7 @@ fn call_hash(session: &Session, row: &ComparedOperation) -> u64 {
     hash.add(&row.bytes.unwrap_or(u64::MAX).to_le_bytes());
     let communicator = row
         .communicator
-        .and_then(|number| session.communicators.get(number as usize));
+        .and_then(|number| session.communicators.get(number.index()));
     if let Some(known) = communicator {
         hash.add(known.role.as_bytes());
         hash.add(&known.size.to_le_bytes());

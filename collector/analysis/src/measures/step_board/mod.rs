@@ -266,7 +266,7 @@ fn waited_in(cell: &Cell, cut: &StepCut) -> Waited {
 fn step_row(world: u32, kind: StepKind, cut: &StepCut, waited: Waited, delay: OwnDelay) -> StepRow {
     StepRow {
         world,
-        step: cut.step.0,
+        step: cut.step,
         kind,
         start_ns: cut.start_ns,
         end_ns: cut.end_ns,

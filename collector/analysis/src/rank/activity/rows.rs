@@ -92,7 +92,7 @@ pub fn work(
         ..
     }) = joined.call
     {
-        row.communicator = communicators.get(&LogCommunicator(communicator)).map(|id| id.0);
+        row.communicator = communicators.get(&LogCommunicator(communicator)).copied();
         row.operation = Operation::from_u8(operation).unwrap_or(Operation::Unknown);
         row.sequence = Some(sequence);
     }
