@@ -6,12 +6,12 @@ use super::sums::{Class, Sums};
 use crate::metrics::{
     BUSBW, BYTES, OPERATION_TRANSFER, OPERATION_WAIT, OPERATIONS, TRANSFER_TIME, WAIT_SHARE,
 };
-use rankscope_formats::ids::StepIndex;
 use rankscope_analysis::matching::size_class;
 use rankscope_analysis::model::fingerprint::Fnv;
 use rankscope_analysis::model::labels;
 use rankscope_analysis::selection::payload_bytes;
 use rankscope_formats::comparison::OperationOfRun;
+use rankscope_formats::ids::StepIndex;
 use rankscope_formats::session::Scope;
 use rankscope_formats::session::{
     ComparedInstance, ComparedOperation, InstanceRow, OperationRow, OperationState, Session, TableError,

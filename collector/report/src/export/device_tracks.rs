@@ -1,8 +1,8 @@
 //! Tracks for the streams of one rank's devices. Each work is a slice, with an arrow from the call that launched it.
 
 use super::rank_tracks::lanes;
-use rankscope_formats::ids::{CommunicatorId, MemberIndex, StepIndex};
 use rankscope_analysis::model::kernel_name;
+use rankscope_formats::ids::{CommunicatorId, MemberIndex, StepIndex};
 use rankscope_formats::perfetto::{
     Arg, ArgValue, Error, FlowId, Lanes, Slice, TraceWriter, TrackId, TrackOptions,
 };
