@@ -11,6 +11,7 @@
 //! - the panels of a selection;
 //! - memory use at the end.
 
+use rankscope_formats::ids::RankIndex;
 use rankscope_analysis::selection::{SelectionRequest, select};
 use rankscope_formats::index::{ViewFile, view_path};
 use rankscope_formats::session::Session;
@@ -114,7 +115,7 @@ fn main() -> ExitCode {
             ),
         ),
     ] {
-        let view = |rank: u32| -> Option<Arc<ViewFile>> { opened.open_view(rank) };
+        let view = |rank: RankIndex| -> Option<Arc<ViewFile>> { opened.open_view(rank.0) };
         let request = SelectionRequest {
             window,
             ranks: None,

@@ -2,9 +2,9 @@
 
 mod report_support;
 
+use rankscope_formats::ids::{CommunicatorId, RankIndex, StepIndex};
 use proptest::prelude::*;
 use rankscope_analysis::selection::{SelectError, SelectionRequest, marks, select};
-use rankscope_formats::ids::{CommunicatorId, RankIndex, StepIndex};
 use rankscope_formats::index::{Footer, LaneKind, Span, ViewFile, ViewWriter, part, view_path};
 use rankscope_formats::session::*;
 use rankscope_ranklog::Operation;
@@ -234,13 +234,17 @@ impl Made {
         self.folder.path()
     }
 
-    fn select(&self, window: (i64, i64), ranks: Option<&BTreeSet<u32>>) -> Result<Selection, SelectError> {
+    fn select(
+        &self,
+        window: (i64, i64),
+        ranks: Option<&BTreeSet<RankIndex>>,
+    ) -> Result<Selection, SelectError> {
         let wanted = SelectionRequest {
             window,
             ranks,
             cancelled: &AtomicBool::new(false),
         };
-        let view = |rank: u32| self.views.get(rank as usize).cloned();
+        let view = |rank: RankIndex| self.views.get(rank.index()).cloned();
         select(self.directory(), &self.session, &view, wanted)
     }
 
@@ -456,7 +460,7 @@ proptest! {
 fn of_some_ranks_only_what_is_theirs_counts() {
     let events: Vec<(i64, u64)> = (0..300).map(|at| (at, at as u64 * 97)).collect();
     let made = made(&events, &[10, 20, 30]);
-    let ranks = BTreeSet::from([2]);
+    let ranks = BTreeSet::from([RankIndex(2)]);
     let selection = made.select((0, 1_000), Some(&ranks)).expect("a selection");
     assert_eq!(selection.of_ranks, Some(vec![2]));
     assert!(selection.parts.iter().all(|entry| entry.rank == 2));

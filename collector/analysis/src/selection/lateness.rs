@@ -1,6 +1,7 @@
 //! Last arrivals in the launches of a window, and the waits in them.
 
 use super::request::SelectionRequest;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{Figure, RankLateness, RankParts, SelectedInstance, Session};
 
 #[derive(Clone, Copy, Default)]
@@ -81,14 +82,14 @@ impl Lateness {
                 }
             }
         }
-        let row = |rank: u32| {
-            let at = rank as usize;
+        let row = |rank: RankIndex| {
+            let at = rank.index();
             let sums = self.ranks.get(at).copied().unwrap_or_default();
             let took_part = of_rank.get(at).copied().unwrap_or_default();
             // The last level of a rank is the most exact: its devices, if their work was recorded.
-            let waited = parts.iter().rfind(|entry| entry.rank == rank);
+            let waited = parts.iter().rfind(|entry| entry.rank == rank.0);
             RankLateness {
-                rank,
+                rank: rank.0,
                 last_arrivals: sums.last_arrivals,
                 launches: if took_part.messages == 0 {
                     Figure::known(took_part.launches)

@@ -54,12 +54,12 @@ pub fn rollup(session: &Session, moved: &[TrafficRow], by: By) -> Rollup {
         };
     }
     let traffic = traffic_of_ranks(session, moved);
-    let mut keys: BTreeMap<(u32, String, u32), Vec<u32>> = BTreeMap::new();
-    for (rank, known) in (0..).zip(&session.ranks) {
+    let mut keys: BTreeMap<(u32, String, RankIndex), Vec<RankIndex>> = BTreeMap::new();
+    for (rank, known) in (0..).map(RankIndex).zip(&session.ranks) {
         let key = match by {
             By::Rank | By::Role => (0, String::new(), rank),
-            By::Device => (known.host, devices_of(session, rank), 0),
-            By::Host => (known.host, String::new(), 0),
+            By::Device => (known.host, devices_of(session, rank), RankIndex(0)),
+            By::Host => (known.host, String::new(), RankIndex(0)),
         };
         keys.entry(key).or_default().push(rank);
     }
@@ -71,7 +71,7 @@ pub fn rollup(session: &Session, moved: &[TrafficRow], by: By) -> Rollup {
         let name = match by {
             By::Rank | By::Role => session
                 .ranks
-                .get(rank as usize)
+                .get(rank.index())
                 .map_or_else(|| format!("log {rank}"), |known| known.name.clone()),
             By::Device => format!("{}, {device}", host_name()),
             By::Host => host_name(),
@@ -85,15 +85,15 @@ pub fn rollup(session: &Session, moved: &[TrafficRow], by: By) -> Rollup {
             session,
             &traffic,
             "all ranks".to_owned(),
-            (0..session.ranks.len() as u32).collect(),
+            (0..session.ranks.len()).map(RankIndex::of).collect(),
         )),
         roles: Vec::new(),
     }
 }
 
 /// Returns the devices on which a rank worked.
-fn devices_of(session: &Session, rank: u32) -> String {
-    let known = session.activity.iter().find(|known| known.rank == rank);
+fn devices_of(session: &Session, rank: RankIndex) -> String {
+    let known = session.activity.iter().find(|known| known.rank == rank.0);
     let mut devices: Vec<u32> = known
         .iter()
         .flat_map(|known| known.streams.iter().map(|stream| stream.device))
@@ -111,8 +111,8 @@ fn devices_of(session: &Session, rank: u32) -> String {
     }
 }
 
-fn process(session: &Session, rank: u32) -> String {
-    let known = session.ranks.get(rank as usize);
+fn process(session: &Session, rank: RankIndex) -> String {
+    let known = session.ranks.get(rank.index());
     known.map_or_else(|| format!("log {rank}"), |known| format!("process {}", known.pid))
 }
 
@@ -147,27 +147,27 @@ fn traffic_of_ranks(session: &Session, moved: &[TrafficRow]) -> Vec<Traffic> {
     of_ranks
 }
 
-fn group(session: &Session, traffic: &[Traffic], name: String, ranks: Vec<u32>) -> Group {
+fn group(session: &Session, traffic: &[Traffic], name: String, ranks: Vec<RankIndex>) -> Group {
     let mut sum = Group {
         name,
         ..Group::default()
     };
     for &rank in &ranks {
-        if let Some(known) = session.ranks.get(rank as usize) {
+        if let Some(known) = session.ranks.get(rank.index()) {
             sum.operations += known.operations;
             sum.lost += known.lost;
         }
-        if let Some(moved) = traffic.get(rank as usize) {
+        if let Some(moved) = traffic.get(rank.index()) {
             sum.sent_bytes += moved.sent;
             sum.received_bytes += moved.received;
             sum.sent_to_other_hosts_bytes += moved.sent_to_other_hosts;
         }
-        if let Some(entry) = session.breakdown.iter().find(|entry| entry.rank == rank) {
+        if let Some(entry) = session.breakdown.iter().find(|entry| entry.rank == rank.0) {
             add_breakdown(&mut sum, session, entry);
         }
-        let blame = session.blame.ranks.iter().find(|of| of.rank == rank);
+        let blame = session.blame.ranks.iter().find(|of| of.rank == rank.0);
         sum.caused_exposed_rank_ns += blame.map_or(0, |of| of.caused_exposed_rank_ns);
-        let activity = session.activity.iter().find(|known| known.rank == rank);
+        let activity = session.activity.iter().find(|known| known.rank == rank.0);
         let activity = activity.filter(|known| known.window_ns > 0);
         sum.stalled_rank_ns.add(
             activity
@@ -187,14 +187,18 @@ fn group(session: &Session, traffic: &[Traffic], name: String, ranks: Vec<u32>) 
                 None => sum.stalled_by_cause.push(cause.clone()),
             }
         }
-        let named = session.named_times.ranks.iter().find(|entry| entry.rank == rank);
+        let named = session
+            .named_times
+            .ranks
+            .iter()
+            .find(|entry| entry.rank == rank.0);
         for part in named.iter().flat_map(|entry| &entry.parts) {
             *sum.named.entry(part.kind.clone()).or_default() += part.in_run_ns;
         }
     }
     sum.stalled_by_cause
         .sort_by(|one, other| one.cause.cmp(&other.cause));
-    sum.ranks = ranks;
+    sum.ranks = ranks.iter().map(|rank| rank.0).collect();
     sum
 }
 

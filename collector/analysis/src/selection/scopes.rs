@@ -1,7 +1,7 @@
 //! Communicators that are counted together: same library, role, scope and number of members.
 
 use super::request::SelectionRequest;
-use rankscope_formats::ids::CommunicatorId;
+use rankscope_formats::ids::{CommunicatorId, RankIndex};
 use rankscope_formats::session::{Scope, Session};
 
 /// Properties that communicators have in common.
@@ -37,8 +37,12 @@ impl Scopes {
             .communicators
             .iter()
             .map(|known| {
-                let is_requested =
-                    request.ranks.is_none() || known.members.iter().flatten().any(|&rank| request.has(rank));
+                let is_requested = request.ranks.is_none()
+                    || known
+                        .members
+                        .iter()
+                        .flatten()
+                        .any(|&rank| request.has(RankIndex(rank)));
                 let scope = CommunicatorKind {
                     library: known.library.clone(),
                     role: known.role.clone(),

@@ -3,6 +3,7 @@
 use super::roll_up::By;
 use super::rows::{Rows, Shape};
 use crate::model::{Opened, View, Window};
+use rankscope_formats::ids::RankIndex;
 use rankscope_analysis::selection::{SelectError, SelectionRequest, select};
 use rankscope_formats::index::ViewFile;
 use rankscope_formats::session::Selection;
@@ -27,7 +28,8 @@ impl Summed {
     /// Sums up a window over all ranks, including hidden ones.
     pub fn compute(opened: &Opened, window: Window, cancelled: &AtomicBool) -> Result<Self, SelectError> {
         let pending = RefCell::new(Vec::new());
-        let view = |rank: u32| -> Option<Arc<ViewFile>> {
+        let view = |rank: RankIndex| -> Option<Arc<ViewFile>> {
+            let rank = rank.0;
             match opened.view(rank) {
                 View::Open(view) => Some(view.clone()),
                 View::Pending => {
