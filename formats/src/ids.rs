@@ -46,8 +46,10 @@ macro_rules! ids {
 }
 
 ids! {
-    /// Position of a rank in the session's list of ranks. The rank's number in its world is another number.
+    /// Position of a rank in the session's list of ranks. Its number in its world is another: [`RankNumber`].
     RankIndex
+    /// Number of a rank in its world, as the job names it.
+    RankNumber
     /// Number of a communicator in the session.
     CommunicatorId
     /// Position of a member in its communicator: the rank's number in it.

@@ -11,8 +11,8 @@
 //! - the panels of a selection;
 //! - memory use at the end.
 
-use rankscope_formats::ids::RankIndex;
 use rankscope_analysis::selection::{SelectionRequest, select};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{ViewFile, view_path};
 use rankscope_formats::session::Session;
 use rankscope_viewer::app::workspace::Workspace;

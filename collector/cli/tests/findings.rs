@@ -8,9 +8,9 @@ mod report_support;
 mod support;
 
 use findings_support::{is_silent, kinds, only};
-use rankscope_formats::ids::RankIndex;
 use rankscope_analysis::findings::{RULES, contradiction, contradictory};
 use rankscope_analysis::{MergeOptions, merge};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::Severity;
 use rankscope_formats::session::{Finding, Session};
 use rankscope_ranklog::Operation;

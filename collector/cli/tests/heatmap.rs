@@ -6,8 +6,8 @@ mod report_support;
 mod support;
 
 use ab_glyph::{Font, FontRef, PxScale, ScaleFont};
-use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex, StepIndex};
 use rankscope_analysis::{MergeOptions, merge};
+use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex, StepIndex};
 use rankscope_formats::session::{
     Session, StepKind, StepRow, TableReader, TableWriter, TrafficRoute, TrafficRow, TrafficSource, part_path,
     rank_path,

@@ -2,9 +2,9 @@
 
 mod support;
 
-use rankscope_formats::ids::RankIndex;
 use rankscope_analysis::ingest::part::Last;
 use rankscope_analysis::{MergeOptions, merge, merge_last};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::Severity;
 use rankscope_formats::session::{
     InstanceRow, InstanceState, OperationRow, Session, TableReader, part_path, rank_path,

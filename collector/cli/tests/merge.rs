@@ -2,9 +2,9 @@
 
 mod support;
 
-use rankscope_formats::ids::StepIndex;
 use proptest::prelude::*;
 use rankscope_analysis::{MergeError, MergeOptions, merge};
+use rankscope_formats::ids::StepIndex;
 use rankscope_formats::session::AxisMethod;
 use rankscope_formats::session::Scope;
 use rankscope_formats::session::Window;

@@ -5,9 +5,9 @@
 
 mod support;
 
-use rankscope_formats::ids::{CommunicatorId, StepIndex};
 use rankscope_analysis::ingest::part::Last;
 use rankscope_analysis::{MergeOptions, merge, merge_last};
+use rankscope_formats::ids::{CommunicatorId, StepIndex};
 use rankscope_formats::session::{
     InstanceRow, InstanceState, OperationRow, Session, StepRow, TableReader, WorkClass, WorkKind, WorkRow,
     part_path, rank_path,

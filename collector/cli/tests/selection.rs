@@ -2,9 +2,9 @@
 
 mod report_support;
 
-use rankscope_formats::ids::{CommunicatorId, RankIndex, StepIndex};
 use proptest::prelude::*;
 use rankscope_analysis::selection::{SelectError, SelectionRequest, marks, select};
+use rankscope_formats::ids::{CommunicatorId, RankIndex, StepIndex};
 use rankscope_formats::index::{Footer, LaneKind, Span, ViewFile, ViewWriter, part, view_path};
 use rankscope_formats::session::*;
 use rankscope_ranklog::Operation;

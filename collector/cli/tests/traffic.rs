@@ -2,8 +2,8 @@
 
 mod support;
 
-use rankscope_formats::ids::RankIndex;
 use rankscope_analysis::{MergeOptions, merge};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{
     TableReader, TrafficRoute as Route, TrafficRow, TrafficSource as Source, part_path,
 };

@@ -536,7 +536,7 @@ mod tests {
 
     #[test]
     fn identifiers_are_stored_as_numbers() {
-        let some = |row: u32| (row % 3 > 0).then_some(row * 7);
+        let some = |row: u32| (!row.is_multiple_of(3)).then_some(row * 7);
         let mut numbers: Vec<Numbers> = (0..250)
             .map(|row| Numbers {
                 own: row / 5,

@@ -13,7 +13,7 @@ use self::environment::{AttemptIdentity, RANK_VARIABLES, SIZE_VARIABLES, elastic
 use self::worlds::{DraftWorld, find_worlds};
 use crate::clocks::clock::Clocks;
 use crate::model::log_communicator::LogCommunicator;
-use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex};
+use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex, RankNumber};
 use rankscope_formats::session::{MissingRank, Scope};
 use rankscope_ranklog::Library;
 use rankscope_ranklog::definition::IdentitySource;
@@ -66,11 +66,11 @@ pub struct RankIdentity {
     /// Index in [`Identities::attempts`].
     pub attempt: u32,
     /// Number in its world. If the process drives several ranks of it, the lowest one.
-    pub number: Option<u32>,
+    pub number: Option<RankNumber>,
     /// Other numbers that its process drives. All of the process's activity is reported under the lowest.
-    pub also: Vec<u32>,
+    pub also: Vec<RankNumber>,
     /// Rank according to the environment.
-    pub environment_rank: Option<u32>,
+    pub environment_rank: Option<RankNumber>,
     /// Maps the communicator index in its log to (index in [`Identities::communicators`], member number).
     pub communicators: BTreeMap<LogCommunicator, (CommunicatorId, MemberIndex)>,
     /// Name for display.
@@ -164,14 +164,14 @@ impl Identities {
         joined: &Joined,
     ) {
         for log in (0..logs.len()).filter(|&log| joined.local[log].is_empty()) {
-            let number = environment_number(&logs[log], &RANK_VARIABLES);
+            let number = environment_number(&logs[log], &RANK_VARIABLES).map(RankNumber);
             let size = environment_number(&logs[log], &SIZE_VARIABLES);
             let attempt = elastic(&logs[log]);
             let mut fitting = worlds.iter_mut().enumerate().filter(|(index, world)| {
                 let of_world = &self.attempts[attempt_of[*index] as usize];
                 Some(world.size) == size
                     && number
-                        .is_some_and(|number| number < world.size && !world.numbers.contains_key(&number))
+                        .is_some_and(|number| number.0 < world.size && !world.numbers.contains_key(&number))
                     && attempt.as_ref().is_none_or(|attempt| attempt == of_world)
             });
             match (fitting.next(), fitting.next(), number) {
@@ -189,7 +189,7 @@ impl Identities {
         for (index, world) in worlds.iter().enumerate() {
             let attempt = attempt_of[index];
             let mut ranks = Vec::new();
-            let mut numbers_of: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
+            let mut numbers_of: BTreeMap<usize, Vec<RankNumber>> = BTreeMap::new();
             for (&number, &log) in &world.numbers {
                 numbers_of.entry(log).or_default().push(number);
             }
@@ -215,7 +215,7 @@ impl Identities {
                     attempt,
                     number: Some(number),
                     also: numbers[1..].to_vec(),
-                    environment_rank: environment_number(&logs[log], &RANK_VARIABLES),
+                    environment_rank: environment_number(&logs[log], &RANK_VARIABLES).map(RankNumber),
                     communicators: joined.local[log]
                         .iter()
                         .map(|(&index, local)| (index, (CommunicatorId::of(local.draft), local.member)))
@@ -223,10 +223,12 @@ impl Identities {
                     name,
                 });
             }
-            let missing = (0..world.size).filter(|number| !world.numbers.contains_key(number));
+            let missing = (0..world.size)
+                .map(RankNumber)
+                .filter(|number| !world.numbers.contains_key(number));
             self.missing.extend(missing.map(|number| MissingRank {
                 world: index as u32,
-                number,
+                number: number.0,
             }));
             self.worlds.push(WorldIdentity {
                 attempt,

@@ -4,7 +4,7 @@
 use super::names;
 use super::sample::{Sample, Usage};
 use crate::identity::Identities;
-use rankscope_formats::ids::{CommunicatorId, RankIndex};
+use rankscope_formats::ids::{CommunicatorId, RankIndex, RankNumber};
 use rankscope_ranklog::Operation;
 use std::collections::BTreeMap;
 
@@ -67,14 +67,14 @@ pub fn families(identities: &Identities, world: usize) -> Vec<Family> {
             continue;
         }
         // The number of a member without a log is unknown.
-        let numbers: Option<Vec<u32>> = known
+        let numbers: Option<Vec<RankNumber>> = known
             .members
             .iter()
             .map(|member| identities.ranks.get((*member)?.index())?.number)
             .collect();
         let mut numbers = numbers.unwrap_or_default();
         numbers.sort_unstable();
-        let gaps = numbers.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let gaps = numbers.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
         all.entry((known.size, gaps)).or_default().push(position);
     }
     let mut families: Vec<Family> = all

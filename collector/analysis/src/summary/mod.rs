@@ -322,7 +322,7 @@ fn ranks(parts: &MergeResult<'_>, losses: &[LossSummary]) -> Vec<Rank> {
                 attempt: rank.attempt,
                 number: rank.number.map_or_else(
                     || Figure::unknown("neither communicators nor the environment contain it"),
-                    Figure::known,
+                    |number| Figure::known(number.0),
                 ),
                 name: rank.name.clone(),
                 host: parts.clocks.host_of[rank.log] as u32,
@@ -335,7 +335,7 @@ fn ranks(parts: &MergeResult<'_>, losses: &[LossSummary]) -> Vec<Rank> {
                     Ending::Torn => LogEnding::Torn,
                     Ending::Running => LogEnding::Running,
                 },
-                environment_rank: rank.environment_rank,
+                environment_rank: rank.environment_rank.map(|number| number.0),
                 environment_agrees: rank
                     .environment_rank
                     .zip(rank.number)

@@ -2,9 +2,9 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
-use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex};
 use rankscope_analysis::model::declared::{DeclaredLimits, latency_limit};
 use rankscope_analysis::summary::scorecard::scorecard;
+use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex};
 use rankscope_formats::session::AxisMethod;
 use rankscope_formats::session::LogEnding;
 use rankscope_formats::session::Scope;

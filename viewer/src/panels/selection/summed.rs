@@ -3,8 +3,8 @@
 use super::roll_up::By;
 use super::rows::{Rows, Shape};
 use crate::model::{Opened, View, Window};
-use rankscope_formats::ids::RankIndex;
 use rankscope_analysis::selection::{SelectError, SelectionRequest, select};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::ViewFile;
 use rankscope_formats::session::Selection;
 use rankscope_report::selection_rows::Which;
