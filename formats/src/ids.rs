@@ -31,6 +31,12 @@ macro_rules! ids {
             }
         }
 
+        impl From<$id> for u64 {
+            fn from(id: $id) -> Self {
+                Self::from(id.0)
+            }
+        }
+
         impl fmt::Display for $id {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 self.0.fmt(f)
@@ -40,8 +46,10 @@ macro_rules! ids {
 }
 
 ids! {
-    /// Position of a rank in the session's list of ranks. The rank's number in its world is another number.
+    /// Position of a rank in the session's list of ranks. Its number in its world is another: [`RankNumber`].
     RankIndex
+    /// Number of a rank in its world, as the job names it.
+    RankNumber
     /// Number of a communicator in the session.
     CommunicatorId
     /// Position of a member in its communicator: the rank's number in it.

@@ -4,6 +4,7 @@
 //! The order on the stream matches calls and kernels if CUPTI does not name calls (before 12.6). Events give the times
 //! while another profiler has CUPTI.
 
+use rankscope_formats::ids::{RankIndex, StepIndex};
 use std::collections::BTreeMap;
 
 use rankscope_formats::session::{
@@ -162,9 +163,9 @@ fn a_stall_names_the_rank_that_was_late() {
     // Every tenth step waits for 10 ms.
     assert!((20..=60).contains(&of_late.len()), "{}", of_late.len());
     for stall in &of_late {
-        assert_eq!(stall.late_rank, Some(1), "{stall:?}");
+        assert_eq!(stall.late_rank, Some(RankIndex(1)), "{stall:?}");
         assert!(2 * stall.wait_ns > stall.communication_ns && stall.wait_ns <= stall.end_ns - stall.start_ns);
-        assert!(stall.step.is_some_and(|step| step < 300), "{stall:?}");
+        assert!(stall.step.is_some_and(|step| step < StepIndex(300)), "{stall:?}");
     }
     let mut waits: Vec<i64> = of_late.iter().map(|stall| stall.wait_ns).collect();
     waits.sort_unstable();

@@ -115,7 +115,7 @@ fn main() -> ExitCode {
             ),
         ),
     ] {
-        let view = |rank: u32| -> Option<Arc<ViewFile>> { opened.open_view(RankIndex(rank)) };
+        let view = |rank: RankIndex| -> Option<Arc<ViewFile>> { opened.open_view(rank) };
         let request = SelectionRequest {
             window,
             ranks: None,

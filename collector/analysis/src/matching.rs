@@ -7,6 +7,7 @@
 use crate::identity::GlobalCommunicator;
 use crate::model::members::Members;
 use crate::model::operation::RankOperation;
+use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex};
 use rankscope_formats::session::{InstanceState, OperationState};
 use rankscope_ranklog::{Library, Operation, Pattern};
 use rustc_hash::FxHashMap;
@@ -28,8 +29,8 @@ impl Key {
     fn of(operation: &RankOperation) -> Self {
         let which = u64::from(operation.tag) << 32 | u64::from(operation.sequence);
         let what = match operation.operation {
-            Operation::Send => message_ends(operation.member, operation.peer as u32),
-            Operation::Receive => message_ends(operation.peer as u32, operation.member),
+            Operation::Send => message_ends(operation.member, MemberIndex(operation.peer as u32)),
+            Operation::Receive => message_ends(MemberIndex(operation.peer as u32), operation.member),
             // NCCL numbers all collectives in one call order. Members that call different ones have the same key and
             // are reported as mismatched.
             _ if operation.library == Library::Nccl => 0,
@@ -41,8 +42,8 @@ impl Key {
 
 /// Encodes both ends of a message, distinct from operation numbers, which are below 256. Ranks of 2²⁷ and above do not
 /// exist.
-fn message_ends(source: u32, destination: u32) -> u64 {
-    1 << 63 | u64::from(source) << 32 | u64::from(destination)
+fn message_ends(source: MemberIndex, destination: MemberIndex) -> u64 {
+    1 << 63 | u64::from(source.0) << 32 | u64::from(destination.0)
 }
 
 /// An instance that is emitted.
@@ -50,7 +51,7 @@ pub struct Instance<'a> {
     /// Number of the instance.
     pub number: u64,
     /// Index of its communicator.
-    pub communicator: u32,
+    pub communicator: CommunicatorId,
     /// Its calls. At least one is present.
     pub members: &'a Members,
     /// State of the match.
@@ -70,7 +71,7 @@ struct Pending {
 /// Place of a pending instance. Places are reused, so only the number identifies the instance.
 #[derive(Clone, Copy)]
 struct Slot {
-    communicator: u32,
+    communicator: CommunicatorId,
     index: u32,
     number: u64,
 }
@@ -79,9 +80,9 @@ struct Slot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Membership {
     /// Index of the communicator.
-    pub communicator: u32,
+    pub communicator: CommunicatorId,
     /// Member number.
-    pub member: u32,
+    pub member: MemberIndex,
 }
 
 struct CommunicatorState {
@@ -115,10 +116,10 @@ impl Matcher {
             .enumerate()
             .map(|(index, communicator)| {
                 for (member, rank) in communicator.members.iter().enumerate() {
-                    if let Some(list) = rank.and_then(|rank| of_rank.get_mut(rank as usize)) {
+                    if let Some(list) = rank.and_then(|rank| of_rank.get_mut(rank.index())) {
                         list.push(Membership {
-                            communicator: index as u32,
-                            member: member as u32,
+                            communicator: CommunicatorId::of(index),
+                            member: MemberIndex::of(member),
                         });
                     }
                 }
@@ -148,8 +149,8 @@ impl Matcher {
         let communicator = operation.communicator;
         let known = self
             .communicators
-            .get(communicator as usize)
-            .is_some_and(|state| operation.member < state.size);
+            .get(communicator.index())
+            .is_some_and(|state| operation.member.0 < state.size);
         if !known || !operation.has_key() {
             let reason = "no matching key was recorded";
             self.emit_alone(operation, InstanceState::WithoutKey, reason, emit);
@@ -163,10 +164,10 @@ impl Matcher {
         let member = match operation.operation {
             Operation::Send => 0,
             Operation::Receive => 1,
-            _ => operation.member as usize,
+            _ => operation.member.index(),
         };
         let slot = self.slot_of(operation);
-        let state = &mut self.communicators[communicator as usize];
+        let state = &mut self.communicators[communicator.index()];
         let pending = &mut state.slots[slot as usize];
         if !pending.members.put(member, operation) {
             // The key is not unique. The first call stays; this one is emitted alone.
@@ -193,7 +194,7 @@ impl Matcher {
     /// Returns the index of the slot of a call's instance. Opens the instance with its first call.
     fn slot_of(&mut self, operation: &RankOperation) -> u32 {
         let communicator = operation.communicator;
-        let state = &mut self.communicators[communicator as usize];
+        let state = &mut self.communicators[communicator.index()];
         let key = Key::of(operation);
         if let Some(&slot) = state.open.get(&key) {
             return slot;
@@ -247,19 +248,20 @@ impl Matcher {
             return None;
         }
         let communicator = oldest.communicator;
-        let state = &self.communicators[communicator as usize];
+        let state = &self.communicators[communicator.index()];
         let members = &state.slots[oldest.index as usize].members;
-        let is_absent = |member: u32| state.absent.get(member as usize).copied().unwrap_or(true);
+        let is_absent = |member: MemberIndex| state.absent.get(member.index()).copied().unwrap_or(true);
         let member = match members.iter().next().filter(|first| first.is_message()) {
-            Some(message) => u32::try_from(message.peer).ok()?,
+            Some(message) => u32::try_from(message.peer).map(MemberIndex).ok()?,
             None => (0..members.size() as u32)
-                .find(|&member| !members.has(member as usize) && !is_absent(member))?,
+                .map(MemberIndex)
+                .find(|&member| !members.has(member.index()) && !is_absent(member))?,
         };
         Some(Membership { communicator, member })
     }
 
     fn is_open(&self, slot: Slot) -> bool {
-        let pending = &self.communicators[slot.communicator as usize].slots[slot.index as usize];
+        let pending = &self.communicators[slot.communicator.index()].slots[slot.index as usize];
         pending.arrived > 0 && pending.number == slot.number
     }
 
@@ -286,12 +288,12 @@ impl Matcher {
     /// Emits a pending instance and frees its slot.
     fn emit(
         &mut self,
-        communicator: u32,
+        communicator: CommunicatorId,
         slot: u32,
         reason: &'static str,
         emit: &mut impl FnMut(Instance<'_>),
     ) {
-        let state = &mut self.communicators[communicator as usize];
+        let state = &mut self.communicators[communicator.index()];
         let pending = &mut state.slots[slot as usize];
         state.open.remove(&pending.key);
         self.pending -= pending.arrived as usize;
@@ -309,13 +311,13 @@ impl Matcher {
     }
 
     /// Handles the end of a rank's log: emits the instances that only wait for this rank.
-    pub fn rank_ended(&mut self, rank: u32, mut emit: impl FnMut(Instance<'_>)) {
-        let Some(memberships) = self.of_rank.get(rank as usize).cloned() else {
+    pub fn rank_ended(&mut self, rank: RankIndex, mut emit: impl FnMut(Instance<'_>)) {
+        let Some(memberships) = self.of_rank.get(rank.index()).cloned() else {
             return;
         };
         for Membership { communicator, member } in memberships {
-            let state = &mut self.communicators[communicator as usize];
-            let absent = &mut state.absent[member as usize];
+            let state = &mut self.communicators[communicator.index()];
+            let absent = &mut state.absent[member.index()];
             state.absent_count += u32::from(!*absent);
             *absent = true;
             let mut over: Vec<(u64, u32)> = state
@@ -468,6 +470,7 @@ pub(crate) fn stride(ranks: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::operation::NO_COMMUNICATOR;
     use proptest::prelude::*;
     use rankscope_ranklog::definition::IdentitySource;
 
@@ -478,7 +481,7 @@ mod tests {
             source: IdentitySource::KeyAndBlob,
             size,
             members: (0..size)
-                .map(|member| (member < seen).then_some(member))
+                .map(|member| (member < seen).then_some(RankIndex(member)))
                 .collect(),
             name: String::new(),
             role: "world",
@@ -504,7 +507,7 @@ mod tests {
         let members = instance
             .members
             .iter()
-            .map(|member| (member.member, member.tag, member.sequence))
+            .map(|member| (member.member.0, member.tag, member.sequence))
             .collect();
         seen.push((instance.state, members, instance.reason));
     }
@@ -561,7 +564,7 @@ mod tests {
         matcher.take(&mut call(1, 1, 0), |instance| note(&mut seen, instance));
         assert_eq!(seen.len(), 1, "rank 2 was never seen");
         matcher.take(&mut call(0, 2, 0), |instance| note(&mut seen, instance));
-        matcher.rank_ended(1, |instance| note(&mut seen, instance));
+        matcher.rank_ended(RankIndex(1), |instance| note(&mut seen, instance));
         assert_eq!(seen.len(), 2);
         matcher.take(&mut call(0, 3, 0), |instance| note(&mut seen, instance));
         assert_eq!(seen.len(), 3, "nobody else comes");
@@ -616,9 +619,12 @@ mod tests {
             judged(|other| other.state = OperationState::InFlight),
             Some(InstanceState::Incomplete)
         );
-        assert_eq!(judged(|other| other.member = 0), Some(InstanceState::WithoutKey));
         assert_eq!(
-            judged(|other| other.communicator = u32::MAX),
+            judged(|other| other.member = MemberIndex(0)),
+            Some(InstanceState::WithoutKey)
+        );
+        assert_eq!(
+            judged(|other| other.communicator = NO_COMMUNICATOR),
             Some(InstanceState::WithoutKey)
         );
     }

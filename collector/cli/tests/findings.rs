@@ -10,6 +10,7 @@ use rankscope_analysis::findings::{RULES, contradiction, contradictory};
 use rankscope_analysis::{MergeOptions, merge};
 use rankscope_fixtures::logs::{Ddp, START, SyntheticLog, call};
 use rankscope_fixtures::sessions::Job;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::Severity;
 use rankscope_formats::session::{Finding, Session};
 use rankscope_ranklog::Operation;
@@ -923,7 +924,7 @@ fn parts_of_the_host_or_of_devices_that_do_not_add_up_are_found() {
     let mut session = Job::new(4, 20).session();
     assert!(contradiction(&session).is_none(), "breakdown of a whole session");
     session.breakdown[2].adds_up = false;
-    assert_eq!(contradictory(&session), [2]);
+    assert_eq!(contradictory(&session), [RankIndex(2)]);
     let finding = contradiction(&session).expect("breakdown").finish(&session);
     assert_eq!(
         (finding.kind.as_str(), finding.severity.name()),
@@ -934,7 +935,7 @@ fn parts_of_the_host_or_of_devices_that_do_not_add_up_are_found() {
     assert!(contradiction(&session).is_none());
     let mut wrong = session.clone();
     wrong.activity[1].adds_up = false;
-    assert_eq!(contradictory(&wrong), [1]);
+    assert_eq!(contradictory(&wrong), [RankIndex(1)]);
 }
 
 /// For each rule one test asserts that it fires, and another that it is silent in a similar run.

@@ -6,6 +6,7 @@ use ab_glyph::{Font, FontRef, PxScale, ScaleFont};
 use rankscope_analysis::{MergeOptions, merge};
 use rankscope_fixtures::logs::Ddp;
 use rankscope_fixtures::sessions::{Job, damaged};
+use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex, StepIndex};
 use rankscope_formats::session::{
     Session, StepKind, StepRow, TableReader, TableWriter, TrafficRoute, TrafficRow, TrafficSource, part_path,
     rank_path,
@@ -66,7 +67,7 @@ fn made(ranks: u32, steps: u64) -> Made {
                 let start_ns = step as i64 * 121_000_000;
                 Some(StepRow {
                     world: 0,
-                    step: step as u32,
+                    step: StepIndex(step as u32),
                     kind: StepKind::Train,
                     start_ns,
                     end_ns: start_ns + waits.duration_ns[rank][step]? + (rank as i64 % 7) * 1_000_000,
@@ -109,7 +110,7 @@ fn made(ranks: u32, steps: u64) -> Made {
 /// that count elsewhere.
 fn moved(ranks: u32) -> Vec<TrafficRow> {
     let row = |from: u32, to: u32, source, bytes: u64| TrafficRow {
-        communicator: Some(0),
+        communicator: Some(CommunicatorId(0)),
         operation: if source == TrafficSource::Called {
             Operation::Send
         } else {
@@ -117,10 +118,10 @@ fn moved(ranks: u32) -> Vec<TrafficRow> {
         },
         source,
         route: TrafficRoute::Ring,
-        from_member: Some(from),
-        to_member: Some(to),
-        from_rank: Some(from),
-        to_rank: Some(to),
+        from_member: Some(MemberIndex(from)),
+        to_member: Some(MemberIndex(to)),
+        from_rank: Some(RankIndex(from)),
+        to_rank: Some(RankIndex(to)),
         operations: 10,
         bytes,
         timed_bytes: bytes / 2,
@@ -279,7 +280,8 @@ fn expected_steps(made: &Made, quantity: StepQuantity, rows: usize, columns: usi
         .flatten()
         .map(|row| row.step)
         .max()
-        .expect("steps") as usize;
+        .expect("steps")
+        .index();
     let (high, wide) = (ranks.div_ceil(rows), steps.div_ceil(columns));
     let mut out = Vec::new();
     for row in 0..ranks.div_ceil(high) {
@@ -287,7 +289,7 @@ fn expected_steps(made: &Made, quantity: StepQuantity, rows: usize, columns: usi
             let means = (row * high..((row + 1) * high).min(ranks)).filter_map(|rank| {
                 let values: Vec<i64> = made.steps[rank]
                     .iter()
-                    .filter(|of| of.step as usize / wide == column)
+                    .filter(|of| of.step.index() / wide == column)
                     .filter_map(|of| quantity.of(of))
                     .collect();
                 (!values.is_empty()).then(|| (values.iter().sum::<i64>() / values.len() as i64) as f64)
@@ -308,7 +310,7 @@ fn expected_traffic(made: &Made, is_recorded: bool, places: usize) -> Vec<Option
             continue;
         };
         if is_recorded == (row.source != TrafficSource::Modelled) {
-            *bytes.entry((from as usize, to as usize)).or_default() += row.bytes;
+            *bytes.entry((from.index(), to.index())).or_default() += row.bytes;
         }
     }
     let mut out = vec![None; across * across];

@@ -3,6 +3,7 @@
 use rankscope_analysis::ingest::part::Last;
 use rankscope_analysis::{MergeOptions, merge, merge_last};
 use rankscope_fixtures::logs::{START, SyntheticLog};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::Severity;
 use rankscope_formats::session::{
     InstanceRow, InstanceState, OperationRow, Session, TableReader, part_path, rank_path,
@@ -232,7 +233,7 @@ fn collectives_of_one_launch_wait_once_and_share_its_bandwidth() {
             assert_eq!((others.len(), first.launch.is_some()), (2, true));
             assert_eq!(first.size_bytes, Some(4_000 + (1 << 20) + 64_000));
             expect_near(first.exposed_wait_rank_ns.expect("waits"), LATE_NS);
-            assert_eq!(first.last_rank, Some(1));
+            assert_eq!(first.last_rank, Some(RankIndex(1)));
             for other in others {
                 assert_eq!((other.exposed_wait_rank_ns, other.transfer_ns), (None, None));
                 assert_eq!(other.state, InstanceState::Complete);

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use rankscope_analysis::{MergeError, MergeOptions, merge};
 use rankscope_fixtures::logs::{Ddp, START, SyntheticLog, TRAINING, WORKER, blocked, call, execute, issue};
+use rankscope_formats::ids::StepIndex;
 use rankscope_formats::session::AxisMethod;
 use rankscope_formats::session::Scope;
 use rankscope_formats::session::Window;
@@ -107,12 +108,15 @@ fn every_operation_is_matched_and_every_step_found() {
             rows.iter()
                 .all(|row| row.matched == InstanceState::Complete && row.issue_ns.is_some())
         );
-        assert_eq!(rows.iter().filter(|row| row.step == Some(7)).count(), 3);
+        assert_eq!(
+            rows.iter().filter(|row| row.step == Some(StepIndex(7))).count(),
+            3
+        );
         let steps: Vec<StepRow> =
             TableReader::read_all(&rank_path::<StepRow>(&run.join("session"), rank)).expect("steps");
         assert_eq!(
             steps.iter().map(|row| row.step).collect::<Vec<_>>(),
-            (0..39).collect::<Vec<_>>()
+            (0..39).map(StepIndex).collect::<Vec<_>>()
         );
         for row in &steps {
             let parts = row.host_ns + row.exposed_communication_ns + row.other_blocked_ns;

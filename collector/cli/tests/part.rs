@@ -6,6 +6,7 @@
 use rankscope_analysis::ingest::part::Last;
 use rankscope_analysis::{MergeOptions, merge, merge_last};
 use rankscope_fixtures::logs::{Ddp, START, SyntheticLog, TRAINING, WORKER, blocked, call, execute, issue};
+use rankscope_formats::ids::{CommunicatorId, StepIndex};
 use rankscope_formats::session::{
     InstanceRow, InstanceState, OperationRow, Session, StepRow, TableReader, WorkClass, WorkKind, WorkRow,
     part_path, rank_path,
@@ -116,7 +117,7 @@ impl Merged {
     }
 }
 
-type Name = (u32, Operation, u32, u32);
+type Name = (CommunicatorId, Operation, u32, u32);
 
 fn name(row: &InstanceRow) -> Name {
     (row.communicator, row.operation, row.tag, row.sequence)
@@ -173,7 +174,7 @@ fn holds(whole: &Merged, part: &Merged) {
     let (steps, whole_steps) = (part.steps(), whole.steps());
     let first = |rows: &[(u32, StepRow)], from_ns: i64| {
         let before = rows.iter().filter(|(_, row)| row.start_ns < from_ns);
-        before.map(|(_, row)| row.step + 1).max().unwrap_or(0)
+        before.map(|(_, row)| row.step.0 + 1).max().unwrap_or(0)
     };
     let first_step = first(&whole_steps, from_ns);
     let start_ns = steps
@@ -182,23 +183,23 @@ fn holds(whole: &Merged, part: &Merged) {
         .min()
         .unwrap_or(i64::MAX);
     let of_run = whole_steps.iter().filter(|(_, row)| row.start_ns >= start_ns);
-    let of_run = of_run.map(|(_, row)| row.step).min().unwrap_or(0);
+    let of_run = of_run.map(|(_, row)| row.step.0).min().unwrap_or(0);
     assert!(
         (first_step..=first_step + 2).contains(&of_run),
         "from step {of_run}, not {first_step}"
     );
-    let of_part = steps.iter().map(|(_, row)| row.step).min().unwrap_or(0);
+    let of_part = steps.iter().map(|(_, row)| row.step.0).min().unwrap_or(0);
     let shift = of_run - of_part;
     let renumbered = |rows: Vec<(u32, StepRow)>, shift: u32| -> Vec<(u32, StepRow)> {
         let moved = |(rank, row): (u32, StepRow)| {
-            let step = row.step + shift;
+            let step = StepIndex(row.step.0 + shift);
             (rank, StepRow { step, ..row })
         };
         rows.into_iter().map(moved).collect()
     };
     let expected: Vec<(u32, StepRow)> = whole_steps
         .into_iter()
-        .filter(|(_, row)| row.step >= of_run)
+        .filter(|(_, row)| row.step.0 >= of_run)
         .collect();
     same(&renumbered(steps, shift), &expected);
     let operations = part.operations();
@@ -215,7 +216,7 @@ fn holds(whole: &Merged, part: &Merged) {
         );
         let of_whole = &of_whole[&key];
         if let Some(step) = row.step {
-            assert_eq!(Some(step + shift), of_whole.step, "{row:?}");
+            assert_eq!(Some(StepIndex(step.0 + shift)), of_whole.step, "{row:?}");
         }
         let known = OperationRow {
             instance: of_whole.instance,

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use rankscope_analysis::selection::{SelectError, SelectionRequest, marks, select};
 use rankscope_fixtures::sessions::Job;
+use rankscope_formats::ids::{CommunicatorId, RankIndex, StepIndex};
 use rankscope_formats::index::{Footer, LaneKind, Span, ViewFile, ViewWriter, part, view_path};
 use rankscope_formats::session::*;
 use rankscope_ranklog::Operation;
@@ -55,7 +56,7 @@ fn instance(number: u64, start_ns: i64, seed: u64) -> InstanceRow {
     let rate = (has_size && seed.is_multiple_of(2)).then_some((seed % 1000 + 1) as f64 * 1e6);
     InstanceRow {
         instance: number,
-        communicator,
+        communicator: CommunicatorId(communicator),
         operation,
         tag: 0,
         sequence: number as u32,
@@ -66,7 +67,8 @@ fn instance(number: u64, start_ns: i64, seed: u64) -> InstanceRow {
         end_ns: start_ns + duration_ns,
         first_arrival_ns: start_ns,
         last_arrival_ns: start_ns,
-        last_rank: is_measured.then(|| MEMBERS[communicator as usize][seed as usize / 5 % members as usize]),
+        last_rank: is_measured
+            .then(|| RankIndex(MEMBERS[communicator as usize][seed as usize / 5 % members as usize])),
         size_bytes: has_size.then(|| (1 << (seed % 20)) * u64::from(members)),
         transfer_ns: is_measured.then(|| (duration_ns - (seed % 500) as i64).max(0)),
         shortest_duration: false,
@@ -88,14 +90,14 @@ fn stall(start_ns: i64, seed: u64) -> StallRow {
     StallRow {
         start_ns,
         end_ns: start_ns + 1 + (seed % 9000) as i64,
-        step: seed.is_multiple_of(2).then_some(7),
+        step: seed.is_multiple_of(2).then_some(StepIndex(7)),
         communication_ns: 0,
         memory_ns: 0,
         compute_ns: 0,
         not_launched_ns: None,
         wait_ns: (seed % 100) as i64,
         slow_transfer_ns: 0,
-        late_rank: seed.is_multiple_of(3).then_some(2),
+        late_rank: seed.is_multiple_of(3).then_some(RankIndex(2)),
         cause: StallCause::ALL[(seed / 9000) as usize % StallCause::ALL.len()],
     }
 }
@@ -230,13 +232,17 @@ impl Made {
         self.folder.path()
     }
 
-    fn select(&self, window: (i64, i64), ranks: Option<&BTreeSet<u32>>) -> Result<Selection, SelectError> {
+    fn select(
+        &self,
+        window: (i64, i64),
+        ranks: Option<&BTreeSet<RankIndex>>,
+    ) -> Result<Selection, SelectError> {
         let request = SelectionRequest {
             window,
             ranks,
             cancelled: &AtomicBool::new(false),
         };
-        let view = |rank: u32| self.views.get(rank as usize).cloned();
+        let view = |rank: RankIndex| self.views.get(rank.index()).cloned();
         select(self.directory(), &self.session, &view, request)
     }
 
@@ -404,7 +410,7 @@ proptest! {
         prop_assert_eq!(single.map(|class| class.instances).sum::<u64>(), totals.instances);
         let last = |rank| inside.iter().filter(|row| row.last_rank == Some(rank)).count() as u64;
         for entry in &selection.lateness {
-            prop_assert_eq!(entry.last_arrivals, last(entry.rank));
+            prop_assert_eq!(entry.last_arrivals, last(RankIndex(entry.rank)));
         }
         let slowest = selection.operations.iter().filter_map(|class| class.slowest);
         let longest = inside.iter().filter_map(|row| row.transfer_ns.filter(|&ns| ns > 0)).max();
@@ -452,7 +458,7 @@ proptest! {
 fn a_selection_of_ranks_counts_only_their_operations() {
     let events: Vec<(i64, u64)> = (0..300).map(|at| (at, at as u64 * 97)).collect();
     let made = made(&events, &[10, 20, 30]);
-    let ranks = BTreeSet::from([2]);
+    let ranks = BTreeSet::from([RankIndex(2)]);
     let selection = made.select((0, 1_000), Some(&ranks)).expect("a selection");
     assert_eq!(selection.of_ranks, Some(vec![2]));
     assert!(selection.parts.iter().all(|entry| entry.rank == 2));
@@ -461,7 +467,7 @@ fn a_selection_of_ranks_counts_only_their_operations() {
     let mine = made
         .instances
         .iter()
-        .filter(|row| row.communicator != 1 && row.state != InstanceState::Template);
+        .filter(|row| row.communicator != CommunicatorId(1) && row.state != InstanceState::Template);
     assert_eq!(selection.totals.instances, mine.count() as u64);
     // The devices of this rank were not recorded.
     assert!(selection.stalls.value.is_none() && selection.stalls.reason.is_some());

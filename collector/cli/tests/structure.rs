@@ -95,7 +95,7 @@ fn steps_have_the_same_numbers_on_all_stages() {
     for rank in 0..8 {
         let path = rank_path::<StepRow>(&folder.path().join("session"), rank);
         let rows = TableReader::<StepRow>::read_all(&path).expect("steps");
-        let mut rows: Vec<(u32, i64)> = rows.into_iter().map(|row| (row.step, row.start_ns)).collect();
+        let mut rows: Vec<(u32, i64)> = rows.into_iter().map(|row| (row.step.0, row.start_ns)).collect();
         rows.sort_unstable();
         starts.push(rows.into_iter().map(|(_, start)| start).collect());
     }

@@ -2,6 +2,7 @@
 
 use rankscope_analysis::{MergeOptions, merge};
 use rankscope_fixtures::logs::{START, SyntheticLog, call};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{
     TableReader, TrafficRoute as Route, TrafficRow, TrafficSource as Source, part_path,
 };
@@ -32,7 +33,10 @@ fn of(
     to: u32,
 ) -> Vec<(Source, Route, u64, u64, i64, u64)> {
     rows.iter()
-        .filter(|row| row.operation == operation && (row.from_rank, row.to_rank) == (Some(from), Some(to)))
+        .filter(|row| {
+            row.operation == operation
+                && (row.from_rank, row.to_rank) == (Some(RankIndex(from)), Some(RankIndex(to)))
+        })
         .map(|row| {
             (
                 row.source,
@@ -215,7 +219,10 @@ fn measurements_of_proxies_replace_the_model() {
         .filter(|row| row.superseded)
         .map(|row| (row.from_rank, row.to_rank, row.source))
         .collect();
-    assert_eq!(superseded, [(Some(0), Some(1), Source::Modelled)]);
+    assert_eq!(
+        superseded,
+        [(Some(RankIndex(0)), Some(RankIndex(1)), Source::Modelled)]
+    );
 }
 
 #[test]
@@ -312,7 +319,7 @@ fn seen_inside(run: &Path, sent_to: &[i32], received_from: &[i32]) -> Vec<(u32, 
     }
     merged(run)
         .iter()
-        .filter_map(|row| Some((row.from_rank?, row.to_rank?, row.source, row.route, row.bytes)))
+        .filter_map(|row| Some((row.from_rank?.0, row.to_rank?.0, row.source, row.route, row.bytes)))
         .collect()
 }
 

@@ -8,6 +8,7 @@ use rankscope_analysis::model::date;
 use rankscope_analysis::model::kernel_name;
 use rankscope_analysis::model::labels;
 use rankscope_analysis::model::units;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{Ratio, Session};
 
 fn shown(text: impl Into<String>, form: Form, source: impl Into<String>) -> Shown {
@@ -153,7 +154,10 @@ pub fn part(text: impl Into<String>, from: impl Into<String>) -> Shown {
 
 /// Formats the name of a rank.
 pub fn rank(session: &Session, rank: u32) -> Shown {
-    quoted(labels::rank_name(session, rank), format!("/ranks/{rank}/name"))
+    quoted(
+        labels::rank_name(session, RankIndex(rank)),
+        format!("/ranks/{rank}/name"),
+    )
 }
 
 /// Formats the name of a host.

@@ -4,6 +4,7 @@
 use crate::sentences::stall_cause;
 use rankscope_analysis::model::labels::{rank_name, sizes};
 use rankscope_analysis::model::units;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{Figure, Quantiles, SelectedOperations, Selection, Session};
 use std::cmp::Ordering;
 
@@ -296,7 +297,10 @@ pub fn table_of(selection: &Selection, session: &Session, which: Which) -> Selec
 
 fn parts(selection: &Selection, session: &Session) -> Vec<Vec<Cell>> {
     let row = |entry: &rankscope_formats::session::RankParts| {
-        let head = [text(rank_name(session, entry.rank)), text(entry.level.as_str())];
+        let head = [
+            text(rank_name(session, RankIndex(entry.rank))),
+            text(entry.level.as_str()),
+        ];
         let times = match entry.parts.get() {
             Ok(parts) => vec![
                 time(parts.window_ns),
@@ -372,10 +376,10 @@ fn stalls(selection: &Selection, session: &Session) -> Vec<Vec<Cell>> {
         .flat_map(|stalls| &stalls.longest)
         .map(|stall| {
             vec![
-                text(rank_name(session, stall.rank)),
+                text(rank_name(session, RankIndex(stall.rank))),
                 text(stall_cause(&stall.cause)),
                 match stall.late_rank {
-                    Some(rank) => text(rank_name(session, rank)),
+                    Some(rank) => text(rank_name(session, RankIndex(rank))),
                     None => unknown("no rank was waited for"),
                 },
                 time(stall.start_ns),
@@ -395,7 +399,7 @@ fn lateness(selection: &Selection, session: &Session) -> Vec<Vec<Cell>> {
     ranks
         .map(|rank| {
             vec![
-                text(rank_name(session, rank.rank)),
+                text(rank_name(session, RankIndex(rank.rank))),
                 count(rank.last_arrivals),
                 figure(&rank.launches, |&launches| count(launches)),
                 whole(rank.exposed_wait_where_last_rank_ns, units::rank_time),

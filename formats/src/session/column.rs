@@ -459,7 +459,8 @@ pub(super) fn statistics(
 #[cfg(test)]
 mod tests {
     use super::super::table::table;
-    use crate::session::{RowLimits, TableReader, TableWriter};
+    use crate::ids::{CommunicatorId, RankIndex, StepIndex};
+    use crate::session::{RowLimits, Table, TableReader, TableWriter};
     use parquet::file::reader::FileReader;
     use parquet::file::serialized_reader::SerializedFileReader;
     use parquet::file::statistics::Statistics;
@@ -496,6 +497,61 @@ mod tests {
         text: Option<Cow<'static, str>> = Dictionary,
         /// Text, stored plain.
         plain_text: String = Plain,
+    }
+
+    table! {
+        /// Row of plain numbers.
+        Numbers = "numbers", sorted by |_| 0;
+        /// In every row, stored as differences.
+        own: u32 = Delta,
+        /// In some rows, stored as differences.
+        other: Option<u32> = Delta,
+        /// In some rows, stored with a dictionary.
+        key: Option<u32> = Dictionary,
+    }
+
+    table! {
+        /// Row of identifiers in the same columns.
+        Identifiers = "numbers", sorted by |_| 0;
+        /// See [`Numbers::own`].
+        own: CommunicatorId = Delta,
+        /// See [`Numbers::other`].
+        other: Option<StepIndex> = Delta,
+        /// See [`Numbers::key`].
+        key: Option<RankIndex> = Dictionary,
+    }
+
+    fn written<T: Table>(rows: &mut Vec<T>) -> Vec<u8> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("numbers.parquet");
+        let limits = RowLimits {
+            per_group: 100,
+            held: 1,
+        };
+        let mut writer = TableWriter::create(&path, limits).expect("a table");
+        writer.write(rows).expect("rows");
+        writer.finish().expect("a footer");
+        std::fs::read(&path).expect("a file")
+    }
+
+    #[test]
+    fn identifiers_are_stored_as_numbers() {
+        let some = |row: u32| (!row.is_multiple_of(3)).then_some(row * 7);
+        let mut numbers: Vec<Numbers> = (0..250)
+            .map(|row| Numbers {
+                own: row / 5,
+                other: some(row),
+                key: some(row % 9),
+            })
+            .collect();
+        let mut identifiers: Vec<Identifiers> = (0..250)
+            .map(|row| Identifiers {
+                own: CommunicatorId(row / 5),
+                other: some(row).map(StepIndex),
+                key: some(row % 9).map(RankIndex),
+            })
+            .collect();
+        assert_eq!(written(&mut numbers), written(&mut identifiers));
     }
 
     /// Sequence of values in a column.

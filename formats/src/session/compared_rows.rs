@@ -2,13 +2,14 @@
 
 use super::rows::{IdleCause, InstanceState, OperationState, StepKind, WorkClass, WorkKind};
 use super::table::table;
+use crate::ids::{CommunicatorId, StepIndex};
 use rankscope_ranklog::operation::Operation;
 
 table! {
     /// Columns of [`super::OperationRow`] that a comparison needs.
     ComparedOperation = "operations", sorted by |row| row.enter_ns;
     /// See [`super::OperationRow::communicator`].
-    communicator: Option<u32> = Delta,
+    communicator: Option<CommunicatorId> = Delta,
     /// See [`super::OperationRow::operation`].
     operation: Operation = Dictionary,
     /// See [`super::OperationRow::issue_ns`].
@@ -24,7 +25,7 @@ table! {
     /// See [`super::OperationRow::state`].
     state: OperationState = Dictionary,
     /// See [`super::OperationRow::step`].
-    step: Option<u32> = Delta,
+    step: Option<StepIndex> = Delta,
     /// See [`super::OperationRow::exposed_wait_ns`].
     exposed_wait_ns: Option<i64> = Delta,
     /// See [`super::OperationRow::hidden_wait_ns`].
@@ -39,7 +40,7 @@ table! {
     /// Columns of [`super::InstanceRow`] that a comparison needs.
     ComparedInstance = "instances", sorted by |row| row.start_ns;
     /// See [`super::InstanceRow::communicator`].
-    communicator: u32 = Delta,
+    communicator: CommunicatorId = Delta,
     /// See [`super::InstanceRow::operation`].
     operation: Operation = Dictionary,
     /// See [`super::InstanceRow::members`].
@@ -59,7 +60,7 @@ table! {
     /// See [`super::InstanceRow::launch`].
     launch: Option<u64> = Delta,
     /// See [`super::InstanceRow::step`].
-    step: Option<u32> = Delta,
+    step: Option<StepIndex> = Delta,
 }
 
 table! {
@@ -87,7 +88,7 @@ table! {
     /// Columns of [`super::StepRow`] that a comparison needs in order to decide whether a step counts.
     ComparedStep = "steps", sorted by |row| row.start_ns;
     /// See [`super::StepRow::step`].
-    step: u32 = Delta,
+    step: StepIndex = Delta,
     /// See [`super::StepRow::kind`].
     kind: StepKind = Dictionary,
     /// See [`super::StepRow::start_ns`].

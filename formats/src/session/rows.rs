@@ -1,6 +1,7 @@
 //! Rows of the tables of a session.
 
 use super::table::{Cell, Named, named_cell, table};
+use crate::ids::{CommunicatorId, MemberIndex, RankIndex, StepIndex};
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 use rankscope_ranklog::operation::{Library, Operation};
@@ -250,7 +251,7 @@ table! {
     /// Instance of the operation ([`InstanceRow::instance`]); missing if it has no key.
     instance: Option<u64> = Delta,
     /// Index into [`super::Session::communicators`].
-    communicator: Option<u32> = Delta,
+    communicator: Option<CommunicatorId> = Delta,
     /// Library that was called.
     library: Library = Dictionary,
     /// Operation that was called.
@@ -282,7 +283,7 @@ table! {
     /// Number of channels; 0 if the library does not report it.
     channels: u8 = Delta,
     /// Root or peer, in the numbering of the communicator.
-    peer: Option<u32> = Delta,
+    peer: Option<MemberIndex> = Delta,
     /// System ID of the thread that ran the operation.
     thread_id: u32 = Delta,
     /// True if the program called the library directly, without c10d.
@@ -292,7 +293,7 @@ table! {
     /// State of the operation's instance.
     matched: InstanceState = Dictionary,
     /// Step of the operation.
-    step: Option<u32> = Delta,
+    step: Option<StepIndex> = Delta,
     /// Time spent waiting for needed peers while the program was blocked, in nanoseconds; missing if not computed.
     exposed_wait_ns: Option<i64> = Delta,
     /// Time spent waiting for needed peers while the program computed, in nanoseconds; missing if not computed.
@@ -315,7 +316,7 @@ table! {
     /// Number of the instance, unique in the session.
     instance: u64 = Delta,
     /// Index into [`super::Session::communicators`].
-    communicator: u32 = Delta,
+    communicator: CommunicatorId = Delta,
     /// Operation that was called.
     operation: Operation = Dictionary,
     /// Tag.
@@ -337,7 +338,7 @@ table! {
     /// Last arrival, in nanoseconds.
     last_arrival_ns: i64 = Moment,
     /// Rank that arrived last: index into [`super::Session::ranks`]; missing if the instance is not complete.
-    last_rank: Option<u32> = Delta,
+    last_rank: Option<RankIndex> = Delta,
     /// S (METRICS.md, section 2), in bytes.
     size_bytes: Option<u64> = Dictionary,
     /// Transfer time, in nanoseconds.
@@ -358,7 +359,7 @@ table! {
     /// launch carries the launch's times and figures, if these are known.
     launch: Option<u64> = Delta,
     /// Step of the instance.
-    step: Option<u32> = Delta,
+    step: Option<StepIndex> = Delta,
 }
 
 table! {
@@ -421,7 +422,7 @@ table! {
     /// Node of the graph to which the work belongs.
     graph_node: Option<u64> = Dictionary,
     /// Communicator of the communication call of the work: index into [`super::Session::communicators`].
-    communicator: Option<u32> = Delta,
+    communicator: Option<CommunicatorId> = Delta,
     /// Operation of that call; unknown if the work belongs to no call or to several.
     operation: Operation = Dictionary,
     /// Ordinal of that call. For a group: the ordinal of its first call.
@@ -451,7 +452,7 @@ table! {
     /// End, in nanoseconds.
     end_ns: i64 = Moment,
     /// Step in which the stall starts.
-    step: Option<u32> = Delta,
+    step: Option<StepIndex> = Delta,
     /// Communication in the stall, in nanoseconds.
     communication_ns: i64 = Delta,
     /// Memory copies and sets in the stall, in nanoseconds.
@@ -466,7 +467,7 @@ table! {
     /// Transfers in the stall that took at least twice the median of their class, in nanoseconds.
     slow_transfer_ns: i64 = Delta,
     /// Rank that was waited for most: index into [`super::Session::ranks`].
-    late_rank: Option<u32> = Delta,
+    late_rank: Option<RankIndex> = Delta,
     /// Cause of the stall.
     cause: StallCause = Dictionary,
 }
@@ -477,7 +478,7 @@ table! {
     /// Index into [`super::Session::worlds`].
     world: u32 = Delta,
     /// Number of the step, the same on all ranks of the world.
-    step: u32 = Delta,
+    step: StepIndex = Delta,
     /// Kind of the step. Statistics of steps use training steps only.
     kind: StepKind = Dictionary,
     /// Start, in nanoseconds.
@@ -525,7 +526,7 @@ table! {
     /// True if the thread is a training thread, so that the time is part of the rank's host time.
     pauses_training: bool = Plain,
     /// Step in which the pause starts; missing outside of whole steps.
-    step: Option<u32> = Delta,
+    step: Option<StepIndex> = Delta,
     /// Mark, range or hook that named the pause.
     name: Option<Cow<'static, str>> = Dictionary,
 }
@@ -533,9 +534,9 @@ table! {
 table! {
     /// Traffic from one rank to another by one kind of operation on one communicator, over the whole run (METRICS.md,
     /// section 2).
-    TrafficRow = "traffic", sorted by |row| i64::from(row.from_member.unwrap_or(u32::MAX));
+    TrafficRow = "traffic", sorted by |row| i64::from(row.from_member.map_or(u32::MAX, |member| member.0));
     /// Index into [`super::Session::communicators`].
-    communicator: Option<u32> = Delta,
+    communicator: Option<CommunicatorId> = Delta,
     /// Operation that was called. Unknown for proxies, which serve all operations.
     operation: Operation = Dictionary,
     /// Source of the figures.
@@ -543,13 +544,13 @@ table! {
     /// Route of the data.
     route: TrafficRoute = Dictionary,
     /// Sender, in the numbering of the communicator; missing if the pair is unknown.
-    from_member: Option<u32> = Delta,
+    from_member: Option<MemberIndex> = Delta,
     /// Receiver, in the numbering of the communicator; missing if the pair is unknown.
-    to_member: Option<u32> = Delta,
+    to_member: Option<MemberIndex> = Delta,
     /// Sender: index into [`super::Session::ranks`]; missing if that rank was not recorded.
-    from_rank: Option<u32> = Delta,
+    from_rank: Option<RankIndex> = Delta,
     /// Receiver: index into [`super::Session::ranks`]; missing if that rank was not recorded.
-    to_rank: Option<u32> = Delta,
+    to_rank: Option<RankIndex> = Delta,
     /// Number of instances of the operation, of messages, or of work items of proxies.
     operations: u64 = Delta,
     /// Payload, in bytes; for proxies, bytes on the wire. If the pairs are unknown: S (METRICS.md, section 2), as far
@@ -569,7 +570,7 @@ table! {
     /// Records that one log dropped.
     LossRow = "losses", sorted by |row| row.first_ns;
     /// Index into [`super::Session::ranks`].
-    rank: Option<u32> = Dictionary,
+    rank: Option<RankIndex> = Dictionary,
     /// Name of the log, or `merge`.
     source: String = Dictionary,
     /// Cause of the loss.
@@ -588,7 +589,7 @@ table! {
     /// Problem: an unexpected condition in the input.
     ProblemRow = "problems", sorted by |_| 0;
     /// Index into [`super::Session::ranks`], if a rank is concerned.
-    rank: Option<u32> = Dictionary,
+    rank: Option<RankIndex> = Dictionary,
     /// File, if one is concerned.
     file: Option<Cow<'static, str>> = Dictionary,
     /// Offset in the file, in bytes.
@@ -605,7 +606,7 @@ mod tests {
     fn operation(enter_ns: i64) -> OperationRow {
         OperationRow {
             instance: (enter_ns % 2 == 0).then_some(enter_ns as u64),
-            communicator: Some(1),
+            communicator: Some(CommunicatorId(1)),
             library: Library::Gloo,
             operation: Operation::ALL[enter_ns as usize % Operation::ALL.len()],
             tag: 7,
@@ -625,7 +626,7 @@ mod tests {
             direct: enter_ns % 3 == 0,
             state: OperationState::Completed,
             matched: InstanceState::Complete,
-            step: Some(3),
+            step: Some(StepIndex(3)),
             exposed_wait_ns: Some(-1),
             hidden_wait_ns: None,
             waited_until_ns: (enter_ns % 7 == 0).then_some(enter_ns + 2),

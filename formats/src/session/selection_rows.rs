@@ -3,6 +3,7 @@
 
 use super::rows::{InstanceState, StallCause, WaitClass};
 use super::table::table;
+use crate::ids::{CommunicatorId, RankIndex, StepIndex};
 use rankscope_ranklog::operation::Operation;
 
 table! {
@@ -11,7 +12,7 @@ table! {
     /// See [`super::InstanceRow::instance`].
     instance: u64 = Delta,
     /// See [`super::InstanceRow::communicator`].
-    communicator: u32 = Delta,
+    communicator: CommunicatorId = Delta,
     /// See [`super::InstanceRow::operation`].
     operation: Operation = Dictionary,
     /// See [`super::InstanceRow::members`].
@@ -23,7 +24,7 @@ table! {
     /// See [`super::InstanceRow::end_ns`].
     end_ns: i64 = Moment,
     /// See [`super::InstanceRow::last_rank`].
-    last_rank: Option<u32> = Delta,
+    last_rank: Option<RankIndex> = Delta,
     /// See [`super::InstanceRow::size_bytes`].
     size_bytes: Option<u64> = Dictionary,
     /// See [`super::InstanceRow::transfer_ns`].
@@ -50,11 +51,11 @@ table! {
     /// See [`super::StallRow::end_ns`].
     end_ns: i64 = Moment,
     /// See [`super::StallRow::step`].
-    step: Option<u32> = Delta,
+    step: Option<StepIndex> = Delta,
     /// See [`super::StallRow::wait_ns`].
     wait_ns: i64 = Delta,
     /// See [`super::StallRow::late_rank`].
-    late_rank: Option<u32> = Delta,
+    late_rank: Option<RankIndex> = Delta,
     /// See [`super::StallRow::cause`].
     cause: StallCause = Dictionary,
 }

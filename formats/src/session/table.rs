@@ -7,6 +7,7 @@ use super::column::Column;
 use super::parquet_file::{FileError, ParquetFile};
 use super::row_groups::RowGroups;
 use super::storage::Storage;
+use crate::ids::{CommunicatorId, MemberIndex, RankIndex, StepIndex};
 use arrow::array::{
     Array, ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, StringArray,
     UInt8Array, UInt16Array, UInt32Array, UInt64Array,
@@ -158,6 +159,34 @@ numbers! {
     i64, Int64Array, DataType::Int64;
     f64, Float64Array, DataType::Float64;
 }
+
+/// Implements [`Cell`] for the types of identifiers, whose columns have 32 bits.
+macro_rules! identifiers {
+    ($($id:ident)*) => {$(
+        impl Cell for $id {
+            fn data_type() -> DataType { <u32 as Cell>::data_type() }
+            const NULLABLE: bool = false;
+            fn put<R>(column: &mut Column, rows: &[R], get: impl Fn(&R) -> Self) {
+                u32::put(column, rows, |row| get(row).0);
+            }
+            fn values(column: &ArrayRef, mut put: impl FnMut(usize, Self)) -> Option<()> {
+                <u32 as Cell>::values(column, |row, value| put(row, $id(value)))
+            }
+        }
+        impl Cell for Option<$id> {
+            fn data_type() -> DataType { <u32 as Cell>::data_type() }
+            const NULLABLE: bool = true;
+            fn put<R>(column: &mut Column, rows: &[R], get: impl Fn(&R) -> Self) {
+                Option::<u32>::put(column, rows, |row| get(row).map(|id| id.0));
+            }
+            fn values(column: &ArrayRef, mut put: impl FnMut(usize, Self)) -> Option<()> {
+                Option::<u32>::values(column, |row, value| put(row, value.map($id)))
+            }
+        }
+    )*};
+}
+
+identifiers! { CommunicatorId MemberIndex RankIndex StepIndex }
 
 impl Cell for bool {
     fn data_type() -> DataType {

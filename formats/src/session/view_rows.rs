@@ -4,6 +4,7 @@ use super::rows::{
     InstanceState, OperationState, PauseKind, SpanKind, StallCause, StepKind, WaitClass, WorkClass, WorkKind,
 };
 use super::table::table;
+use crate::ids::{CommunicatorId, RankIndex, StepIndex};
 use rankscope_ranklog::operation::{Library, Operation};
 use std::borrow::Cow;
 
@@ -13,7 +14,7 @@ table! {
     /// See [`super::OperationRow::instance`].
     instance: Option<u64> = Delta,
     /// See [`super::OperationRow::communicator`].
-    communicator: Option<u32> = Delta,
+    communicator: Option<CommunicatorId> = Delta,
     /// See [`super::OperationRow::library`].
     library: Library = Dictionary,
     /// See [`super::OperationRow::operation`].
@@ -82,7 +83,7 @@ table! {
     /// Columns of [`super::StepRow`] that the index needs.
     IndexedStep = "steps", sorted by |row| row.start_ns;
     /// See [`super::StepRow::step`].
-    step: u32 = Delta,
+    step: StepIndex = Delta,
     /// See [`super::StepRow::kind`].
     kind: StepKind = Dictionary,
     /// See [`super::StepRow::start_ns`].
@@ -99,7 +100,7 @@ table! {
     /// See [`super::StallRow::end_ns`].
     end_ns: i64 = Moment,
     /// See [`super::StallRow::late_rank`].
-    late_rank: Option<u32> = Delta,
+    late_rank: Option<RankIndex> = Delta,
     /// See [`super::StallRow::cause`].
     cause: StallCause = Dictionary,
 }

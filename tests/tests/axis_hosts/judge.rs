@@ -1,5 +1,6 @@
 //! Comparison of the collector's clock model with known clocks.
 
+use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -96,7 +97,7 @@ pub fn judge(run: &Path, truth: &Truth<'_>, is_wrong: impl Fn(&[RankOperation]) 
         let line = clocks.line(identity.log);
         let communicators = &identity.communicators;
         RankReader::new(
-            rank as u32,
+            RankIndex::of(rank),
             &logs[identity.log],
             line,
             communicators,
@@ -150,9 +151,9 @@ impl Evidence {
         is_wrong: impl Fn(&[RankOperation]) -> bool,
     ) -> Evidence {
         let mut evidence = Evidence::default();
-        type Key = (u32, u8, u32, u32);
+        type Key = (CommunicatorId, u8, u32, u32);
         let mut instances: BTreeMap<Key, Vec<RankOperation>> = BTreeMap::new();
-        type MessageKey = (u32, u32, u32, u64, u32, u64, u32);
+        type MessageKey = (CommunicatorId, MemberIndex, MemberIndex, u64, u32, u64, u32);
         let mut messages: BTreeMap<MessageKey, Vec<EvidenceMessage>> = BTreeMap::new();
         let mut batch = RankBatch::default();
         for reader in readers {
@@ -191,13 +192,13 @@ impl Evidence {
             if is_held_out(&members[0]) || members.iter().any(|member| member.bytes != members[0].bytes) {
                 continue;
             }
-            instance.read(members, |rank| host_of[rank as usize]);
+            instance.read(members, |rank| host_of[rank.index()]);
             evidence.take(clocks, &instance, None, is_wrong(members));
         }
         for ends in messages.values() {
-            let host = |member: u32| {
-                let communicator = &identities.communicators[ends[0].communicator as usize];
-                communicator.members[member as usize].map(|rank| host_of[rank as usize])
+            let host = |member: MemberIndex| {
+                let communicator = &identities.communicators[ends[0].communicator.index()];
+                communicator.members[member.index()].map(|rank| host_of[rank.index()])
             };
             if host(ends[0].sender) == host(ends[0].receiver) {
                 continue;
@@ -208,9 +209,9 @@ impl Evidence {
             evidence.messages += 1;
             let (sent, received) = if one.is_send { (one, other) } else { (other, one) };
             instance.message(Proof {
-                from: host_of[sent.rank as usize],
+                from: host_of[sent.rank.index()],
                 enter_ns: sent.at_ns,
-                to: host_of[received.rank as usize],
+                to: host_of[received.rank.index()],
                 leave_ns: received.at_ns,
             });
             evidence.take(clocks, &instance, Some(one.number), false);

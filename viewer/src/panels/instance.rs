@@ -48,7 +48,7 @@ pub fn whole(members: &Members) -> Window {
 fn facts(ui: &mut Ui, opened: &Opened, members: &Members) {
     let Some(row) = &members.row else { return };
     let mut facts = Vec::new();
-    if let Some(communicator) = opened.session.communicators.get(row.communicator as usize) {
+    if let Some(communicator) = opened.session.communicators.get(row.communicator.index()) {
         facts.push(crate::timeline::gutter::communicator_title(communicator));
     }
     if let Some(step) = row.step {

@@ -3,14 +3,12 @@
 //! The jobs are those of the collector's tests. `PANELS_OUT=DIR cargo test -p rankscope-viewer panels::` writes the
 //! pictures into DIR for inspection.
 
-#[path = "../../../collector/cli/tests/report_support/mod.rs"]
-pub mod report_support;
-
 use crate::model::{Action, Opened, State, ViewState, Window};
 use crate::screenshot::{Frames, Readiness, png_file, render_in};
 use egui::{Context, Ui, Vec2};
+use rankscope_fixtures::sessions::{Job, traffic};
+use rankscope_formats::ids::StepIndex;
 use rankscope_formats::session::{Session, StepKind, StepRow, TableWriter, TrafficRow, part_path, rank_path};
-use report_support::{Job, traffic};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -80,7 +78,7 @@ fn row(session: &Session, rank: u32, step: u64) -> Option<StepRow> {
     let start_ns = step as i64 * STEP_NS + i64::from(rank) * 1_000;
     Some(StepRow {
         world: 0,
-        step: step as u32,
+        step: StepIndex(step as u32),
         kind: StepKind::Train,
         start_ns,
         end_ns: start_ns + waits.duration_ns[at][column]?,

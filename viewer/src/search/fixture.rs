@@ -1,12 +1,5 @@
 //! Artificial sessions with indices, and filters of all forms.
 
-#[path = "../../../collector/cli/tests/report_support/mod.rs"]
-#[allow(
-    clippy::duplicate_mod,
-    reason = "the collector's made-up jobs: the tests of panels use them, too"
-)]
-mod job;
-
 use super::expression::{Communicator, Comparison, Filter, Kind, NumberRange, ROLES, Ranges, Test};
 use crate::model::{Opened, View};
 use proptest::prelude::*;
@@ -170,9 +163,9 @@ fn little() -> Vec<Planned> {
 }
 
 fn session() -> Session {
-    let job = job::Job {
+    let job = rankscope_fixtures::sessions::Job {
         hosts: 2,
-        ..job::Job::new(RANKS, 6)
+        ..rankscope_fixtures::sessions::Job::new(RANKS, 6)
     };
     let mut session = job.session();
     for (index, (role, scope, members)) in [

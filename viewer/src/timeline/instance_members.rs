@@ -4,7 +4,7 @@
 //! files.
 
 use crate::model::{Opened, PickedInstance, View};
-use rankscope_formats::ids::{CommunicatorId, RankIndex};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::Span;
 use rankscope_formats::session::{InstanceRow, RowGroups, part_path};
 use std::collections::BTreeSet;
@@ -56,7 +56,7 @@ impl Members {
 }
 
 fn with_communicator(picked: PickedInstance, row: Option<&InstanceRow>) -> PickedInstance {
-    let of_row = row.map(|row| CommunicatorId(row.communicator));
+    let of_row = row.map(|row| row.communicator);
     PickedInstance {
         communicator: picked.communicator.or(of_row),
         ..picked
@@ -202,7 +202,7 @@ pub fn by_number(opened: &Opened, instance: u64) -> Option<PickedInstance> {
         if let Some(row) = rows.iter().find(|row| row.instance == instance) {
             return Some(PickedInstance {
                 instance,
-                communicator: Some(CommunicatorId(row.communicator)),
+                communicator: Some(row.communicator),
                 from_ns: row.start_ns,
                 to_ns: row.end_ns.max(row.start_ns),
             });
@@ -238,6 +238,7 @@ fn instance_row(opened: &Opened, picked: PickedInstance, is_over: &dyn Fn() -> b
 mod tests {
     use super::*;
     use crate::search::fixture::{Made, ranks};
+    use rankscope_formats::ids::CommunicatorId;
 
     #[test]
     fn an_instance_of_a_finding_is_found_without_its_communicator() {

@@ -3,6 +3,7 @@
 
 use super::hull::Bound;
 use crate::model::operation::{NO_TIME, RankOperation};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::OperationState;
 use rankscope_ranklog::{Operation, Pattern};
 use std::collections::BTreeMap;
@@ -74,7 +75,7 @@ fn enter_of(member: &RankOperation) -> i64 {
 
 impl Instance {
     /// Derives the proofs of a complete instance. `host` maps a rank to its host.
-    pub fn read(&mut self, members: &[RankOperation], host: impl Fn(u32) -> usize) {
+    pub fn read(&mut self, members: &[RankOperation], host: impl Fn(RankIndex) -> usize) {
         self.hosts.clear();
         self.proofs.clear();
         self.leave_together = false;
@@ -146,7 +147,7 @@ impl Instance {
     fn all(
         &mut self,
         members: &[RankOperation],
-        host: &impl Fn(u32) -> usize,
+        host: &impl Fn(RankIndex) -> usize,
         enters: impl Fn(usize, &RankOperation) -> bool,
         leaves: impl Fn(usize, &RankOperation) -> bool,
     ) {
@@ -197,7 +198,7 @@ impl Instance {
     fn one_by_one(
         &mut self,
         members: &[RankOperation],
-        host: &impl Fn(u32) -> usize,
+        host: &impl Fn(RankIndex) -> usize,
         needs: impl Fn(usize, usize) -> bool,
     ) {
         if members.len() > MAX_ONE_BY_ONE {
@@ -325,7 +326,7 @@ impl Instance {
 /// Returns true for the half of the instances that is not fitted and checks the axis afterwards. A hash of the key
 /// decides, so that the half does not depend on the order of arrival.
 pub fn is_held_out(first: &RankOperation) -> bool {
-    let mut hash = u64::from(first.communicator) << 32 | u64::from(first.operation as u8);
+    let mut hash = u64::from(first.communicator.0) << 32 | u64::from(first.operation as u8);
     for part in [
         u64::from(first.tag) << 32 | u64::from(first.sequence),
         u64::from(first.peer as u32),
@@ -343,7 +344,7 @@ mod tests {
     fn read(members: &[RankOperation]) -> Vec<(usize, i64, usize, i64)> {
         let mut instance = Instance::default();
         // Ranks 0 and 1 are on host 0, rank 2 on host 1, …
-        instance.read(members, |rank| (rank / 2) as usize);
+        instance.read(members, |rank| rank.index() / 2);
         let mut proofs: Vec<_> = instance
             .proofs
             .iter()
@@ -409,7 +410,7 @@ mod tests {
     #[test]
     fn a_sighting_bounds_the_offset_from_both_sides() {
         let mut instance = Instance::default();
-        instance.read(&three(Operation::AllReduce, -1), |rank| (rank / 2) as usize);
+        instance.read(&three(Operation::AllReduce, -1), |rank| rank.index() / 2);
         let mut seen = Vec::new();
         instance.sightings(
             |host| 1 + host as i64,

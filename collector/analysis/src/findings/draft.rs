@@ -1,5 +1,6 @@
 //! Builder of a finding.
 
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{Condition, Figure, Finding, Lateness, LookAt, Ratio, Session, Severity};
 
 /// Cost from which a finding is critical, in percent of a step or of the run.
@@ -74,8 +75,8 @@ impl Draft {
     }
 
     /// Adds affected ranks.
-    pub fn ranks(mut self, ranks: impl IntoIterator<Item = u32>) -> Self {
-        self.finding.ranks.extend(ranks);
+    pub fn ranks(mut self, ranks: impl IntoIterator<Item = RankIndex>) -> Self {
+        self.finding.ranks.extend(ranks.into_iter().map(|rank| rank.0));
         self
     }
 

@@ -7,6 +7,7 @@ use crate::measures::merge_result::MergeResult;
 use crate::measures::step_board::StepBoard;
 use crate::rank::RankSums;
 use crate::steps::plan::MIN_CONFIDENCE;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::Window;
 use rankscope_formats::session::{LookAt, RankBreakdown, Session, StepSummary};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +30,7 @@ pub struct WorldSteps<'a> {
     /// The steps.
     pub board: &'a StepBoard,
     /// Ranks of the world, as indices into the session's ranks.
-    pub ranks: &'a [u32],
+    pub ranks: &'a [RankIndex],
     /// Median step in ns, above 0.
     pub median_ns: i64,
     /// Clock interval between the world's hosts, in ± ns.
@@ -68,13 +69,13 @@ impl StepTime<'_> {
 
 impl<'a> Facts<'a> {
     /// Returns the name of a rank.
-    pub fn name(&self, rank: u32) -> String {
-        let known = self.session.ranks.get(rank as usize);
+    pub fn name(&self, rank: RankIndex) -> String {
+        let known = self.session.ranks.get(rank.index());
         known.map_or_else(|| format!("log {rank}"), |rank| rank.name.clone())
     }
 
     /// Returns the names of ranks.
-    pub fn names(&self, ranks: &[u32]) -> Vec<String> {
+    pub fn names(&self, ranks: &[RankIndex]) -> Vec<String> {
         ranks.iter().map(|&rank| self.name(rank)).collect()
     }
 
@@ -164,8 +165,8 @@ impl<'a> Facts<'a> {
     }
 
     /// Returns up to three steps of a world in which the rank was the latest, those with the largest delay.
-    pub fn worst_steps(&self, world: u32, rank: u32) -> Vec<LookAt> {
-        let latest = |step: &&StepSummary| step.world == world && step.latest_rank == Some(rank);
+    pub fn worst_steps(&self, world: u32, rank: RankIndex) -> Vec<LookAt> {
+        let latest = |step: &&StepSummary| step.world == world && step.latest_rank == Some(rank.0);
         let mut steps: Vec<&StepSummary> = self.session.steps.list.iter().filter(latest).collect();
         steps.sort_by_key(|step| (std::cmp::Reverse(step.latest_delay_ns), step.step));
         let name = self.name(rank);
@@ -174,7 +175,7 @@ impl<'a> Facts<'a> {
                 "{name} is {} late",
                 super::shown(step.latest_delay_ns.unwrap_or(0))
             ),
-            rank: Some(rank),
+            rank: Some(rank.0),
             instance: None,
             step: Some(step.step),
             start_ns: step.start_ns,

@@ -2,6 +2,8 @@
 
 use crate::clocks::clock::Clocks;
 use crate::identity::environment::elastic;
+use crate::model::log_communicator::LogCommunicator;
+use rankscope_formats::ids::MemberIndex;
 use rankscope_ranklog::Library;
 use rankscope_ranklog::definition::{Communicator, IdentitySource};
 use rankscope_ranklog::reader::RankLog;
@@ -30,7 +32,7 @@ pub struct Draft {
     /// Number of members.
     pub size: u32,
     /// Log of each member number.
-    pub logs: BTreeMap<u32, usize>,
+    pub logs: BTreeMap<MemberIndex, usize>,
     /// Name given at creation.
     pub name: String,
     /// Earliest creation by any member, in nanoseconds on the axis.
@@ -43,7 +45,7 @@ pub struct LocalMember {
     /// Index of the communicator in the list of drafts.
     pub draft: usize,
     /// Member number.
-    pub member: u32,
+    pub member: MemberIndex,
 }
 
 /// Communicators of all logs.
@@ -52,7 +54,7 @@ pub struct Joined {
     /// Communicators in order of their first log.
     pub drafts: Vec<Draft>,
     /// Communicators of each log, by their index in the log.
-    pub local: Vec<BTreeMap<u32, LocalMember>>,
+    pub local: Vec<BTreeMap<LogCommunicator, LocalMember>>,
     /// Communicators whose operations are not matched.
     pub problems: Vec<Inconsistency>,
 }
@@ -158,8 +160,8 @@ impl Joined {
     ) {
         let draft = &mut self.drafts[draft_index];
         draft.created_ns = draft.created_ns.min(created_ns);
-        let member = communicator.rank;
-        if draft.size != communicator.size || member >= draft.size {
+        let member = MemberIndex(communicator.rank);
+        if draft.size != communicator.size || member.0 >= draft.size {
             let what = format!(
                 "rank {member} of {}, but size {} on other members; its operations are not matched",
                 communicator.size, draft.size
@@ -180,7 +182,7 @@ impl Joined {
             draft: draft_index,
             member,
         };
-        self.local[index].insert(communicator.index, local);
+        self.local[index].insert(LogCommunicator(communicator.index), local);
     }
 
     fn reject(&mut self, log: usize, communicator: &Communicator, why: impl std::fmt::Display) {

@@ -12,6 +12,8 @@ use self::draft::{Draft, Inconsistency, Joined, join_communicators};
 use self::environment::{AttemptIdentity, RANK_VARIABLES, SIZE_VARIABLES, elastic, environment_number};
 use self::worlds::{DraftWorld, find_worlds};
 use crate::clocks::clock::Clocks;
+use crate::model::log_communicator::LogCommunicator;
+use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex, RankNumber};
 use rankscope_formats::session::{MissingRank, Scope};
 use rankscope_ranklog::Library;
 use rankscope_ranklog::definition::IdentitySource;
@@ -30,7 +32,7 @@ pub struct GlobalCommunicator {
     /// Number of members.
     pub size: u32,
     /// Rank of each member (index in [`Identities::ranks`]), if its log was read.
-    pub members: Vec<Option<u32>>,
+    pub members: Vec<Option<RankIndex>>,
     /// Name given at creation.
     pub name: String,
     /// Role: `world`, `self`, or `sub-group` until [`crate::structure`] determines it.
@@ -48,7 +50,7 @@ pub struct GlobalCommunicator {
 impl GlobalCommunicator {
     /// Returns true if the members with logs are on more than one host. `host_of` contains the host of each rank.
     pub fn spans_hosts(&self, host_of: &[usize]) -> bool {
-        let mut hosts = self.members.iter().flatten().map(|&rank| host_of[rank as usize]);
+        let mut hosts = self.members.iter().flatten().map(|&rank| host_of[rank.index()]);
         let first = hosts.next();
         hosts.any(|host| Some(host) != first)
     }
@@ -64,13 +66,13 @@ pub struct RankIdentity {
     /// Index in [`Identities::attempts`].
     pub attempt: u32,
     /// Number in its world. If the process drives several ranks of it, the lowest one.
-    pub number: Option<u32>,
+    pub number: Option<RankNumber>,
     /// Other numbers that its process drives. All of the process's activity is reported under the lowest.
-    pub also: Vec<u32>,
+    pub also: Vec<RankNumber>,
     /// Rank according to the environment.
-    pub environment_rank: Option<u32>,
+    pub environment_rank: Option<RankNumber>,
     /// Maps the communicator index in its log to (index in [`Identities::communicators`], member number).
-    pub communicators: BTreeMap<u32, (u32, u32)>,
+    pub communicators: BTreeMap<LogCommunicator, (CommunicatorId, MemberIndex)>,
     /// Name for display.
     pub name: String,
 }
@@ -83,9 +85,9 @@ pub struct WorldIdentity {
     /// Number of ranks.
     pub size: u32,
     /// Ranks with logs, in order of their numbers.
-    pub ranks: Vec<u32>,
+    pub ranks: Vec<RankIndex>,
     /// Communicator that numbers it.
-    pub communicator: Option<u32>,
+    pub communicator: Option<CommunicatorId>,
     /// Source of the numbers: `communicator`, `environment` or `order`.
     pub source: &'static str,
 }
@@ -162,14 +164,14 @@ impl Identities {
         joined: &Joined,
     ) {
         for log in (0..logs.len()).filter(|&log| joined.local[log].is_empty()) {
-            let number = environment_number(&logs[log], &RANK_VARIABLES);
+            let number = environment_number(&logs[log], &RANK_VARIABLES).map(RankNumber);
             let size = environment_number(&logs[log], &SIZE_VARIABLES);
             let attempt = elastic(&logs[log]);
             let mut fitting = worlds.iter_mut().enumerate().filter(|(index, world)| {
                 let of_world = &self.attempts[attempt_of[*index] as usize];
                 Some(world.size) == size
                     && number
-                        .is_some_and(|number| number < world.size && !world.numbers.contains_key(&number))
+                        .is_some_and(|number| number.0 < world.size && !world.numbers.contains_key(&number))
                     && attempt.as_ref().is_none_or(|attempt| attempt == of_world)
             });
             match (fitting.next(), fitting.next(), number) {
@@ -187,7 +189,7 @@ impl Identities {
         for (index, world) in worlds.iter().enumerate() {
             let attempt = attempt_of[index];
             let mut ranks = Vec::new();
-            let mut numbers_of: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
+            let mut numbers_of: BTreeMap<usize, Vec<RankNumber>> = BTreeMap::new();
             for (&number, &log) in &world.numbers {
                 numbers_of.entry(log).or_default().push(number);
             }
@@ -206,42 +208,44 @@ impl Identities {
                 if several_attempts {
                     name.push_str(&format!(", attempt {attempt}"));
                 }
-                ranks.push(self.ranks.len() as u32);
+                ranks.push(RankIndex::of(self.ranks.len()));
                 self.ranks.push(RankIdentity {
                     log,
                     world: Some(index as u32),
                     attempt,
                     number: Some(number),
                     also: numbers[1..].to_vec(),
-                    environment_rank: environment_number(&logs[log], &RANK_VARIABLES),
+                    environment_rank: environment_number(&logs[log], &RANK_VARIABLES).map(RankNumber),
                     communicators: joined.local[log]
                         .iter()
-                        .map(|(&index, local)| (index, (local.draft as u32, local.member)))
+                        .map(|(&index, local)| (index, (CommunicatorId::of(local.draft), local.member)))
                         .collect(),
                     name,
                 });
             }
-            let missing = (0..world.size).filter(|number| !world.numbers.contains_key(number));
+            let missing = (0..world.size)
+                .map(RankNumber)
+                .filter(|number| !world.numbers.contains_key(number));
             self.missing.extend(missing.map(|number| MissingRank {
                 world: index as u32,
-                number,
+                number: number.0,
             }));
             self.worlds.push(WorldIdentity {
                 attempt,
                 size: world.size,
                 ranks,
-                communicator: world.draft.map(|draft| draft as u32),
+                communicator: world.draft.map(CommunicatorId::of),
                 source: world.source,
             });
         }
     }
 
     fn take_communicators(&mut self, drafts: Vec<Draft>, clocks: &Clocks) {
-        let rank_of: BTreeMap<usize, u32> = self
+        let rank_of: BTreeMap<usize, RankIndex> = self
             .ranks
             .iter()
             .enumerate()
-            .map(|(position, rank)| (rank.log, position as u32))
+            .map(|(position, rank)| (rank.log, RankIndex::of(position)))
             .collect();
         self.communicators = drafts
             .into_iter()
@@ -249,11 +253,11 @@ impl Identities {
                 let mut members = vec![None; draft.size as usize];
                 let mut on_host: BTreeMap<usize, u32> = BTreeMap::new();
                 let mut world = None;
-                for (&number, log) in &draft.logs {
-                    members[number as usize] = rank_of.get(log).copied();
+                for (&member, log) in &draft.logs {
+                    members[member.index()] = rank_of.get(log).copied();
                     *on_host.entry(clocks.host_of[*log]).or_insert(0) += 1;
                     if let Some(&rank) = rank_of.get(log) {
-                        world = world.or(self.ranks[rank as usize].world);
+                        world = world.or(self.ranks[rank.index()].world);
                     }
                 }
                 let complete = draft.logs.len() == draft.size as usize;
@@ -304,10 +308,10 @@ impl Identities {
 }
 
 /// Returns the largest clock error between the hosts of a world's ranks, in ± nanoseconds.
-pub(crate) fn world_error(clocks: &Clocks, identities: &Identities, ranks: &[u32]) -> i64 {
+pub(crate) fn world_error(clocks: &Clocks, identities: &Identities, ranks: &[RankIndex]) -> i64 {
     let hosts: BTreeSet<usize> = ranks
         .iter()
-        .map(|&rank| clocks.host_of[identities.ranks[rank as usize].log])
+        .map(|&rank| clocks.host_of[identities.ranks[rank.index()].log])
         .collect();
     let pairs = hosts
         .iter()

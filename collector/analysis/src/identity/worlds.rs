@@ -2,6 +2,7 @@
 
 use crate::identity::draft::{Draft, Joined};
 use crate::identity::environment::{RANK_VARIABLES, SIZE_VARIABLES, environment_number};
+use rankscope_formats::ids::RankNumber;
 use rankscope_ranklog::reader::RankLog;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,7 +39,7 @@ pub struct DraftWorld {
     /// Number of ranks.
     pub size: u32,
     /// Log of each rank of the world.
-    pub numbers: BTreeMap<u32, usize>,
+    pub numbers: BTreeMap<RankNumber, usize>,
     /// Communicator that numbers it, in the list of drafts.
     pub draft: Option<usize>,
     /// Source of the numbers: `communicator`, `environment` or `order`.
@@ -102,11 +103,11 @@ impl Connected {
         if size <= largest || self.logs.len() < 2 {
             return None;
         }
-        let number_of = |log: usize| environment_number(&logs[log], &RANK_VARIABLES);
-        let numbers: BTreeMap<u32, usize> = self
+        let number_of = |log: usize| environment_number(&logs[log], &RANK_VARIABLES).map(RankNumber);
+        let numbers: BTreeMap<RankNumber, usize> = self
             .logs
             .iter()
-            .filter_map(|&log| Some((number_of(log).filter(|&number| number < size)?, log)))
+            .filter_map(|&log| Some((number_of(log).filter(|number| number.0 < size)?, log)))
             .collect();
         if numbers.len() != self.logs.len() {
             return None;
@@ -133,14 +134,18 @@ impl Connected {
             placed.extend(draft.logs.values());
             worlds.push(DraftWorld {
                 size: draft.size,
-                numbers: draft.logs.clone(),
+                numbers: draft
+                    .logs
+                    .iter()
+                    .map(|(&member, &log)| (RankNumber(member.0), log))
+                    .collect(),
                 draft: Some(index),
                 source: "communicator",
                 start_ns: draft.created_ns,
             });
         }
         let rest = self.logs.iter().copied().filter(|log| !placed.contains(log));
-        let numbers: BTreeMap<u32, usize> = (0..).zip(rest).collect();
+        let numbers: BTreeMap<RankNumber, usize> = (0..).map(RankNumber).zip(rest).collect();
         if !numbers.is_empty() {
             let start_ns = worlds.iter().map(|world| world.start_ns).min().unwrap_or(0);
             worlds.push(DraftWorld {

@@ -225,7 +225,7 @@ impl Builder {
                 start_ns: row.start_ns,
                 end_ns: row.end_ns,
                 class,
-                name: row.step,
+                name: row.step.0,
                 ..Span::default()
             };
             self.push(LaneKind::Steps, span)?;
@@ -233,7 +233,7 @@ impl Builder {
         self.problems.extend(steps.problem);
         let mut stalls = Stream::<IndexedStall>::open(path, rank)?;
         while let Some(row) = stalls.next() {
-            let late = row.late_rank.and_then(|late| session.ranks.get(late as usize));
+            let late = row.late_rank.and_then(|late| session.ranks.get(late.index()));
             let text = match late {
                 Some(late) => format!("{}: {}", row.cause.name(), late.name),
                 None => row.cause.name().to_owned(),
@@ -305,7 +305,7 @@ impl Builder {
             name,
             instance: row.instance,
         };
-        let communicator = row.communicator;
+        let communicator = row.communicator.map(|id| id.0);
         self.push(LaneKind::Operations { communicator }, span)
     }
 

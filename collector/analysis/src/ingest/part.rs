@@ -9,6 +9,7 @@ use crate::clocks::clock::Clocks;
 use crate::model::members::Members;
 use crate::model::operation::{NO_TIME, RankOperation};
 use crate::model::sources::{CUPTI, EVENTS, PLUGIN};
+use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex};
 use rankscope_ranklog::reader::RankLog;
 use rankscope_ranklog::tail::Boundary;
 use rankscope_ranklog::{Library, Operation, Pattern};
@@ -170,7 +171,7 @@ fn behind(points: &[(i64, u64)], before_end_ns: i64) -> u64 {
 }
 
 /// Identity of a sequence of numbers: communicator, member, and the group of operations that share the numbering.
-type Numbered = (u32, u32, u64);
+type Numbered = (CommunicatorId, MemberIndex, u64);
 
 /// Instances that a merge of a part excludes.
 #[derive(Debug)]
@@ -221,9 +222,9 @@ impl LeftOut {
     /// member the rank whose log was read. `is_one_host` is true if all members use one clock.
     pub fn may_be_cut(
         &self,
-        communicator: u32,
+        communicator: CommunicatorId,
         members: &Members,
-        ranks: &[Option<u32>],
+        ranks: &[Option<RankIndex>],
         is_one_host: bool,
     ) -> bool {
         let Some(one) = members.iter().next() else {
@@ -235,9 +236,9 @@ impl LeftOut {
         let (what, number) = numbered(one);
         let begin = members.iter().map(RankOperation::begin_ns).min();
         let is_near = begin.is_none_or(|begin| begin < self.from_ns.saturating_add(EXCUSED_NS));
-        let may_have_come_before = |member: u32, what: u64| {
+        let may_have_come_before = |member: MemberIndex, what: u64| {
             // A member without a log has no record before the start either.
-            let was_read = ranks.get(member as usize).is_some_and(Option::is_some);
+            let was_read = ranks.get(member.index()).is_some_and(Option::is_some);
             let first = self.first.get(&(communicator, member, what));
             was_read && first.map_or(is_near, |&first| first >= number)
         };
@@ -250,7 +251,7 @@ impl LeftOut {
                 Operation::Send => Operation::Receive,
                 _ => Operation::Send,
             };
-            let peer = u32::try_from(one.peer);
+            let peer = u32::try_from(one.peer).map(MemberIndex);
             return peer.is_ok_and(|peer| may_have_come_before(peer, message(other, one.member)));
         }
         // No member leaves before all members enter, and the members that are present entered after the start.
@@ -258,7 +259,8 @@ impl LeftOut {
             return false;
         }
         (0..members.size() as u32)
-            .filter(|&member| !members.has(member as usize))
+            .map(MemberIndex)
+            .filter(|&member| !members.has(member.index()))
             .any(|member| may_have_come_before(member, what))
     }
 
@@ -279,8 +281,8 @@ impl LeftOut {
     }
 }
 
-fn message(operation: Operation, peer: u32) -> u64 {
-    1 << 63 | u64::from(peer) << 8 | operation as u64
+fn message(operation: Operation, peer: MemberIndex) -> u64 {
+    1 << 63 | u64::from(peer.0) << 8 | operation as u64
 }
 
 /// Returns the numbering sequence of an operation, and its number. Numbers of one sequence increase on each rank.
@@ -288,7 +290,7 @@ fn numbered(operation: &RankOperation) -> (u64, u64) {
     let tagged = u64::from(operation.tag) << 32 | u64::from(operation.sequence);
     match operation.operation.pattern() {
         Pattern::PointToPoint => (
-            message(operation.operation, operation.peer.max(0) as u32),
+            message(operation.operation, MemberIndex(operation.peer.max(0) as u32)),
             u64::from(operation.sequence),
         ),
         _ if operation.library == Library::Nccl => (0, u64::from(operation.sequence)),

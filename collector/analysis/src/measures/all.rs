@@ -22,6 +22,7 @@ use crate::measures::waited::Waited;
 use crate::measures::waiting::{ClockErrors, InstanceWait, MemberWait};
 use crate::model::members::Members;
 use crate::model::operation::RankOperation;
+use rankscope_formats::ids::{CommunicatorId, RankIndex};
 use rankscope_formats::session::Scope;
 use rankscope_formats::session::{InstanceState, OperationState, Totals};
 use rankscope_ranklog::Operation;
@@ -69,7 +70,7 @@ pub struct Measures<'a> {
 /// Waits of the members of the current instance, by member. The buffers are reused for all instances.
 #[derive(Default)]
 struct MemberWaits {
-    ranks: Vec<u32>,
+    ranks: Vec<RankIndex>,
     waits: Vec<MemberWait>,
     /// The part of each wait that no earlier instance has counted.
     new: Vec<NewWait>,
@@ -116,8 +117,8 @@ impl<'a> Measures<'a> {
     }
 
     /// Marks a rank as a stage of a pipeline.
-    pub fn mark_stage(&mut self, rank: u32) {
-        if let Some(is_stage) = self.is_stage.get_mut(rank as usize) {
+    pub fn mark_stage(&mut self, rank: RankIndex) {
+        if let Some(is_stage) = self.is_stage.get_mut(rank.index()) {
             *is_stage = true;
         }
     }
@@ -162,12 +163,12 @@ impl<'a> Measures<'a> {
     }
 
     /// Leaves an instance out if it began before the merged part of the run. Returns true if it did.
-    fn leaves_out(&mut self, communicator: u32, members: &Members) -> bool {
+    fn leaves_out(&mut self, communicator: CommunicatorId, members: &Members) -> bool {
         let Some(left_out) = &mut self.left_out else {
             return false;
         };
         let is_one_host = !self.hosts.spans_hosts(communicator);
-        let known = self.identities.communicators.get(communicator as usize);
+        let known = self.identities.communicators.get(communicator.index());
         let ranks = known.map_or(&[][..], |known| &known.members);
         if members.iter().any(|operation| operation.is_cut) {
             left_out.take(members, BEGAN_BEFORE);
@@ -299,7 +300,7 @@ impl<'a> Measures<'a> {
     /// Finds out which member waited for which, and how long.
     fn find_waits(
         &mut self,
-        communicator: u32,
+        communicator: CommunicatorId,
         whole: &[RankOperation],
         subject: Subject<'_>,
     ) -> InstanceWait {
@@ -324,7 +325,7 @@ impl<'a> Measures<'a> {
     }
 
     /// Blames the ranks that others waited for. Returns the rank that arrived last.
-    fn blame_members(&mut self, whole: &[RankOperation], subject: Subject<'_>) -> Option<u32> {
+    fn blame_members(&mut self, whole: &[RankOperation], subject: Subject<'_>) -> Option<RankIndex> {
         let in_step = self.steps.is_in_training(&whole[0]);
         let MemberWaits {
             ranks,
@@ -382,8 +383,8 @@ impl<'a> Measures<'a> {
     }
 
     /// Returns true unless all members of a communicator are known to be on one host.
-    fn is_across_hosts(&self, communicator: u32) -> bool {
-        let known = self.identities.communicators.get(communicator as usize);
+    fn is_across_hosts(&self, communicator: CommunicatorId) -> bool {
+        let known = self.identities.communicators.get(communicator.index());
         known.is_some_and(|known| known.scope != Scope::InsideHost)
     }
 
@@ -422,7 +423,7 @@ impl<'a> Measures<'a> {
     }
 
     fn is_receive_in_chain(&self, member: &RankOperation) -> bool {
-        member.operation == Operation::Receive && self.is_stage.get(member.rank as usize) == Some(&true)
+        member.operation == Operation::Receive && self.is_stage.get(member.rank.index()) == Some(&true)
     }
 
     /// Adds the newly counted waits to the steps.

@@ -3,6 +3,7 @@
 use crate::intervals::counted::{CountedTime, length};
 use crate::measures::waiting::MemberWait;
 use crate::model::operation::{NO_TIME, RankOperation};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{Blame, RankBlame};
 use rankscope_ranklog::Pattern;
 
@@ -121,7 +122,7 @@ impl BlameLedger {
         &mut self,
         members: &[RankOperation],
         waits: &[MemberWait],
-        ranks: &[u32],
+        ranks: &[RankIndex],
         in_step: bool,
         new: &mut Vec<NewWait>,
     ) {
@@ -135,7 +136,7 @@ impl BlameLedger {
         self.exposed.clear();
         self.exposed_ends.clear();
         for (member, wait) in waits.iter().enumerate() {
-            let own = &mut self.ranks[ranks[member] as usize];
+            let own = &mut self.ranks[ranks[member].index()];
             let (from, until) = (members[member].arrival_ns(), wait.until_ns);
             own.waited.add(from, until, &mut self.pieces);
             self.ends.push(self.pieces.len());
@@ -183,7 +184,7 @@ impl BlameLedger {
             .sum()
     }
 
-    fn charge(&mut self, members: &[RankOperation], waits: &[MemberWait], ranks: &[u32]) {
+    fn charge(&mut self, members: &[RankOperation], waits: &[MemberWait], ranks: &[RankIndex]) {
         if members[0].operation.pattern() == Pattern::AllToAll {
             self.divide_gaps(members, waits, ranks);
             return;
@@ -198,14 +199,14 @@ impl BlameLedger {
             } else {
                 wait.until_ns - arrival
             };
-            let culprit = &mut self.ranks[ranks[wait.culprit as usize] as usize];
+            let culprit = &mut self.ranks[ranks[wait.culprit as usize].index()];
             culprit.caused += caused as f64;
             culprit.expose(exposed as f64, in_step);
         }
     }
 
     /// Divides each gap between arrivals among the members that had not arrived: k wait, n − k are missing.
-    fn divide_gaps(&mut self, members: &[RankOperation], waits: &[MemberWait], ranks: &[u32]) {
+    fn divide_gaps(&mut self, members: &[RankOperation], waits: &[MemberWait], ranks: &[RankIndex]) {
         let n = self.order.len();
         let arrival = |position: usize| members[self.order[position]].arrival_ns();
         self.gaps.clear();
@@ -225,7 +226,7 @@ impl BlameLedger {
         for (position, caused) in caused_ns(n, arrival).enumerate().skip(1) {
             let gap = (arrival(position) - arrival(position - 1)) as f64;
             exposed += self.gaps[position] / (n - position) as f64;
-            let rank = &mut self.ranks[ranks[self.order[position]] as usize];
+            let rank = &mut self.ranks[ranks[self.order[position]].index()];
             rank.caused += caused;
             rank.expose(exposed, self.in_step);
             total += position as f64 * gap;
@@ -238,19 +239,19 @@ impl BlameLedger {
                 .sum();
             let share = exposed as f64 / total;
             for (position, caused) in caused_ns(n, arrival).enumerate().skip(1) {
-                self.ranks[ranks[self.order[position]] as usize].expose(caused * share, self.in_step);
+                self.ranks[ranks[self.order[position]].index()].expose(caused * share, self.in_step);
             }
         }
     }
 
     /// Counts the time that the last member cost the job: last minus second-last arrival, if any member waited for it.
-    fn count_lost(&mut self, members: &[RankOperation], waits: &[MemberWait], ranks: &[u32]) {
+    fn count_lost(&mut self, members: &[RankOperation], waits: &[MemberWait], ranks: &[RankIndex]) {
         // Messages of one launch count as one.
         let counts = |member: &RankOperation| {
             u64::from(!member.is_message() || member.shared.as_ref().is_none_or(|launch| launch.is_first))
         };
         for (member, &rank) in members.iter().zip(ranks) {
-            self.ranks[rank as usize].launches += counts(member);
+            self.ranks[rank.index()].launches += counts(member);
         }
         let [.., second, last] = self.order[..] else {
             return;
@@ -259,7 +260,7 @@ impl BlameLedger {
         let waited_for = waits
             .iter()
             .any(|wait| wait.culprit as usize == last && wait.until_ns > from);
-        let culprit = &mut self.ranks[ranks[last] as usize];
+        let culprit = &mut self.ranks[ranks[last].index()];
         if from == until {
             return;
         }
@@ -284,13 +285,13 @@ impl BlameLedger {
     }
 
     /// Returns the exposed waiting that a rank caused in steps, in rank-ns.
-    pub fn caused_exposed_in_steps_ns(&self, rank: u32) -> i64 {
-        self.ranks[rank as usize].caused_exposed_in_steps.round() as i64
+    pub fn caused_exposed_in_steps_ns(&self, rank: RankIndex) -> i64 {
+        self.ranks[rank.index()].caused_exposed_in_steps.round() as i64
     }
 
     /// Returns the exposed time that a rank cost the job in steps, in ns.
-    pub fn lost_exposed_in_steps_ns(&self, rank: u32) -> i64 {
-        self.ranks[rank as usize].lost_exposed_in_steps_ns
+    pub fn lost_exposed_in_steps_ns(&self, rank: RankIndex) -> i64 {
+        self.ranks[rank.index()].lost_exposed_in_steps_ns
     }
 
     /// Returns the summary, the costliest rank first.
@@ -333,7 +334,7 @@ mod tests {
             let last = arrivals.iter().copied().max().unwrap_or(0);
             let members: Vec<RankOperation> =
                 arrivals.iter().enumerate().map(|(rank, &at)| RankOperation::sample(rank as u32, at, last + 10)).collect();
-            let ranks: Vec<u32> = (0..members.len() as u32).collect();
+            let ranks: Vec<RankIndex> = (0..members.len()).map(RankIndex::of).collect();
             let (mut waited, mut new) = (Vec::new(), Vec::new());
             waits(&members, ClockErrors::Same(0), &mut waited);
             let mut ledger = BlameLedger::new(members.len(), 64);
@@ -357,7 +358,7 @@ mod tests {
                 RankOperation::sample(1, 100 + bucket, 110 + bucket),
             ];
             waits(&members, ClockErrors::Same(0), &mut waited);
-            ledger.take(&members, &waited, &[0, 1], true, &mut new);
+            ledger.take(&members, &waited, &[RankIndex(0), RankIndex(1)], true, &mut new);
         }
         let summary = ledger.summary();
         assert_eq!(summary.ranks[0].rank, 1);
@@ -380,18 +381,24 @@ mod tests {
             RankOperation::sample(1, 510, 520),
         ];
         waits(&pair, ClockErrors::Same(0), &mut waited);
-        ledger.take(&pair, &waited, &[0, 1], true, &mut new);
+        ledger.take(&pair, &waited, &[RankIndex(0), RankIndex(1)], true, &mut new);
         let all = [
             RankOperation::sample(0, 0, 110),
             RankOperation::sample(1, 0, 110),
             RankOperation::sample(2, 100, 110),
         ];
         waits(&all, ClockErrors::Same(0), &mut waited);
-        ledger.take(&all, &waited, &[0, 1, 2], true, &mut new);
+        ledger.take(
+            &all,
+            &waited,
+            &[RankIndex(0), RankIndex(1), RankIndex(2)],
+            true,
+            &mut new,
+        );
         let exposed: Vec<i64> = new.iter().map(|wait| wait.exposed_in_call_ns).collect();
         assert_eq!(exposed, [100, 100, 0]);
-        assert_eq!(ledger.caused_exposed_in_steps_ns(2), 200);
-        assert_eq!(ledger.lost_exposed_in_steps_ns(2), 100);
+        assert_eq!(ledger.caused_exposed_in_steps_ns(RankIndex(2)), 200);
+        assert_eq!(ledger.lost_exposed_in_steps_ns(RankIndex(2)), 100);
     }
 
     #[test]
@@ -403,10 +410,10 @@ mod tests {
         let barrier = [RankOperation::sample(0, 5, 20), RankOperation::sample(1, 10, 20)];
         for (members, expected) in [(&asynchronous, (0, 10)), (&barrier, (5, 0))] {
             waits(members, ClockErrors::Same(0), &mut waited);
-            ledger.take(members, &waited, &[0, 1], true, &mut new);
+            ledger.take(members, &waited, &[RankIndex(0), RankIndex(1)], true, &mut new);
             assert_eq!((new[0].exposed_in_call_ns, new[0].hidden_ns), expected);
         }
-        assert_eq!(ledger.caused_exposed_in_steps_ns(1), 5);
+        assert_eq!(ledger.caused_exposed_in_steps_ns(RankIndex(1)), 5);
     }
 
     #[test]
@@ -423,9 +430,15 @@ mod tests {
         let (mut waited, mut new) = (Vec::new(), Vec::new());
         waits(&members, ClockErrors::Same(0), &mut waited);
         let mut ledger = BlameLedger::new(3, 64);
-        ledger.take(&members, &waited, &[0, 1, 2], false, &mut new);
+        ledger.take(
+            &members,
+            &waited,
+            &[RankIndex(0), RankIndex(1), RankIndex(2)],
+            false,
+            &mut new,
+        );
         assert_eq!(ledger.summary().total_rank_ns, 50);
         assert_eq!(ledger.summary().ranks[0].rank, 0);
-        assert_eq!(ledger.caused_exposed_in_steps_ns(0), 0);
+        assert_eq!(ledger.caused_exposed_in_steps_ns(RankIndex(0)), 0);
     }
 }

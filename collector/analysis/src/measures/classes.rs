@@ -100,9 +100,9 @@ impl Sums {
             let end_ns = members.iter().map(|member| member.leave_ns).max().unwrap_or(0);
             self.slowest = Some(LookAt {
                 what: format!("the longest transfer of its class: {}", first.operation.name()),
-                rank: Some(first.rank),
+                rank: Some(first.rank.0),
                 instance: Some(number),
-                step: (first.step != NO_STEP).then_some(u64::from(first.step)),
+                step: (first.step != NO_STEP).then_some(u64::from(first.step.0)),
                 start_ns: end_ns - transfer_ns,
                 end_ns,
             });
@@ -189,7 +189,7 @@ impl Classes {
 
     fn sums_of(&mut self, operation: &RankOperation, size: u32, is_launch: bool) -> &mut Sums {
         let last = self.scope_of.len() - 1;
-        let scope = self.scope_of[(operation.communicator as usize).min(last)];
+        let scope = self.scope_of[operation.communicator.index().min(last)];
         let key = Key {
             scope,
             library: operation.library,
@@ -221,7 +221,7 @@ impl Classes {
 
     /// Counts one call, matched or not.
     pub fn operation(&mut self, operation: &RankOperation) {
-        if let Some(count) = self.per_communicator.get_mut(operation.communicator as usize) {
+        if let Some(count) = self.per_communicator.get_mut(operation.communicator.index()) {
             *count += 1;
         }
         let sums = self.sums(operation);
@@ -254,7 +254,7 @@ impl Classes {
             return;
         }
         let last = self.scope_of.len() - 1;
-        let scope = self.scope_of[(first.communicator as usize).min(last)];
+        let scope = self.scope_of[first.communicator.index().min(last)];
         let scope = self.scopes[scope as usize].scope;
         self.small.entry(scope).or_default().add(transfer_ns as f64);
     }

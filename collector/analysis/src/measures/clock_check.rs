@@ -4,6 +4,7 @@ use crate::clocks::evidence::{self, Proof};
 use crate::clocks::held_out::Check;
 use crate::measures::hosts::Hosts;
 use crate::model::operation::RankOperation;
+use rankscope_formats::ids::CommunicatorId;
 
 /// Check of the axis, with a buffer that is reused for all instances.
 #[derive(Default)]
@@ -16,7 +17,12 @@ pub struct ClockCheck {
 impl ClockCheck {
     /// Returns true if a member left before a needed member entered, for every clock offset inside the interval. Counts
     /// instances that the axis was not fitted to.
-    pub fn contradicts(&mut self, hosts: &Hosts<'_>, communicator: u32, members: &[RankOperation]) -> bool {
+    pub fn contradicts(
+        &mut self,
+        hosts: &Hosts<'_>,
+        communicator: CommunicatorId,
+        members: &[RankOperation],
+    ) -> bool {
         let clocks = hosts.clocks();
         let Some(learnt) = clocks.learnt() else {
             return false;

@@ -5,6 +5,7 @@ use crate::measures::launches::Launch;
 use crate::measures::waited::Waited;
 use crate::measures::waiting::{ClockErrors, InstanceWait, MemberWait, waits, waits_of};
 use crate::model::operation::RankOperation;
+use rankscope_formats::ids::CommunicatorId;
 use rankscope_formats::session::WaitClass;
 
 /// Number and communicator of an instance.
@@ -13,7 +14,7 @@ pub struct InstanceId {
     /// Number of the instance in the session.
     pub number: u64,
     /// Index of its communicator.
-    pub communicator: u32,
+    pub communicator: CommunicatorId,
 }
 
 /// What was measured.

@@ -3,6 +3,7 @@
 use crate::clocks::clock::{ClockError, Clocks};
 use crate::identity::Identities;
 use crate::model::operation::RankOperation;
+use rankscope_formats::ids::{CommunicatorId, RankIndex};
 
 /// Hosts of ranks and communicators, with their clocks.
 pub struct Hosts<'a> {
@@ -39,13 +40,13 @@ impl<'a> Hosts<'a> {
     }
 
     /// Returns the host of a rank.
-    pub fn of_rank(&self, rank: u32) -> usize {
-        self.host_of[rank as usize]
+    pub fn of_rank(&self, rank: RankIndex) -> usize {
+        self.host_of[rank.index()]
     }
 
     /// Returns true if a communicator has members with logs on several hosts.
-    pub fn spans_hosts(&self, communicator: u32) -> bool {
-        self.spans_hosts.get(communicator as usize) == Some(&true)
+    pub fn spans_hosts(&self, communicator: CommunicatorId) -> bool {
+        self.spans_hosts.get(communicator.index()) == Some(&true)
     }
 
     /// Returns the maximum clock error of the distance from the first member's timestamp to the second's.

@@ -4,6 +4,7 @@
 use crate::measures::bandwidth::{bus_bytes, size_bytes};
 use crate::model::members::Members;
 use crate::model::operation::{Blocked, RankOperation, SharedLaunch};
+use rankscope_formats::ids::CommunicatorId;
 use rankscope_ranklog::{Operation, Pattern};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ const MAX_PASSED: u64 = 4096;
 const APART_NS: i64 = 1_000_000;
 
 /// Identity of a launch on all members: communicator, number of its first collective, replay.
-type Key = (u32, u32, u32);
+type Key = (CommunicatorId, u32, u32);
 
 /// A launch and the instances that have arrived.
 #[derive(Default)]
@@ -24,7 +25,7 @@ pub struct Launch {
     /// Number of the launch in the session.
     pub id: u64,
     /// Index of its communicator.
-    pub communicator: u32,
+    pub communicator: CommunicatorId,
     /// Number of the complete instance that arrived first and carries the figures; `None` if none has arrived.
     pub number: Option<u64>,
     /// The calls of that instance.
@@ -78,13 +79,13 @@ pub struct Launches {
     pub given_up: Vec<Launch>,
 }
 
-fn key(communicator: u32, call: &RankOperation, launch: &SharedLaunch) -> Key {
+fn key(communicator: CommunicatorId, call: &RankOperation, launch: &SharedLaunch) -> Key {
     (communicator, launch.first, call.tag)
 }
 
 impl Launches {
     /// Adds a complete instance of collectives that share their launch.
-    pub fn take(&mut self, number: u64, communicator: u32, members: &[RankOperation]) -> Taken {
+    pub fn take(&mut self, number: u64, communicator: CommunicatorId, members: &[RankOperation]) -> Taken {
         let known = |member: &RankOperation| {
             let launch = member.shared.as_deref()?;
             Some((launch.first, launch.collectives))
@@ -120,7 +121,11 @@ impl Launches {
     }
 
     /// Adds an instance without known times, or with missing members. Its launch becomes complete without it.
-    pub fn take_without_times(&mut self, communicator: u32, members: &Members) -> Option<Box<Launch>> {
+    pub fn take_without_times(
+        &mut self,
+        communicator: CommunicatorId,
+        members: &Members,
+    ) -> Option<Box<Launch>> {
         let call = members.iter().next()?;
         let shared = call.shared.as_deref()?;
         if shared.collectives < 2 || call.is_message() {
@@ -278,9 +283,10 @@ impl Launch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rankscope_formats::ids::MemberIndex;
 
     fn instance(sequence: u32, first: u32, times: [(i64, i64); 2]) -> Vec<RankOperation> {
-        let member = |member: u32, (enter, leave)| RankOperation {
+        let member = |member: MemberIndex, (enter, leave)| RankOperation {
             sequence,
             shared: Some(Box::new(SharedLaunch {
                 first,
@@ -289,19 +295,21 @@ mod tests {
                 is_first: true,
                 enter_ns: i64::MIN,
             })),
-            ..RankOperation::sample(member, enter, leave)
+            ..RankOperation::sample(member.0, enter, leave)
         };
-        vec![member(0, times[0]), member(1, times[1])]
+        vec![member(MemberIndex(0), times[0]), member(MemberIndex(1), times[1])]
     }
 
     #[test]
     fn a_launch_is_complete_with_its_last_instance_in_any_order() {
         let mut launches = Launches::default();
-        let one = launches.take(71, 0, &instance(5, 4, [(10, 50), (20, 50)]));
+        let one = launches.take(71, CommunicatorId(0), &instance(5, 4, [(10, 50), (20, 50)]));
         assert!(matches!(one, Taken::Carries));
-        let two = launches.take(70, 0, &instance(4, 4, [(5, 40), (20, 60)]));
+        let two = launches.take(70, CommunicatorId(0), &instance(4, 4, [(5, 40), (20, 60)]));
         assert!(matches!(two, Taken::Waits(0)));
-        let Taken::Whole(launch) = launches.take(72, 0, &instance(6, 4, [(11, 41), (21, 61)])) else {
+        let Taken::Whole(launch) =
+            launches.take(72, CommunicatorId(0), &instance(6, 4, [(11, 41), (21, 61)]))
+        else {
             panic!("whole");
         };
         let times: Vec<_> = launch
@@ -321,19 +329,25 @@ mod tests {
     #[test]
     fn instances_keep_their_waits_if_another_of_the_launch_has_no_times() {
         let mut launches = Launches::default();
-        launches.take(1, 0, &instance(4, 4, [(10, 50), (20, 50)]));
+        launches.take(1, CommunicatorId(0), &instance(4, 4, [(10, 50), (20, 50)]));
         let lost = |sequence, first, bytes| {
             let mut call = instance(sequence, first, [(0, 0), (0, 0)]).remove(0);
             call.bytes = bytes;
             Members::one(call)
         };
         // It has no payload, so nothing is missing.
-        assert!(launches.take_without_times(0, &lost(5, 4, 0)).is_none());
-        let launch = launches.take_without_times(0, &lost(6, 4, 0)).expect("whole");
+        assert!(
+            launches
+                .take_without_times(CommunicatorId(0), &lost(5, 4, 0))
+                .is_none()
+        );
+        let launch = launches
+            .take_without_times(CommunicatorId(0), &lost(6, 4, 0))
+            .expect("whole");
         assert_eq!(launch.carried(), (Some(1024), Some(1024.0)));
-        launches.take(2, 0, &instance(7, 7, [(10, 50), (20, 50)]));
+        launches.take(2, CommunicatorId(0), &instance(7, 7, [(10, 50), (20, 50)]));
         for sequence in [8, 9] {
-            if let Some(launch) = launches.take_without_times(0, &lost(sequence, 7, 64)) {
+            if let Some(launch) = launches.take_without_times(CommunicatorId(0), &lost(sequence, 7, 64)) {
                 assert!(launch.is_measured());
                 assert_eq!(launch.carried(), (None, None));
             }
@@ -348,15 +362,23 @@ mod tests {
         if let Some(launch) = members[1].shared.as_deref_mut() {
             launch.collectives = 2;
         }
-        assert!(matches!(launches.take(1, 0, &members), Taken::Alone));
+        assert!(matches!(
+            launches.take(1, CommunicatorId(0), &members),
+            Taken::Alone
+        ));
     }
 
     #[test]
     fn parts_that_are_far_apart_are_not_one_launch() {
         let mut launches = Launches::default();
-        launches.take(1, 0, &instance(4, 4, [(10, 50), (20, 50)]));
-        launches.take(2, 0, &instance(5, 4, [(9_000_000, 9_000_010), (20, 50)]));
-        let Taken::Whole(launch) = launches.take(3, 0, &instance(6, 4, [(10, 50), (20, 50)])) else {
+        launches.take(1, CommunicatorId(0), &instance(4, 4, [(10, 50), (20, 50)]));
+        launches.take(
+            2,
+            CommunicatorId(0),
+            &instance(5, 4, [(9_000_000, 9_000_010), (20, 50)]),
+        );
+        let Taken::Whole(launch) = launches.take(3, CommunicatorId(0), &instance(6, 4, [(10, 50), (20, 50)]))
+        else {
             panic!("whole");
         };
         assert!(!launch.is_measured());
@@ -368,7 +390,7 @@ mod tests {
         for number in 0..MAX_HELD as u32 {
             let members = instance(number, number, [(10, 50), (20, 50)]);
             assert!(matches!(
-                launches.take(u64::from(number), 0, &members),
+                launches.take(u64::from(number), CommunicatorId(0), &members),
                 Taken::Carries
             ));
         }

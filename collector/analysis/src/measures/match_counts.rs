@@ -3,6 +3,7 @@
 use crate::measures::figures::InstanceId;
 use crate::model::members::Members;
 use crate::model::operation::{NO_COMMUNICATOR, RankOperation};
+use rankscope_formats::ids::MemberIndex;
 use rankscope_formats::session::{InstanceState, Matching, ReasonCount, Unmatched};
 use rankscope_ranklog::record::FLAG_CAPTURED;
 use std::collections::BTreeMap;
@@ -52,13 +53,16 @@ impl MatchCounts {
                 state.name()
             }
             .to_owned(),
-            communicator: id.communicator,
+            communicator: id.communicator.0,
             operation: first.operation.name().to_owned(),
             tag: first.tag,
             sequence: first.sequence,
             start_ns: members.iter().map(|member| member.enter_ns).min().unwrap_or(0),
-            ranks: members.iter().map(|member| member.rank).collect(),
-            missing_members: missing(members, first, state),
+            ranks: members.iter().map(|member| member.rank.0).collect(),
+            missing_members: missing(members, first, state)
+                .iter()
+                .map(|member| member.0)
+                .collect(),
             reason: reason.to_owned(),
         });
     }
@@ -79,19 +83,19 @@ impl MatchCounts {
 }
 
 /// Returns the numbers of the members that did not arrive.
-fn missing(members: &Members, first: &RankOperation, state: InstanceState) -> Vec<u32> {
+fn missing(members: &Members, first: &RankOperation, state: InstanceState) -> Vec<MemberIndex> {
     if state == InstanceState::WithoutKey {
         Vec::new()
     } else if first.is_message() {
         members
             .iter()
             .filter(|_| members.all().is_none())
-            .filter_map(|operation| u32::try_from(operation.peer).ok())
+            .filter_map(|operation| u32::try_from(operation.peer).map(MemberIndex).ok())
             .collect()
     } else {
         (0..members.size())
             .filter(|&member| !members.has(member))
-            .map(|member| member as u32)
+            .map(MemberIndex::of)
             .collect()
     }
 }

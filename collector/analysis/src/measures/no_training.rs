@@ -51,6 +51,7 @@ impl NoTraining {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rankscope_formats::ids::StepIndex;
 
     #[test]
     fn removing_a_step_restores_the_sums_before_it() {
@@ -63,7 +64,7 @@ mod tests {
             queued_ns: 2 * scale,
         };
         let cut = |scale: i64| StepCut {
-            step: 0,
+            step: StepIndex(0),
             start_ns: 0,
             end_ns: 10 * scale,
             parts: parts(scale),

@@ -3,6 +3,7 @@
 
 use crate::matching::size_class;
 use crate::model::operation::RankOperation;
+use rankscope_formats::ids::{CommunicatorId, RankIndex};
 use rankscope_formats::session::LookAt;
 use rustc_hash::FxHashMap;
 
@@ -15,9 +16,9 @@ const MIN_AWAITED: i64 = 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Path {
     /// Messages from one rank to another, as indices into the session's ranks.
-    Between(u32, u32),
+    Between(RankIndex, RankIndex),
     /// Collectives of a communicator, as an index into the session's communicators.
-    Inside(u32),
+    Inside(CommunicatorId),
 }
 
 /// Transfers of one path and kind. Their logarithms are summed, because durations are skewed.
@@ -147,9 +148,9 @@ impl Paths {
         transfers.last_ns = (start_ns, end_ns);
         transfers.add(transfer_ns, || LookAt {
             what: format!("the longest transfer of a {}", first.operation.name()),
-            rank: Some(first.rank),
+            rank: Some(first.rank.0),
             instance: Some(instance),
-            step: (first.step != crate::model::operation::NO_STEP).then_some(u64::from(first.step)),
+            step: (first.step != crate::model::operation::NO_STEP).then_some(u64::from(first.step.0)),
             start_ns,
             end_ns,
         });

@@ -1,6 +1,7 @@
 //! Model of the routes of collectives: which member sends to which, and how much. It follows the implementation of the
 //! libraries. Recorded routes take precedence ([`crate::measures::traffic`]).
 
+use rankscope_formats::ids::MemberIndex;
 use rankscope_formats::session::TrafficRoute;
 use rankscope_ranklog::record::Algorithm;
 use rankscope_ranklog::{Library, Operation};
@@ -10,9 +11,9 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Way {
     /// Sending member, as numbered in the communicator.
-    pub from: u32,
+    pub from: MemberIndex,
     /// Receiving member, as numbered in the communicator.
-    pub to: u32,
+    pub to: MemberIndex,
     /// Numerator of the part of S.
     pub numerator: u64,
     /// Denominator of the part of S.
@@ -27,7 +28,7 @@ pub struct Called<'a> {
     /// The operation.
     pub operation: Operation,
     /// Root, as numbered in the communicator; without meaning for operations without a root.
-    pub root: u32,
+    pub root: MemberIndex,
     /// Host of each member; `None` for members without a log.
     pub hosts: &'a [Option<u32>],
 }
@@ -56,14 +57,19 @@ pub fn route(library: Library, operation: Operation, algorithm: Algorithm) -> Op
 
 /// Returns the neighbour to which a member of a ring sends. It is the next member, or the previous one for Gloo's
 /// reductions.
-pub fn next_in_ring(library: Library, operation: Operation, member: u32, members: u32) -> u32 {
+pub fn next_in_ring(
+    library: Library,
+    operation: Operation,
+    member: MemberIndex,
+    members: u32,
+) -> MemberIndex {
     let gathers = matches!(operation, Operation::AllGather | Operation::AllGatherV);
     let step = if library == Library::Gloo && !gathers {
         members - 1
     } else {
         1
     };
-    (member + step) % members
+    MemberIndex((member.0 + step) % members)
 }
 
 /// Returns the connections of an operation with equal sizes on all members, sorted, each pair once.
@@ -73,7 +79,7 @@ pub fn ways(route: TrafficRoute, called: Called<'_>) -> Vec<Way> {
     if members < 2 {
         return Vec::new();
     }
-    let root = called.root % members;
+    let root = called.root.0 % members;
     let mut ways = Ways::default();
     match route {
         TrafficRoute::Ring | TrafficRoute::RingAndGather => {
@@ -85,7 +91,7 @@ pub fn ways(route: TrafficRoute, called: Called<'_>) -> Vec<Way> {
             for member in 0..members {
                 ways.add(
                     member,
-                    next_in_ring(called.library, called.operation, member, members),
+                    next_in_ring(called.library, called.operation, MemberIndex(member), members).0,
                     times * (n - 1),
                     n,
                 );
@@ -128,8 +134,8 @@ pub fn ways(route: TrafficRoute, called: Called<'_>) -> Vec<Way> {
     ways.0
         .into_iter()
         .map(|((from, to), (numerator, denominator))| Way {
-            from,
-            to,
+            from: MemberIndex(from),
+            to: MemberIndex(to),
             numerator,
             denominator,
         })
@@ -206,13 +212,13 @@ mod tests {
         let called = Called {
             library,
             operation,
-            root,
+            root: MemberIndex(root),
             hosts: &hosts,
         };
         let route = route(library, operation, Algorithm::Unknown).expect("a route");
         ways(route, called)
             .into_iter()
-            .map(|way| (way.from, way.to, way.numerator, way.denominator))
+            .map(|way| (way.from.0, way.to.0, way.numerator, way.denominator))
             .collect()
     }
 
@@ -290,13 +296,13 @@ mod tests {
         let called = Called {
             library: Library::Nccl,
             operation: Operation::AllReduce,
-            root: 0,
+            root: MemberIndex(0),
             hosts: &hosts,
         };
         let ways = ways(TrafficRoute::DoubleTree, called);
         let pair = |from: u32, to: u32| {
             ways.iter()
-                .find(|way| (way.from, way.to) == (from, to))
+                .find(|way| (way.from, way.to) == (MemberIndex(from), MemberIndex(to)))
                 .map(|way| (way.numerator, way.denominator))
         };
         assert_eq!(pair(1, 0), Some((2, 2)));
@@ -312,7 +318,7 @@ mod tests {
         for head in [0, 2, 4, 6] {
             let got: u64 = ways
                 .iter()
-                .filter(|way| way.to == head)
+                .filter(|way| way.to == MemberIndex(head))
                 .map(|way| way.numerator)
                 .sum();
             assert!(got >= 2, "{head}");

@@ -2,6 +2,7 @@
 
 use crate::measures::figures::{Figures, InstanceId, Subject};
 use crate::model::operation::{NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation};
+use rankscope_formats::ids::{MemberIndex, RankIndex};
 use rankscope_formats::session::{InstanceRow, InstanceState, OperationRow, WaitClass};
 use rankscope_ranklog::Operation;
 
@@ -58,7 +59,7 @@ impl Rows {
 
     /// Adds an operation.
     pub fn push_operation(&mut self, operation: &RankOperation, columns: InstanceColumns) {
-        let Some(rows) = self.operations.get_mut(operation.rank as usize) else {
+        let Some(rows) = self.operations.get_mut(operation.rank.index()) else {
             return;
         };
         rows.push(OperationRow {
@@ -78,7 +79,7 @@ impl Rows {
             algorithm: operation.algorithm,
             protocol: operation.protocol,
             channels: operation.channels,
-            peer: u32::try_from(operation.peer).ok(),
+            peer: u32::try_from(operation.peer).map(MemberIndex).ok(),
             thread_id: operation.thread_id,
             direct: operation.direct,
             state: operation.state,
@@ -122,7 +123,7 @@ impl Rows {
         whole: &[RankOperation],
         operation: Operation,
         figures: &Figures<'_>,
-        last_rank: Option<u32>,
+        last_rank: Option<RankIndex>,
     ) {
         let Figures {
             subject,

@@ -2,6 +2,7 @@
 //! finds in them (METRICS.md, section 6).
 
 use crate::intervals::{Intervals, length};
+use rankscope_formats::ids::{RankIndex, StepIndex};
 use rankscope_formats::session::{CauseSum, DeviceStalls, LateSum, PauseKind, StallCause, StallRow};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -31,7 +32,7 @@ pub fn is_slow(transfer_ns: i64, (transfers, median_ns): (u64, f64)) -> bool {
 #[derive(Clone, Copy)]
 enum What {
     /// Wait for this rank.
-    Wait(u32),
+    Wait(RankIndex),
     /// Wait for a micro-batch of a pipeline.
     Bubble,
     SlowTransfer,
@@ -53,9 +54,9 @@ struct OfRank {
     /// True if steps of the rank will follow.
     has_steps: bool,
     /// Number, start and end of the last steps.
-    steps: VecDeque<(u32, i64, i64)>,
+    steps: VecDeque<(StepIndex, i64, i64)>,
     causes: BTreeMap<&'static str, (u64, i64)>,
-    late: BTreeMap<u32, (u64, i64)>,
+    late: BTreeMap<RankIndex, (u64, i64)>,
     count: u64,
     ns: i64,
 }
@@ -75,19 +76,19 @@ impl StallBoard {
     }
 
     /// Returns true if stalls of a rank are judged.
-    pub fn has(&self, rank: u32) -> bool {
-        matches!(self.ranks.get(rank as usize), Some(Some(_)))
+    pub fn has(&self, rank: RankIndex) -> bool {
+        matches!(self.ranks.get(rank.index()), Some(Some(_)))
     }
 
     /// Announces steps of a rank. A stall then waits for the step that contains it.
-    pub fn expect_steps(&mut self, rank: u32) {
-        if let Some(Some(of_rank)) = self.ranks.get_mut(rank as usize) {
+    pub fn expect_steps(&mut self, rank: RankIndex) {
+        if let Some(Some(of_rank)) = self.ranks.get_mut(rank.index()) {
             of_rank.has_steps = true;
         }
     }
 
-    fn remember(&mut self, rank: u32, start_ns: i64, end_ns: i64, what: What) {
-        let Some(Some(of_rank)) = self.ranks.get_mut(rank as usize) else {
+    fn remember(&mut self, rank: RankIndex, start_ns: i64, end_ns: i64, what: What) {
+        let Some(Some(of_rank)) = self.ranks.get_mut(rank.index()) else {
             return;
         };
         if end_ns <= start_ns {
@@ -104,18 +105,18 @@ impl StallBoard {
     }
 
     /// Records that a rank waited for another.
-    pub fn waited(&mut self, rank: u32, start_ns: i64, end_ns: i64, late_rank: u32) {
+    pub fn waited(&mut self, rank: RankIndex, start_ns: i64, end_ns: i64, late_rank: RankIndex) {
         self.remember(rank, start_ns, end_ns, What::Wait(late_rank));
     }
 
     /// Records that a stage of a pipeline waited in a receive.
-    pub fn waited_in_chain(&mut self, rank: u32, start_ns: i64, end_ns: i64) {
+    pub fn waited_in_chain(&mut self, rank: RankIndex, start_ns: i64, end_ns: i64) {
         self.remember(rank, start_ns, end_ns, What::Bubble);
     }
 
     /// Records named time of a rank's host.
-    pub fn paused(&mut self, rank: u32, start_ns: i64, end_ns: i64, kind: PauseKind) {
-        if let Some(Some(of_rank)) = self.ranks.get_mut(rank as usize) {
+    pub fn paused(&mut self, rank: RankIndex, start_ns: i64, end_ns: i64, kind: PauseKind) {
+        if let Some(Some(of_rank)) = self.ranks.get_mut(rank.index()) {
             if of_rank.pauses.len() >= MAX_REMEMBERED {
                 of_rank.pauses.pop_front();
             }
@@ -124,13 +125,13 @@ impl StallBoard {
     }
 
     /// Records that a rank took part in a transfer that took far longer than usual.
-    pub fn transferred_slowly(&mut self, rank: u32, start_ns: i64, end_ns: i64) {
+    pub fn transferred_slowly(&mut self, rank: RankIndex, start_ns: i64, end_ns: i64) {
         self.remember(rank, start_ns, end_ns, What::SlowTransfer);
     }
 
     /// Records the end of a rank's step.
-    pub fn step(&mut self, rank: u32, step: u32, start_ns: i64, end_ns: i64) {
-        if let Some(Some(of_rank)) = self.ranks.get_mut(rank as usize) {
+    pub fn step(&mut self, rank: RankIndex, step: StepIndex, start_ns: i64, end_ns: i64) {
+        if let Some(Some(of_rank)) = self.ranks.get_mut(rank.index()) {
             if of_rank.steps.len() >= MAX_STEPS {
                 of_rank.steps.pop_front();
             }
@@ -139,8 +140,8 @@ impl StallBoard {
     }
 
     /// Adds a stall of a rank. Stalls arrive in order.
-    pub fn take(&mut self, rank: u32, row: StallRow) {
-        if let Some(Some(of_rank)) = self.ranks.get_mut(rank as usize) {
+    pub fn take(&mut self, rank: RankIndex, row: StallRow) {
+        if let Some(Some(of_rank)) = self.ranks.get_mut(rank.index()) {
             of_rank.pending.push_back(row);
         }
     }
@@ -178,7 +179,11 @@ impl StallBoard {
         let mut late: Vec<LateSum> = of_rank
             .late
             .iter()
-            .map(|(&rank, &(count, ns))| LateSum { rank, count, ns })
+            .map(|(&rank, &(count, ns))| LateSum {
+                rank: rank.0,
+                count,
+                ns,
+            })
             .collect();
         late.sort_by_key(|sum| (std::cmp::Reverse(sum.ns), sum.rank));
         late.truncate(MAX_LATE);
@@ -226,7 +231,7 @@ impl OfRank {
             .collect();
         inside.sort_by_key(|piece| piece.start_ns);
         let (mut at, mut waited_ns, mut slow_ns, mut bubble_ns) = (stall.start_ns, 0, 0, 0);
-        let mut by_rank: BTreeMap<u32, i64> = BTreeMap::new();
+        let mut by_rank: BTreeMap<RankIndex, i64> = BTreeMap::new();
         for piece in inside {
             let (from, to) = (piece.start_ns.max(at), piece.end_ns.min(stall.end_ns));
             if from >= to {
@@ -319,24 +324,24 @@ mod tests {
     #[test]
     fn a_stall_is_attributed_to_the_rank_that_was_waited_for_most() {
         let mut board = StallBoard::new([true, false].into_iter());
-        board.take(0, stall(10, 20, 9));
-        board.waited(0, 8 * MS, 13 * MS, 3);
+        board.take(RankIndex(0), stall(10, 20, 9));
+        board.waited(RankIndex(0), 8 * MS, 13 * MS, RankIndex(3));
         // Another operation waits at the same time. No moment counts twice.
-        board.waited(0, 11 * MS, 13 * MS, 2);
-        board.waited(0, 14 * MS, 18 * MS, 1);
-        board.waited(1, 14 * MS, 18 * MS, 1);
-        board.expect_steps(0);
+        board.waited(RankIndex(0), 11 * MS, 13 * MS, RankIndex(2));
+        board.waited(RankIndex(0), 14 * MS, 18 * MS, RankIndex(1));
+        board.waited(RankIndex(1), 14 * MS, 18 * MS, RankIndex(1));
+        board.expect_steps(RankIndex(0));
         assert!(
             judged(&mut board, Some(1021)).is_empty(),
             "its step has not been reported yet"
         );
-        board.step(0, 7, 0, 15 * MS);
+        board.step(RankIndex(0), StepIndex(7), 0, 15 * MS);
         assert!(judged(&mut board, Some(1000)).is_empty(), "not settled");
         let rows = judged(&mut board, Some(1021));
         assert_eq!(rows.len(), 1);
         assert_eq!(rows[0].cause, StallCause::LatePeer);
-        assert_eq!((rows[0].wait_ns, rows[0].late_rank), (7 * MS, Some(1)));
-        assert_eq!(rows[0].step, Some(7));
+        assert_eq!((rows[0].wait_ns, rows[0].late_rank), (7 * MS, Some(RankIndex(1))));
+        assert_eq!(rows[0].step, Some(StepIndex(7)));
         let summary = board.summary(0);
         assert_eq!((summary.count, summary.ns), (1, 10 * MS));
         let late: Vec<_> = summary
@@ -351,13 +356,13 @@ mod tests {
     #[test]
     fn the_mark_names_the_cause_of_a_late_host_and_a_bubble_is_no_late_peer() {
         let mut board = StallBoard::new([true].into_iter());
-        board.take(0, stall(0, 10, 0));
-        board.take(0, stall(20, 30, 0));
-        board.take(0, stall(40, 50, 9));
-        board.paused(0, 3 * MS, 7 * MS, PauseKind::Input);
-        board.paused(0, 8 * MS, 12 * MS, PauseKind::Input);
-        board.paused(0, 24 * MS, 29 * MS, PauseKind::Checkpoint);
-        board.waited_in_chain(0, 38 * MS, 47 * MS);
+        board.take(RankIndex(0), stall(0, 10, 0));
+        board.take(RankIndex(0), stall(20, 30, 0));
+        board.take(RankIndex(0), stall(40, 50, 9));
+        board.paused(RankIndex(0), 3 * MS, 7 * MS, PauseKind::Input);
+        board.paused(RankIndex(0), 8 * MS, 12 * MS, PauseKind::Input);
+        board.paused(RankIndex(0), 24 * MS, 29 * MS, PauseKind::Checkpoint);
+        board.waited_in_chain(RankIndex(0), 38 * MS, 47 * MS);
         let causes: Vec<_> = judged(&mut board, None).iter().map(|row| row.cause).collect();
         assert_eq!(
             causes,
@@ -376,12 +381,12 @@ mod tests {
         assert!(is_slow(2 * MS, (8, 1e6)));
         assert!(!is_slow(2 * MS - 1, (8, 1e6)));
         let mut board = StallBoard::new([true].into_iter());
-        board.take(0, stall(0, 10, 10));
-        board.take(0, stall(20, 30, 10));
-        board.take(0, stall(40, 50, 1));
-        board.transferred_slowly(0, 2 * MS, 9 * MS);
+        board.take(RankIndex(0), stall(0, 10, 10));
+        board.take(RankIndex(0), stall(20, 30, 10));
+        board.take(RankIndex(0), stall(40, 50, 1));
+        board.transferred_slowly(RankIndex(0), 2 * MS, 9 * MS);
         // The cause remains a late host, in spite of a short wait in the stall.
-        board.waited(0, 40 * MS, 41 * MS, 4);
+        board.waited(RankIndex(0), 40 * MS, 41 * MS, RankIndex(4));
         let rows = judged(&mut board, None);
         let causes: Vec<_> = rows.iter().map(|row| row.cause).collect();
         assert_eq!(

@@ -5,6 +5,7 @@ use crate::measures::step_board::StepBoard;
 use crate::measures::waited::Waited;
 use crate::model::operation::{NO_STEP, RankOperation};
 use crate::rank::StepCut;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::StepKind;
 
 /// Place of a rank.
@@ -30,7 +31,7 @@ impl StepBoards {
         let mut place_of = vec![None; identities.ranks.len()];
         for (world, known) in identities.worlds.iter().enumerate() {
             for (row, &rank) in known.ranks.iter().enumerate() {
-                place_of[rank as usize] = Some(Place { world, row });
+                place_of[rank.index()] = Some(Place { world, row });
             }
         }
         Self {
@@ -41,13 +42,13 @@ impl StepBoards {
     }
 
     /// Returns the board of a rank's world, and the rank's row in it.
-    pub fn of_rank(&self, rank: u32) -> Option<(&StepBoard, usize)> {
-        let Place { world, row } = self.place_of.get(rank as usize).copied().flatten()?;
+    pub fn of_rank(&self, rank: RankIndex) -> Option<(&StepBoard, usize)> {
+        let Place { world, row } = self.place_of.get(rank.index()).copied().flatten()?;
         Some((&self.boards[world], row))
     }
 
-    fn of_rank_mut(&mut self, rank: u32) -> Option<(&mut StepBoard, usize)> {
-        let Place { world, row } = self.place_of.get(rank as usize).copied().flatten()?;
+    fn of_rank_mut(&mut self, rank: RankIndex) -> Option<(&mut StepBoard, usize)> {
+        let Place { world, row } = self.place_of.get(rank.index()).copied().flatten()?;
         Some((&mut self.boards[world], row))
     }
 
@@ -69,7 +70,7 @@ impl StepBoards {
 
     /// Registers that an operation was matched, with its newly counted waits.
     pub fn matched(&mut self, operation: &RankOperation, new: Waited) {
-        if let Some(waited) = self.waited.get_mut(operation.rank as usize) {
+        if let Some(waited) = self.waited.get_mut(operation.rank.index()) {
             *waited += new;
         }
         if let Some((board, row)) = self.of_operation(operation) {
@@ -92,14 +93,14 @@ impl StepBoards {
     }
 
     /// Registers the end of a rank's step.
-    pub fn cut(&mut self, rank: u32, cut: StepCut) {
+    pub fn cut(&mut self, rank: RankIndex, cut: StepCut) {
         if let Some((board, row)) = self.of_rank_mut(rank) {
             board.cut(row, cut);
         }
     }
 
     /// Registers the end of a rank's log.
-    pub fn rank_ended(&mut self, rank: u32) {
+    pub fn rank_ended(&mut self, rank: RankIndex) {
         if let Some((board, row)) = self.of_rank_mut(rank) {
             board.rank_ended(row);
         }
@@ -114,10 +115,10 @@ impl StepBoards {
     }
 
     /// Returns the wait of a rank: in its training steps, or over the whole run.
-    pub fn waited(&self, rank: u32, in_steps: bool) -> Waited {
+    pub fn waited(&self, rank: RankIndex, in_steps: bool) -> Waited {
         match self.of_rank(rank) {
             Some((board, row)) if in_steps => board.waited[row],
-            _ => self.waited[rank as usize],
+            _ => self.waited[rank.index()],
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::measures::routes::{Called, Way};
 use crate::model::members::Members;
 use crate::model::operation::{NO_COMMUNICATOR, RankOperation};
 use crate::rank::RankSums;
+use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex};
 use rankscope_formats::session::{InstanceState, OperationState, TrafficRoute, TrafficRow, TrafficSource};
 use rankscope_ranklog::record::Algorithm;
 use rankscope_ranklog::{Library, Operation};
@@ -57,20 +58,23 @@ impl Moved {
 /// Operations with the same route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Kind {
-    communicator: u32,
+    communicator: CommunicatorId,
     operation: Operation,
-    root: u32,
+    root: MemberIndex,
     algorithm: u8,
 }
 
 /// A pair of members of a communicator in one kind of operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Pair {
-    communicator: u32,
+    communicator: CommunicatorId,
     operation: Operation,
-    from: u32,
-    to: u32,
+    from: MemberIndex,
+    to: MemberIndex,
 }
+
+/// Sender and receiver of a connection.
+type Ends = (MemberIndex, MemberIndex);
 
 /// Collects traffic in bounded memory.
 #[derive(Default)]
@@ -79,13 +83,13 @@ pub struct TrafficLedger {
     pairs: FxHashMap<Pair, Moved>,
     /// All-to-alls with counts: a table of members × members per communicator, and the sums that all pairs have in
     /// common.
-    counted: BTreeMap<u32, (usize, Moved, Vec<[u64; 2]>)>,
-    left_out: BTreeMap<(u32, Operation), Moved>,
+    counted: BTreeMap<CommunicatorId, (usize, Moved, Vec<[u64; 2]>)>,
+    left_out: BTreeMap<(CommunicatorId, Operation), Moved>,
 }
 
 impl TrafficLedger {
     /// Adds the calls of an instance, or a call without an instance.
-    pub fn moved(&mut self, communicator: u32, members: &Members, state: InstanceState) {
+    pub fn moved(&mut self, communicator: CommunicatorId, members: &Members, state: InstanceState) {
         let Some(first) = members.iter().next() else {
             return;
         };
@@ -97,13 +101,15 @@ impl TrafficLedger {
                 self.move_instance(communicator, calls);
             }
             (InstanceState::OneSided, _) if first.operation == Operation::Put => {
-                if let (Ok(to), Some(bytes)) = (u32::try_from(first.peer), first.known_bytes()) {
+                if let (Ok(to), Some(bytes)) =
+                    (u32::try_from(first.peer).map(MemberIndex), first.known_bytes())
+                {
                     self.move_pair(communicator, Operation::Put, first.member, to, bytes);
                 }
             }
             // One end describes the message of both.
             (InstanceState::Unmatched, _) if first.state == OperationState::Completed => {
-                if let Ok(peer) = u32::try_from(first.peer) {
+                if let Ok(peer) = u32::try_from(first.peer).map(MemberIndex) {
                     let (from, to) = match first.operation {
                         Operation::Receive => (peer, first.member),
                         _ => (first.member, peer),
@@ -127,7 +133,13 @@ impl TrafficLedger {
     }
 
     /// Adds the transfer time of an instance, or of a launch of several instances of one kind, with Σ S in bytes.
-    pub fn timed(&mut self, communicator: u32, members: &[RankOperation], size_bytes: u64, transfer_ns: i64) {
+    pub fn timed(
+        &mut self,
+        communicator: CommunicatorId,
+        members: &[RankOperation],
+        size_bytes: u64,
+        transfer_ns: i64,
+    ) {
         let Some(first) = members.first() else { return };
         if first.is_message() {
             if let Some(other) = members.get(1) {
@@ -167,7 +179,7 @@ impl TrafficLedger {
         }
     }
 
-    fn move_instance(&mut self, communicator: u32, calls: &[RankOperation]) {
+    fn move_instance(&mut self, communicator: CommunicatorId, calls: &[RankOperation]) {
         let Some(first) = calls.first() else { return };
         let operation = first.operation;
         if !moves_data(operation) || calls.len() < 2 {
@@ -203,7 +215,7 @@ impl TrafficLedger {
         }
     }
 
-    fn move_counts(&mut self, communicator: u32, calls: &[RankOperation]) {
+    fn move_counts(&mut self, communicator: CommunicatorId, calls: &[RankOperation]) {
         let size = calls.len();
         let held: usize = self.counted.values().map(|(_, _, table)| table.len()).sum();
         let is_known = self.counted.contains_key(&communicator);
@@ -227,7 +239,14 @@ impl TrafficLedger {
         }
     }
 
-    fn move_pair(&mut self, communicator: u32, operation: Operation, from: u32, to: u32, bytes: u64) {
+    fn move_pair(
+        &mut self,
+        communicator: CommunicatorId,
+        operation: Operation,
+        from: MemberIndex,
+        to: MemberIndex,
+        bytes: u64,
+    ) {
         let pair = pair(communicator, operation, from, to);
         if self.pairs.len() < MAX_PAIRS || self.pairs.contains_key(&pair) {
             self.pairs.entry(pair).or_default().move_bytes(bytes);
@@ -236,7 +255,7 @@ impl TrafficLedger {
         }
     }
 
-    fn leave_out(&mut self, communicator: u32, operation: Operation, bytes: u64) {
+    fn leave_out(&mut self, communicator: CommunicatorId, operation: Operation, bytes: u64) {
         self.left_out
             .entry((communicator, operation))
             .or_default()
@@ -248,7 +267,7 @@ impl TrafficLedger {
         &self,
         identities: &Identities,
         sums: &[RankSums],
-        host_of: impl Fn(u32) -> u32,
+        host_of: impl Fn(RankIndex) -> u32,
     ) -> Vec<TrafficRow> {
         let mut table = Rows::new(identities, sums);
         let mut kinds: Vec<(Kind, Moved)> = self.kinds.iter().map(|(kind, moved)| (*kind, *moved)).collect();
@@ -273,7 +292,7 @@ impl TrafficLedger {
         }
         for (&communicator, (size, common, cells)) in &self.counted {
             for (at, &[bytes, timed_bytes]) in cells.iter().enumerate() {
-                let way = ((at / size) as u32, (at % size) as u32);
+                let way = (MemberIndex::of(at / size), MemberIndex::of(at % size));
                 if bytes > 0 && way.0 != way.1 {
                     let moved = Moved {
                         bytes,
@@ -300,9 +319,9 @@ impl TrafficLedger {
 struct Rows<'a> {
     communicators: &'a [GlobalCommunicator],
     /// Connections with recorded messages inside collectives, by communicator and number of the operation.
-    nested: BTreeMap<(u32, u8), BTreeSet<(u32, u32)>>,
+    nested: BTreeMap<(CommunicatorId, u8), BTreeSet<Ends>>,
     /// Connections that proxies measured, by communicator.
-    measured: BTreeSet<(u32, u32, u32)>,
+    measured: BTreeSet<(CommunicatorId, MemberIndex, MemberIndex)>,
     routed: usize,
     rows: Vec<TrafficRow>,
 }
@@ -311,7 +330,7 @@ impl<'a> Rows<'a> {
     fn new(identities: &'a Identities, sums: &[RankSums]) -> Self {
         let mut nested: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
         let mut measured = BTreeSet::new();
-        for (rank, sums) in (0..).zip(sums) {
+        for (rank, sums) in (0..).map(RankIndex).zip(sums) {
             for seen in &sums.nested {
                 let way = way_of(seen.member, seen.peer, seen.is_receive);
                 nested
@@ -340,13 +359,18 @@ impl<'a> Rows<'a> {
         }
     }
 
-    fn library(&self, communicator: u32) -> Library {
+    fn library(&self, communicator: CommunicatorId) -> Library {
         self.communicators
-            .get(communicator as usize)
+            .get(communicator.index())
             .map_or(Library::Gloo, |known| known.library)
     }
 
-    fn seen_or_modelled(&self, communicator: u32, operation: Operation, way: (u32, u32)) -> TrafficSource {
+    fn seen_or_modelled(
+        &self,
+        communicator: CommunicatorId,
+        operation: Operation,
+        way: Ends,
+    ) -> TrafficSource {
         let seen = self.nested.get(&(communicator, operation as u8));
         if seen.is_some_and(|seen| seen.contains(&way)) {
             TrafficSource::Nested
@@ -355,14 +379,14 @@ impl<'a> Rows<'a> {
         }
     }
 
-    fn rank(&self, communicator: u32, member: u32) -> Option<u32> {
-        let known = self.communicators.get(communicator as usize)?;
-        *known.members.get(member as usize)?
+    fn rank(&self, communicator: CommunicatorId, member: MemberIndex) -> Option<RankIndex> {
+        let known = self.communicators.get(communicator.index())?;
+        *known.members.get(member.index())?
     }
 
     fn push(
         &mut self,
-        (communicator, operation, (from, to)): (u32, Operation, (u32, u32)),
+        (communicator, operation, (from, to)): (CommunicatorId, Operation, Ends),
         (source, route): (TrafficSource, TrafficRoute),
         moved: &Moved,
     ) {
@@ -386,7 +410,7 @@ impl<'a> Rows<'a> {
         });
     }
 
-    fn push_left_out(&mut self, communicator: u32, operation: Operation, moved: &Moved) {
+    fn push_left_out(&mut self, communicator: CommunicatorId, operation: Operation, moved: &Moved) {
         self.rows.push(TrafficRow {
             communicator: Some(communicator),
             operation,
@@ -407,10 +431,10 @@ impl<'a> Rows<'a> {
     /// Distributes the traffic of one kind of operation over the connections of its route. If recorded messages
     /// contradict the route, the library took another one. Its traffic is then divided equally between the recorded
     /// connections.
-    fn push_routed(&mut self, kind: &Kind, moved: &Moved, host_of: &impl Fn(u32) -> u32) {
+    fn push_routed(&mut self, kind: &Kind, moved: &Moved, host_of: &impl Fn(RankIndex) -> u32) {
         let library = self.library(kind.communicator);
         let algorithm = Algorithm::from_u8(kind.algorithm).unwrap_or_default();
-        let Some(known) = self.communicators.get(kind.communicator as usize) else {
+        let Some(known) = self.communicators.get(kind.communicator.index()) else {
             return;
         };
         let Some(route) = routes::route(library, kind.operation, algorithm) else {
@@ -482,8 +506,8 @@ impl<'a> Rows<'a> {
     /// Adds the traffic that proxies measured. Both ends report it. If one end was not recorded or dropped records, the
     /// other end reports more.
     fn push_proxies(&mut self, sums: &[RankSums]) {
-        let mut moved: BTreeMap<(u32, u32, u32), Moved> = BTreeMap::new();
-        for (rank, sums) in (0..).zip(sums) {
+        let mut moved: BTreeMap<(CommunicatorId, MemberIndex, MemberIndex), Moved> = BTreeMap::new();
+        for (rank, sums) in (0..).map(RankIndex).zip(sums) {
             for (&(communicator, peer), directions) in &sums.traffic {
                 let Some(member) = member_of(self.communicators, communicator, rank) else {
                     continue;
@@ -514,26 +538,26 @@ impl<'a> Rows<'a> {
 }
 
 /// Returns true if these connections, which are sorted, include all recorded ones.
-fn goes(ways: &[Way], seen: &BTreeSet<(u32, u32)>) -> bool {
+fn goes(ways: &[Way], seen: &BTreeSet<Ends>) -> bool {
     seen.iter()
         .all(|seen| ways.binary_search_by_key(seen, |way| (way.from, way.to)).is_ok())
 }
 
-fn kind(communicator: u32, first: &RankOperation) -> Kind {
+fn kind(communicator: CommunicatorId, first: &RankOperation) -> Kind {
     Kind {
         communicator,
         operation: first.operation,
         root: match first.operation.pattern() {
             rankscope_ranklog::Pattern::FromRoot | rankscope_ranklog::Pattern::ToRoot => {
-                u32::try_from(first.peer).unwrap_or(0)
+                MemberIndex(u32::try_from(first.peer).unwrap_or(0))
             }
-            _ => 0,
+            _ => MemberIndex(0),
         },
         algorithm: first.algorithm as u8,
     }
 }
 
-fn pair(communicator: u32, operation: Operation, from: u32, to: u32) -> Pair {
+fn pair(communicator: CommunicatorId, operation: Operation, from: MemberIndex, to: MemberIndex) -> Pair {
     Pair {
         communicator,
         operation,
@@ -542,7 +566,7 @@ fn pair(communicator: u32, operation: Operation, from: u32, to: u32) -> Pair {
     }
 }
 
-fn way_of(member: u32, peer: u32, is_receive: bool) -> (u32, u32) {
+fn way_of(member: MemberIndex, peer: MemberIndex, is_receive: bool) -> Ends {
     if is_receive {
         (peer, member)
     } else {
@@ -550,10 +574,14 @@ fn way_of(member: u32, peer: u32, is_receive: bool) -> (u32, u32) {
     }
 }
 
-fn member_of(communicators: &[GlobalCommunicator], communicator: u32, rank: u32) -> Option<u32> {
-    let known = communicators.get(communicator as usize)?;
+fn member_of(
+    communicators: &[GlobalCommunicator],
+    communicator: CommunicatorId,
+    rank: RankIndex,
+) -> Option<MemberIndex> {
+    let known = communicators.get(communicator.index())?;
     let at = known.members.iter().position(|&member| member == Some(rank))?;
-    u32::try_from(at).ok()
+    Some(MemberIndex::of(at))
 }
 
 fn moves_data(operation: Operation) -> bool {
@@ -566,7 +594,7 @@ fn has_counts(calls: &[RankOperation]) -> bool {
 
 /// Calls `way` for the connections, with their bytes, of an operation with one count per member, except all-to-all.
 /// Returns false if the counts were not recorded.
-fn each_variable_way(calls: &[RankOperation], mut way: impl FnMut(u32, u32, u64)) -> bool {
+fn each_variable_way(calls: &[RankOperation], mut way: impl FnMut(MemberIndex, MemberIndex, u64)) -> bool {
     let Some(first) = calls.first() else {
         return false;
     };
@@ -579,14 +607,14 @@ fn each_variable_way(calls: &[RankOperation], mut way: impl FnMut(u32, u32, u64)
                 .counts
                 .iter()
                 .fold(0u64, |sum, &bytes| sum.saturating_add(bytes));
-            for member in 0..members {
+            for member in (0..members).map(MemberIndex) {
                 let next = routes::next_in_ring(first.library, first.operation, member, members);
                 let stays = if first.operation == Operation::AllGatherV {
                     next
                 } else {
                     member
                 };
-                way(member, next, total.saturating_sub(first.counts[stays as usize]));
+                way(member, next, total.saturating_sub(first.counts[stays.index()]));
             }
             true
         }
@@ -598,8 +626,9 @@ fn each_variable_way(calls: &[RankOperation], mut way: impl FnMut(u32, u32, u64)
             else {
                 return false;
             };
-            let root = root as u32;
-            for (member, &bytes) in (0..members).zip(counts).filter(|&(member, _)| member != root) {
+            let root = MemberIndex(root as u32);
+            let others = (0..members).map(MemberIndex).zip(counts);
+            for (member, &bytes) in others.filter(|&(member, _)| member != root) {
                 if first.operation == Operation::GatherV {
                     way(member, root, bytes);
                 } else {

@@ -14,6 +14,7 @@ use crate::identity::Identities;
 use crate::matching::{self, Matcher};
 use crate::measures::hosts::Hosts;
 use crate::rank::{EvidenceMessage, RankBatch, RankReader};
+use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex};
 use rankscope_formats::session::InstanceState;
 use rankscope_ranklog::reader::RankLog;
 use rustc_hash::FxHashMap;
@@ -35,9 +36,9 @@ const MARGIN_NS: i64 = 5_000_000_000;
 /// Key of messages inside collectives, equal on both ends.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct MessageKey {
-    communicator: u32,
-    sender: u32,
-    receiver: u32,
+    communicator: CommunicatorId,
+    sender: MemberIndex,
+    receiver: MemberIndex,
     object: u64,
     tag: u32,
     slot: u64,
@@ -266,10 +267,10 @@ impl<'l> Readers<'l> {
     fn next(&self, matcher: &Matcher, identities: &Identities) -> Option<usize> {
         let is_open = |rank: &usize| self.readers[*rank].is_some();
         let missing = matcher.oldest_missing().and_then(|missing| {
-            let known = identities.communicators.get(missing.communicator as usize)?;
-            known.members.get(missing.member as usize).copied().flatten()
+            let known = identities.communicators.get(missing.communicator.index())?;
+            known.members.get(missing.member.index()).copied().flatten()
         });
-        let awaited = missing.map(|rank| rank as usize).filter(is_open);
+        let awaited = missing.map(RankIndex::index).filter(is_open);
         awaited.or_else(|| {
             (0..self.readers.len())
                 .filter(is_open)
@@ -315,7 +316,7 @@ pub fn collect<'l>(
         progress(read);
         collector.take_batch(&mut batch, &mut matcher);
         if !goes_on {
-            matcher.rank_ended(rank as u32, |instance| collector.instance(&instance));
+            matcher.rank_ended(RankIndex::of(rank), |instance| collector.instance(&instance));
         }
     }
     collector.solve(logs)

@@ -4,6 +4,7 @@ use crate::clocks::clock::Clocks;
 use crate::identity::Identities;
 use crate::rank::anchors::Anchors;
 use crate::rank::{DeliveryDelay, RankReader};
+use rankscope_formats::ids::RankIndex;
 use rankscope_ranklog::reader::RankLog;
 use std::sync::OnceLock;
 
@@ -23,13 +24,13 @@ pub struct Logs<'a> {
 
 impl<'a> Logs<'a> {
     /// Returns the log of a rank.
-    pub fn of_rank(self, identities: &Identities, rank: u32) -> &'a RankLog {
-        &self.all[identities.ranks[rank as usize].log]
+    pub fn of_rank(self, identities: &Identities, rank: RankIndex) -> &'a RankLog {
+        &self.all[identities.ranks[rank.index()].log]
     }
 
     /// Opens a reader for the log of a rank.
-    pub fn reader(self, identities: &Identities, rank: u32, anchors: Anchors) -> RankReader<'a> {
-        let identity = &identities.ranks[rank as usize];
+    pub fn reader(self, identities: &Identities, rank: RankIndex, anchors: Anchors) -> RankReader<'a> {
+        let identity = &identities.ranks[rank.index()];
         let mut reader = RankReader::new(
             rank,
             &self.all[identity.log],
@@ -47,7 +48,12 @@ impl<'a> Logs<'a> {
     }
 
     /// Opens a reader that emits operations without rows of device activity.
-    pub fn operation_reader(self, identities: &Identities, rank: u32, anchors: Anchors) -> RankReader<'a> {
+    pub fn operation_reader(
+        self,
+        identities: &Identities,
+        rank: RankIndex,
+        anchors: Anchors,
+    ) -> RankReader<'a> {
         self.reader(identities, rank, anchors).without_works()
     }
 }

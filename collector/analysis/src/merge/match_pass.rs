@@ -24,6 +24,7 @@ use crate::rank::anchors::Anchors;
 use crate::rank::{RankBatch, RankSums};
 use crate::steps::plan::StepPlan;
 use crate::structure::Structure;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{ProblemSummary, RowLimits, TableError};
 use rankscope_ranklog::reader::RankLog;
 use std::cmp::Reverse;
@@ -40,8 +41,8 @@ pub struct Worlds<'a> {
 
 impl Worlds<'_> {
     /// Returns the ends of the steps of a rank.
-    fn anchors_of(self, identities: &Identities, rank: u32) -> Anchors {
-        identities.ranks[rank as usize]
+    fn anchors_of(self, identities: &Identities, rank: RankIndex) -> Anchors {
+        identities.ranks[rank.index()]
             .world
             .and_then(|world| self.plans.get(world as usize))
             .map_or_else(Anchors::default, |plan| plan.anchors_of(rank))
@@ -129,8 +130,8 @@ fn new_measures<'a>(logs: Logs<'a>, identities: &'a Identities, worlds: Worlds<'
             .of_part(logs.from_ns.is_some())
         })
         .collect();
-    let all_ranks = 0..identities.ranks.len() as u32;
-    let has_devices = |rank: u32| logs.of_rank(identities, rank).properties.contains_key(CUPTI);
+    let all_ranks = (0..identities.ranks.len()).map(RankIndex::of);
+    let has_devices = |rank: RankIndex| logs.of_rank(identities, rank).properties.contains_key(CUPTI);
     let mut stalls = StallBoard::new(all_ranks.clone().map(has_devices));
     for rank in all_ranks.filter(|&rank| !worlds.anchors_of(identities, rank).is_empty()) {
         stalls.expect_steps(rank);
@@ -153,7 +154,8 @@ fn rank_tasks<'a>(
     limits: RowLimits,
 ) -> Result<Vec<RankTask<'a>>, TableError> {
     let ranks = identities.ranks.len();
-    (0..ranks as u32)
+    (0..ranks)
+        .map(RankIndex::of)
         .map(|rank| {
             let anchors = worlds.anchors_of(identities, rank);
             let reader = logs.reader(identities, rank, anchors).with_stride(stride(ranks));
@@ -164,20 +166,24 @@ fn rank_tasks<'a>(
 
 /// Ranks whose logs are not read to the end, by the time that each has reached. The rank that is furthest behind goes
 /// first, because pending calls in memory wait for it.
-struct Frontier(BinaryHeap<Reverse<(i64, u32)>>);
+struct Frontier(BinaryHeap<Reverse<(i64, RankIndex)>>);
 
 impl Frontier {
     fn new(ranks: usize) -> Self {
-        Self((0..ranks as u32).map(|rank| Reverse((i64::MIN, rank))).collect())
+        Self(
+            (0..ranks)
+                .map(|rank| Reverse((i64::MIN, RankIndex::of(rank))))
+                .collect(),
+        )
     }
 
     /// Takes out the rank that is furthest behind, with the time that it has reached, in ns.
-    fn next(&mut self) -> Option<(u32, i64)> {
+    fn next(&mut self) -> Option<(RankIndex, i64)> {
         self.0.pop().map(|Reverse((reached_ns, rank))| (rank, reached_ns))
     }
 
     /// Puts a rank back.
-    fn reach(&mut self, rank: u32, reached_ns: i64) {
+    fn reach(&mut self, rank: RankIndex, reached_ns: i64) {
         self.0.push(Reverse((reached_ns, rank)));
     }
 
@@ -203,12 +209,12 @@ struct MatchPass<'a, 'scope> {
 }
 
 impl<'a> MatchPass<'a, '_> {
-    fn fetch(&mut self, rank: u32) -> Result<Box<RankTask<'a>>, MergeError> {
+    fn fetch(&mut self, rank: RankIndex) -> Result<Box<RankTask<'a>>, MergeError> {
         self.pool.fetch(rank)?.ok_or(MergeError::Worker)
     }
 
     /// Matches and measures a batch. Returns the latest time in it, in ns; `i64::MIN` without operations.
-    fn take_batch(&mut self, rank: u32, batch: &mut RankBatch) -> i64 {
+    fn take_batch(&mut self, rank: RankIndex, batch: &mut RankBatch) -> i64 {
         let measures = &mut self.measures;
         let mut latest_ns = i64::MIN;
         for operation in &mut batch.operations {
@@ -232,7 +238,7 @@ impl<'a> MatchPass<'a, '_> {
     }
 
     /// Registers the end of a rank's log.
-    fn end_rank(&mut self, rank: u32) {
+    fn end_rank(&mut self, rank: RankIndex) {
         let measures = &mut self.measures;
         self.matcher.rank_ended(rank, |instance| measures.take(instance));
         measures.steps.rank_ended(rank);
@@ -249,7 +255,7 @@ impl<'a> MatchPass<'a, '_> {
 
     /// Sends a rank's task to the decoding threads, with the rows that are due.
     fn send_back(&mut self, mut task: Box<RankTask<'a>>) {
-        let rows = &mut self.measures.rows.operations[task.rank as usize];
+        let rows = &mut self.measures.rows.operations[task.rank.index()];
         if rows.len() >= self.handover {
             std::mem::swap(&mut task.rows, rows);
         }
@@ -280,10 +286,9 @@ impl<'a> MatchPass<'a, '_> {
         let mut tables = TableSizes::default();
         let mut sums = Vec::with_capacity(ranks);
         let mut problems = Vec::new();
-        for rank in 0..ranks as u32 {
+        for rank in (0..ranks).map(RankIndex::of) {
             let mut task = self.fetch(rank)?;
-            task.rows
-                .append(&mut self.measures.rows.operations[rank as usize]);
+            task.rows.append(&mut self.measures.rows.operations[rank.index()]);
             problems.extend(read_problems(logs.of_rank(self.identities, rank), &task));
             sums.push(self.training_sums(&task));
             task.finish(&mut tables)?;
@@ -313,7 +318,7 @@ impl<'a> MatchPass<'a, '_> {
 fn read_problems(log: &RankLog, task: &RankTask<'_>) -> Vec<ProblemSummary> {
     let all = log.problems.iter().chain(task.reader.problems());
     all.map(|problem| ProblemSummary {
-        rank: Some(task.rank),
+        rank: Some(task.rank.0),
         file: Some(problem.path.display().to_string()),
         offset_bytes: Some(problem.offset),
         what: problem.what.clone(),

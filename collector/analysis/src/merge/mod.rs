@@ -33,6 +33,7 @@ use crate::merge::match_pass::{Worlds, match_ranks};
 use crate::merge::opening::{Opened, open};
 use crate::merge::step_pass::{find_steps, find_structures};
 use crate::summary;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::Session;
 use std::sync::OnceLock;
 
@@ -87,7 +88,7 @@ pub fn merge_last(
         measures: &matched.measures,
         problems,
     });
-    let host_of = |rank: u32| clocks.host_of[identities.ranks[rank as usize].log] as u32;
+    let host_of = |rank: RankIndex| clocks.host_of[identities.ranks[rank.index()].log] as u32;
     let traffic = matched.measures.traffic.rows(&identities, &matched.sums, host_of);
     session_directory::complete(&options.output, &mut session, matched.tables, traffic)?;
     Ok(session)

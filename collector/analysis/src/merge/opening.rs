@@ -11,6 +11,7 @@ use crate::merge::logs::Logs;
 use crate::merge::options::MergeOptions;
 use crate::merge::progress::Progress;
 use crate::rank::anchors::Anchors;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::ProblemSummary;
 use rankscope_ranklog::reader::RankLog;
 
@@ -87,24 +88,24 @@ fn solve_clocks(
         clocks,
         identities,
         options.pending_limit(identities.ranks.len()),
-        |rank| readable.reader(identities, rank as u32, Anchors::default()),
+        |rank| readable.reader(identities, RankIndex::of(rank), Anchors::default()),
         &mut |operations| progress(Progress::of_phase("aligning clocks", operations)),
     )
 }
 
-fn problem(rank: Option<u32>, file: Option<String>, what: String) -> ProblemSummary {
+fn problem(rank: Option<RankIndex>, file: Option<String>, what: String) -> ProblemSummary {
     ProblemSummary {
-        rank,
+        rank: rank.map(|rank| rank.0),
         file,
         offset_bytes: None,
         what,
     }
 }
 
-fn rank_of_log(identities: &Identities, log: usize) -> Option<u32> {
+fn rank_of_log(identities: &Identities, log: usize) -> Option<RankIndex> {
     identities
         .ranks
         .iter()
         .position(|rank| rank.log == log)
-        .map(|rank| rank as u32)
+        .map(RankIndex::of)
 }

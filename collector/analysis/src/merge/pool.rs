@@ -5,6 +5,7 @@
 
 use crate::merge::tables::TableSizes;
 use crate::rank::{RankBatch, RankReader};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{
     NameRow, OperationRow, PauseRow, RowLimits, SpanRow, TableError, TableWriter, WorkRow, rank_path,
 };
@@ -15,7 +16,7 @@ use std::sync::{Arc, Mutex};
 /// Reader, batch and tables of one rank.
 pub struct RankTask<'a> {
     /// Index of the rank in the session.
-    pub rank: u32,
+    pub rank: RankIndex,
     /// Reader of its log.
     pub reader: RankReader<'a>,
     /// Result of the last advance.
@@ -42,7 +43,7 @@ struct DeviceTables {
 impl<'a> RankTask<'a> {
     /// Creates a task at the start of a log, and its tables in a session directory.
     pub fn new(
-        rank: u32,
+        rank: RankIndex,
         reader: RankReader<'a>,
         session: &Path,
         limits: RowLimits,
@@ -53,8 +54,8 @@ impl<'a> RankTask<'a> {
             batch: RankBatch::default(),
             rows: Vec::new(),
             ended: false,
-            operations: TableWriter::create(&rank_path::<OperationRow>(session, rank), limits)?,
-            spans: TableWriter::create(&rank_path::<SpanRow>(session, rank), limits)?,
+            operations: TableWriter::create(&rank_path::<OperationRow>(session, rank.0), limits)?,
+            spans: TableWriter::create(&rank_path::<SpanRow>(session, rank.0), limits)?,
             devices: None,
             pauses: None,
             session: session.to_path_buf(),
@@ -87,7 +88,7 @@ impl<'a> RankTask<'a> {
         let table = match &mut self.pauses {
             Some(table) => table,
             none => none.insert(TableWriter::create(
-                &rank_path::<PauseRow>(&self.session, self.rank),
+                &rank_path::<PauseRow>(&self.session, self.rank.0),
                 self.limits,
             )?),
         };
@@ -104,8 +105,8 @@ impl<'a> RankTask<'a> {
             none => {
                 let (session, rank, limits) = (&self.session, self.rank, self.limits);
                 none.insert(DeviceTables {
-                    works: TableWriter::create(&rank_path::<WorkRow>(session, rank), limits)?,
-                    names: TableWriter::create(&rank_path::<NameRow>(session, rank), limits)?,
+                    works: TableWriter::create(&rank_path::<WorkRow>(session, rank.0), limits)?,
+                    names: TableWriter::create(&rank_path::<NameRow>(session, rank.0), limits)?,
                 })
             }
         };
@@ -193,7 +194,7 @@ impl<'a> Pool<'a> {
     }
 
     fn put_home(&mut self, task: Box<RankTask<'a>>) {
-        let rank = task.rank as usize;
+        let rank = task.rank.index();
         if let Some(slot) = self.home.get_mut(rank) {
             *slot = Some(task);
         }
@@ -206,9 +207,9 @@ impl<'a> Pool<'a> {
 
     /// Takes a rank's task and waits until it returns. Returns `None` if its worker ended, which only a panic can
     /// cause.
-    pub fn fetch(&mut self, rank: u32) -> Result<Option<Box<RankTask<'a>>>, TableError> {
+    pub fn fetch(&mut self, rank: RankIndex) -> Result<Option<Box<RankTask<'a>>>, TableError> {
         loop {
-            if let Some(task) = self.home.get_mut(rank as usize).and_then(Option::take) {
+            if let Some(task) = self.home.get_mut(rank.index()).and_then(Option::take) {
                 return Ok(Some(task));
             }
             let Ok((task, outcome)) = self.returned.recv() else {

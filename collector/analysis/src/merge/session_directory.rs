@@ -2,6 +2,7 @@
 
 use crate::merge::error::MergeError;
 use crate::merge::tables::TableSizes;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{
     LossRow, ProblemRow, ProblemSummary, Problems, SUMMARY_FILE, Session, Table, TableError, TableWriter,
     TrafficRow, part_path,
@@ -94,7 +95,7 @@ fn losses(session: &Session) -> Vec<LossRow> {
         .losses
         .iter()
         .map(|loss| LossRow {
-            rank: loss.rank,
+            rank: loss.rank.map(RankIndex),
             source: loss.source.clone(),
             cause: loss.cause.clone(),
             kind: loss.kind.clone(),
@@ -109,7 +110,7 @@ fn problems(problems: &[ProblemSummary]) -> Vec<ProblemRow> {
     problems
         .iter()
         .map(|problem| ProblemRow {
-            rank: problem.rank,
+            rank: problem.rank.map(RankIndex),
             file: problem.file.clone().map(Cow::Owned),
             offset_bytes: problem.offset_bytes,
             what: problem.what.clone(),

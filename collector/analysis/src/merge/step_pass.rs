@@ -8,6 +8,7 @@ use crate::steps::plan::StepPlan;
 use crate::steps::{finder, marks};
 use crate::structure::sample::Sample;
 use crate::structure::{self, Structure, step_links};
+use rankscope_formats::ids::{CommunicatorId, RankIndex};
 use std::collections::BTreeMap;
 
 /// Maximum number of kinds of marks that are tried. Each takes a pass over a log.
@@ -38,11 +39,11 @@ fn steps_of_world(logs: Logs<'_>, identities: &Identities, world: &WorldIdentity
             ..StepPlan::default()
         };
     };
-    let reader_of = |rank: u32| logs.operation_reader(identities, rank, Anchors::default());
-    let width = |communicator: u32| {
+    let reader_of = |rank: RankIndex| logs.operation_reader(identities, rank, Anchors::default());
+    let width = |communicator: CommunicatorId| {
         identities
             .communicators
-            .get(communicator as usize)
+            .get(communicator.index())
             .map_or(0, |known| known.size)
     };
     // Reading a log for marks takes as long as reading it for a pattern. It is worthwhile only if its texts contain
@@ -92,14 +93,14 @@ fn samples_of_world(
     identities: &Identities,
     world: usize,
     plan: &mut StepPlan,
-) -> BTreeMap<u32, Sample> {
-    let reader_of = |rank: u32, anchors: Anchors| logs.operation_reader(identities, rank, anchors);
+) -> BTreeMap<RankIndex, Sample> {
+    let reader_of = |rank: RankIndex, anchors: Anchors| logs.operation_reader(identities, rank, anchors);
     let samples = structure::samples(identities, world, |rank| reader_of(rank, plan.anchors_of(rank)));
     if samples.len() < 2 {
         return samples;
     }
     if let Some(first) = first_of_a_chain(plan, &samples) {
-        let width = |communicator: u32| identities.communicators[communicator as usize].size;
+        let width = |communicator: CommunicatorId| identities.communicators[communicator.index()].size;
         let by_first = finder::plan(&mut reader_of(first, Anchors::default()), width);
         if !by_first.anchors.is_empty() {
             *plan = StepPlan {
@@ -120,11 +121,11 @@ fn samples_of_world(
 
 /// Returns the rank that sends the first message along a chain, if only messages determine the steps and it is not the
 /// reference. To the last rank of a chain, each micro-batch looks like a step.
-fn first_of_a_chain(plan: &StepPlan, samples: &BTreeMap<u32, Sample>) -> Option<u32> {
+fn first_of_a_chain(plan: &StepPlan, samples: &BTreeMap<RankIndex, Sample>) -> Option<RankIndex> {
     if plan.anchors.communicators().is_some() {
         return None;
     }
-    let sends_first = |rank: &u32| {
+    let sends_first = |rank: &RankIndex| {
         let sample = samples.get(rank)?;
         let is_end = sample.peers().count() == 1;
         is_end.then(|| sample.messages.first().is_some_and(|first| first.is_send))

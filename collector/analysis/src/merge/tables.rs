@@ -5,6 +5,7 @@ use crate::identity::Identities;
 use crate::measures::stalls::StallBoard;
 use crate::measures::step_board::StepBoard;
 use crate::merge::error::MergeError;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{
     InstanceRow, RowLimits, StallRow, StepRow, Table, TableError, TableInfo, TableWriter, part_path,
     rank_path,
@@ -82,13 +83,17 @@ impl StepTables {
             held: STEPS_HELD,
             ..limits
         };
-        let create = |rank: u32| {
+        let create = |rank: RankIndex| {
             Ok(StepTable {
-                table: TableWriter::create(&rank_path::<StepRow>(session, rank), limits)?,
+                table: TableWriter::create(&rank_path::<StepRow>(session, rank.0), limits)?,
                 rows: Vec::new(),
             })
         };
-        (0..ranks as u32).map(create).collect::<Result<_, _>>().map(Self)
+        (0..ranks)
+            .map(RankIndex::of)
+            .map(create)
+            .collect::<Result<_, _>>()
+            .map(Self)
     }
 
     /// Writes closed steps of ranks that have at least `at_least` of them; all steps with `None`.
@@ -103,7 +108,7 @@ impl StepTables {
             let ranks = &identities.worlds[world].ranks;
             board.close(at_least.is_none(), |row, step| {
                 closed = true;
-                if let Some(table) = ranks.get(row).and_then(|&rank| self.0.get_mut(rank as usize)) {
+                if let Some(table) = ranks.get(row).and_then(|&rank| self.0.get_mut(rank.index())) {
                     table.rows.push(step);
                 }
             });

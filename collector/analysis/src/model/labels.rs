@@ -1,13 +1,14 @@
 //! Names of ranks and size classes for reports and findings.
 
 use super::units;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{Rank, Session};
 
 /// Returns the name of a rank.
-pub fn rank_name(session: &Session, rank: u32) -> String {
+pub fn rank_name(session: &Session, rank: RankIndex) -> String {
     session
         .ranks
-        .get(rank as usize)
+        .get(rank.index())
         .map_or_else(|| format!("log {rank}"), |rank: &Rank| rank.name.clone())
 }
 

@@ -5,6 +5,7 @@ pub mod declared;
 pub mod fingerprint;
 pub mod kernel_name;
 pub mod labels;
+pub mod log_communicator;
 pub mod members;
 pub mod operation;
 pub mod pause_kinds;

@@ -1,5 +1,6 @@
 //! One operation of one rank, joined from its records.
 
+use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex, StepIndex};
 use rankscope_formats::session::OperationState;
 use rankscope_ranklog::record::{
     Algorithm, FLAG_BYTES_UNKNOWN, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN, Protocol,
@@ -9,9 +10,9 @@ use rankscope_ranklog::{Library, Operation, Pattern};
 /// Marks an unknown time.
 pub const NO_TIME: i64 = i64::MIN;
 /// Marks an unknown step.
-pub const NO_STEP: u32 = u32::MAX;
+pub const NO_STEP: StepIndex = StepIndex(u32::MAX);
 /// Marks an unknown communicator.
-pub const NO_COMMUNICATOR: u32 = u32::MAX;
+pub const NO_COMMUNICATOR: CommunicatorId = CommunicatorId(u32::MAX);
 
 /// Intervals in which the program could not continue because of an operation. They are disjoint, in order, and clipped
 /// to arrival..leave.
@@ -83,11 +84,11 @@ pub struct SharedLaunch {
 #[derive(Clone, Debug)]
 pub struct RankOperation {
     /// Index of its rank in the session.
-    pub rank: u32,
+    pub rank: RankIndex,
     /// Index of the communicator in the session; [`NO_COMMUNICATOR`] if unknown.
-    pub communicator: u32,
+    pub communicator: CommunicatorId,
     /// Member number of this rank in the communicator.
-    pub member: u32,
+    pub member: MemberIndex,
     /// Communication library that was called.
     pub library: Library,
     /// Kind of operation.
@@ -112,7 +113,7 @@ pub struct RankOperation {
     /// System id of the thread that ran the operation.
     pub thread_id: u32,
     /// Step; [`NO_STEP`] if it is in none.
-    pub step: u32,
+    pub step: StepIndex,
     /// Time at which the program requested it, in nanoseconds; [`NO_TIME`] if there is no queue.
     pub issue_ns: i64,
     /// Entry into the call that enqueued it on a stream, in nanoseconds, if `enter_ns` is a device time; else
@@ -146,9 +147,9 @@ impl RankOperation {
     /// Returns a placeholder.
     pub fn nothing() -> Self {
         Self {
-            rank: 0,
+            rank: RankIndex(0),
             communicator: NO_COMMUNICATOR,
-            member: 0,
+            member: MemberIndex(0),
             library: Library::Gloo,
             operation: Operation::Unknown,
             state: OperationState::Queued,
@@ -246,9 +247,9 @@ impl RankOperation {
     /// Returns a completed all-reduce of member `member` (which is also the rank) on communicator 0, for tests.
     pub fn sample(member: u32, enter_ns: i64, leave_ns: i64) -> Self {
         Self {
-            rank: member,
-            communicator: 0,
-            member,
+            rank: RankIndex(member),
+            communicator: CommunicatorId(0),
+            member: MemberIndex(member),
             operation: Operation::AllReduce,
             state: OperationState::Completed,
             element_bytes: 4,

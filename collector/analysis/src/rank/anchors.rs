@@ -1,9 +1,9 @@
 //! Anchors: the operations that end the steps of a rank.
 //!
-//! All ranks of a world have the same number of anchors. So the number of an anchor is the number of the step that it
-//! ends.
+//! All ranks of a world have the same number of anchors. Step k is between anchors k and k + 1.
 
 use crate::model::operation::{NO_COMMUNICATOR, RankOperation};
+use rankscope_formats::ids::{CommunicatorId, StepIndex};
 use rankscope_formats::session::StepKind;
 use rankscope_ranklog::{Operation, Pattern};
 use std::collections::BTreeSet;
@@ -12,10 +12,32 @@ use std::sync::Arc;
 /// Maximum number of consecutive anchors that a rank may have lost while later ones are still recognised.
 const LOST_ANCHORS: usize = 64;
 
+/// Number of an anchor in its world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct AnchorNumber(u32);
+
+impl AnchorNumber {
+    /// Returns the anchor that ends a step.
+    pub const fn ending(step: StepIndex) -> Self {
+        Self(step.0.saturating_add(1))
+    }
+
+    /// Returns the step that begins with the anchor.
+    pub const fn begins(self) -> StepIndex {
+        StepIndex(self.0)
+    }
+
+    /// Returns the anchor after this one.
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
 /// Key of an operation that ends a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
-    pub(crate) communicator: u32,
+    pub(crate) communicator: CommunicatorId,
     pub(crate) operation: Operation,
     /// Other rank of a message; otherwise −1.
     pub(crate) peer: i32,
@@ -68,18 +90,18 @@ impl Run {
 pub struct AnchorList {
     runs: Vec<Run>,
     /// Numbers of the anchors that end a step other than a training step, in order.
-    others: Vec<(u32, StepKind)>,
+    others: Vec<(AnchorNumber, StepKind)>,
 }
 
 impl AnchorList {
     /// Appends an anchor that ends a step of another kind than training.
     pub(crate) fn push_other(&mut self, key: Key, kind: StepKind) {
-        self.others.push((self.len(), kind));
+        self.others.push((AnchorNumber(self.len()), kind));
         self.push(key);
     }
 
     /// Returns the kind of step that an anchor ends.
-    pub(crate) fn kind(&self, number: u32) -> StepKind {
+    pub(crate) fn kind(&self, number: AnchorNumber) -> StepKind {
         let at = self.others.binary_search_by_key(&number, |&(other, _)| other);
         at.map_or(StepKind::Train, |at| self.others[at].1)
     }
@@ -102,7 +124,7 @@ impl AnchorList {
 
     /// Returns the communicators whose members all have these anchors. Returns `None` if an anchor is a message,
     /// because its other end has a different key.
-    pub fn communicators(&self) -> Option<BTreeSet<u32>> {
+    pub fn communicators(&self) -> Option<BTreeSet<CommunicatorId>> {
         let mut known = self
             .runs
             .iter()
@@ -176,13 +198,13 @@ impl Anchors {
     }
 
     /// Returns the kind of step that an anchor ends.
-    pub fn kind(&self, number: u32) -> StepKind {
+    pub fn kind(&self, number: AnchorNumber) -> StepKind {
         self.list.kind(number)
     }
 
     /// Returns the number of the anchor that this operation is, or `None` if it is no anchor.
     #[inline]
-    pub fn number_of(&mut self, operation: &RankOperation) -> Option<u32> {
+    pub fn number_of(&mut self, operation: &RankOperation) -> Option<AnchorNumber> {
         let run = self.list.runs.get(self.run)?;
         if operation.operation != run.first.operation || operation.communicator != run.first.communicator {
             return if self.at + 1 >= run.count || self.list.runs.len() > 1 {
@@ -204,11 +226,11 @@ impl Anchors {
         }
     }
 
-    fn advance(&mut self) -> u32 {
+    fn advance(&mut self) -> AnchorNumber {
         let Some(run) = self.list.runs.get(self.run) else {
-            return 0;
+            return AnchorNumber(0);
         };
-        let number = run.before + self.at;
+        let number = AnchorNumber(run.before + self.at);
         self.at += 1;
         if self.at >= run.count {
             self.run += 1;
@@ -219,7 +241,7 @@ impl Anchors {
 
     /// Searches the next anchors for the operation, because the record of an anchor may have been lost.
     #[cold]
-    fn search(&mut self, operation: &RankOperation) -> Option<u32> {
+    fn search(&mut self, operation: &RankOperation) -> Option<AnchorNumber> {
         let key = Key::of(operation);
         let (mut run, mut at) = (self.run, self.at);
         for _ in 0..LOST_ANCHORS {
@@ -245,7 +267,7 @@ mod tests {
     #[test]
     fn anchors_of_a_regular_run_take_one_entry_and_survive_lost_records() {
         let key = |n: u32| Key {
-            communicator: 1,
+            communicator: CommunicatorId(1),
             operation: Operation::AllReduce,
             peer: -1,
             tag: 10 + 3 * n,

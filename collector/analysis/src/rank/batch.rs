@@ -5,6 +5,7 @@ use crate::intervals::device_overlap::DeviceParts;
 use crate::intervals::overlap::Parts;
 use crate::model::operation::RankOperation;
 use crate::model::pause_kinds::COUNT;
+use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex, StepIndex};
 use rankscope_formats::session::{NameRow, PauseRow, SpanKind, SpanRow, StallRow, WorkRow};
 use std::borrow::Cow;
 
@@ -76,13 +77,13 @@ impl RankBatch {
 #[derive(Clone, Copy, Debug)]
 pub struct EvidenceMessage {
     /// Rank of this end.
-    pub rank: u32,
+    pub rank: RankIndex,
     /// Index of the communicator in the session.
-    pub communicator: u32,
+    pub communicator: CommunicatorId,
     /// Member that sent it.
-    pub sender: u32,
+    pub sender: MemberIndex,
     /// Member that received it.
-    pub receiver: u32,
+    pub receiver: MemberIndex,
     /// The collective: operation, and number of uses of its tag.
     pub object: u64,
     /// Tag of the collective.
@@ -101,7 +102,7 @@ pub struct EvidenceMessage {
 #[derive(Clone, Copy, Debug)]
 pub struct StepCut {
     /// Number of the step.
-    pub step: u32,
+    pub step: StepIndex,
     /// Start, in nanoseconds.
     pub start_ns: i64,
     /// End, in nanoseconds.
@@ -120,8 +121,8 @@ pub struct StepCut {
 impl StepCut {
     /// Returns step `step` of a host-only rank in a run of steps of `window_ns`: first host time, then exposed
     /// communication.
-    pub(crate) fn on_host(step: u32, window_ns: i64, host_ns: i64) -> Self {
-        let start_ns = i64::from(step) * window_ns;
+    pub(crate) fn on_host(step: StepIndex, window_ns: i64, host_ns: i64) -> Self {
+        let start_ns = i64::from(step.0) * window_ns;
         Self {
             step,
             start_ns,

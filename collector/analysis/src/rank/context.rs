@@ -2,7 +2,9 @@
 
 use super::event::OperationFields;
 use crate::clocks::clock::Line;
+use crate::model::log_communicator::LogCommunicator;
 use crate::model::operation::{Blocked, NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation};
+use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex};
 use rankscope_formats::session::OperationState;
 use rankscope_ranklog::reader::RankLog;
 use rankscope_ranklog::record::{Algorithm, Protocol};
@@ -16,9 +18,9 @@ const MAX_COMMUNICATORS: usize = 1 << 20;
 #[derive(Clone, Copy)]
 pub struct Communicator {
     /// Its index in the session; [`NO_COMMUNICATOR`] if unknown.
-    pub index: u32,
+    pub index: CommunicatorId,
     /// Member number of this rank.
-    pub member: u32,
+    pub member: MemberIndex,
     /// Its library.
     pub library: Library,
 }
@@ -26,7 +28,7 @@ pub struct Communicator {
 /// What all stages need to know about the log.
 pub struct LogContext<'a> {
     /// Index of the rank in the session.
-    pub rank: u32,
+    pub rank: RankIndex,
     /// The log.
     pub log: &'a RankLog,
     /// Conversion of ticks to the time axis.
@@ -43,16 +45,24 @@ pub struct LogContext<'a> {
 impl<'a> LogContext<'a> {
     /// Creates the context of the log of the session's `rank`. `communicators` maps its communicators to (index in the
     /// session, member number).
-    pub fn new(rank: u32, log: &'a RankLog, line: Line, communicators: &BTreeMap<u32, (u32, u32)>) -> Self {
+    pub fn new(
+        rank: RankIndex,
+        log: &'a RankLog,
+        line: Line,
+        communicators: &BTreeMap<LogCommunicator, (CommunicatorId, MemberIndex)>,
+    ) -> Self {
         let size = communicators
             .keys()
+            .map(|number| &number.0)
             .chain(log.communicators.keys())
             .max()
             .map_or(0, |&last| last as usize + 1)
             .min(MAX_COMMUNICATORS);
-        let mut table: Vec<_> = (0..size as u32).map(|number| unknown(log, number)).collect();
+        let mut table: Vec<_> = (0..size as u32)
+            .map(|number| unknown(log, LogCommunicator(number)))
+            .collect();
         for (&number, &(index, member)) in communicators {
-            if let Some(known) = table.get_mut(number as usize) {
+            if let Some(known) = table.get_mut(number.index()) {
                 (known.index, known.member) = (index, member);
             }
         }
@@ -73,38 +83,42 @@ impl<'a> LogContext<'a> {
     }
 
     /// Returns the communicator with this number in the log.
-    pub fn communicator(&self, number: u32) -> Communicator {
-        let known = self.communicators.get(number as usize).copied();
+    pub fn communicator(&self, number: LogCommunicator) -> Communicator {
+        let known = self.communicators.get(number.index()).copied();
         known.unwrap_or_else(|| unknown(self.log, number))
     }
 
     /// Returns the number of members of a communicator; 0 if unknown.
-    pub fn members(&self, number: u32) -> u32 {
-        let known = self.log.communicators.get(&number);
+    pub fn members(&self, number: LogCommunicator) -> u32 {
+        let known = self.log.communicators.get(&number.0);
         known.map_or(0, |known| known.size)
     }
 
     /// Returns the session's indices of the known communicators, by their number in the log.
-    pub fn indices(&self) -> BTreeMap<u32, u32> {
+    pub fn indices(&self) -> BTreeMap<LogCommunicator, CommunicatorId> {
         self.communicators
             .iter()
             .zip(0..)
             .filter(|(known, _)| known.index != NO_COMMUNICATOR)
-            .map(|(known, number)| (number, known.index))
+            .map(|(known, number)| (LogCommunicator(number), known.index))
             .collect()
     }
 
     /// Returns the device number of a communicator: 0, or the communicator's own number if the process drives several
     /// devices.
-    pub fn device_of(&self, communicator: u32) -> u32 {
-        if self.has_several_devices { communicator } else { 0 }
+    pub fn device_of(&self, communicator: LogCommunicator) -> u32 {
+        if self.has_several_devices {
+            communicator.0
+        } else {
+            0
+        }
     }
 
     /// Returns the device number of a communicator, or `None` for one that the session does not know.
-    pub fn known_device_of(&self, communicator: u32) -> Option<u32> {
+    pub fn known_device_of(&self, communicator: LogCommunicator) -> Option<u32> {
         let is_known = self
             .communicators
-            .get(communicator as usize)
+            .get(communicator.index())
             .is_none_or(|known| known.index != NO_COMMUNICATOR);
         is_known.then_some(self.device_of(communicator))
     }
@@ -156,18 +170,18 @@ impl<'a> LogContext<'a> {
 }
 
 /// Returns a communicator that the session does not know.
-fn unknown(log: &RankLog, number: u32) -> Communicator {
-    let known = log.communicators.get(&number);
+fn unknown(log: &RankLog, number: LogCommunicator) -> Communicator {
+    let known = log.communicators.get(&number.0);
     Communicator {
         index: NO_COMMUNICATOR,
-        member: 0,
+        member: MemberIndex(0),
         library: known.map_or(Library::Gloo, |known| known.library),
     }
 }
 
 /// Returns true if a process has several members of one communicator, each on a separate device.
-fn drives_several_devices(communicators: &BTreeMap<u32, (u32, u32)>) -> bool {
-    let mut members: BTreeMap<u32, u32> = BTreeMap::new();
+fn drives_several_devices(communicators: &BTreeMap<LogCommunicator, (CommunicatorId, MemberIndex)>) -> bool {
+    let mut members: BTreeMap<CommunicatorId, MemberIndex> = BTreeMap::new();
     communicators
         .values()
         .any(|&(index, member)| *members.entry(index).or_insert(member) != member)

@@ -2,6 +2,7 @@
 //!
 //! The meaning of a record's fields depends on its kind. This file is the only one of the folder that knows it.
 
+use crate::model::log_communicator::LogCommunicator;
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::activity::Activity;
 use rankscope_ranklog::record::{
@@ -81,7 +82,7 @@ pub enum LogEvent {
     /// The library reported a failure after a call had returned.
     Failure {
         /// Number of the communicator in the log.
-        communicator: u32,
+        communicator: LogCommunicator,
         /// Object of the record.
         object: u64,
         /// The library's code.
@@ -92,7 +93,7 @@ pub enum LogEvent {
     /// The clock of a device was read.
     ClockReading {
         /// Communicator that works on the device: its number in the log.
-        communicator: u32,
+        communicator: LogCommunicator,
         /// Value of the device's clock, in nanoseconds.
         device_ns: u64,
     },
@@ -149,19 +150,19 @@ impl LogEvent {
             RecordKind::Group => Self::GroupEnd(GroupEnd::of(record)),
             RecordKind::Memory => Self::Memory(Memory::of(record)),
             RecordKind::Failure => Self::Failure {
-                communicator: record.communicator,
+                communicator: LogCommunicator(record.communicator),
                 object,
                 code: record.tag,
             },
             RecordKind::Device if record.flags & FLAG_TRAFFIC != 0 => Self::Traffic(Traffic {
-                communicator: record.communicator,
+                communicator: LogCommunicator(record.communicator),
                 peer: record.peer,
                 is_receive: record.operation == Operation::Receive as u8,
                 bytes: record.bytes,
                 waits: ProxyWaits::from_aux(record.aux),
             }),
             RecordKind::Device if record.flags & FLAG_CLOCK != 0 => Self::ClockReading {
-                communicator: record.communicator,
+                communicator: LogCommunicator(record.communicator),
                 device_ns: object,
             },
             RecordKind::Device => Self::DeviceReport(DeviceReport::of(record)),
@@ -184,7 +185,7 @@ impl LogEvent {
 #[derive(Clone, Copy, Debug)]
 pub struct OperationFields {
     /// Number of the communicator in the log.
-    pub communicator: u32,
+    pub communicator: LogCommunicator,
     /// Number of the operation.
     pub operation: u8,
     /// `FLAG_*` bits of the record.
@@ -204,7 +205,7 @@ pub struct OperationFields {
 impl OperationFields {
     fn of(record: &Record) -> Self {
         Self {
-            communicator: record.communicator,
+            communicator: LogCommunicator(record.communicator),
             operation: record.operation,
             flags: record.flags,
             element_bytes: record.element_bytes,
@@ -301,7 +302,7 @@ pub struct Complete {
 #[derive(Clone, Copy, Debug)]
 pub struct NestedMessage {
     /// Number of the communicator in the log.
-    pub communicator: u32,
+    pub communicator: LogCommunicator,
     /// The collective: operation in the high 32 bits, and number of uses of its tag.
     pub collective: u64,
     /// True if this rank sent.
@@ -323,7 +324,7 @@ pub struct NestedMessage {
 impl NestedMessage {
     fn of(record: &Record) -> Self {
         Self {
-            communicator: record.communicator,
+            communicator: LogCommunicator(record.communicator),
             collective: record.object,
             is_send: record.operation == Operation::Send as u8,
             is_receive: record.operation == Operation::Receive as u8,
@@ -461,7 +462,7 @@ impl Memory {
 #[derive(Clone, Copy, Debug)]
 pub struct Traffic {
     /// Number of the communicator in the log.
-    pub communicator: u32,
+    pub communicator: LogCommunicator,
     /// Member number of the peer; negative if unknown.
     pub peer: i32,
     /// True if the data was received.

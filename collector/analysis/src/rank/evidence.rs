@@ -4,6 +4,7 @@ use super::batch::EvidenceMessage;
 use super::context::LogContext;
 use super::event::{NestedMessage, Stamp};
 use crate::model::operation::NO_COMMUNICATOR;
+use rankscope_formats::ids::{CommunicatorId, MemberIndex};
 use std::collections::BTreeSet;
 
 /// Maximum number of different [`Nested`] entries per rank.
@@ -13,13 +14,13 @@ const MAX_NESTED: usize = 1 << 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Nested {
     /// Index of the communicator in the session.
-    pub communicator: u32,
+    pub communicator: CommunicatorId,
     /// Number of the collective's operation.
     pub operation: u8,
     /// Member number of this rank.
-    pub member: u32,
+    pub member: MemberIndex,
     /// Member number of the peer.
-    pub peer: u32,
+    pub peer: MemberIndex,
     /// True if the peer sent.
     pub is_receive: bool,
 }
@@ -27,7 +28,7 @@ pub struct Nested {
 /// Adds the two ends of a message to the pairs between which messages were recorded.
 pub fn add_pair(pairs: &mut BTreeSet<Nested>, message: &NestedMessage, context: &LogContext<'_>) {
     let communicator = context.communicator(message.communicator);
-    let Ok(peer) = u32::try_from(message.peer) else {
+    let Ok(peer) = u32::try_from(message.peer).map(MemberIndex) else {
         return;
     };
     if communicator.index != NO_COMMUNICATOR && pairs.len() < MAX_NESTED {
@@ -44,7 +45,7 @@ pub fn add_pair(pairs: &mut BTreeSet<Nested>, message: &NestedMessage, context: 
 /// Returns a message as evidence about clocks, if both of its ends are known.
 pub fn evidence(message: &NestedMessage, stamp: &Stamp, context: &LogContext<'_>) -> Option<EvidenceMessage> {
     let communicator = context.communicator(message.communicator);
-    let peer = u32::try_from(message.peer).ok()?;
+    let peer = u32::try_from(message.peer).map(MemberIndex).ok()?;
     if communicator.index == NO_COMMUNICATOR || message.has_failed {
         return None;
     }

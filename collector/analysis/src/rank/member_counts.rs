@@ -1,6 +1,7 @@
 //! Counts per member of a call, which precede its record in separate records of the same lane.
 
 use super::context::LogContext;
+use crate::model::log_communicator::LogCommunicator;
 use crate::model::operation::RankOperation;
 
 /// Counts whose call was not read yet.
@@ -25,7 +26,7 @@ impl MemberCounts {
         &mut self,
         operation: &mut RankOperation,
         lane: u32,
-        communicator: u32,
+        communicator: LogCommunicator,
         context: &LogContext<'_>,
     ) {
         if let Some(counts) = self.by_lane.get_mut(lane as usize)

@@ -3,6 +3,7 @@
 use super::context::LogContext;
 use super::event::{Complete, Post, Stamp};
 use crate::model::operation::{Blocked, NO_TIME, RankOperation};
+use rankscope_formats::ids::CommunicatorId;
 use rankscope_formats::session::OperationState;
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::record::FLAG_FAILED;
@@ -35,7 +36,7 @@ struct Buffer {
 /// The two ends of messages that are counted together.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Ends {
-    communicator: u32,
+    communicator: CommunicatorId,
     operation: u8,
     peer: i32,
     slot: u64,

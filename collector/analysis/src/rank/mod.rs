@@ -55,9 +55,11 @@ pub use proxies::TrafficSums;
 pub use sums::{DeviceClockSums, RankSums};
 
 use crate::clocks::clock::Line;
+use crate::model::log_communicator::LogCommunicator;
 use anchors::Anchors;
 use context::LogContext;
 use input::Input;
+use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex};
 use rankscope_ranklog::reader::{Problem, RankLog};
 use stages::Stages;
 use std::collections::BTreeMap;
@@ -86,10 +88,10 @@ impl<'a> RankReader<'a> {
     /// Creates a reader at the start of the log of the session's `rank`. `communicators` maps its communicators to
     /// (index in the session, member number). `anchors` are the operations that end steps.
     pub fn new(
-        rank: u32,
+        rank: RankIndex,
         log: &'a RankLog,
         line: Line,
-        communicators: &BTreeMap<u32, (u32, u32)>,
+        communicators: &BTreeMap<LogCommunicator, (CommunicatorId, MemberIndex)>,
         anchors: Anchors,
     ) -> Self {
         Self {

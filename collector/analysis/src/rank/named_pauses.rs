@@ -1,6 +1,7 @@
 //! Collects named times of a rank's host until their step is known.
 
 use crate::model::pause_kinds::{COUNT, KINDS, counts, kind_of, position};
+use rankscope_formats::ids::StepIndex;
 use rankscope_formats::session::{PauseKind, PauseRow};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
@@ -101,7 +102,7 @@ impl Pauses {
     /// for training steps.
     pub fn cut(
         &mut self,
-        step: Option<u32>,
+        step: Option<StepIndex>,
         is_training: bool,
         (start_ns, end_ns): (i64, i64),
         out: &mut Vec<PauseRow>,
@@ -164,11 +165,14 @@ mod tests {
         pauses.count(13, "tokens", 100);
         pauses.count(22, "tokens", 1000);
         assert!(out.is_empty());
-        pauses.cut(Some(3), true, (10, 20), &mut out);
-        let found: Vec<_> = out.iter().map(|row| (row.start_ns, row.step)).collect();
+        pauses.cut(Some(StepIndex(3)), true, (10, 20), &mut out);
+        let found: Vec<_> = out
+            .iter()
+            .map(|row| (row.start_ns, row.step.map(|step| step.0)))
+            .collect();
         assert_eq!(found, [(5, None), (12, Some(3)), (18, Some(3))]);
         assert_eq!(pauses.sums.counted[&"tokens"], 100);
-        pauses.cut(Some(4), true, (20, 40), &mut out);
+        pauses.cut(Some(StepIndex(4)), true, (20, 40), &mut out);
         assert_eq!(out.len(), 4);
         assert_eq!(pauses.sums.counted[&"tokens"], 1100);
         assert_eq!(pauses.sums.count[position(PauseKind::Input)], 4);

@@ -2,6 +2,7 @@
 //! ordinals of its later operations must not shift against other ranks.
 
 use crate::model::operation::RankOperation;
+use rankscope_formats::ids::CommunicatorId;
 use rankscope_ranklog::record::FLAG_SEQUENCE_UNKNOWN;
 use rustc_hash::FxHashMap;
 
@@ -9,7 +10,7 @@ use rustc_hash::FxHashMap;
 /// operation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Counter {
-    communicator: u32,
+    communicator: CommunicatorId,
     /// Number of the operation; 0 for all collectives.
     operation: u8,
     /// Peer of a message; −1 for all other operations.

@@ -3,6 +3,7 @@
 use super::context::LogContext;
 use super::event::{Stamp, Traffic};
 use crate::intervals::counted::CountedTime;
+use rankscope_formats::ids::{CommunicatorId, MemberIndex};
 use rankscope_ranklog::record::ProxyWaits;
 use std::collections::BTreeMap;
 
@@ -25,8 +26,8 @@ pub struct TrafficSums {
 /// One direction of traffic with a peer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Direction {
-    communicator: u32,
-    peer: u32,
+    communicator: CommunicatorId,
+    peer: MemberIndex,
     is_receive: bool,
 }
 
@@ -35,7 +36,7 @@ struct Direction {
 pub struct Proxies {
     active: BTreeMap<Direction, CountedTime>,
     /// By communicator of the session and peer in it: sent, then received.
-    pub sums: BTreeMap<(u32, u32), [TrafficSums; 2]>,
+    pub sums: BTreeMap<(CommunicatorId, MemberIndex), [TrafficSums; 2]>,
 }
 
 impl Proxies {
@@ -45,7 +46,7 @@ impl Proxies {
             return;
         }
         let communicator = context.communicator(traffic.communicator).index;
-        let Ok(peer) = u32::try_from(traffic.peer) else {
+        let Ok(peer) = u32::try_from(traffic.peer).map(MemberIndex) else {
             return;
         };
         let is_receive = traffic.is_receive;

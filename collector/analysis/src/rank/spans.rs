@@ -1,6 +1,7 @@
 //! Kinds and names of the spans next to operations.
 
 use super::event::{GroupEnd, Memory};
+use rankscope_formats::ids::CommunicatorId;
 use rankscope_formats::session::SpanKind;
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::record::{BlockedIn, MemoryCall};
@@ -32,7 +33,7 @@ pub fn group_failure(end: &GroupEnd) -> Option<String> {
 }
 
 /// Describes a failure that the library reported after a call. The index is that of the communicator in the session.
-pub fn failure(code: u32, communicator: Option<u32>) -> String {
+pub fn failure(code: u32, communicator: Option<CommunicatorId>) -> String {
     match communicator {
         Some(index) => format!("error {code} on communicator {index}"),
         None => format!("error {code} on communicator unknown"),

@@ -1,7 +1,7 @@
 //! Cuts the time of a rank into steps at its anchors, and determines the parts of each step.
 
 use super::activity::Activities;
-use super::anchors::Anchors;
+use super::anchors::{AnchorNumber, Anchors};
 use super::batch::{RankBatch, StepCut};
 use super::context::LogContext;
 use super::lanes::Lanes;
@@ -10,6 +10,7 @@ use super::sums::StepSums;
 use crate::intervals::device_overlap::DeviceParts;
 use crate::intervals::overlap::{Breakdown, Parts};
 use crate::model::operation::{NO_STEP, NO_TIME, RankOperation};
+use rankscope_formats::ids::StepIndex;
 use rankscope_formats::session::{OperationState, StepKind};
 use rankscope_ranklog::Library;
 use std::collections::VecDeque;
@@ -31,13 +32,13 @@ pub struct StepInputs<'r, 'a> {
 /// An anchor and the time at which its step ends.
 #[derive(Clone, Copy)]
 struct Cut {
-    anchor: u32,
+    anchor: AnchorNumber,
     end_ns: i64,
 }
 
 /// An anchor whose step ends on the device.
 struct DeviceCut {
-    anchor: u32,
+    anchor: AnchorNumber,
     /// Host time of the anchor's call, in nanoseconds.
     called_ns: i64,
     /// Latest end of the work launched before that, as far as it is known, in nanoseconds.
@@ -109,9 +110,9 @@ pub struct Steps {
     /// The anchor before it.
     last: Option<Cut>,
     /// The last anchor that crosses the start of the part that is read.
-    last_crossing: Option<u32>,
+    last_crossing: Option<AnchorNumber>,
     /// Number of the current step.
-    current: u32,
+    current: StepIndex,
     /// Latest time at which an operation was left, in nanoseconds.
     last_leave_ns: i64,
     /// Sums so far.
@@ -144,7 +145,7 @@ impl Steps {
     }
 
     /// Returns the number of the current step.
-    pub fn current(&self) -> u32 {
+    pub fn current(&self) -> StepIndex {
         self.current
     }
 
@@ -200,7 +201,7 @@ impl Steps {
             },
             end_ns,
         });
-        self.current = anchor;
+        self.current = anchor.begins();
     }
 
     /// Ends steps on the devices as soon as all work launched in them is known.
@@ -220,7 +221,7 @@ impl Steps {
         if let Some(ended) = self.pending.replace(cut) {
             self.close(ended, inputs);
         }
-        self.current = cut.anchor;
+        self.current = cut.anchor.begins();
     }
 
     /// Closes the step that ends with this anchor. Step k is between anchors k and k + 1.
@@ -243,7 +244,7 @@ impl Steps {
             return;
         };
         let step = StepCut {
-            step: start.anchor,
+            step: start.anchor.begins(),
             start_ns: start.end_ns,
             end_ns: cut.end_ns,
             parts,
@@ -268,7 +269,7 @@ impl Steps {
     fn is_whole(&self, start: Cut, end: Cut, context: &LogContext<'_>) -> bool {
         // The end of a step is uncertain if its last operation crosses the start of the part.
         let is_sure = self.last_crossing.is_none_or(|last| last < start.anchor);
-        start.anchor + 1 == end.anchor
+        start.anchor.next() == end.anchor
             && start.end_ns < end.end_ns
             && is_sure
             && !context.is_before(start.end_ns)

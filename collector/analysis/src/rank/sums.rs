@@ -7,6 +7,7 @@ use super::named_pauses::PauseSums;
 use super::proxies::TrafficSums;
 use crate::intervals::overlap::Parts;
 use crate::model::operation::RankOperation;
+use rankscope_formats::ids::{CommunicatorId, MemberIndex};
 use rankscope_formats::session::OperationState;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +23,7 @@ pub struct RankSums {
     /// Device activity, if it was recorded.
     pub activity: Option<ActivitySums>,
     /// Data moved by NCCL's proxies, by communicator of the session and peer in it: sent, then received.
-    pub traffic: BTreeMap<(u32, u32), [TrafficSums; 2]>,
+    pub traffic: BTreeMap<(CommunicatorId, MemberIndex), [TrafficSums; 2]>,
     /// Pairs between which messages inside collectives were recorded.
     pub nested: BTreeSet<Nested>,
     /// Calls that build communicators.

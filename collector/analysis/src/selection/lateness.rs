@@ -1,6 +1,7 @@
 //! Last arrivals in the launches of a window, and the waits in them.
 
 use super::request::SelectionRequest;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{Figure, RankLateness, RankParts, SelectedInstance, Session};
 
 #[derive(Clone, Copy, Default)]
@@ -39,11 +40,11 @@ impl Lateness {
         let Some(last) = row.last_rank.filter(|_| row.members > 1) else {
             return;
         };
-        if let Some(rank) = self.ranks.get_mut(last as usize) {
+        if let Some(rank) = self.ranks.get_mut(last.index()) {
             rank.last_arrivals += 1;
             rank.exposed_where_last += row.exposed_wait_rank_ns.unwrap_or(0);
         }
-        let at = row.communicator as usize;
+        let at = row.communicator.index();
         if let (Some(known), Some(&size)) = (self.communicators.get_mut(at), self.sizes.get(at)) {
             if row.members == size {
                 known.launches += 1;
@@ -81,14 +82,14 @@ impl Lateness {
                 }
             }
         }
-        let row = |rank: u32| {
-            let at = rank as usize;
+        let row = |rank: RankIndex| {
+            let at = rank.index();
             let sums = self.ranks.get(at).copied().unwrap_or_default();
             let took_part = of_rank.get(at).copied().unwrap_or_default();
             // The last level of a rank is the most exact: its devices, if their work was recorded.
-            let waited = parts.iter().rfind(|entry| entry.rank == rank);
+            let waited = parts.iter().rfind(|entry| entry.rank == rank.0);
             RankLateness {
-                rank,
+                rank: rank.0,
                 last_arrivals: sums.last_arrivals,
                 launches: if took_part.messages == 0 {
                     Figure::known(took_part.launches)

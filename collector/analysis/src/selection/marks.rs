@@ -6,6 +6,7 @@ use super::parallel::{each_row, in_parallel};
 use super::request::{SelectError, SelectionRequest};
 use super::scopes::Scopes;
 use crate::matching::size_class;
+use rankscope_formats::ids::CommunicatorId;
 use rankscope_formats::session::{
     RowGroups, SelectedInstance, SelectedOperations, Session, TimeHistogram, part_path,
 };
@@ -18,7 +19,7 @@ pub struct Mark {
     /// Number in the table `instances`.
     pub instance: u64,
     /// Index into [`Session::communicators`].
-    pub communicator: u32,
+    pub communicator: CommunicatorId,
     /// First enter, in ns on the axis.
     pub start_ns: i64,
     /// Last leave, in ns on the axis.

@@ -26,6 +26,7 @@ pub use marks::{Mark, Marks, marks};
 pub use operations::payload_bytes;
 pub use request::{SelectError, SelectionRequest};
 
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::ViewFile;
 use rankscope_formats::session::{Selection, Session};
 use std::path::Path;
@@ -36,7 +37,7 @@ use std::sync::Arc;
 pub fn select(
     directory: &Path,
     session: &Session,
-    view: &dyn Fn(u32) -> Option<Arc<ViewFile>>,
+    view: &dyn Fn(RankIndex) -> Option<Arc<ViewFile>>,
     request: SelectionRequest<'_>,
 ) -> Result<Selection, SelectError> {
     let parts = parts::parts(session, view, &request)?;
@@ -45,7 +46,9 @@ pub fn select(
     Ok(Selection {
         from_ns: request.window.0,
         to_ns: request.window.1,
-        of_ranks: request.ranks.map(|ranks| ranks.iter().copied().collect()),
+        of_ranks: request
+            .ranks
+            .map(|ranks| ranks.iter().map(|rank| rank.0).collect()),
         totals: found.operations.totals(),
         operations: found.operations.table(&found.scopes),
         stalls,

@@ -3,6 +3,7 @@
 use super::parallel::stop_if;
 use super::request::{SelectError, SelectionRequest};
 use crate::model::labels;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{Lane, LaneKind, ViewFile, part};
 use rankscope_formats::session::{Figure, Parts, RankParts, Session};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ const DEVICE: &str = "device";
 /// Returns the parts of the ranks' time: for each rank those of the host, then those of its devices, if any.
 pub fn parts(
     session: &Session,
-    view: &dyn Fn(u32) -> Option<Arc<ViewFile>>,
+    view: &dyn Fn(RankIndex) -> Option<Arc<ViewFile>>,
     request: &SelectionRequest<'_>,
 ) -> Result<Vec<RankParts>, SelectError> {
     let mut out = Vec::new();
@@ -22,7 +23,11 @@ pub fn parts(
         stop_if(request.cancelled)?;
         let mut push = |level: &str, parts| {
             let level = level.to_owned();
-            out.push(RankParts { rank, level, parts });
+            out.push(RankParts {
+                rank: rank.0,
+                level,
+                parts,
+            });
         };
         let Some(view) = view(rank) else {
             push(
@@ -39,7 +44,7 @@ pub fn parts(
         };
         let (host, device) = (lane_of(false), lane_of(true));
         if let Some(lane) = &host {
-            let untimed = session.operations_without_times(rank);
+            let untimed = session.operations_without_times(rank.0);
             push(
                 HOST,
                 if untimed > 0 {

@@ -1,5 +1,6 @@
 //! The request for a selection, and why there may be none.
 
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{Session, TableError};
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
@@ -24,19 +25,20 @@ pub struct SelectionRequest<'a> {
     /// Start and exclusive end of the window, in ns on the axis.
     pub window: (i64, i64),
     /// Indices into [`Session::ranks`]; `None` for all ranks.
-    pub ranks: Option<&'a BTreeSet<u32>>,
+    pub ranks: Option<&'a BTreeSet<RankIndex>>,
     /// Set by a caller that no longer needs the result. The call then returns within milliseconds.
     pub cancelled: &'a AtomicBool,
 }
 
 impl SelectionRequest<'_> {
-    pub(super) fn has(&self, rank: u32) -> bool {
+    pub(super) fn has(&self, rank: RankIndex) -> bool {
         self.ranks.is_none_or(|ranks| ranks.contains(&rank))
     }
 
     /// Returns the indices of the ranks in ascending order.
-    pub(super) fn ranks_of(&self, session: &Session) -> Vec<u32> {
-        (0..session.ranks.len() as u32)
+    pub(super) fn ranks_of(&self, session: &Session) -> Vec<RankIndex> {
+        (0..session.ranks.len())
+            .map(RankIndex::of)
             .filter(|&rank| self.has(rank))
             .collect()
     }

@@ -3,6 +3,7 @@
 //! All values are sums of the session's own figures, so every level adds up to the one below it exactly. If a figure is
 //! unknown for one rank, it is unknown for every group with that rank.
 
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{Figure, OperationClass, RankBreakdown, Session, TrafficRow, TrafficSource};
 pub use rankscope_formats::session::{Group, RoleSum, Rollup, Rollups, Sum};
 use std::collections::BTreeMap;
@@ -53,12 +54,12 @@ pub fn rollup(session: &Session, moved: &[TrafficRow], by: By) -> Rollup {
         };
     }
     let traffic = traffic_of_ranks(session, moved);
-    let mut keys: BTreeMap<(u32, String, u32), Vec<u32>> = BTreeMap::new();
-    for (rank, known) in (0..).zip(&session.ranks) {
+    let mut keys: BTreeMap<(u32, String, RankIndex), Vec<RankIndex>> = BTreeMap::new();
+    for (rank, known) in (0..).map(RankIndex).zip(&session.ranks) {
         let key = match by {
             By::Rank | By::Role => (0, String::new(), rank),
-            By::Device => (known.host, devices_of(session, rank), 0),
-            By::Host => (known.host, String::new(), 0),
+            By::Device => (known.host, devices_of(session, rank), RankIndex(0)),
+            By::Host => (known.host, String::new(), RankIndex(0)),
         };
         keys.entry(key).or_default().push(rank);
     }
@@ -70,7 +71,7 @@ pub fn rollup(session: &Session, moved: &[TrafficRow], by: By) -> Rollup {
         let name = match by {
             By::Rank | By::Role => session
                 .ranks
-                .get(rank as usize)
+                .get(rank.index())
                 .map_or_else(|| format!("log {rank}"), |known| known.name.clone()),
             By::Device => format!("{}, {device}", host_name()),
             By::Host => host_name(),
@@ -84,15 +85,15 @@ pub fn rollup(session: &Session, moved: &[TrafficRow], by: By) -> Rollup {
             session,
             &traffic,
             "all ranks".to_owned(),
-            (0..session.ranks.len() as u32).collect(),
+            (0..session.ranks.len()).map(RankIndex::of).collect(),
         )),
         roles: Vec::new(),
     }
 }
 
 /// Returns the devices on which a rank worked.
-fn devices_of(session: &Session, rank: u32) -> String {
-    let known = session.activity.iter().find(|known| known.rank == rank);
+fn devices_of(session: &Session, rank: RankIndex) -> String {
+    let known = session.activity.iter().find(|known| known.rank == rank.0);
     let mut devices: Vec<u32> = known
         .iter()
         .flat_map(|known| known.streams.iter().map(|stream| stream.device))
@@ -110,8 +111,8 @@ fn devices_of(session: &Session, rank: u32) -> String {
     }
 }
 
-fn process(session: &Session, rank: u32) -> String {
-    let known = session.ranks.get(rank as usize);
+fn process(session: &Session, rank: RankIndex) -> String {
+    let known = session.ranks.get(rank.index());
     known.map_or_else(|| format!("log {rank}"), |known| format!("process {}", known.pid))
 }
 
@@ -126,7 +127,7 @@ struct Traffic {
 /// Returns the traffic of each rank, as far as its pairs are known.
 fn traffic_of_ranks(session: &Session, moved: &[TrafficRow]) -> Vec<Traffic> {
     let mut of_ranks = vec![Traffic::default(); session.ranks.len()];
-    let host_of = |rank: u32| session.ranks.get(rank as usize).map(|known| known.host);
+    let host_of = |rank: RankIndex| session.ranks.get(rank.index()).map(|known| known.host);
     for row in moved
         .iter()
         .filter(|row| !row.superseded && row.source != TrafficSource::LeftOut)
@@ -135,38 +136,38 @@ fn traffic_of_ranks(session: &Session, moved: &[TrafficRow]) -> Vec<Traffic> {
             .from_rank
             .zip(row.to_rank)
             .is_some_and(|(from, to)| host_of(from) != host_of(to));
-        if let Some(from) = row.from_rank.and_then(|from| of_ranks.get_mut(from as usize)) {
+        if let Some(from) = row.from_rank.and_then(|from| of_ranks.get_mut(from.index())) {
             from.sent += row.bytes;
             from.sent_to_other_hosts += if between_hosts { row.bytes } else { 0 };
         }
-        if let Some(to) = row.to_rank.and_then(|to| of_ranks.get_mut(to as usize)) {
+        if let Some(to) = row.to_rank.and_then(|to| of_ranks.get_mut(to.index())) {
             to.received += row.bytes;
         }
     }
     of_ranks
 }
 
-fn group(session: &Session, traffic: &[Traffic], name: String, ranks: Vec<u32>) -> Group {
+fn group(session: &Session, traffic: &[Traffic], name: String, ranks: Vec<RankIndex>) -> Group {
     let mut sum = Group {
         name,
         ..Group::default()
     };
     for &rank in &ranks {
-        if let Some(known) = session.ranks.get(rank as usize) {
+        if let Some(known) = session.ranks.get(rank.index()) {
             sum.operations += known.operations;
             sum.lost += known.lost;
         }
-        if let Some(moved) = traffic.get(rank as usize) {
+        if let Some(moved) = traffic.get(rank.index()) {
             sum.sent_bytes += moved.sent;
             sum.received_bytes += moved.received;
             sum.sent_to_other_hosts_bytes += moved.sent_to_other_hosts;
         }
-        if let Some(entry) = session.breakdown.iter().find(|entry| entry.rank == rank) {
+        if let Some(entry) = session.breakdown.iter().find(|entry| entry.rank == rank.0) {
             add_breakdown(&mut sum, session, entry);
         }
-        let blame = session.blame.ranks.iter().find(|of| of.rank == rank);
+        let blame = session.blame.ranks.iter().find(|of| of.rank == rank.0);
         sum.caused_exposed_rank_ns += blame.map_or(0, |of| of.caused_exposed_rank_ns);
-        let activity = session.activity.iter().find(|known| known.rank == rank);
+        let activity = session.activity.iter().find(|known| known.rank == rank.0);
         let activity = activity.filter(|known| known.window_ns > 0);
         sum.stalled_rank_ns.add(
             activity
@@ -186,14 +187,18 @@ fn group(session: &Session, traffic: &[Traffic], name: String, ranks: Vec<u32>) 
                 None => sum.stalled_by_cause.push(cause.clone()),
             }
         }
-        let named = session.named_times.ranks.iter().find(|entry| entry.rank == rank);
+        let named = session
+            .named_times
+            .ranks
+            .iter()
+            .find(|entry| entry.rank == rank.0);
         for part in named.iter().flat_map(|entry| &entry.parts) {
             *sum.named.entry(part.kind.clone()).or_default() += part.in_run_ns;
         }
     }
     sum.stalled_by_cause
         .sort_by(|one, other| one.cause.cmp(&other.cause));
-    sum.ranks = ranks;
+    sum.ranks = ranks.iter().map(|rank| rank.0).collect();
     sum
 }
 

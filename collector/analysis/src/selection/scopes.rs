@@ -1,6 +1,7 @@
 //! Communicators that are counted together: same library, role, scope and number of members.
 
 use super::request::SelectionRequest;
+use rankscope_formats::ids::{CommunicatorId, RankIndex};
 use rankscope_formats::session::{Scope, Session};
 
 /// Properties that communicators have in common.
@@ -36,8 +37,12 @@ impl Scopes {
             .communicators
             .iter()
             .map(|known| {
-                let is_requested =
-                    request.ranks.is_none() || known.members.iter().flatten().any(|&rank| request.has(rank));
+                let is_requested = request.ranks.is_none()
+                    || known
+                        .members
+                        .iter()
+                        .flatten()
+                        .any(|&rank| request.has(RankIndex(rank)));
                 let scope = CommunicatorKind {
                     library: known.library.clone(),
                     role: known.role.clone(),
@@ -58,8 +63,8 @@ impl Scopes {
 
     /// Returns the index of a communicator's scope, or `None` if it does not count. A communicator that the summary
     /// does not know has index 0.
-    pub fn number(&self, communicator: u32) -> Option<u32> {
-        self.of.get(communicator as usize).copied().unwrap_or(Some(0))
+    pub fn number(&self, communicator: CommunicatorId) -> Option<u32> {
+        self.of.get(communicator.index()).copied().unwrap_or(Some(0))
     }
 
     /// Returns a scope by its index.

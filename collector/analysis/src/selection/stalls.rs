@@ -3,6 +3,7 @@
 
 use super::parallel::{each_row, in_parallel};
 use super::request::{SelectError, SelectionRequest};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{
     CauseSum, Figure, RowGroups, SelectedStall, SelectedStallRow, SelectedStalls, Selection, Session,
     StallCause, rank_path,
@@ -15,11 +16,11 @@ use std::path::Path;
 struct Sums {
     causes: BTreeMap<StallCause, (u64, i64)>,
     /// The longest stalls so far, up to twice the number that is kept.
-    longest: Vec<(u32, SelectedStallRow)>,
+    longest: Vec<(RankIndex, SelectedStallRow)>,
 }
 
 impl Sums {
-    fn take(&mut self, rank: u32, row: &SelectedStallRow) {
+    fn take(&mut self, rank: RankIndex, row: &SelectedStallRow) {
         let sum = self.causes.entry(row.cause).or_default();
         sum.0 += 1;
         sum.1 += row.end_ns - row.start_ns;
@@ -44,7 +45,9 @@ pub fn stalls(
 ) -> Result<Figure<SelectedStalls>, SelectError> {
     let recorded = session.activity.iter();
     let recorded: Vec<_> = recorded
-        .filter(|entry| request.has(entry.rank) && (entry.covered_ns > 0 || entry.device_stalls.count > 0))
+        .filter(|entry| {
+            request.has(RankIndex(entry.rank)) && (entry.covered_ns > 0 || entry.device_stalls.count > 0)
+        })
         .collect();
     if recorded.is_empty() {
         return Ok(Figure::unknown(
@@ -52,10 +55,10 @@ pub fn stalls(
         ));
     }
     // A rank without stalls has no such table.
-    let with_stalls: Vec<u32> = recorded
+    let with_stalls: Vec<RankIndex> = recorded
         .iter()
         .filter(|entry| entry.device_stalls.count > 0)
-        .map(|entry| entry.rank)
+        .map(|entry| RankIndex(entry.rank))
         .collect();
     let (from, to) = request.window;
     let found = in_parallel(
@@ -64,7 +67,7 @@ pub fn stalls(
         Sums::default,
         |sums, piece| {
             let rank = with_stalls[piece];
-            let groups = RowGroups::open(&rank_path::<SelectedStallRow>(directory, rank))?;
+            let groups = RowGroups::open(&rank_path::<SelectedStallRow>(directory, rank.0))?;
             for group in groups.between(from, to) {
                 each_row(&groups, group, request.cancelled, |row: &SelectedStallRow| {
                     if row.start_ns >= from && row.start_ns < to {
@@ -104,13 +107,13 @@ pub fn stalls(
             .longest
             .into_iter()
             .map(|(rank, row)| SelectedStall {
-                rank,
+                rank: rank.0,
                 start_ns: row.start_ns,
                 end_ns: row.end_ns,
                 cause: row.cause.name().to_owned(),
                 wait_ns: row.wait_ns,
-                late_rank: row.late_rank,
-                step: row.step,
+                late_rank: row.late_rank.map(|rank| rank.0),
+                step: row.step.map(|step| step.0),
             })
             .collect(),
     }))

@@ -3,6 +3,7 @@
 use crate::model::operation::{NO_TIME, RankOperation};
 use crate::rank::anchors::Key;
 use crate::rank::{RankBatch, RankReader};
+use rankscope_formats::ids::CommunicatorId;
 use rankscope_formats::session::OperationState;
 use rankscope_ranklog::{Library, Operation, Pattern};
 use rustc_hash::FxHashMap;
@@ -40,7 +41,7 @@ pub(super) struct Event {
 
 /// Numbers the symbols of events in order of first use.
 pub(super) struct Symbols {
-    plain: FxHashMap<(u32, Operation, u8, i32), u32>,
+    plain: FxHashMap<(CommunicatorId, Operation, u8, i32), u32>,
     sized: FxHashMap<(u32, u64), u32>,
     /// Descriptions of the symbols without and with sizes.
     pub names: Vec<String>,
@@ -74,7 +75,7 @@ impl Symbols {
         }
     }
 
-    fn event(&mut self, operation: &RankOperation, width: impl Fn(u32) -> u32) -> Event {
+    fn event(&mut self, operation: &RankOperation, width: impl Fn(CommunicatorId) -> u32) -> Event {
         let peer = if operation.is_message() {
             operation.peer
         } else {
@@ -189,7 +190,7 @@ impl<'a, 'b> Sequence<'a, 'b> {
     }
 
     /// Returns the next event. `width` returns the size of a communicator.
-    pub fn next(&mut self, symbols: &mut Symbols, width: &impl Fn(u32) -> u32) -> Option<Event> {
+    pub fn next(&mut self, symbols: &mut Symbols, width: &impl Fn(CommunicatorId) -> u32) -> Option<Event> {
         while self.heap.len() < REORDER {
             if let Some(event) = self.incoming.pop_front() {
                 self.heap.push(Reverse((event.start_ns, self.next)));

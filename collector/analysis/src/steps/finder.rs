@@ -12,6 +12,7 @@ use crate::steps::cycle_matcher::CycleMatcher;
 use crate::steps::events::{Event, LastOfWidest, REDUCER, Sequence, StepEnd, Symbols, is_of_all_members};
 use crate::steps::marks::Marks;
 use crate::steps::plan::{MIN_CONFIDENCE, StepPlan};
+use rankscope_formats::ids::CommunicatorId;
 use rankscope_formats::session::StepKind;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ const WINDOW: usize = 1 << 14;
 const MAX_TIMES: usize = WINDOW;
 
 /// Finds the steps of a world in its reference rank's log. `width` returns the size of a communicator.
-pub fn plan(reader: &mut RankReader<'_>, width: impl Fn(u32) -> u32) -> StepPlan {
+pub fn plan(reader: &mut RankReader<'_>, width: impl Fn(CommunicatorId) -> u32) -> StepPlan {
     let mut symbols = Symbols::new();
     let mut sequence = Sequence::new(reader);
     let mut window = Vec::with_capacity(WINDOW);
@@ -211,7 +212,7 @@ fn symbol_of(event: &Event, with_sizes: bool) -> u32 {
 pub fn plan_by_marks(
     reader: &mut RankReader<'_>,
     marks: &Marks,
-    width: impl Fn(u32) -> u32,
+    width: impl Fn(CommunicatorId) -> u32,
 ) -> Option<StepPlan> {
     let mut symbols = Symbols::by_host();
     let mut sequence = Sequence::new(reader);

@@ -1,6 +1,7 @@
 //! The steps of a world.
 
 use crate::rank::anchors::{AnchorList, Anchors};
+use rankscope_formats::ids::RankIndex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -25,14 +26,14 @@ pub struct StepPlan {
     /// Reason why there are no steps.
     pub reason: Option<String>,
     /// The reference rank.
-    pub reference: Option<u32>,
+    pub reference: Option<RankIndex>,
     /// Anchors by rank, for ranks that take no part in `anchors`. They end the same steps.
-    pub others: BTreeMap<u32, Arc<AnchorList>>,
+    pub others: BTreeMap<RankIndex, Arc<AnchorList>>,
 }
 
 impl StepPlan {
     /// Returns the operations that end the cycles of a rank.
-    pub fn anchors_of(&self, rank: u32) -> Anchors {
+    pub fn anchors_of(&self, rank: RankIndex) -> Anchors {
         Anchors::new(self.others.get(&rank).unwrap_or(&self.anchors).clone())
     }
 

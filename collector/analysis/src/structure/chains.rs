@@ -3,6 +3,7 @@
 
 use super::sample::{Message, Sample};
 use crate::model::operation::NO_STEP;
+use rankscope_formats::ids::{RankIndex, StepIndex};
 use std::collections::BTreeMap;
 
 /// Minimum share of the sampled steps that must be alike, in percent.
@@ -24,9 +25,9 @@ pub struct Chains {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pipeline {
     /// Chains with one rank of each stage, the first stage first.
-    pub chains: Vec<Vec<u32>>,
+    pub chains: Vec<Vec<RankIndex>>,
     /// Ranks by stage.
-    pub stages: Vec<Vec<u32>>,
+    pub stages: Vec<Vec<RankIndex>>,
     /// Number of micro-batches per step, if it is constant.
     pub micro_batches: Option<u32>,
     /// Number of messages per micro-batch from stage to stage.
@@ -34,16 +35,16 @@ pub struct Pipeline {
 }
 
 /// Finds the pipelines among the ranks of a world. The error says why the messages form no pipeline.
-pub fn find(samples: &BTreeMap<u32, Sample>, has_steps: bool) -> Result<Chains, String> {
+pub fn find(samples: &BTreeMap<RankIndex, Sample>, has_steps: bool) -> Result<Chains, String> {
     if !has_steps {
         return Err("without steps, the ends of a chain cannot be distinguished".to_owned());
     }
-    let neighbours: BTreeMap<u32, Vec<u32>> = samples
+    let neighbours: BTreeMap<RankIndex, Vec<RankIndex>> = samples
         .iter()
         .filter(|(_, sample)| !sample.messages.is_empty())
         .map(|(&rank, sample)| (rank, neighbours(sample)))
         .collect();
-    let mut by_length: BTreeMap<usize, Vec<Vec<u32>>> = BTreeMap::new();
+    let mut by_length: BTreeMap<usize, Vec<Vec<RankIndex>>> = BTreeMap::new();
     for path in paths(&neighbours)? {
         let oriented = orient(path, samples)?;
         by_length.entry(oriented.len()).or_default().push(oriented);
@@ -71,8 +72,8 @@ pub fn find(samples: &BTreeMap<u32, Sample>, has_steps: bool) -> Result<Chains, 
 }
 
 /// Returns the peers that exchange a significant share of a rank's messages with it.
-fn neighbours(sample: &Sample) -> Vec<u32> {
-    let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+fn neighbours(sample: &Sample) -> Vec<RankIndex> {
+    let mut counts: BTreeMap<RankIndex, usize> = BTreeMap::new();
     for message in &sample.messages {
         *counts.entry(message.peer).or_default() += 1;
     }
@@ -82,8 +83,8 @@ fn neighbours(sample: &Sample) -> Vec<u32> {
 }
 
 /// Returns the sets of ranks that messages connect, each as a path from one end to the other.
-fn paths(neighbours: &BTreeMap<u32, Vec<u32>>) -> Result<Vec<Vec<u32>>, String> {
-    let mut visited: Vec<u32> = Vec::new();
+fn paths(neighbours: &BTreeMap<RankIndex, Vec<RankIndex>>) -> Result<Vec<Vec<RankIndex>>, String> {
+    let mut visited: Vec<RankIndex> = Vec::new();
     let mut all = Vec::new();
     if let Some((rank, peers)) = neighbours.iter().find(|(_, peers)| peers.len() > 2) {
         return Err(format!(
@@ -124,7 +125,7 @@ fn paths(neighbours: &BTreeMap<u32, Vec<u32>>) -> Result<Vec<Vec<u32>>, String> 
 
 /// Returns the messages of a rank by whole step.
 fn by_step(sample: &Sample) -> Vec<Vec<&Message>> {
-    let mut steps: BTreeMap<u32, Vec<&Message>> = BTreeMap::new();
+    let mut steps: BTreeMap<StepIndex, Vec<&Message>> = BTreeMap::new();
     for message in sample.messages.iter().filter(|message| message.step != NO_STEP) {
         steps.entry(message.step).or_default().push(message);
     }
@@ -142,8 +143,8 @@ fn begins_with(sample: &Sample, is: impl Fn(&Message) -> bool) -> Option<bool> {
 }
 
 /// Returns the path with its first stage first.
-fn orient(mut path: Vec<u32>, samples: &BTreeMap<u32, Sample>) -> Result<Vec<u32>, String> {
-    let starts = |rank: u32| {
+fn orient(mut path: Vec<RankIndex>, samples: &BTreeMap<RankIndex, Sample>) -> Result<Vec<RankIndex>, String> {
+    let starts = |rank: RankIndex| {
         let sends_first = samples
             .get(&rank)
             .and_then(|sample| begins_with(sample, |first| first.is_send));
@@ -151,7 +152,7 @@ fn orient(mut path: Vec<u32>, samples: &BTreeMap<u32, Sample>) -> Result<Vec<u32
             format!("too few steps of rank {rank} were recorded to distinguish the ends of its chain")
         })
     };
-    let ends = [path.first(), path.last()].map(|end| end.copied().unwrap_or(0));
+    let ends = [path.first(), path.last()].map(|end| end.copied().unwrap_or_default());
     match (starts(ends[0])?, starts(ends[1])?) {
         (true, false) => {}
         (false, true) => path.reverse(),
@@ -184,7 +185,7 @@ fn orient(mut path: Vec<u32>, samples: &BTreeMap<u32, Sample>) -> Result<Vec<u32
 
 /// Returns the number of micro-batches per step and of messages per micro-batch, from the messages of the first stage
 /// to the second. Returns `None` if steps differ.
-fn micro_batches(chain: &[u32], samples: &BTreeMap<u32, Sample>) -> Option<(u32, u32)> {
+fn micro_batches(chain: &[RankIndex], samples: &BTreeMap<RankIndex, Sample>) -> Option<(u32, u32)> {
     let (first, second) = (chain.first()?, chain.get(1)?);
     let steps = by_step(samples.get(first)?);
     let forward: Vec<Vec<u64>> = steps
@@ -227,14 +228,18 @@ mod tests {
     fn message(at_ns: i64, peer: u32, is_send: bool, step: u32, bytes: u64) -> Message {
         Message {
             at_ns,
-            peer,
+            peer: RankIndex(peer),
             is_send,
             bytes,
-            step,
+            step: StepIndex(step),
         }
     }
 
-    fn sampled(lists: Vec<(u32, Vec<Message>)>) -> BTreeMap<u32, Sample> {
+    fn ranks(numbers: &[u32]) -> Vec<RankIndex> {
+        numbers.iter().copied().map(RankIndex).collect()
+    }
+
+    fn sampled(lists: Vec<(u32, Vec<Message>)>) -> BTreeMap<RankIndex, Sample> {
         lists
             .into_iter()
             .map(|(rank, mut messages)| {
@@ -243,7 +248,7 @@ mod tests {
                     messages,
                     ..Sample::default()
                 };
-                (rank, sample)
+                (RankIndex(rank), sample)
             })
             .collect()
     }
@@ -285,8 +290,8 @@ mod tests {
         lists.extend(pipeline(&[7, 5, 3], 4, &[SIZE]));
         let found = find(&sampled(lists), true).expect("a pipeline").pipelines;
         assert_eq!(found.len(), 1);
-        assert_eq!(found[0].chains, [vec![6, 4, 2], vec![7, 5, 3]]);
-        assert_eq!(found[0].stages, [vec![6, 7], vec![4, 5], vec![2, 3]]);
+        assert_eq!(found[0].chains, [ranks(&[6, 4, 2]), ranks(&[7, 5, 3])]);
+        assert_eq!(found[0].stages, [ranks(&[6, 7]), ranks(&[4, 5]), ranks(&[2, 3])]);
         assert_eq!((found[0].micro_batches, found[0].per_micro_batch), (Some(4), 1));
     }
 

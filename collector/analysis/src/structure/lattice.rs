@@ -4,6 +4,7 @@
 use super::names;
 use super::sample::{Sample, Usage};
 use crate::identity::Identities;
+use rankscope_formats::ids::{CommunicatorId, RankIndex, RankNumber};
 use rankscope_ranklog::Operation;
 use std::collections::BTreeMap;
 
@@ -17,7 +18,7 @@ const SAME_SIZES_PERCENT: usize = 90;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Family {
     /// Indices into [`Identities::communicators`].
-    pub communicators: Vec<u32>,
+    pub communicators: Vec<CommunicatorId>,
     /// Number of members of each communicator.
     pub size: u32,
     /// Distances between the numbers of neighbouring members in the world.
@@ -36,7 +37,7 @@ impl Family {
     }
 
     /// Returns the usage by its ranks, summed over the sampled ones, and their number.
-    fn usage(&self, samples: &BTreeMap<u32, Sample>) -> (Usage, u64) {
+    fn usage(&self, samples: &BTreeMap<RankIndex, Sample>) -> (Usage, u64) {
         let mut sum = Usage::default();
         let mut ranks = 0;
         for sample in samples.values() {
@@ -60,20 +61,20 @@ impl Family {
 
 /// Returns the sub-groups of a world by shape, the smallest strides first.
 pub fn families(identities: &Identities, world: usize) -> Vec<Family> {
-    let mut all: BTreeMap<(u32, Vec<u32>), Vec<u32>> = BTreeMap::new();
-    for (known, position) in identities.communicators.iter().zip(0..) {
+    let mut all: BTreeMap<(u32, Vec<u32>), Vec<CommunicatorId>> = BTreeMap::new();
+    for (known, position) in identities.communicators.iter().zip((0..).map(CommunicatorId)) {
         if known.world != Some(world as u32) || known.role != "sub-group" {
             continue;
         }
         // The number of a member without a log is unknown.
-        let numbers: Option<Vec<u32>> = known
+        let numbers: Option<Vec<RankNumber>> = known
             .members
             .iter()
-            .map(|member| identities.ranks.get((*member)? as usize)?.number)
+            .map(|member| identities.ranks.get((*member)?.index())?.number)
             .collect();
         let mut numbers = numbers.unwrap_or_default();
         numbers.sort_unstable();
-        let gaps = numbers.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let gaps = numbers.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
         all.entry((known.size, gaps)).or_default().push(position);
     }
     let mut families: Vec<Family> = all
@@ -95,7 +96,7 @@ pub fn role_by_name(identities: &Identities, family: &Family) -> Option<&'static
     let mut said = family
         .communicators
         .iter()
-        .filter_map(|&at| names::role(&identities.communicators[at as usize].name));
+        .filter_map(|&at| names::role(&identities.communicators[at.index()].name));
     let first = said.next()?;
     said.all(|other| other == first).then_some(first)
 }
@@ -103,8 +104,8 @@ pub fn role_by_name(identities: &Identities, family: &Family) -> Option<&'static
 /// Returns the role that the usage alone gives.
 pub fn role_by_use(
     family: &Family,
-    samples: &BTreeMap<u32, Sample>,
-    is_staged: &dyn Fn(u32) -> bool,
+    samples: &BTreeMap<RankIndex, Sample>,
+    is_staged: &dyn Fn(RankIndex) -> bool,
 ) -> Option<&'static str> {
     let (usage, ranks) = family.usage(samples);
     if usage.messages > 0 && usage.calls() == 0 {
@@ -129,7 +130,7 @@ pub fn role_by_use(
             .iter()
             .any(|at| sample.usage.contains_key(at))
     });
-    let staged: Vec<(u32, &Sample)> = staged.map(|(&rank, sample)| (rank, sample)).collect();
+    let staged: Vec<(RankIndex, &Sample)> = staged.map(|(&rank, sample)| (rank, sample)).collect();
     if ranks == 0 || usage.calls() == 0 || !staged.iter().all(|&(rank, _)| is_staged(rank)) {
         return None;
     }
@@ -153,7 +154,7 @@ pub fn role_by_use(
 /// Sets the roles of two families that span all ranks together, one nested in the other. The inner one, of neighbours,
 /// is called for each layer, and the outer one for gradients. If the outer one reduces exactly what the inner one has
 /// scattered, it replicates shards, and both are data parallel.
-pub fn roles_side_by_side(families: &mut [Family], samples: &BTreeMap<u32, Sample>, world: usize) {
+pub fn roles_side_by_side(families: &mut [Family], samples: &BTreeMap<RankIndex, Sample>, world: usize) {
     let open: Vec<usize> = (0..families.len())
         .filter(|&at| families[at].role == "sub-group")
         .collect();

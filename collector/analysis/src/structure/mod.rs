@@ -15,6 +15,7 @@ use crate::identity::Identities;
 use crate::rank::RankReader;
 use crate::steps::plan::StepPlan;
 use chains::Chains;
+use rankscope_formats::ids::RankIndex;
 use sample::Sample;
 use std::collections::BTreeMap;
 
@@ -31,7 +32,7 @@ pub struct Structure {
     /// Families of communicators with a role.
     pub groups: Vec<lattice::Family>,
     /// Sets of ranks at the same position. Together they are all ranks of the world.
-    pub peers: Vec<Vec<u32>>,
+    pub peers: Vec<Vec<RankIndex>>,
     /// Source of the peers: `data-groups`, `stages` or `all-ranks`.
     pub peers_source: &'static str,
     /// Pipelines.
@@ -43,9 +44,9 @@ pub struct Structure {
 impl Structure {
     /// Returns a group number for each rank of the world. Ranks of one group are compared with each other: the replicas
     /// of one stage if there are stages, else all ranks.
-    pub fn compared(&self, ranks: &[u32]) -> Vec<u32> {
+    pub fn compared(&self, ranks: &[RankIndex]) -> Vec<u32> {
         let stages = self.pipelines.iter().flat_map(|pipeline| &pipeline.stages);
-        let mut group_of: BTreeMap<u32, u32> = BTreeMap::new();
+        let mut group_of: BTreeMap<RankIndex, u32> = BTreeMap::new();
         for (stage, number) in stages.zip(1..) {
             group_of.extend(stage.iter().map(|&rank| (rank, number)));
         }
@@ -56,7 +57,7 @@ impl Structure {
     }
 
     /// Returns true if a rank is a stage of a pipeline.
-    pub fn is_staged(&self, rank: u32) -> bool {
+    pub fn is_staged(&self, rank: RankIndex) -> bool {
         let mut stages = self.pipelines.iter().flat_map(|pipeline| &pipeline.stages);
         stages.any(|stage| stage.contains(&rank))
     }
@@ -67,8 +68,8 @@ impl Structure {
 pub fn samples<'a>(
     identities: &Identities,
     world: usize,
-    reader_of: impl Fn(u32) -> RankReader<'a>,
-) -> BTreeMap<u32, Sample> {
+    reader_of: impl Fn(RankIndex) -> RankReader<'a>,
+) -> BTreeMap<RankIndex, Sample> {
     let ranks = &identities.worlds[world].ranks;
     let most = (MAX_SAMPLED / ranks.len().max(1)).clamp(MIN_OF_RANK, MAX_OF_RANK);
     let has_subgroups = identities
@@ -92,7 +93,7 @@ pub fn learn(
     identities: &mut Identities,
     world: usize,
     plan: &StepPlan,
-    samples: &BTreeMap<u32, Sample>,
+    samples: &BTreeMap<RankIndex, Sample>,
 ) -> Structure {
     let ranks = identities.worlds[world].ranks.clone();
     let mut structure = Structure::default();
@@ -115,7 +116,7 @@ pub fn learn(
     structure.groups = groups;
     for family in &structure.groups {
         for &communicator in &family.communicators {
-            let known = &mut identities.communicators[communicator as usize];
+            let known = &mut identities.communicators[communicator.index()];
             (known.role, known.role_source) = (family.role, family.role_source);
         }
     }
@@ -124,8 +125,12 @@ pub fn learn(
 }
 
 /// Returns the sets of ranks at the same position in the replicas, and their source.
-fn peers(identities: &Identities, structure: &Structure, ranks: &[u32]) -> (Vec<Vec<u32>>, &'static str) {
-    let place: BTreeMap<u32, usize> = ranks.iter().zip(0..).map(|(&rank, at)| (rank, at)).collect();
+fn peers(
+    identities: &Identities,
+    structure: &Structure,
+    ranks: &[RankIndex],
+) -> (Vec<Vec<RankIndex>>, &'static str) {
+    let place: BTreeMap<RankIndex, usize> = ranks.iter().zip(0..).map(|(&rank, at)| (rank, at)).collect();
     // Members of a data-parallel group hold the same position. If a rank has several such groups, as with sharding
     // inside of replication, all ranks that they connect hold it.
     let mut root: Vec<usize> = (0..ranks.len()).collect();
@@ -139,7 +144,7 @@ fn peers(identities: &Identities, structure: &Structure, ranks: &[u32]) -> (Vec<
     let mut covered = vec![false; ranks.len()];
     let data = structure.groups.iter().filter(|family| family.role == "data");
     for communicator in data.flat_map(|family| &family.communicators) {
-        let members = &identities.communicators[*communicator as usize].members;
+        let members = &identities.communicators[communicator.index()].members;
         let places: Vec<usize> = members
             .iter()
             .flatten()
@@ -152,7 +157,7 @@ fn peers(identities: &Identities, structure: &Structure, ranks: &[u32]) -> (Vec<
         places.iter().for_each(|&at| covered[at] = true);
     }
     let gather = |key: &mut dyn FnMut(usize) -> usize| {
-        let mut sets: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
+        let mut sets: BTreeMap<usize, Vec<RankIndex>> = BTreeMap::new();
         for (at, &rank) in ranks.iter().enumerate() {
             sets.entry(key(at)).or_default().push(rank);
         }

@@ -3,6 +3,7 @@
 use crate::identity::Identities;
 use crate::model::operation::{NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation};
 use crate::rank::{RankBatch, RankReader, StepCut};
+use rankscope_formats::ids::{CommunicatorId, RankIndex, StepIndex};
 use rankscope_formats::session::OperationState;
 use rankscope_ranklog::{Operation, Pattern};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,13 +19,13 @@ pub struct Message {
     /// Time at which it was issued (a send) or received (a receive), in ns. Operations that it depends on are earlier.
     pub at_ns: i64,
     /// The other end, as an index into the session's ranks.
-    pub peer: u32,
+    pub peer: RankIndex,
     /// True if this end is the sender.
     pub is_send: bool,
     /// Size in bytes.
     pub bytes: u64,
     /// Step, or [`NO_STEP`].
-    pub step: u32,
+    pub step: StepIndex,
 }
 
 /// Usage of a communicator by a rank.
@@ -55,7 +56,7 @@ pub struct Sample {
     /// Messages in order of time.
     pub messages: Vec<Message>,
     /// Usage by index of the communicator in the session.
-    pub usage: BTreeMap<u32, Usage>,
+    pub usage: BTreeMap<CommunicatorId, Usage>,
     /// Number of whole steps in the sample.
     pub steps: u32,
 }
@@ -67,7 +68,7 @@ impl Sample {
         let mut batch = RankBatch::default();
         let mut last = NO_COMMUNICATOR;
         let mut seen = 0;
-        let mut steps: BTreeSet<u32> = BTreeSet::new();
+        let mut steps: BTreeSet<StepIndex> = BTreeSet::new();
         let mut cuts: Vec<StepCut> = Vec::new();
         while seen < most && reader.records() < MOST_RECORDS && reader.advance(&mut batch) {
             for operation in &batch.operations {
@@ -105,7 +106,7 @@ impl Sample {
         }
     }
 
-    fn take(&mut self, operation: &RankOperation, identities: &Identities, last: &mut u32) {
+    fn take(&mut self, operation: &RankOperation, identities: &Identities, last: &mut CommunicatorId) {
         let communicator = operation.communicator;
         let usage = self.usage.entry(communicator).or_default();
         if operation.is_message() {
@@ -129,8 +130,8 @@ impl Sample {
     }
 
     /// Returns the ranks with which the rank exchanges messages.
-    pub fn peers(&self) -> impl Iterator<Item = u32> {
-        let peers: BTreeSet<u32> = self.messages.iter().map(|message| message.peer).collect();
+    pub fn peers(&self) -> impl Iterator<Item = RankIndex> {
+        let peers: BTreeSet<RankIndex> = self.messages.iter().map(|message| message.peer).collect();
         peers.into_iter()
     }
 }
@@ -150,7 +151,7 @@ pub fn message(operation: &RankOperation, identities: &Identities) -> Option<Mes
     if !operation.is_message() {
         return None;
     }
-    let known = identities.communicators.get(operation.communicator as usize)?;
+    let known = identities.communicators.get(operation.communicator.index())?;
     let peer = (*known.members.get(usize::try_from(operation.peer).ok()?)?)?;
     let is_send = operation.operation == Operation::Send;
     let has_come = (!is_send && operation.leave_ns != NO_TIME).then_some(operation.leave_ns);

@@ -10,6 +10,7 @@ use crate::rank::anchors::{AnchorList, Anchors, Key};
 use crate::rank::{RankBatch, RankReader};
 use crate::steps::plan::StepPlan;
 use crate::structure::sample::{Sample, is_counted, message};
+use rankscope_formats::ids::{CommunicatorId, RankIndex};
 use rankscope_ranklog::Pattern;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
@@ -25,9 +26,9 @@ const MAX_PERCENT: u64 = 90;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Link {
     /// Messages with this rank.
-    Messages(u32),
+    Messages(RankIndex),
     /// Collectives of this communicator.
-    Collectives(u32),
+    Collectives(CommunicatorId),
 }
 
 impl Link {
@@ -95,26 +96,26 @@ impl Counts {
 /// with given anchors.
 pub fn complete<'a>(
     plan: &mut StepPlan,
-    reference: u32,
+    reference: RankIndex,
     identities: &Identities,
     world: usize,
-    samples: &BTreeMap<u32, Sample>,
-    reader_of: impl Fn(u32, Anchors) -> RankReader<'a>,
+    samples: &BTreeMap<RankIndex, Sample>,
+    reader_of: impl Fn(RankIndex, Anchors) -> RankReader<'a>,
 ) {
     if plan.anchors.is_empty() {
         return;
     }
     let ranks = &identities.worlds[world].ranks;
     let mut covered = who_has(&plan.anchors, reference, identities);
-    let mut todo: VecDeque<u32> = covered.iter().copied().collect();
+    let mut todo: VecDeque<RankIndex> = covered.iter().copied().collect();
     while covered.len() < ranks.len()
         && let Some(known) = todo.pop_front()
     {
         for link in links(known, samples, identities) {
-            let others: Vec<u32> = match link {
+            let others: Vec<RankIndex> = match link {
                 Link::Messages(peer) => vec![peer],
                 Link::Collectives(communicator) => {
-                    let members = &identities.communicators[communicator as usize].members;
+                    let members = &identities.communicators[communicator.index()].members;
                     members.iter().flatten().copied().collect()
                 }
             };
@@ -151,13 +152,13 @@ pub fn complete<'a>(
 }
 
 /// Returns the ranks that take part in all of these anchors, including `rank`.
-fn who_has(list: &AnchorList, rank: u32, identities: &Identities) -> BTreeSet<u32> {
+fn who_has(list: &AnchorList, rank: RankIndex, identities: &Identities) -> BTreeSet<RankIndex> {
     let mut sets = list.communicators().into_iter().flatten().map(|communicator| {
-        let known = identities.communicators.get(communicator as usize);
+        let known = identities.communicators.get(communicator.index());
         known
             .iter()
             .flat_map(|known| known.members.iter().flatten().copied())
-            .collect::<BTreeSet<u32>>()
+            .collect::<BTreeSet<RankIndex>>()
     });
     let first = sets.next().unwrap_or_default();
     let mut all = sets.fold(first, |all, set| all.intersection(&set).copied().collect());
@@ -166,7 +167,7 @@ fn who_has(list: &AnchorList, rank: u32, identities: &Identities) -> BTreeSet<u3
 }
 
 /// Returns what a rank shares with others. Messages come first, because their two directions give the most information.
-fn links(rank: u32, samples: &BTreeMap<u32, Sample>, identities: &Identities) -> Vec<Link> {
+fn links(rank: RankIndex, samples: &BTreeMap<RankIndex, Sample>, identities: &Identities) -> Vec<Link> {
     let Some(sample) = samples.get(&rank) else {
         return Vec::new();
     };
@@ -177,7 +178,7 @@ fn links(rank: u32, samples: &BTreeMap<u32, Sample>, identities: &Identities) ->
         .filter(|(at, _)| {
             identities
                 .communicators
-                .get(**at as usize)
+                .get(at.index())
                 .is_some_and(|known| known.size > 1)
         })
         .map(|(&at, _)| Link::Collectives(at));
@@ -213,16 +214,16 @@ fn count(reader: &mut RankReader<'_>, link: Link, identities: &Identities) -> Co
         };
         for cut in &batch.steps {
             if next.is_none() {
-                counts.missing = cut.step;
+                counts.missing = cut.step.0;
                 counts.push(take_until(cut.start_ns));
             } else {
                 // The ends of steps that this rank lost are unknown.
-                for _ in next.unwrap_or(cut.step)..cut.step {
+                for _ in next.unwrap_or(cut.step.0)..cut.step.0 {
                     counts.push([0, 0]);
                 }
             }
             counts.push(take_until(cut.end_ns));
-            next = Some(cut.step + 1);
+            next = Some(cut.step.0 + 1);
         }
     }
     counts
@@ -273,7 +274,7 @@ fn divide(reader: &mut RankReader<'_>, link: Link, counts: &Counts, identities: 
             }
             let width = identities
                 .communicators
-                .get(operation.communicator as usize)
+                .get(operation.communicator.index())
                 .map_or(0, |known| known.size);
             let width = if is_collective { width } else { 0 };
             let at_ns = side.map_or(operation.arrival_ns(), |(_, at_ns)| at_ns);

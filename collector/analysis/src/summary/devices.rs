@@ -4,6 +4,7 @@ use crate::measures::merge_result::MergeResult;
 use crate::model::kernel_name::demangled;
 use crate::model::sources::{CUPTI, ENDED, OVERHEAD, OVERHEAD_RECORDED, REFUSED};
 use crate::rank::{ActivitySums, CAUSES, DevicePartSums};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::Window;
 use rankscope_formats::session::{
     DeviceActivity, DeviceStream, Figure, IdleSum, KernelSum, Ratio, RecurringStall,
@@ -53,7 +54,7 @@ fn of_rank(
     } else {
         sums.parts.run
     };
-    let waited = parts.measures.steps.waited(rank as u32, in_steps);
+    let waited = parts.measures.steps.waited(RankIndex::of(rank), in_steps);
     let lost = log
         .losses
         .iter()

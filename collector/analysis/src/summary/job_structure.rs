@@ -5,6 +5,7 @@ use crate::measures::stages::{imbalance, own_per_step};
 use crate::measures::step_board::StageTime;
 use crate::structure::chains;
 use crate::structure::lattice::Family;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::Scope;
 use rankscope_formats::session::{Figure, Pipeline, Ratio, RoleGroup, Stage, WorldStructure};
 
@@ -15,7 +16,7 @@ pub fn structure(parts: &MergeResult<'_>) -> Vec<WorldStructure> {
         .map(|(world, known)| WorldStructure {
             world: world as u32,
             groups: known.groups.iter().map(|family| group(parts, family)).collect(),
-            peers: known.peers.clone(),
+            peers: numbers(&known.peers),
             peers_source: known.peers_source.to_owned(),
             pipelines: known
                 .pipelines
@@ -27,9 +28,17 @@ pub fn structure(parts: &MergeResult<'_>) -> Vec<WorldStructure> {
         .collect()
 }
 
+/// Returns lists of ranks as the session stores them.
+fn numbers(lists: &[Vec<RankIndex>]) -> Vec<Vec<u32>> {
+    lists
+        .iter()
+        .map(|ranks| ranks.iter().map(|rank| rank.0).collect())
+        .collect()
+}
+
 fn group(parts: &MergeResult<'_>, family: &Family) -> RoleGroup {
     let known = &parts.identities.communicators;
-    let mut scopes = family.communicators.iter().map(|&at| known[at as usize].scope);
+    let mut scopes = family.communicators.iter().map(|&at| known[at.index()].scope);
     let first = scopes.next().unwrap_or(Scope::Unknown);
     let scope = if scopes.all(|scope| scope == first) {
         first
@@ -42,7 +51,7 @@ fn group(parts: &MergeResult<'_>, family: &Family) -> RoleGroup {
         size: family.size,
         stride: family.stride(),
         scope,
-        communicators: family.communicators.clone(),
+        communicators: family.communicators.iter().map(|id| id.0).collect(),
     }
 }
 
@@ -56,7 +65,7 @@ fn pipeline(parts: &MergeResult<'_>, world: usize, known: &chains::Pipeline) -> 
     let varies = "the number of messages differs between steps or between chains";
     let micro = known.micro_batches.map(i64::from);
     Pipeline {
-        chains: known.chains.clone(),
+        chains: numbers(&known.chains),
         micro_batches: known
             .micro_batches
             .map_or_else(|| Figure::unknown(varies), Figure::known),
@@ -74,7 +83,7 @@ fn pipeline(parts: &MergeResult<'_>, world: usize, known: &chains::Pipeline) -> 
     }
 }
 
-fn stage(parts: &MergeResult<'_>, world: usize, ranks: &[u32]) -> Stage {
+fn stage(parts: &MergeResult<'_>, world: usize, ranks: &[RankIndex]) -> Stage {
     let rows = &parts.identities.worlds[world].ranks;
     let board = &parts.measures.steps.boards[world];
     let mut sum = StageTime::default();
@@ -89,11 +98,11 @@ fn stage(parts: &MergeResult<'_>, world: usize, ranks: &[u32]) -> Stage {
         sum.bubble_ns += time.bubble_ns;
     }
     let has_no_times = ranks.iter().any(|&rank| {
-        let sums = parts.sums.get(rank as usize);
+        let sums = parts.sums.get(rank.index());
         sums.is_some_and(|sums| sums.operations.enqueued > 0)
     });
     Stage {
-        ranks: ranks.to_vec(),
+        ranks: ranks.iter().map(|rank| rank.0).collect(),
         steps: sum.steps,
         window_rank_ns: sum.window_ns,
         own_rank_ns: sum.own_ns,

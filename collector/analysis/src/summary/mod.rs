@@ -17,6 +17,7 @@ use crate::model::declared::DeclaredLimits;
 use crate::model::sources::{EVENTS, PLUGIN};
 use crate::rank::ActivitySums;
 use crate::summary::scorecard::scorecard;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{
     Attempt, CommunicatorSummary, Connect, Coverage, DeviceSource, Figure, Host, LossSummary, Part,
     PartLeftOut, PeerTraffic, ProblemSummary, Problems, Rank, RankBreakdown, Ratio, ReasonCount,
@@ -220,9 +221,9 @@ fn coverage(parts: &MergeResult<'_>) -> Coverage {
 }
 
 /// Returns the first and the last record of these ranks.
-fn span(parts: &MergeResult<'_>, ranks: impl Iterator<Item = u32>) -> Option<(i64, i64)> {
+fn span(parts: &MergeResult<'_>, ranks: impl Iterator<Item = RankIndex>) -> Option<(i64, i64)> {
     ranks
-        .filter_map(|rank| parts.sums.get(rank as usize)?.log.span_ns)
+        .filter_map(|rank| parts.sums.get(rank.index())?.log.span_ns)
         .reduce(|(first, last), (start, end)| (first.min(start), last.max(end)))
 }
 
@@ -263,8 +264,8 @@ fn worlds(parts: &MergeResult<'_>) -> Vec<World> {
         .map(|world| World {
             attempt: world.attempt,
             size: world.size,
-            ranks: world.ranks.clone(),
-            communicator: world.communicator,
+            ranks: world.ranks.iter().map(|rank| rank.0).collect(),
+            communicator: world.communicator.map(|id| id.0),
             source: world.source.to_owned(),
         })
         .collect()
@@ -321,7 +322,7 @@ fn ranks(parts: &MergeResult<'_>, losses: &[LossSummary]) -> Vec<Rank> {
                 attempt: rank.attempt,
                 number: rank.number.map_or_else(
                     || Figure::unknown("neither communicators nor the environment contain it"),
-                    Figure::known,
+                    |number| Figure::known(number.0),
                 ),
                 name: rank.name.clone(),
                 host: parts.clocks.host_of[rank.log] as u32,
@@ -334,7 +335,7 @@ fn ranks(parts: &MergeResult<'_>, losses: &[LossSummary]) -> Vec<Rank> {
                     Ending::Torn => LogEnding::Torn,
                     Ending::Running => LogEnding::Running,
                 },
-                environment_rank: rank.environment_rank,
+                environment_rank: rank.environment_rank.map(|number| number.0),
                 environment_agrees: rank
                     .environment_rank
                     .zip(rank.number)
@@ -385,7 +386,11 @@ fn communicators(parts: &MergeResult<'_>) -> Vec<CommunicatorSummary> {
             }
             .to_owned(),
             size: communicator.size,
-            members: communicator.members.clone(),
+            members: communicator
+                .members
+                .iter()
+                .map(|rank| rank.map(|rank| rank.0))
+                .collect(),
             name: communicator.name.clone(),
             role: communicator.role.to_owned(),
             role_source: communicator.role_source.to_owned(),
@@ -498,7 +503,7 @@ fn breakdown(parts: &MergeResult<'_>) -> Vec<RankBreakdown> {
                 None if in_steps => sums.steps.in_steps,
                 None => sums.steps.run,
             };
-            let waited = parts.measures.steps.waited(rank as u32, in_steps);
+            let waited = parts.measures.steps.waited(RankIndex::of(rank), in_steps);
             let enough = sums.operations.completed > 0 && sums.operations.waited * 100 >= sums.operations.completed * WAITS_SEEN_PERCENT;
             let overlap = if let Some(activity) = by_activity {
                 devices::overlap(activity)
@@ -610,14 +615,14 @@ fn traffic(parts: &MergeResult<'_>) -> Vec<PeerTraffic> {
             let members = parts
                 .identities
                 .communicators
-                .get(communicator as usize)
+                .get(communicator.index())
                 .map(|known| &known.members);
             let waited = |at: usize| sent.waited_ns[at].saturating_add(received.waited_ns[at]);
             out.push(PeerTraffic {
                 rank: rank as u32,
-                communicator: members.is_some().then_some(communicator),
-                peer,
-                peer_rank: members.and_then(|members| *members.get(peer as usize)?),
+                communicator: members.is_some().then_some(communicator.0),
+                peer: peer.0,
+                peer_rank: members.and_then(|members| (*members.get(peer.index())?).map(|rank| rank.0)),
                 sent_bytes: sent.bytes,
                 received_bytes: received.bytes,
                 works: sent.works + received.works,
@@ -663,7 +668,7 @@ fn matrix(parts: &MergeResult<'_>) -> WaitMatrix {
             .matrix
             .columns
             .iter()
-            .map(|column| u64::from(column.step))
+            .map(|column| u64::from(column.step.0))
             .collect(),
         steps_per_column: longest.matrix.steps_per_column,
         ..WaitMatrix::default()
@@ -681,7 +686,7 @@ fn matrix(parts: &MergeResult<'_>) -> WaitMatrix {
                 })
             };
             let values = |value: fn(&ColumnCell) -> Option<i64>| cells().map(|cell| value(cell?)).collect();
-            matrix.ranks.push(rank);
+            matrix.ranks.push(rank.0);
             matrix
                 .exposed_wait_ns
                 .push(values(|cell| Some(cell.exposed_ns / i64::from(cell.steps))));

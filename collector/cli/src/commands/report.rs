@@ -13,6 +13,7 @@ use rankscope_analysis::selection::SelectionRequest;
 use rankscope_analysis::selection::rollup::{By, rollup};
 use rankscope_analysis::summary::{named_pauses, scorecard};
 use rankscope_analysis::{findings, index};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{ViewFile, view_path};
 use rankscope_formats::session::{Selection, Session};
 use rankscope_report::Places;
@@ -139,7 +140,7 @@ impl Report {
         let (path, mut session) = session::read(&directory)?;
         if let Some(range) = self.range {
             let ranks = self.ranks.map(|list| list.positions(&session)).transpose()?;
-            let ranks = ranks.map(BTreeSet::from_iter);
+            let ranks = ranks.map(|list| list.into_iter().map(RankIndex).collect::<BTreeSet<_>>());
             let selection = select(&path, &session, range, ranks.as_ref())?;
             if self.json {
                 print::json(&selection)?;
@@ -205,12 +206,13 @@ fn select(
     path: &Path,
     session: &Session,
     range: TimeRange,
-    ranks: Option<&BTreeSet<u32>>,
+    ranks: Option<&BTreeSet<RankIndex>>,
 ) -> Result<Selection> {
     let progress = Progress::new();
-    let all =
-        || (0..session.ranks.len() as u32).filter(|rank| ranks.is_none_or(|ranks| ranks.contains(rank)));
-    index::ensure(path, session, all(), &mut |done, all| {
+    let all = (0..session.ranks.len())
+        .map(RankIndex::of)
+        .filter(|rank| ranks.is_none_or(|ranks| ranks.contains(rank)));
+    index::ensure(path, session, all.map(|rank| rank.0), &mut |done, all| {
         progress.report(
             "indexing the session",
             Some(f64::from(done) / f64::from(all.max(1))),
@@ -222,6 +224,6 @@ fn select(
         ranks,
         cancelled: &AtomicBool::new(false),
     };
-    let view = |rank| ViewFile::open(&view_path(path, rank)).ok().map(Arc::new);
+    let view = |rank: RankIndex| ViewFile::open(&view_path(path, rank.0)).ok().map(Arc::new);
     Ok(selection::select(path, session, &view, request)?)
 }

@@ -3,6 +3,7 @@
 //! Both rules use one run alone, and the first uses no times. So neither can favour a side.
 
 use super::cells::{Place, blocks};
+use rankscope_formats::ids::StepIndex;
 use rankscope_formats::session::{ComparedStep, Session, StepKind, TableError, TableReader, rank_path};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -30,9 +31,9 @@ pub fn warm_up(train: usize) -> usize {
 #[derive(Clone, Debug, Default)]
 pub struct CountedSteps {
     /// Counted steps in the order of their numbers, each with its place.
-    pub steps: Vec<(u32, Place)>,
+    pub steps: Vec<(StepIndex, Place)>,
     /// Position in `steps`, by number.
-    at: FxHashMap<u32, usize>,
+    at: FxHashMap<StepIndex, usize>,
     /// Training steps that all ranks have.
     pub train: u64,
     /// Steps of evaluation that all ranks have.
@@ -73,7 +74,7 @@ impl CountedSteps {
         is_device: bool,
     ) -> Result<Self, TableError> {
         // A map instead of a list, because a damaged table may have any number.
-        let mut seen: BTreeMap<u32, StepOverRanks> = BTreeMap::new();
+        let mut seen: BTreeMap<StepIndex, StepOverRanks> = BTreeMap::new();
         let mut first_start_ns: Option<i64> = None;
         let ranks = session
             .worlds
@@ -106,7 +107,7 @@ impl CountedSteps {
         Ok(counted)
     }
 
-    fn of(seen: &BTreeMap<u32, StepOverRanks>, ranks: u32) -> Self {
+    fn of(seen: &BTreeMap<StepIndex, StepOverRanks>, ranks: u32) -> Self {
         let whole = |step: &StepOverRanks| step.ranks == ranks && !step.is_mixed && !step.is_partial;
         let of_kind = |kind: StepKind| {
             let steps = seen.iter();
@@ -114,7 +115,7 @@ impl CountedSteps {
                 .filter(move |(_, step)| whole(step) && step.kind == Some(kind))
                 .map(|(&number, _)| number)
         };
-        let train: Vec<u32> = of_kind(StepKind::Train).collect();
+        let train: Vec<StepIndex> = of_kind(StepKind::Train).collect();
         let warm_up = warm_up(train.len());
         let numbers = &train[warm_up..];
         let times: Vec<f64> = numbers
@@ -123,7 +124,7 @@ impl CountedSteps {
             .collect();
         let is_outlier = outliers(&times);
         let blocks = blocks(numbers.len());
-        let steps: Vec<(u32, Place)> = numbers
+        let steps: Vec<(StepIndex, Place)> = numbers
             .iter()
             .enumerate()
             .map(|(at, &number)| {
@@ -153,12 +154,12 @@ impl CountedSteps {
     }
 
     /// Returns the place of a counted step; `None` if the step does not count.
-    pub fn place(&self, step: Option<u32>) -> Option<Place> {
+    pub fn place(&self, step: Option<StepIndex>) -> Option<Place> {
         Some(self.steps[self.position(step?)?].1)
     }
 
     /// Returns the position among the counted steps.
-    pub fn position(&self, step: u32) -> Option<usize> {
+    pub fn position(&self, step: StepIndex) -> Option<usize> {
         self.at.get(&step).copied()
     }
 }
@@ -207,22 +208,35 @@ mod tests {
 
     #[test]
     fn first_steps_other_kinds_and_steps_of_some_ranks_do_not_count() {
-        let mut steps: BTreeMap<u32, StepOverRanks> = (0..40)
-            .map(|at| (at, step(StepKind::Train, 1000 + i64::from(at % 7))))
+        let mut steps: BTreeMap<StepIndex, StepOverRanks> = (0..40)
+            .map(|at| (StepIndex(at), step(StepKind::Train, 1000 + i64::from(at % 7))))
             .collect();
-        steps.get_mut(&10).expect("a step").kind = Some(StepKind::Evaluate);
-        steps.get_mut(&11).expect("a step").ranks = 1;
-        steps.get_mut(&12).expect("a step").is_mixed = true;
-        steps.get_mut(&30).expect("a step").duration_ns = 5000;
+        steps.get_mut(&StepIndex(10)).expect("a step").kind = Some(StepKind::Evaluate);
+        steps.get_mut(&StepIndex(11)).expect("a step").ranks = 1;
+        steps.get_mut(&StepIndex(12)).expect("a step").is_mixed = true;
+        steps.get_mut(&StepIndex(30)).expect("a step").duration_ns = 5000;
         let counted = CountedSteps::of(&steps, 2);
         assert_eq!((counted.train, counted.evaluate, counted.warm_up), (37, 1, 3));
         assert_eq!((counted.counted, counted.outliers, counted.partial), (34, 1, 2));
-        assert_eq!(counted.place(Some(2)), None);
-        assert_eq!(counted.place(Some(3)).map(|place| place.block), Some(0));
-        assert!(counted.place(Some(30)).is_some_and(|place| place.is_outlier));
-        assert_eq!([10, 11, 12, 99].map(|step| counted.place(Some(step))), [None; 4]);
-        assert_eq!(counted.place(Some(39)).map(|place| place.block), Some(5));
-        steps.retain(|&step, _| step == 0);
+        assert_eq!(counted.place(Some(StepIndex(2))), None);
+        assert_eq!(
+            counted.place(Some(StepIndex(3))).map(|place| place.block),
+            Some(0)
+        );
+        assert!(
+            counted
+                .place(Some(StepIndex(30)))
+                .is_some_and(|place| place.is_outlier)
+        );
+        assert_eq!(
+            [10, 11, 12, 99].map(|step| counted.place(Some(StepIndex(step)))),
+            [None; 4]
+        );
+        assert_eq!(
+            counted.place(Some(StepIndex(39))).map(|place| place.block),
+            Some(5)
+        );
+        steps.retain(|&step, _| step == StepIndex(0));
         assert_eq!(CountedSteps::of(&steps, 2).counted, 0);
     }
 

@@ -11,6 +11,7 @@ use rankscope_analysis::model::fingerprint::Fnv;
 use rankscope_analysis::model::labels;
 use rankscope_analysis::selection::payload_bytes;
 use rankscope_formats::comparison::OperationOfRun;
+use rankscope_formats::ids::StepIndex;
 use rankscope_formats::session::Scope;
 use rankscope_formats::session::{
     ComparedInstance, ComparedOperation, InstanceRow, OperationRow, OperationState, Session, TableError,
@@ -106,7 +107,7 @@ pub fn instances(
             let Some(place) = counted.place(row.step) else {
                 continue;
             };
-            let Some(group) = groups.of.get(row.communicator as usize).copied().flatten() else {
+            let Some(group) = groups.of.get(row.communicator.index()).copied().flatten() else {
                 continue;
             };
             let bytes = payload_bytes(row.operation, row.members, row.size_bytes);
@@ -202,7 +203,7 @@ pub fn of_rank(
     }
     let mut reader = TableReader::<ComparedOperation>::open(&path)?;
     let mut rows: Vec<ComparedOperation> = Vec::new();
-    let mut steps: BTreeMap<u32, Vec<(i64, u64)>> = BTreeMap::new();
+    let mut steps: BTreeMap<StepIndex, Vec<(i64, u64)>> = BTreeMap::new();
     let (mut operations, mut payload, mut waits) = (Cells::default(), Cells::default(), Cells::default());
     while reader.next_rows(&mut rows)? {
         for row in rows.drain(..) {
@@ -290,7 +291,7 @@ fn call_hash(session: &Session, row: &ComparedOperation) -> u64 {
     hash.add(&row.bytes.unwrap_or(u64::MAX).to_le_bytes());
     let communicator = row
         .communicator
-        .and_then(|number| session.communicators.get(number as usize));
+        .and_then(|number| session.communicators.get(number.index()));
     if let Some(known) = communicator {
         hash.add(known.role.as_bytes());
         hash.add(&known.size.to_le_bytes());

@@ -182,7 +182,7 @@ impl Series {
             .enumerate()
             .filter(|(at, _)| self.end_ns[*at] > self.start_ns[*at])
             .map(|(at, (number, _))| WorstStep {
-                step: u64::from(*number),
+                step: u64::from(number.0),
                 start_ns: self.start_ns[at],
                 end_ns: self.end_ns[at],
             })

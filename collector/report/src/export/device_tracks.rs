@@ -2,6 +2,7 @@
 
 use super::rank_tracks::lanes;
 use rankscope_analysis::model::kernel_name;
+use rankscope_formats::ids::{CommunicatorId, MemberIndex, StepIndex};
 use rankscope_formats::perfetto::{
     Arg, ArgValue, Error, FlowId, Lanes, Slice, TraceWriter, TrackId, TrackOptions,
 };
@@ -21,12 +22,12 @@ const RECENT: usize = 256;
 struct Recent {
     enter_ns: i64,
     operation: Operation,
-    communicator: Option<u32>,
+    communicator: Option<CommunicatorId>,
     sequence: u32,
     instance: Option<u64>,
     bytes: Option<u64>,
-    peer: Option<u32>,
-    step: Option<u32>,
+    peer: Option<MemberIndex>,
+    step: Option<StepIndex>,
     exposed_wait_ns: Option<i64>,
 }
 

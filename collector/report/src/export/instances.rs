@@ -1,6 +1,7 @@
 //! Instances of the operations that are being exported.
 
 use super::ordered::Ordered;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{InstanceRow, InstanceState, TableError, part_path};
 use rustc_hash::FxHashMap;
 use std::path::Path;
@@ -18,7 +19,7 @@ pub struct InstanceFacts {
     /// Bus bandwidth, in bytes per second.
     pub bus: Option<f64>,
     /// The last rank to arrive.
-    pub last_rank: Option<u32>,
+    pub last_rank: Option<RankIndex>,
 }
 
 /// Instances around the operations that are being read.

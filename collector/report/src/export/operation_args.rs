@@ -35,7 +35,7 @@ pub fn operation_args<'a>(
 ) -> Vec<Arg<'a>> {
     let communicator = row
         .communicator
-        .and_then(|index| session.communicators.get(index as usize));
+        .and_then(|index| session.communicators.get(index.index()));
     let mut args = Args(Vec::with_capacity(24));
     args.text("operation", Some(row.operation.name()));
     args.text("library", Some(row.library.name()));
@@ -84,7 +84,7 @@ pub fn operation_args<'a>(
         args.duration("transfer_ns", facts.transfer_ns);
         args.rate("algbw_bytes_per_s", facts.algorithm);
         args.rate("busbw_bytes_per_s", facts.bus);
-        let last = facts.last_rank.and_then(|last| session.ranks.get(last as usize));
+        let last = facts.last_rank.and_then(|last| session.ranks.get(last.index()));
         args.text("last_to_arrive", last.map(|rank| rank.name.as_str()));
     }
     args.0

@@ -307,8 +307,7 @@ impl<'a, 'w> RankExport<'a, 'w> {
     /// in the arguments of the call: lanes must be filled in the order of starts, and a queue is not in that order.
     fn on_communicator(&mut self, row: &OperationRow, stop_ns: u64) -> Result<(), Error> {
         let communicator = row.communicator;
-        let Some(communicator) =
-            communicator.and_then(|index| self.session.communicators.get(index as usize))
+        let Some(communicator) = communicator.and_then(|index| self.session.communicators.get(index.index()))
         else {
             return Ok(());
         };

@@ -76,7 +76,9 @@ impl Chosen {
     }
 
     fn has(&self, row: &StepRow) -> bool {
-        self.steps.as_ref().is_none_or(|steps| steps.contains(&row.step))
+        self.steps
+            .as_ref()
+            .is_none_or(|steps| steps.contains(&row.step.0))
             && self
                 .range_ns
                 .is_none_or(|(from, to)| row.start_ns < to && row.end_ns > from)
@@ -138,8 +140,8 @@ pub fn from_tables(
     for &rank in &ranks {
         each_row(directory, rank, |row| {
             if chosen.has(row) {
-                let (first, last) = span.unwrap_or((row.step, row.step));
-                span = Some((first.min(row.step), last.max(row.step)));
+                let (first, last) = span.unwrap_or((row.step.0, row.step.0));
+                span = Some((first.min(row.step.0), last.max(row.step.0)));
             }
         })?;
     }
@@ -164,7 +166,7 @@ pub fn from_tables(
             if !chosen.has(row) {
                 return;
             }
-            let column = (row.step - first) as usize / per_column;
+            let column = (row.step.0 - first) as usize / per_column;
             for of in &mut sums {
                 if let (Some(value), Some(cell)) =
                     (of.quantity.of(row), of.cells.get_mut(row_at * columns + column))

@@ -3,6 +3,7 @@
 use super::grid::{Axis, Cell, Grid, Origin, Reduction};
 use super::scale::Unit;
 use super::steps::rank_item;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{LeftOut, Pair, Session, TrafficRow, TrafficSource};
 use rankscope_ranklog::Operation;
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ pub const MAX_PAIRS: usize = 4_096;
 
 /// Sums the traffic per pair of ranks: recorded pairs first, then by sender and receiver.
 pub fn pairs(rows: &[TrafficRow]) -> Vec<Pair> {
-    let mut sums: BTreeMap<(bool, u32, u32), (u64, u64, i64)> = BTreeMap::new();
+    let mut sums: BTreeMap<(bool, RankIndex, RankIndex), (u64, u64, i64)> = BTreeMap::new();
     for row in rows.iter().filter(|row| !row.superseded) {
         let is_modelled = match row.source {
             TrafficSource::Called | TrafficSource::Proxies | TrafficSource::Nested => false,
@@ -40,8 +41,8 @@ pub fn pairs(rows: &[TrafficRow]) -> Vec<Pair> {
     sums.into_iter()
         .map(
             |((is_modelled, from_rank, to_rank), (bytes, timed_bytes, transfer_ns))| Pair {
-                from_rank,
-                to_rank,
+                from_rank: from_rank.0,
+                to_rank: to_rank.0,
                 is_modelled,
                 bytes,
                 timed_bytes,

@@ -8,6 +8,7 @@ use crate::reasons::Reasons;
 use crate::selection_rows::{SelectionTable, Value, Which, table_of};
 use rankscope_analysis::model::labels::rank_name;
 use rankscope_analysis::model::units;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{Selection, Session};
 
 /// Maximum number of rows of a table. The JSON has all rows.
@@ -49,7 +50,10 @@ fn window(selection: &Selection, session: &Session) -> String {
         units::time(to)
     );
     if let Some(ranks) = &selection.of_ranks {
-        let names: Vec<String> = ranks.iter().map(|&rank| rank_name(session, rank)).collect();
+        let names: Vec<String> = ranks
+            .iter()
+            .map(|&rank| rank_name(session, RankIndex(rank)))
+            .collect();
         text.push_str(&format!(
             "; only {}, and operations on communicators with one of them",
             names.join(", ")

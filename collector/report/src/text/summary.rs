@@ -11,6 +11,7 @@ use crate::{Places, TextLayout, rollup_rows, structure};
 use rankscope_analysis::model::labels;
 use rankscope_analysis::model::units;
 use rankscope_analysis::selection::rollup::{By, Rollup};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::Window;
 use rankscope_formats::session::{Finding, RankBreakdown, Session};
 
@@ -276,7 +277,7 @@ impl Text {
         for entry in known {
             let part = |ns: i64| sentences::share_of(ns, entry.window_ns, "", "").plain();
             table.push(vec![
-                labels::rank_name(session, entry.rank),
+                labels::rank_name(session, RankIndex(entry.rank)),
                 units::time(entry.window_ns),
                 part(entry.compute_only_ns),
                 part(entry.overlapped_ns),
@@ -389,7 +390,7 @@ impl Text {
             }
         };
         vec![
-            labels::rank_name(session, entry.rank),
+            labels::rank_name(session, RankIndex(entry.rank)),
             units::time(entry.window_ns),
             timed(entry.host_ns),
             timed(sentences::exposed_transfer_ns(entry)),
@@ -409,7 +410,7 @@ impl Text {
             .breakdown
             .iter()
             .filter(|entry| !entry.adds_up)
-            .map(|entry| labels::rank_name(session, entry.rank))
+            .map(|entry| labels::rank_name(session, RankIndex(entry.rank)))
             .collect();
         if !wrong.is_empty() {
             let text = format!(
@@ -529,7 +530,7 @@ impl Text {
                 String::new()
             };
             table.push(vec![
-                labels::rank_name(session, entry.rank),
+                labels::rank_name(session, RankIndex(entry.rank)),
                 units::rank_time(caused),
                 units::time(lost),
                 share,

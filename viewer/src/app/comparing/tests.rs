@@ -8,7 +8,7 @@ use crate::timeline::layout::{Row, RowKind};
 use egui::{Event, PointerButton, Pos2, vec2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable;
-use rankscope_formats::ids::RankIndex;
+use rankscope_formats::ids::{RankIndex, StepIndex};
 use rankscope_formats::index::{LaneKind, Name, Span, operation, part};
 use rankscope_formats::session::{Part, Session, StepKind, StepRow, TableWriter, rank_path};
 use std::time::{Duration, Instant};
@@ -99,7 +99,7 @@ fn step_row(plan: &Plan, step: u32) -> StepRow {
     let start_ns = plan.begin_ns + i64::from(step) * plan.step_ns;
     StepRow {
         world: 0,
-        step,
+        step: StepIndex(step),
         kind: StepKind::Train,
         start_ns,
         end_ns: start_ns + plan.step_ns,

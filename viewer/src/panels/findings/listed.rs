@@ -204,7 +204,7 @@ fn listed_finding(session: &Session, at: usize, finding: &Finding) -> ListedFind
         .take(MAX_RANKS)
         .map(|&rank| NamedRank {
             rank: RankIndex(rank),
-            name: labels::rank_name(session, rank),
+            name: labels::rank_name(session, RankIndex(rank)),
         })
         .collect();
     ListedFinding {
@@ -262,7 +262,7 @@ fn around(start_ns: i64, end_ns: i64) -> Window {
 
 fn lost(session: &Session, loss: &LossSummary) -> ListedMoment {
     let who = match loss.rank {
-        Some(rank) => labels::rank_name(session, rank),
+        Some(rank) => labels::rank_name(session, RankIndex(rank)),
         None => loss.source.clone(),
     };
     ListedMoment {
@@ -281,7 +281,9 @@ fn lost(session: &Session, loss: &LossSummary) -> ListedMoment {
 }
 
 fn problem_text(session: &Session, problem: &ProblemSummary) -> String {
-    let rank = problem.rank.map(|rank| labels::rank_name(session, rank));
+    let rank = problem
+        .rank
+        .map(|rank| labels::rank_name(session, RankIndex(rank)));
     let place = match (&problem.file, problem.offset_bytes) {
         (Some(file), Some(offset)) => Some(format!("{file}, byte {}", units::count(offset))),
         (Some(file), None) => Some(file.clone()),

@@ -1,10 +1,10 @@
 use super::*;
 use crate::model::{PickedInstance, Window};
-use crate::panels::test_support::report_support::{self, Job};
 use crate::panels::test_support::{Made, Stage, keep, of};
 use egui::Key;
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable;
+use rankscope_fixtures::sessions::{self, Job};
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::Severity;
 
@@ -95,7 +95,7 @@ fn findings_have_the_texts_of_the_report() {
 
 #[test]
 fn losses_and_problems_are_listed() {
-    let made = of(report_support::damaged());
+    let made = of(sessions::damaged());
     let mut harness = harness(made);
     harness.get_by_label_contains("Only 4 of 8 ranks seen");
     harness.get_by_label_contains("start rankscope run on every node");
@@ -136,7 +136,7 @@ fn pictures() {
         hosts: 2,
     }
     .session();
-    let damaged = report_support::damaged();
+    let damaged = sessions::damaged();
     session.losses = damaged.losses;
     session.problems = damaged.problems;
     session.totals.lost = 40;

@@ -213,7 +213,7 @@ fn a_read_error_is_shown_and_retried() {
 
 #[test]
 fn a_session_without_steps_shows_the_reason() {
-    let made = crate::panels::test_support::of(crate::panels::test_support::report_support::damaged());
+    let made = crate::panels::test_support::of(rankscope_fixtures::sessions::damaged());
     let harness = harness(made, Kind::Wait);
     harness.get_by_label_contains("the pattern explains 61 % of the operations");
 }

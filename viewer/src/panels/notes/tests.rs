@@ -1,10 +1,10 @@
 use super::*;
 use crate::model::{Action, State, ViewState};
-use crate::panels::test_support::report_support::Job;
 use crate::panels::test_support::{Made, keep, of};
 use egui::{Key, Role, vec2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::Queryable;
+use rankscope_fixtures::sessions::Job;
 use rankscope_formats::ids::RankIndex;
 use std::fs;
 use std::thread;

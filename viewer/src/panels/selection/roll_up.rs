@@ -195,7 +195,7 @@ fn with_rank_in_reason<T>(figure: Figure<T>, session: &Session, rank: RankIndex)
     match (figure.value, figure.reason) {
         (Some(value), _) => Figure::known(value),
         (None, reason) => {
-            let name = rankscope_analysis::model::labels::rank_name(session, rank.0);
+            let name = rankscope_analysis::model::labels::rank_name(session, rank);
             Figure::unknown(format!("{name}: {}", reason.as_deref().unwrap_or("not computed")))
         }
     }
@@ -238,8 +238,8 @@ fn add_lateness(sum: &mut LatenessOfGroup, entry: &RankLateness, waited: &Figure
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::panels::test_support::report_support::{self, Job};
     use proptest::prelude::*;
+    use rankscope_fixtures::sessions::{self, Job};
     use rankscope_formats::session::{RankParts, SelectionTotals};
 
     fn parts(seed: [i64; 6], of_device: bool) -> Parts {
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn stages_are_those_of_the_pipelines() {
-        let session = report_support::structured();
+        let session = sessions::structured();
         let groups = Groups::new(&session, By::Stage).expect("there are pipelines");
         assert_eq!(
             groups.names[..2],

@@ -28,8 +28,7 @@ impl Summed {
     /// Sums up a window over all ranks, including hidden ones.
     pub fn compute(opened: &Opened, window: Window, cancelled: &AtomicBool) -> Result<Self, SelectError> {
         let pending = RefCell::new(Vec::new());
-        let view = |rank: u32| -> Option<Arc<ViewFile>> {
-            let rank = RankIndex(rank);
+        let view = |rank: RankIndex| -> Option<Arc<ViewFile>> {
             match opened.view(rank) {
                 View::Open(view) => Some(view.clone()),
                 View::Pending => {

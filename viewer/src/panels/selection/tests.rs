@@ -1,11 +1,11 @@
 use super::*;
 use crate::model::ViewState;
-use crate::panels::test_support::report_support::Job;
 use crate::panels::test_support::{Made, Stage, keep, of, run_until};
 use egui::{Event, Key, Modifiers, OutputCommand, PointerButton, Pos2, Vec2};
 use egui_kittest::Harness;
 use egui_kittest::kittest::{NodeT, Queryable};
-use rankscope_formats::ids::RankIndex;
+use rankscope_fixtures::sessions::Job;
+use rankscope_formats::ids::{CommunicatorId, RankIndex, StepIndex};
 use rankscope_formats::index::{Footer, LaneKind, Span, ViewWriter, part, view_path};
 use rankscope_formats::session::{
     DeviceActivity, Figure, InstanceRow, InstanceState, Pipeline, Selection, Session, Stage as PipelineStage,
@@ -51,7 +51,7 @@ fn instance(number: u64, start_ns: i64, ranks: u32) -> InstanceRow {
     let rate = has_size.then(|| bytes as f64 / transfer_ns as f64 * 1e9);
     InstanceRow {
         instance: number,
-        communicator: 0,
+        communicator: CommunicatorId(0),
         operation,
         tag: 0,
         sequence: number as u32,
@@ -66,7 +66,7 @@ fn instance(number: u64, start_ns: i64, ranks: u32) -> InstanceRow {
         end_ns: start_ns + transfer_ns + 200_000,
         first_arrival_ns: start_ns,
         last_arrival_ns: start_ns + 200_000,
-        last_rank: Some((seed % u64::from(ranks)) as u32),
+        last_rank: Some(RankIndex((seed % u64::from(ranks)) as u32)),
         size_bytes: has_size.then_some(bytes),
         transfer_ns: Some(transfer_ns),
         shortest_duration: false,
@@ -185,14 +185,14 @@ fn write_stalls(made: &Made, rank: u32, count: u64) {
         .map(|at| StallRow {
             start_ns: 50 * MS + at * 90 * MS + i64::from(rank) * MS,
             end_ns: 50 * MS + at * 90 * MS + i64::from(rank) * MS + (at % 7 + 2) * 3 * MS,
-            step: Some(at as u32),
+            step: Some(StepIndex(at as u32)),
             communication_ns: 0,
             memory_ns: 0,
             compute_ns: 0,
             not_launched_ns: None,
             wait_ns: MS,
             slow_transfer_ns: 0,
-            late_rank: (at % 3 > 0).then_some(1),
+            late_rank: (at % 3 > 0).then_some(RankIndex(1)),
             cause: StallCause::ALL[at as usize % StallCause::ALL.len()],
         })
         .collect();

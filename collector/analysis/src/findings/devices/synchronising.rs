@@ -4,6 +4,7 @@ use crate::findings::draft::part::{HOST, IDLE};
 use crate::findings::rule::Rule;
 use crate::findings::shown::{percent, some};
 use crate::findings::{Draft, Facts, shown};
+use rankscope_formats::ids::RankIndex;
 use rankscope_ranklog::cuda_calls::CUDA_FUNCTIONS;
 use std::collections::BTreeMap;
 
@@ -40,7 +41,7 @@ struct GapsAfterCalls {
     /// Number of gaps and idle time in ns, by the name of the function.
     by_call: BTreeMap<&'static str, (u64, i64)>,
     /// Ranks with such gaps.
-    ranks: Vec<u32>,
+    ranks: Vec<RankIndex>,
     /// Number of ranks with recorded device work.
     ranks_known: i64,
     /// Recorded time of these ranks, in rank-ns.
@@ -78,7 +79,7 @@ impl GapsAfterCalls {
                 sum.1 += ns;
             }
             if !after_waits.is_empty() {
-                gaps.ranks.push(entry.rank);
+                gaps.ranks.push(RankIndex(entry.rank));
             }
         }
         gaps

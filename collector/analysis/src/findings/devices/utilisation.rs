@@ -3,6 +3,7 @@
 use crate::findings::rule::Rule;
 use crate::findings::shown::some;
 use crate::findings::{Draft, Facts};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::Severity;
 
 /// Minimum difference between the 10th and 90th percentile, in points of utilisation (METRICS.md, section 10).
@@ -24,7 +25,7 @@ pub const RULE: Rule = Rule {
 };
 
 fn find(facts: &Facts<'_>) -> Vec<Draft> {
-    let mut swinging: Vec<(u32, f64, f64, u64)> = Vec::new();
+    let mut swinging: Vec<(RankIndex, f64, f64, u64)> = Vec::new();
     for steps in facts.worlds() {
         for (sketch, &rank) in steps.board.utilisation.iter().zip(steps.ranks) {
             let (low, high) = (sketch.quantile(0.1), sketch.quantile(0.9));
@@ -37,7 +38,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     let Some(&(widest, low, high, count)) = swinging.first() else {
         return Vec::new();
     };
-    let ranks: Vec<u32> = swinging.iter().map(|entry| entry.0).collect();
+    let ranks: Vec<RankIndex> = swinging.iter().map(|entry| entry.0).collect();
     let draft = Draft::new(
         RULE.id,
         "the devices' utilisation",

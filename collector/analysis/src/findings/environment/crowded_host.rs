@@ -2,6 +2,7 @@
 
 use crate::findings::rule::Rule;
 use crate::findings::{Draft, Facts};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::Severity;
 
 /// More ranks than processors.
@@ -36,7 +37,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
             )
             .advice("give every rank its own processor before you search for stragglers")
             .holds("ranks", ranks as f64, ">", processors as f64, "")
-            .ranks(known.map(|known| known.ranks.clone()).unwrap_or_default())
+            .ranks(known.into_iter().flat_map(|known| known.ranks.iter().copied().map(RankIndex)))
             .hosts([host])
             .without_cost("it is unknown how long the ranks would take on their own processors")
         })

@@ -3,6 +3,7 @@
 use crate::findings::rule::Rule;
 use crate::findings::shown::some;
 use crate::findings::{Draft, Facts};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::Severity;
 use std::collections::BTreeMap;
 
@@ -30,18 +31,18 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     let mut out = Vec::new();
     for world in &facts.session.worlds {
         for (key, name) in COMPARED {
-            let mut versions: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+            let mut versions: BTreeMap<&str, Vec<RankIndex>> = BTreeMap::new();
             for &rank in &world.ranks {
                 if let Some(version) = facts.properties(rank as usize).and_then(|known| known.get(key)) {
-                    versions.entry(version).or_default().push(rank);
+                    versions.entry(version).or_default().push(RankIndex(rank));
                 }
             }
             if versions.len() < 2 {
                 continue;
             }
-            let mut groups: Vec<(&str, Vec<u32>)> = versions.into_iter().collect();
+            let mut groups: Vec<(&str, Vec<RankIndex>)> = versions.into_iter().collect();
             groups.sort_by_key(|(_, ranks)| std::cmp::Reverse(ranks.len()));
-            let few: Vec<u32> = groups
+            let few: Vec<RankIndex> = groups
                 .iter()
                 .skip(1)
                 .flat_map(|(_, ranks)| ranks.clone())

@@ -4,6 +4,7 @@ use super::nccl_variables::{VARIABLES, VERSIONS};
 use crate::findings::rule::Rule;
 use crate::findings::shown::some;
 use crate::findings::{Draft, Facts};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::Severity;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -118,7 +119,7 @@ fn distance(one: &str, other: &str) -> usize {
 
 fn find(facts: &Facts<'_>) -> Vec<Draft> {
     // Name and reason → value and ranks.
-    let mut unread: BTreeMap<(String, String), (String, Vec<u32>)> = BTreeMap::new();
+    let mut unread: BTreeMap<(String, String), (String, Vec<RankIndex>)> = BTreeMap::new();
     let mut versions: BTreeSet<String> = BTreeSet::new();
     for rank in 0..facts.session.ranks.len() {
         let Some(properties) = facts.properties(rank) else {
@@ -140,7 +141,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
                 let entry = unread
                     .entry((name.to_owned(), why))
                     .or_insert_with(|| (value.clone(), Vec::new()));
-                entry.1.push(rank as u32);
+                entry.1.push(RankIndex::of(rank));
             }
         }
     }

@@ -6,6 +6,7 @@ use crate::findings::facts::{StepTime, exposed_transfer_ns};
 use crate::findings::rule::Rule;
 use crate::findings::shown::percent;
 use crate::findings::{Draft, Facts, shown};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::OperationClass;
 use rankscope_formats::session::Severity;
 
@@ -104,7 +105,7 @@ impl<'a> Exposed<'a> {
                 MAX_PERCENT as f64,
                 "%",
             )
-            .ranks(self.time.entries.iter().map(|entry| entry.rank))
+            .ranks(self.time.entries.iter().map(|entry| RankIndex(entry.rank)))
             .cost(
                 exposed / ranks,
                 "exposed communication in whole steps, mean over ranks; an upper bound, reached only if all of it could \

@@ -3,6 +3,7 @@
 use crate::findings::rule::Rule;
 use crate::findings::shown::some;
 use crate::findings::{Draft, Facts};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::LogEnding;
 use rankscope_formats::session::Severity;
 use rankscope_formats::session::{LookAt, Unmatched};
@@ -111,7 +112,8 @@ fn unmatched(facts: &Facts<'_>) -> Vec<Draft> {
     let examples: Vec<String> = of_kind(facts, "unmatched-message")
         .take(EXAMPLES)
         .map(|listed| {
-            let names = facts.names(&listed.ranks);
+            let ranks: Vec<RankIndex> = listed.ranks.iter().copied().map(RankIndex).collect();
+            let names = facts.names(&ranks);
             format!(
                 "{} of {} (tag {})",
                 listed.operation,
@@ -155,7 +157,7 @@ fn replays(facts: &Facts<'_>) -> Vec<Draft> {
         .session
         .devices
         .iter()
-        .map(|device| format!("{} {}", facts.name(device.rank), device.replays))
+        .map(|device| format!("{} {}", facts.name(RankIndex(device.rank)), device.replays))
         .collect();
     let draft = Draft::new(
         REPLAYS.id,

@@ -2,6 +2,7 @@
 
 use crate::findings::rule::Rule;
 use crate::findings::{Draft, Facts};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::LogEnding;
 use rankscope_formats::session::Severity;
 
@@ -73,7 +74,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         0.0,
         "",
     )
-    .ranks(stuck.iter().map(|rank| rank.index));
+    .ranks(stuck.iter().map(|rank| RankIndex(rank.index)));
     for rank in stuck.iter().take(MAX_RANKS) {
         let shown: Vec<&str> = rank.in_flight.iter().take(3).map(String::as_str).collect();
         let more = if rank.in_flight.len() > 3 { ", …" } else { "" };

@@ -6,6 +6,7 @@ use crate::findings::rule::Rule;
 use crate::findings::shown::percent;
 use crate::findings::{Draft, Facts, shown};
 use crate::measures::pairs::{Kind, Path, Transfers};
+use rankscope_formats::ids::{CommunicatorId, RankIndex};
 use rankscope_ranklog::Operation;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,8 +55,8 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
 /// A physical link: both directions between two ranks, or all paths inside a communicator.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Link {
-    Between(u32, u32),
-    Inside(u32),
+    Between(RankIndex, RankIndex),
+    Inside(CommunicatorId),
 }
 
 impl Link {
@@ -154,7 +155,7 @@ struct SlowLink<'a> {
     /// Description of the slow paths.
     name: String,
     /// Ranks at the ends of the paths.
-    members: Vec<u32>,
+    members: Vec<RankIndex>,
     worst: Worst<'a>,
     cost_ns: i64,
     /// Step time, mean over ranks, in ns.
@@ -168,7 +169,7 @@ impl<'a> SlowLink<'a> {
         let exposed = time
             .entries
             .iter()
-            .filter(|entry| members.contains(&entry.rank))
+            .filter(|entry| members.contains(&RankIndex(entry.rank)))
             .map(|&entry| exposed_transfer_ns(&[entry]))
             .max()
             .unwrap_or(0);
@@ -248,7 +249,7 @@ impl<'a> SlowLink<'a> {
 }
 
 /// Returns a description of the slow paths of a link, and the ranks at its ends.
-fn members_of(facts: &Facts<'_>, paths: &BTreeSet<Path>) -> (String, Vec<u32>) {
+fn members_of(facts: &Facts<'_>, paths: &BTreeSet<Path>) -> (String, Vec<RankIndex>) {
     match paths.first() {
         Some(&Path::Between(from, to)) if paths.len() == 1 => (
             format!("the path from {} to {}", facts.name(from), facts.name(to)),
@@ -259,9 +260,9 @@ fn members_of(facts: &Facts<'_>, paths: &BTreeSet<Path>) -> (String, Vec<u32>) {
             vec![one, other],
         ),
         Some(&Path::Inside(communicator)) => {
-            let known = facts.session.communicators.get(communicator as usize);
-            let members: Vec<u32> = known.map_or_else(Vec::new, |known| {
-                known.members.iter().flatten().copied().collect()
+            let known = facts.session.communicators.get(communicator.index());
+            let members: Vec<RankIndex> = known.map_or_else(Vec::new, |known| {
+                known.members.iter().flatten().copied().map(RankIndex).collect()
             });
             (
                 format!(

@@ -5,6 +5,7 @@ use crate::findings::facts::StepTime;
 use crate::findings::rule::Rule;
 use crate::findings::shown::percent;
 use crate::findings::{Draft, Facts, shown};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{LookAt, OperationClass};
 
 /// All-reduces below this size are small (METRICS.md, section 10), in bytes.
@@ -172,7 +173,7 @@ impl<'a> SmallBuckets<'a> {
         )
         .holds("share of step time in them", time_percent, ">=", MIN_TIME_PERCENT, "%")
         .holds("small all-reduces per rank and step", per_step, ">=", MIN_PER_STEP, "")
-        .ranks(time.entries.iter().map(|entry| entry.rank))
+        .ranks(time.entries.iter().map(|entry| RankIndex(entry.rank)))
         .look_at(self.slowest)
         .cost(
             cost,

@@ -5,6 +5,7 @@ use crate::findings::draft::part::TRANSFER;
 use crate::findings::facts::StepTime;
 use crate::findings::rule::Rule;
 use crate::findings::{Draft, Facts};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::OperationClass;
 
 /// Operations below this size are tiny, in bytes. Latency determines their duration.
@@ -126,7 +127,7 @@ impl<'a> TinyOperations<'a> {
         )
         .holds("tiny operations per rank and step", per_step, ">=", MIN_PER_STEP, "")
         .holds("share of step time in them", time_percent, ">=", MIN_TIME_PERCENT, "%")
-        .ranks(time.entries.iter().map(|entry| entry.rank))
+        .ranks(time.entries.iter().map(|entry| RankIndex(entry.rank)))
         .look_at(slowest)
         .cost(
             cost,

@@ -6,6 +6,7 @@ use crate::findings::facts::WorldSteps;
 use crate::findings::rule::Rule;
 use crate::findings::shown::percent;
 use crate::findings::{Draft, Facts, shown};
+use rankscope_formats::ids::RankIndex;
 
 /// Minimum cost of a finding, in percent of the step.
 const MIN_COST_PERCENT: i64 = 5;
@@ -61,7 +62,7 @@ fn has_stages(facts: &Facts<'_>, world: u32) -> bool {
 
 /// Own delay of a rank in the steps of a world.
 struct OwnDelay {
-    rank: u32,
+    rank: RankIndex,
     /// Mean over columns; negative for a rank that is faster than its peers.
     mean_ns: f64,
     /// Distance of the mean from 0, in standard errors.
@@ -177,7 +178,7 @@ impl UnevenWork {
             "ns",
         )
         .ranks(self.slower.iter().map(|delay| delay.rank))
-        .look_at(facts.worst_steps(steps.world, self.slower.first().map_or(0, |delay| delay.rank)))
+        .look_at(facts.worst_steps(steps.world, self.slower.first().map_or(RankIndex(0), |delay| delay.rank)))
         .cost(
             per_step * steps.board.count as i64,
             "largest minus mean own time of the ranks, summed over whole steps: the gain of evenly divided work",

@@ -9,6 +9,7 @@ use crate::findings::rule::Rule;
 use crate::findings::shown::percent;
 use crate::findings::{Draft, Facts, shown};
 use crate::measures::step_board::lateness::RankLateness;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{Lateness, Ratio};
 
 /// One rank is late.
@@ -34,7 +35,8 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     let mut out = Vec::new();
     for steps in facts.worlds() {
         let slow_host = slow_host::slow_host(facts, &steps);
-        let is_of_slow_host = |rank: u32| slow_host.as_ref().is_some_and(|host| host.ranks.contains(&rank));
+        let is_of_slow_host =
+            |rank: RankIndex| slow_host.as_ref().is_some_and(|host| host.ranks.contains(&rank));
         out.extend(
             rank_costs(facts, &steps)
                 .iter()

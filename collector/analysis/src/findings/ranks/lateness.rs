@@ -4,6 +4,7 @@ use crate::findings::Facts;
 use crate::findings::chance::binomial_tail;
 use crate::findings::facts::WorldSteps;
 use crate::measures::step_board::lateness::RankLateness;
+use rankscope_formats::ids::RankIndex;
 
 /// Probability of reporting any rank in a job without a fault.
 pub const SIGNIFICANCE: f64 = 0.01;
@@ -20,7 +21,7 @@ pub fn rank_costs<'a>(facts: &Facts<'_>, steps: &WorldSteps<'a>) -> Vec<RankCost
 /// Lateness of a rank, with its significance and cost.
 pub struct RankCost<'a> {
     /// The rank, as an index into the session's ranks.
-    pub rank: u32,
+    pub rank: RankIndex,
     /// Its steps as a late rank.
     pub lateness: &'a RankLateness,
     /// Number of ranks with which the rank is compared, with this one.
@@ -54,7 +55,7 @@ impl<'a> RankCost<'a> {
             let peers = steps.board.peers(row).iter().map(|&peer| steps.ranks[peer]);
             let late = lateness.late_delay.quantiles();
             let most = late.map_or(0, |delay| delay.sum as i64);
-            net_cost(facts, &peers.collect::<Vec<u32>>(), n, rank).min(most)
+            net_cost(facts, &peers.collect::<Vec<RankIndex>>(), n, rank).min(most)
         } else {
             net_cost(facts, steps.ranks, n, rank)
         };
@@ -73,8 +74,8 @@ impl<'a> RankCost<'a> {
 
 /// Returns the cost of waiting for a rank beyond that of waiting for the median other rank, in ns. In a job without a
 /// fault, every rank is sometimes the last, and so would this one be.
-fn net_cost(facts: &Facts<'_>, ranks: &[u32], of_world: usize, rank: u32) -> i64 {
-    let beyond_others = |of: &dyn Fn(u32) -> i64| {
+fn net_cost(facts: &Facts<'_>, ranks: &[RankIndex], of_world: usize, rank: RankIndex) -> i64 {
+    let beyond_others = |of: &dyn Fn(RankIndex) -> i64| {
         let mut others: Vec<i64> = ranks
             .iter()
             .filter(|&&other| other != rank)
@@ -106,6 +107,7 @@ mod tests {
     use super::*;
     use crate::measures::step_board::StepBoard;
     use crate::rank::StepCut;
+    use rankscope_formats::ids::StepIndex;
 
     const STEPS: u32 = 120;
     const RUNS: u32 = 300;
@@ -133,7 +135,7 @@ mod tests {
         for step in 0..STEPS {
             let late_ns = (late_us(step) * 1e3) as i64;
             for (rank, host_ns) in [40_000_000, 40_000_000 + late_ns].into_iter().enumerate() {
-                board.cut(rank, StepCut::on_host(step, 100_000_000, host_ns));
+                board.cut(rank, StepCut::on_host(StepIndex(step), 100_000_000, host_ns));
             }
         }
         board.close(true, |_, _| ());

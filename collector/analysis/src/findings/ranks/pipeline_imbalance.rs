@@ -6,6 +6,7 @@ use crate::findings::rule::Rule;
 use crate::findings::shown::percent;
 use crate::findings::{Draft, Facts, shown};
 use crate::measures::stages::own_per_step;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{Pipeline, Ratio, Stage};
 
 /// Minimum cost of a finding, in percent of the step.
@@ -183,8 +184,8 @@ impl<'a> UnevenStages<'a> {
             "ns",
         )
         .holds("own time above the mean of the stages", self.mean_excess_ns, ">", 0.0, "ns")
-        .ranks(stage.ranks.iter().copied())
-        .look_at(stage.ranks.first().map(|&rank| facts.worst_steps(steps.world, rank)).unwrap_or_default())
+        .ranks(stage.ranks.iter().copied().map(RankIndex))
+        .look_at(stage.ranks.first().map(|&rank| facts.worst_steps(steps.world, RankIndex(rank))).unwrap_or_default())
         .cost(
             per_step * steps.board.count as i64,
             "(m − 1) / m of the slowest stage's own time above the mean of the stages, summed over whole steps: the gain \
@@ -203,7 +204,7 @@ fn own_times(facts: &Facts<'_>, world: u32, stage: &Stage) -> Option<Vec<f64>> {
     let rows: Vec<usize> = stage
         .ranks
         .iter()
-        .map(|rank| known.ranks.iter().position(|of_world| of_world == rank))
+        .map(|rank| known.ranks.iter().position(|of_world| of_world.0 == *rank))
         .collect::<Option<_>>()?;
     let of_column = |column: &crate::measures::step_board::matrix::Column| {
         let own = rows

@@ -7,6 +7,7 @@ use crate::findings::facts::WorldSteps;
 use crate::findings::rule::Rule;
 use crate::findings::shown::percent;
 use crate::findings::{Draft, Facts, shown};
+use rankscope_formats::ids::RankIndex;
 
 /// Minimum share of a host's ranks that are late in at least half of the steps, in percent.
 const LATE_RANKS_PERCENT: usize = 75;
@@ -46,7 +47,10 @@ pub fn slow_host(facts: &Facts<'_>, steps: &WorldSteps<'_>) -> Option<SlowHost> 
         .collect();
     (0..)
         .zip(&facts.session.hosts)
-        .filter_map(|(host, known)| LateRanks::count(steps, host, &known.ranks, &often_late))
+        .filter_map(|(host, known)| {
+            let ranks: Vec<RankIndex> = known.ranks.iter().copied().map(RankIndex).collect();
+            LateRanks::count(steps, host, &ranks, &often_late)
+        })
         .filter(LateRanks::are_mostly_here)
         .map(|late| SlowHost::measure(facts, steps, late))
         .filter(|host| host.fires(steps))
@@ -67,7 +71,7 @@ struct LateRanks {
 
 impl LateRanks {
     /// Returns `None` for a host that cannot be distinguished from one rank or from the world. `often_late` is by row.
-    fn count(steps: &WorldSteps<'_>, host: u32, ranks: &[u32], often_late: &[bool]) -> Option<Self> {
+    fn count(steps: &WorldSteps<'_>, host: u32, ranks: &[RankIndex], often_late: &[bool]) -> Option<Self> {
         let total = steps.ranks.len();
         let rows: Vec<usize> = (0..total)
             .filter(|&row| ranks.contains(&steps.ranks[row]))
@@ -95,7 +99,7 @@ impl LateRanks {
 pub struct SlowHost {
     late: LateRanks,
     /// Ranks of the world on this host.
-    pub ranks: Vec<u32>,
+    pub ranks: Vec<RankIndex>,
     /// Number of steps whose latest rank is on this host.
     latest: u64,
     /// Probability of this number by chance, …
@@ -112,7 +116,7 @@ impl SlowHost {
             .iter()
             .map(|&row| steps.board.lateness.ranks[row].latest)
             .sum();
-        let ranks: Vec<u32> = rows.iter().map(|&row| steps.ranks[row]).collect();
+        let ranks: Vec<RankIndex> = rows.iter().map(|&row| steps.ranks[row]).collect();
         let caused: i64 = ranks
             .iter()
             .map(|&rank| facts.blame().caused_exposed_in_steps_ns(rank))

@@ -3,6 +3,7 @@
 use crate::findings::rule::Rule;
 use crate::findings::shown::{counted, some};
 use crate::findings::{Draft, Facts, shown};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::Severity;
 
 /// Another profiler used CUPTI.
@@ -33,7 +34,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     let Some(longest) = entries.iter().map(|entry| entry.yielded_ns).max() else {
         return Vec::new();
     };
-    let ranks: Vec<u32> = entries.iter().map(|entry| entry.rank).collect();
+    let ranks: Vec<RankIndex> = entries.iter().map(|entry| RankIndex(entry.rank)).collect();
     let mut reasons: Vec<String> = entries
         .iter()
         .filter_map(|entry| entry.reason.clone())

@@ -4,6 +4,7 @@ use crate::findings::rule::Rule;
 use crate::findings::shown::some;
 use crate::findings::{Draft, Facts};
 use crate::model::labels;
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::Severity;
 use rankscope_formats::session::{LookAt, LossSummary, Rank, Session};
 use std::collections::BTreeMap;
@@ -124,7 +125,7 @@ fn losses(facts: &Facts<'_>) -> Vec<Draft> {
     .cause("the recorder could not keep up, or had no free space")
     .advice(spans.first().map_or_else(String::new, |loss| loss.advice.clone()))
     .holds("dropped records", lost as f64, ">", 0.0, "")
-    .ranks(spans.iter().filter_map(|loss| loss.rank))
+    .ranks(spans.iter().filter_map(|loss| loss.rank.map(RankIndex)))
     .look_at(spans.iter().map(|loss| LookAt {
         what: format!("{} dropped: {}", loss.count, loss.cause),
         rank: loss.rank,
@@ -167,7 +168,7 @@ fn rank_mismatch(facts: &Facts<'_>) -> Vec<Draft> {
         0.0,
         "",
     )
-    .ranks(disagreeing.iter().map(|rank| rank.index));
+    .ranks(disagreeing.iter().map(|rank| RankIndex(rank.index)));
     for rank in disagreeing.iter().take(EXAMPLES) {
         draft = draft.evidence(format!(
             "{}: the environment says {}",
@@ -183,12 +184,13 @@ fn breakdown(facts: &Facts<'_>) -> Vec<Draft> {
 }
 
 /// Returns the ranks whose parts do not add up to their window, for the host or for the devices.
-pub fn contradictory(session: &Session) -> Vec<u32> {
+pub fn contradictory(session: &Session) -> Vec<RankIndex> {
     let host = session.breakdown.iter().filter(|entry| !entry.adds_up);
     let devices = session.activity.iter().filter(|entry| !entry.adds_up);
-    let mut wrong: Vec<u32> = host
+    let mut wrong: Vec<RankIndex> = host
         .map(|entry| entry.rank)
         .chain(devices.map(|entry| entry.rank))
+        .map(RankIndex)
         .collect();
     wrong.sort_unstable();
     wrong.dedup();

@@ -4,6 +4,7 @@ use crate::findings::draft::part::{HOST, IDLE, OUTSIDE};
 use crate::findings::rule::Rule;
 use crate::findings::shown::{percent, some};
 use crate::findings::{Draft, Facts, shown};
+use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::PauseKind;
 use rankscope_formats::session::Severity;
 
@@ -160,7 +161,7 @@ fn find(facts: &Facts<'_>, rule: &PauseRule) -> Vec<Draft> {
 /// Named time of one kind.
 struct NamedTime {
     /// Ranks with such time, with the time in ns and the number of intervals, the largest time first.
-    ranks: Vec<(u32, i64, u64)>,
+    ranks: Vec<(RankIndex, i64, u64)>,
     /// Sum over these ranks, in rank-ns.
     ns: i64,
     /// The time that it is a share of, above 0, in rank-ns.
@@ -182,14 +183,14 @@ impl NamedTime {
             ranks_known: 0,
         };
         for rank in 0..facts.session.ranks.len() as u32 {
-            let Some((of_rank, window, count)) = of_rank(facts, rule, rank) else {
+            let Some((of_rank, window, count)) = of_rank(facts, rule, RankIndex(rank)) else {
                 continue;
             };
             time.ranks_known += i64::from(window > 0);
             time.ns += of_rank;
             time.window_ns += window;
             if of_rank > 0 {
-                time.ranks.push((rank, of_rank, count));
+                time.ranks.push((RankIndex(rank), of_rank, count));
             }
         }
         time.ranks
@@ -255,27 +256,27 @@ impl NamedTime {
 
 /// Returns the time of one rank that counts, the time that it is a share of, and the number of named intervals. Returns
 /// `None` if it is unknown whether the time counts.
-fn of_rank(facts: &Facts<'_>, rule: &PauseRule, rank: u32) -> Option<(i64, i64, u64)> {
-    let sums = facts.sums(rank as usize)?;
+fn of_rank(facts: &Facts<'_>, rule: &PauseRule, rank: RankIndex) -> Option<(i64, i64, u64)> {
+    let sums = facts.sums(rank.index())?;
     let named = facts
         .session
         .named_times
         .ranks
         .iter()
-        .find(|entry| entry.rank == rank);
+        .find(|entry| entry.rank == rank.0);
     let part = named.and_then(|entry| entry.parts.iter().find(|part| part.kind == rule.kind.name()));
     let count = part.map_or(0, |part| part.count);
     if !rule.in_steps {
         let run_ns = sums.log.span_ns.map_or(0, |(first, last)| last - first);
         return Some((part.map_or(0, |part| part.in_run_ns), run_ns, count));
     }
-    let activity = facts.session.activity.iter().find(|known| known.rank == rank);
+    let activity = facts.session.activity.iter().find(|known| known.rank == rank.0);
     if let Some(activity) = activity.filter(|known| known.window_ns > 0) {
         let mut stalls = activity.device_stalls.by_cause.iter();
         let stalled = stalls.find(|sum| sum.cause == rule.kind.name());
         return Some((stalled.map_or(0, |sum| sum.ns), activity.window_ns, count));
     }
-    let is_whole = facts.in_steps().iter().any(|known| known.rank == rank);
+    let is_whole = facts.in_steps().iter().any(|known| known.rank == rank.0);
     is_whole.then(|| {
         (
             part.map_or(0, |part| part.in_steps_ns),

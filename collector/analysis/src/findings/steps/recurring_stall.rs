@@ -5,6 +5,7 @@ use crate::findings::rule::Rule;
 use crate::findings::shown::{percent, some};
 use crate::findings::{Draft, Facts, shown};
 use crate::model::kernel_name;
+use rankscope_formats::ids::RankIndex;
 use std::collections::BTreeMap;
 
 /// Minimum cost of a finding, in percent of the recorded steps.
@@ -46,7 +47,7 @@ struct Place<'a> {
     /// … of this many.
     of_steps: u64,
     /// Ranks with this place.
-    ranks: Vec<u32>,
+    ranks: Vec<RankIndex>,
     /// Number of ranks with recorded device work.
     ranks_known: i64,
     /// Recorded time of these ranks, above 0, in rank-ns.
@@ -78,7 +79,7 @@ impl<'a> Place<'a> {
                 place.ns += stall.ns;
                 place.steps += stall.steps;
                 place.of_steps += stall.of_steps;
-                place.ranks.push(entry.rank);
+                place.ranks.push(RankIndex(entry.rank));
             }
         }
         places.into_values().collect()

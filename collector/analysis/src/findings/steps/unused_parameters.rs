@@ -5,6 +5,7 @@ use crate::findings::facts::StepTime;
 use crate::findings::rule::Rule;
 use crate::findings::shown::percent;
 use crate::findings::{Draft, Facts, shown};
+use rankscope_formats::ids::RankIndex;
 
 /// Minimum cost of a finding, in percent of step time.
 const MIN_COST_PERCENT: f64 = 1.0;
@@ -126,7 +127,7 @@ impl<'a> Searches<'a> {
         )
         .holds("searches per step", steps_percent, ">=", MIN_STEPS_PERCENT, "%")
         .holds("share of step time in the search and its all-reduce", cost_percent, ">=", MIN_COST_PERCENT, "%")
-        .ranks(time.entries.iter().map(|entry| entry.rank))
+        .ranks(time.entries.iter().map(|entry| RankIndex(entry.rank)))
         .cost(
             cost,
             "measured time in the search, mean over ranks, plus the median transfer of the smallest all-reduce of each \

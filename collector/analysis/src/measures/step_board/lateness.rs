@@ -3,6 +3,7 @@
 use super::groups::Groups;
 use super::own_delays::OwnDelay;
 use crate::model::quantiles::Sketch;
+use rankscope_formats::ids::StepIndex;
 use std::cmp::Reverse;
 
 /// Maximum number of late steps of a rank that are kept one by one.
@@ -12,7 +13,7 @@ const MAX_LATE: usize = 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LateStep {
     /// The step.
-    pub step: u32,
+    pub step: StepIndex,
     /// Own delay, in ns.
     pub delay_ns: i64,
     /// True if it was the latest of the compared ranks.
@@ -39,7 +40,7 @@ pub struct RankLateness {
 }
 
 impl RankLateness {
-    fn add(&mut self, step: u32, delay: OwnDelay) {
+    fn add(&mut self, step: StepIndex, delay: OwnDelay) {
         let OwnDelay {
             ns,
             is_late,
@@ -92,7 +93,7 @@ impl RankLateness {
         let mut episodes = 0;
         let mut before = None;
         for late in late_by(middle / 2) {
-            episodes += u64::from(before.is_none_or(|before: u32| before + 1 != late.step));
+            episodes += u64::from(before.is_none_or(|before: StepIndex| before.0 + 1 != late.step.0));
             before = Some(late.step);
         }
         (late_by(middle / 4).count() as u64, episodes)
@@ -127,7 +128,7 @@ impl Lateness {
     }
 
     /// Adds a step with the own delay of each rank.
-    pub fn add(&mut self, groups: &Groups, step: u32, delay_of: impl Fn(usize) -> OwnDelay) {
+    pub fn add(&mut self, groups: &Groups, step: StepIndex, delay_of: impl Fn(usize) -> OwnDelay) {
         for (rank, lateness) in self.ranks.iter_mut().enumerate() {
             lateness.add(step, delay_of(rank));
         }

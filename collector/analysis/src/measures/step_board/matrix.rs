@@ -2,6 +2,7 @@
 
 use super::own_delays::OwnDelay;
 use crate::rank::StepCut;
+use rankscope_formats::ids::{RankIndex, StepIndex};
 use rankscope_formats::session::StepSummary;
 
 /// Maximum number of cells of the rank × step matrix in the summary: 2,000 columns up to 65 ranks, 128 columns of 1,024
@@ -51,7 +52,7 @@ impl ColumnCell {
 #[derive(Clone)]
 pub struct Column {
     /// First step.
-    pub step: u32,
+    pub step: StepIndex,
     /// Number of steps.
     pub steps: u32,
     /// Earliest start of the first step.
@@ -66,7 +67,7 @@ pub struct Column {
 
 impl Column {
     /// Creates the column of one step.
-    pub fn new(step: u32, ranks: usize) -> Self {
+    pub fn new(step: StepIndex, ranks: usize) -> Self {
         Self {
             step,
             steps: 1,
@@ -108,20 +109,20 @@ impl Column {
     }
 
     /// Returns the column for the list of steps. `ranks` maps ranks of the world to those of the session.
-    fn summary(&self, world: u32, ranks: &[u32]) -> StepSummary {
+    fn summary(&self, world: u32, ranks: &[RankIndex]) -> StepSummary {
         let steps = i64::from(self.steps.max(1));
         let latest = (0..self.cells.len())
             .filter(|&rank| self.cells[rank].latest > 0)
             .max_by_key(|&rank| (self.cells[rank].latest, self.cells[rank].latest_delay_ns));
         StepSummary {
             world,
-            step: u64::from(self.step),
+            step: u64::from(self.step.0),
             steps: self.steps,
             start_ns: self.start_ns,
             end_ns: self.end_ns,
             duration_ns: self.longest_ns / steps,
             exposed_wait_rank_ns: self.cells.iter().map(|cell| cell.exposed_ns).sum::<i64>() / steps,
-            latest_rank: latest.and_then(|rank| ranks.get(rank).copied()),
+            latest_rank: latest.and_then(|rank| ranks.get(rank)).map(|rank| rank.0),
             latest_delay_ns: latest.map(|rank| {
                 let cell = &self.cells[rank];
                 cell.latest_delay_ns / i64::from(cell.latest.max(1))
@@ -185,7 +186,7 @@ impl StepMatrix {
     }
 
     /// Returns the list of steps for the summary. `ranks` maps ranks of the world to those of the session.
-    pub fn list(&self, world: u32, ranks: &[u32]) -> Vec<StepSummary> {
+    pub fn list(&self, world: u32, ranks: &[RankIndex]) -> Vec<StepSummary> {
         let columns = self.columns.iter();
         columns.map(|column| column.summary(world, ranks)).collect()
     }

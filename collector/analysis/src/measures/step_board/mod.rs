@@ -19,7 +19,8 @@ use crate::measures::waited::Waited;
 use crate::model::pause_kinds::position;
 use crate::model::quantiles::Sketch;
 use crate::rank::StepCut;
-use crate::rank::anchors::AnchorList;
+use crate::rank::anchors::{AnchorList, AnchorNumber};
+use rankscope_formats::ids::{RankIndex, StepIndex};
 use rankscope_formats::session::{PauseKind, StepKind, StepRow, StepSummary};
 use std::sync::Arc;
 
@@ -120,32 +121,32 @@ impl StepBoard {
     }
 
     /// Leaves a step out because one of its operations began before the part.
-    pub fn leave_out(&mut self, step: u32) {
+    pub fn leave_out(&mut self, step: StepIndex) {
         if let Some(part) = &mut self.part {
             part.leave_out(step);
         }
     }
 
     /// Returns the kind of a step.
-    pub fn kind(&self, step: u32) -> StepKind {
-        self.anchors.kind(step.saturating_add(1))
+    pub fn kind(&self, step: StepIndex) -> StepKind {
+        self.anchors.kind(AnchorNumber::ending(step))
     }
 
     /// Registers an operation of a rank in a step that has not been matched yet.
     #[inline]
-    pub fn expect(&mut self, rank: usize, step: u32) {
+    pub fn expect(&mut self, rank: usize, step: StepIndex) {
         self.open.expect(rank, step);
     }
 
     /// Registers that an operation was matched, with its newly counted waits.
     #[inline]
-    pub fn matched(&mut self, rank: usize, step: u32, new: Waited) {
+    pub fn matched(&mut self, rank: usize, step: StepIndex, new: Waited) {
         self.open.matched(rank, step, new);
     }
 
     /// Adds newly counted waiting of a pipeline stage in a receive.
     #[inline]
-    pub fn waited_in_chain(&mut self, rank: usize, step: u32, exposed_ns: i64) {
+    pub fn waited_in_chain(&mut self, rank: usize, step: StepIndex, exposed_ns: i64) {
         self.open.waited_in_chain(rank, step, exposed_ns);
     }
 
@@ -211,7 +212,7 @@ impl StepBoard {
     }
 
     /// Adds a training step that all ranks have to the statistics.
-    fn count_whole(&mut self, step: u32, cells: &[Cell]) {
+    fn count_whole(&mut self, step: StepIndex, cells: &[Cell]) {
         let mut column = Column::new(step, cells.len());
         for (rank, cell) in cells.iter().enumerate() {
             let Some(cut) = &cell.cut else {
@@ -248,7 +249,7 @@ impl StepBoard {
     }
 
     /// Returns the list of steps for the summary. `ranks` maps ranks of the world to those of the session.
-    pub fn list(&self, ranks: &[u32]) -> Vec<StepSummary> {
+    pub fn list(&self, ranks: &[RankIndex]) -> Vec<StepSummary> {
         self.matrix.list(self.world, ranks)
     }
 }
@@ -304,7 +305,7 @@ mod tests {
     use crate::measures::step_board::matrix::MAX_COLUMNS;
     use crate::rank::RankSums;
 
-    fn cut(step: u32, host_ns: i64) -> StepCut {
+    fn cut(step: StepIndex, host_ns: i64) -> StepCut {
         StepCut::on_host(step, 1000, host_ns)
     }
 
@@ -314,11 +315,11 @@ mod tests {
         let mut rows = 0;
         for step in 0..10_000 {
             for rank in 0..4 {
-                board.expect(rank, step);
-                board.cut(rank, cut(step, if rank == 2 { 800 } else { 500 }));
+                board.expect(rank, StepIndex(step));
+                board.cut(rank, cut(StepIndex(step), if rank == 2 { 800 } else { 500 }));
                 board.matched(
                     rank,
-                    step,
+                    StepIndex(step),
                     Waited {
                         exposed_ns: 10,
                         hidden_ns: 0,
@@ -347,7 +348,7 @@ mod tests {
                 .sum::<u64>(),
             10_000
         );
-        let list = board.list(&[0, 1, 2, 3]);
+        let list = board.list(&[RankIndex(0), RankIndex(1), RankIndex(2), RankIndex(3)]);
         assert_eq!(list[0].latest_rank, Some(2));
         assert_eq!(list[0].latest_delay_ns, Some(300));
     }
@@ -365,7 +366,7 @@ mod tests {
         };
         for step in 0..120 {
             for rank in 0..2 {
-                board.cut(rank, cut(step, host(rank, step)));
+                board.cut(rank, cut(StepIndex(step), host(rank, step)));
             }
         }
         board.close(true, |_, _| ());
@@ -383,7 +384,7 @@ mod tests {
         let mut rows = Vec::new();
         for step in 0..3 {
             for rank in 0..2 {
-                let mut cut = cut(step, 900);
+                let mut cut = cut(StepIndex(step), 900);
                 cut.named_ns[position(PauseKind::Evaluation)] = if step == 1 { 501 } else { 500 };
                 board.cut(rank, cut);
             }
@@ -409,9 +410,9 @@ mod tests {
     #[test]
     fn a_step_that_a_rank_lacks_is_not_counted() {
         let mut board = StepBoard::new(0, &[0; 2], 1000, 0);
-        board.cut(0, cut(0, 500));
-        board.cut(1, cut(0, 500));
-        board.cut(0, cut(1, 500));
+        board.cut(0, cut(StepIndex(0), 500));
+        board.cut(1, cut(StepIndex(0), 500));
+        board.cut(0, cut(StepIndex(1), 500));
         board.rank_ended(1);
         let mut rows = 0;
         board.close(false, |_, _| rows += 1);

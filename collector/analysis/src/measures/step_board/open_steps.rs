@@ -2,6 +2,7 @@
 
 use crate::measures::waited::Waited;
 use crate::rank::StepCut;
+use rankscope_formats::ids::StepIndex;
 use std::collections::VecDeque;
 
 /// Maximum number of open steps; on overflow the oldest is closed with the data that it has.
@@ -25,7 +26,7 @@ pub struct Cell {
 /// A step that is complete, or is closed without some ranks.
 pub struct ClosedStep {
     /// The step.
-    pub step: u32,
+    pub step: StepIndex,
     /// Cells by row.
     pub cells: Vec<Cell>,
 }
@@ -33,7 +34,7 @@ pub struct ClosedStep {
 /// Open steps of one world.
 pub struct OpenSteps {
     /// Number of the oldest open step.
-    first: u32,
+    first: StepIndex,
     open: VecDeque<Vec<Cell>>,
     /// Number of ranks of the oldest open step, from the first on, whose data is complete.
     front_ready: usize,
@@ -47,7 +48,7 @@ impl OpenSteps {
     /// Creates an empty list for a world with this number of ranks.
     pub fn new(ranks: usize) -> Self {
         Self {
-            first: 0,
+            first: StepIndex(0),
             open: VecDeque::new(),
             front_ready: 0,
             spare: Vec::new(),
@@ -55,8 +56,8 @@ impl OpenSteps {
         }
     }
 
-    fn cell(&mut self, rank: usize, step: u32) -> Option<&mut Cell> {
-        let index = step.checked_sub(self.first)? as usize;
+    fn cell(&mut self, rank: usize, step: StepIndex) -> Option<&mut Cell> {
+        let index = step.0.checked_sub(self.first.0)? as usize;
         if index > 2 * MAX_OPEN {
             return None;
         }
@@ -74,7 +75,7 @@ impl OpenSteps {
 
     /// Registers an operation of a rank in a step that has not been matched yet.
     #[inline]
-    pub fn expect(&mut self, rank: usize, step: u32) {
+    pub fn expect(&mut self, rank: usize, step: StepIndex) {
         if let Some(cell) = self.cell(rank, step) {
             cell.outstanding += 1;
         }
@@ -82,7 +83,7 @@ impl OpenSteps {
 
     /// Registers that an operation was matched, with its newly counted waits.
     #[inline]
-    pub fn matched(&mut self, rank: usize, step: u32, new: Waited) {
+    pub fn matched(&mut self, rank: usize, step: StepIndex, new: Waited) {
         if let Some(cell) = self.cell(rank, step) {
             cell.outstanding = cell.outstanding.saturating_sub(1);
             cell.waited += new;
@@ -91,7 +92,7 @@ impl OpenSteps {
 
     /// Adds newly counted waiting of a pipeline stage in a receive.
     #[inline]
-    pub fn waited_in_chain(&mut self, rank: usize, step: u32, exposed_ns: i64) {
+    pub fn waited_in_chain(&mut self, rank: usize, step: StepIndex, exposed_ns: i64) {
         if let Some(cell) = self.cell(rank, step) {
             cell.bubble_ns += exposed_ns;
         }
@@ -105,8 +106,8 @@ impl OpenSteps {
     }
 
     /// Registers that a rank lacks all steps before this one.
-    pub fn lacks_before(&mut self, rank: usize, step: u32) {
-        let before = step.saturating_sub(self.first) as usize;
+    pub fn lacks_before(&mut self, rank: usize, step: StepIndex) {
+        let before = step.0.saturating_sub(self.first.0) as usize;
         for cells in self.open.iter_mut().take(before) {
             if let Some(cell) = cells.get_mut(rank) {
                 cell.absent = true;
@@ -140,7 +141,7 @@ impl OpenSteps {
         }
         let cells = self.open.pop_front()?;
         let step = self.first;
-        self.first += 1;
+        self.first.0 += 1;
         self.front_ready = 0;
         Some(ClosedStep { step, cells })
     }

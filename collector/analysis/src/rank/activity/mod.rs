@@ -34,6 +34,7 @@ pub use sums::{ActivitySums, DevicePartSums};
 
 use crate::clocks::clock::Line;
 use crate::intervals::device_overlap::DeviceParts;
+use crate::model::log_communicator::LogCommunicator;
 use communication::{Communication, CommunicationKernels};
 use cuda_calls::CudaCalls;
 use device_time::DeviceTime;
@@ -42,6 +43,7 @@ use idle_time::IdleTime;
 use in_order::{InOrder, Moment};
 use kernel_times::KernelTimes;
 use launched::LaunchedWork;
+use rankscope_formats::ids::CommunicatorId;
 use rankscope_formats::session::{SpanRow, StallRow, WorkKind, WorkRow};
 use rankscope_ranklog::activity::{Activity, Coverage, HostCall, overhead};
 use rankscope_ranklog::reader::RankLog;
@@ -84,7 +86,7 @@ pub struct Activities {
     /// True if rows of work and spans of CUDA calls are requested.
     emits_works: bool,
     /// The session's communicators, by their number in the log.
-    communicators: BTreeMap<u32, u32>,
+    communicators: BTreeMap<LogCommunicator, CommunicatorId>,
     arrival: Arrival,
     /// Work that waits for its order.
     waiting: InOrder<DeviceWork>,
@@ -115,7 +117,7 @@ impl Activities {
         log: &RankLog,
         line: &Line,
         delay: DeliveryDelay,
-        communicators: BTreeMap<u32, u32>,
+        communicators: BTreeMap<LogCommunicator, CommunicatorId>,
         from_ns: i64,
     ) -> Self {
         Self {

@@ -4,6 +4,8 @@ use super::cuda_calls::CudaCall;
 use super::gaps::Idle;
 use super::work::DeviceWork;
 use crate::model::kernel_name::demangled;
+use crate::model::log_communicator::LogCommunicator;
+use rankscope_formats::ids::CommunicatorId;
 use rankscope_formats::session::{NameRow, SpanKind, SpanRow, WorkClass, WorkKind, WorkRow};
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::activity::{Coverage, LinkedTo, overhead};
@@ -49,7 +51,11 @@ pub struct Joined {
 }
 
 /// Returns the row of device work. `communicators` maps the log's communicator numbers to those of the session.
-pub fn work(work: &DeviceWork, joined: &Joined, communicators: &BTreeMap<u32, u32>) -> WorkRow {
+pub fn work(
+    work: &DeviceWork,
+    joined: &Joined,
+    communicators: &BTreeMap<LogCommunicator, CommunicatorId>,
+) -> WorkRow {
     let launch = joined.launch;
     let mut row = WorkRow {
         stream: (work.stream != u32::MAX).then_some(work.stream),
@@ -86,7 +92,7 @@ pub fn work(work: &DeviceWork, joined: &Joined, communicators: &BTreeMap<u32, u3
         ..
     }) = joined.call
     {
-        row.communicator = communicators.get(&communicator).copied();
+        row.communicator = communicators.get(&LogCommunicator(communicator)).copied();
         row.operation = Operation::from_u8(operation).unwrap_or(Operation::Unknown);
         row.sequence = Some(sequence);
     }

@@ -8,6 +8,7 @@
 //! the same one. The name of a kernel shows the operation. If it contradicts the order, the launches that it passes
 //! over are given up. After lost records no order is assumed until recording restarts.
 
+use crate::model::log_communicator::LogCommunicator;
 use crate::rank::event::{Enqueue, GroupEnd};
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::activity::{LinkedTo, peer_of};
@@ -92,7 +93,7 @@ struct Launch {
 /// The calls of a group on one communicator.
 struct Open {
     group: u32,
-    communicator: u32,
+    communicator: LogCommunicator,
     operations: Operations,
     /// Streams of its calls, in order of first use. NCCL launches on the one that was last added to its list (2.18 to
     /// 2.28, ncclTaskAppend), and makes the others wait for it.
@@ -206,7 +207,7 @@ impl StreamOrder {
             return true;
         }
         let to = LinkedTo::Call {
-            communicator: fields.communicator,
+            communicator: fields.communicator.0,
             operation: fields.operation,
             sequence: fields.sequence,
             peer: peer_of(fields.operation, fields.peer),

@@ -1,12 +1,13 @@
 //! Key that joins the reports of a device with their calls.
 
+use crate::model::log_communicator::LogCommunicator;
 use crate::rank::event::OperationFields;
 
 /// Key of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CallKey {
     /// Number of the communicator in the log.
-    pub communicator: u32,
+    pub communicator: LogCommunicator,
     /// Number of the operation.
     pub operation: u8,
     /// Ordinal of the call.

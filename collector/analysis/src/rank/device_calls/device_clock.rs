@@ -9,6 +9,7 @@
 //! stays even for long.
 
 use crate::clocks::clock::Line;
+use crate::model::log_communicator::LogCommunicator;
 use rankscope_ranklog::reader::RankLog;
 use rankscope_ranklog::record::{Record, RecordKind};
 use rustc_hash::FxHashMap;
@@ -137,9 +138,9 @@ struct Devices<F> {
     device_of: F,
 }
 
-impl<F: Fn(u32) -> Option<u32>> Devices<F> {
+impl<F: Fn(LogCommunicator) -> Option<u32>> Devices<F> {
     /// Returns the evidence of the device on which a communicator works.
-    fn evidence(&mut self, communicator: u32) -> Option<&mut Evidence> {
+    fn evidence(&mut self, communicator: LogCommunicator) -> Option<&mut Evidence> {
         let device = (self.device_of)(communicator)?;
         let is_kept = self.evidence.len() < MAX_DEVICES || self.evidence.contains_key(&device);
         is_kept.then(|| self.evidence.entry(device).or_default())
@@ -198,7 +199,7 @@ pub struct DeviceClocks {
 impl DeviceClocks {
     /// Determines the clocks of the devices that the communicators of the log use. `device_of` returns the device
     /// number of a communicator, or `None` if the communicator is unknown.
-    pub fn learn(log: &RankLog, line: &Line, device_of: impl Fn(u32) -> Option<u32>) -> Self {
+    pub fn learn(log: &RankLog, line: &Line, device_of: impl Fn(LogCommunicator) -> Option<u32>) -> Self {
         let mut devices = Devices {
             evidence: BTreeMap::new(),
             device_of,

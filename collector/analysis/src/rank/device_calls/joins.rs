@@ -6,6 +6,7 @@ use super::event_launches::{EventLaunches, EventTimes};
 use super::launches::LaunchNumber;
 use super::linked_kernels::{AwaitedKernels, Kernels, LinkedKernels};
 use super::replays::{Replay, Replayed, Replays};
+use crate::model::log_communicator::LogCommunicator;
 use crate::rank::event::{DeviceReport, Enqueue};
 use rustc_hash::FxHashMap;
 
@@ -48,7 +49,7 @@ pub struct Awaited {
 
 impl Awaited {
     /// Returns the number of its communicator in the log.
-    pub fn communicator(&self) -> u32 {
+    pub fn communicator(&self) -> LogCommunicator {
         self.key.communicator
     }
 
@@ -94,7 +95,7 @@ struct Communicator {
 /// The calls that the library counts as one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct CallKind {
-    communicator: u32,
+    communicator: LogCommunicator,
     operation: u8,
 }
 
@@ -112,7 +113,7 @@ impl CallKind {
 pub struct Devices {
     /// Reports of calls.
     joined: FxHashMap<CallKey, CallWork>,
-    communicators: FxHashMap<u32, Communicator>,
+    communicators: FxHashMap<LogCommunicator, Communicator>,
     /// Serials of pending calls.
     serials: FxHashMap<CallKey, u64>,
     /// Number of consecutive calls without a record.

@@ -3,6 +3,7 @@
 //! NCCL creates kernels per communicator, so two communicators in one group are two launches. NCCL orders all streams
 //! of a communicator's calls around one of them, so these calls are one launch.
 
+use crate::model::log_communicator::LogCommunicator;
 use crate::rank::event::Enqueue;
 use rankscope_ranklog::{Operation, Pattern};
 use std::num::NonZeroU32;
@@ -49,7 +50,7 @@ pub struct Launch {
 /// A launch of a group that did not end yet.
 struct Open {
     group: u32,
-    communicator: u32,
+    communicator: LogCommunicator,
     number: LaunchNumber,
 }
 
@@ -84,7 +85,7 @@ impl Launches {
     }
 
     /// Returns the launch of a communicator in a group, a new one if needed.
-    fn number_of(&mut self, group: u32, communicator: u32) -> Option<LaunchNumber> {
+    fn number_of(&mut self, group: u32, communicator: LogCommunicator) -> Option<LaunchNumber> {
         let is_it = |open: &&Open| open.group == group && open.communicator == communicator;
         if let Some(known) = self.open.iter().rev().find(is_it) {
             return Some(known.number);

@@ -1,6 +1,7 @@
 //! Kernels of calls and groups, as device activity reports them.
 
 use super::call_key::CallKey;
+use crate::model::log_communicator::LogCommunicator;
 use crate::rank::activity::OfCall;
 use crate::rank::event::Enqueue;
 use rankscope_ranklog::activity::LinkedTo;
@@ -58,7 +59,7 @@ struct Linked {
     is_given_up: bool,
     /// Number of calls of the group without an answer yet.
     users: u32,
-    communicators: Vec<u32>,
+    communicators: Vec<LogCommunicator>,
 }
 
 /// The kernels of one rank.
@@ -80,7 +81,7 @@ impl LinkedKernels {
     ) -> AwaitedKernels {
         let to = match call.group {
             None => LinkedTo::Call {
-                communicator: key.communicator,
+                communicator: key.communicator.0,
                 operation: key.operation,
                 sequence: key.sequence,
                 peer: key.peer,

@@ -19,6 +19,7 @@ use super::activity::Activities;
 use super::context::LogContext;
 use super::event::{DeviceReport, Enqueue, GroupEnd, Stamp};
 use super::sums::{DeviceClockSums, DeviceSums, OperationSums};
+use crate::model::log_communicator::LogCommunicator;
 use crate::model::operation::{Blocked, NO_TIME, RankOperation, SharedLaunch};
 use crate::model::sources::{EVENTS, PLUGIN};
 use call_work::CallWork;
@@ -130,7 +131,7 @@ impl DeviceCalls {
         self.clocks.iter().next().is_some()
     }
 
-    fn clock_of(&self, communicator: u32, context: &LogContext<'_>) -> Option<&DeviceClock> {
+    fn clock_of(&self, communicator: LogCommunicator, context: &LogContext<'_>) -> Option<&DeviceClock> {
         self.clocks.of(context.known_device_of(communicator)?)
     }
 
