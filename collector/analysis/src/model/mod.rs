@@ -3,6 +3,7 @@
 pub mod date;
 pub mod declared;
 pub mod fingerprint;
+pub mod interval;
 pub mod kernel_name;
 pub mod labels;
 pub mod members;

@@ -4,6 +4,7 @@ use crate::findings::draft::part::{HOST, IDLE, OUTSIDE};
 use crate::findings::rule::Rule;
 use crate::findings::shown::{percent, some};
 use crate::findings::{Draft, Facts, shown};
+use crate::model::interval::Interval;
 use rankscope_formats::session::PauseKind;
 use rankscope_formats::session::Severity;
 
@@ -266,7 +267,7 @@ fn of_rank(facts: &Facts<'_>, rule: &PauseRule, rank: u32) -> Option<(i64, i64, 
     let part = named.and_then(|entry| entry.parts.iter().find(|part| part.kind == rule.kind.name()));
     let count = part.map_or(0, |part| part.count);
     if !rule.in_steps {
-        let run_ns = sums.log.span_ns.map_or(0, |(first, last)| last - first);
+        let run_ns = sums.log.span.map_or(0, Interval::duration_ns);
         return Some((part.map_or(0, |part| part.in_run_ns), run_ns, count));
     }
     let activity = facts.session.activity.iter().find(|known| known.rank == rank);

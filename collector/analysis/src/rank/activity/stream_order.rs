@@ -8,6 +8,7 @@
 //! the same one. The name of a kernel shows the operation. If it contradicts the order, the launches that it passes
 //! over are given up. After lost records no order is assumed until recording restarts.
 
+use crate::model::interval::Interval;
 use crate::rank::event::{Enqueue, GroupEnd};
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::activity::{LinkedTo, peer_of};
@@ -136,8 +137,8 @@ pub struct StreamOrder {
     open: Vec<Open>,
     linked: FxHashSet<LinkedTo>,
     linked_order: VecDeque<LinkedTo>,
-    /// Interval in which records were lost, in nanoseconds.
-    lost: Option<(i64, i64)>,
+    /// From the first to the last lost record, both included.
+    lost: Option<Interval>,
     /// Start of recording, in nanoseconds.
     begun_ns: i64,
     is_recording: bool,
@@ -148,9 +149,9 @@ pub struct StreamOrder {
 }
 
 impl StreamOrder {
-    /// Creates the order for a log with these streams. In the interval `lost` (ns), records were lost whose loss shifts
+    /// Creates the order for a log with these streams. In the interval `lost`, records were lost whose loss shifts
     /// orders ([`shifts_orders`]).
-    pub fn new<'a>(streams: impl Iterator<Item = &'a Stream>, lost: Option<(i64, i64)>) -> Self {
+    pub fn new<'a>(streams: impl Iterator<Item = &'a Stream>, lost: Option<Interval>) -> Self {
         Self {
             defined: streams
                 .map(|stream| {
@@ -399,7 +400,7 @@ impl StreamOrder {
         let waiting = self.waiting.get_mut(&stream)?;
         if self
             .lost
-            .is_some_and(|(first, last)| start_ns >= first && self.begun_ns <= last)
+            .is_some_and(|lost| start_ns >= lost.start_ns && self.begun_ns <= lost.end_ns)
         {
             waiting.current = None;
             self.given_up
@@ -445,7 +446,7 @@ mod tests {
 
     const HANDLE: u64 = 0x7f00;
 
-    fn order(lost: Option<(i64, i64)>) -> StreamOrder {
+    fn order(lost: Option<Interval>) -> StreamOrder {
         let streams = [(0, 7), (1, 13)].map(|(index, number)| Stream {
             index,
             device: 0,
@@ -587,7 +588,7 @@ mod tests {
 
     #[test]
     fn nothing_is_put_in_order_after_a_loss_until_recording_begins_anew() {
-        let mut order = order(Some((150, 250)));
+        let mut order = order(Some(Interval::new(150, 250)));
         order.called(&call(Operation::AllReduce, 0, 0), 2, 100);
         order.called(&call(Operation::AllReduce, 1, 0), 2, 110);
         let any = named("ncclDevKernel_Generic");
