@@ -15,6 +15,7 @@ use rankscope_analysis::clocks::network::{Network, Pairs};
 use rankscope_analysis::clocks::segments::PairFit;
 use rankscope_analysis::clocks::windows::PairEvidence;
 use rankscope_analysis::clocks::{UNBOUNDED_NS, WANDER_NS_PER_S2};
+use rankscope_analysis::model::interval::Interval;
 use std::collections::BTreeMap;
 
 struct Random(u64);
@@ -296,14 +297,14 @@ fn solve(job: &Job) -> Solved {
             evidence.take(*sighting);
         }
         let first = &seen.clocks[pair.0];
-        let span = (first.shows(seen.span_ns.0), first.shows(seen.span_ns.1));
+        let span = Interval::new(first.shows(seen.span_ns.0), first.shows(seen.span_ns.1));
         pairs.insert(pair, PairFit::solve(evidence.finish(), span));
     }
     // No wall clock gives a bound.
-    let runs: Vec<(i64, i64)> = seen
+    let runs: Vec<Interval> = seen
         .clocks
         .iter()
-        .map(|clock| (clock.shows(seen.span_ns.0), clock.shows(seen.span_ns.1)))
+        .map(|clock| Interval::new(clock.shows(seen.span_ns.0), clock.shows(seen.span_ns.1)))
         .collect();
     let network = Network::solve(&pairs, &vec![None; job.hosts], &runs, 0);
     Solved { pairs, network, seen }
@@ -597,7 +598,7 @@ fn what_nothing_bounds_is_said_to_be_unbounded() {
             leaves_ns: None,
         });
     }
-    let fit = PairFit::solve(evidence.finish(), (0, 1_000_000_000));
+    let fit = PairFit::solve(evidence.finish(), Interval::new(0, 1_000_000_000));
     assert!(
         fit.segments[0]
             .pieces
@@ -605,7 +606,12 @@ fn what_nothing_bounds_is_said_to_be_unbounded() {
             .all(|piece| piece.low_ns[0] <= -UNBOUNDED_NS && piece.high_ns[0] < 10_000)
     );
     let pairs = Pairs::from([((0, 1), fit)]);
-    let network = Network::solve(&pairs, &[None, None, None], &[(0, 1_000_000_000); 3], 0);
+    let network = Network::solve(
+        &pairs,
+        &[None, None, None],
+        &[Interval::new(0, 1_000_000_000); 3],
+        0,
+    );
     let (early, late) = network.error_at(0, 1, 500_000_000);
     assert!(early.is_some() && late.is_none());
     assert_eq!(network.error_at(0, 2, 500_000_000), (None, None));
@@ -613,7 +619,7 @@ fn what_nothing_bounds_is_said_to_be_unbounded() {
     let network = Network::solve(
         &pairs,
         &[Some(1_000_000), Some(2_000_000), None],
-        &[(0, 1_000_000_000); 3],
+        &[Interval::new(0, 1_000_000_000); 3],
         0,
     );
     let (early, late) = network.error_at(0, 1, 500_000_000);
