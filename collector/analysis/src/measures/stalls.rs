@@ -2,6 +2,7 @@
 //! finds in them (METRICS.md, section 6).
 
 use crate::intervals::{Intervals, length};
+use crate::model::count_and_time::CountAndTime;
 use crate::model::interval::Interval;
 use rankscope_formats::session::{CauseSum, DeviceStalls, LateSum, PauseKind, StallCause, StallRow};
 use std::collections::{BTreeMap, VecDeque};
@@ -54,20 +55,6 @@ struct Pause {
 struct EndedStep {
     number: u32,
     interval: Interval,
-}
-
-/// A number of occurrences and their total time.
-#[derive(Clone, Copy, Default)]
-struct CountAndTime {
-    count: u64,
-    ns: i64,
-}
-
-impl CountAndTime {
-    fn add(&mut self, ns: i64) {
-        self.count += 1;
-        self.ns += ns;
-    }
 }
 
 #[derive(Default)]

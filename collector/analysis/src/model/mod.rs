@@ -1,5 +1,6 @@
 //! Vocabulary of the analysis: operations, names, units, and small containers.
 
+pub mod count_and_time;
 pub mod date;
 pub mod declared;
 pub mod fingerprint;
