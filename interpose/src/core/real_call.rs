@@ -4,6 +4,7 @@
 //! [`Returned`]. Only forwarding makes a [`Returned`], and it consumes the call.
 
 use super::stub::Arguments;
+use std::num::NonZero;
 
 /// An intercepted call that has not been forwarded yet.
 ///
@@ -23,7 +24,7 @@ use super::stub::Arguments;
 /// ```
 #[must_use = "a hook forwards its call"]
 pub struct RealCall<'a, A> {
-    real: usize,
+    real: NonZero<usize>,
     arguments: &'a A,
 }
 
@@ -35,7 +36,7 @@ impl<'a, A: Arguments> RealCall<'a, A> {
     /// values that the caller passed, unchanged, while the caller still waits for the result. The handler that gets
     /// this call must be written for this function: it reads memory through the arguments that are addresses.
     #[inline(always)]
-    pub const unsafe fn new(real: usize, arguments: &'a A) -> Self {
+    pub const unsafe fn new(real: NonZero<usize>, arguments: &'a A) -> Self {
         Self { real, arguments }
     }
 
@@ -48,7 +49,7 @@ impl<'a, A: Arguments> RealCall<'a, A> {
     /// Returns the address of the real function. Other functions of its library are looked up by it.
     #[inline(always)]
     pub const fn real(&self) -> usize {
-        self.real
+        self.real.get()
     }
 
     /// Calls the real function with the caller's arguments. Its exceptions pass through.
@@ -56,7 +57,7 @@ impl<'a, A: Arguments> RealCall<'a, A> {
     pub fn forward(self) -> Returned {
         // SAFETY: `new` requires that `real` is the function that the caller called, and that these are the caller's
         // own arguments. So this is the call that the program made.
-        Returned(unsafe { self.arguments.call(self.real) })
+        Returned(unsafe { self.arguments.call(self.real.get()) })
     }
 
     /// Calls the real function with other arguments than the caller's.
@@ -67,7 +68,7 @@ impl<'a, A: Arguments> RealCall<'a, A> {
     pub unsafe fn forward_changed(self, arguments: &A) -> Returned {
         // SAFETY: `new` requires that `real` is a function for arguments of this type, and the caller guarantees that
         // it accepts these.
-        Returned(unsafe { arguments.call(self.real) })
+        Returned(unsafe { arguments.call(self.real.get()) })
     }
 }
 

@@ -4,7 +4,10 @@
 //! library with two layouts. So a function is looked up in the scope of the caller's own object, once per object and
 //! table. The result is remembered for the address range of that object.
 
+use super::real_call::RealCall;
+use super::stub::Arguments;
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::num::NonZero;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// Maximum number of rows in a table.
@@ -47,18 +50,51 @@ impl Table {
         }
     }
 
-    /// Returns the real function of `row` for the code at `caller`; 0 if there is none.
+    /// Returns the call of the real function of `row` for the code at `caller`; `None` if there is none.
+    ///
+    /// The arguments are in memory before the lookup: the rare path takes their address, so the frequent one need not
+    /// save their registers.
+    ///
+    /// # Safety
+    /// The row's symbol must have been called with these arguments, unchanged, by the code at `caller`, which waits for
+    /// the result. The handler of the call must be written for this symbol.
     #[inline]
-    pub fn real(&self, row: usize, caller: usize) -> usize {
+    pub unsafe fn call<'a, A: Arguments>(
+        &self,
+        row: usize,
+        caller: usize,
+        arguments: &'a A,
+    ) -> Option<RealCall<'a, A>> {
         let claimed = self.claimed.load(Ordering::Acquire) as usize;
         for known in &self.callers[..claimed.min(MAX_CALLERS)] {
             // An entry that is still being filled has length 0, so no address is inside it.
             let bytes = known.bytes.load(Ordering::Acquire);
             if caller.wrapping_sub(known.start.load(Ordering::Relaxed)) < bytes {
-                return known.real[row].load(Ordering::Relaxed);
+                let real = NonZero::new(known.real[row].load(Ordering::Relaxed))?;
+                // SAFETY: `real` is the function of the row's symbol that this caller would have reached. The rest is
+                // what this function requires.
+                return Some(unsafe { RealCall::new(real, arguments) });
             }
         }
-        self.resolve(row, caller)
+        // SAFETY: this function has the same requirement.
+        unsafe { self.first_call(row, caller, arguments) }
+    }
+
+    /// Does the work of [`Table::call`] for a caller that is not in the table.
+    ///
+    /// # Safety
+    /// As for [`Table::call`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn first_call<'a, A: Arguments>(
+        &self,
+        row: usize,
+        caller: usize,
+        arguments: &'a A,
+    ) -> Option<RealCall<'a, A>> {
+        let real = NonZero::new(self.resolve(row, caller))?;
+        // SAFETY: as above, with the function that was found now.
+        Some(unsafe { RealCall::new(real, arguments) })
     }
 
     #[cold]
@@ -71,13 +107,13 @@ impl Table {
         // Two threads that meet the same new object fill one entry each. Both entries are correct.
         let index = self.claimed.fetch_add(1, Ordering::AcqRel) as usize;
         let handle = object.handle();
-        let mut wanted = 0;
+        let mut real = 0;
         if let Some(entry) = self.callers.get(index) {
             for (position, (symbol, slot)) in self.symbols.iter().zip(&entry.real).enumerate() {
                 let address = find(symbol, handle);
                 slot.store(address, Ordering::Relaxed);
                 if position == row {
-                    wanted = address;
+                    real = address;
                 }
             }
             entry.start.store(object.start, Ordering::Relaxed);
@@ -85,9 +121,9 @@ impl Table {
             entry.bytes.store(object.end - object.start, Ordering::Release);
         } else {
             self.claimed.store(MAX_CALLERS as u32, Ordering::Release);
-            wanted = find(self.symbols[row], handle);
+            real = find(self.symbols[row], handle);
         }
-        wanted
+        real
     }
 }
 

@@ -143,17 +143,16 @@ macro_rules! wrapper_body {
             e: usize,
             caller: usize,
         ) -> usize {
-            let real = TABLE.real(Row::$name as usize, caller);
-            if real == 0 {
-                // No loaded library has this function, so there is nothing to forward to.
-                return MISSING;
-            }
             let arguments = [a, b, c, d, e];
-            // SAFETY: the row names the symbol that this stub replaces, and `real` is the function of that name that
-            // this caller would have reached. The row's width is that of its signature, and the array holds the
-            // caller's own registers, unchanged. The caller waits in this frame. The row names the handler, too.
-            let call = unsafe { $crate::core::real_call::RealCall::new(real, &arguments) };
-            $handler(call).into_register()
+            // SAFETY: the row names the symbol that this stub replaces. The row's width is that of its signature, and
+            // the array holds the caller's own registers, unchanged. The caller waits in this frame. The row names the
+            // handler, too.
+            let call = unsafe { TABLE.call(Row::$name as usize, caller, &arguments) };
+            match call {
+                Some(call) => $handler(call).into_register(),
+                // No loaded library has this function, so there is nothing to forward to.
+                None => MISSING,
+            }
         }
     };
     (by_id $name:ident $handler:expr) => {
@@ -166,17 +165,16 @@ macro_rules! wrapper_body {
             caller: usize,
             id: $crate::core::stub::OnStack,
         ) -> usize {
-            let real = TABLE.real(Row::$name as usize, caller);
-            if real == 0 {
-                return MISSING;
-            }
             let arguments = $crate::core::stub::ById {
                 registers: [a, b, c, d, e],
                 id,
             };
             // SAFETY: as for a narrow row. `arguments` are the caller's own registers and the structure on its stack.
-            let call = unsafe { $crate::core::real_call::RealCall::new(real, &arguments) };
-            $handler(call).into_register()
+            let call = unsafe { TABLE.call(Row::$name as usize, caller, &arguments) };
+            match call {
+                Some(call) => $handler(call).into_register(),
+                None => MISSING,
+            }
         }
     };
     (wide $name:ident $handler:expr) => {
@@ -196,14 +194,13 @@ macro_rules! wrapper_body {
             k: usize,
             l: usize,
         ) -> usize {
-            let real = TABLE.real(Row::$name as usize, caller);
-            if real == 0 {
-                return MISSING;
-            }
             let arguments = [a, b, c, d, e, f, g, h, i, j, k, l];
             // SAFETY: as for a narrow row. The array holds the caller's own registers and stack words.
-            let call = unsafe { $crate::core::real_call::RealCall::new(real, &arguments) };
-            $handler(call).into_register()
+            let call = unsafe { TABLE.call(Row::$name as usize, caller, &arguments) };
+            match call {
+                Some(call) => $handler(call).into_register(),
+                None => MISSING,
+            }
         }
     };
 }
