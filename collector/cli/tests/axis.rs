@@ -11,6 +11,7 @@ use rankscope_analysis::clocks::network::{Network, Pairs};
 use rankscope_analysis::clocks::segments::PairFit;
 use rankscope_analysis::clocks::windows::PairEvidence;
 use rankscope_analysis::clocks::{UNBOUNDED_NS, WANDER_NS_PER_S2};
+use rankscope_analysis::model::interval::Interval;
 use rankscope_fixtures::exact_axis::exact_width;
 use std::collections::BTreeMap;
 
@@ -293,14 +294,14 @@ fn solve(job: &Job) -> Solved {
             evidence.take(*sighting);
         }
         let first = &seen.clocks[pair.0];
-        let span = (first.shows(seen.span_ns.0), first.shows(seen.span_ns.1));
+        let span = Interval::new(first.shows(seen.span_ns.0), first.shows(seen.span_ns.1));
         pairs.insert(pair, PairFit::solve(evidence.finish(), span));
     }
     // No wall clock gives a bound.
-    let runs: Vec<(i64, i64)> = seen
+    let runs: Vec<Interval> = seen
         .clocks
         .iter()
-        .map(|clock| (clock.shows(seen.span_ns.0), clock.shows(seen.span_ns.1)))
+        .map(|clock| Interval::new(clock.shows(seen.span_ns.0), clock.shows(seen.span_ns.1)))
         .collect();
     let network = Network::solve(&pairs, &vec![None; job.hosts], &runs, 0);
     Solved { pairs, network, seen }
@@ -594,7 +595,7 @@ fn an_offset_without_a_bound_is_reported_as_unbounded() {
             leaves_ns: None,
         });
     }
-    let fit = PairFit::solve(evidence.finish(), (0, 1_000_000_000));
+    let fit = PairFit::solve(evidence.finish(), Interval::new(0, 1_000_000_000));
     assert!(
         fit.segments[0]
             .pieces
@@ -602,7 +603,12 @@ fn an_offset_without_a_bound_is_reported_as_unbounded() {
             .all(|piece| piece.low_ns[0] <= -UNBOUNDED_NS && piece.high_ns[0] < 10_000)
     );
     let pairs = Pairs::from([((0, 1), fit)]);
-    let network = Network::solve(&pairs, &[None, None, None], &[(0, 1_000_000_000); 3], 0);
+    let network = Network::solve(
+        &pairs,
+        &[None, None, None],
+        &[Interval::new(0, 1_000_000_000); 3],
+        0,
+    );
     let (early, late) = network.error_at(0, 1, 500_000_000);
     assert!(early.is_some() && late.is_none());
     assert_eq!(network.error_at(0, 2, 500_000_000), (None, None));
@@ -610,7 +616,7 @@ fn an_offset_without_a_bound_is_reported_as_unbounded() {
     let network = Network::solve(
         &pairs,
         &[Some(1_000_000), Some(2_000_000), None],
-        &[(0, 1_000_000_000); 3],
+        &[Interval::new(0, 1_000_000_000); 3],
         0,
     );
     let (early, late) = network.error_at(0, 1, 500_000_000);

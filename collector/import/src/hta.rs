@@ -5,7 +5,6 @@
 //! `transform_correlation_to_index`), `trace_parser.py` (`round_down_time_stamps`), `breakdown_analysis.py`,
 //! `communication_analysis.py`, `utils.py`. Unusual behaviour here reproduces that source.
 
-use rankscope_analysis::intervals::{intersection, length};
 use rankscope_formats::kineto::{Args, Category, Event};
 use rankscope_formats::session::{HtaFigures, HtaIdle, HtaOverlap, HtaTemporal};
 use rustc_hash::FxHashMap;
@@ -205,7 +204,10 @@ impl HtaTrace {
                 kernels
                     .iter()
                     .filter(|kernel| class.is_none_or(|class| kernel.class == class))
-                    .map(|kernel| (kernel.start, kernel.end))
+                    .map(|kernel| Span {
+                        start_us: kernel.start,
+                        end_us: kernel.end,
+                    })
                     .collect(),
             )
         };
@@ -217,7 +219,7 @@ impl HtaTrace {
         let shared = intersection(&compute, &communication);
         let overlap = ratio(shared, length(&communication));
         let kernel_us = match (all.first(), all.last()) {
-            (Some(first), Some(last)) => last.1 - first.0,
+            (Some(first), Some(last)) => last.end_us - first.start_us,
             _ => 0,
         };
         let idle_us = kernel_us - length(&all);
@@ -254,6 +256,13 @@ struct Kernel {
     is_work: bool,
 }
 
+/// A time span in whole µs, as the figures are computed in.
+#[derive(Clone, Copy)]
+struct Span {
+    start_us: i64,
+    end_us: i64,
+}
+
 fn ratio(part: i64, whole: i64) -> Option<f64> {
     (whole != 0).then(|| part as f64 / whole as f64)
 }
@@ -265,16 +274,31 @@ fn hundredths(value: f64) -> f64 {
 
 /// `merge_kernel_intervals`: a kernel opens a new interval if it starts after the end of all earlier ones. Rounding may
 /// place an end before its start. Such a kernel still opens an interval.
-fn merge(mut kernels: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
-    kernels.sort_by_key(|kernel| kernel.0);
-    let mut merged: Vec<(i64, i64)> = Vec::new();
-    for (start, end) in kernels {
+fn merge(mut kernels: Vec<Span>) -> Vec<Span> {
+    kernels.sort_by_key(|kernel| kernel.start_us);
+    let mut merged: Vec<Span> = Vec::new();
+    for kernel in kernels {
         match merged.last_mut() {
-            Some(last) if start <= last.1 => last.1 = last.1.max(end),
-            _ => merged.push((start, end)),
+            Some(last) if kernel.start_us <= last.end_us => last.end_us = last.end_us.max(kernel.end_us),
+            _ => merged.push(kernel),
         }
     }
     merged
+}
+
+/// Returns the total length of merged spans, in µs.
+fn length(spans: &[Span]) -> i64 {
+    spans.iter().map(|span| span.end_us - span.start_us).sum()
+}
+
+/// Returns the length of the intersection of two lists of merged spans, in µs.
+fn intersection(one: &[Span], other: &[Span]) -> i64 {
+    let (mut i, mut j, mut sum) = (0, 0, 0);
+    while let (Some(a), Some(b)) = (one.get(i), other.get(j)) {
+        sum += (a.end_us.min(b.end_us) - a.start_us.max(b.start_us)).max(0);
+        if a.end_us <= b.end_us { i += 1 } else { j += 1 }
+    }
+    sum
 }
 
 fn idle(rank: u32, kernels: &[Kernel]) -> Vec<HtaIdle> {

@@ -12,6 +12,7 @@ use rankscope_analysis::clocks::windows::PairEvidence;
 use rankscope_analysis::identity::Identities;
 use rankscope_analysis::ingest::ingest;
 use rankscope_analysis::merge::clock_pass::collect;
+use rankscope_analysis::model::interval::Interval;
 use rankscope_analysis::model::operation::RankOperation;
 use rankscope_analysis::rank::anchors::Anchors;
 use rankscope_analysis::rank::{EvidenceMessage, RankBatch, RankReader};
@@ -321,7 +322,7 @@ impl Judge<'_> {
         for kept in sightings {
             collected.take(kept.sighting);
         }
-        let span = (
+        let span = Interval::new(
             self.shown(one, self.truth.span_ns.0),
             self.shown(one, self.truth.span_ns.1),
         );

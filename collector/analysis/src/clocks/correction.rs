@@ -1,5 +1,7 @@
 //! Converts a host's time to the axis: straight pieces, and gaps in which its clock stopped.
 
+use crate::model::interval::Interval;
+
 /// Number of fraction bits of a slope.
 const FRACTION_BITS: u32 = 40;
 
@@ -13,6 +15,17 @@ struct Stretch {
     slope: i64,
 }
 
+/// A time span of the axis as a host's clock sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct AxisStretch {
+    /// Time span on the axis.
+    pub axis: Interval,
+    /// Offset of the host's clock from the axis at start and end, in nanoseconds.
+    pub offset_ns: [i64; 2],
+    /// True if the host's clock jumped inside.
+    pub has_jump: bool,
+}
+
 /// A map from a host's time to the axis. The default is the identity.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Correction {
@@ -20,16 +33,17 @@ pub struct Correction {
 }
 
 impl Correction {
-    /// Creates the map from time spans of the axis in order. Each has its start and end, the host's offset from the
-    /// axis at both, and whether the host's clock jumped inside.
-    pub fn new(stretches: impl Iterator<Item = ((i64, i64), [i64; 2], bool)>) -> Self {
+    /// Creates the map from time spans of the axis in order.
+    pub fn new(stretches: impl Iterator<Item = AxisStretch>) -> Self {
         let mut correction = Self::default();
-        for ((start_ns, end_ns), offset, jumps) in stretches {
+        for stretch in stretches {
+            let Interval { start_ns, end_ns } = stretch.axis;
+            let offset = stretch.offset_ns;
             let by_host = [
                 start_ns.saturating_add(offset[0]),
                 end_ns.saturating_add(offset[1]),
             ];
-            if jumps {
+            if stretch.has_jump {
                 // The first half continues the offset before the jump, the second half has the offset after it.
                 let half = by_host[0].saturating_add(by_host[1].saturating_sub(by_host[0]).max(0) / 2);
                 correction.push(by_host[0], start_ns, 1 << FRACTION_BITS);
@@ -83,14 +97,22 @@ impl Correction {
 mod tests {
     use super::*;
 
+    fn stretch(start_ns: i64, end_ns: i64, offset_ns: [i64; 2], has_jump: bool) -> AxisStretch {
+        AxisStretch {
+            axis: Interval { start_ns, end_ns },
+            offset_ns,
+            has_jump,
+        }
+    }
+
     #[test]
     fn a_host_that_slept_wakes_later_on_the_axis() {
         // 5 ns ahead, then suspended for 1000 ns somewhere between 100 and 1110.
         let correction = Correction::new(
             [
-                ((0, 100), [5, 5], false),
-                ((100, 1110), [5, -995], true),
-                ((1110, 2000), [-995, -995], false),
+                stretch(0, 100, [5, 5], false),
+                stretch(100, 1110, [5, -995], true),
+                stretch(1110, 2000, [-995, -995], false),
             ]
             .into_iter(),
         );
@@ -114,13 +136,13 @@ mod tests {
 
     #[test]
     fn drift_is_removed_and_damage_does_not_overflow() {
-        let correction = Correction::new([((0, 1_000_000_000), [0, 100_000], false)].into_iter());
+        let correction = Correction::new([stretch(0, 1_000_000_000, [0, 100_000], false)].into_iter());
         assert!(correction.axis_ns(1_000_100_000).abs_diff(1_000_000_000) <= 1);
         assert!(correction.axis_ns(500_050_000).abs_diff(500_000_000) <= 1);
         let broken = Correction::new(
             [
-                ((i64::MIN, i64::MAX), [i64::MAX, i64::MIN], false),
-                ((5, 1), [0, 0], true),
+                stretch(i64::MIN, i64::MAX, [i64::MAX, i64::MIN], false),
+                stretch(5, 1, [0, 0], true),
             ]
             .into_iter(),
         );

@@ -20,6 +20,13 @@ struct Line {
     slope: f64,
 }
 
+/// The line of a window.
+struct WindowLine {
+    start_ns: i64,
+    end_ns: i64,
+    line: Line,
+}
+
 impl Line {
     fn at(&self, at_ns: i64) -> f64 {
         self.value_ns + self.slope * at_ns.saturating_sub(self.at_ns) as f64
@@ -28,10 +35,13 @@ impl Line {
 
 /// Sets the estimates of the pieces of one segment from its windows. Without leaves it sets none.
 pub fn place(pieces: &mut [Piece], windows: &[Window]) {
-    let lines: Vec<(i64, i64, Line)> = (0..windows.len())
+    let lines: Vec<WindowLine> = (0..windows.len())
         .filter_map(|at| {
-            let line = line_near(windows, at)?;
-            Some((windows[at].start_ns, windows[at].end_ns, line))
+            Some(WindowLine {
+                start_ns: windows[at].start_ns,
+                end_ns: windows[at].end_ns,
+                line: line_near(windows, at)?,
+            })
         })
         .collect();
     if lines.is_empty() {
@@ -40,11 +50,11 @@ pub fn place(pieces: &mut [Piece], windows: &[Window]) {
     // At a boundary the mean of both neighbours applies, so that the axis is continuous.
     let at = |at_ns: i64| {
         let next = lines
-            .partition_point(|&(_, end_ns, _)| end_ns <= at_ns)
+            .partition_point(|window| window.end_ns <= at_ns)
             .min(lines.len() - 1);
-        let own = lines[next].2.at(at_ns);
-        let is_boundary = lines[next].0 >= at_ns;
-        match next.checked_sub(1).map(|before| lines[before].2.at(at_ns)) {
+        let own = lines[next].line.at(at_ns);
+        let is_boundary = lines[next].start_ns >= at_ns;
+        match next.checked_sub(1).map(|before| lines[before].line.at(at_ns)) {
             Some(before) if is_boundary => f64::midpoint(before, own),
             _ => own,
         }
@@ -80,21 +90,22 @@ fn line_near(windows: &[Window], at: usize) -> Option<Line> {
         }
     }
     leaves.sort_unstable();
-    let at_ns = leaves[leaves.len() / 2].0;
+    let at_ns = leaves[leaves.len() / 2].at_ns;
     // Slopes over half of the span (after Theil and Sen). The drift limit applies whatever the leaves show.
     let half = leaves.len() / 2;
     let limit = super::MAX_DRIFT_PPM as f64 / 1e6;
     let slope = median((0..leaves.len() - half).filter_map(|one| {
         let (one, other) = (leaves[one], *leaves.get(one + half)?);
-        let run = other.0.checked_sub(one.0).filter(|&run| run > 0)?;
-        Some(other.1.saturating_sub(one.1) as f64 / run as f64)
+        let run = other.at_ns.checked_sub(one.at_ns).filter(|&run| run > 0)?;
+        Some(other.distance_ns.saturating_sub(one.distance_ns) as f64 / run as f64)
     }))
     .unwrap_or(0.0)
     .clamp(-limit, limit);
-    let value_ns =
-        median(leaves.iter().map(|&(moment_ns, leaves_ns)| {
-            leaves_ns as f64 - slope * moment_ns.saturating_sub(at_ns) as f64
-        }))?;
+    let value_ns = median(
+        leaves
+            .iter()
+            .map(|leave| leave.distance_ns as f64 - slope * leave.at_ns.saturating_sub(at_ns) as f64),
+    )?;
     Some(Line {
         at_ns,
         value_ns,

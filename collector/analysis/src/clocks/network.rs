@@ -5,9 +5,11 @@
 //! synchronised wall clock. Hosts without evidence that connects them to it have a separate root. Only wall clocks
 //! connect the roots.
 
-use super::correction::Correction;
+use super::correction::{AxisStretch, Correction};
 use super::segments::{PairFit, Piece};
+use super::windows::BothClocks;
 use super::{MAX_DRIFT_PPM, UNBOUNDED_NS};
+use crate::model::interval::Interval;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Maximum number of bounds over all cells; a cell has (hosts)².
@@ -39,8 +41,8 @@ pub struct Cell {
 pub struct Network {
     hosts: usize,
     cells: Vec<Cell>,
-    /// Start and end of the run. Cells outside of it only serve stray timestamps.
-    run_ns: (i64, i64),
+    /// The run, with its last moment. Cells outside of it only serve stray timestamps.
+    run: Interval,
     /// Root of each host: the host whose clock is the axis, or for unconnected hosts a separate one.
     pub root_of: Vec<usize>,
     /// Hosts whose wall clocks contradict the communication of the job.
@@ -136,15 +138,18 @@ impl PairFit {
     }
 
     /// Returns the time that each of the two clocks lost in jumps relative to the other.
-    fn lost_ns(&self) -> (i64, i64) {
-        let mut lost = (0i64, 0i64);
+    fn lost(&self) -> BothClocks {
+        let mut lost = BothClocks {
+            first_ns: 0,
+            second_ns: 0,
+        };
         for jump in self.segments.iter().filter_map(|segment| segment.jump) {
-            let passed = |end: fn((i64, i64)) -> i64| end(jump.after).saturating_sub(end(jump.before));
-            let more = passed(|end| end.1).saturating_sub(passed(|end| end.0));
+            let passed = |clock: fn(BothClocks) -> i64| clock(jump.after).saturating_sub(clock(jump.before));
+            let more = passed(|seen| seen.second_ns).saturating_sub(passed(|seen| seen.first_ns));
             if more > 0 {
-                lost.0 = lost.0.saturating_add(more);
+                lost.first_ns = lost.first_ns.saturating_add(more);
             } else {
-                lost.1 = lost.1.saturating_sub(more);
+                lost.second_ns = lost.second_ns.saturating_sub(more);
             }
         }
         lost
@@ -170,11 +175,11 @@ impl<'a> Tree<'a> {
             }
             neighbours[one].push(other);
             neighbours[other].push(one);
-            let of = fit.lost_ns();
+            let of = fit.lost();
             // A jump of one pair may be of either clock. With many hosts the clock that jumped is in all affected
             // pairs.
-            lost[one] = lost[one].saturating_add(of.0);
-            lost[other] = lost[other].saturating_add(of.1);
+            lost[one] = lost[one].saturating_add(of.first_ns);
+            lost[other] = lost[other].saturating_add(of.second_ns);
         }
         let mut tree = Self {
             pairs,
@@ -262,44 +267,39 @@ impl Network {
     }
 
     /// Combines all pairs. `wall_error_ns` contains the maximum error of each host's wall clock, if it is synchronised.
-    /// `runs_ns` is the run as seen by each host. The axis extends `margin_ns` beyond it.
-    pub fn solve(
-        pairs: &Pairs,
-        wall_error_ns: &[Option<i64>],
-        runs_ns: &[(i64, i64)],
-        margin_ns: i64,
-    ) -> Self {
+    /// `runs` contains the run as seen by each host. The axis extends `margin_ns` beyond it.
+    pub fn solve(pairs: &Pairs, wall_error_ns: &[Option<i64>], runs: &[Interval], margin_ns: i64) -> Self {
         let hosts = wall_error_ns.len();
         let tree = Tree::grow(hosts, pairs, wall_error_ns);
-        let on_axis = |end: fn(&(i64, i64)) -> i64| {
+        let on_axis = |end: fn(&Interval) -> i64| {
             (0..)
-                .zip(runs_ns)
+                .zip(runs)
                 .take(hosts)
                 .map(|(host, run)| tree.axis_time(host, end(run)))
                 .collect::<Vec<i64>>()
         };
-        let run_ns = (
-            on_axis(|run| run.0).into_iter().min().unwrap_or(0),
-            on_axis(|run| run.1).into_iter().max().unwrap_or(0),
-        );
-        let span_ns = (
-            run_ns.0.saturating_sub(margin_ns),
-            run_ns.1.saturating_add(margin_ns),
-        );
+        let run = Interval {
+            start_ns: on_axis(|run| run.start_ns).into_iter().min().unwrap_or(0),
+            end_ns: on_axis(|run| run.end_ns).into_iter().max().unwrap_or(0),
+        };
+        let axis = Interval {
+            start_ns: run.start_ns.saturating_sub(margin_ns),
+            end_ns: run.end_ns.saturating_add(margin_ns),
+        };
         let mut network = Self {
             hosts,
             cells: Vec::new(),
-            run_ns,
+            run,
             root_of: tree.root_of.clone(),
             wrong_wall_clocks: Vec::new(),
             contradictions: 0,
         };
         let mut wrong = vec![false; hosts];
-        for (start_ns, end_ns, jumps) in stretches(&tree, hosts, span_ns) {
+        for stretch in stretches(&tree, hosts, axis) {
             let mut cell = Cell {
-                start_ns,
-                end_ns,
-                jumps,
+                start_ns: stretch.interval.start_ns,
+                end_ns: stretch.interval.end_ns,
+                jumps: stretch.has_jump,
                 most: [
                     vec![UNBOUNDED_NS; hosts * hosts],
                     vec![UNBOUNDED_NS; hosts * hosts],
@@ -392,7 +392,7 @@ impl Network {
     /// Returns the largest error of [`Self::error_at`] for two hosts during the run, in ± nanoseconds. Jumps are
     /// excluded. Returns `None` if it is unbounded.
     pub fn largest_error(&self, one: usize, other: usize) -> Option<i64> {
-        let (first, last) = self.run_ns;
+        let (first, last) = (self.run.start_ns, self.run.end_ns);
         let moments = self
             .cells
             .iter()
@@ -420,12 +420,10 @@ impl Network {
         {
             return Correction::default();
         }
-        let stretches = self.cells.iter().map(|cell| {
-            (
-                (cell.start_ns, cell.end_ns),
-                [cell.estimate[0][host], cell.estimate[1][host]],
-                cell.jumps,
-            )
+        let stretches = self.cells.iter().map(|cell| AxisStretch {
+            axis: Interval::new(cell.start_ns, cell.end_ns),
+            offset_ns: [cell.estimate[0][host], cell.estimate[1][host]],
+            has_jump: cell.jumps,
         });
         Correction::new(stretches)
     }
@@ -453,26 +451,33 @@ impl Cell {
     }
 }
 
+/// A time span of the axis.
+struct Stretch {
+    interval: Interval,
+    /// True if a clock jumped in it.
+    has_jump: bool,
+}
+
 /// Divides the axis into time spans, and marks those with a jump. The borders are the ends of the pieces of all pairs.
 /// If these are too many, spans have equal length.
-fn stretches(tree: &Tree<'_>, hosts: usize, span_ns: (i64, i64)) -> Vec<(i64, i64, bool)> {
+fn stretches(tree: &Tree<'_>, hosts: usize, axis: Interval) -> Vec<Stretch> {
     let most = (MAX_BOUNDS / (hosts * hosts).max(1)).clamp(8, MAX_CELLS);
-    let mut jumps: Vec<(i64, i64)> = Vec::new();
-    let mut knots: Vec<i64> = vec![span_ns.0, span_ns.1.max(span_ns.0.saturating_add(1))];
+    let mut jumps: Vec<Interval> = Vec::new();
+    let mut knots: Vec<i64> = vec![axis.start_ns, axis.end_ns.max(axis.start_ns.saturating_add(1))];
     for (&(one, other), fit) in tree.pairs {
         for segment in &fit.segments {
             if let Some(jump) = segment.jump {
                 let before = [
-                    tree.axis_time(one, jump.before.0),
-                    tree.axis_time(other, jump.before.1),
+                    tree.axis_time(one, jump.before.first_ns),
+                    tree.axis_time(other, jump.before.second_ns),
                 ];
                 let after = [
-                    tree.axis_time(one, jump.after.0),
-                    tree.axis_time(other, jump.after.1),
+                    tree.axis_time(one, jump.after.first_ns),
+                    tree.axis_time(other, jump.after.second_ns),
                 ];
-                let (from, to) = (before[0].min(before[1]), after[0].max(after[1]));
-                if from < to {
-                    jumps.push((from, to));
+                let jump = Interval::new(before[0].min(before[1]), after[0].max(after[1]));
+                if !jump.is_empty() {
+                    jumps.push(jump);
                 }
             }
         }
@@ -495,23 +500,28 @@ fn stretches(tree: &Tree<'_>, hosts: usize, span_ns: (i64, i64)) -> Vec<(i64, i6
     }
     jumps.sort_unstable();
     jumps.truncate(most);
-    let mut joined: Vec<(i64, i64)> = Vec::new();
-    for (from, to) in jumps {
-        match joined.last_mut() {
-            Some(last) if from <= last.1 => last.1 = last.1.max(to),
-            _ => joined.push((from, to)),
+    let mut joined: Vec<Interval> = Vec::new();
+    for jump in jumps {
+        if !joined.last_mut().is_some_and(|last| last.absorb(jump)) {
+            joined.push(jump);
         }
     }
     // No border is inside a jump.
-    knots.retain(|&knot| !joined.iter().any(|&(from, to)| from < knot && knot < to));
-    knots.extend(joined.iter().flat_map(|&(from, to)| [from, to]));
+    knots.retain(|&knot| {
+        !joined
+            .iter()
+            .any(|jump| jump.start_ns < knot && knot < jump.end_ns)
+    });
+    knots.extend(joined.iter().flat_map(|jump| [jump.start_ns, jump.end_ns]));
     knots.sort_unstable();
     knots.dedup();
     knots
         .windows(2)
-        .map(|pair| {
-            let is_jump = joined.iter().any(|&(from, to)| from <= pair[0] && pair[1] <= to);
-            (pair[0], pair[1], is_jump)
+        .map(|pair| Stretch {
+            interval: Interval::new(pair[0], pair[1]),
+            has_jump: joined
+                .iter()
+                .any(|jump| jump.start_ns <= pair[0] && pair[1] <= jump.end_ns),
         })
         .collect()
 }

@@ -7,6 +7,7 @@
 use super::region::Region;
 use super::windows::{Jump, Window};
 use super::{MAX_DRIFT, UNBOUNDED_NS, WANDER_NS_PER_S2, estimate, seconds, stray_ns};
+use crate::model::interval::Interval;
 
 /// Bounds and estimate of an offset over a time span: straight lines between its ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,22 +58,22 @@ pub struct PairFit {
 }
 
 impl PairFit {
-    /// Solves the windows of a pair. `span_ns` is the run on the first clock; the segments extend over all of it.
-    pub fn solve(mut windows: Vec<Window>, span_ns: (i64, i64)) -> Self {
+    /// Solves the windows of a pair. `run` is the run on the first clock; the segments extend over all of it.
+    pub fn solve(mut windows: Vec<Window>, run: Interval) -> Self {
         let mut fit = Self::default();
         let mut first = 0;
         // The first and last windows are trimmed to their sightings. Before and after them is silence.
         if let Some(window) = windows.first_mut() {
-            window.start_ns = window.start_ns.max(window.seen[0].0);
+            window.start_ns = window.start_ns.max(window.seen[0].first_ns);
         }
         if let Some(window) = windows.last_mut() {
-            window.end_ns = window.end_ns.min(window.seen[1].0.saturating_add(1));
+            window.end_ns = window.end_ns.min(window.seen[1].first_ns.saturating_add(1));
         }
         while first < windows.len() {
             let last_of_run = (first + 1..windows.len())
                 .find(|&at| windows[at].jump.is_some())
                 .unwrap_or(windows.len());
-            let (forward, parts, reached) = fit.forward(&mut windows, first, last_of_run, span_ns);
+            let (forward, parts, reached) = fit.forward(&mut windows, first, last_of_run, run);
             if let (Some(before), Some(next)) = (
                 windows.get(reached - 1).map(|window| window.seen[1]),
                 windows.get_mut(reached),
@@ -107,12 +108,12 @@ impl PairFit {
         windows: &mut [Window],
         first: usize,
         end: usize,
-        span_ns: (i64, i64),
+        run: Interval,
     ) -> (Vec<Region>, Vec<Part>, usize) {
         let mut regions: Vec<Region> = Vec::new();
         let mut parts: Vec<Part> = Vec::new();
-        if first == 0 && span_ns.0 < windows[first].start_ns {
-            push(&mut regions, &mut parts, span_ns.0, windows[first].start_ns);
+        if first == 0 && run.start_ns < windows[first].start_ns {
+            push(&mut regions, &mut parts, run.start_ns, windows[first].start_ns);
         }
         let mut at = first;
         while at < end {
@@ -147,11 +148,11 @@ impl PairFit {
         // The first window always fits: it is consistent in itself, and everything is possible before it.
         let reached = at.max(first + 1);
         let until = if reached == windows.len() {
-            span_ns.1
+            run.end_ns
         } else if let Some(jump) = windows[reached].jump {
-            jump.before.0
+            jump.before.first_ns
         } else {
-            windows[reached - 1].seen[1].0
+            windows[reached - 1].seen[1].first_ns
         };
         if let Some(before) = parts.last().map(|part| part.end_ns)
             && before < until

@@ -18,13 +18,40 @@ const BESIDE_JUMP: usize = 4;
 /// Maximum number of bounds that wait for insertion into a hull.
 const MAX_PENDING: usize = 64;
 
+/// Timestamps of both clocks of a pair in one sighting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BothClocks {
+    /// Time of the first clock, in nanoseconds.
+    pub first_ns: i64,
+    /// Time of the second clock, in nanoseconds.
+    pub second_ns: i64,
+}
+
+impl BothClocks {
+    fn of(sighting: &Sighting) -> Self {
+        Self {
+            first_ns: sighting.at_ns,
+            second_ns: sighting.other_ns,
+        }
+    }
+}
+
+/// A coinciding leave. Leaves are ordered by time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Leave {
+    /// Time on the first clock, in nanoseconds.
+    pub at_ns: i64,
+    /// Distance of the leaves, second clock minus first clock, in nanoseconds.
+    pub distance_ns: i64,
+}
+
 /// A jump of a clock, or a silence of the pair too long for an even drift. It is between these timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Jump {
-    /// Last timestamps of both clocks before it, in nanoseconds.
-    pub before: (i64, i64),
-    /// First timestamps of both clocks after it, in nanoseconds.
-    pub after: (i64, i64),
+    /// Last timestamps before it.
+    pub before: BothClocks,
+    /// First timestamps after it.
+    pub after: BothClocks,
 }
 
 /// Bounds of a pair over a few seconds.
@@ -40,19 +67,19 @@ pub struct Window {
     pub upper: Hull,
     /// Lower bounds, with the opposite sign.
     pub lower: Hull,
-    /// Times and distances of coinciding leaves, in nanoseconds.
-    pub leaves: Vec<(i64, i64)>,
+    /// Coinciding leaves.
+    pub leaves: Vec<Leave>,
     leaves_stride: u64,
     leaves_seen: u64,
     /// Number of sightings in it.
     pub sightings: u64,
     /// First and last timestamps of both clocks.
-    pub seen: [(i64, i64); 2],
+    pub seen: [BothClocks; 2],
     pending: [Vec<Bound>; 2],
 }
 
 impl Window {
-    fn new(start_ns: i64, end_ns: i64, jump: Option<Jump>, seen: (i64, i64)) -> Self {
+    fn new(start_ns: i64, end_ns: i64, jump: Option<Jump>, seen: BothClocks) -> Self {
         Self {
             start_ns,
             end_ns,
@@ -70,7 +97,7 @@ impl Window {
 
     fn take(&mut self, sighting: &Sighting) {
         self.sightings += 1;
-        let seen = (sighting.at_ns, sighting.other_ns);
+        let seen = BothClocks::of(sighting);
         self.seen = [self.seen[0].min(seen), self.seen[1].max(seen)];
         let negated = |bound: Bound| Bound {
             value_ns: bound.value_ns.saturating_neg(),
@@ -78,17 +105,20 @@ impl Window {
         };
         self.pending[0].extend(sighting.upper);
         self.pending[1].extend(sighting.lower.map(negated));
-        if let Some(leaves_ns) = sighting.leaves_ns {
-            self.leaf(sighting.at_ns, leaves_ns);
+        if let Some(distance_ns) = sighting.leaves_ns {
+            self.leave(Leave {
+                at_ns: sighting.at_ns,
+                distance_ns,
+            });
         }
         if self.pending[0].len().max(self.pending[1].len()) >= MAX_PENDING {
             self.settle();
         }
     }
 
-    fn leaf(&mut self, at_ns: i64, leaves_ns: i64) {
+    fn leave(&mut self, leave: Leave) {
         if self.leaves_seen.is_multiple_of(self.leaves_stride) {
-            self.leaves.push((at_ns, leaves_ns));
+            self.leaves.push(leave);
             if self.leaves.len() > MAX_LEAVES {
                 // Keep every second leaf, of those stored and of those that follow.
                 let mut at = 0;
@@ -116,10 +146,19 @@ impl Window {
         self.lower.extend(next.lower.corners().iter().copied());
         self.sightings += next.sightings;
         self.seen[1] = next.seen[1];
-        for (at_ns, leaves_ns) in next.leaves {
-            self.leaf(at_ns, leaves_ns);
+        for leave in next.leaves {
+            self.leave(leave);
         }
     }
+}
+
+/// A jump after which no sighting is kept yet.
+#[derive(Clone, Copy)]
+struct Jumped {
+    /// Last timestamps before it.
+    before: BothClocks,
+    /// Number of sightings since.
+    sightings: usize,
 }
 
 /// The evidence of a pair of hosts.
@@ -128,8 +167,8 @@ pub struct PairEvidence {
     windows: Vec<Window>,
     /// The last sightings that fit. It is not yet known whether a jump follows.
     newest: VecDeque<Sighting>,
-    /// After a jump: number of sightings since, and the last timestamps before it.
-    jumped: Option<(usize, (i64, i64))>,
+    /// The last jump, until a sighting after it is kept.
+    jumped: Option<Jumped>,
     length_ns: i64,
     most_windows: usize,
     /// Number of sightings that were excluded because they contradict their neighbours.
@@ -176,10 +215,10 @@ impl PairEvidence {
             Verdict::Mismatch => self.mismatches += 1,
             Verdict::Late => self.late += 1,
             Verdict::Fits => {
-                if let Some((behind, _)) = &mut self.jumped
-                    && *behind < BESIDE_JUMP
+                if let Some(jumped) = &mut self.jumped
+                    && jumped.sightings < BESIDE_JUMP
                 {
-                    *behind += 1;
+                    jumped.sightings += 1;
                     return;
                 }
                 self.newest.push_back(*sighting);
@@ -193,10 +232,10 @@ impl PairEvidence {
                 self.newest.clear();
                 let before = match self.jumped {
                     // No sighting between two jumps was kept.
-                    Some((_, before)) => Some(before),
+                    Some(jumped) => Some(jumped.before),
                     None => self.windows.last().map(|last| last.seen[1]),
                 };
-                self.jumped = before.map(|before| (1, before));
+                self.jumped = before.map(|before| Jumped { before, sightings: 1 });
             }
         }
     }
@@ -204,14 +243,14 @@ impl PairEvidence {
     /// Stores a sighting in its window.
     fn keep(&mut self, sighting: &Sighting) {
         let at_ns = sighting.at_ns;
-        let seen = (at_ns, sighting.other_ns);
+        let seen = BothClocks::of(sighting);
         let grid = at_ns.div_euclid(self.length_ns);
         let end_ns = grid.saturating_add(1).saturating_mul(self.length_ns);
         match self.windows.last_mut() {
             Some(last) if self.jumped.is_some() => {
-                let before = self.jumped.take().map_or(last.seen[1], |(_, before)| before);
+                let before = self.jumped.take().map_or(last.seen[1], |jumped| jumped.before);
                 let jump = Jump { before, after: seen };
-                last.end_ns = last.seen[1].0.saturating_add(1).min(last.end_ns);
+                last.end_ns = last.seen[1].first_ns.saturating_add(1).min(last.end_ns);
                 self.windows.push(Window::new(at_ns, end_ns, Some(jump), seen));
             }
             Some(last) if at_ns >= last.end_ns => {
@@ -330,8 +369,12 @@ mod tests {
         let windows = pair.finish();
         let jump = windows[1].jump.expect("a jump");
         // Four sightings on each side are excluded.
-        assert_eq!(jump.before.0, 450_000_000);
-        assert_eq!(jump.after, (540_000_000, 540_000_000 - 3_000_000_000));
+        assert_eq!(jump.before.first_ns, 450_000_000);
+        let after = BothClocks {
+            first_ns: 540_000_000,
+            second_ns: 540_000_000 - 3_000_000_000,
+        };
+        assert_eq!(jump.after, after);
         assert_eq!(
             (windows[0].sightings, windows[1].sightings, windows.len()),
             (46, 46, 2)

@@ -1,30 +1,31 @@
 //! Classifies moments by the unions that cover them: from several unions to one row of intervals, each with a class.
 
 use crate::intervals::length;
+use crate::model::interval::Interval;
 
-/// Emits `from..until` as intervals with the class that `class_of` returns for the set of unions (bit 0: the first)
+/// Emits the window as intervals with the class that `class_of` returns for the set of unions (bit 0: the first)
 /// that cover them. Adjacent intervals may have the same class. The unions are sorted, disjoint, and inside the window.
 pub(super) fn classify<const N: usize>(
-    unions: [&[(i64, i64)]; N],
-    (from, until): (i64, i64),
+    unions: [&[Interval]; N],
+    window: Interval,
     class_of: impl Fn(u8) -> u8,
     mut take: impl FnMut(i64, i64, u8),
 ) {
-    debug_assert!(unions.iter().all(|union| length(union) <= until - from));
+    debug_assert!(unions.iter().all(|union| length(union) <= window.duration_ns()));
     let mut next = [0usize; N];
-    let mut at = from;
-    while at < until {
+    let mut at = window.start_ns;
+    while at < window.end_ns {
         let mut covered = 0u8;
-        let mut end = until;
+        let mut end = window.end_ns;
         for (bit, (union, next)) in unions.iter().zip(&mut next).enumerate() {
-            while union.get(*next).is_some_and(|interval| interval.1 <= at) {
+            while union.get(*next).is_some_and(|interval| interval.end_ns <= at) {
                 *next += 1;
             }
             match union.get(*next) {
-                Some(&(start, _)) if start > at => end = end.min(start),
-                Some(&(_, stop)) => {
+                Some(later) if later.start_ns > at => end = end.min(later.start_ns),
+                Some(current) => {
                     covered |= 1 << bit;
-                    end = end.min(stop);
+                    end = end.min(current.end_ns);
                 }
                 None => {}
             }
@@ -40,7 +41,7 @@ mod tests {
     use crate::intervals::Intervals;
     use proptest::prelude::*;
 
-    fn union_of(list: &[(i64, i64)]) -> Vec<(i64, i64)> {
+    fn union_of(list: &[(i64, i64)]) -> Vec<Interval> {
         let mut intervals = Intervals::default();
         list.iter()
             .for_each(|&(start, length)| intervals.add(start, start + length));
@@ -56,14 +57,14 @@ mod tests {
         ) {
             let unions = lists.map(|list| union_of(&list));
             let mut all = Vec::new();
-            classify([&unions[0], &unions[1], &unions[2]], (0, 240), |set| set, |start, end, set| all.push((start, end, set)));
+            classify([&unions[0], &unions[1], &unions[2]], Interval::new(0, 240), |set| set, |start, end, set| all.push((start, end, set)));
             let mut at = 0;
             for (start, end, set) in all {
                 prop_assert_eq!(start, at);
                 prop_assert!(end > start);
                 for t in start..end {
                     for (bit, union) in unions.iter().enumerate() {
-                        let covers = union.iter().any(|&(from, to)| from <= t && t < to);
+                        let covers = union.iter().any(|interval| interval.contains(t));
                         prop_assert_eq!(covers, set & 1 << bit != 0);
                     }
                 }

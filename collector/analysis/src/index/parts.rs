@@ -2,6 +2,7 @@
 
 use super::classify::classify;
 use crate::intervals::Intervals;
+use crate::model::interval::Interval;
 use rankscope_formats::index::{LaneKind, Span, ViewError, ViewWriter, part};
 
 /// Maximum number of intervals of one kind that are collected before they are laid out.
@@ -28,7 +29,7 @@ pub(super) struct Parts {
     is_own_unknown: bool,
     /// Everything before this is laid out.
     from_ns: i64,
-    scratch: [Vec<(i64, i64)>; 6],
+    scratch: [Vec<Interval>; 6],
 }
 
 struct Thread {
@@ -218,7 +219,7 @@ impl Parts {
             self.on_device.take(from, until, on_device);
             classify(
                 [one, on_device, waiting, other, covered],
-                (from, until),
+                Interval::new(from, until),
                 device_part,
                 |start, end, class| {
                     // Before the first work, idleness is unknown, and a lane must begin with a known part.
@@ -234,7 +235,7 @@ impl Parts {
             let lane = &mut thread.lane;
             classify(
                 [one, communication, waiting],
-                (from, until),
+                Interval::new(from, until),
                 host_part,
                 |start, end, class| {
                     let class = if class == part::OWN { own } else { class };

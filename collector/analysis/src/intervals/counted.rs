@@ -3,6 +3,8 @@
 //! An instance is emitted when its last member was read, and ranks are read in strides. So an instance of two ranks may
 //! arrive before an earlier instance of three ranks.
 
+use crate::model::interval::Interval;
+
 /// Number of intervals at the end of the list that are searched first.
 const NEAR: usize = 64;
 
@@ -13,7 +15,7 @@ pub struct CountedTime {
     /// included.
     most: usize,
     /// Disjoint intervals in order.
-    list: Vec<(i64, i64)>,
+    list: Vec<Interval>,
     /// All time before this counts as included.
     before: i64,
 }
@@ -29,53 +31,50 @@ impl CountedTime {
     }
 
     /// Adds an interval, and appends those pieces of it to `new` that were not yet included.
-    pub fn add(&mut self, from: i64, until: i64, new: &mut Vec<(i64, i64)>) {
-        let from = from.max(self.before);
+    pub fn add(&mut self, interval: Interval, new: &mut Vec<Interval>) {
+        let from = interval.start_ns.max(self.before);
+        let until = interval.end_ns;
         if from >= until {
             return;
         }
         // Most intervals start after all others, or extend the last one.
         match self.list.last_mut() {
-            Some(last) if last.0 <= from && from <= last.1 => {
-                if last.1 < until {
-                    new.push((last.1, until));
-                    last.1 = until;
+            Some(last) if last.start_ns <= from && from <= last.end_ns => {
+                if last.end_ns < until {
+                    new.push(Interval::new(last.end_ns, until));
+                    last.end_ns = until;
                 }
                 return;
             }
-            Some(last) if from <= last.1 => {}
+            Some(last) if from <= last.end_ns => {}
             _ => {
-                new.push((from, until));
-                self.list.push((from, until));
+                new.push(Interval::new(from, until));
+                self.list.push(Interval::new(from, until));
                 self.forget();
                 return;
             }
         }
         // The intervals that it touches or contains. Most of them are among the last ones, which are in the cache.
         let near = self.list.len().saturating_sub(NEAR);
-        let near = if self.list[near].1 < from { near } else { 0 };
-        let first = near + self.list[near..].partition_point(|covered| covered.1 < from);
-        let last = near + self.list[near..].partition_point(|covered| covered.0 <= until);
+        let near = if self.list[near].end_ns < from { near } else { 0 };
+        let first = near + self.list[near..].partition_point(|covered| covered.end_ns < from);
+        let last = near + self.list[near..].partition_point(|covered| covered.start_ns <= until);
         let mut at = from;
-        for &(start, end) in &self.list[first..last] {
-            if at < start {
-                new.push((at, start));
+        for covered in &self.list[first..last] {
+            if at < covered.start_ns {
+                new.push(Interval::new(at, covered.start_ns));
             }
-            at = at.max(end);
+            at = at.max(covered.end_ns);
         }
         if at < until {
-            new.push((at, until));
+            new.push(Interval::new(at, until));
         }
-        let (mut start, mut end) = (from, until);
-        if let (Some(one), Some(other)) = (
-            self.list.get(first),
-            last.checked_sub(1).and_then(|last| self.list.get(last)),
-        ) && first < last
-        {
-            start = start.min(one.0);
-            end = end.max(other.1);
+        let mut joined = Interval::new(from, until);
+        let touched = &self.list[first..last];
+        for covered in touched.first().into_iter().chain(touched.last()) {
+            joined = joined.spanning(*covered);
         }
-        self.list.splice(first..last, [(start, end)]);
+        self.list.splice(first..last, [joined]);
         self.forget();
     }
 
@@ -83,20 +82,16 @@ impl CountedTime {
     fn forget(&mut self) {
         if self.list.len() > self.most {
             let half = self.most / 2;
-            self.before = self.list[half - 1].1;
+            self.before = self.list[half - 1].end_ns;
             self.list.drain(..half);
         }
     }
 }
 
-/// Returns the total length of the pieces.
-pub fn length(pieces: &[(i64, i64)]) -> i64 {
-    pieces.iter().map(|(from, until)| until - from).sum()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::intervals::length;
     use proptest::prelude::*;
 
     proptest! {
@@ -108,12 +103,12 @@ mod tests {
             let mut expected = vec![0; 400];
             for (from, length) in intervals {
                 let mut new = Vec::new();
-                covered.add(from, from + length, &mut new);
-                for (start, end) in new {
-                    (start..end).for_each(|moment| seen[moment as usize] += 1);
+                covered.add(Interval::new(from, from + length), &mut new);
+                for piece in new {
+                    (piece.start_ns..piece.end_ns).for_each(|moment| seen[moment as usize] += 1);
                 }
                 (from..from + length).for_each(|moment| expected[moment as usize] = 1);
-                prop_assert!(covered.list.windows(2).all(|pair| pair[0].1 < pair[1].0));
+                prop_assert!(covered.list.windows(2).all(|pair| pair[0].end_ns < pair[1].start_ns));
             }
             prop_assert_eq!(seen, expected);
         }
@@ -124,11 +119,11 @@ mod tests {
         let mut covered = CountedTime::new(2048);
         let mut new = Vec::new();
         for n in 0..100_000 {
-            covered.add(10 * n, 10 * n + 5, &mut new);
+            covered.add(Interval::new(10 * n, 10 * n + 5), &mut new);
         }
         assert!(covered.list.len() <= 2048);
         assert_eq!(length(&new), 500_000);
-        covered.add(0, 100, &mut new);
+        covered.add(Interval::new(0, 100), &mut new);
         assert_eq!(length(&new), 500_000, "long ago");
     }
 }

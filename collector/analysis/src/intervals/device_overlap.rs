@@ -6,6 +6,7 @@
 //! The sixth part, exposed wait, needs the records of several ranks. Here exposed communication is one part.
 
 use crate::intervals::{Intervals, difference, intersection, length, union};
+use crate::model::interval::Interval;
 use rankscope_formats::session::WorkClass;
 
 /// Parts of one window, in nanoseconds. The five parts add up to the window.
@@ -75,7 +76,7 @@ pub struct DeviceBreakdown {
     memory: Intervals,
     folded_until: Option<i64>,
     parts: DeviceParts,
-    scratch: [Vec<(i64, i64)>; 5],
+    scratch: [Vec<Interval>; 5],
 }
 
 impl DeviceBreakdown {

@@ -4,11 +4,14 @@ pub mod counted;
 pub mod device_overlap;
 pub mod overlap;
 
+use crate::model::interval::Interval;
+use std::collections::VecDeque;
+
 /// A collection of intervals that arrive in nearly any order. Their union is removed from the front.
 #[derive(Default)]
 pub struct Intervals {
     /// Sorted by start from `head` on, unless `dirty`.
-    list: Vec<(i64, i64)>,
+    list: Vec<Interval>,
     head: usize,
     dirty: bool,
 }
@@ -16,10 +19,11 @@ pub struct Intervals {
 impl Intervals {
     /// Adds an interval. Empty intervals are ignored.
     #[inline]
-    pub fn add(&mut self, start: i64, end: i64) {
-        if start < end {
-            self.dirty |= self.list.last().is_some_and(|last| last.0 > start);
-            self.list.push((start, end));
+    pub fn add(&mut self, start_ns: i64, end_ns: i64) {
+        let interval = Interval { start_ns, end_ns };
+        if !interval.is_empty() {
+            self.dirty |= self.list.last().is_some_and(|last| last.start_ns > start_ns);
+            self.list.push(interval);
         }
     }
 
@@ -32,7 +36,7 @@ impl Intervals {
     /// dropped.
     ///
     /// The cost depends on what is moved, not on what stays: the list may contain many steps.
-    pub fn take(&mut self, from: i64, until: i64, out: &mut Vec<(i64, i64)>) {
+    pub fn take(&mut self, from: i64, until: i64, out: &mut Vec<Interval>) {
         out.clear();
         if self.dirty {
             self.list[self.head..].sort_unstable();
@@ -41,18 +45,16 @@ impl Intervals {
         let first = self.head;
         let mut at = first;
         let mut kept = first;
-        while let Some(&(start, end)) = self.list.get(at).filter(|interval| interval.0 < until) {
+        let window = Interval::new(from, until);
+        while let Some(&interval) = self.list.get(at).filter(|interval| interval.start_ns < until) {
             at += 1;
-            if end > until {
-                self.list[kept] = (until, end);
+            if interval.end_ns > until {
+                self.list[kept] = Interval::new(until, interval.end_ns);
                 kept += 1;
             }
-            let (start, end) = (start.max(from), end.min(until));
-            if start < end {
-                match out.last_mut() {
-                    Some(last) if start <= last.1 => last.1 = last.1.max(end),
-                    _ => out.push((start, end)),
-                }
+            let inside = interval.intersection(window);
+            if !inside.is_empty() {
+                append(out, inside);
             }
         }
         // Intervals that extend beyond `until` continue there, before intervals that start later.
@@ -66,51 +68,67 @@ impl Intervals {
     }
 }
 
-/// Returns the total length of a union.
-pub fn length(union: &[(i64, i64)]) -> i64 {
-    union.iter().map(|(start, end)| end - start).sum()
+/// Appends an interval to a union. It must not start before the last one.
+#[inline]
+fn append(union: &mut Vec<Interval>, next: Interval) {
+    if !union.last_mut().is_some_and(|last| last.absorb(next)) {
+        union.push(next);
+    }
+}
+
+/// Adds an interval to the end of a union that is removed from the front. It must not start before the last one.
+#[inline]
+pub fn extend(union: &mut VecDeque<Interval>, next: Interval) {
+    if !union.back_mut().is_some_and(|last| last.absorb(next)) {
+        union.push_back(next);
+    }
+}
+
+/// Returns the total length of disjoint intervals, in nanoseconds.
+pub fn length(union: &[Interval]) -> i64 {
+    union.iter().map(|interval| interval.duration_ns()).sum()
 }
 
 /// Returns the length of the intersection of two unions.
-pub fn intersection(one: &[(i64, i64)], other: &[(i64, i64)]) -> i64 {
+pub fn intersection(one: &[Interval], other: &[Interval]) -> i64 {
     let (mut i, mut j, mut sum) = (0, 0, 0);
     while let (Some(a), Some(b)) = (one.get(i), other.get(j)) {
-        sum += (a.1.min(b.1) - a.0.max(b.0)).max(0);
-        if a.1 <= b.1 { i += 1 } else { j += 1 }
+        sum += a.overlap_ns(*b);
+        if a.end_ns <= b.end_ns { i += 1 } else { j += 1 }
     }
     sum
 }
 
 /// Computes the part of the first union that is not in the second.
-pub fn difference(one: &[(i64, i64)], other: &[(i64, i64)], out: &mut Vec<(i64, i64)>) {
+pub fn difference(one: &[Interval], other: &[Interval], out: &mut Vec<Interval>) {
     out.clear();
     let mut j = 0;
-    for &(start, end) in one {
-        let mut at = start;
-        while other.get(j).is_some_and(|hole| hole.1 <= at) {
+    for &Interval { start_ns, end_ns } in one {
+        let mut at = start_ns;
+        while other.get(j).is_some_and(|hole| hole.end_ns <= at) {
             j += 1;
         }
-        let mut hole = j;
-        while let Some(&(from, to)) = other.get(hole).filter(|hole| hole.0 < end) {
-            if from > at {
-                out.push((at, from));
+        let mut next = j;
+        while let Some(hole) = other.get(next).filter(|hole| hole.start_ns < end_ns) {
+            if hole.start_ns > at {
+                out.push(Interval::new(at, hole.start_ns));
             }
-            at = at.max(to);
-            hole += 1;
+            at = at.max(hole.end_ns);
+            next += 1;
         }
-        if at < end {
-            out.push((at, end));
+        if at < end_ns {
+            out.push(Interval::new(at, end_ns));
         }
     }
 }
 
 /// Computes the union of two unions.
-pub fn union(one: &[(i64, i64)], other: &[(i64, i64)], out: &mut Vec<(i64, i64)>) {
+pub fn union(one: &[Interval], other: &[Interval], out: &mut Vec<Interval>) {
     out.clear();
     let (mut i, mut j) = (0, 0);
     loop {
         let next = match (one.get(i), other.get(j)) {
-            (Some(&a), Some(&b)) if a.0 <= b.0 => {
+            (Some(&a), Some(&b)) if a.start_ns <= b.start_ns => {
                 i += 1;
                 a
             }
@@ -124,10 +142,7 @@ pub fn union(one: &[(i64, i64)], other: &[(i64, i64)], out: &mut Vec<(i64, i64)>
             }
             (None, None) => return,
         };
-        match out.last_mut() {
-            Some(last) if next.0 <= last.1 => last.1 = last.1.max(next.1),
-            _ => out.push(next),
-        }
+        append(out, next);
     }
 }
 
@@ -136,7 +151,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn union_of(list: &[(i64, i64)]) -> Vec<(i64, i64)> {
+    fn union_of(list: &[(i64, i64)]) -> Vec<Interval> {
         let mut intervals = Intervals::default();
         for &(start, length) in list {
             intervals.add(start, start + length);
@@ -153,7 +168,7 @@ mod tests {
             other in proptest::collection::vec((0i64..200, 0i64..30), 0..20),
         ) {
             let (one, other) = (union_of(&one), union_of(&other));
-            let inside = |list: &[(i64, i64)], t: i64| list.iter().any(|&(start, end)| start <= t && t < end);
+            let inside = |list: &[Interval], t: i64| list.iter().any(|interval| interval.contains(t));
             let (mut left, mut both) = (Vec::new(), Vec::new());
             difference(&one, &other, &mut left);
             union(&one, &other, &mut both);
@@ -161,7 +176,7 @@ mod tests {
                 prop_assert_eq!(inside(&left, t), inside(&one, t) && !inside(&other, t));
                 prop_assert_eq!(inside(&both, t), inside(&one, t) || inside(&other, t));
             }
-            prop_assert!(left.iter().chain(&both).all(|&(start, end)| start < end));
+            prop_assert!(left.iter().chain(&both).all(|interval| !interval.is_empty()));
             prop_assert_eq!(length(&left) + intersection(&one, &other), length(&one));
         }
     }

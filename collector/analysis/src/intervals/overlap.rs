@@ -4,6 +4,7 @@
 //! It works on a stream: time before a safe point is folded into sums.
 
 use crate::intervals::{Intervals, difference, intersection, length, union};
+use crate::model::interval::Interval;
 use crate::model::pause_kinds::COUNT;
 
 /// Maximum number of intervals since the last fold. On overflow they are folded early, even without the end of a step.
@@ -84,9 +85,9 @@ pub struct Breakdown {
     communication_ns: i64,
     queued_ns: i64,
     window_ns: i64,
-    scratch: [Vec<(i64, i64)>; 2],
+    scratch: [Vec<Interval>; 2],
     /// Named times of the current window. Where several kinds overlap, the first kind counts.
-    named_now: [Vec<(i64, i64)>; COUNT],
+    named_now: [Vec<Interval>; COUNT],
     /// Result of the last cut: named time in which the most-blocked thread was not blocked, by kind.
     pub named_ns: [i64; COUNT],
     /// Named times since the last cut, blocked or not. They apply if no thread was ever blocked.

@@ -1,7 +1,9 @@
 //! Blame: waiting that a rank caused, and its cost for the job (METRICS.md, section 8).
 
-use crate::intervals::counted::{CountedTime, length};
+use crate::intervals::counted::CountedTime;
+use crate::intervals::length;
 use crate::measures::waiting::MemberWait;
+use crate::model::interval::Interval;
 use crate::model::operation::{NO_TIME, RankOperation};
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{Blame, RankBlame};
@@ -46,13 +48,13 @@ pub struct BlameLedger {
     order: Vec<usize>,
     gaps: Vec<f64>,
     /// Newly counted pieces of waiting of the current instance, and the end of each member's pieces.
-    pieces: Vec<(i64, i64)>,
+    pieces: Vec<Interval>,
     ends: Vec<usize>,
     /// The same for waiting while the program was blocked.
-    exposed: Vec<(i64, i64)>,
+    exposed: Vec<Interval>,
     exposed_ends: Vec<usize>,
     /// Scratch buffer, reused between instances.
-    lost: Vec<(i64, i64)>,
+    lost: Vec<Interval>,
     in_step: bool,
 }
 
@@ -137,12 +139,12 @@ impl BlameLedger {
         self.exposed_ends.clear();
         for (member, wait) in waits.iter().enumerate() {
             let own = &mut self.ranks[ranks[member].index()];
-            let (from, until) = (members[member].arrival_ns(), wait.until_ns);
-            own.waited.add(from, until, &mut self.pieces);
+            let waited = Interval::new(members[member].arrival_ns(), wait.until_ns);
+            own.waited.add(waited, &mut self.pieces);
             self.ends.push(self.pieces.len());
-            for (start, end) in members[member].blocked.pieces() {
+            for blocked in members[member].blocked.pieces() {
                 own.waited_exposed
-                    .add(start.max(from), end.min(until), &mut self.exposed);
+                    .add(blocked.intersection(waited), &mut self.exposed);
             }
             self.exposed_ends.push(self.exposed.len());
         }
@@ -153,7 +155,7 @@ impl BlameLedger {
             let pieces = self.new_pieces(member);
             let blocked: i64 = pieces
                 .iter()
-                .map(|&(start, end)| operation.blocked.overlap(start, end))
+                .map(|&piece| operation.blocked.overlap_ns(piece))
                 .sum();
             // A message begins with its launch.
             let entered = match &operation.shared {
@@ -161,26 +163,26 @@ impl BlameLedger {
                 _ => operation.enter_ns,
             };
             new.push(NewWait {
-                exposed_in_call_ns: self.newly_exposed(member, entered, i64::MAX),
+                exposed_in_call_ns: self.newly_exposed(member, Interval::new(entered, i64::MAX)),
                 hidden_ns: length(pieces) - blocked,
             });
         }
     }
 
     /// Returns the newly counted pieces of waiting of a member of the current instance.
-    fn new_pieces(&self, member: usize) -> &[(i64, i64)] {
+    fn new_pieces(&self, member: usize) -> &[Interval] {
         let from = member.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.pieces[from..self.ends[member]]
     }
 
-    /// Returns how long a member of the current instance newly waited while blocked, between two moments.
-    fn newly_exposed(&self, member: usize, from: i64, until: i64) -> i64 {
+    /// Returns how long a member of the current instance newly waited while blocked, inside an interval.
+    fn newly_exposed(&self, member: usize, interval: Interval) -> i64 {
         let first = member
             .checked_sub(1)
             .map_or(0, |before| self.exposed_ends[before]);
         self.exposed[first..self.exposed_ends[member]]
             .iter()
-            .map(|&(start, end)| (end.min(until) - start.max(from)).max(0))
+            .map(|piece| piece.overlap_ns(interval))
             .sum()
     }
 
@@ -191,7 +193,7 @@ impl BlameLedger {
         }
         for (member, wait) in waits.iter().enumerate() {
             let arrival = members[member].arrival_ns();
-            let exposed = self.newly_exposed(member, arrival, wait.until_ns);
+            let exposed = self.newly_exposed(member, Interval::new(arrival, wait.until_ns));
             let in_step = self.in_step;
             // For messages of a group, each moment counts once.
             let caused = if members[member].is_shared() {
@@ -215,9 +217,9 @@ impl BlameLedger {
             for (position, &member) in self.order.iter().enumerate() {
                 let until = waits[member].until_ns;
                 for next in position + 1..n {
-                    let (start, end) = (arrival(next - 1), arrival(next).min(until));
-                    if start < end {
-                        self.gaps[next] += self.newly_exposed(member, start, end) as f64;
+                    let gap = Interval::new(arrival(next - 1), arrival(next).min(until));
+                    if !gap.is_empty() {
+                        self.gaps[next] += self.newly_exposed(member, gap) as f64;
                     }
                 }
             }
@@ -235,7 +237,7 @@ impl BlameLedger {
         debug_assert!(total_exposed <= total + 1.0 || n > EXACT_MEMBERS);
         if n > EXACT_MEMBERS && total > 0.0 {
             let exposed: i64 = (0..n)
-                .map(|member| self.newly_exposed(member, i64::MIN, i64::MAX))
+                .map(|member| self.newly_exposed(member, Interval::new(i64::MIN, i64::MAX)))
                 .sum();
             let share = exposed as f64 / total;
             for (position, caused) in caused_ns(n, arrival).enumerate().skip(1) {
@@ -270,12 +272,12 @@ impl BlameLedger {
         }
         let pieces = &mut self.lost;
         pieces.clear();
-        culprit.lost.add(from, until, pieces);
+        culprit.lost.add(Interval::new(from, until), pieces);
         culprit.lost_ns += length(pieces);
         pieces.clear();
-        let end = until.min(members[second].leave_ns);
-        for (start, stop) in members[second].blocked.pieces() {
-            culprit.lost_exposed.add(start.max(from), stop.min(end), pieces);
+        let in_call = Interval::new(from, until.min(members[second].leave_ns));
+        for blocked in members[second].blocked.pieces() {
+            culprit.lost_exposed.add(blocked.intersection(in_call), pieces);
         }
         let exposed = length(pieces);
         culprit.lost_exposed_ns += exposed;

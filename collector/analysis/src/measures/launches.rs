@@ -2,6 +2,7 @@
 //! (METRICS.md, sections 1 to 3).
 
 use crate::measures::bandwidth::{bus_bytes, size_bytes};
+use crate::model::interval::Interval;
 use crate::model::members::Members;
 use crate::model::operation::{Blocked, RankOperation, SharedLaunch};
 use rankscope_formats::ids::CommunicatorId;
@@ -34,8 +35,8 @@ pub struct Launch {
     pub kinds: Vec<(Operation, i32)>,
     /// Number of complete instances.
     pub complete: u64,
-    /// Start and end of each member's launch, in ns.
-    times: Vec<(i64, i64)>,
+    /// The launch of each member.
+    times: Vec<Interval>,
     /// Maximum amount by which the times may be too late, in ns.
     error_ns: u32,
     size_bytes: Option<u64>,
@@ -195,7 +196,7 @@ impl Launch {
         if self.number.is_none() {
             self.times = members
                 .iter()
-                .map(|member| (member.enter_ns, member.leave_ns))
+                .map(|member| Interval::new(member.enter_ns, member.leave_ns))
                 .collect();
             self.size_bytes = size_bytes(members);
             self.own_bytes = first.known_bytes();
@@ -203,9 +204,9 @@ impl Launch {
             self.operation = Some(first.operation);
         } else {
             for (known, member) in self.times.iter_mut().zip(members) {
-                self.is_apart |= member.enter_ns > known.1.saturating_add(APART_NS)
-                    || member.leave_ns < known.0.saturating_sub(APART_NS);
-                *known = (known.0.min(member.enter_ns), known.1.max(member.leave_ns));
+                self.is_apart |= member.enter_ns > known.end_ns.saturating_add(APART_NS)
+                    || member.leave_ns < known.start_ns.saturating_sub(APART_NS);
+                *known = known.spanning(Interval::new(member.enter_ns, member.leave_ns));
             }
             self.size_bytes = sum(self.size_bytes, size_bytes(members));
             self.own_bytes = sum(self.own_bytes, first.known_bytes());
@@ -245,12 +246,12 @@ impl Launch {
     /// Returns its members with the times of the whole launch, as calls of the kind with the most dependencies.
     pub fn whole(&self) -> Vec<RankOperation> {
         let mut whole = self.first.clone();
-        for (member, &(enter_ns, leave_ns)) in whole.iter_mut().zip(&self.times) {
-            member.enter_ns = enter_ns;
-            member.leave_ns = leave_ns;
+        for (member, times) in whole.iter_mut().zip(&self.times) {
+            member.enter_ns = times.start_ns;
+            member.leave_ns = times.end_ns;
             member.clock_error_ns = self.error_ns;
             // Kernels block throughout.
-            member.blocked = Blocked::one(enter_ns, leave_ns);
+            member.blocked = Blocked::one(times.start_ns, times.end_ns);
             if let Some(&(operation, peer)) = self.kinds.first() {
                 (member.operation, member.peer) = (operation, peer);
             }

@@ -2,6 +2,7 @@
 //! its kind.
 
 use crate::matching::size_class;
+use crate::model::interval::Interval;
 use crate::model::operation::RankOperation;
 use rankscope_formats::ids::{CommunicatorId, RankIndex};
 use rankscope_formats::session::LookAt;
@@ -110,7 +111,9 @@ impl Paths {
             && first.is_message()
         {
             let begin_ns = receiver.leave_ns.saturating_sub(transfer_ns);
-            let awaited = receiver.blocked.overlap(begin_ns, receiver.leave_ns);
+            let awaited = receiver
+                .blocked
+                .overlap_ns(Interval::new(begin_ns, receiver.leave_ns));
             if awaited.saturating_mul(MIN_AWAITED) < transfer_ns {
                 return;
             }

@@ -2,6 +2,8 @@
 //! finds in them (METRICS.md, section 6).
 
 use crate::intervals::{Intervals, length};
+use crate::model::count_and_time::CountAndTime;
+use crate::model::interval::Interval;
 use rankscope_formats::ids::{RankIndex, StepIndex};
 use rankscope_formats::session::{CauseSum, DeviceStalls, LateSum, PauseKind, StallCause, StallRow};
 use std::collections::{BTreeMap, VecDeque};
@@ -40,25 +42,35 @@ enum What {
 
 #[derive(Clone, Copy)]
 struct Piece {
-    start_ns: i64,
-    end_ns: i64,
+    interval: Interval,
     what: What,
+}
+
+/// Named time of a host.
+struct Pause {
+    interval: Interval,
+    kind: PauseKind,
+}
+
+/// A step that ended.
+struct EndedStep {
+    number: StepIndex,
+    interval: Interval,
 }
 
 #[derive(Default)]
 struct OfRank {
     pieces: VecDeque<Piece>,
     /// Named times of its host.
-    pauses: VecDeque<(i64, i64, PauseKind)>,
+    pauses: VecDeque<Pause>,
     pending: VecDeque<StallRow>,
     /// True if steps of the rank will follow.
     has_steps: bool,
-    /// Number, start and end of the last steps.
-    steps: VecDeque<(StepIndex, i64, i64)>,
-    causes: BTreeMap<&'static str, (u64, i64)>,
-    late: BTreeMap<RankIndex, (u64, i64)>,
-    count: u64,
-    ns: i64,
+    /// The last steps.
+    steps: VecDeque<EndedStep>,
+    causes: BTreeMap<&'static str, CountAndTime>,
+    late: BTreeMap<RankIndex, CountAndTime>,
+    all: CountAndTime,
 }
 
 /// Stalls of all ranks.
@@ -87,31 +99,27 @@ impl StallBoard {
         }
     }
 
-    fn remember(&mut self, rank: RankIndex, start_ns: i64, end_ns: i64, what: What) {
+    fn remember(&mut self, rank: RankIndex, interval: Interval, what: What) {
         let Some(Some(of_rank)) = self.ranks.get_mut(rank.index()) else {
             return;
         };
-        if end_ns <= start_ns {
+        if interval.is_empty() {
             return;
         }
         if of_rank.pieces.len() >= MAX_REMEMBERED {
             of_rank.pieces.pop_front();
         }
-        of_rank.pieces.push_back(Piece {
-            start_ns,
-            end_ns,
-            what,
-        });
+        of_rank.pieces.push_back(Piece { interval, what });
     }
 
     /// Records that a rank waited for another.
     pub fn waited(&mut self, rank: RankIndex, start_ns: i64, end_ns: i64, late_rank: RankIndex) {
-        self.remember(rank, start_ns, end_ns, What::Wait(late_rank));
+        self.remember(rank, Interval { start_ns, end_ns }, What::Wait(late_rank));
     }
 
     /// Records that a stage of a pipeline waited in a receive.
     pub fn waited_in_chain(&mut self, rank: RankIndex, start_ns: i64, end_ns: i64) {
-        self.remember(rank, start_ns, end_ns, What::Bubble);
+        self.remember(rank, Interval { start_ns, end_ns }, What::Bubble);
     }
 
     /// Records named time of a rank's host.
@@ -120,13 +128,14 @@ impl StallBoard {
             if of_rank.pauses.len() >= MAX_REMEMBERED {
                 of_rank.pauses.pop_front();
             }
-            of_rank.pauses.push_back((start_ns, end_ns, kind));
+            let interval = Interval { start_ns, end_ns };
+            of_rank.pauses.push_back(Pause { interval, kind });
         }
     }
 
     /// Records that a rank took part in a transfer that took far longer than usual.
     pub fn transferred_slowly(&mut self, rank: RankIndex, start_ns: i64, end_ns: i64) {
-        self.remember(rank, start_ns, end_ns, What::SlowTransfer);
+        self.remember(rank, Interval { start_ns, end_ns }, What::SlowTransfer);
     }
 
     /// Records the end of a rank's step.
@@ -135,7 +144,10 @@ impl StallBoard {
             if of_rank.steps.len() >= MAX_STEPS {
                 of_rank.steps.pop_front();
             }
-            of_rank.steps.push_back((step, start_ns, end_ns));
+            of_rank.steps.push_back(EndedStep {
+                number: step,
+                interval: Interval { start_ns, end_ns },
+            });
         }
     }
 
@@ -154,7 +166,7 @@ impl StallBoard {
             while let Some(stall) = of_rank.pending.front() {
                 // A step is reported when the next one is over.
                 let has_step = match of_rank.steps.back() {
-                    Some(last) => last.2 > stall.start_ns,
+                    Some(last) => last.interval.end_ns > stall.start_ns,
                     None => !of_rank.has_steps,
                 };
                 let is_settled = reached_ns
@@ -179,7 +191,7 @@ impl StallBoard {
         let mut late: Vec<LateSum> = of_rank
             .late
             .iter()
-            .map(|(&rank, &(count, ns))| LateSum {
+            .map(|(&rank, &CountAndTime { count, ns })| LateSum {
                 rank: rank.0,
                 count,
                 ns,
@@ -187,14 +199,14 @@ impl StallBoard {
             .collect();
         late.sort_by_key(|sum| (std::cmp::Reverse(sum.ns), sum.rank));
         late.truncate(MAX_LATE);
-        let causes = of_rank.causes.iter().map(|(&cause, &(count, ns))| CauseSum {
+        let causes = of_rank.causes.iter().map(|(&cause, sum)| CauseSum {
             cause: cause.to_owned(),
-            count,
-            ns,
+            count: sum.count,
+            ns: sum.ns,
         });
         DeviceStalls {
-            count: of_rank.count,
-            ns: of_rank.ns,
+            count: of_rank.all.count,
+            ns: of_rank.all.ns,
             by_cause: causes.collect(),
             by_late_rank: late,
         }
@@ -212,8 +224,8 @@ impl OfRank {
         ];
         causes.into_iter().find_map(|(kind, cause)| {
             let mut of_kind = Intervals::default();
-            for &(from, to, _) in self.pauses.iter().filter(|pause| pause.2 == kind) {
-                of_kind.add(from, to);
+            for pause in self.pauses.iter().filter(|pause| pause.kind == kind) {
+                of_kind.add(pause.interval.start_ns, pause.interval.end_ns);
             }
             let mut inside = Vec::new();
             of_kind.take(start_ns, end_ns, &mut inside);
@@ -226,33 +238,32 @@ impl OfRank {
         let mut inside: Vec<Piece> = self
             .pieces
             .iter()
-            .filter(|piece| piece.end_ns > stall.start_ns && piece.start_ns < stall.end_ns)
+            .filter(|piece| piece.interval.end_ns > stall.start_ns && piece.interval.start_ns < stall.end_ns)
             .copied()
             .collect();
-        inside.sort_by_key(|piece| piece.start_ns);
+        inside.sort_by_key(|piece| piece.interval.start_ns);
         let (mut at, mut waited_ns, mut slow_ns, mut bubble_ns) = (stall.start_ns, 0, 0, 0);
         let mut by_rank: BTreeMap<RankIndex, i64> = BTreeMap::new();
         for piece in inside {
-            let (from, to) = (piece.start_ns.max(at), piece.end_ns.min(stall.end_ns));
-            if from >= to {
+            let counted = piece.interval.intersection(Interval::new(at, stall.end_ns));
+            if counted.is_empty() {
                 continue;
             }
+            let ns = counted.duration_ns();
             match piece.what {
                 What::Wait(late) => {
-                    waited_ns += to - from;
-                    *by_rank.entry(late).or_default() += to - from;
+                    waited_ns += ns;
+                    *by_rank.entry(late).or_default() += ns;
                 }
-                What::Bubble => bubble_ns += to - from,
-                What::SlowTransfer => slow_ns += to - from,
+                What::Bubble => bubble_ns += ns,
+                What::SlowTransfer => slow_ns += ns,
             }
-            at = to;
+            at = counted.end_ns;
         }
         // Stalls arrive in order and do not overlap.
-        self.pieces.retain(|piece| piece.end_ns > stall.end_ns);
+        self.pieces.retain(|piece| piece.interval.end_ns > stall.end_ns);
         for (&late, &ns) in &by_rank {
-            let sum = self.late.entry(late).or_default();
-            sum.0 += 1;
-            sum.1 += ns;
+            self.late.entry(late).or_default().add(ns);
         }
         let late = by_rank
             .into_iter()
@@ -274,18 +285,15 @@ impl OfRank {
         {
             stall.cause = cause;
         }
-        self.pauses.retain(|pause| pause.1 > stall.end_ns);
+        self.pauses.retain(|pause| pause.interval.end_ns > stall.end_ns);
         let step = self
             .steps
             .iter()
-            .find(|&&(_, start_ns, end_ns)| (start_ns..end_ns).contains(&stall.start_ns));
-        stall.step = step.map(|&(step, ..)| step);
-        let length = stall.end_ns - stall.start_ns;
-        self.count += 1;
-        self.ns += length;
-        let sum = self.causes.entry(stall.cause.name()).or_default();
-        sum.0 += 1;
-        sum.1 += length;
+            .find(|step| step.interval.contains(stall.start_ns));
+        stall.step = step.map(|step| step.number);
+        let length_ns = stall.end_ns - stall.start_ns;
+        self.all.add(length_ns);
+        self.causes.entry(stall.cause.name()).or_default().add(length_ns);
     }
 }
 

@@ -2,6 +2,7 @@
 //! (METRICS.md, section 3).
 
 use crate::clocks::clock::ClockError;
+use crate::model::interval::Interval;
 use crate::model::operation::RankOperation;
 use rankscope_formats::session::WaitClass;
 use rankscope_ranklog::{Operation, Pattern};
@@ -360,7 +361,7 @@ impl<'m> Needs<'m> {
 fn member_wait(number: usize, own: &RankOperation, last: Arrival) -> MemberWait {
     let arrival_ns = own.arrival_ns();
     let until_ns = last.at_ns.min(own.leave_ns).max(arrival_ns);
-    let exposed_ns = own.blocked.overlap(arrival_ns, until_ns);
+    let exposed_ns = own.blocked.overlap_ns(Interval::new(arrival_ns, until_ns));
     MemberWait {
         until_ns,
         culprit: if until_ns > arrival_ns {
@@ -571,9 +572,9 @@ mod tests {
                             let mut blocked = Blocked::default();
                             let start = first.0.max(issue);
                             let end = (first.0 + first.1).min(leave);
-                            blocked.push(start, end);
+                            blocked.push(Interval::new(start, end));
                             let start = start.max(end) + second.0;
-                            blocked.push(start, (start + second.1).min(leave));
+                            blocked.push(Interval::new(start, (start + second.1).min(leave)));
                             RankOperation {
                                 operation,
                                 peer: (root % n) as i32,
@@ -610,7 +611,7 @@ mod tests {
                 let arrival = own.arrival_ns();
                 let needed: Vec<i64> = (0..members.len()).filter(|&j| needs(members, r, j) || kept_waiting(members, r, j)).map(|j| members[j].arrival_ns()).collect();
                 let waits_at = |t: i64| t >= arrival && t < own.leave_ns && needed.iter().any(|&needed| needed > t);
-                let blocked_at = |t: i64| own.blocked.pieces().any(|(start, end)| start <= t && t < end);
+                let blocked_at = |t: i64| own.blocked.pieces().any(|piece| piece.contains(t));
                 let exposed = (0..200).filter(|&t| waits_at(t) && blocked_at(t)).count() as i64;
                 let hidden = (0..200).filter(|&t| waits_at(t) && !blocked_at(t)).count() as i64;
                 prop_assert_eq!(out[r].exposed_ns, exposed, "{} rank {}", sample.operation.name(), r);

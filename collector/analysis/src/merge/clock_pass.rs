@@ -13,6 +13,7 @@ use crate::clocks::windows::PairEvidence;
 use crate::identity::Identities;
 use crate::matching::{self, Matcher};
 use crate::measures::hosts::Hosts;
+use crate::model::interval::Interval;
 use crate::rank::{EvidenceMessage, RankBatch, RankReader};
 use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex};
 use rankscope_formats::session::InstanceState;
@@ -226,18 +227,18 @@ impl<'a> Collector<'a> {
                     times
                 })
             };
-            let (first, last) = (times().min().unwrap_or(0), times().max().unwrap_or(0));
-            (first, last)
+            Interval::new(times().min().unwrap_or(0), times().max().unwrap_or(0))
         };
-        let spans: Vec<(i64, i64)> = (0..hosts.len()).map(span_of).collect();
+        let spans: Vec<Interval> = (0..hosts.len()).map(span_of).collect();
         let mut fits = Pairs::new();
         for (&pair, evidence) in &mut self.pairs {
             let windows = evidence.finish();
-            let (first, last) = spans[pair.0];
-            let fit = PairFit::solve(
-                windows,
-                (first.saturating_sub(MARGIN_NS), last.saturating_add(MARGIN_NS)),
-            );
+            let span = spans[pair.0];
+            let run = Interval {
+                start_ns: span.start_ns.saturating_sub(MARGIN_NS),
+                end_ns: span.end_ns.saturating_add(MARGIN_NS),
+            };
+            let fit = PairFit::solve(windows, run);
             if let Some(counts) = self.counts.get_mut(&pair) {
                 counts.left_out = evidence.mismatches + evidence.late + fit.dropped;
             }

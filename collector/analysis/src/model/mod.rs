@@ -1,8 +1,10 @@
 //! Vocabulary of the analysis: operations, names, units, and small containers.
 
+pub mod count_and_time;
 pub mod date;
 pub mod declared;
 pub mod fingerprint;
+pub mod interval;
 pub mod kernel_name;
 pub mod labels;
 pub mod log_communicator;

@@ -1,5 +1,6 @@
 //! One operation of one rank, joined from its records.
 
+use super::interval::Interval;
 use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex, StepIndex};
 use rankscope_formats::session::OperationState;
 use rankscope_ranklog::record::{
@@ -20,47 +21,45 @@ pub const NO_COMMUNICATOR: CommunicatorId = CommunicatorId(u32::MAX);
 /// Two intervals fit without allocation. That is enough for all but a few operations of real jobs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Blocked {
-    inline: [(i64, i64); 2],
+    inline: [Interval; 2],
     count: u8,
     #[allow(
         clippy::box_collection,
         reason = "almost always empty, and every operation is moved several times"
     )]
-    more: Option<Box<Vec<(i64, i64)>>>,
+    more: Option<Box<Vec<Interval>>>,
 }
 
 impl Blocked {
     /// Returns one interval.
-    pub fn one(start: i64, end: i64) -> Self {
+    pub fn one(start_ns: i64, end_ns: i64) -> Self {
         let mut blocked = Self::default();
-        blocked.push(start, end);
+        blocked.push(Interval { start_ns, end_ns });
         blocked
     }
 
     /// Appends an interval, which must not start before the last one ended. Empty intervals are ignored.
-    pub fn push(&mut self, start: i64, end: i64) {
-        if start >= end {
+    pub fn push(&mut self, interval: Interval) {
+        if interval.is_empty() {
             return;
         }
         if let Some(slot) = self.inline.get_mut(usize::from(self.count)) {
-            *slot = (start, end);
+            *slot = interval;
             self.count += 1;
         } else {
-            self.more.get_or_insert_default().push((start, end));
+            self.more.get_or_insert_default().push(interval);
         }
     }
 
     /// Iterates over the intervals.
-    pub fn pieces(&self) -> impl Iterator<Item = (i64, i64)> + '_ {
+    pub fn pieces(&self) -> impl Iterator<Item = Interval> + '_ {
         let more = self.more.as_deref().map_or(&[][..], Vec::as_slice);
         self.inline[..usize::from(self.count)].iter().chain(more).copied()
     }
 
-    /// Returns the blocked time between two timestamps, in nanoseconds.
-    pub fn overlap(&self, from: i64, to: i64) -> i64 {
-        self.pieces()
-            .map(|(start, end)| (end.min(to) - start.max(from)).max(0))
-            .sum()
+    /// Returns the blocked time in an interval, in nanoseconds.
+    pub fn overlap_ns(&self, interval: Interval) -> i64 {
+        self.pieces().map(|piece| piece.overlap_ns(interval)).sum()
     }
 }
 
@@ -272,13 +271,13 @@ mod tests {
     fn blocked_time_is_counted_inside_and_outside_the_inline_pieces() {
         let mut blocked = Blocked::default();
         for start in [0, 10, 20, 30] {
-            blocked.push(start, start + 5);
+            blocked.push(Interval::new(start, start + 5));
         }
-        blocked.push(40, 40);
+        blocked.push(Interval::new(40, 40));
         assert_eq!(blocked.pieces().count(), 4);
-        assert_eq!(blocked.overlap(0, 100), 20);
-        assert_eq!(blocked.overlap(2, 32), 3 + 5 + 5 + 2);
-        assert_eq!(blocked.overlap(5, 10), 0);
-        assert_eq!(blocked.overlap(10, 5), 0);
+        assert_eq!(blocked.overlap_ns(Interval::new(0, 100)), 20);
+        assert_eq!(blocked.overlap_ns(Interval::new(2, 32)), 3 + 5 + 5 + 2);
+        assert_eq!(blocked.overlap_ns(Interval::new(5, 10)), 0);
+        assert_eq!(blocked.overlap_ns(Interval::new(10, 5)), 0);
     }
 }

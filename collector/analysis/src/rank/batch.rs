@@ -3,6 +3,7 @@
 use super::event::Stamp;
 use crate::intervals::device_overlap::DeviceParts;
 use crate::intervals::overlap::Parts;
+use crate::model::interval::Interval;
 use crate::model::operation::RankOperation;
 use crate::model::pause_kinds::COUNT;
 use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex, StepIndex};
@@ -19,7 +20,7 @@ pub struct RankBatch {
     /// Spans next to operations.
     pub spans: Vec<SpanRow>,
     /// Intervals in which the reducer of DistributedDataParallel waited. They help to find steps.
-    pub reducer_waits: Vec<(i64, i64)>,
+    pub reducer_waits: Vec<Interval>,
     /// Device work, nearly in order.
     pub works: Vec<WorkRow>,
     /// Stalls of the devices.

@@ -2,6 +2,7 @@
 //!
 //! The meaning of a record's fields depends on its kind. This file is the only one of the folder that knows it.
 
+use crate::model::interval::Interval;
 use crate::model::log_communicator::LogCommunicator;
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::activity::Activity;
@@ -23,6 +24,14 @@ pub struct Stamp {
     pub enter_ns: i64,
     /// End, in nanoseconds; never before the start.
     pub leave_ns: i64,
+}
+
+impl Stamp {
+    /// Returns the time of the record.
+    #[inline]
+    pub fn interval(&self) -> Interval {
+        Interval::new(self.enter_ns, self.leave_ns)
+    }
 }
 
 /// What a record describes.

@@ -6,6 +6,7 @@ use super::event::{Mark, Stamp};
 use super::named_pauses::{Pauses, row};
 use super::sums::ReducerSums;
 use crate::intervals::overlap::Breakdown;
+use crate::model::interval::Interval;
 use crate::model::pause_kinds::position;
 use rankscope_formats::session::{PauseKind, SpanKind};
 use rankscope_ranklog::marks::{FORWARD_BEGINS, UNUSED_SEARCH};
@@ -66,7 +67,7 @@ impl HostMarks {
         if let Some(from) = ended.filter(|&from| !context.is_before(from)) {
             let kind = PauseKind::BetweenPasses;
             breakdown.named(position(kind), from, enter_ns);
-            let row = row(kind, (from, enter_ns), stamp.thread_id, true, None);
+            let row = row(kind, Interval::new(from, enter_ns), stamp.thread_id, true, None);
             self.pauses.take(row, &mut out.pauses);
         }
     }
@@ -81,25 +82,26 @@ impl HostMarks {
         breakdown: &mut Breakdown,
         out: &mut RankBatch,
     ) {
-        let (enter_ns, leave_ns) = (stamp.enter_ns, stamp.leave_ns);
+        let interval = stamp.interval();
+        let Interval { start_ns, end_ns } = interval;
         let said = self.pauses.said(mark.text, text);
-        if context.is_before(enter_ns) {
+        if context.is_before(start_ns) {
             return;
         }
         if let (Some(what), Some(number)) = (said.counts, mark.number) {
-            self.pauses.count(enter_ns, what, u64::from(number));
+            self.pauses.count(start_ns, what, u64::from(number));
         }
-        let Some(kind) = said.kind.filter(|_| enter_ns < leave_ns) else {
+        let Some(kind) = said.kind.filter(|_| !interval.is_empty()) else {
             return;
         };
         // The main thread has the id of the process.
         let pauses_training = stamp.thread_id == context.log.pid || breakdown.is_training(stamp.lane);
         if pauses_training {
-            breakdown.named(position(kind), enter_ns, leave_ns);
+            breakdown.named(position(kind), start_ns, end_ns);
         }
         let row = row(
             kind,
-            (enter_ns, leave_ns),
+            interval,
             stamp.thread_id,
             pauses_training,
             Some(name(mark, text)),

@@ -8,6 +8,7 @@ use super::spans::{blocked_kind, completing_kind};
 use super::sums::InFlightSums;
 use super::threads::HostThreads;
 use super::works::Works;
+use crate::model::interval::Interval;
 use crate::model::operation::{NO_TIME, RankOperation};
 use rankscope_formats::session::{OperationState, SpanKind};
 use rankscope_ranklog::Operation;
@@ -62,7 +63,7 @@ impl LogEnd<'_, '_> {
                 self.threads.breakdown.blocked(call.lane, enter_ns, self.end_ns);
                 self.threads
                     .lanes
-                    .blocked(call.lane, enter_ns, self.end_ns, *work);
+                    .blocked(call.lane, Interval::new(enter_ns, self.end_ns), *work);
                 self.span(blocked_kind(*place), call, enter_ns);
             }
             LogEvent::Complete(complete) => {

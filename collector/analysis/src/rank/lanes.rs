@@ -3,6 +3,7 @@
 //! The records of a lane are disjoint and ordered. So after a record with leave time `t` was read, everything that the
 //! thread did before `t` is known.
 
+use crate::model::interval::Interval;
 use crate::model::operation::Blocked;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -10,17 +11,18 @@ use std::collections::VecDeque;
 /// Number of intervals that are kept before the oldest time still needed.
 const KEPT_BEHIND: usize = 16;
 
+/// An interval in which a thread was blocked.
 #[derive(Clone, Copy, Debug)]
-struct Interval {
-    start: i64,
-    end: i64,
+struct BlockedFor {
+    interval: Interval,
+    /// Operation that it waited for; 0 for no specific one.
     object: u64,
 }
 
 #[derive(Default)]
 struct Lane {
     known_until: Option<i64>,
-    blocked: VecDeque<Interval>,
+    blocked: VecDeque<BlockedFor>,
     blocked_ever: u64,
     /// Position of the last result. Queries advance with the operations.
     cursor: Cell<usize>,
@@ -31,10 +33,10 @@ impl Lane {
     #[inline]
     fn first_after(&self, ns: i64) -> usize {
         let mut at = self.cursor.get().min(self.blocked.len());
-        while at > 0 && self.blocked[at - 1].end > ns {
+        while at > 0 && self.blocked[at - 1].interval.end_ns > ns {
             at -= 1;
         }
-        while at < self.blocked.len() && self.blocked[at].end <= ns {
+        while at < self.blocked.len() && self.blocked[at].interval.end_ns <= ns {
             at += 1;
         }
         self.cursor.set(at);
@@ -67,13 +69,17 @@ impl Lanes {
     }
 
     /// Records that the lane's thread was blocked, for `object` or for no specific operation (0).
-    pub fn blocked(&mut self, lane: u32, start: i64, end: i64, object: u64) {
+    pub fn blocked(&mut self, lane: u32, interval: Interval, object: u64) {
         let state = self.lane(lane);
         // An inner wait is recorded before the outer one that contains it. The outer one suffices.
-        while state.blocked.back().is_some_and(|last| last.start >= start) {
+        while state
+            .blocked
+            .back()
+            .is_some_and(|last| last.interval.start_ns >= interval.start_ns)
+        {
             state.blocked.pop_back();
         }
-        state.blocked.push_back(Interval { start, end, object });
+        state.blocked.push_back(BlockedFor { interval, object });
         state.blocked_ever += 1;
         let count = state.blocked_ever;
         if count > self.lanes[self.main].blocked_ever {
@@ -97,19 +103,19 @@ impl Lanes {
         lane.is_none_or(|lane| lane.known_until.is_some_and(|known| known >= ns))
     }
 
-    /// Returns the intervals between two times in which the program was blocked because of operation `object`, issued
-    /// on `lane`.
-    pub fn blocked_for(&self, lane: u32, object: u64, from: i64, to: i64) -> Blocked {
+    /// Returns the parts of an interval in which the program was blocked because of operation `object`, issued on
+    /// `lane`.
+    pub fn blocked_for(&self, lane: u32, object: u64, within: Interval) -> Blocked {
         let mut out = Blocked::default();
         if let Some(lane) = self.waiting_lane(lane) {
-            let first = lane.first_after(from);
-            for interval in lane
+            let first = lane.first_after(within.start_ns);
+            for blocked in lane
                 .blocked
                 .range(first..)
-                .take_while(|interval| interval.start < to)
+                .take_while(|blocked| blocked.interval.start_ns < within.end_ns)
             {
-                if interval.object == 0 || interval.object == object {
-                    out.push(interval.start.max(from), interval.end.min(to));
+                if blocked.object == 0 || blocked.object == object {
+                    out.push(blocked.interval.intersection(within));
                 }
             }
         }
@@ -124,14 +130,16 @@ impl Lanes {
         let first = lane.first_after(ns.saturating_sub(1));
         lane.blocked
             .get(first)
-            .filter(|interval| interval.start <= ns)
-            .map_or(ns, |interval| interval.end)
+            .filter(|blocked| blocked.interval.start_ns <= ns)
+            .map_or(ns, |blocked| blocked.interval.end_ns)
     }
 
     /// Removes intervals that ended before `ns`, except the last few.
     pub fn forget_before(&mut self, ns: i64) {
         for lane in &mut self.lanes {
-            let done = lane.blocked.partition_point(|interval| interval.end < ns);
+            let done = lane
+                .blocked
+                .partition_point(|blocked| blocked.interval.end_ns < ns);
             let forgotten = done.saturating_sub(KEPT_BEHIND);
             lane.blocked.drain(..forgotten);
             lane.cursor.set(lane.cursor.get().saturating_sub(forgotten));
@@ -146,16 +154,21 @@ mod tests {
     #[test]
     fn only_waits_for_the_operation_or_for_all_count() {
         let mut lanes = Lanes::default();
-        lanes.blocked(0, 10, 20, 7);
-        lanes.blocked(0, 30, 40, 8);
-        lanes.blocked(0, 50, 60, 0);
+        lanes.blocked(0, Interval::new(10, 20), 7);
+        lanes.blocked(0, Interval::new(30, 40), 8);
+        lanes.blocked(0, Interval::new(50, 60), 0);
         lanes.known_until(0, 60);
-        assert_eq!(lanes.blocked_for(0, 7, 0, 100), {
+        assert_eq!(lanes.blocked_for(0, 7, Interval::new(0, 100)), {
             let mut expected = Blocked::one(10, 20);
-            expected.push(50, 60);
+            expected.push(Interval::new(50, 60));
             expected
         });
-        assert_eq!(lanes.blocked_for(0, 8, 35, 55).overlap(0, 100), 10);
+        assert_eq!(
+            lanes
+                .blocked_for(0, 8, Interval::new(35, 55))
+                .overlap_ns(Interval::new(0, 100)),
+            10
+        );
         assert!(lanes.knows(0, 60) && !lanes.knows(0, 61));
         assert_eq!(lanes.blocked_end(0, 55), 60);
         assert_eq!(lanes.blocked_end(0, 45), 45);
@@ -164,19 +177,29 @@ mod tests {
     #[test]
     fn an_outer_wait_replaces_the_waits_inside_it() {
         let mut lanes = Lanes::default();
-        lanes.blocked(0, 12, 14, 7);
-        lanes.blocked(0, 15, 18, 8);
-        lanes.blocked(0, 10, 20, 0);
-        assert_eq!(lanes.blocked_for(0, 9, 0, 100).overlap(0, 100), 10);
+        lanes.blocked(0, Interval::new(12, 14), 7);
+        lanes.blocked(0, Interval::new(15, 18), 8);
+        lanes.blocked(0, Interval::new(10, 20), 0);
+        assert_eq!(
+            lanes
+                .blocked_for(0, 9, Interval::new(0, 100))
+                .overlap_ns(Interval::new(0, 100)),
+            10
+        );
     }
 
     #[test]
     fn a_wait_on_another_thread_counts_where_the_issuing_thread_never_waits() {
         let mut lanes = Lanes::default();
         lanes.known_until(1, 100);
-        lanes.blocked(0, 10, 20, 0);
+        lanes.blocked(0, Interval::new(10, 20), 0);
         lanes.known_until(0, 20);
-        assert_eq!(lanes.blocked_for(1, 5, 0, 100).overlap(0, 100), 10);
+        assert_eq!(
+            lanes
+                .blocked_for(1, 5, Interval::new(0, 100))
+                .overlap_ns(Interval::new(0, 100)),
+            10
+        );
         assert!(!lanes.knows(1, 50), "what lane 0 does after 20 is not known yet");
     }
 }

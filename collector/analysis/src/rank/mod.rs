@@ -52,7 +52,7 @@ pub use device_calls::{DeviceClock, DeviceClocks};
 pub use evidence::Nested;
 pub use named_pauses::{PauseSums, by_kind};
 pub use proxies::TrafficSums;
-pub use sums::{DeviceClockSums, RankSums};
+pub use sums::{DeviceClockSums, ErrorWidth, RankSums};
 
 use crate::clocks::clock::Line;
 use crate::model::log_communicator::LogCommunicator;

@@ -1,5 +1,6 @@
 //! Collects named times of a rank's host until their step is known.
 
+use crate::model::interval::Interval;
 use crate::model::pause_kinds::{COUNT, KINDS, counts, kind_of, position};
 use rankscope_formats::ids::StepIndex;
 use rankscope_formats::session::{PauseKind, PauseRow};
@@ -104,25 +105,25 @@ impl Pauses {
         &mut self,
         step: Option<StepIndex>,
         is_training: bool,
-        (start_ns, end_ns): (i64, i64),
+        interval: Interval,
         out: &mut Vec<PauseRow>,
     ) {
         let mut at = 0;
         while at < self.pending.len() {
-            if self.pending[at].start_ns >= end_ns {
+            if self.pending[at].start_ns >= interval.end_ns {
                 at += 1;
                 continue;
             }
             let mut row = self.pending.remove(at);
-            row.step = step.filter(|_| row.start_ns >= start_ns);
+            row.step = step.filter(|_| row.start_ns >= interval.start_ns);
             out.push(row);
         }
         let sums = &mut self.sums.counted;
         self.counted.retain(|counted| {
-            if counted.at_ns < end_ns && counted.at_ns >= start_ns && is_training {
+            if interval.contains(counted.at_ns) && is_training {
                 *sums.entry(counted.what).or_default() += counted.number;
             }
-            counted.at_ns >= end_ns
+            counted.at_ns >= interval.end_ns
         });
     }
 }
@@ -130,7 +131,7 @@ impl Pauses {
 /// Creates the row of a named time without a step.
 pub fn row(
     kind: PauseKind,
-    (start_ns, end_ns): (i64, i64),
+    Interval { start_ns, end_ns }: Interval,
     thread_id: u32,
     pauses_training: bool,
     name: Option<String>,
@@ -160,19 +161,20 @@ mod tests {
         let mut pauses = Pauses::default();
         let mut out = Vec::new();
         for (start, end) in [(5, 8), (12, 14), (18, 25), (30, 31)] {
-            pauses.take(row(PauseKind::Input, (start, end), 7, true, None), &mut out);
+            let interval = Interval::new(start, end);
+            pauses.take(row(PauseKind::Input, interval, 7, true, None), &mut out);
         }
         pauses.count(13, "tokens", 100);
         pauses.count(22, "tokens", 1000);
         assert!(out.is_empty());
-        pauses.cut(Some(StepIndex(3)), true, (10, 20), &mut out);
+        pauses.cut(Some(StepIndex(3)), true, Interval::new(10, 20), &mut out);
         let found: Vec<_> = out
             .iter()
             .map(|row| (row.start_ns, row.step.map(|step| step.0)))
             .collect();
         assert_eq!(found, [(5, None), (12, Some(3)), (18, Some(3))]);
         assert_eq!(pauses.sums.counted[&"tokens"], 100);
-        pauses.cut(Some(StepIndex(4)), true, (20, 40), &mut out);
+        pauses.cut(Some(StepIndex(4)), true, Interval::new(20, 40), &mut out);
         assert_eq!(out.len(), 4);
         assert_eq!(pauses.sums.counted[&"tokens"], 1100);
         assert_eq!(pauses.sums.count[position(PauseKind::Input)], 4);

@@ -3,6 +3,7 @@
 use super::context::LogContext;
 use super::event::{Stamp, Traffic};
 use crate::intervals::counted::CountedTime;
+use crate::intervals::length;
 use rankscope_formats::ids::{CommunicatorId, MemberIndex};
 use rankscope_ranklog::record::ProxyWaits;
 use std::collections::BTreeMap;
@@ -59,11 +60,11 @@ impl Proxies {
         self.active
             .entry(direction)
             .or_insert_with(|| CountedTime::new(MAX_INTERVALS))
-            .add(stamp.enter_ns, stamp.leave_ns, &mut newly);
+            .add(stamp.interval(), &mut newly);
         let sums = &mut self.sums.entry((communicator, peer)).or_default()[usize::from(is_receive)];
         sums.works += 1;
         sums.bytes = sums.bytes.saturating_add(traffic.bytes);
-        sums.busy_ns += newly.iter().map(|(start, end)| end - start).sum::<i64>();
+        sums.busy_ns += length(&newly);
         let waits = [traffic.waits.device, traffic.waits.peer, traffic.waits.network];
         for (sum, units) in sums.waited_ns.iter_mut().zip(waits) {
             let ticks = u64::from(units) * ProxyWaits::UNIT_TICKS;

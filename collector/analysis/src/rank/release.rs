@@ -5,6 +5,7 @@ use super::device_calls::{Completion, DeviceCalls, Known};
 use super::held::HeldOperations;
 use super::lanes::Lanes;
 use super::steps::{StepInputs, Steps, is_timed_by_device};
+use crate::model::interval::Interval;
 use crate::model::operation::{Blocked, RankOperation};
 use rankscope_formats::session::{SpanKind, SpanRow};
 use std::borrow::Cow;
@@ -122,10 +123,8 @@ impl Release<'_, '_> {
         self.held.correct_ordinal(position);
         let (operation, _) = self.held.at(position);
         if let Some(work) = reasons.work {
-            let (arrival_ns, leave_ns) = (operation.arrival_ns(), operation.leave_ns);
-            operation.blocked = self
-                .lanes
-                .blocked_for(reasons.lane, work.get(), arrival_ns, leave_ns);
+            let in_call = Interval::new(operation.arrival_ns(), operation.leave_ns);
+            operation.blocked = self.lanes.blocked_for(reasons.lane, work.get(), in_call);
         }
         operation.step = self.steps.current();
         if let Some(from_ns) = self.inputs.context.from_ns {
@@ -142,10 +141,10 @@ fn expose(operation: &mut RankOperation, activity: &Activities) {
     if !is_timed_by_device(operation) || operation.leave_ns > activity.known_until() {
         return;
     }
-    if let Some(pieces) = activity.exposed(operation.enter_ns, operation.leave_ns) {
+    if let Some(pieces) = activity.exposed(Interval::new(operation.enter_ns, operation.leave_ns)) {
         operation.blocked = Blocked::default();
-        for (from, to) in pieces {
-            operation.blocked.push(from, to);
+        for piece in pieces {
+            operation.blocked.push(piece);
         }
     }
 }

@@ -252,7 +252,7 @@ impl<'a> Stages<'a> {
         self.works.waited(work, stamp.leave_ns);
         if place == Some(BlockedIn::ReducerFinalize) {
             self.marks.reducer_waited(stamp, &self.context);
-            out.reducer_waits.push((stamp.enter_ns, stamp.leave_ns));
+            out.reducer_waits.push(stamp.interval());
         }
         out.span(spans::blocked_kind(place), stamp, work, None);
     }
@@ -315,7 +315,7 @@ impl<'a> Stages<'a> {
     /// Adds calls in progress at the end of the log, and messages that never completed.
     pub fn take_in_flight(&mut self, out: &mut RankBatch) {
         let mut end = LogEnd {
-            end_ns: self.log_sums.span_ns.map_or(0, |(_, last)| last),
+            end_ns: self.log_sums.span.map_or(0, |span| span.end_ns),
             context: &self.context,
             works: &mut self.works,
             threads: &mut self.threads,
@@ -377,7 +377,7 @@ impl<'a> Stages<'a> {
             activity: self.activity.as_mut(),
             out,
         };
-        let last_ns = self.log_sums.span_ns.map(|(_, last)| last);
+        let last_ns = self.log_sums.span.map(|span| span.end_ns);
         self.steps.finish(last_ns, &mut inputs);
         self.device_calls.finish();
     }

@@ -9,6 +9,7 @@ use super::named_pauses::Pauses;
 use super::sums::StepSums;
 use crate::intervals::device_overlap::DeviceParts;
 use crate::intervals::overlap::{Breakdown, Parts};
+use crate::model::interval::Interval;
 use crate::model::operation::{NO_STEP, NO_TIME, RankOperation};
 use rankscope_formats::ids::StepIndex;
 use rankscope_formats::session::{OperationState, StepKind};
@@ -86,8 +87,8 @@ impl DeviceTime {
     fn add(&mut self, operation: &RankOperation, lane: u32, breakdown: &mut Breakdown) {
         let lane = *self.lane.get_or_insert(lane);
         breakdown.communicated(operation.enter_ns, operation.leave_ns);
-        for (from, to) in operation.blocked.pieces() {
-            breakdown.blocked(lane, from, to);
+        for blocked in operation.blocked.pieces() {
+            breakdown.blocked(lane, blocked.start_ns, blocked.end_ns);
         }
         breakdown.trains(lane);
         self.end_ns = self.end_ns.max(operation.leave_ns);
@@ -238,9 +239,12 @@ impl Steps {
         self.sums.adds_up &= parts.adds_up();
         let before = self.last.replace(cut);
         let Some(start) = before.filter(|&start| self.is_whole(start, cut, inputs.context)) else {
-            inputs
-                .pauses
-                .cut(None, false, (i64::MIN, cut.end_ns), &mut inputs.out.pauses);
+            inputs.pauses.cut(
+                None,
+                false,
+                Interval::new(i64::MIN, cut.end_ns),
+                &mut inputs.out.pauses,
+            );
             return;
         };
         let step = StepCut {
@@ -256,7 +260,7 @@ impl Steps {
         inputs.pauses.cut(
             Some(step.step),
             is_training,
-            (step.start_ns, step.end_ns),
+            Interval::new(step.start_ns, step.end_ns),
             &mut inputs.out.pauses,
         );
         if is_training {
@@ -325,9 +329,12 @@ impl Steps {
             self.sums.run.add(&parts);
             inputs.pauses.sums.add_in_run(&inputs.breakdown.named_ns);
         }
-        inputs
-            .pauses
-            .cut(None, false, (i64::MIN, i64::MAX), &mut inputs.out.pauses);
+        inputs.pauses.cut(
+            None,
+            false,
+            Interval::new(i64::MIN, i64::MAX),
+            &mut inputs.out.pauses,
+        );
         if let Some(activity) = &mut inputs.activity
             // After the last work no time is known to be idle.
             && let Some(until_ns) = activity.last_end()

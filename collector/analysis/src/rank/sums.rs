@@ -6,6 +6,7 @@ use super::evidence::Nested;
 use super::named_pauses::PauseSums;
 use super::proxies::TrafficSums;
 use crate::intervals::overlap::Parts;
+use crate::model::interval::Interval;
 use crate::model::operation::RankOperation;
 use rankscope_formats::ids::{CommunicatorId, MemberIndex};
 use rankscope_formats::session::OperationState;
@@ -47,8 +48,8 @@ pub struct LogSums {
     pub records: u64,
     /// Number of records of unknown kinds.
     pub unknown_records: u64,
-    /// First and last timestamp, in nanoseconds.
-    pub span_ns: Option<(i64, i64)>,
+    /// From the first to the last timestamp.
+    pub span: Option<Interval>,
 }
 
 impl LogSums {
@@ -56,8 +57,8 @@ impl LogSums {
     #[inline]
     pub(super) fn reached(&mut self, stamp: &Stamp, from_ns: Option<i64>) {
         let begin_ns = stamp.enter_ns.max(from_ns.unwrap_or(i64::MIN));
-        let (first_ns, last_ns) = self.span_ns.unwrap_or((begin_ns, stamp.leave_ns));
-        self.span_ns = Some((first_ns.min(begin_ns), last_ns.max(stamp.leave_ns)));
+        let reached = Interval::new(begin_ns, stamp.leave_ns);
+        self.span = Some(self.span.map_or(reached, |span| span.spanning(reached)));
     }
 }
 
@@ -135,13 +136,22 @@ pub struct DeviceSums {
     pub clock: Option<DeviceClockSums>,
 }
 
+/// Width of the interval in which the true offset of a clock is, over time.
+#[derive(Clone, Copy, Debug)]
+pub struct ErrorWidth {
+    /// Largest width, in nanoseconds.
+    pub widest_ns: i64,
+    /// Median width, in nanoseconds.
+    pub median_ns: i64,
+}
+
 /// A device's clock compared with its host's.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceClockSums {
     /// Drift, in parts per million.
     pub drift_ppm: f64,
-    /// Largest and median width of the error interval, in nanoseconds; `None` if no call bounds it from below.
-    pub error_ns: Option<(i64, i64)>,
+    /// Width of the error interval; `None` if no call bounds it from below.
+    pub error: Option<ErrorWidth>,
     /// Number of time windows in which its bounds contradict each other.
     pub contradictions: u64,
 }
@@ -152,10 +162,10 @@ impl DeviceClockSums {
         Self {
             drift_ppm: self.drift_ppm,
             // If one error is unknown, the largest is unknown.
-            error_ns: self
-                .error_ns
-                .zip(other.error_ns)
-                .map(|(one, other)| (one.0.max(other.0), one.1.max(other.1))),
+            error: self.error.zip(other.error).map(|(one, other)| ErrorWidth {
+                widest_ns: one.widest_ns.max(other.widest_ns),
+                median_ns: one.median_ns.max(other.median_ns),
+            }),
             contradictions: self.contradictions + other.contradictions,
         }
     }

@@ -23,8 +23,7 @@ impl HostThreads {
 
     /// Records that a thread was blocked for the work object `work`, or for all if it is 0.
     pub fn blocked(&mut self, stamp: &Stamp, work: u64) {
-        self.lanes
-            .blocked(stamp.lane, stamp.enter_ns, stamp.leave_ns, work);
+        self.lanes.blocked(stamp.lane, stamp.interval(), work);
         self.lanes.known_until(stamp.lane, stamp.leave_ns);
         self.breakdown.blocked(stamp.lane, stamp.enter_ns, stamp.leave_ns);
     }

@@ -3,6 +3,7 @@
 
 use super::parallel::{each_row, in_parallel};
 use super::request::{SelectError, SelectionRequest};
+use crate::model::count_and_time::CountAndTime;
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{
     CauseSum, Figure, RowGroups, SelectedStall, SelectedStallRow, SelectedStalls, Selection, Session,
@@ -14,16 +15,15 @@ use std::path::Path;
 
 #[derive(Default)]
 struct Sums {
-    causes: BTreeMap<StallCause, (u64, i64)>,
-    /// The longest stalls so far, up to twice the number that is kept.
+    causes: BTreeMap<StallCause, CountAndTime>,
+    /// The longest stalls so far, each with its rank, up to twice the number that is kept.
     longest: Vec<(RankIndex, SelectedStallRow)>,
 }
 
 impl Sums {
     fn take(&mut self, rank: RankIndex, row: &SelectedStallRow) {
         let sum = self.causes.entry(row.cause).or_default();
-        sum.0 += 1;
-        sum.1 += row.end_ns - row.start_ns;
+        sum.add(row.end_ns - row.start_ns);
         self.longest.push((rank, row.clone()));
         if self.longest.len() >= 2 * Selection::MAX_STALLS {
             self.keep_longest();
@@ -80,10 +80,8 @@ pub fn stalls(
     )?;
     let mut all = Sums::default();
     for sums in found {
-        for (cause, (count, ns)) in sums.causes {
-            let sum = all.causes.entry(cause).or_default();
-            sum.0 += count;
-            sum.1 += ns;
+        for (cause, sum) in sums.causes {
+            all.causes.entry(cause).or_default().add_all(sum);
         }
         all.longest.extend(sums.longest);
     }
@@ -91,7 +89,7 @@ pub fn stalls(
     let mut by_cause: Vec<CauseSum> = all
         .causes
         .into_iter()
-        .map(|(cause, (count, ns))| CauseSum {
+        .map(|(cause, CountAndTime { count, ns })| CauseSum {
             cause: cause.name().to_owned(),
             count,
             ns,

@@ -209,9 +209,9 @@ impl<'a, 'b> Sequence<'a, 'b> {
                     .filter(|operation| operation.has_key() && is_over(operation, has_device_times))
                     .map(|operation| symbols.event(operation, width))
                     .collect();
-                events.extend(self.batch.reducer_waits.iter().map(|&(start_ns, end_ns)| Event {
-                    start_ns,
-                    end_ns,
+                events.extend(self.batch.reducer_waits.iter().map(|wait| Event {
+                    start_ns: wait.start_ns,
+                    end_ns: wait.end_ns,
                     symbol: REDUCER,
                     sized: REDUCER,
                     width: 0,

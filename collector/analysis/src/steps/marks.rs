@@ -3,6 +3,8 @@
 //! They are read from one rank of each world. A step ends with the last operation that was issued before the next mark.
 //! The key of that operation is the same on all ranks, so ranks without marks are cut at the same instances.
 
+use crate::intervals::length;
+use crate::model::interval::Interval;
 use crate::rank::{RankBatch, RankReader};
 use rankscope_formats::session::SpanKind;
 use std::collections::BTreeMap;
@@ -39,7 +41,7 @@ fn parted(name: &str) -> (&str, Option<u64>) {
 /// One kind of mark on one thread.
 #[derive(Default)]
 struct Candidate {
-    intervals: Vec<(i64, i64)>,
+    intervals: Vec<Interval>,
     last_number: Option<u64>,
     /// Number of marks whose number follows the previous one.
     consecutive: usize,
@@ -47,15 +49,16 @@ struct Candidate {
 }
 
 impl Candidate {
-    fn add(&mut self, start: i64, end: i64, number: Option<u64>) {
+    fn add(&mut self, interval: Interval, number: Option<u64>) {
         if let (Some(last), Some(number)) = (self.last_number, number) {
             self.consecutive += usize::from(last.checked_add(1) == Some(number));
         }
         self.last_number = number;
         self.overlaps |= self.intervals.last().is_some_and(|last| {
-            start.saturating_add(ROUNDING_NS.min(last.1.saturating_sub(last.0) / 10)) < last.1
+            let rounding_ns = ROUNDING_NS.min(last.end_ns.saturating_sub(last.start_ns) / 10);
+            interval.start_ns.saturating_add(rounding_ns) < last.end_ns
         });
-        self.intervals.push((start, end));
+        self.intervals.push(interval);
     }
 
     /// Returns the sort key: candidates that count come first, then those with more of the time.
@@ -63,8 +66,7 @@ impl Candidate {
         // Micro-steps also count, but restart in every step.
         let restarts = self.intervals.len() - 1 - self.consecutive;
         let counts = restarts <= 1 + self.intervals.len() / 100;
-        let covered = self.intervals.iter().map(|(start, end)| end - start).sum();
-        (counts, covered)
+        (counts, length(&self.intervals))
     }
 }
 
@@ -72,9 +74,11 @@ impl Candidate {
     /// Returns true if these marks are inside those of another candidate. A step is the outer mark, with micro-steps
     /// inside (METRICS.md, section 7).
     fn is_inside(&self, other: &Self) -> bool {
-        let is_covered = |&(start, end): &(i64, i64)| {
-            let after = other.intervals.partition_point(|outer| outer.0 <= start);
-            after > 0 && other.intervals[after - 1].1 >= end
+        let is_covered = |interval: &Interval| {
+            let after = other
+                .intervals
+                .partition_point(|outer| outer.start_ns <= interval.start_ns);
+            after > 0 && other.intervals[after - 1].end_ns >= interval.end_ns
         };
         let inside = self
             .intervals
@@ -98,7 +102,7 @@ pub fn find(reader: &mut RankReader<'_>) -> Vec<Marks> {
                 candidates
                     .entry((span.thread_id, what.to_owned()))
                     .or_default()
-                    .add(span.start_ns, span.end_ns, number);
+                    .add(Interval::new(span.start_ns, span.end_ns), number);
             }
         }
     }
@@ -115,10 +119,11 @@ pub fn find(reader: &mut RankReader<'_>) -> Vec<Marks> {
     likely
         .into_iter()
         .map(|((_, what), candidate)| {
-            let mut boundaries: Vec<i64> = candidate.intervals.iter().map(|&(start, _)| start).collect();
+            let starts = candidate.intervals.iter().map(|interval| interval.start_ns);
+            let mut boundaries: Vec<i64> = starts.collect();
             // A range shows where the last step ends. A mark does not.
-            let last = candidate.intervals.last().filter(|last| last.1 > last.0);
-            boundaries.extend(last.map(|last| last.1));
+            let last = candidate.intervals.last().filter(|last| !last.is_empty());
+            boundaries.extend(last.map(|last| last.end_ns));
             Marks {
                 what: if candidate.last_number.is_some() {
                     format!("{what}#")
@@ -164,19 +169,16 @@ mod tests {
     fn micro_steps_are_inside_steps() {
         let (mut step, mut micro) = (Candidate::default(), Candidate::default());
         for n in 0..20 {
-            step.add(1000 * n, 1000 * n + 900, None);
+            step.add(Interval::new(1000 * n, 1000 * n + 900), None);
             for inner in 0..4 {
-                micro.add(
-                    1000 * n + 200 * inner,
-                    1000 * n + 200 * inner + 150,
-                    Some(inner as u64),
-                );
+                let start = 1000 * n + 200 * inner;
+                micro.add(Interval::new(start, start + 150), Some(inner as u64));
             }
         }
         assert!(micro.is_inside(&step) && !step.is_inside(&micro));
         assert!(!micro.weight().0, "it begins again in every step");
-        micro.add(i64::MAX - 2, i64::MAX - 1, Some(u64::MAX));
-        micro.add(i64::MAX - 1, i64::MAX, Some(0));
+        micro.add(Interval::new(i64::MAX - 2, i64::MAX - 1), Some(u64::MAX));
+        micro.add(Interval::new(i64::MAX - 1, i64::MAX), Some(0));
     }
 
     #[test]
@@ -189,19 +191,19 @@ mod tests {
     fn marks_that_count_take_precedence_over_marks_that_cover_more() {
         let (mut counting, mut covering) = (Candidate::default(), Candidate::default());
         for n in 0..10 {
-            counting.add(100 * n, 100 * n + 50, Some(n as u64));
-            covering.add(100 * n, 100 * n + 90, None);
+            counting.add(Interval::new(100 * n, 100 * n + 50), Some(n as u64));
+            covering.add(Interval::new(100 * n, 100 * n + 90), None);
         }
         assert!(counting.weight() > covering.weight());
-        counting.add(1020, 1030, Some(3));
+        counting.add(Interval::new(1020, 1030), Some(3));
         assert!(!counting.overlaps);
-        counting.add(1029, 1035, Some(4));
+        counting.add(Interval::new(1029, 1035), Some(4));
         assert!(!counting.overlaps, "a rounded end");
-        counting.add(1032, 1040, Some(5));
+        counting.add(Interval::new(1032, 1040), Some(5));
         assert!(counting.overlaps, "half of a range");
         let mut counting = Candidate::default();
-        counting.add(1020, 1030, Some(3));
-        counting.add(1025, 1030, Some(4));
+        counting.add(Interval::new(1020, 1030), Some(3));
+        counting.add(Interval::new(1025, 1030), Some(4));
         assert!(counting.overlaps);
     }
 }

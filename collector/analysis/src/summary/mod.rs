@@ -14,8 +14,9 @@ use crate::measures::merge_result::MergeResult;
 use crate::measures::step_board::StepBoard;
 use crate::measures::step_board::matrix::ColumnCell;
 use crate::model::declared::DeclaredLimits;
+use crate::model::interval::Interval;
 use crate::model::sources::{EVENTS, PLUGIN};
-use crate::rank::ActivitySums;
+use crate::rank::{ActivitySums, ErrorWidth};
 use crate::summary::scorecard::scorecard;
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{
@@ -40,10 +41,10 @@ pub fn session(parts: &MergeResult<'_>) -> Session {
     totals.records = parts.sums.iter().map(|sums| sums.log.records).sum();
     let losses = losses(parts);
     totals.lost = losses.iter().map(|loss| loss.count).sum();
-    let spans = || parts.sums.iter().filter_map(|sums| sums.log.span_ns);
+    let spans = parts.sums.iter().filter_map(|sums| sums.log.span);
+    let span = spans.reduce(Interval::spanning).unwrap_or_default();
     let mut axis = parts.clocks.axis.clone();
-    axis.start_ns = spans().map(|(first, _)| first).min().unwrap_or(0);
-    axis.end_ns = spans().map(|(_, last)| last).max().unwrap_or(0);
+    (axis.start_ns, axis.end_ns) = (span.start_ns, span.end_ns);
     axis.evidence = parts.clocks.learnt().map(|learnt| {
         crate::summary::axis::evidence(parts.clocks, learnt, parts.measures.clock_check.result)
     });
@@ -220,11 +221,11 @@ fn coverage(parts: &MergeResult<'_>) -> Coverage {
     }
 }
 
-/// Returns the first and the last record of these ranks.
-fn span(parts: &MergeResult<'_>, ranks: impl Iterator<Item = RankIndex>) -> Option<(i64, i64)> {
+/// Returns the time from the first to the last record of these ranks.
+fn span(parts: &MergeResult<'_>, ranks: impl Iterator<Item = RankIndex>) -> Option<Interval> {
     ranks
-        .filter_map(|rank| parts.sums.get(rank.index())?.log.span_ns)
-        .reduce(|(first, last), (start, end)| (first.min(start), last.max(end)))
+        .filter_map(|rank| parts.sums.get(rank.index())?.log.span)
+        .reduce(Interval::spanning)
 }
 
 fn attempts(parts: &MergeResult<'_>) -> Vec<Attempt> {
@@ -241,7 +242,7 @@ fn attempts(parts: &MergeResult<'_>) -> Vec<Attempt> {
             let ranks = worlds
                 .iter()
                 .flat_map(|&world| parts.identities.worlds[world as usize].ranks.iter().copied());
-            let (start_ns, end_ns) = span(parts, ranks).unwrap_or((0, 0));
+            let Interval { start_ns, end_ns } = span(parts, ranks).unwrap_or_default();
             let lost_before_ns = ended.map(|ended| (start_ns - ended).max(0));
             ended = Some(ended.map_or(end_ns, |before| before.max(end_ns)));
             Attempt {
@@ -311,9 +312,9 @@ fn ranks(parts: &MergeResult<'_>, losses: &[LossSummary]) -> Vec<Rank> {
         .map(|(index, rank)| {
             let log = &parts.logs[rank.log];
             let sums = &parts.sums[index];
-            let time = |pick: fn((i64, i64)) -> i64| {
+            let time = |pick: fn(Interval) -> i64| {
                 sums.log
-                    .span_ns
+                    .span
                     .map_or_else(|| Figure::unknown("no record"), |span| Figure::known(pick(span)))
             };
             Rank {
@@ -341,8 +342,8 @@ fn ranks(parts: &MergeResult<'_>, losses: &[LossSummary]) -> Vec<Rank> {
                     .zip(rank.number)
                     .map(|(stated, number)| stated == number),
                 command_line: log.properties.get("command_line").cloned(),
-                start_ns: time(|(first, _)| first),
-                end_ns: time(|(_, last)| last),
+                start_ns: time(|span| span.start_ns),
+                end_ns: time(|span| span.end_ns),
                 records: sums.log.records,
                 operations: sums.operations.operations,
                 lost: losses
@@ -354,7 +355,7 @@ fn ranks(parts: &MergeResult<'_>, losses: &[LossSummary]) -> Vec<Rank> {
                 in_flight_for_ns: sums.in_flight.since_ns.map(|since| {
                     let until = match log.ending {
                         Ending::Running => now_ns(parts),
-                        _ => sums.log.span_ns.map_or(since, |(_, last)| last),
+                        _ => sums.log.span.map_or(since, |span| span.end_ns),
                     };
                     (until - since).max(0)
                 }),
@@ -581,10 +582,10 @@ fn devices(parts: &MergeResult<'_>) -> Vec<DeviceSource> {
         let no_times = "the library reported no device times";
         let no_bounds = "no call bounds the device's clock";
         let clock = sums.devices.clock;
-        let error = |which: fn((i64, i64)) -> i64| match clock {
+        let error = |which: fn(ErrorWidth) -> i64| match clock {
             None => Figure::unknown(no_times),
             Some(clock) => clock
-                .error_ns
+                .error
                 .map_or_else(|| Figure::unknown(no_bounds), |error| Figure::known(which(error))),
         };
         Some(DeviceSource {
@@ -600,8 +601,8 @@ fn devices(parts: &MergeResult<'_>) -> Vec<DeviceSource> {
                 || Figure::unknown(no_times),
                 |clock| Figure::known(clock.drift_ppm),
             ),
-            widest_error_ns: error(|(widest, _)| widest),
-            median_error_ns: error(|(_, median)| median),
+            widest_error_ns: error(|error| error.widest_ns),
+            median_error_ns: error(|error| error.median_ns),
             contradictions: clock.map_or(0, |clock| clock.contradictions),
         })
     });

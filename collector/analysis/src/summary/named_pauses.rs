@@ -1,6 +1,7 @@
 //! Named host time, and counts from the program's marks, for `session.json`.
 
 use crate::measures::merge_result::MergeResult;
+use crate::model::interval::Interval;
 use crate::model::pause_kinds::{KINDS, position};
 use crate::rank::{RankSums, by_kind};
 use rankscope_formats::session::Window;
@@ -69,7 +70,7 @@ fn of_rank(rank: u32, sums: &RankSums) -> NamedParts {
         rank,
         steps_ns: sums.steps.in_steps.window_ns,
         own_ns: sums.steps.host_in_steps_ns,
-        run_ns: sums.log.span_ns.map_or(0, |(first, last)| last - first),
+        run_ns: sums.log.span.map_or(0, Interval::duration_ns),
         parts: seen.map(part).collect(),
     }
 }

@@ -4,6 +4,7 @@ use crate::findings::draft::part::{HOST, IDLE};
 use crate::findings::rule::Rule;
 use crate::findings::shown::{percent, some};
 use crate::findings::{Draft, Facts, shown};
+use crate::model::count_and_time::CountAndTime;
 use rankscope_formats::ids::RankIndex;
 use rankscope_ranklog::cuda_calls::CUDA_FUNCTIONS;
 use std::collections::BTreeMap;
@@ -38,8 +39,8 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
 /// Gaps on compute streams after synchronising calls.
 #[derive(Default)]
 struct GapsAfterCalls {
-    /// Number of gaps and idle time in ns, by the name of the function.
-    by_call: BTreeMap<&'static str, (u64, i64)>,
+    /// Gaps by the name of the function.
+    by_call: BTreeMap<&'static str, CountAndTime>,
     /// Ranks with such gaps.
     ranks: Vec<RankIndex>,
     /// Number of ranks with recorded device work.
@@ -75,8 +76,7 @@ impl GapsAfterCalls {
                     continue;
                 };
                 let sum = gaps.by_call.entry(function.name).or_default();
-                sum.0 += gap.count;
-                sum.1 += ns;
+                sum.add_all(CountAndTime { count: gap.count, ns });
             }
             if !after_waits.is_empty() {
                 gaps.ranks.push(RankIndex(entry.rank));
@@ -93,23 +93,29 @@ impl GapsAfterCalls {
 
     /// Returns the number of gaps per step.
     fn per_step(&self) -> f64 {
-        let gaps: u64 = self.by_call.values().map(|&(count, _)| count).sum();
+        let gaps: u64 = self.by_call.values().map(|gaps| gaps.count).sum();
         gaps as f64 / self.steps.max(1) as f64
     }
 
     /// Returns the idle time in the gaps, summed over ranks.
     fn idle_ns(&self) -> i64 {
-        self.by_call.values().map(|&(_, ns)| ns).sum()
+        self.by_call.values().map(|gaps| gaps.ns).sum()
     }
 
     fn draft(&self, facts: &Facts<'_>) -> Draft {
         let (per_step, idle) = (self.per_step(), self.idle_ns());
-        let mut calls: Vec<(&str, (u64, i64))> =
+        let mut calls: Vec<(&str, CountAndTime)> =
             self.by_call.iter().map(|(&name, &sum)| (name, sum)).collect();
-        calls.sort_by_key(|&(_, (_, ns))| std::cmp::Reverse(ns));
+        calls.sort_by_key(|(_, gaps)| std::cmp::Reverse(gaps.ns));
         let listed: Vec<String> = calls
             .iter()
-            .map(|(name, (count, ns))| format!("{name}: {count} times, {} of idle time after it", shown(*ns)))
+            .map(|(name, gaps)| {
+                format!(
+                    "{name}: {} times, {} of idle time after it",
+                    gaps.count,
+                    shown(gaps.ns)
+                )
+            })
             .collect();
         let first = calls.first().map_or("synchronising calls", |&(name, _)| name);
         Draft::new(

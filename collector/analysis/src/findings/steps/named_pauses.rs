@@ -4,6 +4,7 @@ use crate::findings::draft::part::{HOST, IDLE, OUTSIDE};
 use crate::findings::rule::Rule;
 use crate::findings::shown::{percent, some};
 use crate::findings::{Draft, Facts, shown};
+use crate::model::interval::Interval;
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::PauseKind;
 use rankscope_formats::session::Severity;
@@ -158,10 +159,21 @@ fn find(facts: &Facts<'_>, rule: &PauseRule) -> Vec<Draft> {
         .collect()
 }
 
+/// Named time of one rank.
+struct OfRank {
+    rank: RankIndex,
+    /// The time that counts.
+    ns: i64,
+    /// The time that it is a share of.
+    window_ns: i64,
+    /// Number of named intervals.
+    count: u64,
+}
+
 /// Named time of one kind.
 struct NamedTime {
-    /// Ranks with such time, with the time in ns and the number of intervals, the largest time first.
-    ranks: Vec<(RankIndex, i64, u64)>,
+    /// Ranks with such time, the largest time first.
+    ranks: Vec<OfRank>,
     /// Sum over these ranks, in rank-ns.
     ns: i64,
     /// The time that it is a share of, above 0, in rank-ns.
@@ -183,18 +195,18 @@ impl NamedTime {
             ranks_known: 0,
         };
         for rank in 0..facts.session.ranks.len() as u32 {
-            let Some((of_rank, window, count)) = of_rank(facts, rule, RankIndex(rank)) else {
+            let Some(of_rank) = of_rank(facts, rule, RankIndex(rank)) else {
                 continue;
             };
-            time.ranks_known += i64::from(window > 0);
-            time.ns += of_rank;
-            time.window_ns += window;
-            if of_rank > 0 {
-                time.ranks.push((RankIndex(rank), of_rank, count));
+            time.ranks_known += i64::from(of_rank.window_ns > 0);
+            time.ns += of_rank.ns;
+            time.window_ns += of_rank.window_ns;
+            if of_rank.ns > 0 {
+                time.ranks.push(of_rank);
             }
         }
         time.ranks
-            .sort_by_key(|&(rank, ns, _)| (std::cmp::Reverse(ns), rank));
+            .sort_by_key(|of_rank| (std::cmp::Reverse(of_rank.ns), of_rank.rank));
         (time.window_ns != 0).then_some(time)
     }
 
@@ -207,10 +219,10 @@ impl NamedTime {
         let names: Vec<String> = self
             .ranks
             .iter()
-            .map(|&(rank, ns, _)| format!("{} {}", facts.name(rank), shown(ns)))
+            .map(|of_rank| format!("{} {}", facts.name(of_rank.rank), shown(of_rank.ns)))
             .collect();
-        let times: u64 = self.ranks.iter().map(|&(_, _, count)| count).sum();
-        let dearest = self.ranks.first().map_or(0, |&(_, ns, _)| ns);
+        let times: u64 = self.ranks.iter().map(|of_rank| of_rank.count).sum();
+        let dearest = self.ranks.first().map_or(0, |of_rank| of_rank.ns);
         // In the run, all ranks wait for the slowest one. In steps, each rank has its own time.
         let cost = if rule.in_steps {
             ns / self.ranks_known.max(1)
@@ -236,7 +248,7 @@ impl NamedTime {
             MIN_PERCENT as f64,
             "%",
         )
-        .ranks(self.ranks.iter().map(|&(rank, ..)| rank))
+        .ranks(self.ranks.iter().map(|of_rank| of_rank.rank))
         .cost(
             cost,
             if rule.in_steps {
@@ -254,9 +266,8 @@ impl NamedTime {
     }
 }
 
-/// Returns the time of one rank that counts, the time that it is a share of, and the number of named intervals. Returns
-/// `None` if it is unknown whether the time counts.
-fn of_rank(facts: &Facts<'_>, rule: &PauseRule, rank: RankIndex) -> Option<(i64, i64, u64)> {
+/// Returns the named time of one rank, or `None` if it is unknown whether the time counts.
+fn of_rank(facts: &Facts<'_>, rule: &PauseRule, rank: RankIndex) -> Option<OfRank> {
     let sums = facts.sums(rank.index())?;
     let named = facts
         .session
@@ -266,22 +277,27 @@ fn of_rank(facts: &Facts<'_>, rule: &PauseRule, rank: RankIndex) -> Option<(i64,
         .find(|entry| entry.rank == rank.0);
     let part = named.and_then(|entry| entry.parts.iter().find(|part| part.kind == rule.kind.name()));
     let count = part.map_or(0, |part| part.count);
+    let counted = |ns: i64, window_ns: i64| OfRank {
+        rank,
+        ns,
+        window_ns,
+        count,
+    };
     if !rule.in_steps {
-        let run_ns = sums.log.span_ns.map_or(0, |(first, last)| last - first);
-        return Some((part.map_or(0, |part| part.in_run_ns), run_ns, count));
+        let run_ns = sums.log.span.map_or(0, Interval::duration_ns);
+        return Some(counted(part.map_or(0, |part| part.in_run_ns), run_ns));
     }
     let activity = facts.session.activity.iter().find(|known| known.rank == rank.0);
     if let Some(activity) = activity.filter(|known| known.window_ns > 0) {
         let mut stalls = activity.device_stalls.by_cause.iter();
         let stalled = stalls.find(|sum| sum.cause == rule.kind.name());
-        return Some((stalled.map_or(0, |sum| sum.ns), activity.window_ns, count));
+        return Some(counted(stalled.map_or(0, |sum| sum.ns), activity.window_ns));
     }
     let is_whole = facts.in_steps().iter().any(|known| known.rank == rank.0);
     is_whole.then(|| {
-        (
+        counted(
             part.map_or(0, |part| part.in_steps_ns),
             sums.steps.in_steps.window_ns,
-            count,
         )
     })
 }

@@ -6,6 +6,7 @@ use super::stream_order::{Operations, StreamOrder, operations_of, shifts_orders}
 use super::sums::CommunicationSums;
 use super::work::DeviceWork;
 use crate::clocks::clock::Line;
+use crate::model::interval::Interval;
 use rankscope_ranklog::activity::LinkedTo;
 use rankscope_ranklog::communication_kernel::is_communication;
 use rankscope_ranklog::reader::RankLog;
@@ -91,8 +92,8 @@ impl CommunicationKernels {
             .losses
             .iter()
             .filter(|loss| shifts_orders(loss))
-            .map(|loss| (line.ns(loss.first_ticks), line.ns(loss.last_ticks)))
-            .reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
+            .map(|loss| Interval::new(line.ns(loss.first_ticks), line.ns(loss.last_ticks)))
+            .reduce(Interval::spanning);
         Self {
             from_ns,
             links: ByCorrelation::default(),

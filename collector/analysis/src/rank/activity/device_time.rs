@@ -3,6 +3,8 @@
 use super::sums::DevicePartSums;
 use super::work::DeviceWork;
 use crate::intervals::device_overlap::{DeviceBreakdown, DeviceParts};
+use crate::intervals::extend;
+use crate::model::interval::Interval;
 use rankscope_formats::session::WorkClass;
 use std::collections::VecDeque;
 
@@ -12,7 +14,7 @@ pub struct DeviceTime {
     from_ns: i64,
     breakdown: DeviceBreakdown,
     /// Recent compute as an ordered union. It shows which part of an operation is exposed.
-    compute: VecDeque<(i64, i64)>,
+    compute: VecDeque<Interval>,
     /// End of the last work, in nanoseconds; `None` before the first.
     last_end_ns: Option<i64>,
     /// Sums so far.
@@ -40,10 +42,7 @@ impl DeviceTime {
         self.breakdown.start(start_ns.max(self.from_ns));
         self.breakdown.ran(class, start_ns, end_ns);
         if class == WorkClass::Compute {
-            match self.compute.back_mut() {
-                Some(last) if start_ns <= last.1 => last.1 = last.1.max(end_ns),
-                _ => self.compute.push_back((start_ns, end_ns)),
-            }
+            extend(&mut self.compute, Interval { start_ns, end_ns });
         }
         self.last_end_ns = self.last_end_ns.max(Some(end_ns));
     }
@@ -54,21 +53,22 @@ impl DeviceTime {
     }
 
     /// Returns the pieces of an interval that compute does not hide, in order.
-    pub fn exposed(&self, start_ns: i64, end_ns: i64) -> Vec<(i64, i64)> {
-        let first = self.compute.partition_point(|interval| interval.1 <= start_ns);
+    pub fn exposed(&self, interval: Interval) -> Vec<Interval> {
+        let Interval { start_ns, end_ns } = interval;
+        let first = self.compute.partition_point(|compute| compute.end_ns <= start_ns);
         let mut at = start_ns;
         let mut pieces = Vec::new();
-        for &(from, to) in self.compute.range(first..) {
-            if from >= end_ns {
+        for compute in self.compute.range(first..) {
+            if compute.start_ns >= end_ns {
                 break;
             }
-            if from > at {
-                pieces.push((at, from));
+            if compute.start_ns > at {
+                pieces.push(Interval::new(at, compute.start_ns));
             }
-            at = at.max(to);
+            at = at.max(compute.end_ns);
         }
         if at < end_ns {
-            pieces.push((at, end_ns));
+            pieces.push(Interval::new(at, end_ns));
         }
         pieces
     }
@@ -89,7 +89,7 @@ impl DeviceTime {
 
     /// Forgets compute before a time.
     pub fn forget_before(&mut self, ns: i64) {
-        while self.compute.front().is_some_and(|interval| interval.1 < ns) && self.compute.len() > 1 {
+        while self.compute.front().is_some_and(|compute| compute.end_ns < ns) && self.compute.len() > 1 {
             self.compute.pop_front();
         }
     }

@@ -1,6 +1,8 @@
 //! Finds idle gaps of streams by cause, and stretches in which a device did not compute (METRICS.md, section 6). Device
 //! work must arrive in order of its start.
 
+use crate::intervals::extend;
+use crate::model::interval::Interval;
 use rankscope_formats::session::{IdleCause, StallCause, StallRow, WorkClass};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -134,8 +136,10 @@ impl Gaps {
         // the first compute there is no stall.
         let computed_until = self.computed_until.unwrap_or(start_ns);
         match work.class {
-            WorkClass::Communication => self.communication.add(start_ns, end_ns, computed_until),
-            WorkClass::Memory => self.memory.add(start_ns, end_ns, computed_until),
+            WorkClass::Communication => self
+                .communication
+                .add(Interval { start_ns, end_ns }, computed_until),
+            WorkClass::Memory => self.memory.add(Interval { start_ns, end_ns }, computed_until),
             WorkClass::Compute => {
                 if start_ns > computed_until {
                     self.gap(computed_until, work, stalls);
@@ -154,11 +158,12 @@ impl Gaps {
     /// Adds an interval without compute, from a time to the start of compute.
     fn gap(&mut self, from: i64, compute: &Ran, stalls: &mut Vec<StallRow>) {
         let (to, before) = (compute.start_ns, compute.name);
+        let gap = Interval::new(from, to);
         let piece = Stretch {
             start_ns: from,
             end_ns: to,
-            communication_ns: self.communication.inside(from, to),
-            memory_ns: self.memory.inside(from, to),
+            communication_ns: self.communication.inside_ns(gap),
+            memory_ns: self.memory.inside_ns(gap),
             compute_ns: 0,
             tail_ns: 0,
             not_launched_ns: compute.launch_ns.map(|launch| (launch.min(to) - from).max(0)),
@@ -241,28 +246,21 @@ impl Gaps {
 /// A union of intervals that arrive in order of their starts.
 #[derive(Default)]
 struct Union {
-    pieces: VecDeque<(i64, i64)>,
+    pieces: VecDeque<Interval>,
 }
 
 impl Union {
     /// Adds an interval, and removes pieces that end by `until`: they are no longer needed.
-    fn add(&mut self, start: i64, end: i64, until: i64) {
-        while self.pieces.front().is_some_and(|piece| piece.1 <= until) {
+    fn add(&mut self, interval: Interval, until: i64) {
+        while self.pieces.front().is_some_and(|piece| piece.end_ns <= until) {
             self.pieces.pop_front();
         }
-        match self.pieces.back_mut() {
-            Some(last) if start <= last.1 => last.1 = last.1.max(end),
-            _ => self.pieces.push_back((start, end)),
-        }
+        extend(&mut self.pieces, interval);
     }
 
-    /// Returns the length of the part of `from..to` that is in the union.
-    fn inside(&self, from: i64, to: i64) -> i64 {
-        let parts = self
-            .pieces
-            .iter()
-            .map(|piece| piece.1.min(to) - piece.0.max(from));
-        parts.filter(|part| *part > 0).sum()
+    /// Returns the length of the part of an interval that is in the union.
+    fn inside_ns(&self, interval: Interval) -> i64 {
+        self.pieces.iter().map(|piece| piece.overlap_ns(interval)).sum()
     }
 }
 

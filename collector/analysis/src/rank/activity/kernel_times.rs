@@ -1,6 +1,7 @@
 //! Sums by kernel.
 
-use super::sums::{CountAndTime, KernelTime};
+use super::sums::KernelTime;
+use crate::model::count_and_time::CountAndTime;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 

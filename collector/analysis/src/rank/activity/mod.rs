@@ -34,6 +34,7 @@ pub use sums::{ActivitySums, DevicePartSums};
 
 use crate::clocks::clock::Line;
 use crate::intervals::device_overlap::DeviceParts;
+use crate::model::interval::Interval;
 use crate::model::log_communicator::LogCommunicator;
 use communication::{Communication, CommunicationKernels};
 use cuda_calls::CudaCalls;
@@ -339,9 +340,9 @@ impl Activities {
 
     /// Returns the pieces of an interval that compute does not hide, in order. Returns `None` if compute in it was not
     /// completely recorded.
-    pub fn exposed(&self, start_ns: i64, end_ns: i64) -> Option<Vec<(i64, i64)>> {
-        let is_covered = self.recorded.is_covered(start_ns, end_ns);
-        is_covered.then(|| self.device_time.exposed(start_ns, end_ns))
+    pub fn exposed(&self, interval: Interval) -> Option<Vec<Interval>> {
+        let is_covered = self.recorded.is_covered(interval);
+        is_covered.then(|| self.device_time.exposed(interval))
     }
 
     /// Returns the latest end of the work that was launched before a time of the host. Returns `None` if there is none
@@ -355,7 +356,7 @@ impl Activities {
     pub fn cut(&mut self, from: Option<i64>, until: i64) -> Option<DeviceParts> {
         let parts = self.device_time.cut(until);
         let from = from.unwrap_or(until - parts.window_ns);
-        if !self.recorded.is_covered(from, until) {
+        if !self.recorded.is_covered(Interval::new(from, until)) {
             return None;
         }
         self.device_time.sums.run.add(&parts);

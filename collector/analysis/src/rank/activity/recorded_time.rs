@@ -2,6 +2,8 @@
 
 use super::recorder_time::RecorderTime;
 use super::sums::RecordedSums;
+use crate::intervals::extend;
+use crate::model::interval::Interval;
 use rankscope_ranklog::activity::Coverage;
 use std::collections::VecDeque;
 
@@ -12,7 +14,7 @@ pub struct RecordedTime {
     /// Time until which the log has declared whether activity was recorded, in nanoseconds.
     declared_until_ns: i64,
     /// Intervals in which all activity was recorded, ordered and merged.
-    covered: VecDeque<(i64, i64)>,
+    covered: VecDeque<Interval>,
     /// Time that the recorder used for itself.
     recorder: RecorderTime,
     /// Sums so far.
@@ -55,11 +57,9 @@ impl RecordedTime {
             sums.delivered_until_ns = Some(end_ns);
         }
         if coverage == Coverage::All {
-            self.recorder.recorded(start_ns, end_ns);
-            match self.covered.back_mut() {
-                Some(last) if start_ns <= last.1 => last.1 = last.1.max(end_ns),
-                _ => self.covered.push_back((start_ns, end_ns)),
-            }
+            let recorded = Interval { start_ns, end_ns };
+            self.recorder.recorded(recorded);
+            extend(&mut self.covered, recorded);
         }
     }
 
@@ -80,15 +80,17 @@ impl RecordedTime {
         self.sums.recorder_ns = self.recorder.total_ns();
     }
 
-    /// Returns true if all activity between two times was recorded.
-    pub fn is_covered(&self, start_ns: i64, end_ns: i64) -> bool {
-        let last = self.covered.partition_point(|interval| interval.0 <= start_ns);
-        last > 0 && self.covered[last - 1].1 >= end_ns
+    /// Returns true if all activity in an interval was recorded.
+    pub fn is_covered(&self, interval: Interval) -> bool {
+        let last = self
+            .covered
+            .partition_point(|covered| covered.start_ns <= interval.start_ns);
+        last > 0 && self.covered[last - 1].end_ns >= interval.end_ns
     }
 
     /// Forgets intervals before a time.
     pub fn forget_before(&mut self, ns: i64) {
-        while self.covered.len() > 1 && self.covered.front().is_some_and(|interval| interval.1 < ns) {
+        while self.covered.len() > 1 && self.covered.front().is_some_and(|covered| covered.end_ns < ns) {
             self.covered.pop_front();
         }
     }

@@ -8,6 +8,7 @@
 //! the same one. The name of a kernel shows the operation. If it contradicts the order, the launches that it passes
 //! over are given up. After lost records no order is assumed until recording restarts.
 
+use crate::model::interval::Interval;
 use crate::model::log_communicator::LogCommunicator;
 use crate::rank::event::{Enqueue, GroupEnd};
 use rankscope_ranklog::Operation;
@@ -137,8 +138,8 @@ pub struct StreamOrder {
     open: Vec<Open>,
     linked: FxHashSet<LinkedTo>,
     linked_order: VecDeque<LinkedTo>,
-    /// Interval in which records were lost, in nanoseconds.
-    lost: Option<(i64, i64)>,
+    /// From the first to the last lost record, both included.
+    lost: Option<Interval>,
     /// Start of recording, in nanoseconds.
     begun_ns: i64,
     is_recording: bool,
@@ -149,9 +150,9 @@ pub struct StreamOrder {
 }
 
 impl StreamOrder {
-    /// Creates the order for a log with these streams. In the interval `lost` (ns), records were lost whose loss shifts
+    /// Creates the order for a log with these streams. In the interval `lost`, records were lost whose loss shifts
     /// orders ([`shifts_orders`]).
-    pub fn new<'a>(streams: impl Iterator<Item = &'a Stream>, lost: Option<(i64, i64)>) -> Self {
+    pub fn new<'a>(streams: impl Iterator<Item = &'a Stream>, lost: Option<Interval>) -> Self {
         Self {
             defined: streams
                 .map(|stream| {
@@ -400,7 +401,7 @@ impl StreamOrder {
         let waiting = self.waiting.get_mut(&stream)?;
         if self
             .lost
-            .is_some_and(|(first, last)| start_ns >= first && self.begun_ns <= last)
+            .is_some_and(|lost| start_ns >= lost.start_ns && self.begun_ns <= lost.end_ns)
         {
             waiting.current = None;
             self.given_up
@@ -446,7 +447,7 @@ mod tests {
 
     const HANDLE: u64 = 0x7f00;
 
-    fn order(lost: Option<(i64, i64)>) -> StreamOrder {
+    fn order(lost: Option<Interval>) -> StreamOrder {
         let streams = [(0, 7), (1, 13)].map(|(index, number)| Stream {
             index,
             device: 0,
@@ -588,7 +589,7 @@ mod tests {
 
     #[test]
     fn after_a_loss_no_kernel_is_assigned_until_recording_restarts() {
-        let mut order = order(Some((150, 250)));
+        let mut order = order(Some(Interval::new(150, 250)));
         order.called(&call(Operation::AllReduce, 0, 0), 2, 100);
         order.called(&call(Operation::AllReduce, 1, 0), 2, 110);
         let any = named("ncclDevKernel_Generic");

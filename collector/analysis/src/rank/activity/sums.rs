@@ -2,25 +2,8 @@
 
 use super::gaps::{CAUSES, Place};
 use crate::intervals::device_overlap::DeviceParts;
+use crate::model::count_and_time::CountAndTime;
 use std::collections::BTreeMap;
-
-/// A number of things and their time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CountAndTime {
-    /// Number of things.
-    pub count: u64,
-    /// Their time, in nanoseconds.
-    pub ns: i64,
-}
-
-impl CountAndTime {
-    /// Adds one of these.
-    #[inline]
-    pub(super) fn add(&mut self, ns: i64) {
-        self.count += 1;
-        self.ns = self.ns.saturating_add(ns);
-    }
-}
 
 /// Sums over the activity of a log.
 #[derive(Clone, Debug, Default)]

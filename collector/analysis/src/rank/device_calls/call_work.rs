@@ -1,6 +1,8 @@
 //! Device work of one call, as far as it is known.
 
-use super::device_clock::{DeviceClock, is_usable};
+use super::device_clock::DeviceClock;
+use super::device_interval::DeviceInterval;
+use crate::model::interval::Interval;
 use crate::model::operation::RankOperation;
 use crate::rank::event::DeviceReport;
 use rankscope_ranklog::record::{Algorithm, Protocol};
@@ -17,8 +19,8 @@ pub struct Times {
 /// Device work of a call, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallWork {
-    /// Start and end on the device's clock, in nanoseconds; `None` if the library reports no times.
-    pub times: Option<(u64, u64)>,
+    /// Times on the device's clock; `None` if the library reports no times.
+    pub times: Option<DeviceInterval>,
     /// Number of device records so far.
     pub parts: u32,
     /// Largest number of channels of any part.
@@ -31,18 +33,16 @@ pub struct CallWork {
     pub is_partial: bool,
     /// True if the times come from CUDA events around the whole launch.
     pub by_events: bool,
-    /// Start and end of its kernels on the axis, in nanoseconds. They are more exact than the library's reports.
-    kernels: Option<(i64, i64)>,
+    /// Its kernels on the axis. They are more exact than the library's reports.
+    kernels: Option<Interval>,
 }
 
 impl CallWork {
     /// Adds a report of the library.
     pub fn add(&mut self, report: &DeviceReport) {
         let work = report.work;
-        if is_usable(report.start_ns) {
-            let (start, stop) = (report.start_ns, report.start_ns.saturating_add(work.duration_ns));
-            let (first, last) = self.times.unwrap_or((start, stop));
-            self.times = Some((first.min(start), last.max(stop)));
+        if let Some(times) = DeviceInterval::of(report) {
+            self.times = Some(self.times.map_or(times, |known| known.spanning(times)));
         } else if work.channels > 0 {
             self.is_partial = true;
         }
@@ -58,15 +58,15 @@ impl CallWork {
     }
 
     /// Sets the times of events around its launch. They are better than channels without times.
-    pub fn set_times(&mut self, times: Option<(u64, u64)>) {
+    pub fn set_times(&mut self, times: Option<DeviceInterval>) {
         if times.is_some() {
             (self.times, self.is_partial, self.by_events) = (times, false, true);
         }
     }
 
-    /// Sets the start and end of its kernels on the axis, in nanoseconds.
-    pub fn set_kernels(&mut self, start_ns: i64, end_ns: i64) {
-        self.kernels = Some((start_ns, end_ns));
+    /// Sets the time of its kernels on the axis.
+    pub fn set_kernels(&mut self, kernels: Interval) {
+        self.kernels = Some(kernels);
     }
 
     /// Returns true if its times are those of its kernels.
@@ -76,21 +76,21 @@ impl CallWork {
 
     /// Returns its times on the axis, if they are complete.
     pub fn times_by(&self, clock: Option<&DeviceClock>) -> Option<Times> {
-        if let Some((enter_ns, leave_ns)) = self.kernels {
+        if let Some(kernels) = self.kernels {
             return Some(Times {
-                enter_ns,
-                leave_ns,
+                enter_ns: kernels.start_ns,
+                leave_ns: kernels.end_ns,
                 error_ns: 0,
             });
         }
-        let (start, stop) = self.times.filter(|_| !self.is_partial)?;
+        let times = self.times.filter(|_| !self.is_partial)?;
         let clock = clock?;
-        let enter_ns = clock.ns(start);
+        let enter_ns = clock.ns(times.start_ns);
         // Without a lower bound, the times of two devices cannot be compared.
-        let widest = clock.error_ns.map_or(i64::MAX, |(widest, _)| widest);
+        let widest = clock.error.map_or(i64::MAX, |error| error.widest_ns);
         Some(Times {
             enter_ns,
-            leave_ns: clock.ns(stop).max(enter_ns),
+            leave_ns: clock.ns(times.end_ns).max(enter_ns),
             error_ns: u32::try_from(widest).unwrap_or(u32::MAX),
         })
     }

@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 
 use super::call_key::CallKey;
 use crate::rank::event::{DeviceReport, LogEvent, OperationFields};
+use crate::rank::sums::ErrorWidth;
 
 /// Initial width of an evidence bucket, in nanoseconds of the device's clock.
 const FINEST_NS: i64 = 1 << 20;
@@ -182,9 +183,8 @@ impl Calls {
 pub struct DeviceClock {
     knots: Vec<Bound>,
     drift: f64,
-    /// Maximum distance of the true offset below the assumed one: largest and median over time, in nanoseconds. `None`
-    /// without calls.
-    pub error_ns: Option<(i64, i64)>,
+    /// Maximum distance of the true offset below the assumed one; `None` without calls.
+    pub error: Option<ErrorWidth>,
     /// Number of windows in which the upper and lower bounds contradict each other.
     pub contradictions: u64,
 }
@@ -299,11 +299,14 @@ impl DeviceClock {
             0.0
         };
         widths.sort_unstable();
-        let error_ns = widths.last().map(|&widest| (widest, widths[widths.len() / 2]));
+        let error = widths.last().map(|&widest_ns| ErrorWidth {
+            widest_ns,
+            median_ns: widths[widths.len() / 2],
+        });
         Some(Self {
             knots,
             drift: drift.clamp(-MAX_DRIFT_PPM * 1e-6, MAX_DRIFT_PPM * 1e-6),
-            error_ns,
+            error,
             contradictions,
         })
     }
@@ -437,7 +440,7 @@ mod tests {
             let drift = |host: i64| (host as f64 * ppm * 1e-6) as i64;
             let clock = DeviceClock::fit(&evidence(ahead, drift, calls, noise(seed, least_wait, least_delay))).expect("evidence");
             prop_assert_eq!(clock.contradictions, 0);
-            let (widest, _) = clock.error_ns.expect("calls");
+            let widest = clock.error.expect("calls").widest_ns;
             let (first, last) = (clock.knots[0].0, clock.knots[clock.knots.len() - 1].0);
             for n in (0..calls).step_by(7) {
                 let host = n * 10_000_000 + 1234;

@@ -1,7 +1,7 @@
 //! Launches that CUDA events measure. All calls of a group on one stream have one launch.
 
 use super::call_key::CallKey;
-use super::device_clock::is_usable;
+use super::device_interval::DeviceInterval;
 use crate::rank::event::{DeviceReport, Enqueue};
 use rustc_hash::FxHashMap;
 use std::num::NonZeroU32;
@@ -14,8 +14,8 @@ const MAX_GROUPS: u32 = 4096;
 pub enum EventTimes {
     /// They may still arrive.
     Pending,
-    /// Start and end, in nanoseconds; `None` if the launch has no times.
-    Known(Option<(u64, u64)>),
+    /// They are known; `None` if the launch has no times.
+    Known(Option<DeviceInterval>),
 }
 
 /// A launch.
@@ -69,9 +69,7 @@ impl EventLaunches {
         let Some(launch) = self.launches.get_mut(key) else {
             return false;
         };
-        let start = report.start_ns;
-        let stop = start.saturating_add(report.work.duration_ns);
-        launch.times = EventTimes::Known(is_usable(start).then_some((start, stop)));
+        launch.times = EventTimes::Known(DeviceInterval::of(report));
         true
     }
 

@@ -252,7 +252,7 @@ impl Devices {
     pub fn start(&mut self, awaited: &Awaited, known_until: i64) -> Start {
         match self.kernels_of(awaited, known_until) {
             Some(Kernels::Wait) => return Start::Pending,
-            Some(Kernels::Ran(start, _)) => return Start::OnAxis(start),
+            Some(Kernels::Ran(kernels)) => return Start::OnAxis(kernels.start_ns),
             Some(Kernels::Nothing) | None => {}
         }
         let by_events = match self.event_times_of(awaited) {
@@ -265,7 +265,7 @@ impl Devices {
             return Start::Pending;
         }
         let times = by_events.or_else(|| work?.times);
-        times.map_or(Start::Unknown, |(start, _)| Start::ByDevice(start))
+        times.map_or(Start::Unknown, |times| Start::ByDevice(times.start_ns))
     }
 
     /// Returns the device work of a call. `is_over`: no more records will be read. `is_let_go`: too many operations
@@ -300,8 +300,8 @@ impl Devices {
         if let Some(EventTimes::Known(times)) = by_events {
             work.get_or_insert_default().set_times(times);
         }
-        if let Some(Kernels::Ran(start_ns, end_ns)) = kernels {
-            work.get_or_insert_default().set_kernels(start_ns, end_ns);
+        if let Some(Kernels::Ran(kernels)) = kernels {
+            work.get_or_insert_default().set_kernels(kernels);
         }
         if awaited.parts > 0 && (work.is_none() && has_passed || is_let_go) {
             *self.misses.entry(CallKind::of(&key)).or_insert(0) += 1;
@@ -332,6 +332,7 @@ impl Devices {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rank::device_calls::device_interval::DeviceInterval;
     use rankscope_ranklog::Operation;
     use rankscope_ranklog::record::{
         self, Enqueued, FLAG_CAPTURED, FLAG_EVENTS, FLAG_SEQUENCE_UNKNOWN, Record, RecordKind,
@@ -369,6 +370,10 @@ mod tests {
         })
     }
 
+    fn on_device(start_ns: u64, end_ns: u64) -> Option<DeviceInterval> {
+        Some(DeviceInterval { start_ns, end_ns })
+    }
+
     #[test]
     fn a_call_waits_for_all_its_parts_and_no_longer() {
         let mut devices = Devices::default();
@@ -382,7 +387,7 @@ mod tests {
         let Answer::Known(Some(work)) = devices.answer(&mut awaited, 0, false, false) else {
             panic!("known");
         };
-        assert_eq!(work.times, Some((90, 110)));
+        assert_eq!(work.times, on_device(90, 110));
         // A call without a record is released when enough later records have arrived.
         let mut missing = devices
             .called(&call(1, 1, 0), None, Recorded::No, 0)
@@ -432,14 +437,14 @@ mod tests {
             Answer::Wait => None,
             Answer::Known(work) => Some(work.map(|work| (work.times, work.by_events))),
         };
-        assert_eq!(times(0), Some(Some((Some((100, 110)), true))));
+        assert_eq!(times(0), Some(Some((on_device(100, 110), true))));
         assert_eq!(times(1), None, "another stream");
-        assert_eq!(times(2), Some(Some((Some((100, 110)), true))));
+        assert_eq!(times(2), Some(Some((on_device(100, 110), true))));
         assert_eq!(times(3), Some(Some((None, false))));
         devices.reported(&events(1, 200));
         assert!(matches!(
             devices.answer(&mut calls[1], 0, false, false),
-            Answer::Known(Some(work)) if work.times == Some((200, 210))
+            Answer::Known(Some(work)) if work.times == on_device(200, 210)
         ));
         assert!(devices.launches.is_empty());
         devices.reported(&events(9, 300));
@@ -481,7 +486,7 @@ mod tests {
         let Answer::Known(Some(work)) = devices.answer(&mut awaited, 0, false, false) else {
             panic!("known");
         };
-        assert_eq!((work.times, work.is_partial), (Some((100, 110)), false));
+        assert_eq!((work.times, work.is_partial), (on_device(100, 110), false));
     }
 
     #[test]

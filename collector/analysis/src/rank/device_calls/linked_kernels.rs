@@ -1,6 +1,7 @@
 //! Kernels of calls and groups, as device activity reports them.
 
 use super::call_key::CallKey;
+use crate::model::interval::Interval;
 use crate::model::log_communicator::LogCommunicator;
 use crate::rank::activity::OfCall;
 use crate::rank::event::Enqueue;
@@ -36,15 +37,14 @@ pub enum Kernels {
     Wait,
     /// There are none, or they cannot be identified.
     Nothing,
-    /// Start of the first and end of the last kernel, in nanoseconds.
-    Ran(i64, i64),
+    /// From the start of the first to the end of the last kernel.
+    Ran(Interval),
 }
 
 /// A kernel on the axis.
 struct Kernel {
     stream: u32,
-    start_ns: i64,
-    end_ns: i64,
+    interval: Interval,
 }
 
 /// Kernels of a call or a group.
@@ -139,8 +139,7 @@ impl LinkedKernels {
         if let Some(linked) = self.entry(work.to) {
             linked.kernels.push(Kernel {
                 stream: work.stream,
-                start_ns: work.start_ns,
-                end_ns: work.end_ns,
+                interval: Interval::new(work.start_ns, work.end_ns),
             });
         }
     }
@@ -156,7 +155,8 @@ impl LinkedKernels {
             0
         };
         let is_patient = known_until <= awaited.returned_ns.saturating_add(patience_ns);
-        let Some(last_ns) = linked.kernels.iter().map(|kernel| kernel.end_ns).max() else {
+        let ends = linked.kernels.iter().map(|kernel| kernel.interval.end_ns);
+        let Some(last_ns) = ends.max() else {
             // Launches are reported before the work that they launch.
             let is_none = linked.launches == 0 && !is_patient;
             return if is_none { Kernels::Nothing } else { Kernels::Wait };
@@ -179,7 +179,7 @@ impl LinkedKernels {
             return Kernels::Nothing;
         };
         match linked.span_on(own) {
-            Some((start_ns, end_ns)) => Kernels::Ran(start_ns, end_ns),
+            Some(interval) => Kernels::Ran(interval),
             // A kernel of another communicator of the group arrived first.
             None if linked.is_in_order && is_patient => Kernels::Wait,
             None => Kernels::Nothing,
@@ -198,12 +198,12 @@ impl LinkedKernels {
 }
 
 impl Linked {
-    /// Returns the start of the first and the end of the last kernel on a stream, or on any.
-    fn span_on(&self, stream: Option<u32>) -> Option<(i64, i64)> {
+    /// Returns the time from the start of the first to the end of the last kernel on a stream, or on any.
+    fn span_on(&self, stream: Option<u32>) -> Option<Interval> {
         let kernels = self.kernels.iter();
         kernels
             .filter(|kernel| stream.is_none_or(|stream| stream == kernel.stream))
-            .map(|kernel| (kernel.start_ns, kernel.end_ns))
-            .reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
+            .map(|kernel| kernel.interval)
+            .reduce(Interval::spanning)
     }
 }

@@ -7,6 +7,7 @@
 mod call_key;
 mod call_work;
 mod device_clock;
+mod device_interval;
 mod event_launches;
 mod joins;
 mod launches;
@@ -120,7 +121,7 @@ impl DeviceCalls {
         self.has_plugin = self.has_times() && properties.contains_key(PLUGIN);
         let sums = self.clocks.iter().map(|clock| DeviceClockSums {
             drift_ppm: clock.drift_ppm(),
-            error_ns: clock.error_ns,
+            error: clock.error,
             contradictions: clock.contradictions,
         });
         self.sums.clock = sums.reduce(DeviceClockSums::and);
