@@ -34,8 +34,15 @@ pub struct Pipeline {
     pub per_micro_batch: u32,
 }
 
+/// Name of a rank in a reason: its number in its world, or the position of its log.
+type NameOf<'a> = &'a dyn Fn(RankIndex) -> String;
+
 /// Finds the pipelines among the ranks of a world. The error says why the messages form no pipeline.
-pub fn find(samples: &BTreeMap<RankIndex, Sample>, has_steps: bool) -> Result<Chains, String> {
+pub fn find(
+    samples: &BTreeMap<RankIndex, Sample>,
+    has_steps: bool,
+    name_of: NameOf<'_>,
+) -> Result<Chains, String> {
     if !has_steps {
         return Err("without steps, the ends of a chain cannot be distinguished".to_owned());
     }
@@ -45,8 +52,8 @@ pub fn find(samples: &BTreeMap<RankIndex, Sample>, has_steps: bool) -> Result<Ch
         .map(|(&rank, sample)| (rank, neighbours(sample)))
         .collect();
     let mut by_length: BTreeMap<usize, Vec<Vec<RankIndex>>> = BTreeMap::new();
-    for path in paths(&neighbours)? {
-        let oriented = orient(path, samples)?;
+    for path in paths(&neighbours, name_of)? {
+        let oriented = orient(path, samples, name_of)?;
         by_length.entry(oriented.len()).or_default().push(oriented);
     }
     let pipelines = by_length
@@ -83,12 +90,16 @@ fn neighbours(sample: &Sample) -> Vec<RankIndex> {
 }
 
 /// Returns the sets of ranks that messages connect, each as a path from one end to the other.
-fn paths(neighbours: &BTreeMap<RankIndex, Vec<RankIndex>>) -> Result<Vec<Vec<RankIndex>>, String> {
+fn paths(
+    neighbours: &BTreeMap<RankIndex, Vec<RankIndex>>,
+    name_of: NameOf<'_>,
+) -> Result<Vec<Vec<RankIndex>>, String> {
     let mut visited: Vec<RankIndex> = Vec::new();
     let mut all = Vec::new();
     if let Some((rank, peers)) = neighbours.iter().find(|(_, peers)| peers.len() > 2) {
         return Err(format!(
-            "rank {rank} exchanges messages with {} other ranks: not a chain",
+            "{} exchanges messages with {} other ranks: not a chain",
+            name_of(*rank),
             peers.len()
         ));
     }
@@ -98,7 +109,9 @@ fn paths(neighbours: &BTreeMap<RankIndex, Vec<RankIndex>>) -> Result<Vec<Vec<Ran
             .find(|peer| neighbours.get(peer).is_none_or(|back| !back.contains(rank)))
         {
             return Err(format!(
-                "rank {peer} lacks messages that rank {rank} exchanged with it"
+                "{} lacks messages that {} exchanged with it",
+                name_of(*peer),
+                name_of(*rank)
             ));
         }
     }
@@ -143,13 +156,20 @@ fn begins_with(sample: &Sample, is: impl Fn(&Message) -> bool) -> Option<bool> {
 }
 
 /// Returns the path with its first stage first.
-fn orient(mut path: Vec<RankIndex>, samples: &BTreeMap<RankIndex, Sample>) -> Result<Vec<RankIndex>, String> {
+fn orient(
+    mut path: Vec<RankIndex>,
+    samples: &BTreeMap<RankIndex, Sample>,
+    name_of: NameOf<'_>,
+) -> Result<Vec<RankIndex>, String> {
     let starts = |rank: RankIndex| {
         let sends_first = samples
             .get(&rank)
             .and_then(|sample| begins_with(sample, |first| first.is_send));
         sends_first.ok_or_else(|| {
-            format!("too few steps of rank {rank} were recorded to distinguish the ends of its chain")
+            format!(
+                "too few steps of {} were recorded to distinguish the ends of its chain",
+                name_of(rank)
+            )
         })
     };
     let ends = [path.first(), path.last()].map(|end| end.copied().unwrap_or_default());
@@ -158,14 +178,16 @@ fn orient(mut path: Vec<RankIndex>, samples: &BTreeMap<RankIndex, Sample>) -> Re
         (false, true) => path.reverse(),
         (true, true) => {
             return Err(format!(
-                "both ends of a chain (ranks {} and {}) send first: an exchange, not a pipeline",
-                ends[0], ends[1]
+                "both ends of a chain ({} and {}) send first: an exchange, not a pipeline",
+                name_of(ends[0]),
+                name_of(ends[1])
             ));
         }
         (false, false) => {
             return Err(format!(
-                "neither end of a chain (ranks {} and {}) sends first in most steps",
-                ends[0], ends[1]
+                "neither end of a chain ({} and {}) sends first in most steps",
+                name_of(ends[0]),
+                name_of(ends[1])
             ));
         }
     }
@@ -176,7 +198,9 @@ fn orient(mut path: Vec<RankIndex>, samples: &BTreeMap<RankIndex, Sample>) -> Re
             .and_then(|sample| begins_with(sample, |first| !first.is_send && first.peer == before));
         if follows != Some(true) {
             return Err(format!(
-                "steps of rank {rank} do not begin with a message from rank {before}: not a pipeline"
+                "steps of {} do not begin with a message from {}: not a pipeline",
+                name_of(rank),
+                name_of(before)
             ));
         }
     }
@@ -224,6 +248,11 @@ mod tests {
     use super::*;
 
     const SIZE: u64 = 64;
+
+    /// Numbers in the world begin at 10 here, so that they differ from positions in the session.
+    fn name(rank: RankIndex) -> String {
+        format!("rank {}", rank.0 + 10)
+    }
 
     fn message(at_ns: i64, peer: u32, is_send: bool, step: u32, bytes: u64) -> Message {
         Message {
@@ -288,7 +317,7 @@ mod tests {
         // The rank numbers do not show which end is the first stage.
         let mut lists = pipeline(&[6, 4, 2], 4, &[SIZE]);
         lists.extend(pipeline(&[7, 5, 3], 4, &[SIZE]));
-        let found = find(&sampled(lists), true).expect("a pipeline").pipelines;
+        let found = find(&sampled(lists), true, &name).expect("a pipeline").pipelines;
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].chains, [ranks(&[6, 4, 2]), ranks(&[7, 5, 3])]);
         assert_eq!(found[0].stages, [ranks(&[6, 7]), ranks(&[4, 5]), ranks(&[2, 3])]);
@@ -297,7 +326,7 @@ mod tests {
 
     #[test]
     fn several_tensors_of_one_micro_batch_are_recognised_by_their_sizes() {
-        let found = find(&sampled(pipeline(&[0, 1], 3, &[SIZE, 2 * SIZE])), true).expect("a pipeline");
+        let found = find(&sampled(pipeline(&[0, 1], 3, &[SIZE, 2 * SIZE])), true, &name).expect("a pipeline");
         let found = &found.pipelines[0];
         assert_eq!((found.micro_batches, found.per_micro_batch), (Some(3), 2));
     }
@@ -319,8 +348,11 @@ mod tests {
                 (rank, messages.collect())
             })
             .collect();
-        let reason = find(&sampled(exchange), true).expect_err("no pipeline");
-        assert!(reason.contains("both ends"), "{reason}");
+        let reason = find(&sampled(exchange), true, &name).expect_err("no pipeline");
+        assert!(
+            reason.contains("both ends of a chain (rank 10 and rank 13)"),
+            "{reason}"
+        );
 
         let ring = (0..4)
             .map(|rank: u32| {
@@ -335,7 +367,7 @@ mod tests {
                 (rank, messages.collect())
             })
             .collect();
-        let reason = find(&sampled(ring), true).expect_err("no pipeline");
+        let reason = find(&sampled(ring), true, &name).expect_err("no pipeline");
         assert!(reason.contains("ring"), "{reason}");
 
         let mut star = pipeline(&[0, 1], 2, &[SIZE]);
@@ -344,10 +376,10 @@ mod tests {
             star[0].1.append(&mut more[0].1);
             star.push(more.remove(1));
         }
-        let reason = find(&sampled(star), true).expect_err("no pipeline");
+        let reason = find(&sampled(star), true, &name).expect_err("no pipeline");
         assert!(reason.contains("3 other"), "{reason}");
 
-        assert!(find(&sampled(pipeline(&[0, 1], 2, &[SIZE])), false).is_err());
+        assert!(find(&sampled(pipeline(&[0, 1], 2, &[SIZE])), false, &name).is_err());
     }
 
     #[test]
@@ -359,7 +391,7 @@ mod tests {
             lists[1].1.push(message(at + 5, 0, false, step, 8));
         }
         // A third message of another size in three of five steps.
-        let found = find(&sampled(lists), true).expect("a pipeline");
+        let found = find(&sampled(lists), true, &name).expect("a pipeline");
         assert_eq!(found.pipelines[0].micro_batches, None);
         assert_eq!(period(&[1, 2, 1, 2]), 2);
         assert_eq!(period(&[1, 2, 1]), 3);

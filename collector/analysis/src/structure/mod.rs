@@ -98,7 +98,12 @@ pub fn learn(
     let ranks = identities.worlds[world].ranks.clone();
     let mut structure = Structure::default();
     if samples.values().any(|sample| sample.peers().next().is_some()) {
-        match chains::find(samples, !plan.anchors.is_empty()) {
+        let name_of =
+            |rank: RankIndex| match identities.ranks.get(rank.index()).and_then(|known| known.number) {
+                Some(number) => format!("rank {number}"),
+                None => format!("log {rank}"),
+            };
+        match chains::find(samples, !plan.anchors.is_empty(), &name_of) {
             Ok(Chains { pipelines }) => structure.pipelines = pipelines,
             Err(reason) => structure.no_pipeline = Some(reason),
         }
