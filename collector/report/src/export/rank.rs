@@ -373,8 +373,9 @@ impl<'a, 'w> RankExport<'a, 'w> {
         if let Some(step) = row.step {
             args.push(("step", ArgValue::Uint(u64::from(step))));
         }
-        if let Some(late) = row.late_rank {
-            args.push(("late_rank", ArgValue::Uint(u64::from(late))));
+        let late = row.late_rank.and_then(|late| self.session.ranks.get(late.index()));
+        if let Some(late) = late {
+            args.push(("late_rank", ArgValue::Str(&late.name)));
         }
         let outcome = self.writer.slice(
             track,
