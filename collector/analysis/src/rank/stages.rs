@@ -139,7 +139,9 @@ impl<'a> Stages<'a> {
     pub fn take(&mut self, record: &Record, stamp: &Stamp, out: &mut RankBatch) {
         let is_in_part = !self.context.is_before(stamp.leave_ns);
         self.log_sums.records += u64::from(is_in_part);
-        let Some(event) = LogEvent::of(record) else {
+        // The event is read where it was decoded: a copy of it costs more than the decoding.
+        let decoded = LogEvent::of(record);
+        let Some(event) = &decoded else {
             self.log_sums.unknown_records += 1;
             return;
         };
@@ -154,8 +156,8 @@ impl<'a> Stages<'a> {
                 activity.reached(stamp.leave_ns);
             }
         }
-        match event {
-            LogEvent::Call(call) => {
+        match *event {
+            LogEvent::Call(ref call) => {
                 let operation = self.operation(&call.fields, stamp, stamp.leave_ns);
                 let (works, threads) = (&mut self.works, &mut self.threads);
                 let held = &mut self.held;
@@ -168,44 +170,44 @@ impl<'a> Stages<'a> {
             }
             LogEvent::Execute { work } => self.works.executed(work, stamp.enter_ns),
             LogEvent::Blocked { work, place } => self.take_blocked(work, place, stamp, out),
-            LogEvent::Post(post) => {
+            LogEvent::Post(ref post) => {
                 if let Some(operation) = post.fields.known_operation() {
                     let thread_id = stamp.thread_id;
-                    self.messages.posted(post, operation, thread_id, &self.context);
+                    self.messages.posted(*post, operation, thread_id, &self.context);
                     self.threads.breakdown.trains(stamp.lane);
                 }
             }
-            LogEvent::Complete(complete) => self.take_complete(&complete, stamp, out),
-            LogEvent::MemberCounts(counts) => self.member_counts.add(stamp.lane, counts),
-            LogEvent::Enqueue(call) => self.take_enqueue(&call, stamp),
-            LogEvent::GroupEnd(end) => self.take_group_end(&end, stamp, out),
-            LogEvent::DeviceReport(report) => {
+            LogEvent::Complete(ref complete) => self.take_complete(complete, stamp, out),
+            LogEvent::MemberCounts(ref counts) => self.member_counts.add(stamp.lane, *counts),
+            LogEvent::Enqueue(ref call) => self.take_enqueue(call, stamp),
+            LogEvent::GroupEnd(ref end) => self.take_group_end(end, stamp, out),
+            LogEvent::DeviceReport(ref report) => {
                 let sums = &mut self.held.sums;
                 let reported = self
                     .device_calls
-                    .reported(&report, stamp.thread_id, &self.context, sums);
+                    .reported(report, stamp.thread_id, &self.context, sums);
                 if let Some(replay) = reported {
                     self.held.hold(replay, HeldFor::nothing(stamp.lane));
                 }
             }
-            LogEvent::Activity(what) => {
+            LogEvent::Activity(ref what) => {
                 if let Some(activity) = &mut self.activity {
-                    activity.take(&what, stamp.enter_ns, stamp.leave_ns);
+                    activity.take(what, stamp.enter_ns, stamp.leave_ns);
                 }
             }
-            LogEvent::Traffic(traffic) => self.proxies.moved(&traffic, stamp, &self.context),
-            LogEvent::NestedMessage(message) => {
-                evidence::add_pair(&mut self.nested, &message, &self.context);
+            LogEvent::Traffic(ref traffic) => self.proxies.moved(traffic, stamp, &self.context),
+            LogEvent::NestedMessage(ref message) => {
+                evidence::add_pair(&mut self.nested, message, &self.context);
                 if self.emits_evidence {
-                    let message = evidence::evidence(&message, stamp, &self.context);
+                    let message = evidence::evidence(message, stamp, &self.context);
                     out.evidence.extend(message);
                 }
             }
-            LogEvent::Mark(mark) => {
+            LogEvent::Mark(ref mark) => {
                 let breakdown = &mut self.threads.breakdown;
-                self.marks.marked(&mark, stamp, &self.context, breakdown, out);
+                self.marks.marked(mark, stamp, &self.context, breakdown, out);
             }
-            _ => self.take_span(&event, stamp, out),
+            _ => self.take_span(event, stamp, out),
         }
     }
 

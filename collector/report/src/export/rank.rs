@@ -373,7 +373,9 @@ impl<'a, 'w> RankExport<'a, 'w> {
         if let Some(step) = row.step {
             args.push(("step", ArgValue::Uint(u64::from(step))));
         }
-        let late = row.late_rank.and_then(|late| self.session.ranks.get(late.index()));
+        let late = row
+            .late_rank
+            .and_then(|late| self.session.ranks.get(late.index()));
         if let Some(late) = late {
             args.push(("late_rank", ArgValue::Str(&late.name)));
         }
