@@ -2,9 +2,6 @@
 
 use rankscope_tests::artefacts::root;
 
-#[path = "../fuzz/src/lib.rs"]
-mod targets;
-
 fn replay(target: &str, run: fn(&[u8])) {
     let directory = root().join("tests/fuzz/corpus").join(target);
     let entries = directory
@@ -32,40 +29,40 @@ fn replay(target: &str, run: fn(&[u8])) {
 
 #[test]
 fn segment_files() {
-    replay("segments", targets::segments);
+    replay("segments", rankscope_fuzz_bodies::segments);
 }
 
 #[test]
 fn live_areas() {
-    replay("live_area", targets::live_area);
+    replay("live_area", rankscope_fuzz_bodies::live_area);
 }
 
 #[test]
 fn records_payloads() {
-    replay("records", targets::records);
+    replay("records", rankscope_fuzz_bodies::records);
 }
 
 #[test]
 fn dumps_of_cupti() {
-    replay("cupti_dump", targets::cupti_dump);
+    replay("cupti_dump", rankscope_fuzz_bodies::cupti_dump);
 }
 
 #[test]
 fn traces_of_torch_profiler() {
-    replay("kineto", targets::kineto);
+    replay("kineto", rankscope_fuzz_bodies::kineto);
 }
 
 #[test]
 fn indices_of_the_viewer() {
-    replay("view", targets::view);
+    replay("view", rankscope_fuzz_bodies::view);
 }
 
 #[test]
 fn runs_of_definitions() {
-    replay("definitions", targets::definitions);
+    replay("definitions", rankscope_fuzz_bodies::definitions);
 }
 
 #[test]
 fn entries_of_a_baseline() {
-    replay("baseline_entry", targets::baseline_entry);
+    replay("baseline_entry", rankscope_fuzz_bodies::baseline_entry);
 }

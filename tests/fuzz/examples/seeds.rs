@@ -56,7 +56,7 @@ fn write(target: &str, name: &str, chooser: u8, bytes: &[u8]) {
     std::fs::write(directory.join(format!("seed-{name}")), whole).expect("a seed");
 }
 
-/// Returns instructions for `rankscope_fuzz::packed`: 3 records of one lane, one new template.
+/// Returns instructions for `rankscope_fuzz_bodies::packed`: 3 records of one lane, one new template.
 fn packed_instructions() -> Vec<u8> {
     let mut out = vec![4, 1, 0, 1, 1, 0, 3];
     let columns: [&[u8]; 6] = [

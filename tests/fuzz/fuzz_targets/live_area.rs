@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| rankscope_fuzz::live_area(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| rankscope_fuzz_bodies::live_area(input));
