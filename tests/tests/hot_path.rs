@@ -186,6 +186,8 @@ struct Kept {
     records: [u64; RecordKind::COUNT],
     lost: [u64; RecordKind::COUNT],
     named: u64,
+    /// Number of enqueues on a communicator that the wrapper did not recognise.
+    of_no_communicator: u64,
 }
 
 impl Kept {
@@ -194,6 +196,7 @@ impl Kept {
             records: [0; RecordKind::COUNT],
             lost: [0; RecordKind::COUNT],
             named: 0,
+            of_no_communicator: 0,
         };
         let mut stream = log.records();
         let mut batch = Vec::new();
@@ -203,6 +206,10 @@ impl Kept {
                 if held.record.operation != Operation::Connect as u8 {
                     kept.records[usize::from(held.record.kind)] += 1;
                     kept.named += u64::from(held.record.kind == 2 && held.record.operation != 0);
+                    kept.of_no_communicator += u64::from(
+                        held.record.kind == RecordKind::Enqueue as u8
+                            && held.record.communicator == NO_COMMUNICATOR,
+                    );
                 }
             }
         }
@@ -294,6 +301,11 @@ fn no_allocation_no_lock_no_system_call_after_a_threads_first_event() {
         if kind == "asked" {
             assert_eq!(kept.named, kept.records[RecordKind::Issue as usize], "{symbol}");
         }
+        // With wrong positions, the test would only call the short path of an unknown communicator.
+        assert_eq!(
+            kept.of_no_communicator, 0,
+            "{symbol}: buildNccl in tests/doubles/rows/driver.cc has the communicator elsewhere than the row's Roles"
+        );
         recorded += kept.records.iter().sum::<u64>();
         lost += kept.lost.iter().sum::<u64>();
     }

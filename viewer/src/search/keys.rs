@@ -461,6 +461,22 @@ mod tests {
         }
     }
 
+    /// The drawer shows the place of a tab as its key.
+    #[test]
+    fn the_key_of_a_tab_is_the_digit_of_its_place() {
+        for (place, tab) in (1..).zip(PanelTab::ALL) {
+            let digit = Key::from_name(&format!("{place}")).map(key);
+            let command = COMMANDS
+                .iter()
+                .find(|command| command.what == CommandId::Tab(tab));
+            assert!(
+                command.is_some_and(|command| command.keys.first().copied() == digit),
+                "{}: its command in this table needs the key {place}",
+                tab.name()
+            );
+        }
+    }
+
     #[test]
     fn every_key_executes_its_command() {
         for command in COMMANDS.iter().filter(|command| !command.what.is_held()) {
