@@ -22,7 +22,7 @@ macro_rules! ids {
             ///
             /// # Panics
             ///
-            /// If the position exceeds 32 bits. The readers of all formats reject such lists.
+            /// If the position exceeds 32 bits. A list that fits into memory is shorter.
             #[inline]
             #[track_caller]
             pub const fn of(position: usize) -> Self {
@@ -46,7 +46,7 @@ macro_rules! ids {
 }
 
 ids! {
-    /// Position of a rank in the session's list of ranks. Its number in its world is another: [`RankNumber`].
+    /// Position of a rank in the session's list of ranks. [`RankNumber`] is its number in its world.
     RankIndex
     /// Number of a rank in its world, as the job names it.
     RankNumber

@@ -7,23 +7,50 @@
 
 use super::codec;
 use super::reader::{FrameAt, RankLog};
-use super::record::{Record, RecordKind};
 use super::segment::{FRAME_HEADER_BYTES, FrameKind};
 use std::os::unix::fs::FileExt;
 
 /// Number of bytes at the start of a payload that nearly always contain the heads of all its groups.
 const FRONT_BYTES: usize = 8 << 10;
 
-/// Maximum number of [`RankLog::live_boundaries`].
-const LIVE_BOUNDARIES: usize = 256;
+/// Maximum number of [`Tail::boundaries`].
+const MAX_TAIL_BOUNDARIES: usize = 256;
+
+/// Maximum number of records whose times are kept to choose [`Tail::boundaries`]. With more, there are none. A process
+/// writes a watermark long before.
+const MAX_TAIL_RECORDS: usize = 1 << 20;
 
 /// Time at which a part of a log can start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Boundary {
     /// Tick of a watermark, or leave time of a record.
     pub ticks: u64,
-    /// Approximate number of records that were left later: those in the frames after a watermark and in the live area.
+    /// Approximate number of records that were left at this tick or later.
     pub records: u64,
+}
+
+/// Last written records of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tail {
+    /// Tick at which the last record was left or the last call in progress was entered; `None` if there is neither.
+    pub end_ticks: Option<u64>,
+    /// Leave times of some of these records, the last one first.
+    pub boundaries: Vec<Boundary>,
+}
+
+/// Chooses at most [`MAX_TAIL_BOUNDARIES`] of the times of records.
+fn boundaries_at(mut times: Vec<u64>) -> Vec<Boundary> {
+    times.sort_unstable_by(|one, other| other.cmp(one));
+    let every = times.len().div_ceil(MAX_TAIL_BOUNDARIES).max(1);
+    let groups = times.chunks(every).enumerate();
+    groups
+        .filter_map(|(group, times)| {
+            Some(Boundary {
+                ticks: *times.last()?,
+                records: (group * every + times.len()) as u64,
+            })
+        })
+        .collect()
 }
 
 /// Position at which reading of a log's records starts.
@@ -37,11 +64,14 @@ pub(super) struct Begin {
 
 impl RankLog {
     /// Returns the watermarks at which a part of this log can start, the last one first. The list ends at the first
-    /// part with more than `most` records. Also returns the number of records of the whole log, if no such part ended
-    /// the list.
+    /// part with more than `most` records. Also returns the number of records of the whole log, unless the list ended
+    /// early.
     pub fn boundaries(&self, most: u64) -> (Vec<Boundary>, Option<u64>) {
         let mut found = Vec::new();
-        let mut records = self.live_records().count() as u64;
+        let live = self.live.iter();
+        let mut records: u64 = live
+            .map(|group| (group.records.len() as u64).saturating_sub(u64::from(group.flushed)))
+            .sum();
         for &at in self.frames.iter().rev() {
             if at.header.kind == FrameKind::Watermark as u8 {
                 found.extend(self.moment(at).map(|ticks| Boundary { ticks, records }));
@@ -55,52 +85,51 @@ impl RankLog {
         (found, Some(records))
     }
 
-    /// Returns times at which a part of this log can start, the last one first: leave times of records that only the
-    /// live area contains. There are at most [`LIVE_BOUNDARIES`]. A process writes the first watermark after seconds,
-    /// so these are all that is known about a young log.
-    pub fn live_boundaries(&self) -> Vec<Boundary> {
-        let mut times: Vec<u64> = self.live_records().map(|record| record.leave_ticks).collect();
-        times.sort_unstable_by(|one, other| other.cmp(one));
-        let every = times.len().div_ceil(LIVE_BOUNDARIES).max(1);
-        let chosen = times.iter().enumerate().skip(every - 1).step_by(every);
-        chosen
-            .map(|(before, &ticks)| Boundary {
-                ticks,
-                records: before as u64 + 1,
-            })
-            .collect()
+    /// Reads the records that were written last, and those in the live area. They are the records since a watermark, or
+    /// the whole log if it has none yet: a process writes the first one after seconds.
+    pub fn tail(&self) -> Tail {
+        let first_frame = self.first_frame_of_tail();
+        let before = first_frame
+            .checked_sub(1)
+            .and_then(|before| self.frames.get(before));
+        let from_ticks = before.and_then(|&at| self.moment(at)).unwrap_or(0);
+        let mut stream = self.records_behind(first_frame);
+        let mut end_ticks = self.in_flight.iter().map(|call| call.record.enter_ticks).max();
+        let mut times: Vec<u64> = Vec::new();
+        let mut is_whole = true;
+        let mut batch = Vec::new();
+        while stream.next_batch(&mut batch) {
+            let left = batch.iter().map(|entry| entry.record.leave_ticks);
+            end_ticks = end_ticks.max(left.clone().max());
+            is_whole = is_whole && times.len() + batch.len() <= MAX_TAIL_RECORDS;
+            if is_whole {
+                // A live area also keeps older records, which earlier frames contain.
+                times.extend(left.filter(|&ticks| ticks >= from_ticks));
+            }
+        }
+        if !is_whole {
+            times.clear();
+        }
+        Tail {
+            end_ticks,
+            boundaries: boundaries_at(times),
+        }
     }
 
-    /// Returns the records of the live area that are not in segments, without those that name a thread.
-    fn live_records(&self) -> impl Iterator<Item = &Record> {
-        let groups = self.live.iter();
-        groups
-            .flat_map(|group| group.records.iter().skip(group.flushed as usize))
-            .filter(|record| record.kind != RecordKind::Thread as u8)
-    }
-
-    /// Returns the tick at which the last record was left or the last call in progress was entered. A stuck process
-    /// keeps writing watermarks, and its last call may be long before them. The last written records are unpacked for
-    /// this.
-    pub fn last_ticks(&self) -> Option<u64> {
+    /// Returns the index of the first frame after the watermark that precedes the last written records. A stuck process
+    /// keeps writing watermarks, and its last call may be long before them.
+    fn first_frame_of_tail(&self) -> usize {
         let is_kind = |frame: &FrameAt, kind: FrameKind| frame.header.kind == kind as u8;
         let has_records = |at: &FrameAt| is_kind(at, FrameKind::Records) && self.records_in(*at) > 0;
         let last = self.frames.iter().rposition(has_records);
         // Records that are written together are between two watermarks.
-        let first = last.map_or(self.frames.len(), |last| {
+        last.map_or(self.frames.len(), |last| {
             let before = &self.frames[..last];
             before
                 .iter()
                 .rposition(|at| is_kind(at, FrameKind::Watermark))
                 .map_or(0, |watermark| watermark + 1)
-        });
-        let mut end = self.in_flight.iter().map(|call| call.record.enter_ticks).max();
-        let mut stream = self.records_behind(first);
-        let mut batch = Vec::new();
-        while stream.next_batch(&mut batch) {
-            end = end.max(batch.iter().map(|entry| entry.record.leave_ticks).max());
-        }
-        end
+        })
     }
 
     /// Limits [`RankLog::records`] to records that were left at `ticks` or later. Frames without such records are not

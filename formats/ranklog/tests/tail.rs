@@ -117,7 +117,7 @@ fn a_log_ends_with_its_last_record() {
             log.watermark(watermark).expect("a watermark");
         }
         log.end().expect("an end");
-        assert_eq!(RankLog::open(&path).expect("a log").last_ticks(), Some(2990));
+        assert_eq!(RankLog::open(&path).expect("a log").tail().end_ticks, Some(2990));
     }
 }
 
@@ -176,42 +176,64 @@ fn records_that_are_in_both_files_are_read_once() {
     recorder.finish(Duration::from_secs(10));
 }
 
-/// A process writes its first watermark after seconds. Until then the records of the live area show where a part can
-/// start.
+/// Number of records of a log that were left at a tick or later.
+fn left_since(log: &RankLog, ticks: u64) -> u64 {
+    let (records, ..) = log.all_records();
+    records
+        .iter()
+        .filter(|entry| entry.record.leave_ticks >= ticks)
+        .count() as u64
+}
+
+/// A process writes its first watermark after seconds. Until then the records show where a part can start: those of the
+/// live area, and those of full chunks that are in segments already. An idle thread keeps an old record in the live
+/// area.
 #[test]
 fn a_log_without_watermarks_has_boundaries() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let recorder: &'static Recorder = Box::leak(Box::new(Recorder::new()));
-    let options = Options {
-        live_dir: Some(folder.path().to_path_buf()),
-        live_bytes: 32 << 20,
-        min_free_bytes: Some(0),
-        partial_flush: Duration::from_secs(600),
-        ..Options::new(folder.path().to_path_buf())
-    };
-    std::thread::spawn(move || recorder.run(&options, |_: &LaneSet| {}, |_| 0, || {}));
-    recorder.wait_until_settled(Duration::from_secs(10));
-    let set = recorder.lanes().expect("a recorder");
-    let lanes = [1, 2].map(|thread| set.acquire(thread, [0; 16], 1).expect("a lane"));
-    for number in 0..1000u32 {
-        let lane = lanes[number as usize % 2];
-        assert!(lane.commit(set, &left_at(1_000_000 + u64::from(number), number)));
+    for (live_bytes, records) in [(32 << 20, 1000), (1 << 20, 50_000)] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let recorder: &'static Recorder = Box::leak(Box::new(Recorder::new()));
+        let options = Options {
+            live_dir: Some(folder.path().to_path_buf()),
+            live_bytes,
+            min_free_bytes: Some(0),
+            partial_flush: Duration::from_secs(600),
+            ..Options::new(folder.path().to_path_buf())
+        };
+        std::thread::spawn(move || recorder.run(&options, |_: &LaneSet| {}, |_| 0, || {}));
+        recorder.wait_until_settled(Duration::from_secs(10));
+        let set = recorder.lanes().expect("a recorder");
+        let [idle, busy] = [1, 2].map(|thread| set.acquire(thread, [0; 16], 1).expect("a lane"));
+        // Segments round ticks, so the records are farther apart.
+        let record = |number: u32| left_at((1 + u64::from(number)) << 20, number);
+        assert!(idle.commit(set, &record(0)));
+        for number in 1..records {
+            while !busy.commit(set, &record(number)) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        let entries = fs::read_dir(folder.path()).expect("the run").flatten();
+        let path = entries
+            .map(|entry| entry.path())
+            .find(|path| path.extension().is_some_and(|extension| extension == "rslog"))
+            .expect("a log");
+        let log = RankLog::open(&path).expect("a log");
+        let (watermarks, all) = log.boundaries(100);
+        assert_eq!(watermarks, []);
+        assert!(all.is_some_and(|all| all >= u64::from(records)), "{all:?}");
+        let boundaries = log.tail().boundaries;
+        assert!((100..=256).contains(&boundaries.len()), "{}", boundaries.len());
+        assert_eq!(
+            boundaries.last().map(|last| last.records),
+            Some(u64::from(records))
+        );
+        for boundary in boundaries.iter().step_by(16) {
+            assert_eq!(boundary.records, left_since(&log, boundary.ticks), "{boundary:?}");
+        }
+        let boundary = boundaries[boundaries.len() / 2];
+        let mut part = RankLog::open(&path).expect("a log");
+        part.begin_at(boundary.ticks);
+        assert_eq!(part.all_records().0.len() as u64, boundary.records);
+        recorder.finish(Duration::from_secs(10));
     }
-    let entries = fs::read_dir(folder.path()).expect("the run").flatten();
-    let path = entries
-        .map(|entry| entry.path())
-        .find(|path| path.extension().is_some_and(|extension| extension == "rslog"))
-        .expect("a log");
-    let log = RankLog::open(&path).expect("a log");
-    assert_eq!(log.boundaries(100), (Vec::new(), Some(1000)));
-    let boundaries = log.live_boundaries();
-    assert!(boundaries.len() > 100, "{boundaries:?}");
-    for boundary in &boundaries {
-        assert_eq!(1_001_000 - boundary.ticks, boundary.records, "{boundaries:?}");
-    }
-    let boundary = boundaries[boundaries.len() / 2];
-    let mut part = RankLog::open(&path).expect("a log");
-    part.begin_at(boundary.ticks);
-    assert_eq!(part.all_records().0.len() as u64, boundary.records);
-    recorder.finish(Duration::from_secs(10));
 }

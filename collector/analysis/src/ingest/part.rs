@@ -11,7 +11,7 @@ use crate::model::operation::{NO_TIME, RankOperation};
 use crate::model::sources::{CUPTI, EVENTS, PLUGIN};
 use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex};
 use rankscope_ranklog::reader::RankLog;
-use rankscope_ranklog::tail::Boundary;
+use rankscope_ranklog::tail::{Boundary, Tail};
 use rankscope_ranklog::{Library, Operation, Pattern};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -51,10 +51,11 @@ pub struct Begin {
 impl Begin {
     /// Chooses the start for each log and skips the records before it. Returns `None` if the part is the whole run.
     pub fn choose(logs: &mut [RankLog], clocks: &Clocks, last: Last) -> Option<Self> {
-        let ends: Vec<i64> = ends(logs, clocks)?;
+        let tails: Vec<Tail> = logs.iter().map(RankLog::tail).collect();
+        let ends: Vec<i64> = ends(&tails, clocks)?;
         let by_records = last
             .records
-            .and_then(|most| longest(logs, clocks, &ends, most.max(MIN_RECORDS)));
+            .and_then(|most| longest(logs, &tails, clocks, &ends, most.max(MIN_RECORDS)));
         let before_end_ns = last.time_ns.into_iter().chain(by_records).min()?.max(0);
         let cuts: Vec<u64> = ends
             .iter()
@@ -94,10 +95,10 @@ impl Begin {
 
 /// Returns the end of the recording for each log: the end of the run. If clocks are not known well, it is the end of
 /// the log's own host.
-fn ends(logs: &[RankLog], clocks: &Clocks) -> Option<Vec<i64>> {
+fn ends(tails: &[Tail], clocks: &Clocks) -> Option<Vec<i64>> {
     let mut of_hosts = vec![i64::MIN; clocks.hosts.len()];
-    for (index, log) in logs.iter().enumerate() {
-        if let Some(ticks) = log.last_ticks() {
+    for (index, tail) in tails.iter().enumerate() {
+        if let Some(ticks) = tail.end_ticks {
             let end = &mut of_hosts[clocks.host_of[index]];
             *end = (*end).max(clocks.line(index).ns(ticks));
         }
@@ -108,17 +109,18 @@ fn ends(logs: &[RankLog], clocks: &Clocks) -> Option<Vec<i64>> {
         own if own != i64::MIN && !are_close => own,
         _ => last,
     };
-    Some((0..logs.len()).map(end_of).collect())
+    Some((0..tails.len()).map(end_of).collect())
 }
 
 /// Returns the length of the part that has about `most` records, in nanoseconds. Returns `None` if the run does not
 /// have more.
-fn longest(logs: &[RankLog], clocks: &Clocks, ends: &[i64], most: u64) -> Option<i64> {
+fn longest(logs: &[RankLog], tails: &[Tail], clocks: &Clocks, ends: &[i64], most: u64) -> Option<i64> {
     // For each log: distances from the end, each with the number of records after it.
     let known: Vec<Vec<(i64, u64)>> = logs
         .iter()
+        .zip(tails)
         .enumerate()
-        .map(|(index, log)| {
+        .map(|(index, (log, tail))| {
             let line = clocks.line(index);
             let before_end_ns = |ticks: u64| ends[index].saturating_sub(line.ns(ticks)).max(0);
             let (watermarks, all) = log.boundaries(most);
@@ -127,14 +129,15 @@ fn longest(logs: &[RankLog], clocks: &Clocks, ends: &[i64], most: u64) -> Option
                 ticks: begin,
                 records,
             });
-            let boundaries = log.live_boundaries().into_iter().chain(watermarks).chain(start);
+            let boundaries = tail.boundaries.iter().copied().chain(watermarks).chain(start);
             let mut points: Vec<(i64, u64)> = vec![(0, 0)];
             points.extend(boundaries.map(|boundary| (before_end_ns(boundary.ticks), boundary.records)));
             points.sort_unstable();
-            let mut most_behind = 0;
+            // The counts are approximate, but they must increase with the distance.
+            let mut largest = 0;
             for (_, records) in &mut points {
-                most_behind = most_behind.max(*records);
-                *records = most_behind;
+                largest = largest.max(*records);
+                *records = largest;
             }
             points
         })
