@@ -2,7 +2,8 @@
 
 use rankscope_compare::settings::Settings;
 use rankscope_compare::{Run, compare};
-use rankscope_fixtures::runs::{Job, Random, in_turns};
+use rankscope_fixtures::random::Random;
+use rankscope_fixtures::runs::{Job, in_turns};
 use rankscope_tests::{artefacts, skip};
 use serde_json::{Value, json};
 use std::fs::File;

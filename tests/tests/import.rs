@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use rankscope_fixtures::random::Noise;
 use rankscope_tests::engine::engine;
 use rankscope_tests::process;
 use rankscope_tests::python::Python;
@@ -78,18 +79,6 @@ fn recorded_figures_of_holistic_trace_analysis_are_repeated_digit_by_digit() {
         let session = import(&files, &work.path().join(name), &["--compat", "hta"]);
         let differences = differences(&session["imported"]["hta"], &expected[name]);
         assert!(differences.is_empty(), "{name}: {differences:#?}");
-    }
-}
-
-/// Reproducible pseudo-random numbers.
-struct Noise(u64);
-
-impl Noise {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
     }
 }
 

@@ -8,7 +8,7 @@
 use rankscope_compare::metrics::{EXPOSED_TRANSFER, EXPOSED_WAIT, STEP_TIME};
 use rankscope_compare::settings::Settings;
 use rankscope_compare::{Run, compare, summarise};
-use rankscope_fixtures::runs::Random;
+use rankscope_fixtures::random::Random;
 use rankscope_formats::comparison::GateVerdict;
 use rankscope_formats::comparison::MetricVerdict;
 use rankscope_formats::comparison::{Comparison, Mean, Value};

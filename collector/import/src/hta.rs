@@ -286,7 +286,8 @@ fn merge(mut kernels: Vec<Span>) -> Vec<Span> {
     merged
 }
 
-/// Returns the total length of merged spans, in µs.
+/// Returns the total length of merged spans, in µs. The analysis has the same functions for
+/// nanoseconds, but Holistic Trace Analysis counts in whole microseconds.
 fn length(spans: &[Span]) -> i64 {
     spans.iter().map(|span| span.end_us - span.start_us).sum()
 }

@@ -8,7 +8,7 @@ use rankscope_ranklog::record::{Record, RecordKind};
 use rankscope_ranklog::recorder::{Options, Recorder};
 use rankscope_ranklog::writer::LogWriter;
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 fn left_at(leave_ticks: u64, tag: u32) -> Record {
@@ -121,27 +121,37 @@ fn a_log_ends_with_its_last_record() {
     }
 }
 
+/// Starts a recorder that writes into a directory.
+fn recorder(directory: &Path, live_bytes: u64, partial_flush: Duration) -> &'static Recorder {
+    let recorder: &'static Recorder = Box::leak(Box::new(Recorder::new()));
+    let options = Options {
+        live_dir: Some(directory.to_path_buf()),
+        live_bytes,
+        min_free_bytes: Some(0),
+        partial_flush,
+        ..Options::new(directory.to_path_buf())
+    };
+    std::thread::spawn(move || recorder.run(&options, |_: &LaneSet| {}, |_| 0, || {}));
+    recorder.wait_until_settled(Duration::from_secs(10));
+    recorder
+}
+
+/// Returns the path of the only log in a directory.
+fn log_of(directory: &Path) -> PathBuf {
+    let entries = fs::read_dir(directory).expect("the run").flatten();
+    let mut paths = entries.map(|entry| entry.path());
+    paths
+        .find(|path| path.extension().is_some_and(|extension| extension == "rslog"))
+        .expect("a log")
+}
+
 /// Log of a running process: records of skipped frames that are still in the live area are not returned a second time.
 #[test]
 fn records_that_are_in_both_files_are_read_once() {
     let folder = tempfile::tempdir().expect("a folder");
-    let recorder: &'static Recorder = Box::leak(Box::new(Recorder::new()));
-    let options = Options {
-        live_dir: Some(folder.path().to_path_buf()),
-        live_bytes: 1 << 20,
-        min_free_bytes: Some(0),
-        partial_flush: Duration::from_millis(20),
-        ..Options::new(folder.path().to_path_buf())
-    };
-    std::thread::spawn(move || recorder.run(&options, |_: &LaneSet| {}, |_| 0, || {}));
-    recorder.wait_until_settled(Duration::from_secs(10));
+    let recorder = recorder(folder.path(), 1 << 20, Duration::from_millis(20));
     let set = recorder.lanes().expect("a recorder");
     let [idle, busy] = [1, 2].map(|thread| set.acquire(thread, [0; 16], 1).expect("a lane"));
-    let log = || {
-        let entries = fs::read_dir(folder.path()).expect("the run").flatten();
-        let mut paths = entries.map(|entry| entry.path());
-        paths.find(|path| path.extension().is_some_and(|extension| extension == "rslog"))
-    };
     let commit = |lane: &'static rankscope_ranklog::lanes::Lane, tag: u32| {
         let now = rankscope_ranklog::clock::ticks();
         while !lane.commit(set, &left_at(now, tag)) {
@@ -153,16 +163,16 @@ fn records_that_are_in_both_files_are_read_once() {
     let started = std::time::Instant::now();
     for tag in 100.. {
         commit(busy, tag);
-        let opened = RankLog::open(&log().expect("a log")).expect("a log");
+        let opened = RankLog::open(&log_of(folder.path())).expect("a log");
         if opened.boundaries(u64::MAX).0.len() > 8 {
             break;
         }
         assert!(started.elapsed() < Duration::from_secs(60), "no watermarks");
         std::thread::sleep(Duration::from_millis(5));
     }
-    let mut part = RankLog::open(&log().expect("a log")).expect("a log");
+    let mut part = RankLog::open(&log_of(folder.path())).expect("a log");
     let boundary = part.boundaries(u64::MAX).0[2];
-    let whole = RankLog::open(&log().expect("a log"))
+    let whole = RankLog::open(&log_of(folder.path()))
         .expect("a log")
         .all_records()
         .0;
@@ -192,16 +202,7 @@ fn left_since(log: &RankLog, ticks: u64) -> u64 {
 fn a_log_without_watermarks_has_boundaries() {
     for (live_bytes, records) in [(32 << 20, 1000), (1 << 20, 50_000)] {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let recorder: &'static Recorder = Box::leak(Box::new(Recorder::new()));
-        let options = Options {
-            live_dir: Some(folder.path().to_path_buf()),
-            live_bytes,
-            min_free_bytes: Some(0),
-            partial_flush: Duration::from_secs(600),
-            ..Options::new(folder.path().to_path_buf())
-        };
-        std::thread::spawn(move || recorder.run(&options, |_: &LaneSet| {}, |_| 0, || {}));
-        recorder.wait_until_settled(Duration::from_secs(10));
+        let recorder = recorder(folder.path(), live_bytes, Duration::from_secs(600));
         let set = recorder.lanes().expect("a recorder");
         let [idle, busy] = [1, 2].map(|thread| set.acquire(thread, [0; 16], 1).expect("a lane"));
         // Segments round ticks, so the records are farther apart.
@@ -212,11 +213,7 @@ fn a_log_without_watermarks_has_boundaries() {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
-        let entries = fs::read_dir(folder.path()).expect("the run").flatten();
-        let path = entries
-            .map(|entry| entry.path())
-            .find(|path| path.extension().is_some_and(|extension| extension == "rslog"))
-            .expect("a log");
+        let path = log_of(folder.path());
         let log = RankLog::open(&path).expect("a log");
         let (watermarks, all) = log.boundaries(100);
         assert_eq!(watermarks, []);

@@ -452,7 +452,7 @@ impl Cell {
 }
 
 /// A time span of the axis.
-struct Stretch {
+struct CellInterval {
     interval: Interval,
     /// True if a clock jumped in it.
     has_jump: bool,
@@ -460,7 +460,7 @@ struct Stretch {
 
 /// Divides the axis into time spans, and marks those with a jump. The borders are the ends of the pieces of all pairs.
 /// If these are too many, spans have equal length.
-fn stretches(tree: &Tree<'_>, hosts: usize, axis: Interval) -> Vec<Stretch> {
+fn stretches(tree: &Tree<'_>, hosts: usize, axis: Interval) -> Vec<CellInterval> {
     let most = (MAX_BOUNDS / (hosts * hosts).max(1)).clamp(8, MAX_CELLS);
     let mut jumps: Vec<Interval> = Vec::new();
     let mut knots: Vec<i64> = vec![axis.start_ns, axis.end_ns.max(axis.start_ns.saturating_add(1))];
@@ -517,7 +517,7 @@ fn stretches(tree: &Tree<'_>, hosts: usize, axis: Interval) -> Vec<Stretch> {
     knots.dedup();
     knots
         .windows(2)
-        .map(|pair| Stretch {
+        .map(|pair| CellInterval {
             interval: Interval::new(pair[0], pair[1]),
             has_jump: joined
                 .iter()

@@ -84,7 +84,7 @@ pub fn extend(union: &mut VecDeque<Interval>, next: Interval) {
     }
 }
 
-/// Returns the total length of disjoint intervals, in nanoseconds.
+/// Returns the sum of the lengths of intervals, in nanoseconds.
 pub fn length(union: &[Interval]) -> i64 {
     union.iter().map(|interval| interval.duration_ns()).sum()
 }

@@ -34,8 +34,7 @@ pub struct Transfers {
     /// Part of the sum during which an already counted transfer in the other direction was in progress, in ns. Both
     /// directions together cost less.
     pub beside_ns: f64,
-    /// Start and end of the last transfer.
-    last_ns: (i64, i64),
+    last: Interval,
     /// The longest transfer.
     pub slowest: Option<LookAt>,
 }
@@ -138,17 +137,18 @@ impl Paths {
             _ => members.iter().map(|member| member.leave_ns).max().unwrap_or(0),
         };
         let start_ns = end_ns.saturating_sub(transfer_ns);
-        let back_ns = match path {
+        let back = match path {
             Path::Between(from, to) => self
                 .known
                 .get(&(kind, Path::Between(to, from)))
-                .map(|back| back.last_ns),
+                .map(|back| back.last),
             Path::Inside(_) => None,
         };
-        let beside_ns = back_ns.map_or(0, |(from, to)| (end_ns.min(to) - start_ns.max(from)).max(0));
+        let transfer = Interval { start_ns, end_ns };
+        let beside_ns = back.map_or(0, |back| transfer.overlap_ns(back));
         let transfers = self.known.entry((kind, path)).or_default();
         transfers.beside_ns += beside_ns as f64;
-        transfers.last_ns = (start_ns, end_ns);
+        transfers.last = transfer;
         transfers.add(transfer_ns, || LookAt {
             what: format!("the longest transfer of a {}", first.operation.name()),
             rank: Some(first.rank.0),

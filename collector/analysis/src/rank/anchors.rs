@@ -24,7 +24,7 @@ impl AnchorNumber {
     }
 
     /// Returns the step that begins with the anchor.
-    pub const fn begins(self) -> StepIndex {
+    pub const fn step_after(self) -> StepIndex {
         StepIndex(self.0)
     }
 

@@ -202,7 +202,7 @@ impl Steps {
             },
             end_ns,
         });
-        self.current = anchor.begins();
+        self.current = anchor.step_after();
     }
 
     /// Ends steps on the devices as soon as all work launched in them is known.
@@ -222,7 +222,7 @@ impl Steps {
         if let Some(ended) = self.pending.replace(cut) {
             self.close(ended, inputs);
         }
-        self.current = cut.anchor.begins();
+        self.current = cut.anchor.step_after();
     }
 
     /// Closes the step that ends with this anchor. Step k is between anchors k and k + 1.
@@ -248,7 +248,7 @@ impl Steps {
             return;
         };
         let step = StepCut {
-            step: start.anchor.begins(),
+            step: start.anchor.step_after(),
             start_ns: start.end_ns,
             end_ns: cut.end_ns,
             parts,

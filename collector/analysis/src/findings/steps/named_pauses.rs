@@ -160,7 +160,7 @@ fn find(facts: &Facts<'_>, rule: &PauseRule) -> Vec<Draft> {
 }
 
 /// Named time of one rank.
-struct OfRank {
+struct RankNamedTime {
     rank: RankIndex,
     /// The time that counts.
     ns: i64,
@@ -173,7 +173,7 @@ struct OfRank {
 /// Named time of one kind.
 struct NamedTime {
     /// Ranks with such time, the largest time first.
-    ranks: Vec<OfRank>,
+    ranks: Vec<RankNamedTime>,
     /// Sum over these ranks, in rank-ns.
     ns: i64,
     /// The time that it is a share of, above 0, in rank-ns.
@@ -195,18 +195,18 @@ impl NamedTime {
             ranks_known: 0,
         };
         for rank in 0..facts.session.ranks.len() as u32 {
-            let Some(of_rank) = of_rank(facts, rule, RankIndex(rank)) else {
+            let Some(entry) = named_time_of(facts, rule, RankIndex(rank)) else {
                 continue;
             };
-            time.ranks_known += i64::from(of_rank.window_ns > 0);
-            time.ns += of_rank.ns;
-            time.window_ns += of_rank.window_ns;
-            if of_rank.ns > 0 {
-                time.ranks.push(of_rank);
+            time.ranks_known += i64::from(entry.window_ns > 0);
+            time.ns += entry.ns;
+            time.window_ns += entry.window_ns;
+            if entry.ns > 0 {
+                time.ranks.push(entry);
             }
         }
         time.ranks
-            .sort_by_key(|of_rank| (std::cmp::Reverse(of_rank.ns), of_rank.rank));
+            .sort_by_key(|entry| (std::cmp::Reverse(entry.ns), entry.rank));
         (time.window_ns != 0).then_some(time)
     }
 
@@ -219,10 +219,10 @@ impl NamedTime {
         let names: Vec<String> = self
             .ranks
             .iter()
-            .map(|of_rank| format!("{} {}", facts.name(of_rank.rank), shown(of_rank.ns)))
+            .map(|entry| format!("{} {}", facts.name(entry.rank), shown(entry.ns)))
             .collect();
-        let times: u64 = self.ranks.iter().map(|of_rank| of_rank.count).sum();
-        let dearest = self.ranks.first().map_or(0, |of_rank| of_rank.ns);
+        let times: u64 = self.ranks.iter().map(|entry| entry.count).sum();
+        let dearest = self.ranks.first().map_or(0, |entry| entry.ns);
         // In the run, all ranks wait for the slowest one. In steps, each rank has its own time.
         let cost = if rule.in_steps {
             ns / self.ranks_known.max(1)
@@ -248,7 +248,7 @@ impl NamedTime {
             MIN_PERCENT as f64,
             "%",
         )
-        .ranks(self.ranks.iter().map(|of_rank| of_rank.rank))
+        .ranks(self.ranks.iter().map(|entry| entry.rank))
         .cost(
             cost,
             if rule.in_steps {
@@ -267,7 +267,7 @@ impl NamedTime {
 }
 
 /// Returns the named time of one rank, or `None` if it is unknown whether the time counts.
-fn of_rank(facts: &Facts<'_>, rule: &PauseRule, rank: RankIndex) -> Option<OfRank> {
+fn named_time_of(facts: &Facts<'_>, rule: &PauseRule, rank: RankIndex) -> Option<RankNamedTime> {
     let sums = facts.sums(rank.index())?;
     let named = facts
         .session
@@ -277,7 +277,7 @@ fn of_rank(facts: &Facts<'_>, rule: &PauseRule, rank: RankIndex) -> Option<OfRan
         .find(|entry| entry.rank == rank.0);
     let part = named.and_then(|entry| entry.parts.iter().find(|part| part.kind == rule.kind.name()));
     let count = part.map_or(0, |part| part.count);
-    let counted = |ns: i64, window_ns: i64| OfRank {
+    let counted = |ns: i64, window_ns: i64| RankNamedTime {
         rank,
         ns,
         window_ns,

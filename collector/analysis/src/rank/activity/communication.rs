@@ -2,11 +2,10 @@
 
 use super::by_correlation::{ByCorrelation, Done};
 use super::in_order::InOrder;
-use super::stream_order::{Operations, StreamOrder, operations_of, shifts_orders};
+use super::stream_order::{LostRecords, Operations, StreamOrder, operations_of, shifts_orders};
 use super::sums::CommunicationSums;
 use super::work::DeviceWork;
 use crate::clocks::clock::Line;
-use crate::model::interval::Interval;
 use rankscope_ranklog::activity::LinkedTo;
 use rankscope_ranklog::communication_kernel::is_communication;
 use rankscope_ranklog::reader::RankLog;
@@ -92,8 +91,11 @@ impl CommunicationKernels {
             .losses
             .iter()
             .filter(|loss| shifts_orders(loss))
-            .map(|loss| Interval::new(line.ns(loss.first_ticks), line.ns(loss.last_ticks)))
-            .reduce(Interval::spanning);
+            .map(|loss| LostRecords {
+                first_ns: line.ns(loss.first_ticks),
+                last_ns: line.ns(loss.last_ticks),
+            })
+            .reduce(LostRecords::with);
         Self {
             from_ns,
             links: ByCorrelation::default(),

@@ -8,7 +8,6 @@
 //! the same one. The name of a kernel shows the operation. If it contradicts the order, the launches that it passes
 //! over are given up. After lost records no order is assumed until recording restarts.
 
-use crate::model::interval::Interval;
 use crate::model::log_communicator::LogCommunicator;
 use crate::rank::event::{Enqueue, GroupEnd};
 use rankscope_ranklog::Operation;
@@ -128,6 +127,25 @@ struct CuptiStream {
     number: u32,
 }
 
+/// Times of lost records. Unlike an interval of time, it contains its end.
+#[derive(Clone, Copy, Debug)]
+pub struct LostRecords {
+    /// Time of the first one, in nanoseconds.
+    pub first_ns: i64,
+    /// Time of the last one, in nanoseconds.
+    pub last_ns: i64,
+}
+
+impl LostRecords {
+    /// Returns the times from the first to the last record of both.
+    pub fn with(self, other: Self) -> Self {
+        Self {
+            first_ns: self.first_ns.min(other.first_ns),
+            last_ns: self.last_ns.max(other.last_ns),
+        }
+    }
+}
+
 /// The streams of one rank.
 pub struct StreamOrder {
     /// Index of a stream's definition.
@@ -138,8 +156,7 @@ pub struct StreamOrder {
     open: Vec<Open>,
     linked: FxHashSet<LinkedTo>,
     linked_order: VecDeque<LinkedTo>,
-    /// From the first to the last lost record, both included.
-    lost: Option<Interval>,
+    lost: Option<LostRecords>,
     /// Start of recording, in nanoseconds.
     begun_ns: i64,
     is_recording: bool,
@@ -150,9 +167,9 @@ pub struct StreamOrder {
 }
 
 impl StreamOrder {
-    /// Creates the order for a log with these streams. In the interval `lost`, records were lost whose loss shifts
-    /// orders ([`shifts_orders`]).
-    pub fn new<'a>(streams: impl Iterator<Item = &'a Stream>, lost: Option<Interval>) -> Self {
+    /// Creates the order for a log with these streams. `lost` are the records whose loss shifts orders
+    /// ([`shifts_orders`]).
+    pub fn new<'a>(streams: impl Iterator<Item = &'a Stream>, lost: Option<LostRecords>) -> Self {
         Self {
             defined: streams
                 .map(|stream| {
@@ -401,7 +418,7 @@ impl StreamOrder {
         let waiting = self.waiting.get_mut(&stream)?;
         if self
             .lost
-            .is_some_and(|lost| start_ns >= lost.start_ns && self.begun_ns <= lost.end_ns)
+            .is_some_and(|lost| start_ns >= lost.first_ns && self.begun_ns <= lost.last_ns)
         {
             waiting.current = None;
             self.given_up
@@ -447,7 +464,7 @@ mod tests {
 
     const HANDLE: u64 = 0x7f00;
 
-    fn order(lost: Option<Interval>) -> StreamOrder {
+    fn order(lost: Option<LostRecords>) -> StreamOrder {
         let streams = [(0, 7), (1, 13)].map(|(index, number)| Stream {
             index,
             device: 0,
@@ -589,7 +606,10 @@ mod tests {
 
     #[test]
     fn after_a_loss_no_kernel_is_assigned_until_recording_restarts() {
-        let mut order = order(Some(Interval::new(150, 250)));
+        let mut order = order(Some(LostRecords {
+            first_ns: 150,
+            last_ns: 250,
+        }));
         order.called(&call(Operation::AllReduce, 0, 0), 2, 100);
         order.called(&call(Operation::AllReduce, 1, 0), 2, 110);
         let any = named("ncclDevKernel_Generic");
