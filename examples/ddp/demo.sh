@@ -30,6 +30,6 @@ fi
 "$program" run -o "$directory" -- "$python" "${launcher[@]}" examples/ddp/train.py
 echo
 case $(cat "$DEMO_TRUTH") in
-none) echo "And the truth, now that rankscope has spoken: the job slowed nobody." ;;
-*) echo "And the truth, now that rankscope has spoken: the job slowed rank $(cat "$DEMO_TRUTH")." ;;
+none) echo "The truth: the job slowed nobody." ;;
+*) echo "The truth: the job slowed rank $(cat "$DEMO_TRUTH")." ;;
 esac

@@ -10,8 +10,10 @@ use std::collections::BTreeMap;
 use rankscope_formats::session::{
     OperationRow, OperationState, StallCause, StallRow, StepRow, WorkClass, WorkRow,
 };
-use rankscope_tests::cupti_run::{self, RANKS, STAMPS_NS, Settings, reported, true_works};
-use rankscope_tests::turn;
+use rankscope_tests::cupti_run::{self, RANKS, Run, STAMPS_NS, Settings, reported, true_works};
+use rankscope_tests::engine::count;
+use rankscope_tests::{results, turn};
+use serde_json::Value;
 
 /// Number of NCCL calls in a step: an all-reduce, and two calls in a group.
 const CALLS: u64 = 3;
@@ -139,6 +141,27 @@ fn events_replace_cupti_while_another_profiler_has_it() {
     }
 }
 
+/// Asserts that stalls in the Perfetto trace name the late rank as the session does.
+fn expect_late_rank_in_perfetto<'a>(run: &Run, session: &Value, stalls: impl Iterator<Item = &'a StallRow>) {
+    let trace = run.directory.path().join("trace.pftrace");
+    let trace = trace.to_str().expect("a plain name");
+    let directory = run.directory.path().to_str().expect("a plain name");
+    let ended = results::rankscope(["export", "--perfetto", "-o", trace, directory]);
+    assert_eq!(ended.code(), 0, "{}", ended.complaints());
+    let name = session["ranks"][1]["name"].as_str().expect("a name");
+    let query = format!(
+        "select count(*) from slice join args using (arg_set_id) \
+         where category = 'stall' and key = 'debug.late_rank' and string_value = '{name}'"
+    );
+    if let Some(counted) = count(trace, &query) {
+        let expected = stalls
+            .filter(|stall| stall.late_rank == Some(RankIndex(1)))
+            .count();
+        assert_eq!(counted, expected as u64);
+        assert!(counted > 0);
+    }
+}
+
 #[test]
 fn a_stall_names_the_rank_that_was_late() {
     let turn = turn::take();
@@ -181,6 +204,7 @@ fn a_stall_names_the_rank_that_was_late() {
     let sum: i64 = stalls.iter().map(|stall| stall.end_ns - stall.start_ns).sum();
     assert_eq!(summary["ns"], sum);
     assert_eq!(summary["by_late_rank"][0]["rank"], 1);
+    expect_late_rank_in_perfetto(&run, &session, stalls.iter().chain(&own));
     // The wait at the end of each step is a recurring stall.
     let recurring = session["activity"][0]["recurring_stalls"]
         .as_array()

@@ -205,7 +205,8 @@ impl Kept {
                 // Connecting is part of the preparation.
                 if held.record.operation != Operation::Connect as u8 {
                     kept.records[usize::from(held.record.kind)] += 1;
-                    kept.named += u64::from(held.record.kind == 2 && held.record.operation != 0);
+                    kept.named +=
+                        u64::from(held.record.kind == RecordKind::Issue as u8 && held.record.operation != 0);
                     kept.of_no_communicator += u64::from(
                         held.record.kind == RecordKind::Enqueue as u8
                             && held.record.communicator == NO_COMMUNICATOR,

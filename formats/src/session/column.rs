@@ -521,7 +521,8 @@ mod tests {
         key: Option<RankIndex> = Dictionary,
     }
 
-    fn written<T: Table>(rows: &mut Vec<T>) -> Vec<u8> {
+    /// Writes rows as a table. Returns the bytes of the file, and the rows that are read back.
+    fn written<T: Table>(rows: &mut Vec<T>) -> (Vec<u8>, Vec<T>) {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("numbers.parquet");
         let limits = RowLimits {
@@ -531,7 +532,8 @@ mod tests {
         let mut writer = TableWriter::create(&path, limits).expect("a table");
         writer.write(rows).expect("rows");
         writer.finish().expect("a footer");
-        std::fs::read(&path).expect("a file")
+        let read = TableReader::<T>::read_all(&path).expect("rows");
+        (std::fs::read(&path).expect("a file"), read)
     }
 
     #[test]
@@ -551,7 +553,11 @@ mod tests {
                 key: some(row % 9).map(RankIndex),
             })
             .collect();
-        assert_eq!(written(&mut numbers), written(&mut identifiers));
+        let expected = identifiers.clone();
+        let (bytes, _) = written(&mut numbers);
+        let (bytes_of_identifiers, read) = written(&mut identifiers);
+        assert_eq!(bytes, bytes_of_identifiers);
+        assert_eq!(read, expected);
     }
 
     /// Sequence of values in a column.

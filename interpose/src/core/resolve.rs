@@ -52,8 +52,8 @@ impl Table {
 
     /// Returns the call of the real function of `row` for the code at `caller`; `None` if there is none.
     ///
-    /// The arguments are in memory before the lookup: the rare path takes their address, so the frequent one need not
-    /// save their registers.
+    /// The caller stores the arguments in memory before the lookup. The slow path gets their address, so the fast path
+    /// does not spill registers.
     ///
     /// # Safety
     /// The row's symbol must have been called with these arguments, unchanged, by the code at `caller`, which waits for
@@ -93,7 +93,8 @@ impl Table {
         arguments: &'a A,
     ) -> Option<RealCall<'a, A>> {
         let real = NonZero::new(self.resolve(row, caller))?;
-        // SAFETY: as above, with the function that was found now.
+        // SAFETY: `real` is the function that this caller would have reached, as `resolve` found it. The rest is what
+        // this function requires.
         Some(unsafe { RealCall::new(real, arguments) })
     }
 

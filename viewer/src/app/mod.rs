@@ -122,7 +122,7 @@ pub struct App {
 /// A message at the lower edge of the window.
 struct Message {
     text: String,
-    /// Time of the window's clock since which it is visible, in seconds.
+    /// Time at which it appeared, on the window's clock, in seconds.
     since_s: f64,
 }
 

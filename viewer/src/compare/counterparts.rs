@@ -15,12 +15,12 @@ pub struct Counterparts {
     unmatched: Unmatched,
 }
 
-/// Numbers of ranks without a counterpart.
+/// How many ranks have no counterpart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unmatched {
-    /// Number in this session.
+    /// Count in this session.
     pub own: u32,
-    /// Number in the other session.
+    /// Count in the other session.
     pub other: u32,
 }
 

@@ -336,6 +336,12 @@ mod tests {
     fn ranks_and_hosts_are_found_again_in_a_newer_session() {
         let before = Made::new().opened.session.clone();
         let mut now = before.clone();
+        // Two hosts may have one name: containers, or a host before and after it restarted.
+        let namesake = Host {
+            boot_id: Some("of another boot".to_owned()),
+            ..now.hosts[0].clone()
+        };
+        now.hosts.push(namesake);
         now.hosts.reverse();
         now.ranks.reverse();
         for (position, rank) in now.ranks.iter_mut().enumerate() {
@@ -344,9 +350,17 @@ mod tests {
         let mut state = State::new(Window::between(0, 1000), ViewState::default());
         state.apply(Action::ToggleHost(HostIndex(0)), 0.0);
         state.apply(Action::Hide(RankIndex(0)), 0.0);
+        state.view.pinned = BTreeSet::from([RankIndex(1)]);
         state.rename(&before, &now);
-        assert_eq!(state.view.closed_hosts, BTreeSet::from([HostIndex(1)]));
+        let last = HostIndex::of(now.hosts.len() - 1);
+        assert_eq!(state.view.closed_hosts, BTreeSet::from([last]));
         assert_eq!(state.view.hidden, BTreeSet::from([RankIndex(3)]));
+        assert_eq!(state.view.pinned, BTreeSet::from([RankIndex(2)]));
+        // A host that the newer session lacks is not open under another position.
+        now.hosts.retain(|host| host.boot_id != before.hosts[0].boot_id);
+        state.view.closed_hosts = BTreeSet::from([HostIndex(0)]);
+        state.rename(&before, &now);
+        assert_eq!(state.view.closed_hosts, BTreeSet::new());
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 /// How well a name matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fit {
+pub struct FuzzyMatch {
     /// Higher scores are better: adjacent letters, and letters at the starts of words.
     pub score: i32,
     /// Positions of the matching characters in the name.
@@ -13,7 +13,7 @@ pub struct Fit {
 }
 
 /// Returns how well a name matches; `None` if `typed` is not a subsequence of it. White space in `typed` is ignored.
-pub fn fit(typed: &str, name: &str) -> Option<Fit> {
+pub fn fit(typed: &str, name: &str) -> Option<FuzzyMatch> {
     const BESIDE: i32 = 8;
     const WORD: i32 = 6;
     const BEGIN: i32 = 4;
@@ -54,7 +54,7 @@ pub fn fit(typed: &str, name: &str) -> Option<Fit> {
         rows.push(row);
     }
     let Some(last) = rows.last() else {
-        return Some(Fit {
+        return Some(FuzzyMatch {
             score: 0,
             places: Vec::new(),
         });
@@ -73,7 +73,7 @@ pub fn fit(typed: &str, name: &str) -> Option<Fit> {
         places.push(at);
     }
     places.reverse();
-    Some(Fit { score, places })
+    Some(FuzzyMatch { score, places })
 }
 
 fn lower_char(c: char) -> char {
@@ -92,7 +92,7 @@ mod tests {
         assert!(score("zoom", "Zoom in") > score("zoom", "Zone of other marks"));
         let places = |typed, name| fit(typed, name).map(|fit| fit.places);
         assert_eq!(places("ga", "Go ahead"), Some(vec![0, 3]));
-        let empty = Fit {
+        let empty = FuzzyMatch {
             score: 0,
             places: vec![],
         };
@@ -109,7 +109,7 @@ mod tests {
             let is_in = letters.iter().all(|letter| rest.any(|c| c == *letter));
             let fitted = fit(&typed, &name);
             prop_assert_eq!(fitted.is_some(), is_in);
-            if let Some(Fit { places, .. }) = fitted {
+            if let Some(FuzzyMatch { places, .. }) = fitted {
                 let meant: Vec<char> = places.iter().filter_map(|&at| name.chars().nth(at)).collect();
                 prop_assert_eq!(meant, letters);
                 prop_assert!(places.windows(2).all(|pair| pair[0] < pair[1]));

@@ -1,6 +1,6 @@
 //! The command palette: a list of all commands, filtered by a few letters.
 
-use super::fuzzy::{Fit, fit};
+use super::fuzzy::{FuzzyMatch, fit};
 use super::keys::{COMMANDS, Command, CommandId};
 use super::row::{self, Cell};
 use egui::{Align, Align2, Context, EventFilter, Id, Key, Modal, Modifiers, ScrollArea, TextEdit, Ui, vec2};
@@ -105,13 +105,13 @@ impl Palette {
         self.list(ui, &fitting, moved)
     }
 
-    fn list(&self, ui: &mut Ui, fitting: &[FittingCommand], moved: bool) -> Option<CommandId> {
+    fn list(&self, ui: &mut Ui, fitting: &[MatchingCommand], moved: bool) -> Option<CommandId> {
         let mut chosen = None;
         ScrollArea::vertical()
             .max_height(360.0)
             .auto_shrink([false, true])
             .show(ui, |ui| {
-                for (at, FittingCommand { command, fit }) in fitting.iter().enumerate() {
+                for (at, MatchingCommand { command, fit }) in fitting.iter().enumerate() {
                     let keys = command.keys_text(ui.ctx());
                     let name = format!("{}, {}: {keys}", command.name, command.group);
                     let cells = [
@@ -142,18 +142,18 @@ impl Palette {
 }
 
 /// A command whose name matches.
-struct FittingCommand {
+struct MatchingCommand {
     command: &'static Command,
-    fit: Fit,
+    fit: FuzzyMatch,
 }
 
 /// Returns the commands whose names match, the best first. Ties keep the order of the table.
-fn fitting(text: &str) -> Vec<FittingCommand> {
-    let mut found: Vec<FittingCommand> = COMMANDS
+fn fitting(text: &str) -> Vec<MatchingCommand> {
+    let mut found: Vec<MatchingCommand> = COMMANDS
         .iter()
         .filter_map(|command| {
             let fit = fit(text, command.name)?;
-            Some(FittingCommand { command, fit })
+            Some(MatchingCommand { command, fit })
         })
         .collect();
     found.sort_by_key(|fitting| std::cmp::Reverse(fitting.fit.score));

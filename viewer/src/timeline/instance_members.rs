@@ -239,6 +239,8 @@ mod tests {
     use super::*;
     use crate::search::fixture::{Made, ranks};
     use rankscope_formats::ids::CommunicatorId;
+    use rankscope_formats::session::{InstanceState, RowLimits, TableWriter, WaitClass};
+    use rankscope_ranklog::Operation;
 
     #[test]
     fn an_instance_of_a_finding_is_found_without_its_communicator() {
@@ -257,5 +259,50 @@ mod tests {
         assert_eq!(found(Some(CommunicatorId(0))), all);
         assert_eq!(found(None), all);
         assert_eq!(found(Some(CommunicatorId(1))), []);
+    }
+
+    #[test]
+    fn the_table_adds_the_communicator_that_a_pick_lacks() {
+        let made = Made::new();
+        let row = InstanceRow {
+            instance: 2,
+            communicator: CommunicatorId(1),
+            operation: Operation::AllReduce,
+            tag: 0,
+            sequence: 2,
+            members: 2,
+            seen: 2,
+            state: InstanceState::Complete,
+            start_ns: 200_000,
+            end_ns: 280_000,
+            first_arrival_ns: 200_000,
+            last_arrival_ns: 210_000,
+            last_rank: None,
+            size_bytes: None,
+            transfer_ns: None,
+            shortest_duration: false,
+            exposed_wait_rank_ns: None,
+            hidden_wait_rank_ns: None,
+            algorithm_bytes_per_s: None,
+            bus_bytes_per_s: None,
+            class: WaitClass::None,
+            launch: None,
+            step: None,
+        };
+        let path = part_path::<InstanceRow>(&made.opened.path);
+        let mut writer = TableWriter::create(&path, RowLimits::default()).expect("a table");
+        writer.write(&mut vec![row]).expect("a row");
+        writer.finish().expect("a footer");
+        let picked = PickedInstance {
+            instance: 2,
+            communicator: None,
+            from_ns: 200_000,
+            to_ns: 280_000,
+        };
+        let found = find_members(&made.opened, picked, &|| false);
+        let communicator = Some(CommunicatorId(1));
+        assert_eq!(found.picked_with_communicator().communicator, communicator);
+        // In this session, that communicator has no operation.
+        assert_eq!(found.members, []);
     }
 }

@@ -41,7 +41,7 @@ pub struct Cell {
 pub struct Network {
     hosts: usize,
     cells: Vec<Cell>,
-    /// The run, with its last moment. Cells outside of it only serve stray timestamps.
+    /// Interval of the run, including its last timestamp. Cells outside of it are only for stray timestamps.
     run: Interval,
     /// Root of each host: the host whose clock is the axis, or for unconnected hosts a separate one.
     pub root_of: Vec<usize>,

@@ -36,9 +36,9 @@ impl BothClocks {
     }
 }
 
-/// A coinciding leave. Leaves are ordered by time.
+/// Leave times of one operation on both clocks. They are ordered by the first clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Leave {
+pub struct LeaveDistance {
     /// Time on the first clock, in nanoseconds.
     pub at_ns: i64,
     /// Distance of the leaves, second clock minus first clock, in nanoseconds.
@@ -48,9 +48,9 @@ pub struct Leave {
 /// A jump of a clock, or a silence of the pair too long for an even drift. It is between these timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Jump {
-    /// Last timestamps before it.
+    /// Last timestamps before the jump.
     pub before: BothClocks,
-    /// First timestamps after it.
+    /// First timestamps after the jump.
     pub after: BothClocks,
 }
 
@@ -68,7 +68,7 @@ pub struct Window {
     /// Lower bounds, with the opposite sign.
     pub lower: Hull,
     /// Coinciding leaves.
-    pub leaves: Vec<Leave>,
+    pub leaves: Vec<LeaveDistance>,
     leaves_stride: u64,
     leaves_seen: u64,
     /// Number of sightings in it.
@@ -106,7 +106,7 @@ impl Window {
         self.pending[0].extend(sighting.upper);
         self.pending[1].extend(sighting.lower.map(negated));
         if let Some(distance_ns) = sighting.leaves_ns {
-            self.leave(Leave {
+            self.leave(LeaveDistance {
                 at_ns: sighting.at_ns,
                 distance_ns,
             });
@@ -116,7 +116,7 @@ impl Window {
         }
     }
 
-    fn leave(&mut self, leave: Leave) {
+    fn leave(&mut self, leave: LeaveDistance) {
         if self.leaves_seen.is_multiple_of(self.leaves_stride) {
             self.leaves.push(leave);
             if self.leaves.len() > MAX_LEAVES {
@@ -154,7 +154,7 @@ impl Window {
 
 /// A jump after which no sighting is kept yet.
 #[derive(Clone, Copy)]
-struct Jumped {
+struct OpenJump {
     /// Last timestamps before it.
     before: BothClocks,
     /// Number of sightings since.
@@ -168,7 +168,7 @@ pub struct PairEvidence {
     /// The last sightings that fit. It is not yet known whether a jump follows.
     newest: VecDeque<Sighting>,
     /// The last jump, until a sighting after it is kept.
-    jumped: Option<Jumped>,
+    jumped: Option<OpenJump>,
     length_ns: i64,
     most_windows: usize,
     /// Number of sightings that were excluded because they contradict their neighbours.
@@ -235,7 +235,7 @@ impl PairEvidence {
                     Some(jumped) => Some(jumped.before),
                     None => self.windows.last().map(|last| last.seen[1]),
                 };
-                self.jumped = before.map(|before| Jumped { before, sightings: 1 });
+                self.jumped = before.map(|before| OpenJump { before, sightings: 1 });
             }
         }
     }

@@ -132,14 +132,7 @@ fn longest(logs: &[RankLog], tails: &[Tail], clocks: &Clocks, ends: &[i64], most
             let boundaries = tail.boundaries.iter().copied().chain(watermarks).chain(start);
             let mut points: Vec<(i64, u64)> = vec![(0, 0)];
             points.extend(boundaries.map(|boundary| (before_end_ns(boundary.ticks), boundary.records)));
-            points.sort_unstable();
-            // The counts are approximate, but they must increase with the distance.
-            let mut largest = 0;
-            for (_, records) in &mut points {
-                largest = largest.max(*records);
-                *records = largest;
-            }
-            points
+            ascending(points)
         })
         .collect();
     let records =
@@ -158,6 +151,18 @@ fn longest(logs: &[RankLog], tails: &[Tail], clocks: &Clocks, ends: &[i64], most
         }
     }
     Some(few)
+}
+
+/// Sorts points by their distance. The counts are approximate, so they are raised where they would decrease with the
+/// distance.
+fn ascending(mut points: Vec<(i64, u64)>) -> Vec<(i64, u64)> {
+    points.sort_unstable();
+    let mut largest = 0;
+    for (_, records) in &mut points {
+        largest = largest.max(*records);
+        *records = largest;
+    }
+    points
 }
 
 /// Returns the number of records of a log after a point in time. Between known points it interpolates linearly.
@@ -303,5 +308,28 @@ fn numbered(operation: &RankOperation) -> (u64, u64) {
             u64::from(operation.sequence),
         ),
         _ => (0, tagged),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_never_decrease_with_the_distance() {
+        let points = vec![(300, 40), (0, 0), (100, 50), (200, 45), (400, 70)];
+        let expected = [(0, 0), (100, 50), (200, 50), (300, 50), (400, 70)];
+        assert_eq!(ascending(points), expected);
+    }
+
+    #[test]
+    fn counts_between_two_points_are_interpolated() {
+        let points = [(0, 0), (100, 50), (300, 70)];
+        let distances = [0, 50, 100, 200, 300, 1_000];
+        let counts = distances.map(|before_end_ns| behind(&points, before_end_ns));
+        assert_eq!(counts, [0, 25, 50, 60, 70, 70]);
+        assert_eq!(behind(&[], 100), 0);
+        // A log may have its first point at a distance.
+        assert_eq!(behind(&[(100, 50)], 10), 50);
     }
 }

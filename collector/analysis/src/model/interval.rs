@@ -24,13 +24,13 @@ impl Interval {
         self.end_ns - self.start_ns
     }
 
-    /// Returns true if it contains no moment.
+    /// Returns true if no time is inside.
     #[inline]
     pub const fn is_empty(self) -> bool {
         self.start_ns >= self.end_ns
     }
 
-    /// Returns true if it contains a moment.
+    /// Returns true if the time `ns` is inside.
     #[inline]
     pub const fn contains(self, ns: i64) -> bool {
         self.start_ns <= ns && ns < self.end_ns

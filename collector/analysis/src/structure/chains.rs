@@ -377,7 +377,10 @@ mod tests {
             star.push(more.remove(1));
         }
         let reason = find(&sampled(star), true, &name).expect_err("no pipeline");
-        assert!(reason.contains("3 other"), "{reason}");
+        assert!(
+            reason.contains("rank 10 exchanges messages with 3 other"),
+            "{reason}"
+        );
 
         assert!(find(&sampled(pipeline(&[0, 1], 2, &[SIZE])), false, &name).is_err());
     }

@@ -39,7 +39,7 @@ mod tests {
     #[test]
     fn free_space_for_a_missing_directory_is_that_of_its_nearest_parent() {
         let place = std::env::temp_dir().join("not/yet/there");
-        let message = warning(&place, Some(u64::MAX)).expect("nothing has so much room");
+        let message = warning(&place, Some(u64::MAX)).expect("no disk has this much free space");
         assert!(
             message.contains("--min-free") && !message.contains("not/yet"),
             "{message}"

@@ -29,7 +29,7 @@ pub struct DrawnGrid {
 
 /// Numbers of rows and columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
+pub struct GridSize {
     /// Number of rows.
     pub rows: usize,
     /// Number of columns.
@@ -38,8 +38,8 @@ pub struct Extent {
 
 impl DrawnGrid {
     /// Returns the numbers of rows and columns of places.
-    pub fn places(&self) -> Extent {
-        Extent {
+    pub fn places(&self) -> GridSize {
+        GridSize {
             rows: self.fitted.rows.len(),
             columns: self.fitted.columns.len(),
         }
@@ -47,7 +47,7 @@ impl DrawnGrid {
 }
 
 /// Draws a map into at most `most` places. For `clips` see [`Scale::of`].
-pub fn draw(picture: &Picture, most: Extent, clips: bool) -> Option<Drawn> {
+pub fn draw(picture: &Picture, most: GridSize, clips: bool) -> Option<Drawn> {
     let unit = picture.grids.first()?.unit;
     let fitted: Vec<Fitted> = picture
         .grids

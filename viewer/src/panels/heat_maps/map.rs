@@ -1,6 +1,6 @@
 //! One grid: its image, the names of its rows and columns, and the place under the mouse or the keyboard cursor.
 
-use super::drawn::{DrawnGrid, Extent};
+use super::drawn::{DrawnGrid, GridSize};
 use super::scale_legend::Legend;
 use crate::theme::Theme;
 use egui::emath::GuiRounding;
@@ -84,7 +84,7 @@ pub fn space_for_places(space: Vec2, around: Vec2) -> Vec2 {
 }
 
 /// Computes the layout of a grid.
-pub fn layout(ui: &Ui, picture: &Picture, places: Extent, around: Vec2, space: Vec2, zoom: Zoom) -> Layout {
+pub fn layout(ui: &Ui, picture: &Picture, places: GridSize, around: Vec2, space: Vec2, zoom: Zoom) -> Layout {
     let pixel = 1.0 / ui.pixels_per_point();
     let space = space_for_places(space, around);
     let fitting = vec2(
@@ -127,7 +127,7 @@ pub struct Place {
 }
 
 /// A rectangular part of a grid, or of its places.
-pub struct Part {
+pub struct GridArea {
     /// Positions of the rows.
     pub rows: Range<usize>,
     /// Positions of the columns.
@@ -166,7 +166,7 @@ pub struct Touched {
 impl Map<'_> {
     /// Returns the size of the map with everything around the places, in points.
     pub fn size(&self) -> Vec2 {
-        let Extent { rows, columns } = self.drawn.places();
+        let GridSize { rows, columns } = self.drawn.places();
         vec2(
             self.layout.left + columns as f32 * self.layout.cell.x + BEHIND,
             self.layout.top + rows as f32 * self.layout.cell.y + BELOW,
@@ -178,7 +178,7 @@ impl Map<'_> {
         let theme = Theme {
             dark: ui.visuals().dark_mode,
         };
-        let Extent { rows, columns } = self.drawn.places();
+        let GridSize { rows, columns } = self.drawn.places();
         if rows == 0 || columns == 0 {
             return Touched::default();
         }
@@ -251,7 +251,7 @@ impl Map<'_> {
             ..EventFilter::default()
         };
         ui.memory_mut(|memory| memory.set_focus_lock_filter(response.id, arrows));
-        let Extent { rows, columns } = self.drawn.places();
+        let GridSize { rows, columns } = self.drawn.places();
         let known = cursor.filter(|place| place.grid == self.at);
         let mut place = known.unwrap_or(Place {
             grid: self.at,
@@ -270,7 +270,7 @@ impl Map<'_> {
     }
 
     fn place_at(&self, rect: Rect, at: Pos2) -> Option<Place> {
-        let Extent { rows, columns } = self.drawn.places();
+        let GridSize { rows, columns } = self.drawn.places();
         let into = (at - rect.min) / self.layout.cell;
         if !rect.contains(at) || into.any_nan() {
             return None;
@@ -289,8 +289,8 @@ impl Map<'_> {
     }
 
     /// Returns the part of the grid that a place shows.
-    pub fn part_of(&self, place: Place) -> Option<Part> {
-        Some(Part {
+    pub fn part_of(&self, place: Place) -> Option<GridArea> {
+        Some(GridArea {
             rows: self.drawn.fitted.rows.get(place.row)?.clone(),
             columns: self.drawn.fitted.columns.get(place.column)?.clone(),
         })
@@ -298,7 +298,7 @@ impl Map<'_> {
 
     /// Returns the description of a place: its names, then its value.
     pub fn words(&self, place: Place) -> Vec<String> {
-        let Some(Part { rows, columns }) = self.part_of(place) else {
+        let Some(GridArea { rows, columns }) = self.part_of(place) else {
             return Vec::new();
         };
         let row = self.grid.rows.name_of(&rows).plain();
@@ -327,7 +327,7 @@ impl Map<'_> {
         if self.layout.cell.y < ROW {
             return;
         }
-        let Part { rows, columns } = self.seen(ui, rect);
+        let GridArea { rows, columns } = self.seen(ui, rect);
         for row in rows {
             for column in columns.clone() {
                 let at = row * self.drawn.fitted.columns.len() + column;
@@ -358,15 +358,15 @@ impl Map<'_> {
     }
 
     /// Returns the visible places.
-    fn seen(&self, ui: &Ui, rect: Rect) -> Part {
-        let Extent { rows, columns } = self.drawn.places();
+    fn seen(&self, ui: &Ui, rect: Rect) -> GridArea {
+        let GridSize { rows, columns } = self.drawn.places();
         let clip = ui.clip_rect().intersect(rect);
         let of = |from: f32, to: f32, cell: f32, count: usize| {
             let first = (from / cell).floor().max(0.0) as usize;
             let until = (to / cell).ceil().max(0.0) as usize;
             first.min(count)..until.min(count)
         };
-        Part {
+        GridArea {
             rows: of(
                 clip.top() - rect.top(),
                 clip.bottom() - rect.top(),

@@ -14,7 +14,7 @@ use super::session_key::SessionKey;
 use crate::model::{Action, Opened, State, Window};
 use crate::panels::colours;
 use crate::panels::severity_colours::{self, Level};
-use drawn::{Drawn, Extent, draw, row_of_place};
+use drawn::{Drawn, GridSize, draw, row_of_place};
 use egui::{
     Context, Label, PopupAnchor, Rect, RichText, ScrollArea, TextureHandle, TextureOptions, Tooltip, Ui,
     UiBuilder, Vec2, pos2, vec2,
@@ -73,8 +73,8 @@ enum Source {
 struct Key {
     kind: Kind,
     clips: bool,
-    /// Numbers of rows and columns of a grid that share a place.
-    shared: Extent,
+    /// Number of grid rows and of grid columns per place.
+    shared: GridSize,
 }
 
 /// A map with its textures.
@@ -267,7 +267,7 @@ impl HeatMapsPanel {
         let Some(first) = picture.grids.first() else {
             return;
         };
-        let all = Extent {
+        let all = GridSize {
             rows: first.rows.items.len(),
             columns: first.columns.items.len(),
         };
@@ -275,7 +275,7 @@ impl HeatMapsPanel {
         let key = Key {
             kind: self.kind,
             clips: self.clips,
-            shared: Extent {
+            shared: GridSize {
                 rows: all.rows.div_ceil(most.rows),
                 columns: all.columns.div_ceil(most.columns),
             },
@@ -314,7 +314,7 @@ impl HeatMapsPanel {
 
     /// Returns the maximum number of rows and columns of places in a grid. Pixels, the texture size and [`MAX_PLACES`]
     /// limit it.
-    fn most(&self, ui: &Ui, all: Extent, arounds: &[Vec2], space: Vec2) -> Extent {
+    fn most(&self, ui: &Ui, all: GridSize, arounds: &[Vec2], space: Vec2) -> GridSize {
         let side = ui.input(|input| input.max_texture_side).max(64);
         let grids = arounds.len().max(1);
         let space = vec2(space.x / grids as f32, space.y);
@@ -322,7 +322,7 @@ impl HeatMapsPanel {
         let pixels = space_for_places(space, widest) * ui.pixels_per_point();
         let fits = |pixels: f32| (pixels.floor().max(1.0) as usize).min(side);
         if self.zoom == Zoom::Whole {
-            return Extent {
+            return GridSize {
                 rows: fits(pixels.y),
                 columns: fits(pixels.x),
             };
@@ -335,7 +335,7 @@ impl HeatMapsPanel {
                 columns = columns.div_ceil(2);
             }
         }
-        Extent { rows, columns }
+        GridSize { rows, columns }
     }
 
     /// Draws the grids next to each other, and returns the clicked place.
@@ -392,7 +392,9 @@ impl HeatMapsPanel {
 
     /// Goes to the step on its rank, or to the sending rank.
     fn go(&mut self, ctx: &Context, opened: &Arc<Opened>, place: Place, actions: &mut Vec<Action>) {
-        let Some(Goal { rank, steps }) = self.shown.as_ref().and_then(|shown| shown.goal_of(place)) else {
+        let Some(ClickTarget { rank, steps }) =
+            self.shown.as_ref().and_then(|shown| shown.click_target(place))
+        else {
             return;
         };
         actions.push(Action::Rank(Some(rank)));
@@ -422,8 +424,8 @@ impl HeatMapsPanel {
     }
 }
 
-/// What a click on a place shows.
-struct Goal {
+/// Target of a click on a place.
+struct ClickTarget {
     /// The rank of the row: maps of ranks have one row per rank, in the order of the session.
     rank: RankIndex,
     /// Steps of the place. `None`: the map has no steps.
@@ -456,7 +458,7 @@ impl Shown {
         }
     }
 
-    fn map(&self, at: usize, state: &State, layout: impl FnOnce(Extent) -> Layout) -> Map<'_> {
+    fn map(&self, at: usize, state: &State, layout: impl FnOnce(GridSize) -> Layout) -> Map<'_> {
         let drawn = &self.drawn.grids[at];
         let rank = state
             .rank
@@ -484,8 +486,8 @@ impl Shown {
         self.drawn.grids.iter().any(|grid| grid.has_missing)
     }
 
-    /// Returns the rank whose value a place shows. Maps of steps also have the range of steps.
-    fn goal_of(&self, place: Place) -> Option<Goal> {
+    /// Returns the target of a click on a place. Maps of steps also have the range of steps.
+    fn click_target(&self, place: Place) -> Option<ClickTarget> {
         let (grid, drawn) = (
             self.picture.grids.get(place.grid)?,
             self.drawn.grids.get(place.grid)?,
@@ -499,12 +501,12 @@ impl Shown {
                 let items = &grid.columns.items;
                 let first = items.get(columns.start).and_then(first_step)?;
                 let until = items.get(columns.end).and_then(first_step).unwrap_or(u64::MAX);
-                Some(Goal {
+                Some(ClickTarget {
                     rank: RankIndex::of(row),
                     steps: Some(first..until),
                 })
             }
-            Group::Traffic => Some(Goal {
+            Group::Traffic => Some(ClickTarget {
                 rank: RankIndex::of(row),
                 steps: None,
             }),

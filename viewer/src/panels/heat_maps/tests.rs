@@ -113,7 +113,7 @@ fn every_cell_has_the_colour_of_the_report_library() {
         let picture = maps.iter().find(|(of, _)| *of == kind).expect("asked for");
         let picture = picture.1.as_ref().expect("a map").clone();
         for (rows, columns) in [(100, 100), (4, 7)] {
-            let most = Extent { rows, columns };
+            let most = GridSize { rows, columns };
             let drawn = draw(&picture, most, false).expect("drawn");
             let style = PictureStyle {
                 most: (columns as u32, rows as u32),

@@ -63,10 +63,10 @@ pub struct Bar {
 
 /// A non-empty part of a bar.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Piece {
+struct BarPart {
     /// Class of [`part`].
     class: u8,
-    /// Time of the part, in nanoseconds.
+    /// Time of the part, in ns or rank-ns like the bar's.
     ns: i64,
     /// Start, as a share of the bar.
     from: f64,
@@ -94,13 +94,13 @@ impl Bar {
     }
 
     /// Returns the non-empty parts.
-    fn pieces(&self) -> impl Iterator<Item = Piece> + '_ {
+    fn pieces(&self) -> impl Iterator<Item = BarPart> + '_ {
         let whole = self.whole.max(1) as f64;
         let mut from = 0;
         ORDER.into_iter().zip(self.parts).filter_map(move |(class, ns)| {
             let begin = from;
             from += ns;
-            (ns > 0).then(|| Piece {
+            (ns > 0).then(|| BarPart {
                 class,
                 ns,
                 from: begin as f64 / whole,
@@ -117,7 +117,7 @@ impl Bar {
             units::time
         };
         self.pieces()
-            .map(|Piece { class, ns, from, to }| {
+            .map(|BarPart { class, ns, from, to }| {
                 let share = units::percent(to - from);
                 (
                     class,
@@ -172,7 +172,7 @@ impl Patterns {
             let x = rect.left() + rect.width() * share.clamp(0.0, 1.0) as f32;
             (x / pixel).round() * pixel
         };
-        for Piece { class, from, to, .. } in bar.pieces() {
+        for BarPart { class, from, to, .. } in bar.pieces() {
             let (left, right) = (at(from), at(to));
             let (top, bottom) = (middle - HEIGHT / 2.0, middle + HEIGHT / 2.0);
             // Parts of less than half a pixel are not drawn, as on the timeline.
@@ -231,7 +231,7 @@ mod tests {
         let bar = Bar::new(&parts, false);
         let pieces: Vec<_> = bar.pieces().collect();
         assert_eq!(pieces.len(), 4);
-        let waiting = Piece {
+        let waiting = BarPart {
             class: part::EXPOSED_WAIT,
             ns: 300,
             from: 0.5,

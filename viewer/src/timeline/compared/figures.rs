@@ -10,16 +10,16 @@ use rankscope_formats::session::Window;
 use rankscope_formats::session::{Figure, IndexedStep, RowGroups, Session, StepKind, rank_path};
 use std::path::Path;
 
-/// A time with a description of the data behind it.
+/// A time, with a description of the data that it is computed from.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Described {
+pub struct FigureWithBasis {
     /// The time, in nanoseconds.
     pub figure: Figure<i64>,
     /// Description of the data, as displayed. Empty if the figure is unknown.
     pub basis: String,
 }
 
-impl Described {
+impl FigureWithBasis {
     fn known(ns: i64, basis: String) -> Self {
         Self {
             figure: Figure::known(ns),
@@ -39,9 +39,9 @@ impl Described {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pair {
     /// Value of A.
-    pub own: Described,
+    pub own: FigureWithBasis,
     /// Value of B.
-    pub other: Described,
+    pub other: FigureWithBasis,
 }
 
 impl Pair {
@@ -90,10 +90,10 @@ impl Line {
 }
 
 /// Returns the median step time of a rank's training steps.
-fn median(session: &Path, rank: RankIndex) -> Described {
+fn median(session: &Path, rank: RankIndex) -> FigureWithBasis {
     let path = rank_path::<IndexedStep>(session, rank.0);
     if !path.exists() {
-        return Described::unknown("this rank has no steps");
+        return FigureWithBasis::unknown("this rank has no steps");
     }
     let read = || {
         let mut times = Vec::new();
@@ -109,25 +109,25 @@ fn median(session: &Path, rank: RankIndex) -> Described {
         Ok::<_, rankscope_formats::session::TableError>(times)
     };
     match read() {
-        Err(error) => Described::unknown(error.to_string()),
-        Ok(times) if times.is_empty() => Described::unknown("this rank has no whole training step"),
+        Err(error) => FigureWithBasis::unknown(error.to_string()),
+        Ok(times) if times.is_empty() => FigureWithBasis::unknown("this rank has no whole training step"),
         Ok(mut times) => {
             let middle = times.len() / 2;
             let (_, median, _) = times.select_nth_unstable(middle);
             let median = *median;
-            Described::known(median, format!("Median of {} training steps", times.len()))
+            FigureWithBasis::known(median, format!("Median of {} training steps", times.len()))
         }
     }
 }
 
 /// Returns the exposed communication of a rank per whole step.
-fn exposed(session: &Session, rank: RankIndex) -> Described {
+fn exposed(session: &Session, rank: RankIndex) -> FigureWithBasis {
     let mut breakdowns = session.breakdown.iter();
     let Some(entry) = breakdowns.find(|entry| RankIndex(entry.rank) == rank) else {
-        return Described::unknown("the time breakdown of this rank is unknown");
+        return FigureWithBasis::unknown("the time breakdown of this rank is unknown");
     };
     if entry.leaves_out() {
-        return Described::unknown(
+        return FigureWithBasis::unknown(
             "communication on the device is missing, because its completion was not recorded",
         );
     }
@@ -139,7 +139,7 @@ fn exposed(session: &Session, rank: RankIndex) -> Described {
     )
 }
 
-fn per_step(exposed_ns: i64, window_ns: i64, steps: u64, window: Window) -> Described {
+fn per_step(exposed_ns: i64, window_ns: i64, steps: u64, window: Window) -> FigureWithBasis {
     match i64::try_from(steps) {
         Ok(steps) if steps > 0 && window == Window::Steps => {
             let basis = format!(
@@ -148,9 +148,9 @@ fn per_step(exposed_ns: i64, window_ns: i64, steps: u64, window: Window) -> Desc
                 duration_text(window_ns),
                 100.0 * exposed_ns as f64 / window_ns.max(1) as f64
             );
-            Described::known(exposed_ns / steps, basis)
+            FigureWithBasis::known(exposed_ns / steps, basis)
         }
-        _ => Described::unknown("there is no whole step"),
+        _ => FigureWithBasis::unknown("there is no whole step"),
     }
 }
 
@@ -166,7 +166,7 @@ fn overall_step(own: &Session, other: &Session) -> Pair {
             ),
             None => String::new(),
         };
-        Described {
+        FigureWithBasis {
             figure: session.steps.median_ns.clone(),
             basis,
         }

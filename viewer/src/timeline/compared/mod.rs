@@ -51,7 +51,7 @@ pub enum Pointed {
 
 /// Precision of the mouse.
 #[derive(Clone, Copy, Debug)]
-pub struct Reach {
+pub struct PointerPrecision {
     /// Duration of a point of the screen, in nanoseconds.
     pub point_ns: i64,
     /// Maximum distance of a span, in nanoseconds.
@@ -249,7 +249,14 @@ impl Compared {
     }
 
     /// Updates what the mouse points at. `share` is the place in the window.
-    pub fn point(&mut self, own: &Opened, kind: RowKind, window: Window, share: f64, reach: Reach) {
+    pub fn point(
+        &mut self,
+        own: &Opened,
+        kind: RowKind,
+        window: Window,
+        share: f64,
+        reach: PointerPrecision,
+    ) {
         self.pointed = match kind {
             RowKind::Difference(rank) => self.point_at_steps(rank, window.at(share), reach.point_ns),
             RowKind::Other {

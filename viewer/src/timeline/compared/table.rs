@@ -3,7 +3,7 @@
 //! The lines are computed on a background thread.
 
 use super::colour::{change_text, of_change};
-use super::figures::{Described, Line};
+use super::figures::{FigureWithBasis, Line};
 use crate::compare::counterparts::{Counterparts, OtherRank};
 use crate::model::{Action, Opened, duration_text};
 use crate::theme::Theme;
@@ -249,7 +249,7 @@ fn rank_name(ui: &mut Ui, own: &Opened, rank: Option<RankIndex>, theme: Theme) {
 }
 
 /// Draws a figure, or a dash with the reason why it is unknown.
-fn number(ui: &mut Ui, described: &Described, theme: Theme) {
+fn number(ui: &mut Ui, described: &FigureWithBasis, theme: Theme) {
     let (text, hint) = match described.figure.get() {
         Ok(&ns) => {
             let text = RichText::new(duration_text(ns)).monospace();
@@ -307,7 +307,7 @@ mod tests {
     use rankscope_formats::session::Figure;
 
     fn line_of(rank: RankIndex, step: Option<(i64, i64)>) -> Line {
-        let described = |value: Option<i64>| Described {
+        let described = |value: Option<i64>| FigureWithBasis {
             figure: value.map_or_else(|| Figure::unknown("not there"), Figure::known),
             basis: String::new(),
         };

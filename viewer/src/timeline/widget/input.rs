@@ -3,7 +3,7 @@
 use super::Timeline;
 use super::areas::Areas;
 use super::drag::Drag;
-use super::paint::ranges::Measured;
+use super::paint::ranges::MeasuredRange;
 use crate::model::{Action, Opened, State, ViewState, Window};
 use crate::timeline::layout::RowKind;
 use egui::{CursorIcon, Pos2, Response, Vec2};
@@ -85,7 +85,7 @@ impl Timeline {
                     actions.push(Action::Select(Some(Window::between(from_ns, ns))));
                 }
                 Some(Drag::Measure { from_ns }) => {
-                    self.measured = Some(Measured { from_ns, to_ns: ns });
+                    self.measured = Some(MeasuredRange { from_ns, to_ns: ns });
                 }
                 Some(Drag::Minimap) => actions.push(jump(at, areas, state)),
                 None => {}

@@ -15,7 +15,7 @@ mod scrolled_rows;
 use self::areas::Areas;
 use self::drag::Drag;
 use self::paint::frame::Frame;
-use self::paint::ranges::Measured;
+use self::paint::ranges::MeasuredRange;
 use self::paint::{members, ranges, rows, titles};
 use self::scrolled_rows::ScrolledRows;
 use super::clock_error;
@@ -62,7 +62,7 @@ pub struct Timeline {
     pub rows_rect: Rect,
     /// Whether a drag in the rows measures.
     measures: bool,
-    measured: Option<Measured>,
+    measured: Option<MeasuredRange>,
     drawn: Drawn,
 }
 

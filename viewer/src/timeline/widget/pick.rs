@@ -4,7 +4,7 @@ use super::Timeline;
 use super::areas::Areas;
 use crate::model::{Hovered, Opened, State, View};
 use crate::picture::in_flight;
-use crate::timeline::compared::Reach;
+use crate::timeline::compared::PointerPrecision;
 use crate::timeline::layout::RowKind;
 use egui::Pos2;
 
@@ -37,7 +37,7 @@ impl Timeline {
         let near_ns = (point_ns * f64::from(NEAR)) as i64;
         if kind.is_compared() {
             if let Some(compared) = &mut self.compared {
-                let reach = Reach {
+                let reach = PointerPrecision {
                     point_ns: point_ns as i64,
                     near_ns,
                 };

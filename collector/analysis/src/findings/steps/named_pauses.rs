@@ -162,9 +162,9 @@ fn find(facts: &Facts<'_>, rule: &PauseRule) -> Vec<Draft> {
 /// Named time of one rank.
 struct RankNamedTime {
     rank: RankIndex,
-    /// The time that counts.
+    /// Named time that the rule counts: of the run, of the steps, or of the device's stalls.
     ns: i64,
-    /// The time that it is a share of.
+    /// Observed time that contains it.
     window_ns: i64,
     /// Number of named intervals.
     count: u64,
@@ -176,7 +176,7 @@ struct NamedTime {
     ranks: Vec<RankNamedTime>,
     /// Sum over these ranks, in rank-ns.
     ns: i64,
-    /// The time that it is a share of, above 0, in rank-ns.
+    /// Observed time that contains it, above 0, in rank-ns.
     window_ns: i64,
     /// Number of ranks that have a share.
     ranks_known: i64,

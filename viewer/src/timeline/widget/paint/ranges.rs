@@ -10,7 +10,7 @@ const MAX_NOTE_CHARS: usize = 24;
 
 /// A measured time range, in the order of the drag.
 #[derive(Clone, Copy)]
-pub struct Measured {
+pub struct MeasuredRange {
     /// Time at which the drag started, in nanoseconds.
     pub from_ns: i64,
     /// Time under the mouse, in nanoseconds. It may be the earlier one.
@@ -18,7 +18,12 @@ pub struct Measured {
 }
 
 /// Paints the ranges over the ruler and the rows.
-pub fn ranges(painter: &Painter, frame: &Frame<'_>, notes: &[(Window, String)], measured: Option<Measured>) {
+pub fn ranges(
+    painter: &Painter,
+    frame: &Frame<'_>,
+    notes: &[(Window, String)],
+    measured: Option<MeasuredRange>,
+) {
     let over = Rect::from_min_max(frame.areas.ruler.min, frame.areas.rows.max);
     let painter = painter.with_clip_rect(over);
     if let Some(range) = frame.state.view.range {
@@ -62,8 +67,8 @@ fn note(painter: &Painter, frame: &Frame<'_>, over: Rect, range: Window, text: &
     label(painter, at, short, theme, theme.mark());
 }
 
-fn measure(painter: &Painter, frame: &Frame<'_>, measured: Measured) {
-    let Measured { from_ns, to_ns } = measured;
+fn measure(painter: &Painter, frame: &Frame<'_>, measured: MeasuredRange) {
+    let MeasuredRange { from_ns, to_ns } = measured;
     let theme = frame.theme;
     let y = frame.areas.rows.center().y;
     let place = frame.place(from_ns.min(to_ns), from_ns.max(to_ns), y..=y, 1.0);
