@@ -56,7 +56,7 @@ EXPORTED CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
   bool isUnjoined = false;
   for (const auto& other : streams) {
     if (other->capture != capture) continue;
-    for (const Node* node : other->dependencies) isUnjoined |= joined.count(node) == 0;
+    for (const Node* node : other->dependencies) isUnjoined |= node->isCaptured && joined.count(node) == 0;
     other->capture = nullptr;
     other->dependencies.clear();
   }

@@ -15,6 +15,20 @@ std::shared_ptr<Signal> Event::last() {
   return last_;
 }
 
+Work recordWork(const std::shared_ptr<Event>& event) {
+  return [event](Replay) {
+    const auto signal = std::make_shared<Signal>();
+    signal->complete();
+    event->set(signal);
+  };
+}
+
+Work waitWork(const std::shared_ptr<Event>& event) {
+  return [event](Replay) {
+    if (const auto signal = event->last()) signal->wait();
+  };
+}
+
 }  // namespace host_nccl
 
 using host_nccl::Capture;
@@ -45,8 +59,20 @@ EXPORTED CUresult cuEventRecord(CUevent handle, CUstream streamHandle) {
   return CUDA_SUCCESS;
 }
 
-EXPORTED CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned) {
-  return cuEventRecord(event, stream);
+// Adds a node to the stream's capture. Returns false if the stream is not captured.
+static bool addNode(const std::shared_ptr<Stream>& stream, CUgraphNodeType type, host_nccl::Work work) {
+  std::lock_guard<std::mutex> guard(Capture::mutex());
+  if (stream->capture == nullptr) return false;
+  stream->dependencies = {stream->capture->graph->add(type, stream->dependencies, std::move(work), true)};
+  return true;
+}
+
+// An external record or wait is a node of the graph, and orders the graph with work outside.
+EXPORTED CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream, unsigned flags) {
+  const bool isExternal = flags & CU_EVENT_RECORD_EXTERNAL;
+  const CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EVENT_RECORD;
+  if (isExternal && addNode(Stream::of(stream), type, host_nccl::recordWork(Event::of(handle)))) return CUDA_SUCCESS;
+  return cuEventRecord(handle, stream);
 }
 
 // Whether the host may ask about this event.
@@ -79,9 +105,12 @@ EXPORTED CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent
 }
 
 // A wait for an event of a capture makes the stream part of that capture.
-EXPORTED CUresult cuStreamWaitEvent(CUstream streamHandle, CUevent handle, unsigned) {
+EXPORTED CUresult cuStreamWaitEvent(CUstream streamHandle, CUevent handle, unsigned flags) {
   const auto stream = Stream::of(streamHandle);
   const auto event = Event::of(handle);
+  const bool isExternal = flags & CU_EVENT_WAIT_EXTERNAL;
+  const CUgraphNodeType type = CU_GRAPH_NODE_TYPE_WAIT_EVENT;
+  if (isExternal && addNode(stream, type, host_nccl::waitWork(event))) return CUDA_SUCCESS;
   {
     std::lock_guard<std::mutex> guard(Capture::mutex());
     if (event->capture != nullptr) {

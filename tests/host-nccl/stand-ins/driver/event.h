@@ -28,4 +28,8 @@ class Event {
   std::shared_ptr<Signal> last_;
 };
 
+// What the nodes of a graph do that record an event or wait for one.
+Work recordWork(const std::shared_ptr<Event>& event);
+Work waitWork(const std::shared_ptr<Event>& event);
+
 }  // namespace host_nccl

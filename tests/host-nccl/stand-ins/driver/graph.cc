@@ -12,8 +12,8 @@
 
 namespace host_nccl {
 
-Node* Graph::add(CUgraphNodeType type, std::vector<Node*> dependencies, Work work) {
-  nodes.push_back(std::unique_ptr<Node>(new Node{type, std::move(dependencies), std::move(work)}));
+Node* Graph::add(CUgraphNodeType type, std::vector<Node*> dependencies, Work work, bool isCaptured) {
+  nodes.push_back(std::unique_ptr<Node>(new Node{type, std::move(dependencies), std::move(work), isCaptured}));
   return nodes.back().get();
 }
 
@@ -138,20 +138,14 @@ EXPORTED CUresult cuGraphAddHostNode(
 
 EXPORTED CUresult cuGraphAddEventRecordNode(
     CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count, CUevent handle) {
-  const auto event = host_nccl::Event::of(handle);
-  return add(node, graph, dependencies, count, CU_GRAPH_NODE_TYPE_EVENT_RECORD, [event](Replay) {
-    auto signal = std::make_shared<host_nccl::Signal>();
-    signal->complete();
-    event->set(signal);
-  });
+  Work work = host_nccl::recordWork(host_nccl::Event::of(handle));
+  return add(node, graph, dependencies, count, CU_GRAPH_NODE_TYPE_EVENT_RECORD, std::move(work));
 }
 
 EXPORTED CUresult cuGraphAddEventWaitNode(
     CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count, CUevent handle) {
-  const auto event = host_nccl::Event::of(handle);
-  return add(node, graph, dependencies, count, CU_GRAPH_NODE_TYPE_WAIT_EVENT, [event](Replay) {
-    if (const auto signal = event->last()) signal->wait();
-  });
+  Work work = host_nccl::waitWork(host_nccl::Event::of(handle));
+  return add(node, graph, dependencies, count, CU_GRAPH_NODE_TYPE_WAIT_EVENT, std::move(work));
 }
 
 #undef cuGraphAddDependencies_v2

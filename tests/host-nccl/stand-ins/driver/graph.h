@@ -23,6 +23,8 @@ struct Node {
   CUgraphNodeType type;
   std::vector<Node*> dependencies;
   Work work;
+  // Whether a stream captured it. Nodes that a program adds need not be joined.
+  bool isCaptured = false;
 };
 
 // An object of the user, whose function runs when no graph refers to it.
@@ -38,7 +40,7 @@ class UserObject {
 
 class Graph {
  public:
-  Node* add(CUgraphNodeType type, std::vector<Node*> dependencies, Work work);
+  Node* add(CUgraphNodeType type, std::vector<Node*> dependencies, Work work, bool isCaptured = false);
 
   std::vector<std::unique_ptr<Node>> nodes;
   std::vector<std::shared_ptr<UserObject>> objects;

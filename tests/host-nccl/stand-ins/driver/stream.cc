@@ -75,7 +75,7 @@ CUresult Stream::submit(CUgraphNodeType type, Work work) {
   {
     std::lock_guard<std::mutex> guard(Capture::mutex());
     if (capture != nullptr) {
-      Node* node = capture->graph->add(type, dependencies, std::move(work));
+      Node* node = capture->graph->add(type, dependencies, std::move(work), true);
       dependencies = {node};
       return CUDA_SUCCESS;
     }
