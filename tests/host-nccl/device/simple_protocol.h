@@ -2,6 +2,8 @@
 // receiver for filled ones (tail). Both sides divide a chunk into the same slices.
 #pragma once
 
+#include <sys/types.h>
+
 #include <vector>
 
 #include "block.h"

@@ -26,13 +26,6 @@ class Truth {
   std::string line_;
 };
 
-// The times that the device side wrote for the proxy, or would have written: those of a whole batch of work.
-struct BatchTimes {
-  uint64_t timerStart = 0, timerEnd = 0;
-  bool isProfiled = false;
-  uint64_t workCounter = 0;
-};
-
 // Adds what identifies a piece of work.
 void describe(Truth& truth, const Collective& work);
 void describe(Truth& truth, const Message& work);

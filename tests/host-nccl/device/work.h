@@ -1,7 +1,8 @@
 // Work for one channel, in a form that all versions' work structures translate to.
 #pragma once
 
-#include <string>
+#include <sys/types.h>
+
 #include <vector>
 
 #include "block.h"

@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "batch.h"
 #include "clocks.h"
 #include "comm.h"
 #include "delays.h"
@@ -16,23 +17,6 @@
 namespace host_nccl {
 
 namespace {
-
-#if NCCL_VERSION_CODE >= 23000
-constexpr size_t kBatchBytes = ncclMaxDevWorkBatchBytes(900);
-#else
-constexpr size_t kBatchBytes = 1024;
-#endif
-
-// A batch with those that extend it, copied as a block copies it to its shared memory.
-struct Batch {
-  int workType, function, count = 0, next = -1;
-  alignas(16) char storage[kBatchBytes] = {};
-
-  template <typename Work>
-  const Work& work(int index) const {
-    return reinterpret_cast<const Work*>(storage)[index];
-  }
-};
 
 const char* workAt(const ncclDevKernelArgs* arguments, uint32_t offset) {
   if (arguments->workStorageType == ncclDevWorkStorageTypeArgs) {
@@ -68,13 +52,6 @@ Batch loadBatch(const Block& block, const ncclDevKernelArgs* arguments, int inde
 
 #if HOST_NCCL_HAS_PROFILER
 
-// As the kernels do, this takes everything but messages for the structure of a collective. For the batched broadcasts of
-// 2.30, it therefore reads other fields.
-bool isProfiled(const Batch& batch, int index) {
-  return batch.workType == ncclDevWorkTypeP2p ? batch.work<ncclDevWorkP2p>(index).profilerEnabled
-                                              : batch.work<ncclDevWorkColl>(index).profilerEnabled;
-}
-
 // Writes the time of all work items of a batch that the host wants to know.
 void mark(const Block& block, const Batch& batch, ncclDevProfiler* profiler, uint64_t counter) {
   for (int i = 0; i < batch.count; i++) {
@@ -88,38 +65,6 @@ void mark(const Block& block, const Batch& batch, ncclDevProfiler* profiler, uin
 }
 
 #endif
-
-// Writes the lines of the truth for one batch.
-class BatchTruth {
- public:
-  BatchTruth(const Block& block, uint64_t counter, uint64_t timerStart)
-      : block_(block), counter_(counter), timerStart_(timerStart), start_(rawNanoseconds()) {}
-
-  // A work item has ended. Returns the line for what the caller knows about the item.
-  Truth& item(bool isProfiled) {
-    lines_.emplace_back("work", *block_.launch);
-    Truth& line = lines_.back();
-    line.communicator(*block_.communicator).number("channel", block_.channelId);
-    line.number("work_counter", ++counter_).number("profiled", isProfiled);
-    line.number("start_ns", start_).number("end_ns", rawNanoseconds());
-    line.number("timer_start", timerStart_);
-    return line;
-  }
-
-  // The next item starts now, and not with the batch.
-  void startNext() { start_ = rawNanoseconds(); }
-
-  void write(uint64_t timerEnd) {
-    for (Truth& line : lines_) line.number("timer_end", timerEnd).write();
-  }
-
- private:
-  const Block& block_;
-  uint64_t counter_;
-  const uint64_t timerStart_;
-  int64_t start_;
-  std::vector<Truth> lines_;
-};
 
 Collective translated(const Block& block, const DeviceFunction& function, const ncclDevWorkColl& given) {
   ncclDevWorkColl work = given;
@@ -186,10 +131,6 @@ void runCollectives(const Block& block, const Batch& batch, BatchTruth& truth) {
     truth.startNext();
   }
 }
-
-#if NCCL_VERSION_CODE >= 23000
-#include "batched_broadcasts.inc"
-#endif
 
 void runBatch(const Block& block, const Batch& batch, BatchTruth& truth) {
   switch (batch.workType) {

@@ -1,5 +1,15 @@
 // Broadcasts of several roots in one batch, since 2.30. The channel takes turns: a chunk of each broadcast that has data
-// left. Included by work_batches.cc.
+// left.
+#include "nccl_headers.h"
+
+#if NCCL_VERSION_CODE >= 23000
+
+#include <algorithm>
+
+#include "batch.h"
+#include "simple_protocol.h"
+
+namespace host_nccl {
 
 void runBroadcasts(const Block& block, const Batch& batch, BatchTruth& truth) {
   const Reduction bytes = {Operator::kSum, ncclInt8, 0};
@@ -38,3 +48,7 @@ void runBroadcasts(const Block& block, const Batch& batch, BatchTruth& truth) {
     line.number("channel_bytes", work.bytes).number("ring_depth", work.ringDepth);
   }
 }
+
+}  // namespace host_nccl
+
+#endif
