@@ -1,6 +1,7 @@
 """The device side of one version, and the library that has it beside NCCL's own host code."""
 
 import re
+import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,8 +20,7 @@ KERNEL = re.compile(r"^(nccl(?:Dev)?Kernel_\w+|ncclSym\w*Kernel_\w+)\((.*)\)$")
 def build(host, standins):
     """Compiles the device side and links libnccl.so.2. Returns the directory of the version, complete and ready to use."""
     objects = host.build()
-    programs = sorted((BED / "programs").glob("*")) + sorted((BED.parent / "programs").glob("*.h"))
-    ours = sorted(SOURCES.glob("*")) + sorted(Path(__file__).parent.glob("*.py")) + programs
+    ours = [path for place in (SOURCES, BED / "programs", Path(__file__).parent) for path in sorted(place.glob("*.*"))]
     entry = cache.ROOT / f"{host.sources.version}-{cache.digest(*ours, host.directory.name, standins.name)}"
     if not entry.exists():
         with cache.fresh(entry) as out:
@@ -36,7 +36,7 @@ def link(host, standins, objects, out):
     (out / "include").mkdir()
     write(out / "include" / "nccl.h", host.sources.public_header())
     for library in standins.iterdir():
-        (out / library.name).symlink_to(library.readlink() if library.is_symlink() else library)
+        shutil.copy(library, out / library.name, follow_symlinks=False)
     flags = host.flags() + FLAGS
     flags.remove("-w")
     # NCCL's headers are not ours to correct.
@@ -57,8 +57,8 @@ def link(host, standins, objects, out):
         write(work / "left_out.s", stubs(missing))
         run([cache.compiler(), "-c", work / "left_out.s", "-o", work / "left_out.o"])
         everything.append(work / "left_out.o")
-    command = [cache.compiler(), "-shared", "-Wl,-soname,libnccl.so.2", "-Wl,--no-undefined", "-o", out / "libnccl.so.2"]
-    run([*command, *everything, f"-L{standins}", "-lcudart", "-lcuda", "-lpthread", "-lrt", "-ldl"])
+    command = [cache.compiler(), "-shared", "-Wl,-soname,libnccl.so.2", "-Wl,--no-undefined", "-Wl,-rpath,$ORIGIN"]
+    run([*command, "-o", out / "libnccl.so.2", *everything, f"-L{standins}", "-lcudart", "-lcuda", "-lpthread", "-lrt", "-ldl"])
     (out / "libnccl.so").symlink_to("libnccl.so.2")
 
 
@@ -104,8 +104,11 @@ def stubs(names):
 
 
 def build_programs(host, out):
-    """Builds the programs against the public header of the version."""
-    flags = ["-std=c++17", "-O1", "-g", "-Wall", f"-I{out / 'include'}", "-isystem", host.headers, f"-I{BED.parent / 'programs'}"]
+    """Builds the program against the public header of the version."""
+    flags = ["-std=c++17", "-O1", "-g1", "-Wall", f"-I{out / 'include'}", "-isystem", host.headers]
+    sources = sorted((BED / "programs").glob("*.cc"))
+    with ThreadPoolExecutor(cache.jobs()) as pool:
+        objects = list(pool.map(lambda file: compile_file(file, out / "objects" / f"program_{file.stem}.o", flags), sources))
     libraries = [f"-L{out}", "-lnccl", "-lcudart", "-lcuda", "-lpthread", f"-Wl,-rpath-link,{out}"]
-    for source in sorted((BED / "programs").glob("*.cc")):
-        run([cache.compiler(), *flags, source, "-o", out / source.stem, *libraries])
+    # The program finds the libraries beside it, wherever it is started.
+    run([cache.compiler(), "-o", out / "host_nccl_all", *objects, *libraries, "-Wl,-rpath,$ORIGIN"])

@@ -34,8 +34,8 @@ def link(headers, directory, out, name, needed):
     sources = sorted((SOURCES / directory).glob("*.cc"))
     with ThreadPoolExecutor(cache.jobs()) as pool:
         objects = list(pool.map(lambda file: compile_file(file, out / f"{directory}_{file.stem}.o", flags), sources))
-    command = [cache.compiler(), "-shared", f"-Wl,-soname,{name}", "-Wl,--no-undefined", "-o", out / name, *objects]
-    run([*command, f"-L{out}", *needed, "-lpthread", "-ldl"])
+    command = [cache.compiler(), "-shared", f"-Wl,-soname,{name}", "-Wl,--no-undefined", "-Wl,-rpath,$ORIGIN"]
+    run([*command, "-o", out / name, *objects, f"-L{out}", *needed, "-lpthread", "-ldl"])
     (out / f"{name.split('.so')[0]}.so").symlink_to(name)
     for compiled in objects:
         compiled.unlink()
