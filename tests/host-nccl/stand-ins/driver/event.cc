@@ -15,17 +15,22 @@ std::shared_ptr<Signal> Event::last() {
   return last_;
 }
 
-Work recordWork(const std::shared_ptr<Event>& event) {
-  return [event](Replay) {
+// From the launch on, the event is that of the node, as from a call of cuEventRecord on.
+WorkOfLaunch recordWork(const std::shared_ptr<Event>& event) {
+  return [event] {
     const auto signal = std::make_shared<Signal>();
-    signal->complete();
     event->set(signal);
+    return Work([signal](Replay) { signal->complete(); });
   };
 }
 
-Work waitWork(const std::shared_ptr<Event>& event) {
-  return [event](Replay) {
-    if (const auto signal = event->last()) signal->wait();
+// Waits for what was recorded before the launch. A later record may itself wait for the graph.
+WorkOfLaunch waitWork(const std::shared_ptr<Event>& event) {
+  return [event] {
+    const auto signal = event->last();
+    return Work([signal](Replay) {
+      if (signal != nullptr) signal->wait();
+    });
   };
 }
 
@@ -60,10 +65,11 @@ EXPORTED CUresult cuEventRecord(CUevent handle, CUstream streamHandle) {
 }
 
 // Adds a node to the stream's capture. Returns false if the stream is not captured.
-static bool addNode(const std::shared_ptr<Stream>& stream, CUgraphNodeType type, host_nccl::Work work) {
+static bool addNode(const std::shared_ptr<Stream>& stream, CUgraphNodeType type, host_nccl::WorkOfLaunch work) {
   std::lock_guard<std::mutex> guard(Capture::mutex());
   if (stream->capture == nullptr) return false;
-  stream->dependencies = {stream->capture->graph->add(type, stream->dependencies, std::move(work), true)};
+  stream->dependencies = {stream->capture->graph->add(type, stream->dependencies, nullptr, true)};
+  stream->dependencies[0]->workOfLaunch = std::move(work);
   return true;
 }
 

@@ -29,7 +29,7 @@ class Event {
 };
 
 // What the nodes of a graph do that record an event or wait for one.
-Work recordWork(const std::shared_ptr<Event>& event);
-Work waitWork(const std::shared_ptr<Event>& event);
+WorkOfLaunch recordWork(const std::shared_ptr<Event>& event);
+WorkOfLaunch waitWork(const std::shared_ptr<Event>& event);
 
 }  // namespace host_nccl

@@ -13,7 +13,7 @@
 namespace host_nccl {
 
 Node* Graph::add(CUgraphNodeType type, std::vector<Node*> dependencies, Work work, bool isCaptured) {
-  nodes.push_back(std::unique_ptr<Node>(new Node{type, std::move(dependencies), std::move(work), isCaptured}));
+  nodes.push_back(std::unique_ptr<Node>(new Node{type, std::move(dependencies), std::move(work), nullptr, isCaptured}));
   return nodes.back().get();
 }
 
@@ -27,9 +27,20 @@ Executable::Executable(const Graph& graph) : steps_(graph.nodes.size()), objects
   for (size_t i = 0; i < graph.nodes.size(); i++) numbers[graph.nodes[i].get()] = i;
   for (size_t i = 0; i < graph.nodes.size(); i++) {
     steps_[i].work = graph.nodes[i]->work;
+    steps_[i].workOfLaunch = graph.nodes[i]->workOfLaunch;
     for (const Node* before : graph.nodes[i]->dependencies) {
       steps_[numbers.at(before)].next.push_back(i);
       steps_[i].waitsFor++;
+    }
+  }
+  std::vector<int> missing;
+  for (size_t i = 0; i < steps_.size(); i++) {
+    missing.push_back(steps_[i].waitsFor);
+    if (missing[i] == 0) order_.push_back(i);
+  }
+  for (size_t at = 0; at < order_.size(); at++) {
+    for (size_t next : steps_[order_[at]].next) {
+      if (--missing[next] == 0) order_.push_back(next);
     }
   }
 }
@@ -37,7 +48,8 @@ Executable::Executable(const Graph& graph) : steps_(graph.nodes.size()), objects
 // One run: counts for each step how many of the steps before it are missing.
 class Executable::Run {
  public:
-  explicit Run(const std::vector<Step>& steps) : steps_(steps), missing_(steps.size()), left_(steps.size()) {
+  Run(const std::vector<Step>& steps, const std::vector<Work>& work)
+      : steps_(steps), work_(work), missing_(steps.size()), left_(steps.size()) {
     for (size_t i = 0; i < steps.size(); i++) missing_[i] = steps[i].waitsFor;
   }
 
@@ -57,7 +69,7 @@ class Executable::Run {
     while (!ready.empty()) {
       for (size_t i = 1; i < ready.size(); i++) branch(ready[i]);
       const size_t now = ready[0];
-      if (steps_[now].work) steps_[now].work(Replay{true});
+      if (work_[now]) work_[now](Replay{true});
       ready.clear();
       std::lock_guard<std::mutex> guard(mutex_);
       for (size_t next : steps_[now].next) {
@@ -82,6 +94,7 @@ class Executable::Run {
   }
 
   const std::vector<Step>& steps_;
+  const std::vector<Work>& work_;
   std::vector<int> missing_;
   size_t left_;
   int branches_ = 0;
@@ -89,9 +102,13 @@ class Executable::Run {
   std::condition_variable isDone_;
 };
 
-void Executable::run() {
-  std::lock_guard<std::mutex> guard(mutex_);
-  Run(steps_).all();
+Work Executable::launch(const std::shared_ptr<Executable>& self) const {
+  std::vector<Work> work(steps_.size());
+  for (size_t i : order_) work[i] = steps_[i].workOfLaunch ? steps_[i].workOfLaunch() : steps_[i].work;
+  return [self, work = std::move(work)](Replay) {
+    std::lock_guard<std::mutex> guard(self->mutex_);
+    Run(self->steps_, work).all();
+  };
 }
 
 }  // namespace host_nccl
@@ -138,14 +155,16 @@ EXPORTED CUresult cuGraphAddHostNode(
 
 EXPORTED CUresult cuGraphAddEventRecordNode(
     CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count, CUevent handle) {
-  Work work = host_nccl::recordWork(host_nccl::Event::of(handle));
-  return add(node, graph, dependencies, count, CU_GRAPH_NODE_TYPE_EVENT_RECORD, std::move(work));
+  const CUresult result = add(node, graph, dependencies, count, CU_GRAPH_NODE_TYPE_EVENT_RECORD, nullptr);
+  reinterpret_cast<Node*>(*node)->workOfLaunch = host_nccl::recordWork(host_nccl::Event::of(handle));
+  return result;
 }
 
 EXPORTED CUresult cuGraphAddEventWaitNode(
     CUgraphNode* node, CUgraph graph, const CUgraphNode* dependencies, size_t count, CUevent handle) {
-  Work work = host_nccl::waitWork(host_nccl::Event::of(handle));
-  return add(node, graph, dependencies, count, CU_GRAPH_NODE_TYPE_WAIT_EVENT, std::move(work));
+  const CUresult result = add(node, graph, dependencies, count, CU_GRAPH_NODE_TYPE_WAIT_EVENT, nullptr);
+  reinterpret_cast<Node*>(*node)->workOfLaunch = host_nccl::waitWork(host_nccl::Event::of(handle));
+  return result;
 }
 
 #undef cuGraphAddDependencies_v2
@@ -185,7 +204,7 @@ EXPORTED CUresult cuGraphInstantiateWithFlags(CUgraphExec* executable, CUgraph g
 
 EXPORTED CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream) {
   const auto shared = *reinterpret_cast<std::shared_ptr<Executable>*>(executable);
-  return Stream::of(stream)->submit(CU_GRAPH_NODE_TYPE_GRAPH, [shared](Replay) { shared->run(); });
+  return Stream::of(stream)->submit(CU_GRAPH_NODE_TYPE_GRAPH, shared->launch(shared));
 }
 
 EXPORTED CUresult cuGraphUpload(CUgraphExec, CUstream) { return CUDA_SUCCESS; }

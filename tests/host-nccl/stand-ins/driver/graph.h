@@ -18,11 +18,15 @@ struct Replay {
   bool isGraph;
 };
 typedef std::function<void(Replay)> Work;
+// Work of which a launch decides what it does. The driver calls this when the host launches the graph, and runs the
+// result when the graph comes to it.
+typedef std::function<Work()> WorkOfLaunch;
 
 struct Node {
   CUgraphNodeType type;
   std::vector<Node*> dependencies;
   Work work;
+  WorkOfLaunch workOfLaunch;
   // Whether a stream captured it. Nodes that a program adds need not be joined.
   bool isCaptured = false;
 };
@@ -50,16 +54,20 @@ class Graph {
 class Executable {
  public:
   explicit Executable(const Graph& graph);
-  void run();
+  // Returns the work of one launch, which runs in the order of the stream.
+  Work launch(const std::shared_ptr<Executable>& self) const;
 
  private:
   struct Step {
     Work work;
+    WorkOfLaunch workOfLaunch;
     std::vector<size_t> next;
     int waitsFor = 0;
   };
   class Run;
   std::vector<Step> steps_;
+  // Their numbers in an order in which each comes after those that it depends on.
+  std::vector<size_t> order_;
   std::vector<std::shared_ptr<UserObject>> objects_;
   // Two launches of one executable graph do not overlap.
   std::mutex mutex_;
