@@ -1,4 +1,4 @@
-"""The cache of the bed. Each entry is a directory that is named for a hash of everything that its content depends on."""
+"""The cache of the bed. Each entry is a directory, named for a hash of everything that its content depends on."""
 
 import fcntl
 import hashlib

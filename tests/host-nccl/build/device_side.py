@@ -18,7 +18,7 @@ KERNEL = re.compile(r"^(nccl(?:Dev)?Kernel_\w+|ncclSym\w*Kernel_\w+)\((.*)\)$")
 
 
 def build(host, standins):
-    """Compiles the device side and links libnccl.so.2. Returns the directory of the version, complete and ready to use."""
+    """Compiles the device side, links libnccl.so.2, and builds the program. Returns the directory of the version."""
     objects = host.build()
     ours = [path for place in (SOURCES, BED / "programs", Path(__file__).parent) for path in sorted(place.glob("*.*"))]
     entry = cache.ROOT / f"{host.sources.version}-{cache.digest(*ours, host.directory.name, standins.name)}"
@@ -58,7 +58,8 @@ def link(host, standins, objects, out):
         run([cache.compiler(), "-c", work / "left_out.s", "-o", work / "left_out.o"])
         everything.append(work / "left_out.o")
     command = [cache.compiler(), "-shared", "-Wl,-soname,libnccl.so.2", "-Wl,--no-undefined", "-Wl,-rpath,$ORIGIN"]
-    run([*command, "-o", out / "libnccl.so.2", *everything, f"-L{standins}", "-lcudart", "-lcuda", "-lpthread", "-lrt", "-ldl"])
+    libraries = [f"-L{standins}", "-lcudart", "-lcuda", "-lpthread", "-lrt", "-ldl"]
+    run([*command, "-o", out / "libnccl.so.2", *everything, *libraries])
     (out / "libnccl.so").symlink_to("libnccl.so.2")
 
 
@@ -107,8 +108,12 @@ def build_programs(host, out):
     """Builds the program against the public header of the version."""
     flags = ["-std=c++17", "-O1", "-g1", "-Wall", f"-I{out / 'include'}", "-isystem", host.headers]
     sources = sorted((BED / "programs").glob("*.cc"))
+
+    def compiled(file):
+        return compile_file(file, out / "objects" / f"program_{file.stem}.o", flags)
+
     with ThreadPoolExecutor(cache.jobs()) as pool:
-        objects = list(pool.map(lambda file: compile_file(file, out / "objects" / f"program_{file.stem}.o", flags), sources))
+        objects = list(pool.map(compiled, sources))
     libraries = [f"-L{out}", "-lnccl", "-lcudart", "-lcuda", "-lpthread", f"-Wl,-rpath-link,{out}"]
     # The program finds the libraries beside it, wherever it is started.
     run([cache.compiler(), "-o", out / "host_nccl_all", *objects, *libraries, "-Wl,-rpath,$ORIGIN"])

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import cache
 
-FLAGS = "-std=c++17 -O1 -g1 -fPIC -fvisibility=hidden -w -DCUDA_MAJOR=12 -DCUDA_MINOR=9 -DPROFAPI -DNCCL_OS_LINUX".split()
+FLAGS = "-std=c++17 -O1 -g1 -fPIC -fvisibility=hidden -w".split()
+FLAGS += "-DCUDA_MAJOR=12 -DCUDA_MINOR=9 -DPROFAPI -DNCCL_OS_LINUX".split()
 
 
 class Failed(Exception):

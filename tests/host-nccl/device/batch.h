@@ -29,8 +29,8 @@ struct Batch {
 
 #if HOST_NCCL_HAS_PROFILER
 
-// As the kernels do, this takes everything but messages for the structure of a collective. For the batched broadcasts of
-// 2.30, it therefore reads other fields.
+// As the kernels do, this takes everything but messages for the structure of a collective. For the batched broadcasts
+// of 2.30, it therefore reads other fields.
 inline bool isProfiled(const Batch& batch, int index) {
   return batch.workType == ncclDevWorkTypeP2p ? batch.work<ncclDevWorkP2p>(index).profilerEnabled
                                               : batch.work<ncclDevWorkColl>(index).profilerEnabled;
@@ -41,8 +41,9 @@ inline bool isProfiled(const Batch& batch, int index) {
 // Writes the lines of the truth for one batch.
 class BatchTruth {
  public:
-  BatchTruth(const Block& block, uint64_t counter, uint64_t timerStart)
-      : block_(block), counter_(counter), timerStart_(timerStart), start_(rawNanoseconds()) {}
+  // Takes the number of work items before the batch, and the device's time for the start of each.
+  BatchTruth(const Block& block, uint64_t counter, std::vector<uint64_t> starts)
+      : block_(block), counter_(counter), starts_(std::move(starts)), start_(rawNanoseconds()) {}
 
   // A work item has ended. Returns the line for what the caller knows about the item.
   Truth& item(bool isProfiled) {
@@ -51,21 +52,22 @@ class BatchTruth {
     line.communicator(*block_.communicator).number("channel", block_.channelId);
     line.number("work_counter", ++counter_).number("profiled", isProfiled);
     line.number("start_ns", start_).number("end_ns", rawNanoseconds());
-    line.number("timer_start", timerStart_);
+    line.number("timer_start", starts_[lines_.size() - 1]);
     return line;
   }
 
   // The next item starts now, and not with the batch.
   void startNext() { start_ = rawNanoseconds(); }
 
-  void write(uint64_t timerEnd) {
-    for (Truth& line : lines_) line.number("timer_end", timerEnd).write();
+  // Takes the device's time for the end of each item. An abort leaves items without a line.
+  void write(const std::vector<uint64_t>& ends) {
+    for (size_t i = 0; i < lines_.size(); i++) lines_[i].number("timer_end", ends[i]).write();
   }
 
  private:
   const Block& block_;
   uint64_t counter_;
-  const uint64_t timerStart_;
+  const std::vector<uint64_t> starts_;
   int64_t start_;
   std::vector<Truth> lines_;
 };

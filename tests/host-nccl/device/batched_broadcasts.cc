@@ -1,5 +1,5 @@
-// Broadcasts of several roots in one batch, since 2.30. The channel takes turns: a chunk of each broadcast that has data
-// left.
+// Broadcasts of several roots in one batch, since 2.30. The channel takes turns: it moves a chunk of each broadcast that
+// has data left.
 #include "nccl_headers.h"
 
 #if NCCL_VERSION_CODE >= 23000

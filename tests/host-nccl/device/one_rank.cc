@@ -1,4 +1,4 @@
-// A reduction over one rank, which NCCL launches without work structures from 2.19 on. It scales the data, or copies it.
+// A reduction over one rank: it scales the data or copies it. From 2.19 on, NCCL launches it without work structures.
 #include "nccl_headers.h"
 
 #if NCCL_VERSION_CODE >= 22100

@@ -1,5 +1,5 @@
-// The work of a block since 2.23: a list of batches after the kernel's arguments. Each batch names work structures in the
-// arguments or in a buffer.
+// The work of a block since 2.23: a list of batches after the kernel's arguments. Each batch names work structures in
+// the arguments or in a buffer.
 #include "nccl_headers.h"
 
 #if HOST_NCCL_HAS_BATCHES
@@ -50,21 +50,23 @@ Batch loadBatch(const Block& block, const ncclDevKernelArgs* arguments, int inde
   }
 }
 
-#if HOST_NCCL_HAS_PROFILER
-
-// Writes the time of all work items of a batch that the host wants to know.
-void mark(const Block& block, const Batch& batch, ncclDevProfiler* profiler, uint64_t counter) {
+// Reads the timer for each item of a batch, and writes the times that the host wants to know. Returns all times.
+std::vector<uint64_t> mark(const Block& block, const Batch& batch, bool isStart, uint64_t counter) {
+  std::vector<uint64_t> times;
   for (int i = 0; i < batch.count; i++) {
+    times.push_back(deviceTimer());
+#if HOST_NCCL_HAS_PROFILER
     counter++;
     if (!isProfiled(batch, i)) continue;
+    ncclDevProfiler* profiler = isStart ? block.communicator->workStarted : block.communicator->workCompleted;
     auto& entry = profiler[block.channelId].data[counter % MAX_PROFILER_EVENTS_PER_CHANNEL];
-    entry.timestamp = deviceTimer();
+    entry.timestamp = times.back();
     // The proxy reads the time when it sees the counter.
     store(&entry.counter, counter);
-  }
-}
-
 #endif
+  }
+  return times;
+}
 
 Collective translated(const Block& block, const DeviceFunction& function, const ncclDevWorkColl& given) {
   ncclDevWorkColl work = given;
@@ -116,7 +118,9 @@ void runMessages(const Block& block, const Batch& batch, BatchTruth& truth) {
     messages.push_back({half(block, work, true), half(block, work, false)});
   }
   runMessages(block, messages);
-  for (int i = 0; i < batch.count; i++) describe(truth.item(batch.work<ncclDevWorkP2p>(i).profilerEnabled), messages[i]);
+  for (int i = 0; i < batch.count; i++) {
+    describe(truth.item(batch.work<ncclDevWorkP2p>(i).profilerEnabled), messages[i]);
+  }
 }
 
 void runCollectives(const Block& block, const Batch& batch, BatchTruth& truth) {
@@ -168,21 +172,16 @@ void runBlock(const HostLaunch* launch, int index) {
   for (int next = index; next >= 0 && !isAborted;) {
     const Batch batch = loadBatch(block, arguments, next);
     next = batch.next;
-#if HOST_NCCL_HAS_PROFILER
-    mark(block, batch, block.communicator->workStarted, counter);
-#endif
-    BatchTruth truth(block, counter, deviceTimer());
+    BatchTruth truth(block, counter, mark(block, batch, true, counter));
     try {
       runBatch(block, batch, truth);
       delayWork(block);
     } catch (const Aborted&) {
       isAborted = true;
     }
-#if HOST_NCCL_HAS_PROFILER
-    mark(block, batch, block.communicator->workCompleted, counter);
-#endif
+    const std::vector<uint64_t> ends = mark(block, batch, false, counter);
     counter += batch.count;
-    if (Truth::isWanted()) truth.write(deviceTimer());
+    if (Truth::isWanted()) truth.write(ends);
   }
 #if HOST_NCCL_HAS_PROFILER
   block.channel->workCounter = counter;
