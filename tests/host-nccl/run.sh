@@ -8,6 +8,9 @@ store=$(mktemp -d)
 trap 'rm -rf "$store"' EXIT
 processes=()
 for ((rank = 0; rank < ranks; rank++)); do
+    if [ "${HOST_NCCL_HOSTS:-0}" = 1 ]; then
+        export NCCL_HOSTID=host$rank HOST_NCCL_NODE=$rank
+    fi
     "$directory/host_nccl_all" "$rank" "$ranks" "$store" "$@" &
     processes+=($!)
 done

@@ -26,6 +26,7 @@ def build(host, standins):
         with cache.fresh(entry) as out:
             link(host, standins, objects, out)
             build_programs(host, out)
+            shutil.rmtree(out / "objects")
     return entry
 
 
