@@ -247,7 +247,9 @@ const Case kMixed("mixed", [](Member& world) {
   CUDA(cudaStreamDestroy(other));
   sum.download();
   all.download();
-  size_t bad = wrong(sum, type, count, 0, "mixed sum", [&](size_t i) { return reduced(ncclSum, type, world.ranks, i); });
+  size_t bad = wrong(sum, type, count, 0, "mixed sum", [&](size_t i) {
+    return reduced(ncclSum, type, world.ranks, i);
+  });
   for (int rank = 0; rank < world.ranks; rank++) {
     bad += wrong(all, type, count, rank * count, "mixed gather", [&](size_t i) { return elementOf(rank, i); });
   }

@@ -60,13 +60,77 @@ const Case kSplitGroup("splitgroup", [](Member& world) {
   Member half(world.process, world.rank % 2 ? "odd of a group" : "even of a group", world.stream);
   ncclConfig_t config = configured(half.name);
   NCCL(world.groupStart());
-  const ncclResult_t result = ncclCommSplit(world.communicator, world.rank % 2, world.rank, &half.communicator, &config);
+  const int color = world.rank % 2;
+  const ncclResult_t result = ncclCommSplit(world.communicator, color, world.rank, &half.communicator, &config);
   NCCL(world.groupEnd());
   half.adopt("ncclCommSplit", result);
   const size_t bad = sum(half);
   half.destroy();
   return bad;
 });
+
+// The oldest way, without a configuration.
+const Case kInitRank("initrank", [](Member& world) {
+  Member plain(world.process, "plain", world.stream);
+  const ncclUniqueId id = world.process.share(plain.name);
+  const ncclResult_t result = ncclCommInitRank(&plain.communicator, world.ranks, id, world.rank);
+  plain.adopt("ncclCommInitRank", result);
+  NCCL(result);
+  const size_t bad = sum(plain);
+  plain.destroy();
+  return bad;
+});
+
+#if NCCL_VERSION_CODE >= 22300
+
+// Several ids, each of which a rank serves.
+const Case kScalable("scalable", [](Member& world) {
+  Member scalable(world.process, "scalable", world.stream);
+  ncclUniqueId ids[] = {world.process.share("scalable.0"), world.process.share("scalable.1")};
+  ncclConfig_t config = configured(scalable.name);
+  const ncclResult_t result =
+      ncclCommInitRankScalable(&scalable.communicator, world.ranks, world.rank, 2, ids, &config);
+  scalable.adopt("ncclCommInitRankScalable", result);
+  NCCL(result);
+  const size_t bad = sum(scalable);
+  scalable.destroy();
+  return bad;
+});
+
+#endif
+
+#if NCCL_VERSION_CODE >= 23000
+
+// All ranks but the last have a communicator. The last one joins it.
+const Case kGrow("grow", [](Member& world) {
+  const int last = world.ranks - 1;
+  Member few(world.process, "without the last", world.stream), all(world.process, "grown", world.stream);
+  const int color = world.rank == last ? NCCL_SPLIT_NOCOLOR : 0;
+  ncclConfig_t config = configured(few.name);
+  const ncclResult_t split = ncclCommSplit(world.communicator, color, world.rank, &few.communicator, &config);
+  few.adopt("ncclCommSplit", split);
+  NCCL(split);
+  config = configured(all.name);
+  ncclUniqueId id;
+  if (world.rank == 0) {
+    NCCL(ncclCommGetUniqueId(few.communicator, &id));
+    world.process.publish("grow", id);
+  } else if (world.rank == last) {
+    id = world.process.published("grow");
+  }
+  const ncclUniqueId* given = world.rank == 0 || world.rank == last ? &id : nullptr;
+  const int rank = world.rank == last ? last : -1;
+  const ncclResult_t result =
+      ncclCommGrow(few.communicator, world.ranks, given, rank, &all.communicator, &config);
+  all.adopt("ncclCommGrow", result);
+  NCCL(result);
+  const size_t bad = sum(all);
+  all.destroy();
+  if (few.communicator != nullptr) few.destroy();
+  return bad;
+});
+
+#endif
 
 const Case kSecond("second", [](Member& world) {
   Member second(world.process, "second", world.stream);

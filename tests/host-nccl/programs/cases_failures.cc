@@ -60,6 +60,31 @@ const Case kHang("hang", [](Member& world) {
   return size_t(0);
 });
 
+#if NCCL_VERSION_CODE >= 22809
+
+// As in `hang`, but the communicator is left fit for management calls.
+const Case kRevoke("revoke", [](Member& world) {
+  Member other(world.process, "revoked", world.stream);
+  other.create();
+  Buffer data(1 << 20);
+  if (world.rank != 0) {
+    NCCL(other.allReduce(data.device(), data.device(), 1 << 18, ncclFloat32, ncclSum));
+    usleep(100000);
+  }
+  world.process.meet("revoke");
+  const ncclResult_t result = ncclCommRevoke(other.communicator, NCCL_REVOKE_DEFAULT);
+  world.process.report.call({"ncclCommRevoke", "", other.name}, result);
+  CHECK(result == ncclSuccess || result == ncclInProgress);
+  ncclResult_t state = ncclInProgress;
+  while (state == ncclInProgress) NCCL(ncclCommGetAsyncError(other.communicator, &state));
+  world.process.report.call({"ncclCommGetAsyncError", "", other.name}, state);
+  CUDA(cudaStreamSynchronize(other.stream));
+  other.destroy();
+  return size_t(0);
+});
+
+#endif
+
 // The last rank dies while the others wait for it. They notice within seconds if the transport is a network.
 const Case kDie("die", [](Member& world) {
   Member other(world.process, "dying", world.stream);

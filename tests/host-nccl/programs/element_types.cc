@@ -11,7 +11,7 @@ namespace {
 
 template <typename T, typename Between = double>
 struct Access {
-  // Small floating-point types convert by way of float.
+  // Small floating-point types convert by way of float. Integers convert by way of int64_t, so that they wrap around.
   static void put(void* buffer, size_t index, double value) {
     static_cast<T*>(buffer)[index] = T(static_cast<Between>(value));
   }
@@ -29,12 +29,12 @@ ElementType of(ncclDataType_t type, const char* name, bool isInteger, double tol
 
 const std::vector<ElementType>& elementTypes() {
   static const std::vector<ElementType> types = {
-      of<int8_t>(ncclInt8, "int8", true, 0),
-      of<uint8_t>(ncclUint8, "uint8", true, 0),
-      of<int32_t>(ncclInt32, "int32", true, 0),
-      of<uint32_t>(ncclUint32, "uint32", true, 0),
-      of<int64_t>(ncclInt64, "int64", true, 0),
-      of<uint64_t>(ncclUint64, "uint64", true, 0),
+      of<int8_t, int64_t>(ncclInt8, "int8", true, 0),
+      of<uint8_t, int64_t>(ncclUint8, "uint8", true, 0),
+      of<int32_t, int64_t>(ncclInt32, "int32", true, 0),
+      of<uint32_t, int64_t>(ncclUint32, "uint32", true, 0),
+      of<int64_t, int64_t>(ncclInt64, "int64", true, 0),
+      of<uint64_t, int64_t>(ncclUint64, "uint64", true, 0),
       of<__half, float>(ncclFloat16, "float16", false, 1e-2),
       of<float>(ncclFloat32, "float32", false, 1e-5),
       of<double>(ncclFloat64, "float64", false, 1e-12),

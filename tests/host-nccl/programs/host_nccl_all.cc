@@ -1,6 +1,6 @@
 // Makes NCCL's calls on the real library, checks all data, and reports each call:
 //   host_nccl_all RANK SIZE STORE CASE...
-// STORE is an empty directory that all ranks share. A case that the version does not have is reported with `"wrong":-1`.
+// STORE is an empty directory that all ranks share. A case that the version does not have is wrong, with `"wrong":-1`.
 // Without cases, the program lists their names.
 #include <cstdio>
 #include <cstdlib>

@@ -37,5 +37,11 @@ void fill(Buffer& buffer, const ElementType& type, int rank, size_t count, size_
 }
 
 bool isClose(const ElementType& type, double value, double wanted) {
+  if (type.isInteger) {
+    // A product may wrap around.
+    int64_t wrapped;
+    type.put(&wrapped, 0, wanted);
+    return type.get(&wrapped, 0) == value;
+  }
   return std::abs(value - wanted) <= type.tolerance * std::abs(wanted);
 }

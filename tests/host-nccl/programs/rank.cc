@@ -3,16 +3,23 @@
 #include <cstring>
 
 ncclUniqueId Process::share(const std::string& name) {
+  if (rank != 0) return published(name);
+  ncclUniqueId id;
+  NCCL(ncclGetUniqueId(&id));
+  publish(name, id);
+  return id;
+}
+
+void Process::publish(const std::string& name, const ncclUniqueId& id) {
+  const std::string path = store + "/" + name, fresh = path + ".fresh";
+  std::FILE* file = std::fopen(fresh.c_str(), "wb");
+  CHECK(file != nullptr && std::fwrite(&id, sizeof id, 1, file) == 1 && std::fclose(file) == 0);
+  CHECK(std::rename(fresh.c_str(), path.c_str()) == 0);
+}
+
+ncclUniqueId Process::published(const std::string& name) {
   const std::string path = store + "/" + name;
   ncclUniqueId id;
-  if (rank == 0) {
-    NCCL(ncclGetUniqueId(&id));
-    const std::string fresh = path + ".fresh";
-    std::FILE* file = std::fopen(fresh.c_str(), "wb");
-    CHECK(file != nullptr && std::fwrite(&id, sizeof id, 1, file) == 1 && std::fclose(file) == 0);
-    CHECK(std::rename(fresh.c_str(), path.c_str()) == 0);
-    return id;
-  }
   std::FILE* file;
   while ((file = std::fopen(path.c_str(), "rb")) == nullptr) usleep(1000);
   CHECK(std::fread(&id, sizeof id, 1, file) == 1);

@@ -31,6 +31,9 @@ struct Process {
 
   // Returns an id that all processes share under this name. Rank 0 creates it.
   ncclUniqueId share(const std::string& name);
+  // The two halves of it, for an id that one process has.
+  void publish(const std::string& name, const ncclUniqueId& id);
+  ncclUniqueId published(const std::string& name);
   // Waits until all processes have come here.
   void meet(const std::string& name);
 };

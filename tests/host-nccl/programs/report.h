@@ -1,6 +1,6 @@
 // The program's own report of its calls: a line of JSON per call of NCCL, in $TRUTH_DIR/rank<R>.jsonl (standard output
-// without TRUTH_DIR). count and element_size are the call's own, as in tests/programs/truth.h. A line is written when the
-// call has returned.
+// without TRUTH_DIR). count and element_size are the call's own, as in tests/programs/truth.h. The program writes a line
+// when the call has returned.
 #pragma once
 
 #include <cstdio>

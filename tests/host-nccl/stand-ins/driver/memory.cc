@@ -42,10 +42,15 @@ void* allocate(size_t size, int device, MemoryKind kind) {
   int file = -1;
   if (kind == MemoryKind::kDevice) {
     file = memfd_create("host-nccl-device", MFD_CLOEXEC);
-    if (file < 0 || ftruncate(file, size) != 0) return nullptr;
+    if (file < 0) return nullptr;
   }
-  void* memory = map(size, size >= kLargePage / 2 ? kLargePage : kPage, file);
-  if (memory != nullptr) remember({reinterpret_cast<uintptr_t>(memory), size, device, file, kind, nextId()});
+  void* memory = nullptr;
+  if (file < 0 || ftruncate(file, size) == 0) memory = map(size, size >= kLargePage / 2 ? kLargePage : kPage, file);
+  if (memory != nullptr) {
+    remember({reinterpret_cast<uintptr_t>(memory), size, device, file, kind, nextId()});
+  } else if (file >= 0) {
+    close(file);
+  }
   return memory;
 }
 

@@ -116,6 +116,8 @@ std::shared_ptr<Signal> Stream::mark() {
 }
 
 void Stream::synchronize() {
+  // Work of blocking streams is before anything that the legacy stream does next.
+  if (this == context->legacy().get()) waitForOthers();
   std::unique_lock<std::mutex> lock(queue_->mutex);
   queue_->isDone.wait(lock, [this] { return queue_->work.empty() && !queue_->isBusy; });
 }
