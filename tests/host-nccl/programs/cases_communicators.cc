@@ -40,6 +40,39 @@ const Case kSplit("split", [](Member& world) {
   return bad;
 });
 
+// A communicator of one rank: NCCL copies, or scales with a kernel of its own.
+const Case kOneRank("onerank", [](Member& world) {
+  Member alone(world.process, "alone " + std::to_string(world.rank), world.stream);
+  ncclConfig_t config = configured(alone.name);
+  const ncclResult_t result = ncclCommSplit(world.communicator, world.rank, 0, &alone.communicator, &config);
+  alone.adopt("ncclCommSplit", result);
+  NCCL(result);
+  size_t bad = sum(alone);
+  const ElementType& type = elementType(ncclFloat32);
+  const size_t count = 1003;
+  Buffer in(count * 4), out(count * 4);
+  fill(in, type, 0, count);
+  in.upload();
+  float factor = 2;
+  ncclRedOp_t scaled;
+  NCCL(ncclRedOpCreatePreMulSum(&scaled, &factor, ncclFloat32, ncclScalarHostImmediate, alone.communicator));
+  NCCL(alone.allReduce(in.device(), out.device(), count, ncclFloat32, scaled));
+  NCCL(ncclRedOpDestroy(scaled, alone.communicator));
+  alone.synchronize();
+  out.download();
+  bad += wrong(out, type, count, 0, "scaled by one rank", [&](size_t i) { return 2 * elementOf(0, i); });
+  // Nobody else is there to send to.
+  NCCL(alone.groupStart());
+  NCCL(alone.send(in.device(), count, ncclFloat32, 0));
+  NCCL(alone.receive(out.device(), count, ncclFloat32, 0));
+  NCCL(alone.groupEnd());
+  alone.synchronize();
+  out.download();
+  bad += wrong(out, type, count, 0, "sent to oneself", [&](size_t i) { return elementOf(0, i); });
+  alone.destroy();
+  return bad;
+});
+
 // Rank 0 takes part in the call and in no communicator.
 const Case kNoColor("nocolor", [](Member& world) {
   Member rest(world.process, "rest", world.stream);
