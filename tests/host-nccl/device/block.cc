@@ -8,6 +8,18 @@
 
 namespace host_nccl {
 
+bool Block::findChannel(uint64_t channels, int number) {
+  // A block works for the channel of the set bit with its number.
+  for (int bit = 0; bit < MAXCHANNELS; bit++) {
+    if ((channels >> bit & 1) == 0 || number-- != 0) continue;
+    channelId = bit;
+    // The channels come after the communicator in device memory.
+    channel = &reinterpret_cast<DeviceCommunicatorAndChannels*>(communicator)->channels[bit];
+    return true;
+  }
+  return false;
+}
+
 void Block::checkAbort() const {
   const volatile uint32_t* flag = communicator->abortFlag;
   if (flag != nullptr && *flag != 0) throw Aborted();

@@ -15,6 +15,8 @@ struct Block {
   ncclDevChannel* channel;
   int channelId;
 
+  // Sets the channel from the kernel's set of channels and the number of the block. Returns false if there is none.
+  bool findChannel(uint64_t channels, int number);
   // Throws Aborted if the host asks for it.
   void checkAbort() const;
 };

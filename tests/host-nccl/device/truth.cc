@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 
 namespace host_nccl {
 
@@ -44,8 +45,10 @@ Truth& Truth::communicator(const DeviceCommunicator& communicator) {
 }
 
 void Truth::write() {
-  // A child of a fork gets a file of its own.
+  static std::mutex& mutex = *new std::mutex;
   static int file = -1, owner = 0;
+  std::lock_guard<std::mutex> guard(mutex);
+  // A child of a fork gets a file of its own.
   if (owner != getpid()) {
     const std::string path = std::string(directory()) + "/" + std::to_string(getpid()) + ".jsonl";
     file = open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);

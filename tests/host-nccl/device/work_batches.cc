@@ -157,12 +157,7 @@ void runBatch(const Block& block, const Batch& batch, BatchTruth& truth) {
 void runBlock(const HostLaunch* launch, int index) {
   const auto* arguments = static_cast<const ncclDevKernelArgs*>(launch->arguments);
   Block block = {launch, arguments->comm, nullptr, -1};
-  // A block works for the channel of the bit with its number.
-  for (int bit = 0, seen = 0; bit < MAXCHANNELS && block.channelId < 0; bit++) {
-    if (arguments->channelMask >> bit & 1 && seen++ == index) block.channelId = bit;
-  }
-  if (block.channelId < 0) return;
-  block.channel = &reinterpret_cast<DeviceCommunicatorAndChannels*>(arguments->comm)->channels[block.channelId];
+  if (!block.findChannel(arguments->channelMask, index)) return;
 #if HOST_NCCL_HAS_PROFILER
   uint64_t counter = block.channel->workCounter;
 #else

@@ -170,12 +170,7 @@ void runCollectives(const Block& block, const ncclWork& work) {
 void runBlock(const HostLaunch* launch, int index) {
   const auto* arguments = static_cast<const Arguments*>(launch->arguments);
   Block block = {launch, arguments->communicator, nullptr, -1};
-  for (int bit = 0, seen = 0; bit < MAXCHANNELS && block.channelId < 0; bit++) {
-    if (arguments->channelMask >> bit & 1 && seen++ == index) block.channelId = bit;
-  }
-  if (block.channelId < 0) return;
-  auto* all = reinterpret_cast<DeviceCommunicatorAndChannels*>(arguments->communicator);
-  block.channel = &all->channels[block.channelId];
+  if (!block.findChannel(arguments->channelMask, index)) return;
   const ncclWork* next = arguments->head + index;
   try {
     for (;;) {
