@@ -5,6 +5,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,6 +30,15 @@ def fresh(entry):
     yield work
     shutil.rmtree(entry, ignore_errors=True)
     work.rename(entry)
+
+
+def used(entry):
+    """Notes the use of an entry, and removes those of the same name that nobody used for a week. Returns the entry."""
+    os.utime(entry)
+    for other in ROOT.glob(f"{entry.name.rpartition('-')[0]}-*"):
+        if time.time() - other.stat().st_mtime > 7 * 24 * 3600:
+            shutil.rmtree(other)
+    return entry
 
 
 @contextmanager

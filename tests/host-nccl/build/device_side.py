@@ -27,7 +27,7 @@ def build(host, standins):
             link(host, standins, objects, out)
             build_programs(host, out)
             shutil.rmtree(out / "objects")
-    return entry
+    return cache.used(entry)
 
 
 def link(host, standins, objects, out):

@@ -40,6 +40,7 @@ class HostObjects:
         write(self.include / "nccl.h", self.sources.public_header())
         git = '#define NCCL_GIT_BRANCH "none"\n#define NCCL_GIT_COMMIT_HASH "none"\n'
         write(self.include / "nccl_git_version.h", git)
+        cache.used(self.directory)
         files = self.sources.host_files() + self.generated()
         with ThreadPoolExecutor(cache.jobs()) as pool:
             return list(pool.map(self.compile, files))

@@ -25,7 +25,7 @@ def build(headers):
         with cache.fresh(entry) as out:
             for directory, name, needed in LIBRARIES:
                 link(headers, directory, out, name, needed)
-    return entry
+    return cache.used(entry)
 
 
 def link(headers, directory, out, name, needed):
