@@ -42,3 +42,37 @@ pub fn print(checks: &[Check]) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Subject;
+
+    #[test]
+    fn the_summary_counts_problems_and_warnings() {
+        let of = |severities: &[Severity]| {
+            let checks: Vec<Check> = severities
+                .iter()
+                .map(|severity| Check::new(Subject::Machine, *severity, "x", "a fact"))
+                .collect();
+            summary(&checks)
+        };
+        assert_eq!(of(&[Severity::Ok, Severity::Note]), "no problems");
+        assert_eq!(of(&[Severity::Warn]), "1 warning");
+        assert_eq!(
+            of(&[Severity::Bad, Severity::Warn, Severity::Bad]),
+            "2 problems, 1 warning"
+        );
+    }
+
+    #[test]
+    fn details_are_below_their_fact() {
+        let check = Check::new(Subject::Machine, Severity::Warn, "x", "a fact")
+            .because("a reason\nin two lines")
+            .advise("an action");
+        assert_eq!(
+            print(&[check]),
+            "1 warning\n\nMachine\nwarn  a fact\n      a reason\n      in two lines\n      → an action\n"
+        );
+    }
+}

@@ -32,15 +32,12 @@ pub fn check(facts: &Facts) -> Vec<Check> {
             Kind::PyTorch | Kind::Nccl | Kind::Rccl | Kind::Gloo | Kind::Mpi | Kind::Jax
         )
     };
-    let is_followed = facts
-        .command
-        .as_ref()
-        .is_some_and(|command| command.shell.is_none() && command.elsewhere.is_none());
-    if !seen.iter().any(communicates) {
+    let is_open = facts.command.as_ref().is_some_and(|command| command.is_open());
+    if !seen.iter().any(communicates) && !is_open {
         let program = facts.command.as_ref().and_then(|command| command.last());
         let (severity, searched) = match (&facts.python, program) {
             (Some(python), _) => (
-                if is_followed {
+                if program.is_some() {
                     Severity::Warn
                 } else {
                     Severity::Note

@@ -47,3 +47,44 @@ pub fn check(topology: &Topology) -> Vec<Check> {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Severity;
+    use crate::facts::nvml::NvLink;
+    use crate::facts::topology::Gpu;
+
+    fn gpu(address: &str, states: &[bool]) -> Gpu {
+        let links = (0..).zip(states).map(|(number, is_active)| NvLink {
+            number,
+            is_active: *is_active,
+            version: Some(7),
+        });
+        Gpu {
+            address: address.to_owned(),
+            maker: "NVIDIA".to_owned(),
+            model: None,
+            numa_node: None,
+            pcie: None,
+            nvlinks: links.collect(),
+        }
+    }
+
+    fn severities(gpus: Vec<Gpu>) -> Vec<Severity> {
+        let topology = Topology {
+            gpus,
+            ..Topology::default()
+        };
+        check(&topology).into_iter().map(|check| check.severity).collect()
+    }
+
+    #[test]
+    fn a_gpu_with_fewer_links_is_named() {
+        let whole = || gpu("0000:17:00.0", &[true, true, false]);
+        assert_eq!(severities(vec![whole(), whole()]), [Severity::Ok]);
+        let short = gpu("0000:9b:00.0", &[true, false, false]);
+        assert_eq!(severities(vec![whole(), short]), [Severity::Warn]);
+        assert!(severities(vec![gpu("0000:17:00.0", &[])]).is_empty());
+    }
+}

@@ -65,6 +65,7 @@ pub fn check(facts: &Facts) -> Vec<Check> {
     for (name, variable) in facts.variables.iter() {
         let is_candidate = PREFIXES.iter().any(|prefix| name.starts_with(prefix))
             && !known.contains(name)
+            // These are reported as renamed.
             && !known.contains(&format!("TORCH_{name}"))
             && !NO_SETTINGS.contains(&name)
             && !OF_PLUGINS.iter().any(|prefix| name.starts_with(prefix));
@@ -92,10 +93,13 @@ pub fn check(facts: &Facts) -> Vec<Check> {
 
 /// Returns the most similar name that is similar enough.
 fn nearest<'a>(known: impl Iterator<Item = &'a str>, name: &str) -> Option<&'a str> {
-    let prefix = name.split('_').next().unwrap_or_default();
+    // The common prefix would make every name similar.
+    let (prefix, rest) = name.split_once('_')?;
     known
-        .filter(|other| other.starts_with(prefix))
-        .map(|other| (strsim::normalized_damerau_levenshtein(other, name), other))
+        .filter_map(|other| {
+            let other_rest = other.strip_prefix(prefix)?.strip_prefix('_')?;
+            Some((strsim::normalized_damerau_levenshtein(other_rest, rest), other))
+        })
         .filter(|(similarity, _)| *similarity >= SIMILAR)
         .max_by(|one, other| one.0.total_cmp(&other.0).then(other.1.cmp(one.1)))
         .map(|(_, other)| other)
@@ -132,6 +136,7 @@ mod tests {
         assert_eq!(of("NCCL_THREADS"), Some("NCCL_NTHREADS"));
         assert_eq!(of("NCCL_TIMEOUT"), Some("NCCL_IB_TIMEOUT"));
         assert_eq!(of("NCCL_SOCKET_IFNAME"), None);
+        assert_eq!(of("NCCL_IB_MTU"), None);
         assert_eq!(of("GLOO_SOCKET_IFNAMES"), Some("GLOO_SOCKET_IFNAME"));
     }
 }

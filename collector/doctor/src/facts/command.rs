@@ -32,7 +32,15 @@ const WRAPPERS: [&str; 17] = [
     "srun",
 ];
 /// Programs whose command runs in another environment, which cannot be examined from here.
-const ELSEWHERE: [&str; 11] = [
+const ELSEWHERE: [&str; 19] = [
+    "uv",
+    "poetry",
+    "pipenv",
+    "pixi",
+    "hatch",
+    "conda",
+    "mamba",
+    "micromamba",
     "docker",
     "podman",
     "nerdctl",
@@ -92,6 +100,10 @@ impl Command {
                 out.python = Some(name);
                 break;
             }
+            if ELSEWHERE.contains(&base.as_str()) {
+                out.elsewhere = Some(base);
+                break;
+            }
             if is_script {
                 let Some(mut interpreter) = first_line(&surroundings.place(&file)) else {
                     break;
@@ -100,10 +112,6 @@ impl Command {
                 interpreter.extend(words.drain(1..));
                 words = interpreter;
                 continue;
-            }
-            if ELSEWHERE.contains(&base.as_str()) {
-                out.elsewhere = Some(base);
-                break;
             }
             if SHELLS.contains(&base.as_str()) {
                 out.shell = Some(base);
@@ -142,6 +150,22 @@ impl Command {
             _ => None,
         };
         self.clears_environment = self.clears_environment.take().or(reason);
+    }
+
+    /// Adds the interpreter that a script such as a shim of pyenv starts.
+    pub fn add_interpreter(&mut self, surroundings: &Surroundings, interpreter: &Path) {
+        let is_new = self.last().is_some_and(|step| {
+            step.is_script && step.file.as_deref().is_some_and(|file| file != interpreter)
+        });
+        if is_new && self.steps.len() < MAX_STEPS {
+            let name = interpreter.display().to_string();
+            self.steps.push(Step::examine(surroundings, &name));
+        }
+    }
+
+    /// Whether the program that communicates is not known from here.
+    pub fn is_open(&self) -> bool {
+        self.shell.is_some() || self.elsewhere.is_some()
     }
 
     /// Returns the last program, which would communicate.

@@ -51,15 +51,18 @@ pub struct Facts {
 impl Facts {
     /// Gathers the facts. `words` is the command; empty if there is none.
     pub fn gather(surroundings: &Surroundings, words: &[String]) -> Self {
-        let command = (!words.is_empty()).then(|| Command::follow(surroundings, words));
+        let mut command = (!words.is_empty()).then(|| Command::follow(surroundings, words));
         let interpreter = match &command {
             Some(command) => command.python.clone(),
             None => Some("python3".to_owned()),
         };
         let python = interpreter.and_then(|name| Python::find(surroundings, &name));
+        if let (Some(command), Some(python)) = (&mut command, &python) {
+            command.add_interpreter(surroundings, &python.interpreter);
+        }
         let native = command
             .as_ref()
-            .filter(|command| command.python.is_none())
+            .filter(|command| command.python.is_none() && !command.is_open())
             .and_then(|command| command.last()?.file.clone());
         Self {
             libraries: Libraries::find(surroundings, python.as_ref(), native.as_deref().map(Path::new)),
