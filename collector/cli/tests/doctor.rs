@@ -425,6 +425,12 @@ fn this_machine_is_examined_with_and_without_a_command() {
     for (words, status, expected) in [
         (vec![], 0, "preloads"),
         (vec!["--", "sh", "-c", "x"], 0, "is a shell"),
+        (vec!["--", "sh", "-c", "cd /; exec ./static x"], 0, "is a shell"),
+        (
+            vec!["--", "sh", "-c", "A=1 python3 train.py"],
+            0,
+            "      python3 train.py",
+        ),
         (vec!["--", "env", "A=1", "ls"], 0, "followed env → ls"),
         (vec!["--", "./static"], 2, "statically linked"),
         (vec!["--", "./arm"], 2, "not a 64-bit program for this machine"),

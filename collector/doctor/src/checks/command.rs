@@ -15,7 +15,7 @@ pub fn check(facts: &Facts) -> Vec<Check> {
         let before = at.checked_sub(1).and_then(|at| command.steps.get(at));
         out.extend(missing(step, before));
         // A static launcher passes the environment on to the programs that it starts.
-        if step.reach == Reach::Static && at < last {
+        if step.reach == Reach::Static && (at < last || command.elsewhere.is_some()) {
             continue;
         }
         out.extend(unreachable(step));
@@ -51,9 +51,31 @@ pub fn check(facts: &Facts) -> Vec<Check> {
                 Subject::Recording,
                 Severity::Note,
                 "shell-script",
-                format!("{name} is a shell: the programs of its script were not examined"),
+                format!("{name} is a shell, and no launcher or Python was found in its script"),
             )
             .advise("examine the program itself, for example `rankscope doctor -- python train.py`"),
+        );
+    }
+    if let Some(line) = &command.script_line {
+        out.push(
+            Check::new(
+                Subject::Recording,
+                Severity::Note,
+                "script-line",
+                "the job is taken to be a line of the shell's script",
+            )
+            .because(line.clone()),
+        );
+    }
+    if let Some(name) = &command.keeps_variables_here {
+        out.push(
+            Check::new(
+                Subject::Recording,
+                Severity::Note,
+                "variables-not-forwarded",
+                format!("{name} may not pass LD_PRELOAD and RANKSCOPE_DIR to ranks on other hosts"),
+            )
+            .advise("Open MPI: -x LD_PRELOAD -x RANKSCOPE_DIR; MPICH and Intel MPI pass all variables"),
         );
     }
     if let (Some(step), true) = (

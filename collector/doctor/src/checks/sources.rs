@@ -35,7 +35,9 @@ pub fn check(facts: &Facts, launcher: &Launcher) -> Vec<Check> {
         out.push(line(Severity::Ok, "source-rccl", "RCCL calls: recorded"));
     }
     out.extend(kernels(facts));
-    out.extend(nvtx(facts, launcher));
+    if !facts.libraries.found.is_empty() {
+        out.extend(nvtx(facts, launcher));
+    }
     out.extend(invisible(facts));
     out
 }

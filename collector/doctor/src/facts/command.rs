@@ -53,8 +53,23 @@ const ELSEWHERE: [&str; 19] = [
     "sbatch",
     "ray",
 ];
-/// Shells. Their scripts are not followed.
+/// Shells. In their scripts only a line that starts a known launcher is followed.
 const SHELLS: [&str; 6] = ["sh", "bash", "dash", "zsh", "ksh", "fish"];
+
+/// Starts of names of programs that are looked for in the scripts of shells.
+const IN_SCRIPTS: [&str; 9] = [
+    "torchrun",
+    "python",
+    "srun",
+    "mpirun",
+    "mpiexec",
+    "orterun",
+    "deepspeed",
+    "accelerate",
+    "horovodrun",
+];
+/// Launchers of MPI, which pass variables to other hosts only on request.
+const MPI_LAUNCHERS: [&str; 3] = ["mpirun", "mpiexec", "orterun"];
 
 /// Program that the command starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,8 +95,12 @@ pub struct Command {
     pub clears_environment: Option<String>,
     /// Name of a program that starts the rest in another environment.
     pub elsewhere: Option<String>,
-    /// Name of a shell whose script is not followed.
+    /// Name of a shell in whose script no known launcher was found.
     pub shell: Option<String>,
+    /// Line of a shell's script that was taken for the start of the job.
+    pub script_line: Option<String>,
+    /// Name of a launcher of MPI that does not pass LD_PRELOAD to other hosts.
+    pub keeps_variables_here: Option<String>,
 }
 
 impl Command {
@@ -114,8 +133,13 @@ impl Command {
                 continue;
             }
             if SHELLS.contains(&base.as_str()) {
-                out.shell = Some(base);
-                break;
+                let Some(line) = script_of(surroundings, &words).and_then(|text| start_in(&text)) else {
+                    out.shell = Some(base);
+                    break;
+                };
+                out.script_line = Some(line.join(" "));
+                words = line;
+                continue;
             }
             if !WRAPPERS.contains(&base.as_str()) {
                 break;
@@ -149,6 +173,9 @@ impl Command {
             }
             _ => None,
         };
+        if MPI_LAUNCHERS.contains(&base) && !words.iter().any(|word| word.contains("LD_PRELOAD")) {
+            self.keeps_variables_here = Some(base.to_owned());
+        }
         self.clears_environment = self.clears_environment.take().or(reason);
     }
 
@@ -200,6 +227,33 @@ impl Step {
             is_script,
         }
     }
+}
+
+/// Returns the text that a shell would execute: that of `-c`, or of a file.
+fn script_of(surroundings: &Surroundings, words: &[String]) -> Option<String> {
+    let mut arguments = words.iter().skip(1);
+    let first = arguments.find(|word| !word.starts_with('-') || word.ends_with('c'))?;
+    if first.starts_with('-') {
+        return arguments.next().cloned();
+    }
+    surroundings.read(first)
+}
+
+/// Returns the words of the first line that starts a known launcher. Variables of the shell stay as they are.
+fn start_in(script: &str) -> Option<Vec<String>> {
+    let script = script.replace("\\\n", " ");
+    script.split(['\n', ';']).find_map(|line| {
+        let words = line
+            .split_whitespace()
+            .map(|word| word.trim_matches(['"', '\'']).to_owned());
+        let is_before = |word: &String| word == "exec" || (word.contains('=') && !word.starts_with('-'));
+        let words: Vec<String> = words.skip_while(is_before).collect();
+        let name = file_name(Path::new(words.first()?));
+        IN_SCRIPTS
+            .iter()
+            .any(|known| name.starts_with(known))
+            .then_some(words)
+    })
 }
 
 fn file_name(path: &Path) -> String {
@@ -276,6 +330,22 @@ mod tests {
     }
 
     #[test]
+    fn the_start_of_a_job_is_found_in_a_script() {
+        let of = |text: &str| start_in(text).unwrap_or_default();
+        assert_eq!(
+            of(
+                "#!/bin/bash\n# python old.py\nmodule load cuda\nNCCL_DEBUG=WARN exec torchrun \\\n  --nnodes 2 train.py\n"
+            ),
+            ["torchrun", "--nnodes", "2", "train.py"]
+        );
+        assert_eq!(
+            of("cd work; /opt/venv/bin/python3 'a.py'"),
+            ["/opt/venv/bin/python3", "a.py"]
+        );
+        assert!(of("echo python\nls\n").is_empty());
+    }
+
+    #[test]
     fn wrappers_are_followed_to_the_program() {
         let here = Surroundings::system();
         let follow = |line: &str| {
@@ -294,6 +364,7 @@ mod tests {
             None
         );
         assert_eq!(follow("sh -c ls").shell.as_deref(), Some("sh"));
+        assert_eq!(follow("sh -c python3").script_line.as_deref(), Some("python3"));
         assert!(is_no_export("--export=NONE") && is_no_export("--export=A=1"));
         assert!(!is_no_export("--export=ALL,A=1") && !is_no_export("--export=LD_PRELOAD"));
     }

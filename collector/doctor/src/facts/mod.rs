@@ -64,8 +64,17 @@ impl Facts {
             .as_ref()
             .filter(|command| command.python.is_none() && !command.is_open())
             .and_then(|command| command.last()?.file.clone());
+        // Of a missing program, and of one that runs elsewhere, nothing is known.
+        let is_known = command.as_ref().is_none_or(|command| {
+            !command.is_open() && command.last().is_some_and(|step| step.file.is_some())
+        });
+        let libraries = if is_known {
+            Libraries::find(surroundings, python.as_ref(), native.as_deref().map(Path::new))
+        } else {
+            Libraries::default()
+        };
         Self {
-            libraries: Libraries::find(surroundings, python.as_ref(), native.as_deref().map(Path::new)),
+            libraries,
             variables: Variables::read(surroundings),
             machine: Machine::read(surroundings),
             driver: Driver::read(surroundings),

@@ -21,9 +21,8 @@ const EXAMPLES: &str = "\
 Examples:
   rankscope doctor                        check this machine and list leftovers of earlier runs
   rankscope doctor -- torchrun train.py   check whether this command can be recorded, and what of it
-  rankscope doctor shared/run1            facts from the logs of a run, and differences between its ranks
-  rankscope doctor --fail-on warn -- torchrun train.py || exit    in a job script
-  rankscope doctor --json -- torchrun train.py                    the same for programs
+  rankscope doctor shared/run1            compare the ranks of a recorded run
+  rankscope doctor --fail-on warn -- torchrun train.py || exit   in a job script
   rankscope doctor --clean                collect or remove the live areas of dead processes";
 
 /// Check whether recording would work here: command, libraries, machine, links and environment variables. Or compare
