@@ -78,6 +78,8 @@ fn a_sound_machine_has_no_warning() {
         "pcie",
         "rdma-port",
         "group-memory",
+        "interfaces",
+        "numa",
     ] {
         assert!(
             found(&document, &["ok"]).contains(&format!("ok {id}")),
@@ -221,6 +223,9 @@ fn faults() -> Vec<Case> {
         }),
         ("warn group-memory-full", |machine| {
             machine.write("/sys/fs/cgroup/user.slice/memory.current", "1090000000000\n");
+        }),
+        ("note host-name-loopback", |machine| {
+            machine.edit("/etc/hosts", "10.0.0.7", "127.0.1.1");
         }),
         ("note container", |machine| machine.write("/.dockerenv", "")),
         ("warn driver-missing", |machine| {

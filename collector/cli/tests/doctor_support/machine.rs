@@ -85,6 +85,8 @@ impl Machine {
         };
         self.write("/lib/x86_64-linux-gnu/libc.so.6", c_library.to_bytes());
         self.write("/proc/sys/kernel/osrelease", "6.1.0-18-amd64\n");
+        self.write("/proc/sys/kernel/hostname", "node0\n");
+        self.write("/etc/hosts", "127.0.0.1\tlocalhost\n10.0.0.7\tnode0\n");
         self.write(
             "/proc/self/status",
             "Name:\tdoctor\nUid:\t1000\t1000\t1000\t1000\nCapEff:\t0000000000000000\n",

@@ -32,6 +32,8 @@ pub struct Machine {
     pub locked_memory: Option<Limit>,
     /// Memory limit of the control group, in bytes, and memory in use.
     pub group_memory: Option<(u64, u64)>,
+    /// Line of /etc/hosts that gives the host's name a loopback address, if there is one.
+    pub loopback_name: Option<String>,
     /// Kind of container, if this is one.
     pub container: Option<String>,
 }
@@ -55,6 +57,7 @@ impl Machine {
             processes: limit(&limits, "Max processes"),
             locked_memory: limit(&limits, "Max locked memory"),
             group_memory: group_memory(surroundings),
+            loopback_name: loopback_name(surroundings),
             container: container(surroundings),
         }
     }
@@ -105,6 +108,30 @@ fn group_memory(surroundings: &Surroundings) -> Option<(u64, u64)> {
         let number = |name: &str| surroundings.read(place.join(name))?.parse::<u64>().ok();
         Some((number("memory.max")?, number("memory.current")?))
     })
+}
+
+/// Returns the line of /etc/hosts that gives the host's own name a loopback address.
+fn loopback_name(surroundings: &Surroundings) -> Option<String> {
+    let host = surroundings.read("/proc/sys/kernel/hostname")?;
+    let hosts = surroundings.read("/etc/hosts")?;
+    let names_host = |line: &&str| {
+        let mut words = line.split('#').next().unwrap_or_default().split_whitespace();
+        words
+            .next()
+            .is_some_and(|address| address.starts_with("127.") || address == "::1")
+            && words.any(|name| name == host)
+    };
+    // The first line of a name counts.
+    let first = hosts.lines().find(|line| {
+        let mut words = line
+            .split('#')
+            .next()
+            .unwrap_or_default()
+            .split_whitespace()
+            .skip(1);
+        words.any(|name| name == host)
+    })?;
+    Some(first).filter(names_host).map(str::to_owned)
 }
 
 /// Returns the kind of container, from the files that container engines create.

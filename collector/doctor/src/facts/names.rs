@@ -17,8 +17,8 @@ pub const PREFIXES: [&str; 6] = [
 ];
 /// Parts that every name with one of the prefixes contains.
 const NEEDLES: [&[u8]; 4] = [b"NCCL_", b"RCCL_", b"GLOO_", b"TORCH_FR_"];
-/// Text before NCCL's version.
-const VERSION: &[u8] = b"NCCL version ";
+/// Text before the version of NCCL (`NCCL version`) and of RCCL (`RCCL version`).
+const VERSION: &[u8] = b"CCL version ";
 /// Part of the names of Gloo's source files and functions.
 const GLOO: &[u8] = b"gloo/transport";
 /// Maximum length of a name, in bytes. Longer ones are not names.
@@ -37,7 +37,7 @@ const MAX_RANGE_BYTES: u64 = 256 << 20;
 pub struct Names {
     /// Names of environment variables.
     pub variables: BTreeSet<String>,
-    /// Version that NCCL prints, such as `2.28.9`.
+    /// Version that NCCL or RCCL prints, such as `2.28.9`.
     pub nccl_version: Option<String>,
     /// Whether the library contains code of Gloo.
     pub has_gloo: bool,
@@ -194,6 +194,10 @@ mod tests {
             Some("2.28.9".to_owned())
         );
         assert_eq!(found(b"NCCL version 2.28").nccl_version, None);
+        assert_eq!(
+            found(b"RCCL version 2.21.5+hip6.3\0").nccl_version,
+            Some("2.21.5".to_owned())
+        );
     }
 
     #[test]

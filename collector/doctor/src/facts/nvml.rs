@@ -1,6 +1,6 @@
 //! NVLink links from NVML. The library is loaded at run time, and only if the machine has GPUs of NVIDIA.
 //!
-//! No GPU has run this code. Signatures and numbers are those of nvml.h in CUDA 12.
+//! No GPU has run this code: a test double has (`tests/nvml_double.c`). Signatures and numbers are those of nvml.h in CUDA 12.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -53,9 +53,12 @@ struct Nvml {
     link_version: GetLink,
 }
 
-/// Returns the links of each GPU, by PCI address; empty without a working NVML.
-pub fn links() -> Vec<(String, Vec<NvLink>)> {
-    let Some(nvml) = Nvml::load() else {
+/// Name of the library, as the driver installs it.
+pub const LIBRARY: &CStr = c"libnvidia-ml.so.1";
+
+/// Returns the links of each GPU, by PCI address; empty if the library is missing or does not work.
+pub fn links(library: &CStr) -> Vec<(String, Vec<NvLink>)> {
+    let Some(nvml) = Nvml::load(library) else {
         return Vec::new();
     };
     let mut count = 0;
@@ -76,11 +79,11 @@ pub fn links() -> Vec<(String, Vec<NvLink>)> {
 }
 
 impl Nvml {
-    fn load() -> Option<Self> {
-        // SAFETY: the names are NUL-terminated. The library is the driver's own and stays loaded. Each function has the
+    fn load(library: &CStr) -> Option<Self> {
+        // SAFETY: the names are NUL-terminated. The library is the driver's own, or a double of it, and stays loaded. Each function has the
         // type of nvml.h, and is only used if it exists.
         unsafe {
-            let library = libc::dlopen(c"libnvidia-ml.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
+            let library = libc::dlopen(library.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
             if library.is_null() {
                 return None;
             }

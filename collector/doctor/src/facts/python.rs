@@ -31,7 +31,7 @@ impl Python {
         let path = surroundings.variable("PATH").map(std::ffi::OsStr::new);
         let file = crate::program::resolve_in(name.as_ref(), path, |path| surroundings.place(path))?;
         let mut found = (surroundings.is_system())
-            .then(|| ask(&file))
+            .then(|| ask(&surroundings.place(&file)))
             .flatten()
             .unwrap_or_else(|| guess(surroundings, &file));
         found

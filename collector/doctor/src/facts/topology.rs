@@ -122,7 +122,7 @@ impl Topology {
             .filter_map(|address| gpu(surroundings, &address))
             .collect();
         if surroundings.is_system() && gpus.iter().any(|gpu| gpu.maker == "NVIDIA") {
-            for (address, links) in nvml::links() {
+            for (address, links) in nvml::links(nvml::LIBRARY) {
                 if let Some(gpu) = gpus
                     .iter_mut()
                     .find(|gpu| is_same_address(&gpu.address, &address))
