@@ -541,6 +541,14 @@ fn ranks_of_a_run_are_compared() {
         (0..2).for_each(|rank| log(run, rank, &odd));
     });
     assert_eq!(found(&document, &["warn", "bad"]), ["warn contradiction-ib"]);
+    let (_, document) = examine(&|run| {
+        let old = [
+            ("library.nccl.version", "2.28.9"),
+            ("env.NCCL_WORK_FIFO_DEPTH", "64"),
+        ];
+        (0..2).for_each(|rank| log(run, rank, &old));
+    });
+    assert_eq!(found(&document, &["warn", "bad"]), ["warn variable-unknown"]);
     let (status, document) =
         examine(&|run| fs::write(run.join("node0-1-1.rslog"), "no log").expect("written"));
     assert_eq!(found(&document, &["bad"]), ["bad no-logs"], "{document:#}");

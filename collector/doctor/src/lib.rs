@@ -6,6 +6,7 @@
 //! | [`program`] | the file of a program, and whether a preload reaches it |
 //! | [`facts`] | what is found: command, libraries, machine, driver, devices, variables |
 //! | [`checks`] | functions from facts to results, a subject each |
+//! | [`ignored`] | which variables a version of NCCL does not read |
 //! | [`launcher`] | what `rankscope run` would do to the command |
 //! | [`run`] | the same from the logs of a recorded run, and differences between its ranks |
 //! | [`check`], [`text`] | a result, and its printed form |
@@ -15,6 +16,7 @@
 pub mod check;
 pub mod checks;
 pub mod facts;
+pub mod ignored;
 pub mod launcher;
 pub mod program;
 pub mod run;

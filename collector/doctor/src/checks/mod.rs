@@ -26,11 +26,17 @@ use crate::check::Check;
 use crate::facts::Facts;
 use crate::facts::variables::Variables;
 use crate::facts::version::Version;
+use crate::ignored::WhyIgnored;
 use crate::launcher::Launcher;
 use crate::surroundings::Surroundings;
 
 /// Runs all checks, in the order of the subjects.
-pub fn all(facts: &Facts, launcher: &Launcher, surroundings: &Surroundings) -> Vec<Check> {
+pub fn all(
+    facts: &Facts,
+    launcher: &Launcher,
+    surroundings: &Surroundings,
+    why_ignored: WhyIgnored,
+) -> Vec<Check> {
     let nccl = libraries::nccl_version(facts);
     let mut out = Vec::new();
     out.extend(command::check(facts));
@@ -48,7 +54,7 @@ pub fn all(facts: &Facts, launcher: &Launcher, surroundings: &Surroundings) -> V
     out.extend(rdma::check(&facts.topology));
     out.extend(nearness::check(&facts.topology));
     out.extend(network::check(&facts.topology));
-    out.extend(unknown_variables::check(facts));
+    out.extend(unknown_variables::check(facts, why_ignored));
     out.extend(interfaces::check(&facts.variables, &facts.topology));
     out.extend(contradictions::with_devices(&facts.variables, &facts.topology));
     out.extend(values::with_devices(&facts.variables, &facts.topology));

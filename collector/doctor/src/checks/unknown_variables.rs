@@ -7,6 +7,7 @@ use crate::check::{Check, Severity, Subject};
 use crate::facts::Facts;
 use crate::facts::libraries::Kind;
 use crate::facts::names::PREFIXES;
+use crate::ignored::WhyIgnored;
 
 /// Starts of names that public plugins of NCCL read: nccl-rdma-sharp-plugins, the plugins for GPUDirect-TCPX, TCPXO and
 /// gIB, and NCCL's inspector.
@@ -59,7 +60,7 @@ fn owner(facts: &Facts, name: &str) -> Option<String> {
     })
 }
 
-pub fn check(facts: &Facts) -> Vec<Check> {
+pub fn check(facts: &Facts, why_ignored: WhyIgnored) -> Vec<Check> {
     let known = &facts.libraries.variables;
     let mut out = Vec::new();
     for (name, variable) in facts.variables.iter() {
@@ -83,6 +84,18 @@ pub fn check(facts: &Facts) -> Vec<Check> {
             format!("{owner} does not read {name}{origin}"),
         )
         .because("the name is nowhere in the library's file, so it has no effect, unless a plugin reads it");
+        let nccl = facts
+            .libraries
+            .first(Kind::Nccl)
+            .and_then(|library| library.version.as_deref());
+        // Other versions may read it, or there is another way. A similar name is searched below.
+        let reason = nccl
+            .and_then(|version| why_ignored(name, version))
+            .filter(|reason| !reason.contains("did you mean"));
+        if let Some(reason) = reason {
+            out.push(check.advise(format!("NCCL: {reason}")));
+            continue;
+        }
         out.push(match nearest(known.iter().map(String::as_str), name) {
             Some(nearest) => check.advise(format!("the nearest name that is read is {nearest}")),
             None => check,

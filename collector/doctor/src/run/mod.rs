@@ -10,6 +10,7 @@ use crate::check::{Check, Severity, Subject};
 use crate::checks;
 use crate::facts::variables::Variables;
 use crate::facts::version::Version;
+use crate::ignored::WhyIgnored;
 use rankscope_ranklog::reader::RankLog;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ use std::path::PathBuf;
 const UNSYNCHRONISED: u32 = 0x40;
 
 /// Examines the rank logs of a run. Logs that cannot be read are reported.
-pub fn examine(logs: &[PathBuf]) -> Vec<Check> {
+pub fn examine(logs: &[PathBuf], why_ignored: WhyIgnored) -> Vec<Check> {
     let mut out = Vec::new();
     let mut processes = Vec::new();
     for path in logs {
@@ -47,7 +48,7 @@ pub fn examine(logs: &[PathBuf]) -> Vec<Check> {
     out.extend(sources::check(&processes));
     out.extend(differences::check(&processes));
     out.extend(clocks(&processes));
-    out.extend(variables(&processes));
+    out.extend(variables(&processes, why_ignored));
     out.sort_by_key(|check| (check.subject, std::cmp::Reverse(check.severity)));
     out
 }
@@ -124,17 +125,34 @@ fn clocks(processes: &[Process]) -> Option<Check> {
 }
 
 /// Judges the variables of the ranks, each finding once.
-fn variables(processes: &[Process]) -> Vec<Check> {
+fn variables(processes: &[Process], why_ignored: WhyIgnored) -> Vec<Check> {
     let mut out: Vec<Check> = Vec::new();
     for process in processes {
         let pairs = process.variables().map(|(name, value)| (name, value.as_str()));
-        let nccl = process.properties.get("library.nccl.version");
-        let nccl = nccl.and_then(|version| Version::parse(version));
-        for check in checks::of_variables(&Variables::from_pairs(pairs), nccl, None) {
+        let nccl = process.properties.get("library.nccl.version").map(String::as_str);
+        let version = nccl.and_then(Version::parse);
+        let mut found = checks::of_variables(&Variables::from_pairs(pairs), version, None);
+        if let Some(nccl) = nccl.filter(|_| !process.has_rccl()) {
+            found.extend(
+                process
+                    .variables()
+                    .filter_map(|(name, _)| ignored(name, nccl, why_ignored)),
+            );
+        }
+        for check in found {
             if !out.contains(&check) {
                 out.push(check);
             }
         }
     }
     out
+}
+
+/// Reports a variable that the recorded NCCL does not read.
+fn ignored(name: &str, nccl: &str, why_ignored: WhyIgnored) -> Option<Check> {
+    let reason = Some(name)
+        .filter(|name| name.starts_with("NCCL_"))
+        .and_then(|name| why_ignored(name, nccl))?;
+    let title = format!("NCCL {nccl} does not read {name}");
+    Some(Check::new(Subject::Variables, Severity::Warn, "variable-unknown", title).because(reason))
 }

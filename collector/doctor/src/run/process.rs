@@ -59,6 +59,12 @@ impl Process {
         }
     }
 
+    /// Whether the process used RCCL, which reads other variables than NCCL.
+    pub fn has_rccl(&self) -> bool {
+        let file = self.properties.get("library.nccl.file");
+        file.is_some_and(|file| file.contains("rccl"))
+    }
+
     /// Returns the recorded environment variables.
     pub fn variables(&self) -> impl Iterator<Item = (&str, &String)> {
         self.properties

@@ -8,6 +8,7 @@ use crate::launch::{library, nccl, nvtx, run_directory};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use document::Examination;
+use rankscope_analysis::findings::environment::unread_variables::why_nccl_ignores;
 use rankscope_doctor::check::{Check, Severity};
 use rankscope_doctor::facts::Facts;
 use rankscope_doctor::launcher::Launcher;
@@ -120,7 +121,7 @@ impl Doctor {
         all.extend(recording::room(self.output.as_deref().unwrap_or(Path::new("."))));
         let (live_areas, of_areas) = recording::live_areas(self.clean);
         all.extend(of_areas);
-        all.extend(checks::all(&facts, &launcher, &surroundings));
+        all.extend(checks::all(&facts, &launcher, &surroundings, why_nccl_ignores));
         all.sort_by_key(|check| (check.subject, Reverse(check.severity)));
         Examination::new(&facts, all, live_areas, &found)
     }
@@ -141,7 +142,7 @@ fn examine_run(directory: &Path) -> Result<Examination> {
     }
     Ok(Examination {
         run: Some(directory.to_path_buf()),
-        ..Examination::of_checks(run::examine(&logs))
+        ..Examination::of_checks(run::examine(&logs, why_nccl_ignores))
     })
 }
 
