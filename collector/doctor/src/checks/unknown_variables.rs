@@ -82,8 +82,7 @@ pub fn check(facts: &Facts, why_ignored: WhyIgnored) -> Vec<Check> {
             Severity::Warn,
             "variable-unknown",
             format!("{owner} does not read {name}{origin}"),
-        )
-        .because("the name is nowhere in the library's file, so it has no effect, unless a plugin reads it");
+        );
         let nccl = facts
             .libraries
             .first(Kind::Nccl)
@@ -93,9 +92,12 @@ pub fn check(facts: &Facts, why_ignored: WhyIgnored) -> Vec<Check> {
             .and_then(|version| why_ignored(name, version))
             .filter(|reason| !reason.contains("did you mean"));
         if let Some(reason) = reason {
-            out.push(check.advise(format!("NCCL: {reason}")));
+            out.push(check.because(reason));
             continue;
         }
+        let check = check.because(
+            "the name is nowhere in the library's file, so it has no effect, unless a plugin reads it",
+        );
         out.push(match nearest(known.iter().map(String::as_str), name) {
             Some(nearest) => check.advise(format!("the nearest name that is read is {nearest}")),
             None => check,

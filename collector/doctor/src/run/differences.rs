@@ -4,18 +4,40 @@ use super::process::Process;
 use crate::check::{Check, Severity, Subject};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Properties that should be equal, with their name for messages and the stable name of the check.
-const PROPERTIES: [(&str, &str, &str); 7] = [
-    ("library.nccl.version", "the version of NCCL", "ranks-nccl"),
-    ("rankscope_version", "the version of rankscope", "ranks-rankscope"),
-    ("kernel", "the kernel", "ranks-kernel"),
-    ("processor_model", "the processor", "ranks-processor"),
-    ("device.0.model", "the model of GPU 0", "ranks-gpu"),
-    ("clock.counter", "the clock", "ranks-clock"),
+/// Properties that should be equal: key, name for messages, stable name of the check, and how much a difference
+/// matters.
+const PROPERTIES: [(&str, &str, &str, Severity); 7] = [
+    (
+        "library.nccl.version",
+        "the version of NCCL",
+        "ranks-nccl",
+        Severity::Warn,
+    ),
+    (
+        "rankscope_version",
+        "the version of rankscope",
+        "ranks-rankscope",
+        Severity::Warn,
+    ),
+    ("kernel", "the kernel", "ranks-kernel", Severity::Note),
+    (
+        "processor_model",
+        "the processor",
+        "ranks-processor",
+        Severity::Note,
+    ),
+    (
+        "device.0.model",
+        "the model of GPU 0",
+        "ranks-gpu",
+        Severity::Warn,
+    ),
+    ("clock.counter", "the clock", "ranks-clock", Severity::Note),
     (
         "source.nccl_plugin",
         "the interface of NCCL's plugin",
         "ranks-plugin",
+        Severity::Warn,
     ),
 ];
 /// Starts of variables that steer communication.
@@ -32,7 +54,8 @@ const STEERING: [&str; 10] = [
     "LD_LIBRARY_PATH",
 ];
 /// Variables that differ by their nature: each rank has its own device, file or number.
-const OWN: [&str; 9] = [
+const OWN: [&str; 10] = [
+    "UCX_NET_DEVICES",
     "CUDA_VISIBLE_DEVICES",
     "NCCL_HOSTID",
     "NCCL_DEBUG_FILE",
@@ -48,11 +71,16 @@ const MAX_NAMED: usize = 4;
 
 pub fn check(processes: &[Process]) -> Vec<Check> {
     let mut out = Vec::new();
-    for (key, what, id) in PROPERTIES {
+    for (key, what, id, severity) in PROPERTIES {
         let values = group(processes, |process| process.properties.get(key).cloned());
         // A property that only some have, such as NCCL's version, belongs to processes that used the library.
         if values.len() > 1 {
-            out.push(difference(id, format!("{what} differs between ranks"), &values));
+            out.push(difference(
+                id,
+                severity,
+                format!("{what} differs between ranks"),
+                &values,
+            ));
         }
     }
     // A process without a rank, such as a launcher or a data loader, may have other variables.
@@ -82,6 +110,7 @@ pub fn check(processes: &[Process]) -> Vec<Check> {
         if values.len() > 1 {
             out.push(difference(
                 "ranks-variable",
+                Severity::Warn,
                 format!("{name} differs between ranks"),
                 &values,
             ));
@@ -101,7 +130,12 @@ fn group(processes: &[Process], value: impl Fn(&Process) -> Option<String>) -> B
     out
 }
 
-fn difference(id: &'static str, title: String, values: &BTreeMap<String, Vec<&str>>) -> Check {
+fn difference(
+    id: &'static str,
+    severity: Severity,
+    title: String,
+    values: &BTreeMap<String, Vec<&str>>,
+) -> Check {
     let lines: Vec<String> = values
         .iter()
         .map(|(value, names)| {
@@ -113,7 +147,7 @@ fn difference(id: &'static str, title: String, values: &BTreeMap<String, Vec<&st
             format!("{value}: {}{more}", shown.join(", "))
         })
         .collect();
-    Check::new(Subject::Ranks, Severity::Warn, id, title).because(lines.join("\n"))
+    Check::new(Subject::Ranks, severity, id, title).because(lines.join("\n"))
 }
 
 #[cfg(test)]
