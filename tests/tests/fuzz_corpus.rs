@@ -66,3 +66,8 @@ fn runs_of_definitions() {
 fn entries_of_a_baseline() {
     replay("baseline_entry", rankscope_fuzz_bodies::baseline_entry);
 }
+
+#[test]
+fn files_that_doctor_reads() {
+    replay("machine_files", rankscope_fuzz_bodies::machine_files);
+}
