@@ -22,6 +22,7 @@ pub mod compile;
 pub mod counter;
 pub mod cupti_run;
 pub mod engine;
+pub mod host_nccl;
 pub mod job;
 pub mod nccl;
 pub mod network;

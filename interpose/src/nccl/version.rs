@@ -60,6 +60,11 @@ fn ask(real: usize) -> Option<u32> {
         .filter(|&version| outcome == super::result::SUCCESS && version > 0)
 }
 
+/// Returns the version as the library numbers it, such as 22809; 0 while it is unknown.
+pub fn number() -> u32 {
+    KNOWN.load(Ordering::Acquire)
+}
+
 /// Writes the version and the file name. Runs when the recorder is ready.
 pub fn define(set: &LaneSet) {
     let version = KNOWN.load(Ordering::Acquire);

@@ -223,7 +223,7 @@ fn view(spans: i64) -> Vec<u8> {
 /// Makes a baseline's entry, with one of everything in each run.
 fn entry(runs: u32) -> rankscope_formats::comparison::StoredBatch {
     use rankscope_formats::comparison::*;
-    use rankscope_formats::session::{Figure, Surrounding, Tool};
+    use rankscope_formats::session::{Figure, Severity, Surrounding, Tool};
     let mean = |variance| Mean { mean: 1.5e6, variance, blocks: 4 };
     let measured = |metric: &str, subject: Option<&str>, value| Measured {
         metric: metric.to_owned(),
@@ -294,7 +294,7 @@ fn entry(runs: u32) -> rankscope_formats::comparison::StoredBatch {
             kind: "late-rank".into(),
             subject: Some("rank 1".into()),
             title: "rank 1 is late".into(),
-            severity: "warning".into(),
+            severity: Severity::Warning,
             cost_of_step: Some(0.25),
         }],
     };

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Builds the real NCCL for a machine without a GPU: `build.py VERSION...`. Prints a directory per version.
 
-A version whose sources are missing is reported on standard error and left out."""
+A version whose sources are missing is reported on standard error and left out. So is one that is not built yet if
+HOST_NCCL_BUILD=0."""
 
 import sys
 
@@ -23,21 +24,34 @@ def main():
                 found.append(nccl_sources.Sources(version))
             except nccl_sources.Missing as missing:
                 print(f"missing: {missing}", file=sys.stderr)
+            except cache.NotBuilt:
+                report_not_built(version)
         if not found:
             return 0
         try:
             headers = cuda_headers.directory()
+            libraries = stand_ins.build(headers)
         except cuda_headers.Unavailable as unavailable:
             print(f"missing: {unavailable}", file=sys.stderr)
             return 0
+        except cache.NotBuilt:
+            report_not_built("of any version")
+            return 0
         try:
-            libraries = stand_ins.build(headers)
             for sources in found:
-                print(device_side.build(HostObjects(sources, headers), libraries), flush=True)
+                try:
+                    print(device_side.build(HostObjects(sources, headers), libraries), flush=True)
+                except cache.NotBuilt:
+                    report_not_built(sources.version)
         except Failed as failed:
             print(failed, file=sys.stderr)
             return 1
     return 0
+
+
+def report_not_built(version):
+    """Reports a version that is not built yet."""
+    print(f"missing: NCCL {version} is not built yet (make host-nccl builds it)", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ use crate::measures::step_board::StepBoard;
 use crate::measures::step_board::matrix::ColumnCell;
 use crate::model::declared::DeclaredLimits;
 use crate::model::interval::Interval;
-use crate::model::sources::{EVENTS, PLUGIN};
+use crate::model::sources::{EVENTS, KERNEL_TIMES_ENDED, PLUGIN};
 use crate::rank::{ActivitySums, ErrorWidth};
 use crate::summary::scorecard::scorecard;
 use rankscope_formats::ids::RankIndex;
@@ -152,6 +152,14 @@ fn late_problems(parts: &MergeResult<'_>) -> Vec<ProblemSummary> {
             add(format!(
                 "the device's clock contradicts its host's in {} spans of 30 s: device times may be wrong there",
                 clock.contradictions
+            ));
+        }
+        let known = parts.identities.ranks.get(rank);
+        let log = known.and_then(|known| parts.logs.get(known.log));
+        if let Some(reason) = log.and_then(|log| log.properties.get(KERNEL_TIMES_ENDED)) {
+            add(format!(
+                "NCCL was no longer asked for the times of its kernels after {reason}: this version of NCCL could then \
+                 wait forever when a communicator ends; --kernels=communication records the times"
             ));
         }
         if sums.devices.misreported > 0 {

@@ -15,6 +15,7 @@
 pub mod abi;
 pub mod contexts;
 pub mod handles;
+pub mod kernel_times;
 pub mod names;
 pub mod tasks;
 pub mod traffic;
@@ -71,6 +72,7 @@ pub fn pause() {
 
 /// Requests the events that were requested before [`pause`].
 pub fn resume() {
+    kernel_times::resumed();
     PAUSED.store(false, Ordering::Relaxed);
     announce_pending();
     want(WANTED.load(Ordering::Relaxed));
@@ -106,6 +108,7 @@ pub fn define(set: &LaneSet) {
         let payload = Payload::property(SOURCE, &[b'0' + version.min(9) as u8]);
         set.area.define(KIND_PROPERTY, payload.as_bytes());
     }
+    kernel_times::define(set);
 }
 
 // ---- init and finalize -------------------------------------------------------------------------------------------
@@ -140,6 +143,7 @@ unsafe fn open(context: *mut *mut c_void, mask: *mut c_int, arguments: &contexts
         if arguments.version >= 6 {
             wanted |= event::CE_COLL;
         }
+        let wanted = kernel_times::permitted(wanted);
         WANTED.store(wanted as i32, Ordering::Relaxed);
         MASK.store(mask.cast(), Ordering::Release);
         want(if PAUSED.load(Ordering::Relaxed) {
@@ -323,6 +327,10 @@ fn called(context: &'static Context, operated: &Operated, stream: usize, is_capt
         context.belongs_to(thread.nccl.handle.get(), call.communicator);
         thread.nccl.parts.set(thread.nccl.parts.get().saturating_add(1));
         return call.to_bits();
+    }
+    if operated.operation == Some(Operation::Broadcast) {
+        // Whether it is in a group is unknown.
+        kernel_times::broadcast_in_group();
     }
     bypassed(context, operated, stream, is_captured).to_bits()
 }
@@ -584,7 +592,9 @@ unsafe fn reached_message(context: &'static Context, arguments: &abi::P2p4, pare
         )
     };
     // A message from a rank to itself is a copy, and no channel reports it.
-    if u32::try_from(arguments.peer) != Ok(context.rank()) {
+    if u32::try_from(arguments.peer) == Ok(context.rank()) {
+        kernel_times::copied_to_itself();
+    } else {
         operated.channels = arguments.channels;
         operated.work.channels = arguments.channels;
     }

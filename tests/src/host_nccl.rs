@@ -1,0 +1,141 @@
+//! The real NCCL on a machine without a GPU (`tests/host-nccl`).
+//!
+//! NCCL's host code is real. Its device side and CUDA are stand-ins that report the truth about each work.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+use crate::artefacts::root;
+use crate::job::Job;
+use crate::nccl::series;
+
+/// Cases after which a communicator, or a process, is unusable. A test runs each of them alone.
+pub const FATAL: [&str; 3] = ["abort", "die", "hang"];
+
+/// A version of NCCL that was built for this machine.
+#[derive(Debug, Clone)]
+pub struct HostNccl {
+    /// Version, such as `2.28.9`.
+    pub version: String,
+    /// Directory of the libraries, and of the program `host_nccl_all`.
+    pub directory: PathBuf,
+}
+
+impl HostNccl {
+    /// Returns the versions that are built, oldest first. `make host-nccl` builds them where NCCL's sources are
+    /// available. Their absence is no skip: the sources are not part of the project.
+    pub fn all() -> &'static [HostNccl] {
+        static FOUND: OnceLock<Vec<HostNccl>> = OnceLock::new();
+        FOUND.get_or_init(|| {
+            let script = root().join("tests/setup/host_nccl.sh");
+            let output = Command::new(&script)
+                .env("HOST_NCCL_BUILD", "0")
+                .output()
+                .unwrap_or_else(|error| panic!("{}: {error}", script.display()));
+            eprint!("{}", String::from_utf8_lossy(&output.stderr));
+            assert!(output.status.success(), "{} failed", script.display());
+            let directories = String::from_utf8_lossy(&output.stdout);
+            directories
+                .lines()
+                .map(|line| Self::at(Path::new(line)))
+                .collect()
+        })
+    }
+
+    /// Returns the versions whose plugin interface reports device times.
+    pub fn with_device_times() -> impl Iterator<Item = &'static HostNccl> {
+        Self::all().iter().filter(|nccl| nccl.plugin_version() >= 4)
+    }
+
+    /// Returns the version in a directory of the cache: `VERSION-HASH`.
+    fn at(directory: &Path) -> Self {
+        let name = directory.file_name().map(|name| name.to_string_lossy());
+        let version = name.as_deref().and_then(|name| name.split('-').next());
+        Self {
+            version: version.expect("a version").to_owned(),
+            directory: directory.to_owned(),
+        }
+    }
+
+    /// Returns the newest version of the profiler's interface that this version knows and rankscope implements, or 0.
+    pub fn plugin_version(&self) -> u32 {
+        match series(&self.version) {
+            (2, 30..) => 6,
+            (2, 28..) => 5,
+            (2, 27) => 4,
+            _ => 0,
+        }
+    }
+
+    /// Returns the names of all cases of the program.
+    pub fn cases(&self) -> Vec<String> {
+        let listed = Command::new(self.program())
+            .env("LD_LIBRARY_PATH", &self.directory)
+            .output()
+            .expect("the program starts");
+        let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn program(&self) -> PathBuf {
+        self.directory.join("host_nccl_all")
+    }
+
+    /// Makes ranks that run these cases.
+    pub fn job<'a>(&self, ranks: usize, cases: impl IntoIterator<Item = &'a str>) -> Job {
+        let job = Job::program(&self.program(), ranks).env("LD_LIBRARY_PATH", &self.directory);
+        cases.into_iter().fold(job, Job::arg)
+    }
+}
+
+/// One item of work of a channel, as the device side executed it.
+#[derive(Debug, Clone)]
+pub struct Work {
+    /// Process that launched it.
+    pub pid: u32,
+    /// Number of its kernel in the process.
+    pub launch: u64,
+    /// Address of the communicator on the device.
+    pub communicator: String,
+    /// `AllReduce`, `SendRecv`, and so on.
+    pub function: String,
+    /// Start in `CLOCK_MONOTONIC_RAW`, in nanoseconds.
+    pub start_ns: i64,
+    /// End in `CLOCK_MONOTONIC_RAW`, in nanoseconds.
+    pub end_ns: i64,
+}
+
+/// Reads what the device side reported into the directory of HOST_NCCL_TRUTH, in the order of time.
+pub fn works(directory: &Path) -> Vec<Work> {
+    let files = directory.read_dir().expect("the directory of the truth");
+    let mut works = Vec::new();
+    for file in files.flatten() {
+        let text = std::fs::read_to_string(file.path()).expect("a readable file");
+        for line in text.lines() {
+            let line: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+            if line["kind"] == "work" {
+                works.push(Work::of(&line));
+            }
+        }
+    }
+    works.sort_by_key(|work| (work.start_ns, work.end_ns));
+    works
+}
+
+impl Work {
+    fn of(line: &Value) -> Self {
+        let number = |name: &str| line[name].as_i64().unwrap_or_else(|| panic!("no {name}: {line}"));
+        let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
+        Self {
+            pid: number("process") as u32,
+            launch: number("launch") as u64,
+            communicator: text("communicator"),
+            function: text("function"),
+            start_ns: number("start_ns"),
+            end_ns: number("end_ns"),
+        }
+    }
+}

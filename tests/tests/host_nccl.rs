@@ -1,0 +1,483 @@
+//! Tests rankscope on the real NCCL, which runs here without a GPU (`tests/host-nccl`).
+//!
+//! The calls, groups, communicators, graphs and the plugin are those of the real library. The device side is a stand-in
+//! that reports the truth. Without NCCL's sources these tests report so and check nothing; `make host-nccl` builds them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use rankscope_formats::session::{OperationRow, OperationState, TableReader, rank_path};
+use rankscope_ranklog::Operation;
+use rankscope_ranklog::record::{
+    Enqueued, FLAG_BYTES_UNKNOWN, FLAG_CAPTURED, FLAG_SIMULATED, Record, RecordKind,
+};
+use rankscope_tests::host_nccl::{FATAL, HostNccl, Work, works};
+use rankscope_tests::job::Finished;
+use rankscope_tests::recorded::{self, Recorded};
+use rankscope_tests::truth::{self, member, number};
+use rankscope_tests::turn::Turn;
+use rankscope_tests::{results, turn};
+use serde_json::Value;
+
+const RANKS: usize = 3;
+/// Cases in which one process drives several ranks, so that the order of its calls is that of its threads.
+const SEVERAL_RANKS: [&str; 2] = ["initall", "threads"];
+/// Cases that run many calls or wait for long. They have tests of their own.
+const LONG: [&str; 9] = [
+    "even",
+    "late",
+    "latea2a",
+    "latebroadcast",
+    "lategraph",
+    "latenoself",
+    "latep2p",
+    "many",
+    "simulate",
+];
+/// Maximum difference between two readings of a clock for one event, in nanoseconds.
+const STAMPS_NS: i64 = 50_000;
+const LATE_MS: f64 = 50.0;
+
+/// One call, as the program reports it and as it was recorded.
+#[derive(Debug, PartialEq)]
+struct Asked {
+    operation: Operation,
+    bytes: u64,
+    peer: i32,
+    is_in_group: bool,
+    is_captured: bool,
+    result: u32,
+}
+
+fn reported(line: &Value) -> Asked {
+    let root_or_peer = if member(line, "peer") >= 0 { "peer" } else { "root" };
+    Asked {
+        operation: truth::operation(line),
+        bytes: number(line, "bytes"),
+        peer: member(line, root_or_peer),
+        is_in_group: number(line, "group") > 0,
+        is_captured: number(line, "captured") == 1,
+        result: number(line, "result") as u32,
+    }
+}
+
+fn recorded_call(record: &Record) -> Asked {
+    Asked {
+        operation: Operation::from_u8(record.operation).expect("a known operation"),
+        bytes: record.bytes,
+        peer: record.peer,
+        is_in_group: Enqueued::from_aux(record.aux).group > 0,
+        is_captured: record.flags & FLAG_CAPTURED != 0,
+        result: record.tag,
+    }
+}
+
+/// Returns the operations that a rank reports.
+fn operations(finished: &Finished, rank: usize) -> Vec<Value> {
+    let mut lines = finished.truth(rank);
+    lines.retain(|line| line["op"].is_string());
+    lines
+}
+
+/// Returns the recorded calls in order.
+fn calls(recorded: &Recorded) -> Vec<&Record> {
+    let mut calls: Vec<&Record> = recorded.of_kind(RecordKind::Enqueue).collect();
+    calls.sort_by_key(|record| record.enter_ticks);
+    calls
+}
+
+/// Returns the ordinary cases of a version.
+fn ordinary(nccl: &HostNccl) -> Vec<String> {
+    let mut cases = nccl.cases();
+    cases.retain(|case| {
+        let case = case.as_str();
+        !FATAL.contains(&case) && !SEVERAL_RANKS.contains(&case) && !LONG.contains(&case)
+    });
+    cases
+}
+
+/// Records cases, and returns the run with its directory.
+fn record(turn: &Turn, nccl: &HostNccl, cases: &[&str]) -> (tempfile::TempDir, Finished) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let job = nccl.job(RANKS, cases.iter().copied());
+    let finished = job
+        .limit(Duration::from_secs(300))
+        .record_into(directory.path())
+        .run(turn);
+    finished.expect_status(0);
+    (directory, finished)
+}
+
+#[test]
+fn every_call_is_recorded_as_the_program_reports_it() {
+    let turn = turn::take();
+    for nccl in HostNccl::all() {
+        let cases = ordinary(nccl);
+        let cases: Vec<&str> = cases.iter().map(String::as_str).collect();
+        let (directory, finished) = record(&turn, nccl, &cases);
+        let logs = recorded::read_ranks(directory.path(), &finished.pids);
+        // The program's name of each communicator, with the identity that was recorded.
+        let mut identities: BTreeMap<String, [u8; 16]> = BTreeMap::new();
+        for (rank, log) in logs.iter().enumerate() {
+            log.expect_whole();
+            let truth = operations(&finished, rank);
+            let calls = calls(log);
+            let context = format!("NCCL {} rank {rank}", nccl.version);
+            for (line, record) in truth.iter().zip(&calls) {
+                let mut expected = reported(line);
+                if record.flags & FLAG_BYTES_UNKNOWN != 0 && number(line, "element_size") == 0 {
+                    // The library refuses a type that it does not know. The record has the number of elements.
+                    expected.bytes = number(line, "count");
+                }
+                assert_eq!(recorded_call(record), expected, "{context}: {line}");
+                let communicator = log.communicator(record);
+                let name = truth::communicator(line);
+                let known = *identities.entry(name.clone()).or_insert(communicator.identity);
+                assert_eq!(known, communicator.identity, "{context}: {name}");
+            }
+            assert_eq!(calls.len(), truth.len(), "{context}");
+            expect_groups(log, &truth, &calls, &context);
+        }
+        let mut distinct: Vec<&[u8; 16]> = identities.values().collect();
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert_eq!(distinct.len(), identities.len(), "{identities:?}");
+        println!(
+            "NCCL {}: {} calls of rank 0 on {} communicators, as reported",
+            nccl.version,
+            operations(&finished, 0).len(),
+            identities.len()
+        );
+    }
+    drop(turn);
+}
+
+/// Asserts that calls share a recorded group exactly if the program made them in one.
+fn expect_groups(log: &Recorded, truth: &[Value], calls: &[&Record], context: &str) {
+    let mut groups: BTreeMap<u64, u32> = BTreeMap::new();
+    for (line, record) in truth.iter().zip(calls) {
+        let (group, recorded) = (number(line, "group"), Enqueued::from_aux(record.aux).group);
+        if group > 0 {
+            let known = *groups.entry(group).or_insert(recorded);
+            assert_eq!(known, recorded, "{context}: {line}");
+        }
+    }
+    let mut distinct: Vec<u32> = groups.values().copied().collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    assert_eq!(distinct.len(), groups.len(), "{context}");
+    let simulated = log
+        .of_kind(RecordKind::Group)
+        .filter(|record| record.flags & FLAG_SIMULATED != 0);
+    assert_eq!(simulated.count(), 0, "{context}");
+}
+
+/// Returns the reports of a rank without what depends on time: streams, and whether a call on a communicator that does
+/// not block is still in progress.
+fn comparable(finished: &Finished, rank: usize) -> Vec<Value> {
+    const IN_PROGRESS: u64 = 7;
+    let mut lines = finished.truth(rank);
+    for line in &mut lines {
+        let Some(fields) = line.as_object_mut() else {
+            continue;
+        };
+        fields.remove("stream");
+        if fields.get("result").and_then(Value::as_u64) == Some(IN_PROGRESS) {
+            fields.insert("result".to_owned(), Value::from(0));
+        }
+    }
+    lines
+}
+
+#[test]
+fn results_and_return_codes_are_the_same_with_and_without_the_preload() {
+    let turn = turn::take();
+    for nccl in HostNccl::all() {
+        let cases = ordinary(nccl);
+        let plain = nccl
+            .job(RANKS, cases.iter().map(String::as_str))
+            .limit(Duration::from_secs(300))
+            .run(&turn);
+        plain.expect_status(0);
+        let cases: Vec<&str> = cases.iter().map(String::as_str).collect();
+        let (_directory, traced) = record(&turn, nccl, &cases);
+        for rank in 0..RANKS {
+            let (plain, traced) = (comparable(&plain, rank), comparable(&traced, rank));
+            assert!(plain.len() > 100, "{}", plain.len());
+            for (one, other) in plain.iter().zip(&traced) {
+                assert_eq!(one, other, "NCCL {} rank {rank}", nccl.version);
+            }
+            assert_eq!(plain.len(), traced.len(), "NCCL {} rank {rank}", nccl.version);
+        }
+        // What ends a communicator, or a rank.
+        for (case, codes) in [("abort", [0; RANKS]), ("hang", [0; RANKS])] {
+            let plain = nccl.job(RANKS, [case]).run(&turn);
+            plain.expect_statuses(&codes);
+            let directory = tempfile::tempdir().expect("a temporary directory");
+            let traced = nccl.job(RANKS, [case]).record_into(directory.path()).run(&turn);
+            traced.expect_statuses(&codes);
+            for rank in 0..RANKS {
+                let context = format!("NCCL {} {case} rank {rank}", nccl.version);
+                assert_eq!(comparable(&traced, rank), comparable(&plain, rank), "{context}");
+            }
+        }
+    }
+    drop(turn);
+}
+
+/// A run with the truth about the device.
+struct Timed {
+    directory: tempfile::TempDir,
+    truth: tempfile::TempDir,
+    finished: Finished,
+}
+
+fn timed(turn: &Turn, nccl: &HostNccl, cases: &[&str]) -> Timed {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let truth = tempfile::tempdir().expect("a temporary directory");
+    let finished = nccl
+        .job(RANKS, cases.iter().copied())
+        .env("HOST_NCCL_TRUTH", truth.path())
+        // Like the timer of a real device: of another origin than the clocks of the host.
+        .env("HOST_NCCL_TIMER_OFFSET_NS", "1234567890123")
+        .limit(Duration::from_secs(300))
+        .record_into(directory.path())
+        .run(turn);
+    finished.expect_status(0);
+    Timed {
+        directory,
+        truth,
+        finished,
+    }
+}
+
+impl Timed {
+    fn session(&self) -> Value {
+        results::merge(self.directory.path());
+        results::report(self.directory.path())
+    }
+
+    fn rows(&self, rank: usize) -> Vec<OperationRow> {
+        let session = self.directory.path().join("session");
+        TableReader::read_all(&rank_path::<OperationRow>(&session, rank as u32)).expect("a table")
+    }
+
+    /// Returns the launches of a rank, each with its first start and its last end, in order.
+    fn launches(&self, rank: usize) -> Vec<(i64, i64)> {
+        let pid = self.finished.pids[rank];
+        let mut launches: BTreeMap<u64, (i64, i64)> = BTreeMap::new();
+        for Work {
+            launch,
+            start_ns,
+            end_ns,
+            ..
+        } in works(self.truth.path())
+            .into_iter()
+            .filter(|work| work.pid == pid)
+        {
+            let known = launches.entry(launch).or_insert((start_ns, end_ns));
+            *known = (known.0.min(start_ns), known.1.max(end_ns));
+        }
+        launches.into_values().collect()
+    }
+
+    /// Returns the difference between the axis and `CLOCK_MONOTONIC_RAW` of a rank, in nanoseconds.
+    fn axis_ahead_ns(&self, rank: usize, log: &Recorded, rows: &[OperationRow]) -> i64 {
+        let calibrations = &log.log.calibrations;
+        let (first, last) = (&calibrations[0], &calibrations[calibrations.len() - 1]);
+        assert!(first.ticks < last.ticks, "rank {rank} has one calibration");
+        let ns_per_tick =
+            (last.monotonic_raw_ns - first.monotonic_raw_ns) as f64 / (last.ticks - first.ticks) as f64;
+        let call = calls(log)
+            .into_iter()
+            .find(|record| record.flags & FLAG_CAPTURED == 0)
+            .expect("a call");
+        let raw_ns =
+            first.monotonic_raw_ns + ((call.enter_ticks as f64 - first.ticks as f64) * ns_per_tick) as i64;
+        let row = rows
+            .iter()
+            .filter_map(|row| row.called_ns)
+            .min()
+            .expect("a row with a call");
+        row - raw_ns
+    }
+}
+
+/// Returns an integer of a session.
+fn integer(session: &Value, path: &str) -> i64 {
+    session
+        .pointer(path)
+        .and_then(Value::as_i64)
+        .unwrap_or_else(|| panic!("no {path}"))
+}
+
+#[test]
+fn device_times_are_those_of_the_kernels_within_the_stated_error() {
+    // Each launch of these cases has one operation.
+    const CASES: [&str; 6] = [
+        "allreduce",
+        "allgather",
+        "reducescatter",
+        "reduce",
+        "graph",
+        "late",
+    ];
+    let turn = turn::take();
+    for nccl in HostNccl::with_device_times() {
+        let run = timed(&turn, nccl, &CASES);
+        let session = run.session();
+        let logs = recorded::read_ranks(run.directory.path(), &run.finished.pids);
+        let mut off_by = Vec::new();
+        for (rank, log) in logs.iter().enumerate() {
+            let context = format!("NCCL {} rank {rank}", nccl.version);
+            let version = log.log.properties.get("source.nccl_plugin");
+            assert_eq!(version, Some(&nccl.plugin_version().to_string()), "{context}");
+            let error_ns = integer(&session, &format!("/devices/{rank}/widest_error_ns/value"));
+            let of = |name: &str| integer(&session, &format!("/devices/{rank}/{name}"));
+            assert_eq!(
+                [of("bypassed"), of("without_call"), of("contradictions")],
+                [0; 3],
+                "{context}"
+            );
+            let all = run.rows(rank);
+            let ahead_ns = run.axis_ahead_ns(rank, log, &all);
+            let mut rows: Vec<&OperationRow> = all
+                .iter()
+                .filter(|row| row.state == OperationState::Completed)
+                .collect();
+            rows.sort_by_key(|row| row.enter_ns);
+            let launches = run.launches(rank);
+            assert_eq!(rows.len(), launches.len(), "{context}");
+            for (row, (start_ns, end_ns)) in rows.iter().zip(launches) {
+                let leave_ns = row.leave_ns.expect("a time");
+                for (found, expected) in [(row.enter_ns, start_ns), (leave_ns, end_ns)] {
+                    let late_ns = found - (expected + ahead_ns);
+                    assert!(
+                        (-STAMPS_NS..=error_ns + STAMPS_NS).contains(&late_ns),
+                        "{context}: {late_ns} ns late, at most {error_ns} stated: {row:?}"
+                    );
+                    off_by.push(late_ns.abs());
+                }
+            }
+        }
+        off_by.sort_unstable();
+        println!(
+            "NCCL {}: {} times, off by {} ns in the median, {} at p99",
+            nccl.version,
+            off_by.len(),
+            off_by[off_by.len() / 2],
+            off_by[off_by.len() * 99 / 100]
+        );
+    }
+    drop(turn);
+}
+
+/// Returns the ranks of the late-rank findings, and the cost per step of the first.
+fn late(session: &Value) -> (Vec<i64>, f64) {
+    let findings = session["findings"].as_array().expect("a list");
+    let mut late = findings.iter().filter(|finding| finding["kind"] == "late-rank");
+    let Some(first) = late.next() else {
+        return (Vec::new(), 0.0);
+    };
+    let ranks = first["ranks"].as_array().expect("a list");
+    let cost = first["cost_of_step"]["value"]["numerator"]
+        .as_f64()
+        .unwrap_or(0.0);
+    (ranks.iter().filter_map(Value::as_i64).collect(), cost / 1e6)
+}
+
+#[test]
+fn a_rank_that_is_late_by_50_ms_is_named_at_its_cost() {
+    let turn = turn::take();
+    for nccl in HostNccl::with_device_times() {
+        for case in ["late", "latenoself", "lategraph"] {
+            let context = format!("NCCL {} {case}", nccl.version);
+            let run = timed(&turn, nccl, &[case]);
+            let session = run.session();
+            let (ranks, cost_ms) = late(&session);
+            assert_eq!(ranks, [1], "{context}: {}", session["findings"]);
+            let share = cost_ms / LATE_MS;
+            println!("{context}: {cost_ms:.1} ms per step");
+            assert!((0.7..1.5).contains(&share), "{context}: {cost_ms} ms per step");
+        }
+        let session = timed(&turn, nccl, &["even"]).session();
+        assert!(late(&session).0.is_empty(), "NCCL {}", nccl.version);
+    }
+    drop(turn);
+}
+
+#[test]
+fn times_after_a_message_to_itself_are_left_out_and_nothing_is_claimed() {
+    let turn = turn::take();
+    for nccl in HostNccl::with_device_times() {
+        let run = timed(&turn, nccl, &["latea2a"]);
+        let session = run.session();
+        let problems = session["problems"]["listed"].as_array().expect("a list");
+        let explains = |problem: &&Value| {
+            let what = problem["what"].as_str();
+            what.is_some_and(|what| what.contains("after a copy of a rank to itself"))
+        };
+        let context = format!("NCCL {}: {problems:?}", nccl.version);
+        assert_eq!(problems.iter().filter(explains).count(), RANKS, "{context}");
+        for rank in 0..RANKS {
+            let contradictions = integer(&session, &format!("/devices/{rank}/contradictions"));
+            assert_eq!(contradictions, 0, "{context}");
+        }
+        assert!(late(&session).0.is_empty(), "{context}");
+    }
+    drop(turn);
+}
+
+#[test]
+fn replays_belong_to_their_captured_calls() {
+    const CASES: [&str; 5] = ["graph", "graphchain", "graphgroup", "graphp2p", "graphmixed"];
+    let turn = turn::take();
+    for nccl in HostNccl::with_device_times() {
+        for case in CASES {
+            let context = format!("NCCL {} {case}", nccl.version);
+            let run = timed(&turn, nccl, &[case]);
+            let session = run.session();
+            for rank in 0..RANKS {
+                let of = |name: &str| integer(&session, &format!("/devices/{rank}/{name}"));
+                assert_eq!(of("without_call"), 0, "{context}");
+                let truth = run.finished.truth(rank);
+                let captured = truth
+                    .iter()
+                    .filter(|line| line["op"].is_string() && line["captured"] == 1)
+                    .count();
+                let launched = truth.iter().filter(|line| line["replay"].is_number()).count();
+                assert!(captured > 0 && launched > 0, "{context}");
+                assert_eq!(
+                    of("replays") as usize,
+                    captured * launched,
+                    "{context} rank {rank}"
+                );
+            }
+            let matching = &session["matching"];
+            for name in ["incomplete", "mismatched", "unmatched_messages"] {
+                assert_eq!(integer(matching, &format!("/{name}")), 0, "{context}: {matching}");
+            }
+        }
+    }
+    drop(turn);
+}
+
+#[test]
+fn a_collective_that_one_rank_does_not_call_is_found() {
+    let turn = turn::take();
+    for nccl in HostNccl::all() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let finished = nccl.job(RANKS, ["hang"]).record_into(directory.path()).run(&turn);
+        finished.expect_status(0);
+        let session = merged(directory.path());
+        let incomplete = integer(&session, "/matching/incomplete");
+        assert_eq!(incomplete, 1, "NCCL {}: {}", nccl.version, session["matching"]);
+    }
+    drop(turn);
+}
+
+fn merged(directory: &Path) -> Value {
+    results::merge(directory);
+    results::report(directory)
+}
