@@ -1,5 +1,5 @@
 # Targets for developers and CI. All of them are plain cargo underneath; see CONTRIBUTING.md.
-.PHONY: help build viewer portable demo test setup lint bench faults compare-study fuzz docs
+.PHONY: help build viewer portable demo test setup lint bench faults compare-study host-nccl fuzz docs
 
 help:
 	@echo "make build   the program and the preloaded library, in target/release"
@@ -12,6 +12,7 @@ help:
 	@echo "make bench   the benchmarks"
 	@echo "make faults  what is found of faults of known size, and how silent it is without: an hour"
 	@echo "make compare-study  how often a comparison is wrong where nothing changed: 40 minutes"
+	@echo "make host-nccl  tests on the real NCCL without a GPU, from its sources: 10 minutes, and 10 to build it once"
 	@echo "make fuzz    each fuzz target for FUZZ_SECONDS (60); needs: cargo install cargo-fuzz"
 
 build:
@@ -74,6 +75,12 @@ faults: build
 # Records 200 runs of the demo's job, on a machine with nothing else to do.
 compare-study: build
 	tests/benchmarks/compare.sh study
+
+# Builds five versions of NCCL from the sources that RANKSCOPE_NCCL_SOURCES names, and runs all tests on them.
+# `make test` runs the short ones, on the versions that are built.
+host-nccl: build
+	tests/setup/host_nccl.sh
+	cargo test --locked -p rankscope-tests --test host_nccl -- --include-ignored --nocapture --test-threads 1
 
 # The stable toolchain suffices without a sanitizer, which is of little use for safe code.
 FUZZ_SECONDS ?= 60

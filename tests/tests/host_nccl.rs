@@ -430,6 +430,43 @@ fn times_after_a_message_to_itself_are_left_out_and_nothing_is_claimed() {
 }
 
 #[test]
+fn a_group_of_broadcasts_ends_kernel_times_and_not_the_job() {
+    let turn = turn::take();
+    let newest = HostNccl::all().iter().filter(|nccl| nccl.plugin_version() >= 6);
+    for nccl in newest {
+        let cases = ["allreduce", "broadcastgroup", "allgather", "broadcastgroup"];
+        // If kernel times were requested to the end, the communicator would never end.
+        let run = timed(&turn, nccl, &cases);
+        let session = run.session();
+        let problems = session["problems"]["listed"].as_array().expect("a list");
+        let explained = problems.iter().filter(|problem| {
+            let what = problem["what"].as_str();
+            what.is_some_and(|what| what.contains("after a broadcast in a group"))
+        });
+        assert_eq!(explained.count(), RANKS, "NCCL {}: {problems:?}", nccl.version);
+        for rank in 0..RANKS {
+            let rows = run.rows(rank);
+            let state_of = |operation: Operation| {
+                let rows = rows.iter().filter(move |row| row.operation == operation);
+                rows.map(|row| row.state).collect::<Vec<_>>()
+            };
+            let is = |expected: OperationState| move |state: &OperationState| *state == expected;
+            let before = state_of(Operation::AllReduce);
+            assert!(
+                !before.is_empty() && before.iter().all(is(OperationState::Completed)),
+                "{before:?}"
+            );
+            let after = state_of(Operation::AllGather);
+            assert!(
+                !after.is_empty() && after.iter().all(is(OperationState::Enqueued)),
+                "{after:?}"
+            );
+        }
+    }
+    drop(turn);
+}
+
+#[test]
 fn replays_belong_to_their_captured_calls() {
     const CASES: [&str; 5] = ["graph", "graphchain", "graphgroup", "graphp2p", "graphmixed"];
     let turn = turn::take();
