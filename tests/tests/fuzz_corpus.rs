@@ -66,3 +66,18 @@ fn runs_of_definitions() {
 fn entries_of_a_baseline() {
     replay("baseline_entry", rankscope_fuzz_bodies::baseline_entry);
 }
+
+#[test]
+fn dumps_of_the_flight_recorder() {
+    replay("flight_recorder", rankscope_fuzz_bodies::flight_recorder);
+}
+
+#[test]
+fn files_of_the_inspector() {
+    replay("inspector", rankscope_fuzz_bodies::inspector);
+}
+
+#[test]
+fn statuses_of_ras() {
+    replay("ras", rankscope_fuzz_bodies::ras);
+}
