@@ -3,7 +3,8 @@
 //   nccl_profiled RANK SIZE STORE STEPS LATE_RANK LATE_US
 // With NCCL_PROFILED_NONBLOCKING in its environment its communicator does not block. With NCCL_PROFILED_WATCHDOG a
 // thread polls the communicator all the time, as PyTorch's does, and each tenth step is captured concurrently with the
-// others. At the end the driver's double reports forbidden calls.
+// others. With NCCL_PROFILED_WITHOUT_ALLTOALL no step has an all-to-all, which copies data of a rank to itself. At the
+// end the driver's double reports forbidden calls.
 #include <dlfcn.h>
 
 #include <atomic>
@@ -39,6 +40,7 @@ int main(int argc, char** argv) {
   DoubleStream stream = {}, captured = {}, other = {};
   std::atomic<bool> over = false;
   std::thread watchdog;
+  const bool copiesToItself = std::getenv("NCCL_PROFILED_WITHOUT_ALLTOALL") == nullptr;
   const bool isWatched = std::getenv("NCCL_PROFILED_WATCHDOG") != nullptr;
   if (isWatched) {
     watchdog = std::thread([&] {
@@ -81,7 +83,7 @@ int main(int argc, char** argv) {
     NCCL(ncclReduceScatter(buffer, buffer, 3000, ncclBfloat16, ncclAvg, comm, &stream));
     NCCL(ncclReduce(buffer, buffer, 99, ncclFloat32, ncclSum, 0, comm, &stream));
     ring(&stream);
-    NCCL(ncclAlltoAll(buffer, buffer + 8192, 40, ncclFloat32, comm, &stream));
+    if (copiesToItself) NCCL(ncclAlltoAll(buffer, buffer + 8192, 40, ncclFloat32, comm, &stream));
     ncclDoubleReplay(&captured);
     // Synchronises like a training that reads its loss.
     ncclDoubleSynchronize(comm);

@@ -31,8 +31,21 @@ pub fn merge(directory: &Path) -> Ended {
 /// If it fails or prints no JSON.
 pub fn report(directory: &Path) -> Value {
     let ended = succeed(rankscope(["report", "--json", text(directory)]));
-    serde_json::from_slice(&ended.stdout)
-        .unwrap_or_else(|error| panic!("rankscope report --json: {error}:\n{}", ended.text()))
+    let session = serde_json::from_slice(&ended.stdout)
+        .unwrap_or_else(|error| panic!("rankscope report --json: {error}:\n{}", ended.text()));
+    expect_possible_costs(&session);
+    session
+}
+
+/// Asserts that no finding costs more than the time that contains the cost.
+fn expect_possible_costs(session: &Value) {
+    for finding in session["findings"].as_array().into_iter().flatten() {
+        for share in ["cost_of_step", "cost_of_run"] {
+            let ratio = &finding[share]["value"];
+            let part = |name: &str| ratio[name].as_i64();
+            assert!(part("numerator") <= part("denominator"), "{share}: {finding}");
+        }
+    }
 }
 
 fn text(directory: &Path) -> &str {

@@ -81,3 +81,8 @@ fn files_of_the_inspector() {
 fn statuses_of_ras() {
     replay("ras", rankscope_fuzz_bodies::ras);
 }
+
+#[test]
+fn files_that_doctor_reads() {
+    replay("machine_files", rankscope_fuzz_bodies::machine_files);
+}

@@ -15,7 +15,7 @@ use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemMod, ItemUse, UseTree, Visibility};
 
 /// Crates of the project, by folder.
-const CRATES: [&str; 9] = [
+const CRATES: [&str; 10] = [
     "interpose",
     "formats/ranklog",
     "formats",
@@ -23,6 +23,7 @@ const CRATES: [&str; 9] = [
     "collector/import",
     "collector/compare",
     "collector/report",
+    "collector/doctor",
     "collector/cli",
     "viewer",
 ];

@@ -175,6 +175,35 @@ fn a_slow_host_is_named_and_a_slow_rank_on_a_host_is_not_the_host() {
 }
 
 #[test]
+fn a_cost_is_a_part_of_the_steps_also_if_one_step_is_very_long() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut logs = logs_on(folder.path(), &["host-a"; 2]);
+    let mut now = START;
+    for step in 0..40 {
+        // Building connections delayed one all-reduce by seconds.
+        let late = if step == 20 { 5_000 * MS } else { 25 * MS };
+        now += 25 * MS;
+        for (rank, log) in (0..).zip(&mut logs) {
+            let enter = now + rank * late;
+            let leave = now + late + MS;
+            log.push(0, call(Operation::AllReduce, enter, leave, step, 4 << 20, 0));
+        }
+        now += late + MS;
+    }
+    for log in logs {
+        log.end().expect("end");
+    }
+    let session = merged(folder.path());
+    let late = only(&session, "late-rank");
+    assert_eq!(late.ranks, [1]);
+    // The mean cost is 150 ms, and the median step takes 51 ms.
+    let share = late.cost_of_step.value.expect("steps");
+    let median_ns = session.steps.median_ns.value.expect("steps");
+    assert!(share.numerator > 2 * median_ns, "{share:?} {median_ns}");
+    assert!(share.numerator < share.denominator, "{share:?}");
+}
+
+#[test]
 fn uneven_work_is_found_next_to_the_latest_rank_and_counts_once() {
     let job = Ddp {
         steps: 60,

@@ -247,6 +247,24 @@ fn collectives_of_one_launch_wait_once_and_share_its_bandwidth() {
 }
 
 #[test]
+fn a_step_contains_whole_launches() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let session = run(directory.path(), Source::Plugin, 0, |_| vec![reduce(4000); 4]);
+    // Equal calls in a group repeat, too. They are no steps: one kernel executes all of them.
+    assert_eq!(session.steps.source, "pattern");
+    let pattern = session.steps.pattern.as_deref().expect("a pattern");
+    assert!(pattern.starts_with("4 × all-reduce"), "{pattern}");
+    assert_eq!(session.steps.count, u64::from(GROUPS) - 1);
+    let median_ns = session.steps.median_ns.value.expect("steps");
+    expect_near(median_ns, EVERY_NS as i64);
+    for row in rows(directory.path(), 1) {
+        // The first launch ends no whole step.
+        let step = (row.sequence / 4).checked_sub(1);
+        assert_eq!(row.step.map(|step| step.0), step);
+    }
+}
+
+#[test]
 fn messages_of_one_launch_wait_once_for_all_their_peers() {
     let folder = tempfile::tempdir().expect("a folder");
     let session = run(folder.path(), Source::Plugin, 0, |rank| {

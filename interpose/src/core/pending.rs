@@ -3,6 +3,9 @@
 //! Versions 1 to 4 of the plugin interface need this list. From version 5 on the library names the call itself. The
 //! library sorts the operations of a group by size, and may pass them on from a thread of the driver. So order alone
 //! does not identify a call. Function, buffers and size do; among equal calls the oldest matches.
+//!
+//! Captured calls are not removed: each replay of their graph is reported. Among equal captured calls, the one with the
+//! fewest replays matches, and of these the oldest. So the calls of one graph match in turns, on all ranks alike.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -34,6 +37,35 @@ struct Place {
     bytes: AtomicU64,
     call: AtomicU64,
     group: AtomicU32,
+    /// Number of reported replays of a captured call.
+    replays: AtomicU32,
+}
+
+impl Place {
+    /// Fills the slot with call `number`.
+    fn fill(&self, asked: &Asked, call: u64, group: u32, number: u64) {
+        self.waits.store(0, Ordering::Relaxed);
+        self.operation
+            .store(u32::from(asked.operation), Ordering::Relaxed);
+        self.peer.store(asked.peer as u32, Ordering::Relaxed);
+        self.send.store(asked.send as u64, Ordering::Relaxed);
+        self.receive.store(asked.receive as u64, Ordering::Relaxed);
+        self.bytes.store(asked.bytes, Ordering::Relaxed);
+        self.call.store(call, Ordering::Relaxed);
+        self.group.store(group, Ordering::Relaxed);
+        self.replays.store(0, Ordering::Relaxed);
+        self.waits.store(number + 1, Ordering::Release);
+    }
+
+    /// Returns true if the slot contains call `number`, and it matches `asked`.
+    fn matches(&self, asked: &Asked, number: u64) -> bool {
+        self.waits.load(Ordering::Acquire) == number + 1
+            && self.operation.load(Ordering::Relaxed) == u32::from(asked.operation)
+            && self.peer.load(Ordering::Relaxed) == asked.peer as u32
+            && self.send.load(Ordering::Relaxed) == asked.send as u64
+            && self.receive.load(Ordering::Relaxed) == asked.receive as u64
+            && self.bytes.load(Ordering::Relaxed) == asked.bytes
+    }
 }
 
 /// The pending calls of one communicator. Only one thread writes at a time, because the library forbids concurrent
@@ -42,6 +74,9 @@ pub struct Pending {
     /// Number of calls so far.
     count: AtomicU64,
     places: [Place; PLACES],
+    /// Number of captured calls so far.
+    captured_count: AtomicU64,
+    captured: [Place; PLACES],
 }
 
 impl Pending {
@@ -50,24 +85,34 @@ impl Pending {
     pub fn push(&self, asked: &Asked, call: u64, group: u32) {
         let number = self.count.load(Ordering::Relaxed);
         self.count.store(number + 1, Ordering::Relaxed);
-        let place = &self.places[number as usize % PLACES];
-        place.waits.store(0, Ordering::Relaxed);
-        place
-            .operation
-            .store(u32::from(asked.operation), Ordering::Relaxed);
-        place.peer.store(asked.peer as u32, Ordering::Relaxed);
-        place.send.store(asked.send as u64, Ordering::Relaxed);
-        place.receive.store(asked.receive as u64, Ordering::Relaxed);
-        place.bytes.store(asked.bytes, Ordering::Relaxed);
-        place.call.store(call, Ordering::Relaxed);
-        place.group.store(group, Ordering::Relaxed);
-        place.waits.store(number + 1, Ordering::Release);
+        self.places[number as usize % PLACES].fill(asked, call, group, number);
+    }
+
+    /// Adds a call that is about to be captured into a graph. On overflow the oldest one is forgotten.
+    #[inline]
+    pub fn push_captured(&self, asked: &Asked, call: u64, group: u32) {
+        let number = self.captured_count.load(Ordering::Relaxed);
+        self.captured_count.store(number + 1, Ordering::Relaxed);
+        self.captured[number as usize % PLACES].fill(asked, call, group, number);
+    }
+
+    /// Counts a replay of a captured call that matches `asked`, and returns the call.
+    pub fn replay(&self, asked: &Asked) -> Option<u64> {
+        let count = self.captured_count.load(Ordering::Relaxed);
+        let oldest = count.saturating_sub(PLACES as u64);
+        let replayed = (oldest..count)
+            .map(|number| (number, &self.captured[number as usize % PLACES]))
+            .filter(|&(number, place)| place.matches(asked, number))
+            .min_by_key(|(_, place)| place.replays.load(Ordering::Relaxed));
+        let (_, place) = replayed?;
+        place.replays.fetch_add(1, Ordering::Relaxed);
+        Some(place.call.load(Ordering::Relaxed))
     }
 
     /// Removes the calls for which `which` is true: the library refused them, or only simulated their group.
     #[cold]
     fn withdraw(&self, which: impl Fn(&Place) -> bool) {
-        for place in &self.places {
+        for place in self.places.iter().chain(&self.captured) {
             let waits = place.waits.load(Ordering::Acquire);
             if waits != 0 && which(place) {
                 // If another thread took the call, or reused the slot meanwhile, that result stays.
@@ -109,13 +154,7 @@ impl Pending {
         let oldest = count.saturating_sub(PLACES as u64);
         for number in oldest..count {
             let place = &self.places[number as usize % PLACES];
-            if place.waits.load(Ordering::Acquire) == number + 1
-                && place.operation.load(Ordering::Relaxed) == u32::from(asked.operation)
-                && place.peer.load(Ordering::Relaxed) == asked.peer as u32
-                && place.send.load(Ordering::Relaxed) == asked.send as u64
-                && place.receive.load(Ordering::Relaxed) == asked.receive as u64
-                && place.bytes.load(Ordering::Relaxed) == asked.bytes
-            {
+            if place.matches(asked, number) {
                 let call = place.call.load(Ordering::Relaxed);
                 let is_ours = place
                     .waits
@@ -165,5 +204,25 @@ mod tests {
         assert!(!pending.take_call(1999));
         pending.withdraw_group(7);
         assert_eq!(pending.take(&asked(8)), None);
+    }
+
+    #[test]
+    fn replays_match_the_captured_calls_in_turns() {
+        // SAFETY: zeros are a valid empty list.
+        let pending: Box<Pending> = unsafe { Box::new(std::mem::zeroed()) };
+        for (send, call) in [(8, 1), (16, 2), (8, 3)] {
+            pending.push_captured(&asked(send), call, 7);
+        }
+        assert_eq!(pending.take(&asked(8)), None, "nothing has run");
+        for _ in 0..3 {
+            // The library may report the operations of a launch in another order.
+            let reported = [16, 8, 8].map(|send| pending.replay(&asked(send)));
+            assert_eq!(reported, [Some(2), Some(1), Some(3)]);
+        }
+        assert_eq!(pending.replay(&asked(24)), None);
+        pending.withdraw_call(1);
+        assert_eq!(pending.replay(&asked(8)), Some(3));
+        pending.withdraw_group(7);
+        assert_eq!(pending.replay(&asked(8)), None);
     }
 }

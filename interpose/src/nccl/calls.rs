@@ -192,7 +192,6 @@ fn enqueue_as<const IS_WATCHED: bool>(
     thread.nccl.parts.set(0);
     if plugin::needs_pending()
         && let Some(entry) = communicator
-        && record.flags & FLAG_CAPTURED == 0
         && entry.size() > 1
     {
         await_operation(roles, arguments, &record, entry, as_handle, thread);
@@ -328,7 +327,12 @@ fn await_operation(
         bytes: record.bytes,
         peer: if is_message { record.peer } else { 0 },
     };
-    pending.push(&asked, as_handle, open_group::number(thread));
+    let group = open_group::number(thread);
+    if record.flags & FLAG_CAPTURED == 0 {
+        pending.push(&asked, as_handle, group);
+    } else {
+        pending.push_captured(&asked, as_handle, group);
+    }
     thread.nccl.parts.set(1);
 }
 

@@ -158,6 +158,8 @@ int functionNumber(const std::string& name) {
 
 constexpr int kFunctions = 9;
 constexpr int kMeetings = 1 << 14;
+// Number of channels of the largest task.
+constexpr int kChannels = 2;
 
 }  // namespace
 
@@ -406,17 +408,19 @@ class Communicator {
       for (size_t at = 0; at < kernel.size(); at++) {
         Task& task = kernel[at];
         if (isToItself(task)) {
-          // A copy, for which no channel reports, although channels were announced.
+          // A copy, for which no channel reports, although channels were announced. The device counts it on its channels.
+          for (int channel = 0; channel < task.channels; channel++) channelWorks[channel].times.push_back({start, start});
           stops[at] = start;
           continue;
         }
         const bool isTold = version >= 4 && (mask & kKernelCh) && task.handle != nullptr;
         starts[at] = start;
         std::vector<void*> channels(static_cast<size_t>(task.channels), nullptr);
+        // Channels start one after the other.
+        for (int channel = 0; channel < task.channels; channel++) channelWorks[channel].times.push_back({start + 500 * channel, 0});
         for (int channel = 0; channel < task.channels && isTold; channel++) {
           Union what = {};
-          // Channels start one after the other.
-          what.kernelCh = {static_cast<uint8_t>(channel), timer(start + 500 * channel)};
+          what.kernelCh = {static_cast<uint8_t>(channel), timer(channelWorks[channel].reported().start)};
           this->start(kKernelCh, task.handle, &channels[static_cast<size_t>(channel)], what);
         }
         if (at == 0 || together == 0) together = all(meetings++, start);
@@ -424,10 +428,13 @@ class Communicator {
         until(stop);
         stops[at] = stop;
         if (version >= 4 && (mask & (kProxyOp | kProxyStep))) traffic(task);
-        for (int channel = 0; channel < task.channels && isTold; channel++) {
+        for (int channel = 0; channel < task.channels; channel++) {
+          channelWorks[channel].times.back().stop = stop - 500 * (task.channels - 1 - channel);
+          const int64_t reportedStop = channelWorks[channel].reported().stop;
+          channelWorks[channel].hostCount++;
           void* handle = channels[static_cast<size_t>(channel)];
           if (handle == nullptr) continue;
-          uint64_t pTimer = timer(stop - 500 * (task.channels - 1 - channel));
+          uint64_t pTimer = timer(reportedStop);
           plugin->recordEventState(handle, kKernelChStop, &pTimer);
           plugin->stopEvent(handle);
         }
@@ -496,6 +503,17 @@ class Communicator {
     DoubleWork* work;
   };
   std::deque<Kernel> kernels;
+  // Times of the works of a channel. The device counts all works, and the host does not count copies of a rank to itself.
+  // It reports the times of the work with its own count, which are then those of an earlier work.
+  struct ChannelWorks {
+    struct Times {
+      int64_t start, stop;
+    };
+    std::vector<Times> times;
+    size_t hostCount = 0;
+    const Times& reported() const { return times[hostCount]; }
+  };
+  ChannelWorks channelWorks[kChannels];
   bool ended = false;
   std::thread device;
 };

@@ -415,3 +415,49 @@ pub fn baseline_entry(input: &[u8]) {
     let again = StoredBatch::from_bytes(&again).expect("an entry of ours");
     assert_eq!(again.runs.len(), batch.runs.len());
 }
+
+/// Files that `rankscope doctor` reads: the first byte chooses a library (0), the loader's cache (1), the first line of
+/// a script (2), or the constants of a library (3).
+pub fn machine_files(input: &[u8]) {
+    use rankscope_doctor::facts::command::interpreter;
+    use rankscope_doctor::facts::elf::{Elf, Range};
+    use rankscope_doctor::facts::loader_cache;
+    use rankscope_doctor::facts::names::{self, Names, PREFIXES};
+    use rankscope_doctor::facts::version::Version;
+    use std::io::Cursor;
+
+    let Some((&chooser, bytes)) = input.split_first() else {
+        return;
+    };
+    match chooser % 4 {
+        0 => {
+            if let Some(elf) = Elf::read(Cursor::new(bytes)) {
+                let _ = Names::read(Cursor::new(bytes), &elf.constants);
+                if let Some(range) = elf.symbol_names {
+                    let _ = names::highest_glibc(Cursor::new(bytes), range);
+                    let _ = names::contains(Cursor::new(bytes), range, "4gloo9allreduce");
+                }
+            }
+        }
+        1 => {
+            for cached in loader_cache::parse(bytes) {
+                assert!(!cached.name.contains('\0') && !cached.path.contains('\0'));
+            }
+        }
+        2 => assert!(interpreter(bytes).is_none_or(|words| !words[0].is_empty())),
+        _ => {
+            let all = Range {
+                offset: 0,
+                bytes: bytes.len() as u64,
+            };
+            let found = Names::read(Cursor::new(bytes), &[all]);
+            for name in &found.variables {
+                assert!(PREFIXES.iter().any(|prefix| name.starts_with(prefix)), "{name}");
+            }
+            if let Some(version) = found.nccl_version {
+                // A number may be too large for a version.
+                let _ = Version::parse(&version);
+            }
+        }
+    }
+}

@@ -74,6 +74,18 @@ fn packed_instructions() -> Vec<u8> {
     out
 }
 
+/// Returns a cache of the loader with one library.
+fn loader_cache() -> Vec<u8> {
+    let mut out = b"glibc-ld.so.cache1.1".to_vec();
+    out.extend(1_u32.to_le_bytes());
+    out.resize(48, 0);
+    for number in [0x0303_u32, 72, 85, 0, 0, 0] {
+        out.extend(number.to_le_bytes());
+    }
+    out.extend(b"libnccl.so.2\0/opt/nccl/libnccl.so.2\0");
+    out
+}
+
 fn main() {
     let mut log = LogWriter::new(Vec::new(), Counter::MonotonicRaw, 7, 1).expect("memory");
     let definitions = [
@@ -124,6 +136,15 @@ fn main() {
     }
     run.extend([0, 9, 0]);
     run.extend([0; 9]);
+    write("machine_files", "script", 2, b"#!/usr/bin/env -S python3 -u\n");
+    write(
+        "machine_files",
+        "names",
+        3,
+        b"\0NCCL_ALGO\0TORCH_NCCL_BLOCKING_WAIT\0NCCL version 2.27.5+cuda12.6\0gloo/transport/tcp\0",
+    );
+    write("machine_files", "cache", 1, &loader_cache());
+    // The seed `library` is a small ELF file that is made by hand. Its format is not of this project.
     write("definitions", "three", 1, &run);
     write("definitions", "zeros", 0, &[0; 32]);
 

@@ -101,9 +101,9 @@ impl Draft {
         self
     }
 
-    /// Sets the cost per step and the median step, both in ns.
-    pub fn of_step(mut self, per_step_ns: i64, median_ns: i64) -> Self {
-        self.finding.cost_of_step = Ratio::figure(per_step_ns, median_ns, "no median step");
+    /// Sets the cost per step and the mean step, both in ns.
+    pub fn of_step(mut self, per_step_ns: i64, mean_ns: i64) -> Self {
+        self.finding.cost_of_step = Ratio::figure(per_step_ns, mean_ns, "no mean step");
         self
     }
 
@@ -123,6 +123,10 @@ impl Draft {
     pub fn finish(self, session: &Session) -> Finding {
         let mut finding = self.finding;
         let run_ns = session.axis.end_ns - session.axis.start_ns;
+        debug_assert!(
+            finding.cost_of_step.value.is_none_or(is_a_part),
+            "a cost is a part of the steps: {finding:?}"
+        );
         if let Some(cost) = finding.cost_ns.value {
             finding.cost_of_run = Ratio::figure(cost, run_ns, "the run has no length");
             if !self.is_rated {
@@ -138,4 +142,9 @@ impl Draft {
         }
         finding
     }
+}
+
+/// Returns true if the share is at most 1.
+fn is_a_part(share: Ratio) -> bool {
+    share.numerator <= share.denominator
 }

@@ -1,6 +1,8 @@
 //! Input of the rules: the session's figures, and the data from which they were computed.
 
 use super::draft::Draft;
+use super::shown;
+use super::shown::percent;
 use crate::identity::world_error;
 use crate::measures::blame::BlameLedger;
 use crate::measures::merge_result::MergeResult;
@@ -33,8 +35,27 @@ pub struct WorldSteps<'a> {
     pub ranks: &'a [RankIndex],
     /// Median step in ns, above 0.
     pub median_ns: i64,
+    /// Mean step in ns, above 0. Costs are shares of it: like a cost, it contains the few long steps.
+    pub mean_ns: i64,
     /// Clock interval between the world's hosts, in ± ns.
     pub error_ns: i64,
+}
+
+impl WorldSteps<'_> {
+    /// Returns the time of all whole steps, mean over ranks, in ns. No cost in steps can exceed it.
+    pub fn all_ns(&self) -> i64 {
+        self.mean_ns * self.board.count as i64
+    }
+
+    /// Returns the cost per step with its share of the mean step, as text.
+    pub fn shown_per_step(&self, per_step_ns: i64) -> String {
+        format!(
+            "{} per step ({} of the mean step, {})",
+            shown(per_step_ns),
+            percent(per_step_ns, self.mean_ns),
+            shown(self.mean_ns)
+        )
+    }
 }
 
 /// The breakdowns over whole steps, and their sums.
@@ -58,12 +79,10 @@ impl StepTime<'_> {
         exposed_transfer_ns(&self.entries) / self.ranks()
     }
 
-    /// Adds the cost per step to a draft, if the median step is known. `cost_ns` is a mean over ranks.
-    pub fn add_cost_of_step(&self, draft: Draft, cost_ns: i64, session: &Session) -> Draft {
-        match session.steps.median_ns.value {
-            Some(median) => draft.of_step(cost_ns * self.ranks() / (self.steps as i64).max(1), median),
-            None => draft,
-        }
+    /// Adds the cost per step to a draft. `cost_ns` is a mean over ranks.
+    pub fn add_cost_of_step(&self, draft: Draft, cost_ns: i64) -> Draft {
+        let steps = (self.steps as i64).max(1);
+        draft.of_step(cost_ns * self.ranks() / steps, self.window_ns / steps)
     }
 }
 
@@ -111,6 +130,7 @@ impl<'a> Facts<'a> {
                 board,
                 ranks: &known.ranks,
                 median_ns,
+                mean_ns: (board.duration.mean() as i64).max(1),
                 error_ns: world_error(self.parts.clocks, self.parts.identities, &known.ranks),
             })
         })

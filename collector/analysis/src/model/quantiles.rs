@@ -71,6 +71,11 @@ impl Sketch {
         self.count
     }
 
+    /// Returns the mean. Returns 0 for an empty sketch.
+    pub fn mean(&self) -> f64 {
+        self.sum / self.count.max(1) as f64
+    }
+
     /// Returns the value below which this share of the numbers is. Returns 0 for an empty sketch.
     pub fn quantile(&self, share: f64) -> f64 {
         let position = ((share * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));

@@ -132,6 +132,8 @@ pub struct DeviceSums {
     pub hooks_only: u64,
     /// Number of device records that belong to no call.
     pub without_call: u64,
+    /// Number of device records without usable times, because NCCL reports those of another operation.
+    pub misreported: u64,
     /// The device's clock compared with the host's.
     pub clock: Option<DeviceClockSums>,
 }

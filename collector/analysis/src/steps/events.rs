@@ -26,6 +26,10 @@ pub(super) struct Event {
     pub symbol: u32,
     /// Symbol with the size.
     pub sized: u32,
+    /// Symbol with the position among the collectives of its launch.
+    pub placed: u32,
+    /// Number of collectives in its launch.
+    pub collectives: u16,
     /// Number of members of its communicator.
     pub width: u32,
     /// Bytes that the operation reduces. Gradients are reduced; gathered parameters are not.
@@ -43,9 +47,11 @@ pub(super) struct Event {
 pub(super) struct Symbols {
     plain: FxHashMap<(CommunicatorId, Operation, u8, i32), u32>,
     sized: FxHashMap<(u32, u64), u32>,
-    /// Descriptions of the symbols without and with sizes.
+    placed: FxHashMap<(u32, u32), u32>,
+    /// Descriptions of the symbols without and with sizes, and with positions.
     pub names: Vec<String>,
     pub sized_names: Vec<String>,
+    pub placed_names: Vec<String>,
     /// Number of members that call an operation with this symbol; 0 for messages.
     pub widths: Vec<u32>,
     /// 1 for a send, −1 for a receive, `None` for other operations.
@@ -59,8 +65,10 @@ impl Symbols {
         Self {
             plain: FxHashMap::default(),
             sized: FxHashMap::default(),
+            placed: FxHashMap::default(),
             names: vec!["reducer wait".to_owned()],
             sized_names: vec!["reducer wait".to_owned()],
+            placed_names: vec!["reducer wait".to_owned()],
             widths: vec![0],
             directions: vec![None],
             by_host: false,
@@ -114,6 +122,16 @@ impl Symbols {
             sized_names.push(format!("{}, {} bytes", names[symbol as usize], operation.bytes));
             sized_names.len() as u32 - 1
         });
+        let launch = operation
+            .shared
+            .as_deref()
+            .filter(|launch| launch.collectives > 1 && !operation.is_message());
+        let position = launch.map_or(0, |launch| operation.sequence.wrapping_sub(launch.first));
+        let placed_names = &mut self.placed_names;
+        let placed = *self.placed.entry((symbol, position)).or_insert_with(|| {
+            placed_names.push(names[symbol as usize].clone());
+            placed_names.len() as u32 - 1
+        });
         let start_ns = if self.by_host && operation.called_ns != NO_TIME {
             operation.called_ns
         } else {
@@ -124,6 +142,8 @@ impl Symbols {
             end_ns: operation.leave_ns.max(start_ns),
             symbol,
             sized,
+            placed,
+            collectives: launch.map_or(1, |launch| launch.collectives),
             width: self.widths[symbol as usize],
             reduced_bytes: if is_reduction(operation.operation) {
                 // An unknown size counts as at least one byte.
@@ -214,6 +234,8 @@ impl<'a, 'b> Sequence<'a, 'b> {
                     end_ns: wait.end_ns,
                     symbol: REDUCER,
                     sized: REDUCER,
+                    placed: REDUCER,
+                    collectives: 0,
                     width: 0,
                     reduced_bytes: 0,
                     opens: false,

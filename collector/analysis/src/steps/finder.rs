@@ -41,7 +41,7 @@ pub fn plan(reader: &mut RankReader<'_>, width: impl Fn(CommunicatorId) -> u32) 
     let mut matcher = CycleMatcher::new(&pattern.cycle, pattern.anchor);
     let mut ends = StepEnds::default();
     let mut take = |event: &Event| {
-        let Some(found) = matcher.feed(symbol_of(event, pattern.with_sizes), event) else {
+        let Some(found) = matcher.feed(pattern.symbols.of(event), event) else {
             return;
         };
         if let Some(end) = found.between {
@@ -56,10 +56,9 @@ pub fn plan(reader: &mut RankReader<'_>, width: impl Fn(CommunicatorId) -> u32) 
         take(&event);
     }
     let plan = StepPlan {
-        source: if pattern.with_sizes {
-            "pattern-with-sizes"
-        } else {
-            "pattern"
+        source: match pattern.symbols {
+            Distinction::Size => "pattern-with-sizes",
+            Distinction::Operation | Distinction::PlaceInLaunch => "pattern",
         },
         pattern: Some(pattern.describe(&symbols)),
         explained: matcher.explained,
@@ -130,8 +129,8 @@ impl StepEnds {
 struct Pattern {
     /// One cycle, which ends where a step ends.
     cycle: Vec<u32>,
-    /// True if the symbols contain sizes.
-    with_sizes: bool,
+    /// What distinguishes its symbols.
+    symbols: Distinction,
     /// Position of the operation that ends a step: the last one that involves the most ranks.
     anchor: usize,
 }
@@ -139,8 +138,8 @@ struct Pattern {
 impl Pattern {
     /// Finds the pattern of these events.
     fn find(window: &[Event], symbols: &Symbols) -> Option<Self> {
-        let (cycle, with_sizes) = Self::find_cycle(window, symbols)?;
-        let symbol = |event: &Event| symbol_of(event, with_sizes);
+        let (cycle, distinguished) = Self::find_cycle(window, symbols)?;
+        let symbol = |event: &Event| distinguished.of(event);
         let first_of = |sought: u32| window.iter().find(|event| symbol(event) == sought);
         let direction_of = |&sought: &u32| symbols.directions[first_of(sought)?.symbol as usize];
         let directions: Option<Vec<i64>> = cycle.iter().map(direction_of).collect();
@@ -154,28 +153,33 @@ impl Pattern {
             .max_by_key(|&position| (width_of(cycle[position]), position))?;
         Some(Self {
             cycle,
-            with_sizes,
+            symbols: distinguished,
             anchor,
         })
     }
 
-    /// Returns the cycle that explains the events best, and whether its symbols contain sizes.
-    fn find_cycle(window: &[Event], symbols: &Symbols) -> Option<(Vec<u32>, bool)> {
-        let seen = |symbol: fn(&Event) -> u32| -> Vec<Seen> {
-            let seen = window.iter().map(|event| Seen {
-                symbol: symbol(event),
-                reduced_bytes: event.reduced_bytes,
-                is_mark: event.symbol == REDUCER,
-            });
-            seen.collect()
-        };
-        let plain = seen(|event| event.symbol);
+    /// Returns the cycle that explains the events best, and what distinguishes its symbols.
+    fn find_cycle(window: &[Event], symbols: &Symbols) -> Option<(Vec<u32>, Distinction)> {
+        let found = Self::find_cycle_of_operations(window, symbols)?;
+        // A step contains whole launches. A shorter cycle would divide a launch into steps.
+        let collectives = window.iter().map(|event| event.collectives).max()?;
+        if found.0.len() < usize::from(collectives) {
+            let placed = Distinction::PlaceInLaunch;
+            if let Some(cycle) = find_cycle(&placed.seen(window)) {
+                return Some((cycle, placed));
+            }
+        }
+        Some(found)
+    }
+
+    fn find_cycle_of_operations(window: &[Event], symbols: &Symbols) -> Option<(Vec<u32>, Distinction)> {
+        let plain = Distinction::Operation.seen(window);
         let mut cycle = find_cycle(&plain)?;
         // A single repeated operation does not show where a step ends. Its sizes may.
         if cycle.len() == 1 {
-            let with_sizes = find_cycle(&seen(|event| event.sized));
+            let with_sizes = find_cycle(&Distinction::Size.seen(window));
             if let Some(with_sizes) = with_sizes.filter(|cycle| cycle.len() > 1) {
-                return Some((with_sizes, true));
+                return Some((with_sizes, Distinction::Size));
             }
             if let Some(longer) = find_cycle_of(2, &plain) {
                 // A broadcast before thirty reductions explains hardly more operations, but a step begins with it.
@@ -190,21 +194,46 @@ impl Pattern {
         {
             cycle = longer;
         }
-        Some((cycle, false))
+        Some((cycle, Distinction::Operation))
     }
 
     fn describe(&self, symbols: &Symbols) -> String {
-        let names = if self.with_sizes {
-            &symbols.sized_names
-        } else {
-            &symbols.names
+        let names = match self.symbols {
+            Distinction::Operation => &symbols.names,
+            Distinction::Size => &symbols.sized_names,
+            Distinction::PlaceInLaunch => &symbols.placed_names,
         };
         describe(&self.cycle, names)
     }
 }
 
-fn symbol_of(event: &Event, with_sizes: bool) -> u32 {
-    if with_sizes { event.sized } else { event.symbol }
+/// What distinguishes the symbols of a sequence: communicator, operation and type, and possibly one more property.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Distinction {
+    Operation,
+    Size,
+    PlaceInLaunch,
+}
+
+impl Distinction {
+    /// Returns the symbol of an event.
+    fn of(self, event: &Event) -> u32 {
+        match self {
+            Self::Operation => event.symbol,
+            Self::Size => event.sized,
+            Self::PlaceInLaunch => event.placed,
+        }
+    }
+
+    /// Returns the events as the search for a cycle sees them.
+    fn seen(self, window: &[Event]) -> Vec<Seen> {
+        let seen = window.iter().map(|event| Seen {
+            symbol: self.of(event),
+            reduced_bytes: event.reduced_bytes,
+            is_mark: event.symbol == REDUCER,
+        });
+        seen.collect()
+    }
 }
 
 /// Finds the steps that the program marks, by reading the reference rank's log again. Returns `None` if the marks
@@ -265,22 +294,22 @@ pub fn plan_by_marks(
 /// Describes a cycle, as in `3 × all-reduce …, reducer wait`.
 fn describe(cycle: &[u32], names: &[String]) -> String {
     const MAX_SHOWN: usize = 12;
-    let mut parts: Vec<(u32, u32)> = Vec::new();
+    let mut parts: Vec<(&str, u32)> = Vec::new();
     for &symbol in cycle {
+        let name = names.get(symbol as usize).map_or("?", String::as_str);
         match parts.last_mut() {
-            Some((last, count)) if *last == symbol => *count += 1,
-            _ => parts.push((symbol, 1)),
+            Some((last, count)) if *last == name => *count += 1,
+            _ => parts.push((name, 1)),
         }
     }
-    let name = |symbol: u32| names.get(symbol as usize).map_or("?", String::as_str);
     let mut text: Vec<String> = parts
         .iter()
         .take(MAX_SHOWN)
-        .map(|&(symbol, count)| {
+        .map(|&(name, count)| {
             if count == 1 {
-                name(symbol).to_owned()
+                name.to_owned()
             } else {
-                format!("{count} × {}", name(symbol))
+                format!("{count} × {name}")
             }
         })
         .collect();

@@ -154,6 +154,14 @@ fn late_problems(parts: &MergeResult<'_>) -> Vec<ProblemSummary> {
                 clock.contradictions
             ));
         }
+        if sums.devices.misreported > 0 {
+            add(format!(
+                "the times of {} records of device work were left out: after a copy of a rank to itself (all-to-all, \
+                 message to its own rank), NCCL's profiler reports the times of earlier operations; --kernels=communication \
+                 records the right ones",
+                sums.devices.misreported
+            ));
+        }
         if sums.log.unknown_records > 0 {
             add(format!(
                 "{} records of kinds that this version does not know were left out",

@@ -16,7 +16,6 @@ pub mod lock;
 pub mod nccl;
 pub mod nvtx;
 pub mod preload;
-pub mod program;
 pub mod record;
 pub mod run_directory;
 pub mod signal_observer;

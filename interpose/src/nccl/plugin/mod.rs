@@ -429,7 +429,7 @@ fn joined(context: &'static Context, operated: &Operated, operation: Operation) 
         if in_progress != 0 && pending.take_call(in_progress) {
             return Some(in_progress);
         }
-        pending.take(&asked)
+        pending.take(&asked).or_else(|| pending.replay(&asked))
     };
     if let Some(entry) = context.hooked() {
         if let Some(call) = take(entry).and_then(Call::from_bits) {
@@ -458,7 +458,7 @@ fn joined(context: &'static Context, operated: &Operated, operation: Operation) 
         })
     };
     if is_under_a_hook || context.hooked().is_some() || (!context.bypasses() && may_be_hooked()) {
-        // This is a replay of a graph. This version does not name its call.
+        // This is a replay of a graph whose call is no longer in the list.
         return Call {
             communicator: context.index().unwrap_or(NO_COMMUNICATOR),
             sequence: 0,

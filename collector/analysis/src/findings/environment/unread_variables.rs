@@ -89,6 +89,12 @@ fn why_unread(name: &str, version: u32) -> Option<String> {
     }
 }
 
+/// Returns why NCCL of this version, such as `2.28.9`, does not read a variable; `None` if it does or if that is
+/// unknown.
+pub fn why_nccl_ignores(name: &str, version: &str) -> Option<String> {
+    why_unread(name, numbered(version)?)
+}
+
 /// Formats 22809 as `2.28.9`.
 fn dotted(version: u32) -> String {
     format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)

@@ -112,10 +112,7 @@ impl<'a> Exposed<'a> {
                  be hidden",
                 &[WAITING, TRANSFER],
             );
-        match facts.session.steps.median_ns.value {
-            Some(median) => draft.of_step(exposed * median / window, median),
-            None => draft,
-        }
+        self.time.add_cost_of_step(draft, exposed / ranks)
     }
 }
 

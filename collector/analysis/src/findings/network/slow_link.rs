@@ -49,7 +49,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         .filter(SlowLink::fires)
         .collect();
     links.sort_by_key(|link| std::cmp::Reverse(link.cost_ns));
-    links.into_iter().map(|link| link.draft(facts)).collect()
+    links.into_iter().map(|link| link.draft(&time)).collect()
 }
 
 /// A physical link: both directions between two ranks, or all paths inside a communicator.
@@ -186,7 +186,7 @@ impl<'a> SlowLink<'a> {
         self.cost_ns * 100 >= self.mean_window_ns * MIN_COST_PERCENT
     }
 
-    fn draft(self, facts: &Facts<'_>) -> Draft {
+    fn draft(self, time: &StepTime<'_>) -> Draft {
         let Worst {
             kind,
             paths_of_kind,
@@ -241,10 +241,7 @@ impl<'a> SlowLink<'a> {
              limited to the exposed transfer of a participating rank",
             &[TRANSFER],
         );
-        match facts.session.steps.median_ns.value {
-            Some(median) => draft.of_step((cost as f64 / mean_window as f64 * median as f64) as i64, median),
-            None => draft,
-        }
+        time.add_cost_of_step(draft, cost)
     }
 }
 

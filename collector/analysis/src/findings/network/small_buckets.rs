@@ -52,7 +52,7 @@ pub fn transfer_rank_ns<'a>(classes: impl Iterator<Item = &'a OperationClass>) -
 fn find(facts: &Facts<'_>) -> Vec<Draft> {
     SmallBuckets::measure(facts)
         .filter(SmallBuckets::fires)
-        .map(|buckets| buckets.draft(facts))
+        .map(|buckets| buckets.draft())
         .into_iter()
         .collect()
 }
@@ -122,7 +122,7 @@ impl<'a> SmallBuckets<'a> {
         self.small as f64 / self.time.steps as f64
     }
 
-    fn draft(self, facts: &Facts<'_>) -> Draft {
+    fn draft(self) -> Draft {
         let Self {
             ref time,
             reducer_waits,
@@ -180,6 +180,6 @@ impl<'a> SmallBuckets<'a> {
             "upper bound: transfer time of these all-reduces, mean over ranks, limited to the exposed transfer",
             &[TRANSFER],
         );
-        time.add_cost_of_step(draft, cost, facts.session)
+        time.add_cost_of_step(draft, cost)
     }
 }

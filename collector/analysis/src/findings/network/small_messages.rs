@@ -37,7 +37,7 @@ fn is_tiny(class: &&OperationClass) -> bool {
 fn find(facts: &Facts<'_>) -> Vec<Draft> {
     TinyOperations::measure(facts)
         .filter(TinyOperations::fires)
-        .map(|tiny| tiny.draft(facts))
+        .map(|tiny| tiny.draft())
         .into_iter()
         .collect()
 }
@@ -88,7 +88,7 @@ impl<'a> TinyOperations<'a> {
         self.tiny as f64 / self.time.steps as f64
     }
 
-    fn draft(&self, facts: &Facts<'_>) -> Draft {
+    fn draft(&self) -> Draft {
         let Self {
             time,
             all,
@@ -134,6 +134,6 @@ impl<'a> TinyOperations<'a> {
             "upper bound: transfer time of these operations, mean over ranks, limited to the exposed transfer",
             &[TRANSFER],
         );
-        time.add_cost_of_step(draft, cost, facts.session)
+        time.add_cost_of_step(draft, cost)
     }
 }

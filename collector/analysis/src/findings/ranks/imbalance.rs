@@ -4,7 +4,6 @@ use super::slow_host;
 use crate::findings::draft::part::WAITING;
 use crate::findings::facts::WorldSteps;
 use crate::findings::rule::Rule;
-use crate::findings::shown::percent;
 use crate::findings::{Draft, Facts, shown};
 use rankscope_formats::ids::RankIndex;
 
@@ -158,10 +157,8 @@ impl UnevenWork {
             RULE.id,
             "the division of work",
             format!(
-                "work is unevenly divided: the slowest rank takes {} per step more than the mean ({} of a step of {})",
-                shown(per_step),
-                percent(per_step, steps.median_ns),
-                shown(steps.median_ns)
+                "work is unevenly divided: compared with the mean rank, the slowest takes another {}",
+                steps.shown_per_step(per_step)
             ),
         )
         .evidence(format!("slower than their peers, per step: {}", listed(&self.slower)))
@@ -184,6 +181,6 @@ impl UnevenWork {
             "largest minus mean own time of the ranks, summed over whole steps: the gain of evenly divided work",
             &[WAITING],
         )
-        .of_step(per_step, steps.median_ns)
+        .of_step(per_step, steps.mean_ns)
     }
 }

@@ -6,7 +6,6 @@ use crate::findings::chance::shown_probability;
 use crate::findings::draft::part::WAITING;
 use crate::findings::facts::WorldSteps;
 use crate::findings::rule::Rule;
-use crate::findings::shown::percent;
 use crate::findings::{Draft, Facts, shown};
 use crate::measures::step_board::lateness::RankLateness;
 use rankscope_formats::ids::RankIndex;
@@ -73,12 +72,7 @@ impl RankCost<'_> {
         Draft::new(
             RULE.id,
             &name,
-            format!(
-                "{name} is late: it costs the job {} per step ({} of a step of {})",
-                shown(per_step),
-                percent(per_step, steps.median_ns),
-                shown(steps.median_ns)
-            ),
+            format!("{name} is late: it costs the job {}", steps.shown_per_step(per_step)),
         )
         .evidence(format!(
             "late in {} of {} steps ({class}); in the median {} beyond the own time of its peers",
@@ -133,7 +127,7 @@ impl RankCost<'_> {
              waiting rank and the time that the second-last rank lost",
             &[WAITING],
         )
-        .of_step(per_step, steps.median_ns)
+        .of_step(per_step, steps.mean_ns)
         .lateness(self.as_lateness(class))
     }
 

@@ -67,7 +67,7 @@ impl<'a> RankCost<'a> {
             p_value,
             // There is one test per rank. Together they must rarely report a rank by chance.
             is_significant: p_value < SIGNIFICANCE / n as f64,
-            cost_ns,
+            cost_ns: cost_ns.min(steps.all_ns()),
         })
     }
 }

@@ -152,12 +152,7 @@ impl<'a> UnevenStages<'a> {
         Draft::new(
             RULE.id,
             &name,
-            format!(
-                "{name} has more work than the others: {} per step ({} of a step of {})",
-                shown(per_step),
-                percent(per_step, steps.median_ns),
-                shown(steps.median_ns)
-            ),
+            format!("{name} has more work than the others: {}", steps.shown_per_step(per_step)),
         )
         .evidence(format!("own time per step: {}", each.join(", ")))
         .evidence(format!(
@@ -192,7 +187,7 @@ impl<'a> UnevenStages<'a> {
              of evenly divided work",
             &[WAITING, HOST],
         )
-        .of_step(per_step, steps.median_ns)
+        .of_step(per_step, steps.mean_ns)
     }
 }
 

@@ -5,8 +5,7 @@ use crate::findings::chance::binomial_tail;
 use crate::findings::draft::part::WAITING;
 use crate::findings::facts::WorldSteps;
 use crate::findings::rule::Rule;
-use crate::findings::shown::percent;
-use crate::findings::{Draft, Facts, shown};
+use crate::findings::{Draft, Facts};
 use rankscope_formats::session::Severity;
 use rankscope_formats::session::{Lateness, Ratio};
 
@@ -65,7 +64,7 @@ impl Rotation {
             always_p_value: 2.0
                 * binomial_tail(board.lateness.any_late, board.lateness.any_late, 1.0 / ranks)
                 * ranks,
-            cost_ns: waited.min(board.latest_delays_ns(&rows)),
+            cost_ns: waited.min(board.latest_delays_ns(&rows)).min(steps.all_ns()),
         }
     }
 
@@ -97,11 +96,10 @@ impl Rotation {
             RULE.id,
             "no rank in particular",
             format!(
-                "some rank is late in {} of {} steps, but none more often than by chance: {} per step ({})",
+                "some rank is late in {} of {} steps, but none more often than by chance: {}",
                 board.lateness.any_late,
                 board.count,
-                shown(per_step),
-                percent(per_step, steps.median_ns)
+                steps.shown_per_step(per_step)
             ),
         )
         .severity(Severity::Note)
@@ -134,7 +132,7 @@ impl Rotation {
             "exposed wait in steps, mean over waiting ranks, limited to the delay of the latest rank of each step",
             &[WAITING],
         )
-        .of_step(per_step, steps.median_ns)
+        .of_step(per_step, steps.mean_ns)
         .lateness(Lateness {
             class: "rotating".to_owned(),
             late_steps: ratio(board.lateness.any_late),

@@ -5,8 +5,7 @@ use crate::findings::chance::{binomial_tail, shown_probability};
 use crate::findings::draft::part::WAITING;
 use crate::findings::facts::WorldSteps;
 use crate::findings::rule::Rule;
-use crate::findings::shown::percent;
-use crate::findings::{Draft, Facts, shown};
+use crate::findings::{Draft, Facts};
 use rankscope_formats::ids::RankIndex;
 
 /// Minimum share of a host's ranks that are late in at least half of the steps, in percent.
@@ -126,7 +125,9 @@ impl SlowHost {
             latest,
             p_value: binomial_tail(latest, steps.board.lateness.any_late, share),
             max_p_value: SIGNIFICANCE / facts.session.hosts.len() as f64,
-            cost_ns: (caused / late.elsewhere as i64).min(steps.board.latest_delays_ns(rows)),
+            cost_ns: (caused / late.elsewhere as i64)
+                .min(steps.board.latest_delays_ns(rows))
+                .min(steps.all_ns()),
             ranks,
             late,
         }
@@ -152,12 +153,7 @@ impl SlowHost {
         Draft::new(
             RULE.id,
             &name,
-            format!(
-                "{name} is slow: its ranks cost the job {} per step ({} of a step of {})",
-                shown(per_step),
-                percent(per_step, steps.median_ns),
-                shown(steps.median_ns)
-            ),
+            format!("{name} is slow: its ranks cost the job {}", steps.shown_per_step(per_step)),
         )
         .evidence(format!(
             "{} of its {} ranks are late in at least half of the steps; of the {elsewhere} ranks elsewhere, {} are",
@@ -215,6 +211,6 @@ impl SlowHost {
              of its latest rank in each step",
             &[WAITING],
         )
-        .of_step(per_step, steps.median_ns)
+        .of_step(per_step, steps.mean_ns)
     }
 }

@@ -258,9 +258,8 @@ impl NamedTime {
             },
             rule.lies_in,
         );
-        let steps: u64 = facts.worlds().iter().map(|world| world.board.count).sum();
-        match facts.session.steps.median_ns.value {
-            Some(median) if rule.in_steps && steps > 0 => draft.of_step(cost / steps as i64, median),
+        match facts.step_time() {
+            Some(time) if rule.in_steps => time.add_cost_of_step(draft, cost),
             _ => draft,
         }
     }

@@ -30,7 +30,7 @@ pub const RULE: Rule = Rule {
 fn find(facts: &Facts<'_>) -> Vec<Draft> {
     Searches::measure(facts)
         .filter(Searches::fires)
-        .map(|searches| searches.draft(facts))
+        .map(|searches| searches.draft())
         .into_iter()
         .collect()
 }
@@ -95,7 +95,7 @@ impl<'a> Searches<'a> {
         (self.cost_ns() * self.time.ranks()) as f64 / self.time.window_ns as f64 * 100.0
     }
 
-    fn draft(&self, facts: &Facts<'_>) -> Draft {
+    fn draft(&self) -> Draft {
         let (time, searches, searched) = (&self.time, self.count, self.duration_ns);
         let (steps_percent, cost_percent) = (self.steps_percent(), self.cost_percent());
         let cost = self.cost_ns();
@@ -134,6 +134,6 @@ impl<'a> Searches<'a> {
              step",
             &[HOST, TRANSFER],
         );
-        time.add_cost_of_step(draft, cost, facts.session)
+        time.add_cost_of_step(draft, cost)
     }
 }

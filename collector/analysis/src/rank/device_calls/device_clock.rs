@@ -10,12 +10,13 @@
 
 use crate::clocks::clock::Line;
 use crate::model::log_communicator::LogCommunicator;
-use rankscope_ranklog::reader::RankLog;
 use rankscope_ranklog::record::{Record, RecordKind};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 use super::call_key::CallKey;
+use super::misreported::Misreported;
+use crate::rank::context::LogContext;
 use crate::rank::event::{DeviceReport, LogEvent, OperationFields};
 use crate::rank::sums::ErrorWidth;
 
@@ -197,15 +198,28 @@ pub struct DeviceClocks {
 }
 
 impl DeviceClocks {
-    /// Determines the clocks of the devices that the communicators of the log use. `device_of` returns the device
-    /// number of a communicator, or `None` if the communicator is unknown.
-    pub fn learn(log: &RankLog, line: &Line, device_of: impl Fn(LogCommunicator) -> Option<u32>) -> Self {
+    /// Determines the clocks of the devices that the communicators of the log use, and the communicators whose times
+    /// are of other operations. Their times are no evidence.
+    pub fn learn(context: &LogContext<'_>) -> (Self, Misreported) {
+        let mut misreported = Misreported::default();
+        let clocks = Self::read(context, &mut misreported);
+        if misreported.is_empty() {
+            return (clocks, misreported);
+        }
+        // A log is only nearly ordered by time: reports may precede the call that makes them useless.
+        let clocks = Self::read(context, &mut misreported);
+        (clocks, misreported)
+    }
+
+    /// Reads the log. Adds calls to `misreported`, and leaves out the evidence of the communicators that it contains.
+    fn read(context: &LogContext<'_>, misreported: &mut Misreported) -> Self {
+        let line = &context.line;
         let mut devices = Devices {
             evidence: BTreeMap::new(),
-            device_of,
+            device_of: |communicator| context.known_device_of(communicator),
         };
         let mut calls = Calls::default();
-        let mut stream = log.records();
+        let mut stream = context.log.records();
         let mut batch = Vec::new();
         while stream.next_batch(&mut batch) {
             for entry in &batch {
@@ -216,9 +230,10 @@ impl DeviceClocks {
                 }
                 match LogEvent::of(record) {
                     Some(LogEvent::Enqueue(call)) => {
+                        misreported.called(&call, record.enter_ticks, context);
                         calls.entered(&call.fields, line.ns(record.enter_ticks));
                     }
-                    Some(LogEvent::DeviceReport(report)) => {
+                    Some(LogEvent::DeviceReport(report)) if !misreported.contains(&report) => {
                         if let Some(evidence) = devices.evidence(report.fields.communicator) {
                             evidence.add_report(&report, record, line, &mut calls);
                         }

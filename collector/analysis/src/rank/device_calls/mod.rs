@@ -3,6 +3,7 @@
 //!
 //! `joins` joins a call with its [`CallWork`]: reports of the library, `event_launches`, `linked_kernels` and
 //! `replays`. `launches` are calls that share a launch. `device_clock` converts the times of reports to the axis.
+//! `misreported` excludes times that NCCL reports for the wrong operation.
 
 mod call_key;
 mod call_work;
@@ -12,6 +13,7 @@ mod event_launches;
 mod joins;
 mod launches;
 mod linked_kernels;
+mod misreported;
 mod replays;
 
 pub use device_clock::{DeviceClock, DeviceClocks};
@@ -26,6 +28,7 @@ use crate::model::sources::{EVENTS, PLUGIN};
 use call_work::CallWork;
 use joins::{Answer, Awaited, Devices, Recorded, Start};
 use launches::{Launch, LaunchNumber, Launches};
+use misreported::Misreported;
 use rankscope_formats::session::OperationState;
 use rankscope_ranklog::record::FLAG_SEQUENCE_UNKNOWN;
 use rustc_hash::FxHashMap;
@@ -81,6 +84,7 @@ pub enum Completion {
 pub struct DeviceCalls {
     devices: Devices,
     clocks: DeviceClocks,
+    misreported: Misreported,
     launches: Launches,
     /// Calls whose device work is awaited. They are held operations.
     awaited: FxHashMap<AwaitedNumber, Awaited>,
@@ -96,6 +100,7 @@ impl Default for DeviceCalls {
         Self {
             devices: Devices::default(),
             clocks: DeviceClocks::default(),
+            misreported: Misreported::default(),
             launches: Launches::default(),
             awaited: FxHashMap::default(),
             next_number: AwaitedNumber::FIRST,
@@ -115,9 +120,7 @@ impl DeviceCalls {
         {
             return;
         }
-        self.clocks = DeviceClocks::learn(context.log, &context.line, |communicator| {
-            context.known_device_of(communicator)
-        });
+        (self.clocks, self.misreported) = DeviceClocks::learn(context);
         self.has_plugin = self.has_times() && properties.contains_key(PLUGIN);
         let sums = self.clocks.iter().map(|clock| DeviceClockSums {
             drift_ppm: clock.drift_ppm(),
@@ -203,7 +206,16 @@ impl DeviceCalls {
         context: &LogContext<'_>,
         operations: &mut OperationSums,
     ) -> Option<RankOperation> {
-        let replay = self.devices.reported(report)?;
+        let replay = if self.misreported.contains(report) {
+            self.sums.misreported += 1;
+            let without_times = DeviceReport {
+                start_ns: 0,
+                ..*report
+            };
+            self.devices.reported(&without_times)?
+        } else {
+            self.devices.reported(report)?
+        };
         let reported_ns = context.line.ns(report.reported_ticks);
         let mut operation = context.operation(&report.fields, thread_id, reported_ns, NO_TIME);
         operation.tag = replay.number;

@@ -50,29 +50,41 @@ impl Reach {
 
 /// Returns the file that `execvp` would execute for `name`.
 pub fn resolve(name: &OsStr) -> Option<PathBuf> {
+    resolve_in(name, env::var_os("PATH").as_deref(), Path::to_path_buf)
+}
+
+/// Returns the file that `execvp` would execute for `name` with this PATH. `place` returns where a path really is, if
+/// the root directory is a prepared tree.
+pub fn resolve_in(name: &OsStr, path: Option<&OsStr>, place: impl Fn(&Path) -> PathBuf) -> Option<PathBuf> {
     if name.as_encoded_bytes().contains(&b'/') {
-        return Some(PathBuf::from(name)).filter(|path| path.is_file());
+        return Some(PathBuf::from(name)).filter(|path| place(path).is_file());
     }
-    let path = env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
-    let mut candidates = env::split_paths(&path)
+    let path = path.unwrap_or(OsStr::new("/bin:/usr/bin"));
+    let mut candidates = env::split_paths(path)
         .map(|dir| dir.join(name))
-        .filter(|file| file.is_file());
+        .filter(|file| place(file).is_file());
     let first = candidates.next()?;
-    if is_executable(&first) {
+    if is_executable(&place(&first)) {
         return Some(first);
     }
-    candidates.find(|file| is_executable(file)).or(Some(first))
+    candidates
+        .find(|file| is_executable(&place(file)))
+        .or(Some(first))
 }
 
 fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o111 != 0)
 }
 
-/// Examines the file of the program.
+/// Examines the file of the program, for this user.
 pub fn reach(path: &Path) -> Reach {
-    const SETUID_OR_SETGID: u32 = 0o6000;
     // SAFETY: geteuid cannot fail.
-    let is_root = unsafe { libc::geteuid() } == 0;
+    reach_for(path, unsafe { libc::geteuid() } == 0)
+}
+
+/// Examines the file of the program, for root or for another user.
+pub fn reach_for(path: &Path, is_root: bool) -> Reach {
+    const SETUID_OR_SETGID: u32 = 0o6000;
     if !is_root && fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & SETUID_OR_SETGID != 0) {
         return Reach::Privileged;
     }

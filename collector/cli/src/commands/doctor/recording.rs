@@ -1,0 +1,82 @@
+//! Checks of the place of a recording: the library, the disk, and live areas of earlier runs.
+
+use super::document::LiveArea;
+use crate::launch::{free_space, live_files};
+use anyhow::Result;
+use rankscope_doctor::check::{Check, Severity, Subject};
+use std::path::{Path, PathBuf};
+
+/// Checks whether the library was found.
+pub fn library(found: &Result<PathBuf>) -> Check {
+    match found {
+        Ok(path) => Check::new(
+            Subject::Recording,
+            Severity::Ok,
+            "library",
+            format!("preloads {}", path.display()),
+        ),
+        Err(error) => Check::new(
+            Subject::Recording,
+            Severity::Bad,
+            "library-missing",
+            format!("{error:#}"),
+        ),
+    }
+}
+
+/// Checks the free space for a recording.
+pub fn room(directory: &Path) -> Option<Check> {
+    let problem = free_space::warning(directory, None)?;
+    Some(Check::new(
+        Subject::Recording,
+        Severity::Bad,
+        "disk-full",
+        problem,
+    ))
+}
+
+/// Lists the live areas of this machine; with `clean`, collects or removes those of dead processes.
+pub fn live_areas(clean: bool) -> (Vec<LiveArea>, Vec<Check>) {
+    let areas: Vec<LiveArea> = live_files::find()
+        .into_iter()
+        .map(|area| {
+            let advice = if clean { area.clean() } else { area.advice() };
+            LiveArea {
+                file: area.path.display().to_string(),
+                bytes: area.bytes,
+                pid: area.pid,
+                is_running: area.is_running,
+                command_line: area.command_line,
+                run_directory: area.run_directory.map(|path| path.display().to_string()),
+                advice,
+            }
+        })
+        .collect();
+    let mut checks: Vec<Check> = areas.iter().map(check).collect();
+    if checks.is_empty() {
+        checks.push(Check::new(
+            Subject::Recording,
+            Severity::Ok,
+            "live-areas",
+            "no live areas are left on this machine",
+        ));
+    }
+    (areas, checks)
+}
+
+fn check(area: &LiveArea) -> Check {
+    let (state, severity) = if area.is_running {
+        ("runs", Severity::Ok)
+    } else {
+        ("is dead", Severity::Note)
+    };
+    let command = area.command_line.as_ref();
+    let title = format!(
+        "{} ({:.1} MiB): process {} {state}{}",
+        area.file,
+        area.bytes as f64 / f64::from(1 << 20),
+        area.pid,
+        command.map(|command| format!(", {command}")).unwrap_or_default(),
+    );
+    Check::new(Subject::Recording, severity, "live-area", title).advise(area.advice.clone())
+}

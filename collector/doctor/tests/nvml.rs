@@ -1,0 +1,35 @@
+//! Tests the reading of NVLink links on a double of NVML.
+
+use rankscope_doctor::facts::nvml;
+use std::ffi::CString;
+use std::path::Path;
+use std::process::Command;
+
+#[test]
+fn links_are_read_from_a_double() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let library = directory.path().join("libnvidia-ml.so.1");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/nvml_double.c");
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .arg(&library)
+        .arg(&source)
+        .status()
+        .expect("a C compiler");
+    assert!(built.success());
+    let name = CString::new(library.to_str().expect("a plain name")).expect("no NUL");
+    let found = nvml::links(&name);
+    let shown: Vec<(String, Vec<bool>)> = found
+        .iter()
+        .map(|(address, links)| (address.clone(), links.iter().map(|link| link.is_active).collect()))
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            ("00000000:17:00.0".to_owned(), vec![true; 4]),
+            ("00000000:9B:00.0".to_owned(), vec![true, true, false, true]),
+        ]
+    );
+    assert_eq!(found[0].1[3].version, Some(7));
+    assert!(nvml::links(c"no-such-library.so").is_empty());
+}

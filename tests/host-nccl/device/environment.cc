@@ -1,0 +1,41 @@
+// Settings of NCCL that keep it to what the device side does. They take effect when the library is loaded, before NCCL
+// reads its environment. A user's own settings win, and may lead to a kernel that is not implemented.
+#include <cstdlib>
+
+namespace {
+
+struct Setting {
+  const char *name, *value;
+};
+
+constexpr Setting kSettings[] = {
+    // The protocols LL and LL128 are not implemented.
+    {"NCCL_PROTO", "Simple"},
+    {"NCCL_P2P_LL_THRESHOLD", "0"},
+    // Neither are CollNet, NVLS and PAT.
+    {"NCCL_ALGO", "Ring,Tree"},
+    {"NCCL_NVLS_ENABLE", "0"},
+    {"NCCL_PAT_ENABLE", "0"},
+    // Nor symmetric kernels and copies by copy engines, which need virtual memory management.
+    {"NCCL_CUMEM_ENABLE", "0"},
+    {"NCCL_CUMEM_HOST_ENABLE", "0"},
+    {"NCCL_WIN_ENABLE", "0"},
+    // Buffers of the user that peers or the network would access directly.
+    {"NCCL_LOCAL_REGISTER", "0"},
+    {"NCCL_GRAPH_REGISTER", "0"},
+    {"NCCL_LEGACY_CUDA_REGISTER", "0"},
+    // Transfers by memory copies of the proxy.
+    {"NCCL_P2P_USE_CUDA_MEMCPY", "0"},
+    {"NCCL_SHM_USE_CUDA_MEMCPY", "0"},
+    // The network is sockets on this machine.
+    {"NCCL_IB_DISABLE", "1"},
+    {"NCCL_SOCKET_IFNAME", "lo"},
+    // Each channel is a thread of the host.
+    {"NCCL_MAX_NCHANNELS", "4"},
+};
+
+__attribute__((constructor)) void apply() {
+  for (const Setting& setting : kSettings) setenv(setting.name, setting.value, 0);
+}
+
+}  // namespace

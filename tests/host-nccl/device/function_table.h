@@ -1,0 +1,25 @@
+// What a version's function number means.
+#pragma once
+
+#include "work.h"
+
+namespace host_nccl {
+
+struct DeviceFunction {
+  enum Kind { kUnknown, kMessages, kOneRank, kCollective } kind = kUnknown;
+  Function function;
+  Algorithm algorithm;
+  // ncclDevRedOp_t of the version.
+  int reduction;
+  ncclDataType_t type;
+};
+
+DeviceFunction deviceFunction(int number);
+
+// Returns the reduction of a work item. The argument is the host's, of which the meaning depends on the version.
+Reduction reductionOf(const DeviceFunction& function, uint64_t argument);
+
+// Reads an argument that the host gives by address.
+uint64_t argumentAt(ncclDataType_t type, uint64_t address);
+
+}  // namespace host_nccl

@@ -1,0 +1,23 @@
+// What the files of the stand-in runtime share.
+#pragma once
+
+#include <cuda.h>
+#define __CUDART_API_VERSION_INTERNAL
+#include <cuda_runtime_api.h>
+
+#define EXPORTED extern "C" __attribute__((visibility("default")))
+
+namespace host_nccl {
+
+// Turns the driver's result into the runtime's, and keeps it as the thread's last error. The numbers are the same.
+cudaError_t kept(CUresult result);
+
+// Binds the thread to the primary context of its device if it has no context yet, as the runtime's calls do.
+void bind();
+
+// Binds, calls, and keeps the result.
+#define BOUND(call) (::host_nccl::bind(), ::host_nccl::kept(call))
+
+inline CUdeviceptr device(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
+
+}  // namespace host_nccl
