@@ -248,6 +248,21 @@ mod tests {
         assert_eq!(status.blocks[0].lines.len(), 2);
     }
 
+    /// Answers of NCCL 2.30.7 itself, in which rank 0 lags on one of two communicators.
+    #[test]
+    fn real_answers_are_read() {
+        let status = read(include_bytes!("../../tests/fixtures/ras/real.json"));
+        assert_eq!((status.communicators.len(), status.problems.len()), (2, 0));
+        let counts = status.communicators[1]
+            .ranks
+            .iter()
+            .map(|rank| rank.collective_counts["AllReduce"]);
+        assert_eq!(counts.collect::<Vec<_>>(), [0, 1, 1]);
+        let status = read(include_bytes!("../../tests/fixtures/ras/real.txt"));
+        assert_eq!(status.blocks[0].heading, "#0-0 (2714c3d1ff67b9dd) MISMATCH");
+        assert_eq!((status.blocks.len(), status.blocks[0].lines.len()), (1, 3));
+    }
+
     #[test]
     fn a_status_that_was_cut_off_keeps_whole_communicators() {
         let end = JSON.find("\"ras\"").expect("the footer");

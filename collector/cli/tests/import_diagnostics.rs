@@ -347,6 +347,14 @@ fn a_status_of_ras_becomes_findings_of_the_run_that_it_was_added_to() {
     let found = only(&session, "ras-mismatch");
     assert!(found.title.contains("MISMATCH"), "{}", found.title);
     assert!(!run.join("nccl-ras.json").exists());
+    // Two communicators of the same processes: the one is not known, its ranks are.
+    let real = fs::read_to_string(fixture("ras/real.json")).expect("a status");
+    let both = work.path().join("both.json");
+    fs::write(&both, real.replace("18881", "100").replace("18882", "101")).expect("written");
+    let session = import(&["ras", text(&both), "--into", text(&run)]);
+    let found = only(&session, "ras-mismatch");
+    assert_eq!(found.evidence[0], "rank 0: 1 behind in AllReduce (0 of 1)");
+    assert_eq!(found.ranks, [0]);
     // Ranks that all answer with equal counts are no finding.
     let status = fs::read_to_string(fixture("ras/status.json")).expect("a status");
     let (first, _) = status

@@ -48,7 +48,11 @@ fn of_communicator(facts: &Facts<'_>, communicator: &Communicator) -> Option<Dra
         return None;
     }
     let known = recorded(facts, communicator);
-    let name = |rank: u32| member_name(facts, known, rank);
+    let of_member = |rank: u32| session_rank(known, rank).or_else(|| by_process(facts, communicator, rank));
+    let name = |rank: u32| match of_member(rank) {
+        Some(rank) => facts.name(rank),
+        None => format!("member {rank}"),
+    };
     let subject = known.map_or_else(
         || format!("communicator {} of {}", communicator.hash, communicator.size),
         |known| format!("{} ({})", known.name, communicator.hash),
@@ -93,7 +97,7 @@ fn of_communicator(facts: &Facts<'_>, communicator: &Communicator) -> Option<Dra
             .keys()
             .copied()
             .chain(communicator.missing_ranks.iter().map(|missing| missing.rank))
-            .filter_map(|rank| session_rank(known, rank)),
+            .filter_map(of_member),
     );
     for missing in communicator.missing_ranks.iter().take(MAX_LINES) {
         let why = match (missing.status.considered_dead, missing.status.unresponsive) {
@@ -120,7 +124,9 @@ fn of_communicator(facts: &Facts<'_>, communicator: &Communicator) -> Option<Dra
             "source: NCCL RAS; matched with {} by the process ids of its members",
             known.name
         ),
-        None => "source: NCCL RAS; no recorded communicator has members with these process ids".to_owned(),
+        None => "source: NCCL RAS; its communicator is not known among the recorded ones, because none or several have \
+                 members with these process ids"
+            .to_owned(),
     });
     Some(draft.without_cost("RAS counts operations and has no times"))
 }
@@ -183,11 +189,21 @@ fn session_rank(known: Option<&CommunicatorSummary>, member: u32) -> Option<Rank
     rank.map(RankIndex)
 }
 
-fn member_name(facts: &Facts<'_>, known: Option<&CommunicatorSummary>, member: u32) -> String {
-    match session_rank(known, member) {
-        Some(rank) => facts.name(rank),
-        None => format!("member {member}"),
-    }
+/// Returns the only recorded rank with the process id of a member.
+fn by_process(facts: &Facts<'_>, communicator: &Communicator, member: u32) -> Option<RankIndex> {
+    let present = communicator.ranks.iter().map(|rank| (rank.rank, rank.pid));
+    let missing = communicator
+        .missing_ranks
+        .iter()
+        .map(|rank| (rank.rank, rank.pid));
+    let (_, pid) = present.chain(missing).find(|&(rank, _)| rank == member)?;
+    let mut ranks = facts
+        .session
+        .ranks
+        .iter()
+        .filter(|rank| i64::from(rank.pid) == pid);
+    let only = ranks.next().filter(|_| pid > 0)?;
+    ranks.next().is_none().then_some(RankIndex(only.index))
 }
 
 /// Returns the finding of an error or warning of the text.
