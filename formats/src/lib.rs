@@ -4,14 +4,22 @@
 
 #[cfg(feature = "session")]
 pub mod comparison;
+#[cfg(feature = "import")]
+pub mod flight_recorder;
 #[cfg(feature = "session")]
 pub mod ids;
 #[cfg(feature = "index")]
 pub mod index;
 #[cfg(feature = "import")]
+pub mod inspector;
+#[cfg(feature = "import")]
 pub mod kineto;
 #[cfg(feature = "perfetto")]
 pub mod perfetto;
+#[cfg(any(feature = "import", feature = "session"))]
+pub mod problem;
+#[cfg(feature = "session")]
+pub mod ras;
 #[cfg(feature = "session")]
 pub mod session;
 #[cfg(feature = "session")]

@@ -68,6 +68,21 @@ fn entries_of_a_baseline() {
 }
 
 #[test]
+fn dumps_of_the_flight_recorder() {
+    replay("flight_recorder", rankscope_fuzz_bodies::flight_recorder);
+}
+
+#[test]
+fn files_of_the_inspector() {
+    replay("inspector", rankscope_fuzz_bodies::inspector);
+}
+
+#[test]
+fn statuses_of_ras() {
+    replay("ras", rankscope_fuzz_bodies::ras);
+}
+
+#[test]
 fn files_that_doctor_reads() {
     replay("machine_files", rankscope_fuzz_bodies::machine_files);
 }

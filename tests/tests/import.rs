@@ -282,3 +282,42 @@ fn wrong_usage_says_what_to_do_and_a_recording_is_never_overwritten() {
         "nothing of the earlier import is left"
     );
 }
+
+#[test]
+fn dumps_of_the_current_pytorch_name_the_rank_that_never_called() {
+    let Some(python) = Python::wheel() else { return };
+    let turn = turn::take();
+    let work = tempfile::tempdir().expect("a folder");
+    let mut command = python.torchrun(3);
+    command
+        .arg(artefacts::root().join("tests/programs/flight_recorder_job.py"))
+        .arg(work.path());
+    let ended = process::run(command, Duration::from_secs(200));
+    assert!(
+        ended.status.success(),
+        "{}",
+        String::from_utf8_lossy(&ended.stderr)
+    );
+    drop(turn);
+    for (encoding, dumps) in [
+        ("pickle", work.path().to_path_buf()),
+        ("JSON", work.path().join("json")),
+    ] {
+        let run = work.path().join(encoding);
+        let mut command = Command::new(artefacts::program());
+        command.args(["import", "flight-recorder", "--json", "--one-host", "-o"]);
+        let output = command.arg(&run).arg(&dumps).output().expect("the program runs");
+        let session: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+        assert_eq!(session["coverage"]["ranks_seen"], 3, "{encoding}");
+        let findings = session["findings"].as_array().expect("findings");
+        let hang = findings
+            .iter()
+            .find(|finding| finding["kind"] == "never-finished");
+        let evidence = &hang.expect("a hang")["evidence"];
+        assert_eq!(
+            evidence[0], "all-reduce 4 of default_pg: no call of rank 2",
+            "{encoding}"
+        );
+    }
+}

@@ -16,6 +16,9 @@ use std::collections::VecDeque;
 /// Maximum number of pending calls, of about 200 bytes each. On overflow the oldest instance is emitted incomplete.
 pub const MAX_PENDING: usize = 1 << 19;
 
+/// Reason of an instance in which some members were when their logs ended, and which others never called.
+pub const MEMBER_DID_NOT_CALL: &str = "the call was in progress when the log ended, and a member is missing";
+
 /// Key of an instance on its communicator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
@@ -378,10 +381,7 @@ fn judge(members: &Members, reason: &'static str) -> (InstanceState, &'static st
                 "the message was never waited for, and its other end is missing",
             ),
             (true, false) => (InstanceState::Unmatched, reason),
-            (false, true) => (
-                InstanceState::Incomplete,
-                "the call was in progress when the log ended, and a member is missing",
-            ),
+            (false, true) => (InstanceState::Incomplete, MEMBER_DID_NOT_CALL),
             (false, false) => (InstanceState::Incomplete, reason),
         };
     };
@@ -389,9 +389,13 @@ fn judge(members: &Members, reason: &'static str) -> (InstanceState, &'static st
         .iter()
         .any(|member| member.state == OperationState::InFlight)
     {
-        return (
-            InstanceState::Incomplete,
-            "the log of a member ended during the call",
+        // Members that disagree are the cause of the hang.
+        return disagreement(calls).map_or(
+            (
+                InstanceState::Incomplete,
+                "the log of a member ended during the call",
+            ),
+            |what| (InstanceState::Mismatched, what),
         );
     }
     if calls.iter().any(|member| {

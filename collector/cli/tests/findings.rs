@@ -993,6 +993,12 @@ fn every_rule_has_a_trigger_and_a_near_miss() {
             "assert_eq!(replays(None), None);",
         ),
         (
+            "ras-mismatch",
+            include_str!("import_diagnostics.rs"),
+            r#"let of_ras = of_kind(&session, "ras-mismatch"); assert_eq!(of_ras.len(), 2);"#,
+            r#"is_silent(&session, "ras-mismatch");"#,
+        ),
+        (
             "breakdown",
             include_str!("findings.rs"),
             r#"contradiction(&session).expect("breakdown")"#,

@@ -1,5 +1,6 @@
 //! Resolution of user-given paths to trace files.
 
+use crate::flight_recorder::rank_of;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,18 @@ pub enum FileError {
         "no trace (*.json, *.json.gz) in {0}; torch.profiler writes one with export_chrome_trace or tensorboard_trace_handler"
     )]
     Empty(PathBuf),
+    /// A directory has no dumps.
+    #[error(
+        "no dump in {0}: the name of a dump ends with its rank, as in nccl_trace_rank_0; PyTorch writes dumps with \
+         TORCH_NCCL_TRACE_BUFFER_SIZE and TORCH_NCCL_DUMP_ON_TIMEOUT"
+    )]
+    NoDumps(PathBuf),
+    /// A directory has no files of NCCL's Inspector.
+    #[error(
+        "no file of NCCL's Inspector (HOST-pidPID.log) in {0}; the plugin writes one per process, in \
+         NCCL_INSPECTOR_DUMP_DIR"
+    )]
+    NoInspector(PathBuf),
 }
 
 /// Returns the trace files for the given paths: files unchanged, and all `.json` and `.json.gz` files of directories,
@@ -29,6 +42,34 @@ pub enum FileError {
 ///
 /// If a path cannot be read, or a directory has no trace.
 pub fn trace_files(named: &[PathBuf]) -> Result<Vec<PathBuf>, FileError> {
+    files(named, is_trace_name, FileError::Empty)
+}
+
+/// Returns the dumps of the Flight Recorder for the given paths: files unchanged, and all files of directories whose
+/// name ends with a rank, by name.
+///
+/// # Errors
+///
+/// If a path cannot be read, or a directory has no dump.
+pub fn dump_files(named: &[PathBuf]) -> Result<Vec<PathBuf>, FileError> {
+    files(named, |path| rank_of(path).is_some(), FileError::NoDumps)
+}
+
+/// Returns the files of NCCL's Inspector for the given paths: files unchanged, and all `HOST-pidPID.log` of directories,
+/// by name.
+///
+/// # Errors
+///
+/// If a path cannot be read, or a directory has none.
+pub fn inspector_files(named: &[PathBuf]) -> Result<Vec<PathBuf>, FileError> {
+    files(named, is_inspector_name, FileError::NoInspector)
+}
+
+fn files(
+    named: &[PathBuf],
+    is_one: fn(&Path) -> bool,
+    empty: fn(PathBuf) -> FileError,
+) -> Result<Vec<PathBuf>, FileError> {
     let mut files = Vec::new();
     for path in named {
         let error = |source| FileError::Io {
@@ -42,12 +83,12 @@ pub fn trace_files(named: &[PathBuf]) -> Result<Vec<PathBuf>, FileError> {
         let mut inside = Vec::new();
         for entry in fs::read_dir(path).map_err(error)? {
             let entry = entry.map_err(error)?.path();
-            if entry.is_file() && is_trace_name(&entry) {
+            if entry.is_file() && is_one(&entry) {
                 inside.push(entry);
             }
         }
         if inside.is_empty() {
-            return Err(FileError::Empty(path.clone()));
+            return Err(empty(path.clone()));
         }
         inside.sort();
         files.append(&mut inside);
@@ -64,6 +105,11 @@ fn is_trace_name(path: &Path) -> bool {
         .map(|name| name.to_string_lossy().to_lowercase())
         .unwrap_or_default();
     name.ends_with(".json") || name.ends_with(".json.gz")
+}
+
+fn is_inspector_name(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    name.is_some_and(|name| name.contains("-pid") && name.ends_with(".log"))
 }
 
 #[cfg(test)]

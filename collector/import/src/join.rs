@@ -1,6 +1,6 @@
 //! Join of the traces of several ranks: communicators, the operation of each call, and the clocks.
 
-use super::trace::{Call, Group, Trace};
+use super::trace::{Call, Group, Place, Trace};
 use rankscope_ranklog::definition::IdentitySource;
 use rankscope_ranklog::{Library, Operation};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,8 +42,8 @@ pub struct Joined {
 pub struct CallKey {
     /// Position in [`Joined::communicators`].
     pub communicator: u32,
-    /// Ordinal, aligned between ranks.
-    pub sequence: u32,
+    /// Ordinal, aligned between ranks; `None` if earlier calls are missing and their number is unknown.
+    pub sequence: Option<u32>,
     /// Peer in the communicator's numbering.
     pub peer: Option<i32>,
 }
@@ -85,6 +85,8 @@ pub fn join(traces: &[Trace], one_host: bool) -> Vec<Joined> {
         }
     }
     let counted_here = without_numbers(traces, &all);
+    // Messages have no numbers of their own, so they are counted from the first one.
+    let has_overwritten = traces.iter().any(|trace| trace.overwritten > 0);
     let mut is_assumed = false;
     for ((trace, joined), counts) in traces.iter().zip(&mut all).zip(&before) {
         let mut next: BTreeMap<OwnCounter, u32> = BTreeMap::new();
@@ -95,14 +97,15 @@ pub fn join(traces: &[Trace], one_host: bool) -> Vec<Joined> {
             let own = call
                 .sequence
                 .filter(|_| !is_message && !counted_here.contains(&identity));
-            let sequence = own.unwrap_or_else(|| {
+            let sequence = own.or_else(|| {
                 let first = most.get(&shared(joined, what)).copied().unwrap_or(0)
                     - counts.get(&what).copied().unwrap_or(0);
                 let ordinal = next.entry(what).or_default();
                 *ordinal += 1;
-                first + *ordinal - 1
+                (!has_overwritten).then_some(first + *ordinal - 1)
             });
-            is_assumed |= own.is_none() && !has_steps;
+            // Numbered traces have all calls, or their messages are not matched.
+            is_assumed |= own.is_none() && !has_steps && !trace.are_numbered;
             joined.keys[at].sequence = sequence;
         }
     }
@@ -138,7 +141,7 @@ fn without_numbers(traces: &[Trace], all: &[Joined]) -> BTreeSet<[u8; 16]> {
     for (trace, joined) in traces.iter().zip(all) {
         let mut last: BTreeMap<[u8; 16], u32> = BTreeMap::new();
         for (call, key) in trace.calls.iter().zip(&joined.keys) {
-            if matches!(call.operation, Operation::Send | Operation::Receive) {
+            if trace.are_numbered || matches!(call.operation, Operation::Send | Operation::Receive) {
                 continue;
             }
             let identity = joined.communicators[key.communicator as usize].identity;
@@ -228,7 +231,7 @@ fn communicators(trace: &Trace) -> Joined {
         });
         joined.keys.push(CallKey {
             communicator: position as u32,
-            sequence: 0,
+            sequence: None,
             peer: call
                 .peer
                 .or_else(|| peer_among(&joined.communicators[position].ranks, call.peer_rank?)),
@@ -261,6 +264,9 @@ fn communicator(
         .group
         .and_then(|group| trace.groups.get(group))
         .or_else(|| only_group(trace, call));
+    if let Some(place) = group.and_then(|group| Some((group, group.place?))) {
+        return of_known_place(call.library, place);
+    }
     let number = group.and_then(|group| group.ranks.iter().position(|&rank| rank == own));
     if let (Some(group), Some(number)) = (group, number) {
         return Communicator {
@@ -269,7 +275,7 @@ fn communicator(
             source: IdentitySource::UniqueId,
             rank: number as u32,
             size: group.ranks.len() as u32,
-            name: group.name.clone(),
+            name: group.description.as_ref().unwrap_or(&group.name).clone(),
             ranks: group.ranks.clone(),
         };
     }
@@ -289,6 +295,19 @@ fn communicator(
         rank: if is_world { own } else { 0 },
         size,
         name: format!("process group of {size}"),
+        ranks: Vec::new(),
+    }
+}
+
+/// Returns a communicator whose members number themselves.
+fn of_known_place(library: Library, (group, place): (&Group, Place)) -> Communicator {
+    Communicator {
+        library,
+        identity: identity(library, &group.name, &[place.size]),
+        source: IdentitySource::UniqueId,
+        rank: place.rank,
+        size: place.size,
+        name: group.description.as_ref().unwrap_or(&group.name).clone(),
         ranks: Vec::new(),
     }
 }
@@ -334,6 +353,7 @@ impl Uncertain {
                 trace.calls.len(),
                 match trace.source {
                     "nsys" => "Nsight Systems does not record it",
+                    "flight-recorder" => "the dump does not list its members",
                     _ => "PyTorch before 2.3, or Gloo with several groups",
                 }
             ));

@@ -3,7 +3,7 @@
 
 use super::hta::HtaTrace;
 use super::records::DEVICE_LANE;
-use super::trace::{Call, Group, Trace};
+use super::trace::{Call, Group, MAX_RANKS, Progress, Trace};
 use crate::torch_names;
 use rankscope_formats::kineto::{self, Args, Category, Event, Id, Outcome, Part};
 use rankscope_ranklog::activity::{Activity, HostCall, Work, overhead};
@@ -19,8 +19,6 @@ use std::path::Path;
 
 /// Name prefix of the ranges that PyTorch's scheduler puts around iterations.
 const STEP: &str = "ProfilerStep#";
-/// Largest plausible number of ranks. A larger world means that the trace is damaged.
-const MAX_RANKS: u32 = 1 << 20;
 /// Directions of copies by the name prefix of their events, as numbers of `CUpti_ActivityMemcpyKind`.
 const DIRECTIONS: [(&str, u8); 6] = [
     ("Memcpy HtoD", 1),
@@ -540,6 +538,8 @@ impl Reading {
                 (!parameters.ranks.is_empty()).then(|| {
                     self.trace.groups.push(Group {
                         name: name.clone(),
+                        description: None,
+                        place: None,
                         ranks: parameters.ranks.clone(),
                     });
                     self.trace.groups.len() - 1
@@ -582,6 +582,8 @@ impl Reading {
                 .and_then(|parameters| parameters.element_bytes)
                 .or(range.element_bytes),
             sequence: own.and_then(|parameters| parameters.sequence),
+            progress: Progress::Unknown,
+            bytes: None,
         }
     }
 }
@@ -598,6 +600,8 @@ fn groups(configured: Vec<GroupConfig>, world_size: Option<u32>) -> Vec<Group> {
             };
             (!ranks.is_empty()).then_some(Group {
                 name: group.pg_name,
+                description: None,
+                place: None,
                 ranks,
             })
         })

@@ -2,13 +2,15 @@
 //!
 //! An imported run is an ordinary run: the same code computes, shows, exports and compares it.
 //!
-//! Files in the order of the data: `files` lists the traces, `kineto` and `nsys` read one trace into a `trace`
-//! (`torch_names` maps the names that PyTorch uses, `records` numbers what records refer to, `spool` sorts them on
+//! Files in the order of the data: `files` lists the traces, `kineto`, `nsys`, `flight_recorder` and `inspector` read one
+//! trace into a `trace` (`torch_names` maps the names that PyTorch uses, `records` numbers what records refer to, `spool` sorts them on
 //! disk), `join` identifies ranks and operations across
 //! traces, and `log` writes the log of a rank. `hta` computes the figures of Holistic Trace Analysis.
 
 mod files;
+mod flight_recorder;
 mod hta;
+mod inspector;
 mod join;
 mod kineto;
 mod log;
@@ -18,7 +20,7 @@ mod spool;
 mod torch_names;
 mod trace;
 
-pub use files::{FileError, trace_files};
+pub use files::{FileError, dump_files, inspector_files, trace_files};
 pub use kineto::ReadOptions;
 pub use nsys::NsysError;
 
@@ -79,6 +81,17 @@ pub enum ImportError {
     /// No file is a trace.
     #[error("{0} has no events of torch.profiler: a trace is a JSON object with the member traceEvents")]
     NoTrace(PathBuf),
+    /// No file is a dump of the Flight Recorder.
+    #[error(
+        "{0} is no dump of PyTorch's Flight Recorder: a dump is a pickle or a JSON object with the member entries"
+    )]
+    NoDump(PathBuf),
+    /// No file has a line of NCCL's Inspector.
+    #[error(
+        "{0} has no line of NCCL's Inspector: the plugin writes one JSON object a line to HOST-pidPID.log, with \
+         NCCL_INSPECTOR_ENABLE=1"
+    )]
+    NoInspector(PathBuf),
     /// A report of Nsight Systems cannot be read.
     #[error(transparent)]
     Nsys(#[from] NsysError),
@@ -100,20 +113,76 @@ pub enum ImportError {
 ///
 /// If no file is a trace, two are of one rank, or a file cannot be opened or written.
 pub fn kineto(options: &ImportOptions, progress: &(dyn Fn(f64) + Sync)) -> Result<Imported, ImportError> {
-    // A directory of traces may contain other files. They are skipped if there is a trace.
+    let traces = read_known(
+        options,
+        progress,
+        |path, progress| {
+            let trace = kineto::read(path, &options.output, options.read, progress)?;
+            Ok(trace.into_iter().collect())
+        },
+        ImportError::NoTrace,
+    )?;
+    finish(options, traces)
+}
+
+/// Reads dumps of PyTorch's Flight Recorder, one per rank, and writes rank logs. `progress` receives the completed
+/// share.
+///
+/// # Errors
+///
+/// If no file is a dump, two are of one rank, or a file cannot be opened or written.
+pub fn flight_recorder(
+    options: &ImportOptions,
+    progress: &(dyn Fn(f64) + Sync),
+) -> Result<Imported, ImportError> {
+    let traces = read_known(
+        options,
+        progress,
+        |path, _| {
+            Ok(flight_recorder::read(path, &options.output)?
+                .into_iter()
+                .collect())
+        },
+        ImportError::NoDump,
+    )?;
+    finish(options, traces)
+}
+
+/// Reads files of NCCL's Inspector, one per process, and writes rank logs. `progress` receives the completed share.
+///
+/// # Errors
+///
+/// If no file has a line of the Inspector, or a file cannot be opened or written.
+pub fn inspector(options: &ImportOptions, progress: &(dyn Fn(f64) + Sync)) -> Result<Imported, ImportError> {
+    let mut traces = read_known(
+        options,
+        progress,
+        |path, _| inspector::read(path, &options.output),
+        ImportError::NoInspector,
+    )?;
+    inspector::number(&mut traces);
+    finish(options, traces)
+}
+
+/// Reads all files. A directory of traces may contain other files. They are skipped if there is a trace; else the error
+/// `none` names the first of them.
+fn read_known(
+    options: &ImportOptions,
+    progress: &(dyn Fn(f64) + Sync),
+    read: impl Fn(&Path, &mut dyn FnMut(u64)) -> io::Result<Vec<Trace>> + Sync,
+    none: fn(PathBuf) -> ImportError,
+) -> Result<Vec<Trace>, ImportError> {
     let others: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
     let mut traces = read_all(options, progress, |path, progress| {
-        let trace = kineto::read(path, &options.output, options.read, progress).map_err(|source| {
-            ImportError::Io {
-                path: path.to_path_buf(),
-                source,
-            }
+        let found = read(path, progress).map_err(|source| ImportError::Io {
+            path: path.to_path_buf(),
+            source,
         })?;
-        if trace.is_none() {
+        if found.is_empty() {
             let mut others = others.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             others.push(path.to_path_buf());
         }
-        Ok(trace.into_iter().collect())
+        Ok(found)
     })?;
     let mut others = others
         .into_inner()
@@ -126,12 +195,10 @@ pub fn kineto(options: &ImportOptions, progress: &(dyn Fn(f64) + Sync)) -> Resul
                 .map(|path| format!("{} is not a trace and was left out", path.display())),
         ),
         None => {
-            return Err(ImportError::NoTrace(
-                others.into_iter().next().unwrap_or_default(),
-            ));
+            return Err(none(others.into_iter().next().unwrap_or_default()));
         }
     }
-    finish(options, traces)
+    Ok(traces)
 }
 
 /// Reads reports of Nsight Systems, exported as SQLite, one per host. Writes rank logs, one per process that used a
@@ -152,6 +219,8 @@ fn finish(options: &ImportOptions, mut traces: Vec<Trace>) -> Result<Imported, I
     // A trace without a rank is numbered by its position among the others.
     traces.sort_by(|one, other| (one.process.rank, &one.path).cmp(&(other.process.rank, &other.path)));
     number(&mut traces)?;
+    flight_recorder::find_members(&mut traces);
+    flight_recorder::leave_out_older(&mut traces);
     let mut imported = Imported::default();
     for trace in &traces {
         imported.events += trace.events;

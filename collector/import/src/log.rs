@@ -3,18 +3,19 @@
 use super::join::{CallKey, Joined};
 use super::records::{DEVICE_LANE, FIRST_TEXT, Records};
 use super::shown;
-use super::trace::{Call, LaunchGroup, Trace};
+use super::trace::{Call, LaunchGroup, Progress, Trace};
 use rankscope_analysis::ingest::imported::{HTA, NOTE, SOURCE};
 use rankscope_analysis::model::sources::{CUPTI, OVERHEAD, OVERHEAD_RECORDED};
 use rankscope_formats::session::HtaFigures;
+use rankscope_ranklog::Operation;
 use rankscope_ranklog::activity::{Activity, Coverage, LinkedTo};
 use rankscope_ranklog::clock::{Calibration, Counter};
 use rankscope_ranklog::definition::{KIND_COMMUNICATOR, KIND_PROPERTY, KIND_STREAM, KIND_TEXT, Payload};
 use rankscope_ranklog::record::{
-    CONTINUATION_COUNTS, Enqueued, FLAG_BYTES_UNKNOWN, FLAG_DIRECT, FLAG_LINKED, NO_PEER, Record, RecordKind,
+    CONTINUATION_COUNTS, DeviceWork, Enqueued, FLAG_BYTES_UNKNOWN, FLAG_DIRECT, FLAG_LINKED,
+    FLAG_SEQUENCE_UNKNOWN, NO_PEER, Record, RecordKind,
 };
 use rankscope_ranklog::writer::LogWriter;
-use rankscope_ranklog::{Library, Operation};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -23,6 +24,8 @@ use std::path::Path;
 
 /// Number of records of a frame.
 const FRAME: usize = 1 << 14;
+/// Maximum number of operations that had not ended: 36 MB of a frame.
+const MAX_IN_FLIGHT: usize = 1 << 19;
 /// Largest error of a timestamp, in nanoseconds. Traces before 2024 have whole microseconds.
 const STAMP_ERROR_NS: u32 = 1000;
 
@@ -38,12 +41,13 @@ pub fn write(path: &Path, mut trace: Trace, joined: Joined, hta: Option<&HtaFigu
     let nonce = 0x1A90_0000_0000_0000 | u64::from(rank);
     let mut writer = LogWriter::new(out, Counter::MonotonicRaw, nonce, trace.process.id)?;
     let properties = properties(&trace, &joined, rank, hta);
+    // Texts of calls must be known before the definitions are written.
+    let in_flight = push_calls(&mut trace, &joined)?;
     define(&mut writer, &trace, &joined, &properties, base.ticks(span.0))?;
     writer.calibrations(&[
         base.calibration(span.0),
         base.calibration(span.1.max(span.0.saturating_add(1))),
     ])?;
-    push_calls(&mut trace, &joined)?;
     if trace.devices.works > 0 {
         let covered = Activity::Covered {
             start_ticks: span.0 as u64,
@@ -55,6 +59,7 @@ pub fn write(path: &Path, mut trace: Trace, joined: Joined, hta: Option<&HtaFigu
     }
     let links = Links::new(&trace, &joined);
     write_records(&mut writer, trace, &links, base)?;
+    write_in_flight(&mut writer, in_flight, base)?;
     writer.end()?;
     Ok(())
 }
@@ -115,6 +120,9 @@ fn properties(trace: &Trace, joined: &Joined, rank: u32, hta: Option<&HtaFigures
         {
             properties.push((format!("device.{device}.model"), model.clone()));
         }
+    }
+    for (key, value) in &trace.properties {
+        properties.push(((*key).to_owned(), value.clone()));
     }
     if trace.devices.works > 0 || trace.devices.overheads > 0 {
         properties.push((CUPTI.to_owned(), trace.source.to_owned()));
@@ -207,9 +215,13 @@ fn hta_properties(figures: &HtaFigures, rank: u32) -> Vec<(String, String)> {
         .collect()
 }
 
+/// Operation that had not ended: its lane, its thread and its record.
+type InFlight = (u32, u32, Record);
+
 /// Writes the operations of process groups as records. A call into NCCL enqueues; a call into Gloo blocks a worker
-/// thread.
-fn push_calls(trace: &mut Trace, joined: &Joined) -> io::Result<()> {
+/// thread. Returns the operations that had not ended.
+fn push_calls(trace: &mut Trace, joined: &Joined) -> io::Result<Vec<InFlight>> {
+    let mut in_flight = Vec::new();
     let are_works_recorded = trace.devices.works > 0;
     let records = &mut trace.records;
     for (position, (call, key)) in (1u64..).zip(trace.calls.iter().zip(&joined.keys)) {
@@ -218,20 +230,41 @@ fn push_calls(trace: &mut Trace, joined: &Joined) -> io::Result<()> {
         let bytes = bytes(call, size);
         let record = Record {
             operation: call.operation as u8,
-            flags: if bytes.is_none() { FLAG_BYTES_UNKNOWN } else { 0 },
+            flags: if bytes.is_none() { FLAG_BYTES_UNKNOWN } else { 0 }
+                | if key.sequence.is_none() {
+                    FLAG_SEQUENCE_UNKNOWN
+                } else {
+                    0
+                },
             element_bytes: call.element_bytes.unwrap_or(0),
             enter_ticks: call.start_ns as u64,
             leave_ticks: call.end_ns as u64,
             bytes: bytes.unwrap_or(0),
             communicator: key.communicator,
-            sequence: key.sequence,
+            sequence: key.sequence.unwrap_or(0),
             peer: key.peer.unwrap_or(NO_PEER),
             ..Record::new(RecordKind::Call)
         };
+        if let Progress::Unfinished {
+            found_started_ns,
+            caller,
+        } = &call.progress
+        {
+            let caller = caller.as_ref().map_or(0, |caller| records.text(caller));
+            in_flight.push((
+                lane,
+                call.thread,
+                on_its_stream(record, *found_started_ns, caller),
+            ));
+            continue;
+        }
         push_counts(records, lane, call)?;
-        if call.library == Library::Nccl {
-            let enqueue = enqueue(record, call.launch_group, are_works_recorded);
+        if call.is_enqueue() {
+            let enqueue = enqueue(record, call, are_works_recorded);
             records.spool.push(lane, enqueue)?;
+            if let Some(report) = device_report(record, &call.progress) {
+                records.spool.push(lane, report)?;
+            }
         } else {
             push_executed(
                 records,
@@ -248,15 +281,78 @@ fn push_calls(trace: &mut Trace, joined: &Joined) -> io::Result<()> {
         let lane = records.lane_for(group.thread);
         records.spool.push(lane, launch_group(number, group))?;
     }
-    Ok(())
+    Ok(in_flight)
+}
+
+/// Returns the record of an operation that was on its stream and had not ended (RANKLOG.md, frame 5).
+fn on_its_stream(record: Record, found_started_ns: Option<i64>, caller: u32) -> Record {
+    Record {
+        kind: RecordKind::Device as u8,
+        flags: record.flags | FLAG_DIRECT,
+        // 0 means that it was not found to run.
+        leave_ticks: found_started_ns.map_or(0, |ns| ns as u64),
+        tag: caller,
+        ..record
+    }
+}
+
+/// Returns the record of an operation on its device, if the trace knows of its end. Enter and leave are the times at
+/// which the process learnt of its start and end.
+fn device_report(record: Record, progress: &Progress) -> Option<Record> {
+    let (start_ns, (enter_ns, leave_ns), work) = match *progress {
+        Progress::Ended {
+            found_started_ns,
+            found_ended_ns,
+        } => (
+            0,
+            (found_started_ns.min(found_ended_ns), found_ended_ns),
+            DeviceWork::default(),
+        ),
+        Progress::Ran {
+            start_ns,
+            duration_ns,
+            channels,
+        } => {
+            let work = DeviceWork {
+                duration_ns,
+                channels,
+                ..DeviceWork::default()
+            };
+            let end_ns = start_ns.saturating_add_unsigned(duration_ns);
+            (start_ns, (start_ns, end_ns), work)
+        }
+        Progress::Lasted { duration_ns } => {
+            let work = DeviceWork {
+                duration_ns,
+                ..DeviceWork::default()
+            };
+            let called_ns = record.leave_ticks as i64;
+            (0, (called_ns, called_ns), work)
+        }
+        Progress::Unknown | Progress::Requested | Progress::Unfinished { .. } => return None,
+    };
+    Some(Record {
+        kind: RecordKind::Device as u8,
+        flags: record.flags | FLAG_DIRECT,
+        bytes: 0,
+        enter_ticks: enter_ns as u64,
+        leave_ticks: leave_ns as u64,
+        object: start_ns as u64,
+        aux: work.to_aux(),
+        ..record
+    })
 }
 
 /// Returns the record of a call that enqueues the operation of `record`.
-fn enqueue(record: Record, launch_group: u32, is_linked: bool) -> Record {
+fn enqueue(record: Record, call: &Call, is_linked: bool) -> Record {
     let enqueued = Enqueued {
         data_type: Enqueued::NONE,
         reduction: Enqueued::NONE,
-        group: launch_group,
+        group: call.launch_group,
+        parts: u8::from(matches!(
+            call.progress,
+            Progress::Ended { .. } | Progress::Ran { .. } | Progress::Lasted { .. }
+        )),
         is_linked,
         ..Enqueued::default()
     };
@@ -338,6 +434,9 @@ fn push_counts(records: &mut Records, lane: u32, call: &Call) -> io::Result<()> 
 
 /// Returns the call's own count times the element size (METRICS.md, section 2).
 fn bytes(call: &Call, size: u32) -> Option<u64> {
+    if call.bytes.is_some() {
+        return call.bytes;
+    }
     let (given, got) = call.elements;
     let size = u64::from(size.max(1));
     let elements = match call.operation {
@@ -361,7 +460,7 @@ impl Links {
     fn new(trace: &Trace, joined: &Joined) -> Self {
         let mut inside: BTreeMap<u32, Vec<(i64, i64, LinkedTo)>> = BTreeMap::new();
         for (call, key) in trace.calls.iter().zip(&joined.keys) {
-            if call.library == Library::Nccl && call.launch_group == 0 {
+            if call.is_enqueue() && call.launch_group == 0 {
                 inside
                     .entry(call.thread)
                     .or_default()
@@ -393,7 +492,7 @@ fn linked(call: &Call, key: &CallKey) -> LinkedTo {
     LinkedTo::Call {
         communicator: key.communicator,
         operation,
-        sequence: key.sequence,
+        sequence: key.sequence.unwrap_or(0),
         peer: rankscope_ranklog::activity::peer_of(operation, key.peer.unwrap_or(NO_PEER)),
     }
 }
@@ -439,6 +538,26 @@ fn write_records<W: io::Write>(
         }
     }
     flush(writer, &mut lanes, &threads, end.saturating_add(1))
+}
+
+/// Writes the operations that had not ended.
+fn write_in_flight<W: io::Write>(
+    writer: &mut LogWriter<W>,
+    mut in_flight: Vec<InFlight>,
+    base: Base,
+) -> io::Result<()> {
+    if in_flight.is_empty() {
+        return Ok(());
+    }
+    for (_, _, record) in &mut in_flight {
+        record.enter_ticks = base.ticks(record.enter_ticks as i64);
+        if record.leave_ticks != 0 {
+            record.leave_ticks = base.ticks(record.leave_ticks as i64);
+        }
+    }
+    // A frame has a maximum size, and the last one counts. A process group never has this many operations in a queue.
+    in_flight.truncate(MAX_IN_FLIGHT);
+    writer.in_flight(&in_flight)
 }
 
 /// Writes the held records, and declares that all records that ended before `until` are written.

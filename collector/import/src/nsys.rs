@@ -5,7 +5,7 @@
 //! NCCL's ranges in the NVTX domain `NCCL`.
 
 use super::records::DEVICE_LANE;
-use super::trace::{Call, LaunchGroup, Trace};
+use super::trace::{Call, LaunchGroup, Progress, Trace};
 use crate::torch_names;
 use rankscope_ranklog::Library;
 use rankscope_ranklog::activity::{Activity, HostCall, Work};
@@ -528,6 +528,8 @@ impl Reading<'_> {
                                 peer: None,
                                 peer_rank: None,
                                 sequence: None,
+                                progress: Progress::Unknown,
+                                bytes: None,
                             });
                         }
                     }

@@ -8,13 +8,29 @@ use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+/// Largest plausible number of ranks. A larger world means that the trace is damaged.
+pub const MAX_RANKS: u32 = 1 << 20;
+
 /// Process group as described by a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group {
     /// Name, which is equal on all members.
     pub name: String,
-    /// Global ranks of the members, in order.
+    /// Displayed name, if it is not the name.
+    pub description: Option<String>,
+    /// Global ranks of the members, in order; empty if they are unknown.
     pub ranks: Vec<u32>,
+    /// Number of this rank in the group and the number of members, if the trace states these and not the members.
+    pub place: Option<Place>,
+}
+
+/// Place of a rank in a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Number of the rank.
+    pub rank: u32,
+    /// Number of members.
+    pub size: u32,
 }
 
 /// Operation of a process group on this rank.
@@ -40,6 +56,8 @@ pub struct Call {
     pub launch_group: u32,
     /// Number of input and output elements.
     pub elements: (Option<u64>, Option<u64>),
+    /// Payload in bytes, if the trace states it.
+    pub bytes: Option<u64>,
     /// Number of elements for each member, if they differ.
     pub split: Vec<u64>,
     /// Size of an element, in bytes.
@@ -50,6 +68,54 @@ pub struct Call {
     pub peer_rank: Option<u32>,
     /// Sequence number from the group.
     pub sequence: Option<u32>,
+    /// What the trace knows of the operation after the call.
+    pub progress: Progress,
+}
+
+impl Call {
+    /// Returns true if the call only put its operation on a stream or in a queue.
+    pub fn is_enqueue(&self) -> bool {
+        self.library == Library::Nccl || self.progress != Progress::Unknown
+    }
+}
+
+/// What a trace knows of an operation after the call that requested it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Progress {
+    /// Nothing, or the times of the call are those of the operation.
+    #[default]
+    Unknown,
+    /// It ended. The times are those at which the process found that it ran and that it had ended. They are later than
+    /// its start and end.
+    Ended {
+        /// Time at which it was found to run.
+        found_started_ns: i64,
+        /// Time at which it was found to have ended.
+        found_ended_ns: i64,
+    },
+    /// It ran this long from this time on, in nanoseconds.
+    Ran {
+        /// Start, or slightly later.
+        start_ns: i64,
+        /// Duration.
+        duration_ns: u64,
+        /// Number of channels.
+        channels: u8,
+    },
+    /// It ran this long, at an unknown time.
+    Lasted {
+        /// Duration, in nanoseconds.
+        duration_ns: u64,
+    },
+    /// The call only requested it. Nothing is known of its end.
+    Requested,
+    /// It did not end before the trace was written.
+    Unfinished {
+        /// Time at which it was found to run, if it was.
+        found_started_ns: Option<i64>,
+        /// Line of the program that requested it: `step at train.py:57`.
+        caller: Option<String>,
+    },
 }
 
 /// Calls of NCCL between the start and the end of a group. They are launched when the group ends.
@@ -116,7 +182,7 @@ pub struct DeviceWork {
 
 /// Trace that was read.
 pub struct Trace {
-    /// Profiler that wrote it: `kineto`, `nsys`.
+    /// Profiler that wrote it: `kineto`, `nsys`, `flight-recorder`, `inspector`.
     pub source: &'static str,
     /// File of the trace.
     pub path: PathBuf,
@@ -128,6 +194,12 @@ pub struct Trace {
     pub groups: Vec<Group>,
     /// Operations of process groups, in the order of their requests.
     pub calls: Vec<Call>,
+    /// True if [`Call::sequence`] counts all collectives of its group, and is known for each of them.
+    pub are_numbered: bool,
+    /// Number of operations before the first one of the trace, which the profiler no longer had.
+    pub overwritten: u64,
+    /// Further properties of the log: what its times mean.
+    pub properties: Vec<(&'static str, String)>,
     /// Launch groups. The group with number N is at index N − 1.
     pub launch_groups: Vec<LaunchGroup>,
     /// Number and start of each step that PyTorch's scheduler marked.
@@ -158,6 +230,9 @@ impl Trace {
             times: TraceTimes::default(),
             groups: Vec::new(),
             calls: Vec::new(),
+            are_numbered: false,
+            overwritten: 0,
+            properties: Vec::new(),
             launch_groups: Vec::new(),
             steps: Vec::new(),
             devices: DeviceWork::default(),

@@ -4,6 +4,7 @@
 use super::event::Event;
 use super::scan::{Broken, Scan, is_space};
 use super::unpack::Unpacked;
+use crate::problem::Problem;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -16,15 +17,6 @@ const MOST_BYTES: usize = 1 << 26;
 const MAX_PROBLEMS: usize = 20;
 /// Name of the member with the list of events.
 const EVENTS: &[u8] = b"traceEvents";
-
-/// Part of a trace that could not be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// Offset in the uncompressed file, in bytes.
-    pub offset: u64,
-    /// Description of the problem and of its effect.
-    pub what: String,
-}
 
 /// Part of a trace.
 #[derive(Debug)]

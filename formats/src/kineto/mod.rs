@@ -16,6 +16,7 @@ mod number;
 mod scan;
 mod unpack;
 
-pub use document::{Outcome, Part, Problem, read, read_file};
+pub use crate::problem::Problem;
+pub use document::{Outcome, Part, read, read_file};
 pub use event::{Args, Category, Event, Id, Text};
 pub use number::Microseconds;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Source of an imported run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Imported {
-    /// Profiler whose files were imported: `kineto`.
+    /// Profiler whose files were imported: `kineto`, `nsys`, `flight-recorder` or `inspector`.
     pub source: String,
     /// Figures of Holistic Trace Analysis (HTA) for the same files, if they were requested. They use whole µs and HTA's
     /// filter and classes. The other figures of the session are exact.

@@ -319,6 +319,34 @@ pub fn kineto(input: &[u8]) {
     assert!(outcome.bytes <= input.len() as u64);
 }
 
+/// Reads a dump of PyTorch's Flight Recorder.
+pub fn flight_recorder(input: &[u8]) {
+    let dump = rankscope_formats::flight_recorder::read(input);
+    for problem in &dump.problems {
+        assert!(problem.offset <= input.len() as u64, "{problem:?}");
+    }
+    // Each operation has at least one byte.
+    assert!(dump.entries.len() <= 4 * input.len());
+}
+
+/// Reads a file of NCCL's Inspector.
+pub fn inspector(input: &[u8]) {
+    let mut lines = 0;
+    let outcome = rankscope_formats::inspector::read(input, &mut |_| lines += 1).expect("memory");
+    assert_eq!((outcome.lines, outcome.bytes), (lines, input.len() as u64));
+    for problem in &outcome.problems {
+        assert!(problem.offset <= input.len() as u64, "{problem:?}");
+    }
+}
+
+/// Reads a status of NCCL RAS.
+pub fn ras(input: &[u8]) {
+    let status = rankscope_formats::ras::read(input);
+    for problem in &status.problems {
+        assert!(problem.offset <= input.len() as u64, "{problem:?}");
+    }
+}
+
 /// Reads an index of the viewer. The checksum of its footer is repaired first, so that the code after it is reached.
 pub fn view(input: &[u8]) {
     use rankscope_formats::index::{BLOCK_SPANS, Sweep, ViewFile};

@@ -27,6 +27,7 @@ pub const RULES: &[Rule] = &[
     crate::findings::steps::restart::RULE,
     crate::findings::steps::slow_start::RULE,
     crate::findings::network::never_finished::RULE,
+    crate::findings::network::ras::RULE,
     crate::findings::network::mismatches::MISMATCHED,
     crate::findings::network::mismatches::REPLAYS,
     crate::findings::network::failed_operations::RULE,

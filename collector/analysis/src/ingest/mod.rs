@@ -5,6 +5,7 @@
 pub mod imported;
 pub mod open_files;
 pub mod part;
+pub mod ras;
 
 use imported::NOTE;
 use rankscope_formats::session::ProblemSummary;

@@ -6,6 +6,7 @@ use crate::measures::all::Measures;
 use crate::rank::RankSums;
 use crate::steps::plan::StepPlan;
 use crate::structure::Structure;
+use rankscope_formats::ras::RasStatus;
 use rankscope_formats::session::ProblemSummary;
 use rankscope_ranklog::reader::RankLog;
 use std::path::PathBuf;
@@ -30,6 +31,8 @@ pub struct MergeResult<'a> {
     pub sums: &'a [RankSums],
     /// Measures over all instances.
     pub measures: &'a Measures<'a>,
+    /// Status files of NCCL's RAS subsystem in the run directories.
+    pub ras: Vec<RasStatus>,
     /// Problems during the merge.
     pub problems: Vec<ProblemSummary>,
 }

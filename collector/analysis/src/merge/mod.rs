@@ -27,6 +27,7 @@ pub use progress::Progress;
 
 use crate::ingest::open_files::allow_many_files;
 use crate::ingest::part::Last;
+use crate::ingest::ras;
 use crate::measures::merge_result::MergeResult;
 use crate::merge::logs::Logs;
 use crate::merge::match_pass::{Worlds, match_ranks};
@@ -76,6 +77,7 @@ pub fn merge_last(
     let operations = matched.measures.totals.operations;
     progress(Progress::of_phase("writing", operations));
     problems.append(&mut matched.problems);
+    let ras = ras::of_directories(&options.directories, &mut problems);
     let mut session = summary::session(&MergeResult {
         directories: &options.directories,
         logs: logs.all,
@@ -86,6 +88,7 @@ pub fn merge_last(
         structures: &structures,
         sums: &matched.sums,
         measures: &matched.measures,
+        ras,
         problems,
     });
     let host_of = |rank: RankIndex| clocks.host_of[identities.ranks[rank.index()].log] as u32;

@@ -2,7 +2,7 @@
 
 use super::batch::RankBatch;
 use super::context::LogContext;
-use super::event::{Call, LogEvent, OperationFields, Stamp};
+use super::event::{Call, DeviceReport, LogEvent, OperationFields, Stamp};
 use super::held::{HeldFor, HeldOperations};
 use super::spans::{blocked_kind, completing_kind};
 use super::sums::InFlightSums;
@@ -39,6 +39,10 @@ impl LogEnd<'_, '_> {
             let Some(event) = LogEvent::of(&call.record) else {
                 continue;
             };
+            if let LogEvent::DeviceReport(report) = &event {
+                self.take_on_stream(report, call, sums);
+                continue;
+            }
             let enter_ns = context.line.ns(call.record.enter_ticks);
             self.take(&event, call, enter_ns);
             // A call that started before the part is only reported if the process still runs, because then it is stuck
@@ -72,6 +76,33 @@ impl LogEnd<'_, '_> {
             }
             _ => {}
         }
+    }
+
+    /// Adds an operation that was on its stream and had not ended. Only imports have these.
+    fn take_on_stream(&mut self, report: &DeviceReport, call: &InFlight, sums: &mut InFlightSums) {
+        let called_ns = self.context.line.ns(call.record.enter_ticks);
+        let mut operation = self.operation(&report.fields, call, called_ns);
+        // The field names the caller.
+        operation.tag = 0;
+        operation.direct = true;
+        self.hold(operation, call.lane);
+        let log = self.context.log;
+        let name = report.fields.known_operation().map_or("unknown", Operation::name);
+        let communicator = log.communicators.get(&report.fields.communicator.0);
+        let of = communicator.map_or_else(String::new, |known| format!(" of {}", known.name));
+        let number = if report.fields.is_message() || !report.fields.has_sequence() {
+            String::new()
+        } else {
+            format!(" {}", report.fields.sequence)
+        };
+        let progress = if call.record.leave_ticks == 0 {
+            "not seen to run"
+        } else {
+            "running"
+        };
+        let caller = log.texts.get(&report.fields.tag);
+        let caller = caller.map_or_else(String::new, |caller| format!(", called in {caller}"));
+        sums.add_undated(format!("{name}{number}{of}, {progress}{caller}"));
     }
 
     fn take_call(&mut self, library_call: &Call, call: &InFlight, enter_ns: i64) {

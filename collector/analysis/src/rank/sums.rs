@@ -212,7 +212,7 @@ pub struct ReducerSums {
 pub struct InFlightSums {
     /// Their descriptions.
     pub calls: Vec<String>,
-    /// Start of the oldest of them, in nanoseconds.
+    /// Start of the oldest of them, in nanoseconds; `None` if it is unknown when the log ended.
     pub since_ns: Option<i64>,
 }
 
@@ -222,6 +222,11 @@ impl InFlightSums {
         self.calls.push(call);
         let since_ns = self.since_ns.get_or_insert(begin_ns);
         *since_ns = begin_ns.min(*since_ns);
+    }
+
+    /// Adds a call that did not end, in a log whose end is unknown.
+    pub(super) fn add_undated(&mut self, call: String) {
+        self.calls.push(call);
     }
 }
 

@@ -7,6 +7,8 @@ use crate::launch::run_directory;
 use crate::launch::stop::StopWatch;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
+use rankscope_analysis::ingest::ras;
+use rankscope_formats::whole_file;
 use rankscope_import::{ImportOptions, ReadOptions};
 use rankscope_ranklog::reader::RankLog;
 use std::fs;
@@ -22,7 +24,10 @@ Examples:
   rankscope import kineto log/                       import traces of torch.profiler, one per rank
   rankscope import kineto rank0.json.gz rank1.json.gz -o imported
   rankscope import kineto log/ --compat hta          reproduce the figures of Holistic Trace Analysis exactly
+  rankscope import flight-recorder /tmp/dumps -o imported          import dumps of PyTorch's Flight Recorder
+  rankscope import inspector nccl-inspector-4711/ -o imported      import files of NCCL's Inspector
   rankscope import nsys node0.sqlite node1.sqlite -o imported      import exports of nsys export --type sqlite
+  rankscope import ras ras.json --into run                         add a status of NCCL RAS to a recording
 The result is a run directory for rankscope report, export, heatmap, compare and view.";
 
 /// Convert a recording of another profiler to a run.
@@ -37,6 +42,66 @@ pub struct Import {
 enum From {
     Kineto(Kineto),
     Nsys(Nsys),
+    FlightRecorder(FlightRecorder),
+    Inspector(Inspector),
+    Ras(Ras),
+}
+
+/// Add a status of NCCL's RAS subsystem (the output of `ncclras`) to a run. Its findings name the ranks that lag or are
+/// missing.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+struct Ras {
+    /// Output of ncclras, as JSON (`-f json`) or text.
+    #[arg(value_name = "FILE")]
+    status: PathBuf,
+
+    /// Run directory to add it to. It replaces an earlier status.
+    #[arg(long, value_name = "DIR")]
+    into: PathBuf,
+
+    /// Print the summary of the session as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Import files of NCCL's Inspector, the profiler plugin that NCCL ships, one per process.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+struct Inspector {
+    /// Files, or directories with files `HOST-pidPID.log`.
+    #[arg(required = true, value_name = "DIR|FILE")]
+    files: Vec<PathBuf>,
+
+    /// Run directory to create.
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+
+    /// Print the summary of the session as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Import dumps of PyTorch's Flight Recorder, one per rank: which operations a hung job was in, and which ranks are
+/// missing.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+struct FlightRecorder {
+    /// Dumps (pickle or JSON), or directories with dumps. The name of a dump ends with its rank.
+    #[arg(required = true, value_name = "DIR|FILE")]
+    dumps: Vec<PathBuf>,
+
+    /// Run directory to create.
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+
+    /// Assume that all ranks ran on one host and so share one clock. Dumps do not name their host.
+    #[arg(long)]
+    one_host: bool,
+
+    /// Print the summary of the session as JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 /// Import reports of Nsight Systems, exported with `nsys export --type sqlite`, one per host.
@@ -97,6 +162,9 @@ impl Import {
         match self.from {
             From::Kineto(kineto) => kineto.run(),
             From::Nsys(nsys) => nsys.run(),
+            From::FlightRecorder(flight_recorder) => flight_recorder.run(),
+            From::Inspector(inspector) => inspector.run(),
+            From::Ras(ras) => ras.run(),
         }
     }
 }
@@ -120,6 +188,68 @@ impl Kineto {
             threads: None,
         };
         import(&options, self.json, rankscope_import::kineto)
+    }
+}
+
+impl FlightRecorder {
+    fn run(self) -> Result<Exit> {
+        let options = ImportOptions {
+            files: rankscope_import::dump_files(&self.dumps)?,
+            output: self.output,
+            one_host: self.one_host,
+            ..ImportOptions::default()
+        };
+        import(&options, self.json, rankscope_import::flight_recorder)
+    }
+}
+
+impl Inspector {
+    fn run(self) -> Result<Exit> {
+        let options = ImportOptions {
+            files: rankscope_import::inspector_files(&self.files)?,
+            output: self.output,
+            ..ImportOptions::default()
+        };
+        import(&options, self.json, rankscope_import::inspector)
+    }
+}
+
+impl Ras {
+    fn run(self) -> Result<Exit> {
+        let cannot_read = || format!("cannot read {}", self.status.display());
+        let size = fs::metadata(&self.status).with_context(cannot_read)?.len();
+        if size > ras::MAX_BYTES {
+            bail!(
+                "{} has {size} bytes: a status of NCCL RAS has at most {}",
+                self.status.display(),
+                ras::MAX_BYTES
+            );
+        }
+        let bytes = fs::read(&self.status).with_context(cannot_read)?;
+        if !rankscope_formats::ras::read(&bytes).is_status {
+            bail!(
+                "{} is no status of NCCL RAS: save the output of ncclras, as text or with -f json",
+                self.status.display()
+            );
+        }
+        if run_directory::logs(&self.into)?.is_empty() {
+            bail!(
+                "{} has no recording: name the run directory that the status belongs to",
+                self.into.display()
+            );
+        }
+        ras::remove(&self.into)
+            .with_context(|| format!("cannot replace the status in {}", self.into.display()))?;
+        let is_json = bytes.trim_ascii_start().starts_with(b"{");
+        let [json, text] = ras::EXTENSIONS;
+        let path = self
+            .into
+            .join(ras::NAME)
+            .with_extension(if is_json { json } else { text });
+        whole_file::write(&path, &bytes).with_context(|| format!("cannot write {}", path.display()))?;
+        let merged = merge::merge(std::slice::from_ref(&self.into), &self.into)?;
+        merged.print(self.json)?;
+        Ok(merged.exit())
     }
 }
 

@@ -5,6 +5,7 @@ pub mod exposed_communication;
 pub mod failed_operations;
 pub mod mismatches;
 pub mod never_finished;
+pub mod ras;
 pub mod slow_link;
 pub mod small_buckets;
 pub mod small_messages;

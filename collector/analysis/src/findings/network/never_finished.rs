@@ -1,13 +1,17 @@
 //! Ranks that were communicating when their log ended.
 
 use crate::findings::rule::Rule;
+use crate::findings::shown::some;
 use crate::findings::{Draft, Facts};
+use crate::matching::MEMBER_DID_NOT_CALL;
 use rankscope_formats::ids::RankIndex;
-use rankscope_formats::session::LogEnding;
-use rankscope_formats::session::Severity;
+use rankscope_formats::session::{LogEnding, Severity, Unmatched};
+use std::collections::BTreeMap;
 
 /// Maximum number of ranks in the evidence.
 const MAX_RANKS: usize = 16;
+/// Maximum number of communicators whose missing members are in the evidence.
+const MAX_COMMUNICATORS: usize = 4;
 
 /// Patience with a process that is still running, in median steps. Such a process is usually in the middle of an
 /// operation. It is stuck if the operation lasts longer than this and than [`LONG_NS`].
@@ -75,6 +79,9 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         "",
     )
     .ranks(stuck.iter().map(|rank| RankIndex(rank.index)));
+    for listed in first_without_a_member(facts) {
+        draft = draft.evidence(without_a_member(facts, listed));
+    }
     for rank in stuck.iter().take(MAX_RANKS) {
         let shown: Vec<&str> = rank.in_flight.iter().take(3).map(String::as_str).collect();
         let more = if rank.in_flight.len() > 3 { ", …" } else { "" };
@@ -89,4 +96,53 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         ));
     }
     vec![draft.without_cost("the cost of a job that did not end is unknown")]
+}
+
+/// Returns the first operation of each communicator that some members were in and others never called. Later ones are
+/// consequences.
+fn first_without_a_member<'a>(facts: &Facts<'a>) -> Vec<&'a Unmatched> {
+    let mut first: BTreeMap<u32, &Unmatched> = BTreeMap::new();
+    let listed = facts.session.matching.listed.iter();
+    for listed in listed.filter(|listed| listed.reason == MEMBER_DID_NOT_CALL) {
+        let known = first.entry(listed.communicator).or_insert(listed);
+        if listed.start_ns < known.start_ns {
+            *known = listed;
+        }
+    }
+    let mut first: Vec<&Unmatched> = first.into_values().collect();
+    first.sort_by_key(|listed| listed.start_ns);
+    first.truncate(MAX_COMMUNICATORS);
+    first
+}
+
+/// Describes an operation and the members that never called it.
+fn without_a_member(facts: &Facts<'_>, listed: &Unmatched) -> String {
+    let communicator = facts.session.communicators.get(listed.communicator as usize);
+    let name = communicator.map_or_else(String::new, |known| format!(" of {}", known.name));
+    // Of a member without a log it is not known whether it called.
+    let (mut without_call, mut without_log) = (Vec::new(), Vec::new());
+    for &member in &listed.missing_members {
+        let rank = communicator.and_then(|known| *known.members.get(member as usize)?);
+        match rank {
+            Some(rank) => without_call.push(facts.name(RankIndex(rank))),
+            None => without_log.push(format!("member {member}")),
+        }
+    }
+    let mut parts = Vec::new();
+    if !without_call.is_empty() {
+        parts.push(format!("no call of {}", some(&without_call)));
+    }
+    if !without_log.is_empty() {
+        parts.push(format!("no log of {}", some(&without_log)));
+    }
+    let tag = match listed.tag {
+        0 => String::new(),
+        tag => format!(" tag {tag}"),
+    };
+    format!(
+        "{}{tag} {}{name}: {}",
+        listed.operation,
+        listed.sequence,
+        parts.join("; ")
+    )
 }

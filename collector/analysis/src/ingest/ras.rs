@@ -1,0 +1,66 @@
+//! Status files of NCCL's RAS subsystem in run directories. They are evidence for findings, and contain no operations.
+
+use rankscope_formats::ras::{self, RasStatus};
+use rankscope_formats::session::ProblemSummary;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Name of such a file in a run directory, without its extension (`json` or `txt`).
+pub const NAME: &str = "nccl-ras";
+/// Extensions of the names.
+pub const EXTENSIONS: [&str; 2] = ["json", "txt"];
+/// Maximum size of a file, in bytes. A status of ten thousand ranks with a hundred communicators is smaller.
+pub const MAX_BYTES: u64 = 1 << 28;
+
+/// Reads the status files of run directories. Files that cannot be read are problems.
+pub fn of_directories(directories: &[PathBuf], problems: &mut Vec<ProblemSummary>) -> Vec<RasStatus> {
+    let mut found = Vec::new();
+    for directory in directories.iter().filter(|directory| directory.is_dir()) {
+        for extension in EXTENSIONS {
+            let path = directory.join(NAME).with_extension(extension);
+            if !path.exists() {
+                continue;
+            }
+            match read(&path) {
+                Ok(status) => {
+                    problems.extend(status.problems.iter().map(|problem| ProblemSummary {
+                        rank: None,
+                        file: Some(path.display().to_string()),
+                        offset_bytes: Some(problem.offset),
+                        what: problem.what.clone(),
+                    }));
+                    found.push(status);
+                }
+                Err(error) => problems.push(ProblemSummary {
+                    rank: None,
+                    file: Some(path.display().to_string()),
+                    offset_bytes: None,
+                    what: format!("the status of NCCL's RAS could not be read: {error}"),
+                }),
+            }
+        }
+    }
+    found
+}
+
+fn read(path: &Path) -> std::io::Result<RasStatus> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
+    Ok(ras::read(&bytes))
+}
+
+/// Removes the status files of a run directory.
+///
+/// # Errors
+///
+/// If a file exists and cannot be removed.
+pub fn remove(directory: &Path) -> std::io::Result<()> {
+    for extension in EXTENSIONS {
+        let path = directory.join(NAME).with_extension(extension);
+        if path.exists() {
+            fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}

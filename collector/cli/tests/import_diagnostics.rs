@@ -1,0 +1,368 @@
+//! Tests the imports of PyTorch's Flight Recorder, NCCL's Inspector and NCCL RAS through the program itself.
+
+mod findings_support;
+
+use findings_support::{is_silent, of_kind, only};
+use rankscope_formats::session::Session;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/fixtures")
+        .join(name)
+}
+
+fn rankscope(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rankscope"));
+    command.args(arguments).output().expect("the program runs")
+}
+
+/// Runs an import and returns the session.
+fn import(arguments: &[&str]) -> Session {
+    let output = rankscope(&[&["import"], arguments, &["--json"]].concat());
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code().is_some_and(|code| code < 2), "{error}");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|problem| panic!("{problem}: {error}"))
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+#[test]
+fn real_dumps_of_gloo_name_the_rank_that_never_called() {
+    let work = tempfile::tempdir().expect("a folder");
+    let dumps = fixture("flight_recorder/gloo");
+    let session = import(&[
+        "flight-recorder",
+        text(&dumps),
+        "--one-host",
+        "-o",
+        text(&work.path().join("run")),
+    ]);
+    assert_eq!(
+        (session.coverage.ranks_seen, session.coverage.ranks_expected.value),
+        (3, Some(3))
+    );
+    assert_eq!((session.totals.in_flight, session.hosts.len()), (2, 1));
+    // 2 all-reduces and 1 broadcast of all ranks, 1 all-gather of a pair.
+    assert_eq!((session.matching.enqueued, session.matching.incomplete), (4, 1));
+    let hang = only(&session, "never-finished");
+    assert_eq!(hang.evidence[0], "all-reduce 4 of default_pg: no call of rank 2");
+    assert!(
+        hang.evidence[1].contains("not seen to run, called in hang at flight_recorder_job.py:"),
+        "{:?}",
+        hang.evidence
+    );
+    let names: Vec<&str> = session
+        .communicators
+        .iter()
+        .map(|known| known.name.as_str())
+        .collect();
+    assert_eq!(names, ["default_pg", "tensor"]);
+    for name in ["default_pg", "tensor"] {
+        let assumption = format!("process group {name}: they are assumed");
+        let mut problems = session.problems.listed.iter();
+        assert!(
+            problems.any(|problem| problem.what.contains(&assumption)),
+            "Gloo's dumps do not list members: {:?}",
+            session.problems.listed
+        );
+    }
+}
+
+#[test]
+fn dumps_of_nccl_have_collectives_that_start_together_and_their_state() {
+    let work = tempfile::tempdir().expect("a folder");
+    let dumps = fixture("flight_recorder/nccl");
+    let session = import(&[
+        "flight-recorder",
+        text(&dumps),
+        "--one-host",
+        "-o",
+        text(&work.path().join("run")),
+    ]);
+    // Collectives 1 to 6 of all ranks, and a message.
+    assert_eq!((session.matching.enqueued, session.matching.incomplete), (7, 2));
+    assert_eq!(session.problems.listed, []);
+    let hang = only(&session, "never-finished");
+    assert_eq!(hang.evidence[0], "all-reduce 7 of default_pg: no call of rank 3");
+    assert!(
+        hang.evidence[1].ends_with(
+            "all-reduce 7 of default_pg, running, called in step at train.py:57; all-reduce 8 of default_pg, not seen to \
+             run, called in step at train.py:57"
+        ),
+        "{:?}",
+        hang.evidence
+    );
+    let gather = session
+        .operations
+        .iter()
+        .find(|class| class.operation == "all-gather");
+    assert_eq!(
+        gather.map(|class| (class.operations, class.bytes.value)),
+        Some((4, Some(4 * 2 * 512 * 2))),
+        "two collectives of 512 elements are one operation"
+    );
+    assert!(
+        session
+            .operations
+            .iter()
+            .all(|class| class.transfer_ns.value.is_none()),
+        "a dump has no times of operations"
+    );
+}
+
+#[test]
+fn of_a_rank_without_a_dump_no_call_is_denied() {
+    let work = tempfile::tempdir().expect("a folder");
+    let dumps: Vec<PathBuf> = [0, 1, 3]
+        .iter()
+        .map(|rank| fixture(&format!("flight_recorder/nccl/nccl_trace_rank_{rank}")))
+        .collect();
+    let mut arguments = vec!["flight-recorder"];
+    arguments.extend(dumps.iter().map(|dump| text(dump)));
+    let run = work.path().join("run");
+    arguments.extend(["-o", text(&run)]);
+    let session = import(&arguments);
+    assert_eq!(
+        only(&session, "never-finished").evidence[0],
+        "all-reduce 7 of default_pg: no call of rank 3; no log of member 2"
+    );
+    let advice = session.coverage.advice.expect("a rank is missing");
+    assert_eq!(advice, "import the files of the other ranks together with these");
+}
+
+#[test]
+fn members_that_call_different_operations_are_named_although_they_hang() {
+    let work = tempfile::tempdir().expect("a folder");
+    for (rank, name) in [(0, "nccl:all_reduce"), (1, "nccl:broadcast")] {
+        fs::write(
+            work.path().join(format!("trace_{rank}.json")),
+            dump(name, 0).to_string(),
+        )
+        .expect("written");
+    }
+    let run = work.path().join("run");
+    let session = import(&["flight-recorder", text(work.path()), "-o", text(&run)]);
+    assert_eq!(session.matching.mismatched, 1);
+    let found = only(&session, "mismatched");
+    assert!(found.evidence[0].contains("the members called different operations"));
+}
+
+/// Returns a dump of one unfinished operation, after `overwritten` others.
+fn dump(name: &str, overwritten: u64) -> Value {
+    json!({
+        "version": "2.4",
+        "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}},
+        "entries": [{"record_id": overwritten, "process_group": ["0", "default_pg"], "collective_seq_id": 9, "p2p_seq_id": 1,
+            "is_p2p": name.contains("send") || name.contains("recv"), "profiling_name": name, "input_sizes": [[8]],
+            "input_dtypes": ["Float"], "output_sizes": [[8]], "output_dtypes": ["Float"], "state": "scheduled", "retired": false,
+            "time_created_ns": 1_795_620_000_000_000_000_i64, "time_discovered_started_ns": 0, "time_discovered_completed_ns": 0}]
+    })
+}
+
+#[test]
+fn messages_are_not_matched_if_earlier_ones_were_overwritten() {
+    let work = tempfile::tempdir().expect("a folder");
+    for (rank, name) in [(0, "nccl:send 0->1"), (1, "nccl:recv 1<-0")] {
+        fs::write(
+            work.path().join(format!("trace_{rank}.json")),
+            dump(name, 5).to_string(),
+        )
+        .expect("written");
+    }
+    let run = work.path().join("run");
+    let session = import(&["flight-recorder", text(work.path()), "-o", text(&run)]);
+    assert_eq!(session.matching.without_key, 2);
+    assert!(
+        session
+            .problems
+            .listed
+            .iter()
+            .any(|problem| problem.what.contains("5 earlier ones were overwritten"))
+    );
+}
+
+#[test]
+fn operations_that_another_recorder_has_overwritten_are_left_out() {
+    let work = tempfile::tempdir().expect("a folder");
+    for (rank, first) in [(0, 4), (1, 2)] {
+        let mut whole = dump("nccl:all_reduce", 9);
+        let entry = whole["entries"][0].take();
+        let entries = (first..=7).map(|number| {
+            let mut entry = entry.clone();
+            entry["collective_seq_id"] = number.into();
+            if number < 7 {
+                entry["state"] = "completed".into();
+            }
+            entry
+        });
+        whole["entries"] = entries.collect();
+        fs::write(work.path().join(format!("trace_{rank}.json")), whole.to_string()).expect("written");
+    }
+    let run = work.path().join("run");
+    let session = import(&["flight-recorder", text(work.path()), "-o", text(&run)]);
+    // Both are in the seventh; 4 to 6 are complete on both.
+    assert_eq!((session.matching.enqueued, session.matching.incomplete), (3, 1));
+    let mut problems = session.problems.listed.iter();
+    assert!(problems.any(|problem| problem.what.contains("2 collectives are older")));
+}
+
+#[test]
+fn a_damaged_dump_keeps_what_precedes_the_damage_and_says_so() {
+    let work = tempfile::tempdir().expect("a folder");
+    for rank in 0..3 {
+        let name = format!("rank_{rank}");
+        let bytes = fs::read(fixture("flight_recorder/gloo").join(&name)).expect("a dump");
+        let kept = if rank == 0 { bytes.len() - 200 } else { bytes.len() };
+        fs::write(work.path().join(name), &bytes[..kept]).expect("written");
+    }
+    let run = work.path().join("run");
+    let session = import(&["flight-recorder", text(work.path()), "-o", text(&run)]);
+    assert_eq!(session.coverage.ranks_seen, 3);
+    let problem = session
+        .problems
+        .listed
+        .iter()
+        .find(|problem| problem.what.contains("the file ends here"))
+        .expect("a problem");
+    assert!(
+        problem.what.contains("operations before were kept"),
+        "{problem:?}"
+    );
+}
+
+#[test]
+fn what_is_no_dump_is_refused_with_a_reason() {
+    let work = tempfile::tempdir().expect("a folder");
+    let file = work.path().join("rank_0");
+    fs::write(&file, "text").expect("written");
+    let run = work.path().join("run");
+    for (source, reason) in [
+        ("flight-recorder", "is no dump of PyTorch's Flight Recorder"),
+        ("inspector", "has no line of NCCL's Inspector"),
+    ] {
+        let output = rankscope(&["import", source, text(&file), "-o", text(&run)]);
+        assert_eq!(output.status.code(), Some(2), "{source}");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(error.contains(reason), "{error}");
+        assert!(!run.exists());
+    }
+    let output = rankscope(&["import", "ras", text(&file), "--into", text(work.path())]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("is no status of NCCL RAS"));
+}
+
+/// Start of the Inspector's files, in microseconds since 1970.
+const START_US: u64 = 1_752_867_229_000_000;
+
+/// Writes the files of two processes. Rank 1 starts each of 30 all-reduces and 30 all-gathers 300 µs late.
+fn write_inspector(folder: &Path, is_verbose: bool) {
+    for rank in 0..2u64 {
+        let mut lines = String::new();
+        for number in 0..60 {
+            let (name, sn) = (["AllReduce", "AllGather"][number % 2], number / 2 + 1);
+            let at = START_US + 5000 * number as u64;
+            let (start, stop) = (at + 300 * rank, at + 1500);
+            let mut line = json!({
+                "header": {"id": "0xe62dedaa97644a", "comm_name": "DP Group 0", "rank": rank, "n_ranks": 2, "nnodes": 1},
+                "metadata": {"inspector_output_format_version": "v4.0", "git_rev": "", "rec_mechanism": "nccl_profiler_interface",
+                    "dump_timestamp_us": at + 2000, "hostname": "node0", "pid": 100 + rank},
+                "coll_perf": {"coll": name, "coll_sn": sn, "coll_msg_size_bytes": 16_777_216, "coll_exec_time_us": stop - start,
+                    "coll_timing_source": "kernel_gpu", "coll_algobw_gbs": 1.0, "coll_busbw_gbs": 1.0}
+            });
+            if is_verbose {
+                line["coll_perf"]["event_trace_ts"] = json!({"coll_start_ts": start - 40, "coll_stop_ts": start - 35, "kernel_events":
+                    [{"channel_id": 0, "kernel_start_ts": start, "kernel_stop_ts": stop, "kernel_record_ts": stop}]});
+            }
+            writeln!(lines, "{line}").expect("memory");
+        }
+        fs::write(folder.join(format!("node0-pid{}.log", 100 + rank)), lines).expect("written");
+    }
+}
+
+#[test]
+fn a_verbose_inspector_gives_waits_transfers_and_the_late_rank() {
+    let work = tempfile::tempdir().expect("a folder");
+    write_inspector(work.path(), true);
+    let run = work.path().join("run");
+    let session = import(&["inspector", text(work.path()), "-o", text(&run)]);
+    assert_eq!((session.matching.complete, session.hosts.len()), (60, 1));
+    let class = &session.operations[0];
+    assert_eq!(
+        class.transfer_ns.value.as_ref().map(|times| times.p50),
+        Some(1_200_000.0)
+    );
+    assert_eq!(class.exposed_wait_rank_ns, 30 * 300_000);
+    assert_eq!(only(&session, "late-rank").ranks, [1]);
+}
+
+#[test]
+fn an_inspector_without_times_gives_operations_without_times() {
+    let work = tempfile::tempdir().expect("a folder");
+    write_inspector(work.path(), false);
+    let run = work.path().join("run");
+    let session = import(&["inspector", text(work.path()), "-o", text(&run)]);
+    assert_eq!((session.matching.enqueued, session.matching.complete), (60, 0));
+    let class = &session.operations[0];
+    assert!(class.transfer_ns.value.is_none());
+    assert!(
+        session.problems.listed[0]
+            .what
+            .contains("NCCL_INSPECTOR_DUMP_VERBOSE=1")
+    );
+}
+
+#[test]
+fn a_status_of_ras_becomes_findings_of_the_run_that_it_was_added_to() {
+    let work = tempfile::tempdir().expect("a folder");
+    write_inspector(work.path(), true);
+    let run = work.path().join("run");
+    let before = import(&["inspector", text(work.path()), "-o", text(&run)]);
+    assert!(
+        before
+            .findings
+            .iter()
+            .all(|finding| finding.kind != "ras-mismatch")
+    );
+    let session = import(&["ras", text(&fixture("ras/status.json")), "--into", text(&run)]);
+    let of_ras = of_kind(&session, "ras-mismatch");
+    assert_eq!(of_ras.len(), 2);
+    let lag = of_ras
+        .iter()
+        .find(|finding| finding.ranks == [1])
+        .expect("matched by process ids");
+    assert_eq!(lag.evidence[0], "rank 1: 1 behind in AllReduce (30 of 31)");
+    let missing = of_ras
+        .iter()
+        .find(|finding| finding.ranks.is_empty())
+        .expect("not matched");
+    assert!(missing.evidence[0].contains("its process does not answer"));
+    // A second status replaces the first one.
+    let session = import(&["ras", text(&fixture("ras/status.txt")), "--into", text(&run)]);
+    let found = only(&session, "ras-mismatch");
+    assert!(found.title.contains("MISMATCH"), "{}", found.title);
+    assert!(!run.join("nccl-ras.json").exists());
+    // Two communicators of the same processes: the one is not known, its ranks are.
+    let real = fs::read_to_string(fixture("ras/real.json")).expect("a status");
+    let both = work.path().join("both.json");
+    fs::write(&both, real.replace("18881", "100").replace("18882", "101")).expect("written");
+    let session = import(&["ras", text(&both), "--into", text(&run)]);
+    let found = only(&session, "ras-mismatch");
+    assert_eq!(found.evidence[0], "rank 0: 1 behind in AllReduce (0 of 1)");
+    assert_eq!(found.ranks, [0]);
+    // Ranks that all answer with equal counts are no finding.
+    let status = fs::read_to_string(fixture("ras/status.json")).expect("a status");
+    let (first, _) = status
+        .split_once("    },\n    {\n      \"hash\": \"0x5\"")
+        .expect("two communicators");
+    let equal = work.path().join("ras.json");
+    fs::write(&equal, format!("{}    }}\n  ]\n}}\n", first.replace("31", "30"))).expect("written");
+    let session = import(&["ras", text(&equal), "--into", text(&run)]);
+    is_silent(&session, "ras-mismatch");
+    assert_eq!(session.problems.listed, []);
+}
