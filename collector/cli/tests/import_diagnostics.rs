@@ -302,6 +302,20 @@ fn a_verbose_inspector_gives_waits_transfers_and_the_late_rank() {
 }
 
 #[test]
+fn real_files_of_the_inspector_are_matched() {
+    let work = tempfile::tempdir().expect("a folder");
+    let run = work.path().join("run");
+    let session = import(&["inspector", text(&fixture("inspector")), "-o", text(&run)]);
+    assert_eq!((session.coverage.ranks_seen, session.hosts.len()), (3, 1));
+    assert_eq!((session.matching.complete, session.totals.operations), (4, 12));
+    assert_eq!(session.communicators[0].name, "world");
+    assert_eq!(session.problems.listed, []);
+    // The first all-reduce, for which rank 2 was 1.36 s late.
+    let class = &session.operations[0];
+    assert!(class.exposed_wait_rank_ns > 2_000_000_000, "{class:?}");
+}
+
+#[test]
 fn an_inspector_without_times_gives_operations_without_times() {
     let work = tempfile::tempdir().expect("a folder");
     write_inspector(work.path(), false);

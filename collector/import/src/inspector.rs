@@ -166,21 +166,22 @@ impl Process {
             *seen = (seen.0.max(perf.number), seen.1 + 1);
         }
         let duration_ns = perf.duration_us.saturating_mul(US as u64);
-        let (called_ns, returned_ns, progress) = match perf.times.as_ref().and_then(span) {
-            Some(span) => (
-                span.called_ns,
-                span.returned_ns,
-                Progress::Ran {
-                    start_ns: span.start_ns,
-                    duration_ns,
-                    channels: span.channels,
-                },
-            ),
-            None => {
-                self.untimed += 1;
-                (written_ns, written_ns, Progress::Lasted { duration_ns })
-            }
-        };
+        let (called_ns, returned_ns, progress) =
+            match perf.times.as_ref().and_then(|times| span(times, duration_ns)) {
+                Some(span) => (
+                    span.called_ns,
+                    span.returned_ns,
+                    Progress::Ran {
+                        start_ns: span.start_ns,
+                        duration_ns,
+                        channels: span.channels,
+                    },
+                ),
+                None => {
+                    self.untimed += 1;
+                    (written_ns, written_ns, Progress::Lasted { duration_ns })
+                }
+            };
         let end_ns = match progress {
             Progress::Ran { start_ns, .. } => start_ns.saturating_add_unsigned(duration_ns),
             _ => returned_ns,
@@ -242,7 +243,7 @@ impl Process {
         }
         let times = if untimed == 0 {
             trace.properties.push((PLUGIN, version));
-            "starts are the times at which NCCL's thread noticed the kernel; durations are exact"
+            "starts are before the times at which NCCL's thread noticed the kernel's start and end; durations are exact"
         } else {
             "calls have the time at which the Inspector wrote their line, which is later; starts and ends are unknown"
         };
@@ -298,11 +299,16 @@ struct Span {
     channels: u8,
 }
 
-/// Returns the times of an operation, if its kernel was seen to start.
-fn span(times: &Times) -> Option<Span> {
+/// Returns the times of an operation, if its kernel was seen to start. Start and end were noticed late, so the start is
+/// before both the noticed start and the noticed end less the duration.
+fn span(times: &Times, duration_ns: u64) -> Option<Span> {
     let starts = times.kernel_events.iter().map(|channel| channel.kernel_start_ts);
     let start_us = starts.filter(|&us| us > 0).min()?;
-    let start_ns = nanoseconds(start_us);
+    let stops = times.kernel_events.iter().map(|channel| channel.kernel_stop_ts);
+    let start_ns = match stops.max().filter(|&us| us > 0) {
+        Some(stop_us) => nanoseconds(start_us).min(nanoseconds(stop_us).saturating_sub_unsigned(duration_ns)),
+        None => nanoseconds(start_us),
+    };
     // The plugin learns of a call after it was made, and of the kernel later still.
     let called_ns = match times.called_us {
         0 => start_ns,
