@@ -70,6 +70,11 @@ impl HostNccl {
         }
     }
 
+    /// Returns true if rankscope requests no more kernel times after a captured call (ADR 0009).
+    pub fn times_end_with_a_graph(&self) -> bool {
+        series(&self.version) >= (2, 29)
+    }
+
     /// Returns the names of all cases of the program.
     pub fn cases(&self) -> Vec<String> {
         let listed = Command::new(self.program())
@@ -106,6 +111,10 @@ pub struct Work {
     pub start_ns: i64,
     /// End in `CLOCK_MONOTONIC_RAW`, in nanoseconds.
     pub end_ns: i64,
+    /// Start by the device's timer, in nanoseconds.
+    pub timer_start: i64,
+    /// End by the device's timer, in nanoseconds.
+    pub timer_end: i64,
 }
 
 /// Reads what the device side reported into the directory of HOST_NCCL_TRUTH, in the order of time.
@@ -136,6 +145,8 @@ impl Work {
             function: text("function"),
             start_ns: number("start_ns"),
             end_ns: number("end_ns"),
+            timer_start: number("timer_start"),
+            timer_end: number("timer_end"),
         }
     }
 }

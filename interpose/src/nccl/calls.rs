@@ -180,7 +180,9 @@ fn enqueue_as<const IS_WATCHED: bool>(
         // SAFETY: NCCL requires the program to pass one count per member of the communicator.
         unsafe { commit_counts(&mut record, arguments[counts], entry.size(), thread) };
     }
-    if roles.operation == Operation::Broadcast && open_group::is_open(thread) {
+    if record.flags & FLAG_CAPTURED != 0 {
+        plugin::kernel_times::captured();
+    } else if roles.operation == Operation::Broadcast && open_group::is_open(thread) {
         plugin::kernel_times::broadcast_in_group();
     }
     let as_handle = handles::Call {

@@ -1,13 +1,16 @@
 //! When to do without the times of kernels, because requesting them would harm the job.
 //!
 //! The host and the device count the works of a channel separately. NCCL's proxy thread waits until the device has
-//! reached the host's number, and the end of a communicator waits for the proxy thread. From NCCL 2.29 on, a group of
-//! broadcasts with several roots advances only the device's count. A kernel event requested after it is complete only
-//! 64 works later. If they do not come, `ncclCommDestroy` never returns (NCCL 2.30.7, `tests/host-nccl`; see
-//! NVIDIA/nccl#2369). Without requested kernel events, nothing waits. So the first broadcast in a group ends the request
-//! for the rest of the process, before the library sees the call.
+//! reached the host's number, and the end of a communicator waits for the proxy thread. From NCCL 2.29 on, some works
+//! advance only the device's count: those of broadcasts with several roots in one group, and the replays of a captured
+//! call without a kernel event, such as any broadcast. The kernel event of a later work is complete only 64 works later.
+//! If they do not come, `ncclCommDestroy` never returns (NCCL 2.30.7, `tests/host-nccl`; see NVIDIA/nccl#2369).
 //!
-//! Limit: a message that precedes the broadcasts in the same group already has its event.
+//! Nothing waits if no later work has a kernel event. So the first broadcast in a group, or the first captured call,
+//! ends the request for the rest of the process, before the library sees the call. A graph must not be captured with
+//! events either: its replays could not be stopped from requesting them.
+//!
+//! Limit: a message that precedes broadcasts in the same group already has its event.
 
 use super::{FIRST_WITH_TIMES, PAUSED, WANTED, event, version as plugin_version, want};
 use crate::core::life;
@@ -25,6 +28,7 @@ const PROPERTY: &str = "source.nccl_kernel_times_ended";
 /// Reasons.
 const GROUPED_BROADCAST: u8 = 1;
 const COPY_AND_PAUSE: u8 = 2;
+const CAPTURED: u8 = 3;
 
 /// Reason for which the request has ended; 0 while it has not.
 static ENDED: AtomicU8 = AtomicU8::new(0);
@@ -41,6 +45,12 @@ fn may_wait() -> bool {
 #[cold]
 pub fn broadcast_in_group() {
     end(GROUPED_BROADCAST);
+}
+
+/// Handles a captured call, before the library does.
+#[cold]
+pub fn captured() {
+    end(CAPTURED);
 }
 
 /// Handles a copy of a rank to itself. Its work has a time, so nothing waits for it unless no times are requested for a
@@ -86,6 +96,7 @@ pub fn permitted(wanted: u64) -> u64 {
 pub fn define(set: &LaneSet) {
     let reason = match ENDED.load(Ordering::Relaxed) {
         GROUPED_BROADCAST => "a broadcast in a group",
+        CAPTURED => "the capture of a call into a graph",
         COPY_AND_PAUSE => "a pause after a copy of the rank to itself",
         _ => return,
     };

@@ -328,7 +328,9 @@ fn called(context: &'static Context, operated: &Operated, stream: usize, is_capt
         thread.nccl.parts.set(thread.nccl.parts.get().saturating_add(1));
         return call.to_bits();
     }
-    if operated.operation == Some(Operation::Broadcast) {
+    if is_captured {
+        kernel_times::captured();
+    } else if operated.operation == Some(Operation::Broadcast) {
         // Whether it is in a group is unknown.
         kernel_times::broadcast_in_group();
     }
@@ -398,6 +400,10 @@ fn reached(context: &'static Context, operated: &Operated, parent: u64) -> u64 {
         return 0;
     };
     let call = Call::from_bits(parent).unwrap_or_else(|| joined(context, operated, operation));
+    // If a graph needs no proxy, the library reports its calls while they are captured, and never their replays.
+    if call.flags & FLAG_CAPTURED != 0 && thread::state().nccl.depth.get() > 0 {
+        return GROUP;
+    }
     let called = Operation::from_u8(call.operation).unwrap_or(operation);
     tasks::begin(&tasks::TaskReport {
         call,
@@ -572,7 +578,12 @@ fn called_message(context: &'static Context, operated: &Operated, stream: usize,
     let thread = thread::state();
     match call_in_progress(thread) {
         Some(_) => called(context, operated, stream, is_captured),
-        None => GROUP,
+        None => {
+            if is_captured {
+                kernel_times::captured();
+            }
+            GROUP
+        }
     }
 }
 
