@@ -13,7 +13,7 @@ use rankscope_formats::session::{OperationRow, OperationState, TableReader, rank
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::record::{
     Algorithm, DeviceWork, Enqueued, FLAG_CAPTURED, FLAG_CLOCK, FLAG_EVENTS, FLAG_SEQUENCE_UNKNOWN,
-    FLAG_TRAFFIC, Protocol, RecordKind,
+    FLAG_TRAFFIC, Protocol, Record, RecordKind,
 };
 use rankscope_tests::engine::{count, engine};
 use rankscope_tests::job::{Finished, Job};
@@ -416,6 +416,26 @@ fn times_after_a_copy_to_itself_are_left_out() {
             what.is_some_and(|what| what.contains("after a copy of a rank to itself"))
         };
         assert_eq!(problems.iter().filter(explains).count(), RANKS, "{problems:?}");
+    }
+    drop(turn);
+}
+
+#[test]
+fn kernel_times_are_requested_until_a_call_is_captured() {
+    let turn = turn::take();
+    // From this version on, the end of a communicator could wait forever for the kernel events of later works.
+    let settings = [WITHOUT_ALL_TO_ALL, ("NCCL_DOUBLE_VERSION", "22900")];
+    let Some(run) = run(&turn, 6, None, &settings) else {
+        return;
+    };
+    for log in run.logs() {
+        let reason = log.log.properties.get("source.nccl_kernel_times_ended");
+        assert_eq!(
+            reason.map(String::as_str),
+            Some("the capture of a call into a graph")
+        );
+        let device: Vec<&Record> = log.of_kind(RecordKind::Device).collect();
+        assert!(!device.is_empty() && device.iter().all(|record| record.object == 0));
     }
     drop(turn);
 }
