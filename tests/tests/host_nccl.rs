@@ -22,7 +22,7 @@ const RANKS: usize = 3;
 /// Cases in which one process drives several ranks, so that the order of its calls is that of its threads.
 const SEVERAL_RANKS: [&str; 2] = ["initall", "threads"];
 /// Cases that run many calls or wait for long. They have tests of their own.
-const LONG: [&str; 9] = [
+const LONG: [&str; 10] = [
     "even",
     "late",
     "latea2a",
@@ -31,6 +31,7 @@ const LONG: [&str; 9] = [
     "latenoself",
     "latep2p",
     "many",
+    "price",
     "simulate",
 ];
 /// Maximum difference between two readings of a clock for one event, in nanoseconds.

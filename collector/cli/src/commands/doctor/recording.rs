@@ -35,6 +35,11 @@ pub fn room(directory: &Path) -> Option<Check> {
     ))
 }
 
+/// Maximum number of live areas in the text. The rest is counted.
+const MOST_SHOWN: usize = 5;
+/// Maximum number of characters of a command line in the text.
+const MOST_CHARACTERS: usize = 80;
+
 /// Lists the live areas of this machine; with `clean`, collects or removes those of dead processes.
 pub fn live_areas(clean: bool) -> (Vec<LiveArea>, Vec<Check>) {
     let areas: Vec<LiveArea> = live_files::find()
@@ -52,7 +57,8 @@ pub fn live_areas(clean: bool) -> (Vec<LiveArea>, Vec<Check>) {
             }
         })
         .collect();
-    let mut checks: Vec<Check> = areas.iter().map(check).collect();
+    let mut checks: Vec<Check> = areas.iter().take(MOST_SHOWN).map(check).collect();
+    checks.extend(areas.get(MOST_SHOWN..).and_then(more));
     if checks.is_empty() {
         checks.push(Check::new(
             Subject::Recording,
@@ -62,6 +68,33 @@ pub fn live_areas(clean: bool) -> (Vec<LiveArea>, Vec<Check>) {
         ));
     }
     (areas, checks)
+}
+
+/// Counts the live areas that are not shown.
+fn more(areas: &[LiveArea]) -> Option<Check> {
+    let dead = areas.iter().filter(|area| !area.is_running).count();
+    let bytes: u64 = areas.iter().map(|area| area.bytes).sum();
+    let title = format!(
+        "{} more live areas ({:.1} MiB), {dead} of dead processes",
+        areas.len(),
+        mebibytes(bytes)
+    );
+    let severity = if dead == 0 { Severity::Ok } else { Severity::Note };
+    let check = Check::new(Subject::Recording, severity, "live-areas", title);
+    let advice = "rankscope doctor --json lists all; --clean collects or removes those of dead processes";
+    (!areas.is_empty()).then(|| check.advise(advice.to_owned()))
+}
+
+fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// Returns the start of a command line.
+fn shortened(command: &str) -> String {
+    match command.char_indices().nth(MOST_CHARACTERS) {
+        Some((end, _)) => format!(", {}…", &command[..end]),
+        None => format!(", {command}"),
+    }
 }
 
 fn check(area: &LiveArea) -> Check {
@@ -74,9 +107,9 @@ fn check(area: &LiveArea) -> Check {
     let title = format!(
         "{} ({:.1} MiB): process {} {state}{}",
         area.file,
-        area.bytes as f64 / f64::from(1 << 20),
+        mebibytes(area.bytes),
         area.pid,
-        command.map(|command| format!(", {command}")).unwrap_or_default(),
+        command.map(|command| shortened(command)).unwrap_or_default(),
     );
     Check::new(Subject::Recording, severity, "live-area", title).advise(area.advice.clone())
 }
