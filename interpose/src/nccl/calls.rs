@@ -182,8 +182,8 @@ fn enqueue_as<const IS_WATCHED: bool>(
     }
     if record.flags & FLAG_CAPTURED != 0 {
         plugin::kernel_times::captured();
-    } else if roles.operation == Operation::Broadcast && open_group::is_open(thread) {
-        plugin::kernel_times::broadcast_in_group();
+    } else if roles.operation == Operation::Broadcast {
+        plugin::kernel_times::broadcast(open_group::is_open(thread));
     }
     let as_handle = handles::Call {
         communicator: record.communicator,

@@ -158,8 +158,9 @@ fn late_problems(parts: &MergeResult<'_>) -> Vec<ProblemSummary> {
         let log = known.and_then(|known| parts.logs.get(known.log));
         if let Some(reason) = log.and_then(|log| log.properties.get(KERNEL_TIMES_ENDED)) {
             add(format!(
-                "NCCL was no longer asked for the times of its kernels after {reason}: this version of NCCL could then \
-                 wait forever when a communicator ends; --kernels=communication records the times"
+                "NCCL was no longer asked for the times of its kernels after {reason}: this version of NCCL would then \
+                 report times of other works, or wait forever when a communicator ends; --kernels=communication records \
+                 the times"
             ));
         }
         if sums.devices.misreported > 0 {

@@ -10,6 +10,11 @@
 //! ends the request for the rest of the process, before the library sees the call. A graph must not be captured with
 //! events either: its replays could not be stopped from requesting them.
 //!
+//! From NCCL 2.31 on, a thread of the profiler waits instead of the proxy, and the end of a communicator does not wait for
+//! it. But then every work without a kernel event advances only the device's count: any broadcast, and works during a
+//! pause. Later times are those of other works, and the thread's list of pending events grows without a limit. There, any
+//! broadcast and any pause end the request too.
+//!
 //! Limit: a message that precedes broadcasts in the same group already has its event.
 
 use super::{FIRST_WITH_TIMES, PAUSED, WANTED, event, version as plugin_version, want};
@@ -21,6 +26,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// First version whose device counts works that the host does not count, and then waits.
 const FIRST_THAT_WAITS: u32 = 22_900;
+/// First version whose device counts all works without an event, and the host none of them.
+const FIRST_THAT_COUNTS_EVENTS: u32 = 23_100;
 
 /// Property of the log's header: reason for which kernel times are no longer requested.
 const PROPERTY: &str = "source.nccl_kernel_times_ended";
@@ -29,28 +36,37 @@ const PROPERTY: &str = "source.nccl_kernel_times_ended";
 const GROUPED_BROADCAST: u8 = 1;
 const COPY_AND_PAUSE: u8 = 2;
 const CAPTURED: u8 = 3;
+const BROADCAST: u8 = 4;
+const PAUSE: u8 = 5;
 
 /// Reason for which the request has ended; 0 while it has not.
 static ENDED: AtomicU8 = AtomicU8::new(0);
 /// True once a rank copied data to itself. The host does not count these works either.
 static HAS_COPIED: AtomicBool = AtomicBool::new(false);
 
-/// Returns true if the loaded library is one of these versions. An unknown version counts as one.
-fn may_wait() -> bool {
+/// Returns true if the loaded library reports kernel times and is of this version or a later one. An unknown version counts
+/// as one.
+fn is_since(first: u32) -> bool {
     let known = version::number();
-    plugin_version() >= FIRST_WITH_TIMES && (known == 0 || known >= FIRST_THAT_WAITS)
+    plugin_version() >= FIRST_WITH_TIMES && (known == 0 || known >= first)
 }
 
-/// Handles a broadcast inside a group, before the library does.
-#[cold]
-pub fn broadcast_in_group() {
-    end(GROUPED_BROADCAST);
+/// Handles a broadcast, before the library does.
+#[inline]
+pub fn broadcast(is_in_group: bool) {
+    if ENDED.load(Ordering::Relaxed) == 0 {
+        if is_in_group {
+            end(GROUPED_BROADCAST, FIRST_THAT_WAITS);
+        } else {
+            end(BROADCAST, FIRST_THAT_COUNTS_EVENTS);
+        }
+    }
 }
 
 /// Handles a captured call, before the library does.
 #[cold]
 pub fn captured() {
-    end(CAPTURED);
+    end(CAPTURED, FIRST_THAT_WAITS);
 }
 
 /// Handles a copy of a rank to itself. Its work has a time, so nothing waits for it unless no times are requested for a
@@ -62,12 +78,14 @@ pub fn copied_to_itself() {
 /// Handles the end of a pause.
 pub fn resumed() {
     if HAS_COPIED.load(Ordering::Relaxed) {
-        end(COPY_AND_PAUSE);
+        end(COPY_AND_PAUSE, FIRST_THAT_WAITS);
     }
+    end(PAUSE, FIRST_THAT_COUNTS_EVENTS);
 }
 
-fn end(reason: u8) {
-    if !may_wait() {
+#[cold]
+fn end(reason: u8, first: u32) {
+    if !is_since(first) {
         return;
     }
     let first = ENDED.compare_exchange(0, reason, Ordering::Relaxed, Ordering::Relaxed);
@@ -96,6 +114,8 @@ pub fn permitted(wanted: u64) -> u64 {
 pub fn define(set: &LaneSet) {
     let reason = match ENDED.load(Ordering::Relaxed) {
         GROUPED_BROADCAST => "a broadcast in a group",
+        BROADCAST => "a broadcast",
+        PAUSE => "a pause",
         CAPTURED => "the capture of a call into a graph",
         COPY_AND_PAUSE => "a pause after a copy of the rank to itself",
         _ => return,

@@ -332,7 +332,7 @@ fn called(context: &'static Context, operated: &Operated, stream: usize, is_capt
         kernel_times::captured();
     } else if operated.operation == Some(Operation::Broadcast) {
         // Whether it is in a group is unknown.
-        kernel_times::broadcast_in_group();
+        kernel_times::broadcast(true);
     }
     bypassed(context, operated, stream, is_captured).to_bits()
 }
