@@ -223,7 +223,7 @@ fn view(spans: i64) -> Vec<u8> {
 /// Makes a baseline's entry, with one of everything in each run.
 fn entry(runs: u32) -> rankscope_formats::comparison::StoredBatch {
     use rankscope_formats::comparison::*;
-    use rankscope_formats::session::{Figure, Severity, Surrounding, Tool};
+    use rankscope_formats::session::{Figure, Scope, Severity, Surrounding, Tool};
     let mean = |variance| Mean { mean: 1.5e6, variance, blocks: 4 };
     let measured = |metric: &str, subject: Option<&str>, value| Measured {
         metric: metric.to_owned(),
@@ -255,6 +255,7 @@ fn entry(runs: u32) -> rankscope_formats::comparison::StoredBatch {
             source: "pattern".into(),
             reason: None,
             train: 20,
+            partial: 0,
             evaluate: 1,
             checkpoint: 0,
             warm_up_rule: "the first two".into(),
@@ -278,7 +279,7 @@ fn entry(runs: u32) -> rankscope_formats::comparison::StoredBatch {
             class: "all-reduce 1-2 MiB".into(),
             operation: "all-reduce".into(),
             role: "world".into(),
-            scope: "inside-host".into(),
+            scope: Scope::InsideHost,
             size_from_bytes: Some(1 << 20),
             instances_per_step: 3.0,
             bytes_per_step: 3e6,
@@ -286,7 +287,7 @@ fn entry(runs: u32) -> rankscope_formats::comparison::StoredBatch {
         communicators: vec![CommunicatorsOfRun {
             library: "nccl".into(),
             role: "world".into(),
-            scope: "inside-host".into(),
+            scope: Scope::InsideHost,
             size: 2,
             count: 1,
         }],
