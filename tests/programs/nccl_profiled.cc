@@ -3,8 +3,9 @@
 //   nccl_profiled RANK SIZE STORE STEPS LATE_RANK LATE_US
 // With NCCL_PROFILED_NONBLOCKING in its environment its communicator does not block. With NCCL_PROFILED_WATCHDOG a
 // thread polls the communicator all the time, as PyTorch's does, and each tenth step is captured concurrently with the
-// others. With NCCL_PROFILED_WITHOUT_ALLTOALL no step has an all-to-all, which copies data of a rank to itself. At the
-// end the driver's double reports forbidden calls.
+// others. With NCCL_PROFILED_WITHOUT_ALLTOALL no step has an all-to-all, which copies data of a rank to itself. With
+// NCCL_PROFILED_WITHOUT_GRAPH nothing is captured. With NCCL_PROFILED_BROADCAST a broadcast precedes the steps, as in DDP.
+// At the end the driver's double reports forbidden calls.
 #include <dlfcn.h>
 
 #include <atomic>
@@ -57,12 +58,17 @@ int main(int argc, char** argv) {
     NCCL(ncclRecv(buffer + 512, 100, ncclFloat32, (rank + size - 1) % size, comm, on));
     NCCL(ncclGroupEnd());
   };
-  captured.capturing = 1;
-  reduce(333, &captured);
-  ring(&captured);
-  captured.capturing = 0;
-  // The first event of this communicator on the device is a replay.
-  ncclDoubleReplay(&captured);
+  const bool hasGraph = std::getenv("NCCL_PROFILED_WITHOUT_GRAPH") == nullptr;
+  if (hasGraph) {
+    captured.capturing = 1;
+    reduce(333, &captured);
+    ring(&captured);
+    captured.capturing = 0;
+    // The first event of this communicator on the device is a replay.
+    ncclDoubleReplay(&captured);
+  }
+  if (std::getenv("NCCL_PROFILED_BROADCAST") != nullptr)
+    NCCL(ncclBroadcast(buffer, buffer, 66, ncclFloat32, 0, comm, &stream));
   for (int step = 0; step < steps; step++) {
     usleep(2000);
     if (rank == late) usleep(lateUs);
@@ -84,7 +90,7 @@ int main(int argc, char** argv) {
     NCCL(ncclReduce(buffer, buffer, 99, ncclFloat32, ncclSum, 0, comm, &stream));
     ring(&stream);
     if (copiesToItself) NCCL(ncclAlltoAll(buffer, buffer + 8192, 40, ncclFloat32, comm, &stream));
-    ncclDoubleReplay(&captured);
+    if (hasGraph) ncclDoubleReplay(&captured);
     // Synchronises like a training that reads its loss.
     ncclDoubleSynchronize(comm);
     other.capturing = 0;

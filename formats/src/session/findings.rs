@@ -68,8 +68,8 @@ pub struct Finding {
     /// Kinds of the findings that may contain the shared part too.
     #[serde(default)]
     pub shared_with: Vec<String>,
-    /// Cost per step as a share of the mean step, both in nanoseconds; at most 1. Both are means, because a cost contains
-    /// the few long steps too.
+    /// Cost per step as a share of the mean step, both in nanoseconds; at most 1. Both are means, because a cost
+    /// includes the few long steps, too.
     pub cost_of_step: Figure<Ratio>,
     /// Cost as a share of the run, both in nanoseconds.
     #[serde(default = "no_cost")]

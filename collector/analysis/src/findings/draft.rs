@@ -125,7 +125,7 @@ impl Draft {
         let run_ns = session.axis.end_ns - session.axis.start_ns;
         debug_assert!(
             finding.cost_of_step.value.is_none_or(is_a_part),
-            "a cost is a part of the steps: {finding:?}"
+            "the cost exceeds the steps: {finding:?}"
         );
         if let Some(cost) = finding.cost_ns.value {
             finding.cost_of_run = Ratio::figure(cost, run_ns, "the run has no length");

@@ -35,7 +35,7 @@ pub struct WorldSteps<'a> {
     pub ranks: &'a [RankIndex],
     /// Median step in ns, above 0.
     pub median_ns: i64,
-    /// Mean step in ns, above 0. Costs are shares of it: like a cost, it contains the few long steps.
+    /// Mean step in ns, above 0. Costs are shares of it, because a cost includes the few long steps, too.
     pub mean_ns: i64,
     /// Clock interval between the world's hosts, in ± ns.
     pub error_ns: i64,

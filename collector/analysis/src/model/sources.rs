@@ -12,7 +12,7 @@ pub const OVERHEAD: &str = "source.cupti_overhead";
 pub const OVERHEAD_RECORDED: &str = "recorded";
 /// Property with the interface version of the NCCL profiler plugin, through which NCCL reported device times.
 pub const PLUGIN: &str = "source.nccl_plugin";
-/// Property with the reason why the plugin stopped to request the times of kernels.
+/// Property with the reason why the plugin no longer requests kernel times.
 pub const KERNEL_TIMES_ENDED: &str = "source.nccl_kernel_times_ended";
 /// Property that shows that CUDA events measured device times.
 pub const EVENTS: &str = "source.nccl_events";

@@ -27,7 +27,7 @@ pub(super) struct Event {
     /// Symbol with the size.
     pub sized: u32,
     /// Symbol with the position among the collectives of its launch.
-    pub placed: u32,
+    pub positioned: u32,
     /// Number of collectives in its launch.
     pub collectives: u16,
     /// Number of members of its communicator.
@@ -47,11 +47,11 @@ pub(super) struct Event {
 pub(super) struct Symbols {
     plain: FxHashMap<(CommunicatorId, Operation, u8, i32), u32>,
     sized: FxHashMap<(u32, u64), u32>,
-    placed: FxHashMap<(u32, u32), u32>,
+    positioned: FxHashMap<(u32, u32), u32>,
     /// Descriptions of the symbols without and with sizes, and with positions.
     pub names: Vec<String>,
     pub sized_names: Vec<String>,
-    pub placed_names: Vec<String>,
+    pub positioned_names: Vec<String>,
     /// Number of members that call an operation with this symbol; 0 for messages.
     pub widths: Vec<u32>,
     /// 1 for a send, −1 for a receive, `None` for other operations.
@@ -65,10 +65,10 @@ impl Symbols {
         Self {
             plain: FxHashMap::default(),
             sized: FxHashMap::default(),
-            placed: FxHashMap::default(),
+            positioned: FxHashMap::default(),
             names: vec!["reducer wait".to_owned()],
             sized_names: vec!["reducer wait".to_owned()],
-            placed_names: vec!["reducer wait".to_owned()],
+            positioned_names: vec!["reducer wait".to_owned()],
             widths: vec![0],
             directions: vec![None],
             by_host: false,
@@ -127,10 +127,10 @@ impl Symbols {
             .as_deref()
             .filter(|launch| launch.collectives > 1 && !operation.is_message());
         let position = launch.map_or(0, |launch| operation.sequence.wrapping_sub(launch.first));
-        let placed_names = &mut self.placed_names;
-        let placed = *self.placed.entry((symbol, position)).or_insert_with(|| {
-            placed_names.push(names[symbol as usize].clone());
-            placed_names.len() as u32 - 1
+        let positioned_names = &mut self.positioned_names;
+        let positioned = *self.positioned.entry((symbol, position)).or_insert_with(|| {
+            positioned_names.push(names[symbol as usize].clone());
+            positioned_names.len() as u32 - 1
         });
         let start_ns = if self.by_host && operation.called_ns != NO_TIME {
             operation.called_ns
@@ -142,7 +142,7 @@ impl Symbols {
             end_ns: operation.leave_ns.max(start_ns),
             symbol,
             sized,
-            placed,
+            positioned,
             collectives: launch.map_or(1, |launch| launch.collectives),
             width: self.widths[symbol as usize],
             reduced_bytes: if is_reduction(operation.operation) {
@@ -234,7 +234,7 @@ impl<'a, 'b> Sequence<'a, 'b> {
                     end_ns: wait.end_ns,
                     symbol: REDUCER,
                     sized: REDUCER,
-                    placed: REDUCER,
+                    positioned: REDUCER,
                     collectives: 0,
                     width: 0,
                     reduced_bytes: 0,

@@ -41,7 +41,7 @@ pub fn plan(reader: &mut RankReader<'_>, width: impl Fn(CommunicatorId) -> u32) 
     let mut matcher = CycleMatcher::new(&pattern.cycle, pattern.anchor);
     let mut ends = StepEnds::default();
     let mut take = |event: &Event| {
-        let Some(found) = matcher.feed(pattern.symbols.of(event), event) else {
+        let Some(found) = matcher.feed(pattern.distinction.of(event), event) else {
             return;
         };
         if let Some(end) = found.between {
@@ -56,9 +56,9 @@ pub fn plan(reader: &mut RankReader<'_>, width: impl Fn(CommunicatorId) -> u32) 
         take(&event);
     }
     let plan = StepPlan {
-        source: match pattern.symbols {
+        source: match pattern.distinction {
             Distinction::Size => "pattern-with-sizes",
-            Distinction::Operation | Distinction::PlaceInLaunch => "pattern",
+            Distinction::Operation | Distinction::PositionInLaunch => "pattern",
         },
         pattern: Some(pattern.describe(&symbols)),
         explained: matcher.explained,
@@ -129,8 +129,8 @@ impl StepEnds {
 struct Pattern {
     /// One cycle, which ends where a step ends.
     cycle: Vec<u32>,
-    /// What distinguishes its symbols.
-    symbols: Distinction,
+    /// Property that distinguishes its symbols.
+    distinction: Distinction,
     /// Position of the operation that ends a step: the last one that involves the most ranks.
     anchor: usize,
 }
@@ -153,25 +153,26 @@ impl Pattern {
             .max_by_key(|&position| (width_of(cycle[position]), position))?;
         Some(Self {
             cycle,
-            symbols: distinguished,
+            distinction: distinguished,
             anchor,
         })
     }
 
-    /// Returns the cycle that explains the events best, and what distinguishes its symbols.
+    /// Returns the cycle that explains the events best, and the property that distinguishes its symbols.
     fn find_cycle(window: &[Event], symbols: &Symbols) -> Option<(Vec<u32>, Distinction)> {
         let found = Self::find_cycle_of_operations(window, symbols)?;
         // A step contains whole launches. A shorter cycle would divide a launch into steps.
         let collectives = window.iter().map(|event| event.collectives).max()?;
         if found.0.len() < usize::from(collectives) {
-            let placed = Distinction::PlaceInLaunch;
-            if let Some(cycle) = find_cycle(&placed.seen(window)) {
-                return Some((cycle, placed));
+            let by_position = Distinction::PositionInLaunch;
+            if let Some(cycle) = find_cycle(&by_position.seen(window)) {
+                return Some((cycle, by_position));
             }
         }
         Some(found)
     }
 
+    /// The same, without regard to launches.
     fn find_cycle_of_operations(window: &[Event], symbols: &Symbols) -> Option<(Vec<u32>, Distinction)> {
         let plain = Distinction::Operation.seen(window);
         let mut cycle = find_cycle(&plain)?;
@@ -198,21 +199,24 @@ impl Pattern {
     }
 
     fn describe(&self, symbols: &Symbols) -> String {
-        let names = match self.symbols {
+        let names = match self.distinction {
             Distinction::Operation => &symbols.names,
             Distinction::Size => &symbols.sized_names,
-            Distinction::PlaceInLaunch => &symbols.placed_names,
+            Distinction::PositionInLaunch => &symbols.positioned_names,
         };
         describe(&self.cycle, names)
     }
 }
 
-/// What distinguishes the symbols of a sequence: communicator, operation and type, and possibly one more property.
+/// Property that distinguishes the symbols of a sequence in addition to communicator, operation and type.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Distinction {
+    /// None.
     Operation,
+    /// Payload.
     Size,
-    PlaceInLaunch,
+    /// Position among the collectives of its launch.
+    PositionInLaunch,
 }
 
 impl Distinction {
@@ -221,7 +225,7 @@ impl Distinction {
         match self {
             Self::Operation => event.symbol,
             Self::Size => event.sized,
-            Self::PlaceInLaunch => event.placed,
+            Self::PositionInLaunch => event.positioned,
         }
     }
 

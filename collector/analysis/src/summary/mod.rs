@@ -158,16 +158,14 @@ fn late_problems(parts: &MergeResult<'_>) -> Vec<ProblemSummary> {
         let log = known.and_then(|known| parts.logs.get(known.log));
         if let Some(reason) = log.and_then(|log| log.properties.get(KERNEL_TIMES_ENDED)) {
             add(format!(
-                "NCCL was no longer asked for the times of its kernels after {reason}: this version of NCCL would then \
-                 report times of other works, or wait forever when a communicator ends; --kernels=communication records \
-                 the times"
+                "kernel times were no longer requested from NCCL after {reason}: this version could report wrong times, or \
+                 hang at the end of a communicator; record them with --kernels=communication"
             ));
         }
         if sums.devices.misreported > 0 {
             add(format!(
-                "the times of {} records of device work were left out: after a copy of a rank to itself (all-to-all, \
-                 message to its own rank), NCCL's profiler reports the times of earlier operations; --kernels=communication \
-                 records the right ones",
+                "{} kernel times of NCCL were left out: after a copy of a rank to itself (all-to-all, message to its own \
+                 rank), NCCL's profiler reports times of earlier operations; record them with --kernels=communication",
                 sums.devices.misreported
             ));
         }

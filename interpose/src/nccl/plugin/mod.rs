@@ -323,17 +323,16 @@ fn call_in_progress(thread: &ThreadState) -> Option<Call> {
 /// has seen the call, or this is the only report of it.
 fn called(context: &'static Context, operated: &Operated, stream: usize, is_captured: bool) -> u64 {
     let thread = thread::state();
+    if is_captured {
+        // The hook knows it already, unless it could not ask the driver.
+        kernel_times::captured();
+    }
     if let Some(call) = call_in_progress(thread) {
         context.belongs_to(thread.nccl.handle.get(), call.communicator);
         thread.nccl.parts.set(thread.nccl.parts.get().saturating_add(1));
         return call.to_bits();
     }
-    if is_captured {
-        kernel_times::captured();
-    } else if operated.operation == Some(Operation::Broadcast) {
-        // Whether it is in a group is unknown.
-        kernel_times::broadcast(true);
-    }
+    kernel_times::bypassed();
     bypassed(context, operated, stream, is_captured).to_bits()
 }
 
@@ -579,9 +578,7 @@ fn called_message(context: &'static Context, operated: &Operated, stream: usize,
     match call_in_progress(thread) {
         Some(_) => called(context, operated, stream, is_captured),
         None => {
-            if is_captured {
-                kernel_times::captured();
-            }
+            kernel_times::bypassed();
             GROUP
         }
     }
@@ -603,9 +600,7 @@ unsafe fn reached_message(context: &'static Context, arguments: &abi::P2p4, pare
         )
     };
     // A message from a rank to itself is a copy, and no channel reports it.
-    if u32::try_from(arguments.peer) == Ok(context.rank()) {
-        kernel_times::copied_to_itself();
-    } else {
+    if u32::try_from(arguments.peer) != Ok(context.rank()) {
         operated.channels = arguments.channels;
         operated.work.channels = arguments.channels;
     }

@@ -198,15 +198,15 @@ pub struct DeviceClocks {
 }
 
 impl DeviceClocks {
-    /// Determines the clocks of the devices that the communicators of the log use, and the communicators whose times
-    /// are of other operations. Their times are no evidence.
+    /// Determines the clocks of the devices that the communicators of the log use. Also finds the communicators with
+    /// times of other operations, which are no evidence.
     pub fn learn(context: &LogContext<'_>) -> (Self, Misreported) {
         let mut misreported = Misreported::default();
         let clocks = Self::read(context, &mut misreported);
         if misreported.is_empty() {
             return (clocks, misreported);
         }
-        // A log is only nearly ordered by time: reports may precede the call that makes them useless.
+        // A log is only nearly ordered by time. A report may precede the call that makes its times unusable.
         let clocks = Self::read(context, &mut misreported);
         (clocks, misreported)
     }

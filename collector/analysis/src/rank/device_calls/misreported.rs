@@ -1,10 +1,11 @@
-//! Communicators whose kernel times NCCL reports for other operations.
+//! Communicators for whose operations NCCL reports the kernel times of other operations.
 //!
-//! The device numbers the works of a channel, and the host numbers those with a proxy operation. NCCL reports the times
-//! of the work with the host's number. A copy of a rank to itself has no proxy operation, so from then on each report
-//! has the times of an earlier operation. This holds for NCCL 2.27 to 2.32 (NVIDIA/nccl#2369 describes the same for
-//! broadcasts). Only the order of NCCL's works on each channel would show the right operation, and it is not recorded.
+//! The device numbers all works of a channel. The host numbers the works that have a proxy operation, and NCCL reports the
+//! times of the work with the host's number. A copy of a rank to itself has no proxy operation. From then on, each report
+//! has the times of an earlier operation. This was seen with NCCL 2.27.5, 2.28.9 and 2.30.7 (`tests/host-nccl`). A log does
+//! not contain the order of works on a channel, so the times cannot be corrected.
 
+use super::device_interval::DeviceInterval;
 use crate::model::log_communicator::LogCommunicator;
 use crate::rank::context::LogContext;
 use crate::rank::event::{DeviceReport, Enqueue};
@@ -14,7 +15,7 @@ use rustc_hash::FxHashMap;
 /// Maximum number of communicators that are stored.
 const MOST: usize = 1 << 16;
 
-/// The communicators of a log whose kernel times are of other operations.
+/// The communicators of a log with reports of wrong times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Misreported {
     /// Ticks of the earliest call with a copy of the rank to itself.
@@ -22,19 +23,17 @@ pub struct Misreported {
 }
 
 impl Misreported {
-    /// Adds a call, which was entered at `enter_ticks`.
+    /// Adds a call that was entered at `enter_ticks`.
     pub fn called(&mut self, call: &Enqueue, enter_ticks: u64, context: &LogContext<'_>) {
         if call.fields.has_failed() || !copies_to_itself(call, context) {
             return;
         }
-        let is_kept =
-            self.since_ticks.len() < MOST || self.since_ticks.contains_key(&call.fields.communicator);
-        if is_kept {
-            let since = self
-                .since_ticks
-                .entry(call.fields.communicator)
-                .or_insert(enter_ticks);
-            *since = enter_ticks.min(*since);
+        // In a part of a run, an earlier copy may precede the part.
+        let from_ticks = if context.log.is_cut() { 0 } else { enter_ticks };
+        let communicator = call.fields.communicator;
+        if self.since_ticks.len() < MOST || self.since_ticks.contains_key(&communicator) {
+            let since = self.since_ticks.entry(communicator).or_insert(from_ticks);
+            *since = from_ticks.min(*since);
         }
     }
 
@@ -43,15 +42,17 @@ impl Misreported {
         self.since_ticks.is_empty()
     }
 
-    /// Returns true if the times of a report of NCCL may be those of another operation.
+    /// Returns true if a report has times, and they may be those of another operation.
     pub fn contains(&self, report: &DeviceReport) -> bool {
         let since = self.since_ticks.get(&report.fields.communicator);
-        !report.is_by_events && since.is_some_and(|&since| report.reported_ticks >= since)
+        !report.is_by_events
+            && DeviceInterval::of(report).is_some()
+            && since.is_some_and(|&since| report.reported_ticks >= since)
     }
 }
 
-/// Returns true if NCCL copies data of the rank to itself for this call. NCCL makes an all-to-all, a gather and a scatter
-/// of messages, also of messages to itself.
+/// Returns true if NCCL copies data of the rank to itself for this call. NCCL implements all-to-all, gather and scatter by
+/// messages, also to the rank itself.
 fn copies_to_itself(call: &Enqueue, context: &LogContext<'_>) -> bool {
     let fields = &call.fields;
     let is_own = || {
