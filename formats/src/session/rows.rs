@@ -362,6 +362,38 @@ table! {
     step: Option<StepIndex> = Delta,
 }
 
+impl InstanceRow {
+    /// Returns a row without operations and figures. Its intervals are empty: they start at the largest time and end at the
+    /// smallest.
+    pub fn empty(instance: u64, communicator: CommunicatorId, members: u32, state: InstanceState) -> Self {
+        Self {
+            instance,
+            communicator,
+            operation: Operation::Unknown,
+            tag: 0,
+            sequence: 0,
+            members,
+            seen: 0,
+            state,
+            start_ns: i64::MAX,
+            end_ns: i64::MIN,
+            first_arrival_ns: i64::MAX,
+            last_arrival_ns: i64::MIN,
+            last_rank: None,
+            size_bytes: None,
+            transfer_ns: None,
+            shortest_duration: false,
+            exposed_wait_rank_ns: None,
+            hidden_wait_rank_ns: None,
+            algorithm_bytes_per_s: None,
+            bus_bytes_per_s: None,
+            class: WaitClass::None,
+            launch: None,
+            step: None,
+        }
+    }
+}
+
 table! {
     /// Interval of one rank beside its operations.
     SpanRow = "spans", sorted by |row| row.start_ns;

@@ -239,8 +239,7 @@ mod tests {
     use super::*;
     use crate::search::fixture::{Made, ranks};
     use rankscope_formats::ids::CommunicatorId;
-    use rankscope_formats::session::{InstanceState, RowLimits, TableWriter, WaitClass};
-    use rankscope_ranklog::Operation;
+    use rankscope_formats::session::{InstanceState, RowLimits, TableWriter};
 
     #[test]
     fn an_instance_of_a_finding_is_found_without_its_communicator() {
@@ -265,29 +264,11 @@ mod tests {
     fn the_table_adds_the_communicator_that_a_pick_lacks() {
         let made = Made::new();
         let row = InstanceRow {
-            instance: 2,
-            communicator: CommunicatorId(1),
-            operation: Operation::AllReduce,
-            tag: 0,
-            sequence: 2,
-            members: 2,
-            seen: 2,
-            state: InstanceState::Complete,
             start_ns: 200_000,
             end_ns: 280_000,
             first_arrival_ns: 200_000,
             last_arrival_ns: 210_000,
-            last_rank: None,
-            size_bytes: None,
-            transfer_ns: None,
-            shortest_duration: false,
-            exposed_wait_rank_ns: None,
-            hidden_wait_rank_ns: None,
-            algorithm_bytes_per_s: None,
-            bus_bytes_per_s: None,
-            class: WaitClass::None,
-            launch: None,
-            step: None,
+            ..InstanceRow::empty(2, CommunicatorId(1), 2, InstanceState::Complete)
         };
         let path = part_path::<InstanceRow>(&made.opened.path);
         let mut writer = TableWriter::create(&path, RowLimits::default()).expect("a table");

@@ -165,31 +165,7 @@ fn instance_row<'m>(
     size: usize,
     state: InstanceState,
 ) -> InstanceRow {
-    let mut row = InstanceRow {
-        instance: id.number,
-        communicator: id.communicator,
-        operation: Operation::Unknown,
-        tag: 0,
-        sequence: 0,
-        members: size as u32,
-        seen: 0,
-        state,
-        start_ns: i64::MAX,
-        end_ns: i64::MIN,
-        first_arrival_ns: i64::MAX,
-        last_arrival_ns: i64::MIN,
-        last_rank: None,
-        size_bytes: None,
-        transfer_ns: None,
-        shortest_duration: false,
-        exposed_wait_rank_ns: None,
-        hidden_wait_rank_ns: None,
-        algorithm_bytes_per_s: None,
-        bus_bytes_per_s: None,
-        class: WaitClass::None,
-        launch: None,
-        step: None,
-    };
+    let mut row = InstanceRow::empty(id.number, id.communicator, size as u32, state);
     for member in members {
         if row.seen == 0 {
             row.operation = member.operation;
