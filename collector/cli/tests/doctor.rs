@@ -11,6 +11,7 @@ use rankscope_ranklog::definition::{KIND_PROPERTY, Payload};
 use rankscope_ranklog::writer::LogWriter;
 use serde_json::Value;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -144,12 +145,31 @@ fn faults() -> Vec<Case> {
                 &["srun", "--export=NONE", "-n", "8", "python3", "train.py"],
             );
         }),
+        ("note runs-elsewhere", |machine| {
+            runs(machine, &["ssh", "node1", "python3", "train.py"]);
+        }),
+        ("note shell-script", |machine| {
+            runs(machine, &["bash", "-c", "./start --all"]);
+        }),
+        ("note script-line", |machine| {
+            runs(machine, &["bash", "-c", "A=1 python3 train.py"]);
+        }),
+        ("note variables-not-forwarded", |machine| {
+            runs(machine, &["mpirun", "-np", "2", "python3", "train.py"]);
+        }),
         ("bad glibc-too-old", |machine| {
             let old = Elf {
                 symbols: &["GLIBC_2.2.5", "GLIBC_2.17"],
                 ..Elf::default()
             };
             machine.write("/lib/x86_64-linux-gnu/libc.so.6", old.to_bytes());
+        }),
+        ("warn glibc-missing", |machine| {
+            machine.remove("/lib/x86_64-linux-gnu/libc.so.6")
+        }),
+        ("note preload-others", |machine| {
+            machine.write("/opt/other.so", "");
+            machine.set("LD_PRELOAD", "/opt/other.so");
         }),
         ("warn preload-missing", |machine| {
             machine.set("LD_PRELOAD", "/opt/gone.so")
@@ -167,6 +187,12 @@ fn faults() -> Vec<Case> {
                 ..Elf::default()
             };
             machine.package("torch/lib/libtorch_cpu.so", hidden.to_bytes());
+        }),
+        ("note mpi-invisible", |machine| {
+            machine.write("/lib/x86_64-linux-gnu/libmpi.so.40", Elf::default().to_bytes());
+        }),
+        ("warn torch-untested", |machine| {
+            machine.package("torch/version.py", "__version__ = '1.12.1'\n");
         }),
         ("warn nccl-untested", |machine| machine.nccl("2.16.2")),
         ("note no-device-times", |machine| machine.nccl("2.21.5")),
@@ -187,6 +213,12 @@ fn faults() -> Vec<Case> {
         ("warn cupti-taken", |machine| {
             machine.set("CUDA_INJECTION64_PATH", "/opt/nsys/inject.so")
         }),
+        ("note no-cupti", |machine| {
+            machine.remove(&format!("{PACKAGES}/nvidia/cuda_cupti"))
+        }),
+        ("note kineto-daemon", |machine| {
+            machine.set("KINETO_USE_DAEMON", "1")
+        }),
         ("note nvtx-off", |machine| {
             machine.set("NVTX_INJECTION64_PATH", "./.")
         }),
@@ -194,6 +226,12 @@ fn faults() -> Vec<Case> {
             machine.write(
                 "/sys/devices/system/clocksource/clocksource0/current_clocksource",
                 "hpet\n",
+            );
+        }),
+        ("note clock-no-counter", |machine| {
+            machine.write(
+                "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+                "kvm-clock\n",
             );
         }),
         ("warn shm-small", |machine| {
@@ -262,6 +300,11 @@ fn faults() -> Vec<Case> {
         }),
         ("warn rdma-port-slow", |machine| {
             machine.write(&format!("{PORT}/rate"), "200 Gb/sec (4X HDR)\n")
+        }),
+        ("warn rdma-port-narrow", |machine| {
+            // No other port is of this model, so no rate is compared.
+            machine.write("/sys/class/infiniband/mlx5_0/hca_type", "MT4123\n");
+            machine.write(&format!("{PORT}/rate"), "50 Gb/sec (1X HDR)\n");
         }),
         ("warn rdma-files-missing", |machine| {
             machine.remove("/dev/infiniband")
@@ -348,6 +391,7 @@ fn faults() -> Vec<Case> {
         ("warn distributed-debug", |machine| {
             machine.set("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
         }),
+        ("note nccl-debug", |machine| machine.set("NCCL_DEBUG", "INFO")),
         ("warn nccl-debug-costs", |machine| {
             machine.set("NCCL_DEBUG", "INFO");
             machine.set("NCCL_DEBUG_SUBSYS", "COLL");
@@ -416,9 +460,13 @@ fn this_machine_is_examined_with_and_without_a_command() {
     let here = directory.path();
     fs::write(
         here.join("train.py"),
-        "#!/usr/bin/env python3\nprint('never run')\n",
+        "#!/usr/bin/env python3\nopen('was-run', 'w')\n",
     )
     .expect("written");
+    // Its name begins like that of an interpreter. The doctor runs those, and no script of the user.
+    let job = here.join("python_job.sh");
+    fs::write(&job, "#!/bin/sh\ncd \"$(dirname \"$0\")\" && touch was-run\n").expect("written");
+    fs::set_permissions(&job, fs::Permissions::from_mode(0o755)).expect("changed");
     fs::write(here.join("static"), Elf::default().to_bytes()).expect("written");
     let arm = Elf {
         interpreter: LOADER,
@@ -437,6 +485,7 @@ fn this_machine_is_examined_with_and_without_a_command() {
             "      python3 train.py",
         ),
         (vec!["--", "env", "A=1", "ls"], 0, "followed env → ls"),
+        (vec!["--", "./python_job.sh"], 0, "is a shell"),
         (vec!["--", "./static"], 2, "statically linked"),
         (vec!["--", "./arm"], 2, "not a 64-bit program for this machine"),
         (vec!["--", "./no-elf"], 0, "can be preloaded"),
@@ -451,6 +500,7 @@ fn this_machine_is_examined_with_and_without_a_command() {
             .expect("started");
         let all = text(&output.stdout) + &text(&output.stderr);
         assert_eq!(output.status.code(), Some(status), "{words:?}: {all}");
+        assert!(!here.join("was-run").exists(), "{words:?}");
         assert!(all.contains(expected), "{words:?}: {all}");
     }
 }

@@ -72,7 +72,8 @@ pub fn resolve_in(name: &OsStr, path: Option<&OsStr>, place: impl Fn(&Path) -> P
         .or(Some(first))
 }
 
-fn is_executable(path: &Path) -> bool {
+/// Whether anybody may execute the file.
+pub fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o111 != 0)
 }
 

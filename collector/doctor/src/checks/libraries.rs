@@ -32,11 +32,7 @@ pub fn check(facts: &Facts) -> Vec<Check> {
             Kind::PyTorch | Kind::Nccl | Kind::Rccl | Kind::Gloo | Kind::Mpi | Kind::Jax
         )
     };
-    let is_open = facts
-        .command
-        .as_ref()
-        .is_some_and(|command| command.is_open() || command.last().is_none_or(|step| step.file.is_none()));
-    if !seen.iter().any(communicates) && !is_open {
+    if !seen.iter().any(communicates) && facts.has_searched_libraries() {
         let program = facts.command.as_ref().and_then(|command| command.last());
         let (severity, searched) = match (&facts.python, program) {
             (Some(python), _) => (

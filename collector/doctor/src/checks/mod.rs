@@ -28,19 +28,13 @@ use crate::facts::variables::Variables;
 use crate::facts::version::Version;
 use crate::ignored::WhyIgnored;
 use crate::launcher::Launcher;
-use crate::surroundings::Surroundings;
 
 /// Runs all checks, in the order of the subjects.
-pub fn all(
-    facts: &Facts,
-    launcher: &Launcher,
-    surroundings: &Surroundings,
-    why_ignored: WhyIgnored,
-) -> Vec<Check> {
+pub fn all(facts: &Facts, launcher: &Launcher, why_ignored: WhyIgnored) -> Vec<Check> {
     let nccl = libraries::nccl_version(facts);
     let mut out = Vec::new();
     out.extend(command::check(facts));
-    out.extend(preload::check(facts, launcher, surroundings));
+    out.extend(preload::check(facts, launcher));
     out.extend(libraries::check(facts));
     out.extend(sources::check(facts, launcher));
     out.extend(clock::check(&facts.machine));

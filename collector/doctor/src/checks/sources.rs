@@ -206,7 +206,7 @@ fn kernels(facts: &Facts) -> Vec<Check> {
                 cupti.path.display()
             )),
         );
-    } else if has_gpu {
+    } else if has_gpu && facts.has_searched_libraries() {
         out.push(
             line(
                 Severity::Note,

@@ -111,17 +111,13 @@ impl Doctor {
             .map(|word| word.to_string_lossy().into_owned())
             .collect();
         let found = library::find();
-        let launcher = Launcher {
-            library: found.as_ref().ok().cloned(),
-            choose_plugin: nccl::plugin,
-            choose_injection: nvtx::injected,
-        };
+        let launcher = Launcher::new(found.as_ref().ok().cloned(), nccl::plugin, nvtx::injected);
         let facts = Facts::gather(&surroundings, &words);
         let mut all = vec![recording::library(&found)];
         all.extend(recording::room(self.output.as_deref().unwrap_or(Path::new("."))));
         let (live_areas, of_areas) = recording::live_areas(self.clean);
         all.extend(of_areas);
-        all.extend(checks::all(&facts, &launcher, &surroundings, why_nccl_ignores));
+        all.extend(checks::all(&facts, &launcher, why_nccl_ignores));
         all.sort_by_key(|check| (check.subject, Reverse(check.severity)));
         Examination::new(&facts, all, live_areas, &found)
     }
