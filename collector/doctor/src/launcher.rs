@@ -1,4 +1,4 @@
-//! What `rankscope run` would do to the command: its own functions, so that nothing is decided twice.
+//! Effect of `rankscope run` on the command, by its own functions, so that nothing is decided twice.
 
 use crate::facts::machine::glibc_of;
 use std::ffi::{OsStr, OsString};

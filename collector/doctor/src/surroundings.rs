@@ -1,4 +1,4 @@
-//! The machine and the environment, as every fact is read. Tests read a prepared directory tree instead.
+//! The machine and the environment. All facts are read through it. Tests read a prepared directory tree instead.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -63,7 +63,7 @@ impl Surroundings {
         self.root == Path::new("/")
     }
 
-    /// Returns the path at which the file really is.
+    /// Returns the path of the file on this machine, which differs in a prepared tree.
     pub fn place(&self, path: &Path) -> PathBuf {
         let absolute = self.absolute(path);
         if self.is_system() {
@@ -151,6 +151,7 @@ impl Surroundings {
         }
         let mounts = self.read("/proc/mounts")?;
         let options = mounts.lines().find_map(|line| {
+            // Device, place, type, options.
             let mut fields = line.split_ascii_whitespace().skip(1);
             (fields.next()? == mount).then(|| fields.nth(1))?
         })?;

@@ -44,7 +44,7 @@ pub fn check(facts: &Facts, launcher: &Launcher) -> Vec<Check> {
                 "preload-missing",
                 format!("LD_PRELOAD names {}, which does not exist", entry.name),
             )
-            .because("the loader prints an error in every process and goes on without it"),
+            .because("the loader prints an error in every process, and continues without it"),
         );
     }
     if !facts.preloads.is_empty() {

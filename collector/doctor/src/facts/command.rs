@@ -54,7 +54,7 @@ const ELSEWHERE: [&str; 19] = [
     "sbatch",
     "ray",
 ];
-/// Shells. In their scripts only a line that starts a known launcher is followed.
+/// Shells. Only a line of their script that starts a known launcher is followed.
 const SHELLS: [&str; 6] = ["sh", "bash", "dash", "zsh", "ksh", "fish"];
 
 /// Starts of names of programs that are looked for in the scripts of shells.
@@ -86,7 +86,7 @@ const WITH_VALUE: [&str; 14] = [
     "rank-by",
     "wdir",
 ];
-/// Launchers of MPI, which pass variables to other hosts only on request.
+/// Launchers of MPI. Some pass variables to other hosts only on request.
 const MPI_LAUNCHERS: [&str; 3] = ["mpirun", "mpiexec", "orterun"];
 
 /// Program that the command starts.
@@ -117,7 +117,7 @@ pub struct Command {
     pub shell: Option<String>,
     /// Line of a shell's script that was taken for the start of the job.
     pub script_line: Option<String>,
-    /// Name of a launcher of MPI that does not pass LD_PRELOAD to other hosts.
+    /// Name of a launcher of MPI that may not pass LD_PRELOAD to other hosts.
     pub keeps_variables_here: Option<String>,
 }
 
@@ -219,7 +219,7 @@ impl Command {
     }
 }
 
-/// Whether an option of srun keeps the environment from the program.
+/// Whether an option of srun keeps LD_PRELOAD from the program.
 fn is_no_export(word: &str) -> bool {
     let Some(list) = word.strip_prefix("--export=") else {
         return false;

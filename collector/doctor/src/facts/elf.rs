@@ -24,7 +24,7 @@ pub struct Range {
     pub bytes: u64,
 }
 
-/// What a 64-bit ELF file says about itself.
+/// Facts of a 64-bit ELF file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Elf {
     /// Names of the libraries that it needs.
@@ -47,7 +47,7 @@ impl Elf {
         file.read_exact(&mut head).ok()?;
         let header = elf::FileHeader64::<Endianness>::parse(&head[..]).ok()?;
         let endian = header.endian().ok()?;
-        // Zero would mean that the first section contains a larger number. No library has so large a table.
+        // Zero means that the first section contains a larger number. No library has as many sections.
         if header.e_shnum(endian) == 0 {
             return None;
         }
@@ -87,7 +87,7 @@ impl Elf {
         let Ok(table) = file.elf_section_table().dynamic_table(file.endian(), cache) else {
             return;
         };
-        // The strings are read once, so that a damaged file cannot make the same bytes be kept many times.
+        // The strings are read once. Otherwise a damaged file could cause the same bytes to be kept many times.
         let Some(strings) = file
             .section_by_name(".dynstr")
             .filter(|section| section.size() <= MAX_STRINGS_BYTES)

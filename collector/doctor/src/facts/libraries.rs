@@ -7,6 +7,7 @@ use super::loader_cache;
 use super::names::{self, Names};
 use super::preload;
 use super::python::Python;
+use super::version::Version;
 use crate::surroundings::Surroundings;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -95,6 +96,13 @@ pub struct Library {
     pub is_hidden: bool,
 }
 
+impl Library {
+    /// Returns the numbers of the version, if it is known.
+    pub fn numbers(&self) -> Option<Version> {
+        Version::parse(self.version.as_deref()?)
+    }
+}
+
 /// Libraries, and the names of variables in them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Libraries {
@@ -113,7 +121,7 @@ struct Place {
 }
 
 impl Libraries {
-    /// Searches the libraries that a program would load: a Python program, a native one, or any if both are missing.
+    /// Searches the libraries that a program would load: a Python program, a native one, or any if there is neither.
     pub fn find(surroundings: &Surroundings, python: Option<&Python>, native: Option<&Path>) -> Self {
         let mut out = Self::default();
         let packages = python

@@ -23,7 +23,7 @@ const VERSION: &[u8] = b"CCL version ";
 const GLOO: &[u8] = b"gloo/transport";
 /// Maximum length of a name, in bytes. Longer ones are not names.
 const MAX_NAME_BYTES: usize = 128;
-/// Bytes that are kept from one piece to the next, so that no name is cut.
+/// Bytes that are kept from one piece to the next, so that a name on their border is complete.
 const KEPT_BYTES: usize = 2 * MAX_NAME_BYTES;
 /// Maximum number of names that are kept.
 const MAX_NAMES: usize = 8192;
@@ -32,7 +32,7 @@ const PIECE_BYTES: usize = 1 << 20;
 /// Maximum number of bytes of one range that are read. The constants of the largest known library are a fifth of it.
 const MAX_RANGE_BYTES: u64 = 256 << 20;
 
-/// What the constants of a library contain.
+/// Names and versions in the constants of a library.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     /// Names of environment variables.

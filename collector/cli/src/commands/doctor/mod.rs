@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 const EXAMPLES: &str = "\
 Examples:
   rankscope doctor                        check this machine and list leftovers of earlier runs
-  rankscope doctor -- torchrun train.py   check whether this command can be recorded, and what of it
+  rankscope doctor -- torchrun train.py   check which parts of this command would be recorded
   rankscope doctor shared/run1            compare the ranks of a recorded run
   rankscope doctor --fail-on warn -- torchrun train.py || exit   in a job script
   rankscope doctor --clean                collect or remove the live areas of dead processes";
@@ -30,8 +30,8 @@ Examples:
 /// the ranks of a recorded run.
 ///
 /// A line is `ok`, a `note`, a warning (`warn`) or a problem (`BAD`). A problem means that nothing would be recorded.
-/// A warning means that the job may fail or be slow, or that a part of the recording would be missing. No package is
-/// imported, and no program of the job is started, except the Python interpreter for its search path.
+/// A warning means that the job may fail or be slow, or that a part of the recording would be missing. The job does not
+/// run. Only a Python interpreter starts, and prints its search path: that of the command, or python3.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Doctor {
@@ -51,7 +51,7 @@ pub struct Doctor {
     #[arg(long, value_name = "SEVERITY", default_value = "bad")]
     fail_on: FailOn,
 
-    /// Run directory to record into (default: the working directory is checked).
+    /// Run directory whose disk is checked for free space (default: the working directory).
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
