@@ -171,9 +171,6 @@ fn faults() -> Vec<Case> {
             machine.write("/opt/other.so", "");
             machine.set("LD_PRELOAD", "/opt/other.so");
         }),
-        ("warn preload-missing", |machine| {
-            machine.set("LD_PRELOAD", "/opt/gone.so")
-        }),
         ("warn no-communication-library", |machine| {
             machine.remove(PACKAGES)
         }),
@@ -205,22 +202,10 @@ fn faults() -> Vec<Case> {
             machine.package("torch/lib/libtorch_cuda.so", linked.to_bytes());
         }),
         ("warn plugin-taken", |machine| {
-            machine.set("NCCL_PROFILER_PLUGIN", "/opt/other.so")
-        }),
-        ("warn plugin-taken", |machine| {
             machine.write("/etc/nccl.conf", "NCCL_PROFILER_PLUGIN=none\n")
-        }),
-        ("warn cupti-taken", |machine| {
-            machine.set("CUDA_INJECTION64_PATH", "/opt/nsys/inject.so")
         }),
         ("note no-cupti", |machine| {
             machine.remove(&format!("{PACKAGES}/nvidia/cuda_cupti"))
-        }),
-        ("note kineto-daemon", |machine| {
-            machine.set("KINETO_USE_DAEMON", "1")
-        }),
-        ("note nvtx-off", |machine| {
-            machine.set("NVTX_INJECTION64_PATH", "./.")
         }),
         ("warn clock-slow", |machine| {
             machine.write(
@@ -310,62 +295,11 @@ fn faults() -> Vec<Case> {
             machine.remove("/dev/infiniband")
         }),
         ("warn variable-unknown", |machine| {
-            machine.set("NCCL_THREADS", "512")
-        }),
-        ("warn variable-unknown", |machine| {
             machine.write("/etc/nccl.conf", "NCCL_MIN_CHANNELS=4\n")
-        }),
-        ("warn variable-unknown", |machine| {
-            machine.set("GLOO_SOCKET_IFNAMES", "eth0")
-        }),
-        ("warn variable-renamed", |machine| {
-            machine.set("NCCL_ASYNC_ERROR_HANDLING", "1")
-        }),
-        ("warn interface-missing", |machine| {
-            machine.set("NCCL_SOCKET_IFNAME", "enp1s0")
-        }),
-        ("warn interface-missing", |machine| {
-            machine.set("GLOO_SOCKET_IFNAME", "eth")
         }),
         ("warn interface-down", |machine| {
             machine.write("/sys/class/net/eth0/operstate", "down\n");
             machine.set("NCCL_SOCKET_IFNAME", "eth");
-        }),
-        ("note interface-loopback", |machine| {
-            machine.set("GLOO_SOCKET_IFNAME", "lo")
-        }),
-        ("warn adapter-missing", |machine| {
-            machine.set("NCCL_IB_HCA", "=mlx5_4:1")
-        }),
-        ("warn contradiction-ib", |machine| {
-            machine.set("NCCL_IB_DISABLE", "1");
-            machine.set("NCCL_IB_HCA", "mlx5");
-        }),
-        ("warn ib-disabled", |machine| machine.set("NCCL_IB_DISABLE", "1")),
-        ("warn contradiction-p2p", |machine| {
-            machine.set("NCCL_P2P_DISABLE", "1");
-            machine.set("NCCL_P2P_LEVEL", "NVL");
-        }),
-        ("warn p2p-disabled", |machine| {
-            machine.set("NCCL_P2P_DISABLE", "1")
-        }),
-        ("warn no-local-transport", |machine| {
-            machine.set("NCCL_P2P_DISABLE", "1");
-            machine.set("NCCL_SHM_DISABLE", "1");
-        }),
-        ("warn contradiction-net", |machine| {
-            machine.set("NCCL_NET", "Socket");
-            machine.set("NCCL_IB_HCA", "mlx5_0");
-        }),
-        ("warn contradiction-channels", |machine| {
-            machine.set("NCCL_MIN_NCHANNELS", "16");
-            machine.set("NCCL_MAX_NCHANNELS", "8");
-        }),
-        ("warn value-unknown", |machine| machine.set("NCCL_ALGO", "Rings")),
-        ("warn value-unknown", |machine| machine.set("NCCL_PROTO", "LL256")),
-        ("warn value-unknown", |machine| machine.set("NCCL_DEBUG", "1")),
-        ("warn value-out-of-range", |machine| {
-            machine.set("NCCL_IB_TIMEOUT", "3600")
         }),
         ("warn nvls-unsupported", |machine| {
             machine.set("NCCL_NVLS_ENABLE", "1");
@@ -374,39 +308,100 @@ fn faults() -> Vec<Case> {
                 machine.edit(&path, "H100 80GB HBM3", "A100-SXM4-80GB");
             }
         }),
-        ("warn contradiction-wait", |machine| {
-            machine.set("TORCH_NCCL_BLOCKING_WAIT", "1");
-            machine.set("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
-        }),
-        ("warn blocking-wait", |machine| {
-            machine.set("TORCH_NCCL_BLOCKING_WAIT", "1")
-        }),
-        ("warn contradiction-dump", |machine| {
-            machine.set("TORCH_NCCL_DUMP_ON_TIMEOUT", "1");
-            machine.set("TORCH_NCCL_TRACE_BUFFER_SIZE", "0");
-        }),
-        ("warn launch-blocking", |machine| {
-            machine.set("CUDA_LAUNCH_BLOCKING", "1")
-        }),
-        ("warn distributed-debug", |machine| {
-            machine.set("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
-        }),
-        ("note nccl-debug", |machine| machine.set("NCCL_DEBUG", "INFO")),
-        ("warn nccl-debug-costs", |machine| {
-            machine.set("NCCL_DEBUG", "INFO");
-            machine.set("NCCL_DEBUG_SUBSYS", "COLL");
-        }),
     ]
 }
+
+/// Variables that are wrong together, and the result that names them.
+const WRONG_VARIABLES: &[(&str, &[(&str, &str)])] = &[
+    ("warn preload-missing", &[("LD_PRELOAD", "/opt/gone.so")]),
+    ("warn plugin-taken", &[("NCCL_PROFILER_PLUGIN", "/opt/other.so")]),
+    (
+        "warn cupti-taken",
+        &[("CUDA_INJECTION64_PATH", "/opt/nsys/inject.so")],
+    ),
+    ("note kineto-daemon", &[("KINETO_USE_DAEMON", "1")]),
+    ("note nvtx-off", &[("NVTX_INJECTION64_PATH", "./.")]),
+    ("warn variable-unknown", &[("NCCL_THREADS", "512")]),
+    ("warn variable-unknown", &[("GLOO_SOCKET_IFNAMES", "eth0")]),
+    ("warn variable-renamed", &[("NCCL_ASYNC_ERROR_HANDLING", "1")]),
+    ("warn interface-missing", &[("NCCL_SOCKET_IFNAME", "enp1s0")]),
+    ("warn interface-missing", &[("GLOO_SOCKET_IFNAME", "eth")]),
+    ("note interface-loopback", &[("GLOO_SOCKET_IFNAME", "lo")]),
+    ("warn adapter-missing", &[("NCCL_IB_HCA", "=mlx5_4:1")]),
+    (
+        "warn contradiction-ib",
+        &[("NCCL_IB_DISABLE", "1"), ("NCCL_IB_HCA", "mlx5")],
+    ),
+    ("warn ib-disabled", &[("NCCL_IB_DISABLE", "1")]),
+    (
+        "warn contradiction-p2p",
+        &[("NCCL_P2P_DISABLE", "1"), ("NCCL_P2P_LEVEL", "NVL")],
+    ),
+    ("warn p2p-disabled", &[("NCCL_P2P_DISABLE", "1")]),
+    (
+        "warn no-local-transport",
+        &[("NCCL_P2P_DISABLE", "1"), ("NCCL_SHM_DISABLE", "1")],
+    ),
+    (
+        "warn contradiction-net",
+        &[("NCCL_NET", "IB"), ("NCCL_IB_DISABLE", "1")],
+    ),
+    (
+        "warn contradiction-net",
+        &[("NCCL_NET", "Socket"), ("NCCL_IB_HCA", "mlx5_0")],
+    ),
+    (
+        "warn contradiction-channels",
+        &[("NCCL_MIN_NCHANNELS", "16"), ("NCCL_MAX_NCHANNELS", "8")],
+    ),
+    ("warn value-unknown", &[("NCCL_ALGO", "Rings")]),
+    ("warn value-unknown", &[("NCCL_PROTO", "LL256")]),
+    ("warn value-unknown", &[("NCCL_DEBUG", "1")]),
+    ("warn value-out-of-range", &[("NCCL_IB_TIMEOUT", "3600")]),
+    ("warn value-out-of-range", &[("NCCL_IB_RETRY_CNT", "8")]),
+    (
+        "warn contradiction-wait",
+        &[
+            ("TORCH_NCCL_BLOCKING_WAIT", "1"),
+            ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"),
+        ],
+    ),
+    ("warn blocking-wait", &[("TORCH_NCCL_BLOCKING_WAIT", "1")]),
+    (
+        "warn contradiction-dump",
+        &[
+            ("TORCH_NCCL_DUMP_ON_TIMEOUT", "1"),
+            ("TORCH_NCCL_TRACE_BUFFER_SIZE", "0"),
+        ],
+    ),
+    ("warn launch-blocking", &[("CUDA_LAUNCH_BLOCKING", "1")]),
+    ("warn distributed-debug", &[("TORCH_DISTRIBUTED_DEBUG", "DETAIL")]),
+    ("note nccl-debug", &[("NCCL_DEBUG", "INFO")]),
+    ("warn nccl-debug-costs", &[("NCCL_DEBUG", "TRACE")]),
+    (
+        "warn nccl-debug-costs",
+        &[("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "COLL")],
+    ),
+];
 
 #[test]
 fn each_fault_is_named_and_nothing_else() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let library = library(directory.path(), "2.28");
     let mut wrong = Vec::new();
-    for (at, (expected, break_it)) in faults().into_iter().enumerate() {
+    let broken = faults().into_iter().map(|(expected, break_it)| {
         let mut machine = Machine::sound();
         break_it(&mut machine);
+        (expected, machine)
+    });
+    let with_variables = WRONG_VARIABLES.iter().map(|(expected, variables)| {
+        let mut machine = Machine::sound();
+        for (name, value) in *variables {
+            machine.set(name, value);
+        }
+        (*expected, machine)
+    });
+    for (at, (expected, machine)) in broken.chain(with_variables).enumerate() {
         let (status, document) = machine.examine(doctor(&library), &["--fail-on", "warn"]);
         let severity = expected.split(' ').next().expect("a severity");
         // Where the fault is only a note, it is expected beside no warning.

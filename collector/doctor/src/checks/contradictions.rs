@@ -105,8 +105,9 @@ fn network(variables: &Variables) -> Option<Check> {
 pub fn with_devices(variables: &Variables, topology: &Topology) -> Vec<Check> {
     let mut out = Vec::new();
     let active = topology.ports.iter().any(|port| port.state == "ACTIVE");
-    // With further settings of InfiniBand the contradiction is reported instead.
-    if active && variables.is_on("NCCL_IB_DISABLE") && infiniband(variables).is_none() {
+    // If NCCL_IB_DISABLE contradicts another variable, the contradiction is reported instead.
+    let is_reported = infiniband(variables).is_some() || network(variables).is_some();
+    if active && variables.is_on("NCCL_IB_DISABLE") && !is_reported {
         out.push(
             Check::of_variable(
                 "ib-disabled",
