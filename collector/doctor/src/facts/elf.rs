@@ -1,6 +1,6 @@
 //! Facts of an ELF file, read without loading it.
 
-use object::read::elf::{ElfFile64, FileHeader as _};
+use object::read::elf::{ElfFile64, FileHeader as _, SectionHeader as _};
 use object::{Endianness, Object as _, ObjectSection as _, ReadCache, elf};
 use std::io::{Read, Seek, SeekFrom};
 
@@ -67,12 +67,11 @@ impl Elf {
                 _ => {}
             }
         }
-        let has_small_dynamic = file.sections().take(MAX_ENTRIES).any(|section| {
-            section.name_bytes().is_ok_and(|name| name == b".dynamic")
-                && section
-                    .file_range()
-                    .is_some_and(|(_, bytes)| bytes <= MAX_DYNAMIC_BYTES)
-        });
+        let dynamic = file
+            .elf_section_table()
+            .iter()
+            .find(|section| section.sh_type(endian) == elf::SHT_DYNAMIC);
+        let has_small_dynamic = dynamic.is_some_and(|section| section.sh_size(endian) <= MAX_DYNAMIC_BYTES);
         if has_small_dynamic {
             out.read_dynamic(&file, &cache);
         }
