@@ -11,6 +11,7 @@ use rankscope_ranklog::definition::{KIND_PROPERTY, Payload};
 use rankscope_ranklog::writer::LogWriter;
 use serde_json::Value;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -144,6 +145,18 @@ fn faults() -> Vec<Case> {
                 &["srun", "--export=NONE", "-n", "8", "python3", "train.py"],
             );
         }),
+        ("note runs-elsewhere", |machine| {
+            runs(machine, &["ssh", "node1", "python3", "train.py"]);
+        }),
+        ("note shell-script", |machine| {
+            runs(machine, &["bash", "-c", "./start --all"]);
+        }),
+        ("note script-line", |machine| {
+            runs(machine, &["bash", "-c", "A=1 python3 train.py"]);
+        }),
+        ("note variables-not-forwarded", |machine| {
+            runs(machine, &["mpirun", "-np", "2", "python3", "train.py"]);
+        }),
         ("bad glibc-too-old", |machine| {
             let old = Elf {
                 symbols: &["GLIBC_2.2.5", "GLIBC_2.17"],
@@ -151,8 +164,12 @@ fn faults() -> Vec<Case> {
             };
             machine.write("/lib/x86_64-linux-gnu/libc.so.6", old.to_bytes());
         }),
-        ("warn preload-missing", |machine| {
-            machine.set("LD_PRELOAD", "/opt/gone.so")
+        ("warn glibc-missing", |machine| {
+            machine.remove("/lib/x86_64-linux-gnu/libc.so.6")
+        }),
+        ("note preload-others", |machine| {
+            machine.write("/opt/other.so", "");
+            machine.set("LD_PRELOAD", "/opt/other.so");
         }),
         ("warn no-communication-library", |machine| {
             machine.remove(PACKAGES)
@@ -168,6 +185,12 @@ fn faults() -> Vec<Case> {
             };
             machine.package("torch/lib/libtorch_cpu.so", hidden.to_bytes());
         }),
+        ("note mpi-invisible", |machine| {
+            machine.write("/lib/x86_64-linux-gnu/libmpi.so.40", Elf::default().to_bytes());
+        }),
+        ("warn torch-untested", |machine| {
+            machine.package("torch/version.py", "__version__ = '1.12.1'\n");
+        }),
         ("warn nccl-untested", |machine| machine.nccl("2.16.2")),
         ("note no-device-times", |machine| machine.nccl("2.21.5")),
         ("warn nccl-static", |machine| {
@@ -179,21 +202,21 @@ fn faults() -> Vec<Case> {
             machine.package("torch/lib/libtorch_cuda.so", linked.to_bytes());
         }),
         ("warn plugin-taken", |machine| {
-            machine.set("NCCL_PROFILER_PLUGIN", "/opt/other.so")
-        }),
-        ("warn plugin-taken", |machine| {
             machine.write("/etc/nccl.conf", "NCCL_PROFILER_PLUGIN=none\n")
         }),
-        ("warn cupti-taken", |machine| {
-            machine.set("CUDA_INJECTION64_PATH", "/opt/nsys/inject.so")
-        }),
-        ("note nvtx-off", |machine| {
-            machine.set("NVTX_INJECTION64_PATH", "./.")
+        ("note no-cupti", |machine| {
+            machine.remove(&format!("{PACKAGES}/nvidia/cuda_cupti"))
         }),
         ("warn clock-slow", |machine| {
             machine.write(
                 "/sys/devices/system/clocksource/clocksource0/current_clocksource",
                 "hpet\n",
+            );
+        }),
+        ("note clock-no-counter", |machine| {
+            machine.write(
+                "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+                "kvm-clock\n",
             );
         }),
         ("warn shm-small", |machine| {
@@ -263,66 +286,20 @@ fn faults() -> Vec<Case> {
         ("warn rdma-port-slow", |machine| {
             machine.write(&format!("{PORT}/rate"), "200 Gb/sec (4X HDR)\n")
         }),
+        ("warn rdma-port-narrow", |machine| {
+            // No other port is of this model, so no rate is compared.
+            machine.write("/sys/class/infiniband/mlx5_0/hca_type", "MT4123\n");
+            machine.write(&format!("{PORT}/rate"), "50 Gb/sec (1X HDR)\n");
+        }),
         ("warn rdma-files-missing", |machine| {
             machine.remove("/dev/infiniband")
         }),
         ("warn variable-unknown", |machine| {
-            machine.set("NCCL_THREADS", "512")
-        }),
-        ("warn variable-unknown", |machine| {
             machine.write("/etc/nccl.conf", "NCCL_MIN_CHANNELS=4\n")
-        }),
-        ("warn variable-unknown", |machine| {
-            machine.set("GLOO_SOCKET_IFNAMES", "eth0")
-        }),
-        ("warn variable-renamed", |machine| {
-            machine.set("NCCL_ASYNC_ERROR_HANDLING", "1")
-        }),
-        ("warn interface-missing", |machine| {
-            machine.set("NCCL_SOCKET_IFNAME", "enp1s0")
-        }),
-        ("warn interface-missing", |machine| {
-            machine.set("GLOO_SOCKET_IFNAME", "eth")
         }),
         ("warn interface-down", |machine| {
             machine.write("/sys/class/net/eth0/operstate", "down\n");
             machine.set("NCCL_SOCKET_IFNAME", "eth");
-        }),
-        ("note interface-loopback", |machine| {
-            machine.set("GLOO_SOCKET_IFNAME", "lo")
-        }),
-        ("warn adapter-missing", |machine| {
-            machine.set("NCCL_IB_HCA", "=mlx5_4:1")
-        }),
-        ("warn contradiction-ib", |machine| {
-            machine.set("NCCL_IB_DISABLE", "1");
-            machine.set("NCCL_IB_HCA", "mlx5");
-        }),
-        ("warn ib-disabled", |machine| machine.set("NCCL_IB_DISABLE", "1")),
-        ("warn contradiction-p2p", |machine| {
-            machine.set("NCCL_P2P_DISABLE", "1");
-            machine.set("NCCL_P2P_LEVEL", "NVL");
-        }),
-        ("warn p2p-disabled", |machine| {
-            machine.set("NCCL_P2P_DISABLE", "1")
-        }),
-        ("warn no-local-transport", |machine| {
-            machine.set("NCCL_P2P_DISABLE", "1");
-            machine.set("NCCL_SHM_DISABLE", "1");
-        }),
-        ("warn contradiction-net", |machine| {
-            machine.set("NCCL_NET", "Socket");
-            machine.set("NCCL_IB_HCA", "mlx5_0");
-        }),
-        ("warn contradiction-channels", |machine| {
-            machine.set("NCCL_MIN_NCHANNELS", "16");
-            machine.set("NCCL_MAX_NCHANNELS", "8");
-        }),
-        ("warn value-unknown", |machine| machine.set("NCCL_ALGO", "Rings")),
-        ("warn value-unknown", |machine| machine.set("NCCL_PROTO", "LL256")),
-        ("warn value-unknown", |machine| machine.set("NCCL_DEBUG", "1")),
-        ("warn value-out-of-range", |machine| {
-            machine.set("NCCL_IB_TIMEOUT", "3600")
         }),
         ("warn nvls-unsupported", |machine| {
             machine.set("NCCL_NVLS_ENABLE", "1");
@@ -331,38 +308,100 @@ fn faults() -> Vec<Case> {
                 machine.edit(&path, "H100 80GB HBM3", "A100-SXM4-80GB");
             }
         }),
-        ("warn contradiction-wait", |machine| {
-            machine.set("TORCH_NCCL_BLOCKING_WAIT", "1");
-            machine.set("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
-        }),
-        ("warn blocking-wait", |machine| {
-            machine.set("TORCH_NCCL_BLOCKING_WAIT", "1")
-        }),
-        ("warn contradiction-dump", |machine| {
-            machine.set("TORCH_NCCL_DUMP_ON_TIMEOUT", "1");
-            machine.set("TORCH_NCCL_TRACE_BUFFER_SIZE", "0");
-        }),
-        ("warn launch-blocking", |machine| {
-            machine.set("CUDA_LAUNCH_BLOCKING", "1")
-        }),
-        ("warn distributed-debug", |machine| {
-            machine.set("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
-        }),
-        ("warn nccl-debug-costs", |machine| {
-            machine.set("NCCL_DEBUG", "INFO");
-            machine.set("NCCL_DEBUG_SUBSYS", "COLL");
-        }),
     ]
 }
+
+/// Variables that are wrong together, and the result that names them.
+const WRONG_VARIABLES: &[(&str, &[(&str, &str)])] = &[
+    ("warn preload-missing", &[("LD_PRELOAD", "/opt/gone.so")]),
+    ("warn plugin-taken", &[("NCCL_PROFILER_PLUGIN", "/opt/other.so")]),
+    (
+        "warn cupti-taken",
+        &[("CUDA_INJECTION64_PATH", "/opt/nsys/inject.so")],
+    ),
+    ("note kineto-daemon", &[("KINETO_USE_DAEMON", "1")]),
+    ("note nvtx-off", &[("NVTX_INJECTION64_PATH", "./.")]),
+    ("warn variable-unknown", &[("NCCL_THREADS", "512")]),
+    ("warn variable-unknown", &[("GLOO_SOCKET_IFNAMES", "eth0")]),
+    ("warn variable-renamed", &[("NCCL_ASYNC_ERROR_HANDLING", "1")]),
+    ("warn interface-missing", &[("NCCL_SOCKET_IFNAME", "enp1s0")]),
+    ("warn interface-missing", &[("GLOO_SOCKET_IFNAME", "eth")]),
+    ("note interface-loopback", &[("GLOO_SOCKET_IFNAME", "lo")]),
+    ("warn adapter-missing", &[("NCCL_IB_HCA", "=mlx5_4:1")]),
+    (
+        "warn contradiction-ib",
+        &[("NCCL_IB_DISABLE", "1"), ("NCCL_IB_HCA", "mlx5")],
+    ),
+    ("warn ib-disabled", &[("NCCL_IB_DISABLE", "1")]),
+    (
+        "warn contradiction-p2p",
+        &[("NCCL_P2P_DISABLE", "1"), ("NCCL_P2P_LEVEL", "NVL")],
+    ),
+    ("warn p2p-disabled", &[("NCCL_P2P_DISABLE", "1")]),
+    (
+        "warn no-local-transport",
+        &[("NCCL_P2P_DISABLE", "1"), ("NCCL_SHM_DISABLE", "1")],
+    ),
+    (
+        "warn contradiction-net",
+        &[("NCCL_NET", "IB"), ("NCCL_IB_DISABLE", "1")],
+    ),
+    (
+        "warn contradiction-net",
+        &[("NCCL_NET", "Socket"), ("NCCL_IB_HCA", "mlx5_0")],
+    ),
+    (
+        "warn contradiction-channels",
+        &[("NCCL_MIN_NCHANNELS", "16"), ("NCCL_MAX_NCHANNELS", "8")],
+    ),
+    ("warn value-unknown", &[("NCCL_ALGO", "Rings")]),
+    ("warn value-unknown", &[("NCCL_PROTO", "LL256")]),
+    ("warn value-unknown", &[("NCCL_DEBUG", "1")]),
+    ("warn value-out-of-range", &[("NCCL_IB_TIMEOUT", "3600")]),
+    ("warn value-out-of-range", &[("NCCL_IB_RETRY_CNT", "8")]),
+    (
+        "warn contradiction-wait",
+        &[
+            ("TORCH_NCCL_BLOCKING_WAIT", "1"),
+            ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"),
+        ],
+    ),
+    ("warn blocking-wait", &[("TORCH_NCCL_BLOCKING_WAIT", "1")]),
+    (
+        "warn contradiction-dump",
+        &[
+            ("TORCH_NCCL_DUMP_ON_TIMEOUT", "1"),
+            ("TORCH_NCCL_TRACE_BUFFER_SIZE", "0"),
+        ],
+    ),
+    ("warn launch-blocking", &[("CUDA_LAUNCH_BLOCKING", "1")]),
+    ("warn distributed-debug", &[("TORCH_DISTRIBUTED_DEBUG", "DETAIL")]),
+    ("note nccl-debug", &[("NCCL_DEBUG", "INFO")]),
+    ("warn nccl-debug-costs", &[("NCCL_DEBUG", "TRACE")]),
+    (
+        "warn nccl-debug-costs",
+        &[("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "COLL")],
+    ),
+];
 
 #[test]
 fn each_fault_is_named_and_nothing_else() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let library = library(directory.path(), "2.28");
     let mut wrong = Vec::new();
-    for (at, (expected, break_it)) in faults().into_iter().enumerate() {
+    let broken = faults().into_iter().map(|(expected, break_it)| {
         let mut machine = Machine::sound();
         break_it(&mut machine);
+        (expected, machine)
+    });
+    let with_variables = WRONG_VARIABLES.iter().map(|(expected, variables)| {
+        let mut machine = Machine::sound();
+        for (name, value) in *variables {
+            machine.set(name, value);
+        }
+        (*expected, machine)
+    });
+    for (at, (expected, machine)) in broken.chain(with_variables).enumerate() {
         let (status, document) = machine.examine(doctor(&library), &["--fail-on", "warn"]);
         let severity = expected.split(' ').next().expect("a severity");
         // Where the fault is only a note, it is expected beside no warning.
@@ -416,9 +455,13 @@ fn this_machine_is_examined_with_and_without_a_command() {
     let here = directory.path();
     fs::write(
         here.join("train.py"),
-        "#!/usr/bin/env python3\nprint('never run')\n",
+        "#!/usr/bin/env python3\nopen('was-run', 'w')\n",
     )
     .expect("written");
+    // Its name begins like that of an interpreter. The doctor runs those, and no script of the user.
+    let job = here.join("python_job.sh");
+    fs::write(&job, "#!/bin/sh\ncd \"$(dirname \"$0\")\" && touch was-run\n").expect("written");
+    fs::set_permissions(&job, fs::Permissions::from_mode(0o755)).expect("changed");
     fs::write(here.join("static"), Elf::default().to_bytes()).expect("written");
     let arm = Elf {
         interpreter: LOADER,
@@ -437,6 +480,7 @@ fn this_machine_is_examined_with_and_without_a_command() {
             "      python3 train.py",
         ),
         (vec!["--", "env", "A=1", "ls"], 0, "followed env → ls"),
+        (vec!["--", "./python_job.sh"], 0, "is a shell"),
         (vec!["--", "./static"], 2, "statically linked"),
         (vec!["--", "./arm"], 2, "not a 64-bit program for this machine"),
         (vec!["--", "./no-elf"], 0, "can be preloaded"),
@@ -451,6 +495,7 @@ fn this_machine_is_examined_with_and_without_a_command() {
             .expect("started");
         let all = text(&output.stdout) + &text(&output.stderr);
         assert_eq!(output.status.code(), Some(status), "{words:?}: {all}");
+        assert!(!here.join("was-run").exists(), "{words:?}");
         assert!(all.contains(expected), "{words:?}: {all}");
     }
 }

@@ -19,6 +19,11 @@ pub enum Severity {
 }
 
 impl Severity {
+    /// Returns the number of results of this severity.
+    pub fn count(self, checks: &[Check]) -> usize {
+        checks.iter().filter(|check| check.severity == self).count()
+    }
+
     /// Returns the mark at the start of a printed line.
     pub fn mark(self) -> &'static str {
         match self {
@@ -76,9 +81,9 @@ pub struct Check {
     pub severity: Severity,
     /// The fact, in one line.
     pub title: String,
-    /// What it means, or where it is from. Absent if the title says all.
+    /// The meaning or the origin of the fact. Absent if the title says all.
     pub detail: Option<String>,
-    /// What to do about it. Absent if nothing needs to be done.
+    /// Recommended action. Absent if none is needed.
     pub advice: Option<String>,
 }
 
@@ -95,14 +100,19 @@ impl Check {
         }
     }
 
-    /// Adds what the fact means, or where it is from.
+    /// Creates a warning about an environment variable.
+    pub fn of_variable(id: &'static str, title: impl Into<String>) -> Self {
+        Self::new(Subject::Variables, Severity::Warn, id, title)
+    }
+
+    /// Adds the meaning or the origin of the fact.
     #[must_use]
     pub fn because(mut self, detail: impl Into<String>) -> Self {
         self.detail = Some(detail.into());
         self
     }
 
-    /// Adds what to do about it.
+    /// Adds the recommended action.
     #[must_use]
     pub fn advise(mut self, advice: impl Into<String>) -> Self {
         self.advice = Some(advice.into());

@@ -8,7 +8,7 @@
 //! | [`checks`] | functions from facts to results, a subject each |
 //! | [`ignored`] | which variables a version of NCCL does not read |
 //! | [`launcher`] | what `rankscope run` would do to the command |
-//! | [`run`] | the same from the logs of a recorded run, and differences between its ranks |
+//! | [`run`] | checks of a recorded run: facts from its logs, and differences between its ranks |
 //! | [`check`], [`text`] | a result, and its printed form |
 //!
 //! A check never fails. A fact that cannot be read is absent, and then its checks are silent.

@@ -53,8 +53,8 @@ pub fn resolve(name: &OsStr) -> Option<PathBuf> {
     resolve_in(name, env::var_os("PATH").as_deref(), Path::to_path_buf)
 }
 
-/// Returns the file that `execvp` would execute for `name` with this PATH. `place` returns where a path really is, if
-/// the root directory is a prepared tree.
+/// Returns the file that `execvp` would execute for `name` with this PATH. `place` returns the path on this machine of a
+/// file in a prepared tree.
 pub fn resolve_in(name: &OsStr, path: Option<&OsStr>, place: impl Fn(&Path) -> PathBuf) -> Option<PathBuf> {
     if name.as_encoded_bytes().contains(&b'/') {
         return Some(PathBuf::from(name)).filter(|path| place(path).is_file());
@@ -72,7 +72,8 @@ pub fn resolve_in(name: &OsStr, path: Option<&OsStr>, place: impl Fn(&Path) -> P
         .or(Some(first))
 }
 
-fn is_executable(path: &Path) -> bool {
+/// Whether anybody may execute the file.
+pub fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o111 != 0)
 }
 

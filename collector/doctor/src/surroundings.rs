@@ -1,4 +1,4 @@
-//! The machine and the environment, as every fact is read. Tests read a prepared directory tree instead.
+//! The machine and the environment. All facts are read through it. Tests read a prepared directory tree instead.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -63,7 +63,7 @@ impl Surroundings {
         self.root == Path::new("/")
     }
 
-    /// Returns the path at which the file really is.
+    /// Returns the path of the file on this machine, which differs in a prepared tree.
     pub fn place(&self, path: &Path) -> PathBuf {
         let absolute = self.absolute(path);
         if self.is_system() {
@@ -99,12 +99,15 @@ impl Surroundings {
     /// Returns the first bytes of a file; `None` if there is none.
     pub fn read_bytes(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
-        let file = File::open(self.place(path.as_ref())).ok()?;
-        if !file.metadata().ok()?.is_file() {
-            return None;
-        }
+        let file = self.open(path)?;
         file.take(MAX_FILE_BYTES).read_to_end(&mut bytes).ok()?;
         Some(bytes)
+    }
+
+    /// Opens a regular file; `None` if there is none. Opening a pipe or a device could block, or have an effect.
+    pub fn open(&self, path: impl AsRef<Path>) -> Option<File> {
+        let place = self.place(path.as_ref());
+        place.is_file().then(|| File::open(place).ok())?
     }
 
     /// Returns the sorted names in a directory; empty if there is no such directory.
@@ -148,6 +151,7 @@ impl Surroundings {
         }
         let mounts = self.read("/proc/mounts")?;
         let options = mounts.lines().find_map(|line| {
+            // Device, place, type, options.
             let mut fields = line.split_ascii_whitespace().skip(1);
             (fields.next()? == mount).then(|| fields.nth(1))?
         })?;
@@ -204,4 +208,24 @@ fn measured(path: &Path) -> Option<Capacity> {
         total_bytes: space.f_frsize.saturating_mul(space.f_blocks),
         free_bytes: Some(space.f_frsize.saturating_mul(space.f_bavail)),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_regular_files_are_opened() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let here = Surroundings::prepared(dir.path(), BTreeMap::new());
+        let name =
+            std::ffi::CString::new(here.place(Path::new("/pipe")).as_os_str().as_bytes()).expect("no NUL");
+        // SAFETY: the name is NUL-terminated.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        // A pipe without a writer would block for ever.
+        assert!(here.exists("/pipe") && here.open("/pipe").is_none());
+        assert_eq!(here.read("/pipe"), None);
+        fs::write(here.place(Path::new("/file")), " text \n").expect("written");
+        assert_eq!(here.read("/file").as_deref(), Some("text"));
+    }
 }

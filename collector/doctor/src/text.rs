@@ -3,14 +3,25 @@
 use crate::check::{Check, Severity};
 use std::fmt::Write;
 
+/// Returns a number with its noun: `1 problem`, `2 problems`.
+pub fn counted(number: usize, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
+}
+
+/// Returns the first names of a list, and the number of the others: `a, b and 3 more`.
+pub fn first_of<T: AsRef<str>>(names: &[T], most: usize, separator: &str) -> String {
+    let shown: Vec<&str> = names.iter().take(most).map(T::as_ref).collect();
+    let shown = shown.join(separator);
+    match names.len().saturating_sub(most) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
 /// Returns the summary, such as `2 problems, 1 warning`.
 pub fn summary(checks: &[Check]) -> String {
-    let count = |severity| checks.iter().filter(|check| check.severity == severity).count();
-    let (bad, warnings) = (count(Severity::Bad), count(Severity::Warn));
-    let counted = |number: usize, word: &str| match number {
-        1 => format!("1 {word}"),
-        _ => format!("{number} {word}s"),
-    };
+    let (bad, warnings) = (Severity::Bad.count(checks), Severity::Warn.count(checks));
     match (bad, warnings) {
         (0, 0) => "no problems".to_owned(),
         (0, _) => counted(warnings, "warning"),
@@ -63,6 +74,13 @@ mod tests {
             of(&[Severity::Bad, Severity::Warn, Severity::Bad]),
             "2 problems, 1 warning"
         );
+    }
+
+    #[test]
+    fn long_lists_are_counted() {
+        assert_eq!(first_of(&["a", "b"], 2, ", "), "a, b");
+        assert_eq!(first_of(&["a", "b", "c", "d"], 2, "; "), "a; b and 2 more");
+        assert_eq!(counted(0, "log"), "0 logs");
     }
 
     #[test]

@@ -32,4 +32,14 @@ fn links_are_read_from_a_double() {
     );
     assert_eq!(found[0].1[3].version, Some(7));
     assert!(nvml::links(c"no-such-library.so").is_empty());
+    // NVML is shut down as often as it is initialised.
+    // SAFETY: the name is NUL-terminated, and the library is still loaded. The function has this type in the double.
+    let opened = unsafe {
+        let double = libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD);
+        assert!(!double.is_null());
+        let address = libc::dlsym(double, c"nvml_double_opened".as_ptr());
+        assert!(!address.is_null());
+        std::mem::transmute::<*mut libc::c_void, extern "C" fn() -> libc::c_int>(address)()
+    };
+    assert_eq!(opened, 0);
 }

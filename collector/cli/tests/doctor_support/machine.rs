@@ -116,7 +116,7 @@ impl Machine {
             needed: &["libc.so.6"],
             ..Elf::default()
         };
-        for name in ["env", "srun", "bash"] {
+        for name in ["env", "srun", "mpirun", "ssh", "bash"] {
             self.program(&format!("/usr/bin/{name}"), dynamic.to_bytes(), 0o755);
         }
     }

@@ -6,7 +6,7 @@ use crate::facts::machine::Machine;
 
 /// Clock sources that the library reads as a counter.
 const COUNTERS: [&str; 2] = ["tsc", "arch_sys_counter"];
-/// Clock sources for which the kernel must be entered, which costs about a microsecond per reading.
+/// Clock sources that only the kernel can read, so that a timestamp needs a system call.
 const SLOW: [&str; 4] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies"];
 
 pub fn check(machine: &Machine) -> Option<Check> {
@@ -16,7 +16,7 @@ pub fn check(machine: &Machine) -> Option<Check> {
             Subject::Machine,
             Severity::Ok,
             "clock",
-            format!("clock source {source}: timestamps are the processor's counter"),
+            format!("clock source {source}: timestamps come from the processor's counter"),
         ));
     }
     let could = machine
@@ -30,9 +30,9 @@ pub fn check(machine: &Machine) -> Option<Check> {
     let is_slow = SLOW.contains(&source);
     let severity = if is_slow { Severity::Warn } else { Severity::Note };
     let cost = if is_slow {
-        "timestamps are CLOCK_MONOTONIC_RAW, which needs a system call here: a recorded call costs microseconds"
+        "timestamps come from CLOCK_MONOTONIC_RAW. With this source that is a system call, so each recorded call costs more"
     } else {
-        "timestamps are CLOCK_MONOTONIC_RAW, which is slower than the processor's counter"
+        "timestamps come from CLOCK_MONOTONIC_RAW, which is slower than the processor's counter"
     };
     Some(
         Check::new(

@@ -62,7 +62,7 @@ pub fn check(facts: &Facts) -> Vec<Check> {
                 Subject::Recording,
                 Severity::Note,
                 "script-line",
-                "the job is taken to be a line of the shell's script",
+                "this line of the shell's script is assumed to start the job",
             )
             .because(line.clone()),
         );

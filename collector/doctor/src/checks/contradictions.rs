@@ -2,7 +2,7 @@
 //!
 //! Source: NCCL's documentation, "Environment Variables". The rules hold for NCCL 2.18 to 2.32.
 
-use crate::check::{Check, Severity, Subject};
+use crate::check::Check;
 use crate::facts::topology::Topology;
 use crate::facts::variables::Variables;
 
@@ -19,10 +19,6 @@ const ONLY_IB: [&str; 9] = [
     "NCCL_IB_PCI_RELAXED_ORDERING",
 ];
 
-fn warn(id: &'static str, title: String) -> Check {
-    Check::new(Subject::Variables, Severity::Warn, id, title)
-}
-
 /// Checks that need no devices.
 pub fn check(variables: &Variables) -> Vec<Check> {
     let mut out = Vec::new();
@@ -30,20 +26,20 @@ pub fn check(variables: &Variables) -> Vec<Check> {
     out.extend(network(variables));
     if variables.is_on("NCCL_P2P_DISABLE") && variables.get("NCCL_P2P_LEVEL").is_some() {
         out.push(
-            warn(
+            Check::of_variable(
                 "contradiction-p2p",
-                "NCCL_P2P_DISABLE=1 and NCCL_P2P_LEVEL are both set".to_owned(),
+                "NCCL_P2P_DISABLE=1 and NCCL_P2P_LEVEL are both set",
             )
             .because("peer-to-peer transfers are off, so the level has no effect"),
         );
     }
     if variables.is_on("NCCL_P2P_DISABLE") && variables.is_on("NCCL_SHM_DISABLE") {
         out.push(
-            warn(
+            Check::of_variable(
                 "no-local-transport",
-                "NCCL_P2P_DISABLE=1 and NCCL_SHM_DISABLE=1 are both set".to_owned(),
+                "NCCL_P2P_DISABLE=1 and NCCL_SHM_DISABLE=1 are both set",
             )
-            .because("ranks of one host then talk through the network, which is much slower"),
+            .because("ranks of one host then communicate through the network, which is slower"),
         );
     }
     for (least, most) in [
@@ -55,7 +51,7 @@ pub fn check(variables: &Variables) -> Vec<Check> {
             && low > high
         {
             out.push(
-                warn(
+                Check::of_variable(
                     "contradiction-channels",
                     format!("{least}={low} is more than {most}={high}"),
                 )
@@ -75,11 +71,11 @@ fn infiniband(variables: &Variables) -> Option<Check> {
         .filter(|name| variables.get(name).is_some())
         .collect();
     (!set.is_empty()).then(|| {
-        warn(
+        Check::of_variable(
             "contradiction-ib",
             format!("NCCL_IB_DISABLE=1 and {} are set", set.join(", ")),
         )
-        .because("InfiniBand and RoCE are off, so its settings have no effect")
+        .because("InfiniBand and RoCE are off, so their settings have no effect")
         .advise("unset NCCL_IB_DISABLE if the adapters are meant to be used")
     })
 }
@@ -89,17 +85,17 @@ fn network(variables: &Variables) -> Option<Check> {
     let is = |name: &str| network.eq_ignore_ascii_case(name);
     if is("IB") && variables.is_on("NCCL_IB_DISABLE") {
         return Some(
-            warn(
+            Check::of_variable(
                 "contradiction-net",
-                "NCCL_NET=IB and NCCL_IB_DISABLE=1 are both set".to_owned(),
+                "NCCL_NET=IB and NCCL_IB_DISABLE=1 are both set",
             )
-            .because("NCCL fails: it may use no other network, and this one is off"),
+            .because("NCCL fails: it may only use InfiniBand, which is off"),
         );
     }
     (is("Socket") && variables.get("NCCL_IB_HCA").is_some()).then(|| {
-        warn(
+        Check::of_variable(
             "contradiction-net",
-            "NCCL_NET=Socket and NCCL_IB_HCA are both set".to_owned(),
+            "NCCL_NET=Socket and NCCL_IB_HCA are both set",
         )
         .because("NCCL uses sockets, so the choice of adapters has no effect")
     })
@@ -109,12 +105,13 @@ fn network(variables: &Variables) -> Option<Check> {
 pub fn with_devices(variables: &Variables, topology: &Topology) -> Vec<Check> {
     let mut out = Vec::new();
     let active = topology.ports.iter().any(|port| port.state == "ACTIVE");
-    // With further settings of InfiniBand the contradiction is reported instead.
-    if active && variables.is_on("NCCL_IB_DISABLE") && infiniband(variables).is_none() {
+    // If NCCL_IB_DISABLE contradicts another variable, the contradiction is reported instead.
+    let is_reported = infiniband(variables).is_some() || network(variables).is_some();
+    if active && variables.is_on("NCCL_IB_DISABLE") && !is_reported {
         out.push(
-            warn(
+            Check::of_variable(
                 "ib-disabled",
-                "NCCL_IB_DISABLE=1, and this machine has active RDMA adapters".to_owned(),
+                "NCCL_IB_DISABLE=1, and this machine has active RDMA adapters",
             )
             .because("NCCL uses sockets instead, which are slower")
             .advise("unset NCCL_IB_DISABLE"),
@@ -126,11 +123,11 @@ pub fn with_devices(variables: &Variables, topology: &Topology) -> Vec<Check> {
         && !variables.is_on("NCCL_SHM_DISABLE")
     {
         out.push(
-            warn(
+            Check::of_variable(
                 "p2p-disabled",
-                "NCCL_P2P_DISABLE=1: GPUs of this host do not use NVLink or PCIe directly".to_owned(),
+                "NCCL_P2P_DISABLE=1: GPUs of this host do not use NVLink or PCIe directly",
             )
-            .because("transfers take the way through the host's memory")
+            .because("transfers go through the host's memory")
             .advise("unset NCCL_P2P_DISABLE unless it works around a fault"),
         );
     }

@@ -10,7 +10,7 @@ pub fn check(variables: &Variables) -> Vec<Check> {
     let mut out = Vec::new();
     let mut warn = |id: &'static str, title: &str, reason: &str| {
         out.push(
-            Check::new(Subject::Variables, Severity::Warn, id, title)
+            Check::of_variable(id, title)
                 .because(reason)
                 .advise("unset it outside of debugging"),
         );
@@ -19,14 +19,14 @@ pub fn check(variables: &Variables) -> Vec<Check> {
         warn(
             "launch-blocking",
             "CUDA_LAUNCH_BLOCKING=1: every launch waits for its kernel",
-            "nothing overlaps, so the recording does not show the job as it normally is",
+            "launches and kernels do not overlap, so the recording does not show the job as it usually runs",
         );
     }
     if variables.get("TORCH_DISTRIBUTED_DEBUG") == Some("DETAIL") {
         warn(
             "distributed-debug",
             "TORCH_DISTRIBUTED_DEBUG=DETAIL: PyTorch checks every collective with further collectives",
-            "the recording contains these, and waits become longer",
+            "the recording contains these further collectives, and waits become longer",
         );
     }
     let level = variables
@@ -44,15 +44,20 @@ pub fn check(variables: &Variables) -> Vec<Check> {
     if (level == "INFO" && writes_calls) || level == "TRACE" {
         warn(
             "nccl-debug-costs",
-            &format!("NCCL_DEBUG={level} with NCCL_DEBUG_SUBSYS={subsystems}: NCCL writes a line per call"),
-            "the calls become slower, and the log large",
+            &match level.as_str() {
+                "TRACE" => "NCCL_DEBUG=TRACE: NCCL writes several lines per call".to_owned(),
+                _ => format!(
+                    "NCCL_DEBUG={level} with NCCL_DEBUG_SUBSYS={subsystems}: NCCL writes a line per call"
+                ),
+            },
+            "each call takes longer, and the log grows with the job",
         );
     } else if level == "INFO" {
         out.push(Check::new(
             Subject::Variables,
             Severity::Note,
             "nccl-debug",
-            "NCCL_DEBUG=INFO: NCCL writes details when communicators are created",
+            "NCCL_DEBUG=INFO: NCCL writes details when it creates communicators",
         ));
     }
     out

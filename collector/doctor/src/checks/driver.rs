@@ -2,6 +2,7 @@
 
 use crate::check::{Check, Severity, Subject};
 use crate::facts::Facts;
+use crate::text::counted;
 
 pub fn check(facts: &Facts) -> Vec<Check> {
     let gpus = facts
@@ -24,7 +25,7 @@ pub fn check(facts: &Facts) -> Vec<Check> {
                 Subject::Machine,
                 Severity::Warn,
                 "driver-missing",
-                format!("{gpus} GPUs of NVIDIA, and their driver is not loaded"),
+                format!("{} of NVIDIA, but no driver is loaded", counted(gpus, "GPU")),
             )
             .advise("load the driver (modprobe nvidia)"),
         ),
@@ -36,10 +37,10 @@ pub fn check(facts: &Facts) -> Vec<Check> {
                 Subject::Machine,
                 Severity::Warn,
                 "gpu-files-missing",
-                "the driver is loaded, and there is no /dev/nvidia0",
+                "the driver is loaded, but there is no /dev/nvidia0",
             )
             .because("programs in this environment cannot use the GPUs")
-            .advise("in a container: --gpus all, with NVIDIA's container toolkit"),
+            .advise("in a container: --gpus all, with the NVIDIA Container Toolkit"),
         );
     }
     if driver.restricts_profiling == Some(true) && !facts.may_profile {
@@ -54,7 +55,7 @@ pub fn check(facts: &Facts) -> Vec<Check> {
                 "rankscope reads no counters, and tracing with --kernels needs none. If CUPTI refuses with \
                  INSUFFICIENT_PRIVILEGES, this is why",
             )
-            .advise("options nvidia NVreg_RestrictProfilingToAdminUsers=0, or the capability SYS_ADMIN in a container"),
+            .advise("set the module's option NVreg_RestrictProfilingToAdminUsers=0, or give a container the capability SYS_ADMIN"),
         );
     }
     out

@@ -85,9 +85,7 @@ fn interface(name: &str, value: &str, selection: &Selection<'_>, topology: &Topo
     if chosen.is_empty() {
         let existing: Vec<&str> = topology.interfaces.iter().map(|one| one.name.as_str()).collect();
         return Some(
-            Check::new(
-                Subject::Variables,
-                Severity::Warn,
+            Check::of_variable(
                 "interface-missing",
                 format!("{name}={value} names no interface of this machine"),
             )
@@ -97,13 +95,8 @@ fn interface(name: &str, value: &str, selection: &Selection<'_>, topology: &Topo
     }
     if chosen.iter().all(|interface| interface.state == "down") {
         return Some(
-            Check::new(
-                Subject::Variables,
-                Severity::Warn,
-                "interface-down",
-                format!("{name}={value}: the interface is down"),
-            )
-            .because("no peer can be reached through it"),
+            Check::of_variable("interface-down", format!("{name}={value}: the interface is down"))
+                .because("no peer can be reached through it"),
         );
     }
     chosen.iter().all(|interface| interface.name == "lo").then(|| {
@@ -139,9 +132,7 @@ fn adapter(variables: &Variables, topology: &Topology) -> Option<Check> {
         format!("adapters: {}", existing.join(", "))
     };
     Some(
-        Check::new(
-            Subject::Variables,
-            Severity::Warn,
+        Check::of_variable(
             "adapter-missing",
             format!("NCCL_IB_HCA={value} names no adapter of this machine"),
         )

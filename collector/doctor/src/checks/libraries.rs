@@ -3,17 +3,6 @@
 use crate::check::{Check, Severity, Subject};
 use crate::facts::Facts;
 use crate::facts::libraries::{Kind, Library};
-use crate::facts::version::Version;
-
-/// Returns the version of NCCL that would be loaded.
-pub fn nccl_version(facts: &Facts) -> Option<Version> {
-    Version::parse(facts.libraries.first(Kind::Nccl)?.version.as_deref()?)
-}
-
-/// Returns the version of PyTorch.
-pub fn torch_version(facts: &Facts) -> Option<Version> {
-    Version::parse(facts.libraries.first(Kind::PyTorch)?.version.as_deref()?)
-}
 
 pub fn check(facts: &Facts) -> Vec<Check> {
     let mut out = Vec::new();
@@ -32,11 +21,7 @@ pub fn check(facts: &Facts) -> Vec<Check> {
             Kind::PyTorch | Kind::Nccl | Kind::Rccl | Kind::Gloo | Kind::Mpi | Kind::Jax
         )
     };
-    let is_open = facts
-        .command
-        .as_ref()
-        .is_some_and(|command| command.is_open() || command.last().is_none_or(|step| step.file.is_none()));
-    if !seen.iter().any(communicates) && !is_open {
+    if !seen.iter().any(communicates) && facts.has_searched_libraries() {
         let program = facts.command.as_ref().and_then(|command| command.last());
         let (severity, searched) = match (&facts.python, program) {
             (Some(python), _) => (
@@ -53,7 +38,7 @@ pub fn check(facts: &Facts) -> Vec<Check> {
             (None, Some(program)) => (
                 Severity::Note,
                 format!(
-                    "{} is linked with none of them. It may load one later",
+                    "{} is linked with none of them, but may load one when it runs",
                     program.name
                 ),
             ),
@@ -96,8 +81,8 @@ fn found(library: &Library) -> Check {
     )
 }
 
-/// Names further files of a kind. They matter if their version differs: which one is loaded depends on the order of
-/// imports and on variables.
+/// Reports a further file of a kind with another version. Which one is loaded depends on variables and on the order of
+/// imports.
 fn others(facts: &Facts, first: &Library) -> Option<Check> {
     let matters = matches!(first.kind, Kind::Nccl | Kind::Rccl | Kind::Gloo | Kind::Mpi);
     let mut others = facts
@@ -123,11 +108,11 @@ fn others(facts: &Facts, first: &Library) -> Option<Check> {
             format!("{} and {} are both found", named(first), named(other)),
         )
         .because(format!(
-            "the first is found first, in {}; the other is {} ({})",
+            "the first is loaded, because {} comes first in the search; the other is {} ({})",
             first.found_in,
             other.path.display(),
             other.found_in
         ))
-        .advise("remove one from the search path, or compare the version in the log of the run"),
+        .advise("remove one from the search path, or look at the version that the recording names"),
     )
 }

@@ -4,11 +4,11 @@ use crate::check::{Check, Severity, Subject};
 use crate::facts::machine::Machine;
 use crate::facts::topology::Topology;
 
-/// Open files that are usual. Every peer of Gloo and NCCL takes several.
+/// Usual limit of open files. Gloo and NCCL need several for each peer.
 const FEW_FILES: u64 = 1024;
-/// Processes and threads. A rank of PyTorch has hundreds.
+/// Least limit of processes and threads without a warning. A rank of PyTorch has hundreds of threads.
 const FEW_PROCESSES: u64 = 4096;
-/// Locked memory that RDMA needs at least, in bytes.
+/// Least limit of locked memory without a warning, in bytes. RDMA needs more than the usual 8 MiB.
 const LITTLE_LOCKED_BYTES: u64 = 1 << 30;
 
 fn warn(id: &'static str, title: String) -> Check {
@@ -29,7 +29,7 @@ pub fn check(machine: &Machine, topology: &Topology) -> Vec<Check> {
         out.push(
             warn(
                 "few-processes",
-                format!("the user may have only {processes} processes and threads"),
+                format!("this user may have only {processes} processes and threads"),
             )
             .because("a rank of PyTorch has hundreds of threads")
             .advise("ulimit -u 65536"),
@@ -43,7 +43,7 @@ pub fn check(machine: &Machine, topology: &Topology) -> Vec<Check> {
                 "little-locked-memory",
                 format!("a process may lock only {} KiB of memory", bytes >> 10),
             )
-            .because("RDMA adapters need locked memory for buffers: NCCL fails to register them")
+            .because("RDMA adapters need locked memory: NCCL may fail to register its buffers")
             .advise("ulimit -l unlimited; in a container --ulimit memlock=-1"),
         );
     }
@@ -54,9 +54,8 @@ pub fn check(machine: &Machine, topology: &Topology) -> Vec<Check> {
             gibibytes(limit)
         );
         out.push(if used > limit / 10 * 9 {
-            warn("group-memory-full", title).because(
-                "the kernel ends a process when the limit is reached. Live areas and /dev/shm count, too",
-            )
+            warn("group-memory-full", title)
+                .because("at the limit the kernel kills a process. Live areas and /dev/shm count as memory")
         } else {
             Check::new(Subject::Machine, Severity::Ok, "group-memory", title)
         });

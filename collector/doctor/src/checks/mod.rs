@@ -17,30 +17,25 @@ mod pcie;
 mod preload;
 mod rdma;
 mod shared_memory;
-mod sources;
+pub(crate) mod sources;
 mod torch_variables;
 mod unknown_variables;
 mod values;
 
-use crate::check::Check;
+use crate::check::{Check, Subject};
 use crate::facts::Facts;
+use crate::facts::libraries::{Kind, Library};
 use crate::facts::variables::Variables;
 use crate::facts::version::Version;
 use crate::ignored::WhyIgnored;
 use crate::launcher::Launcher;
-use crate::surroundings::Surroundings;
 
 /// Runs all checks, in the order of the subjects.
-pub fn all(
-    facts: &Facts,
-    launcher: &Launcher,
-    surroundings: &Surroundings,
-    why_ignored: WhyIgnored,
-) -> Vec<Check> {
-    let nccl = libraries::nccl_version(facts);
+pub fn all(facts: &Facts, launcher: &Launcher, why_ignored: WhyIgnored) -> Vec<Check> {
+    let version = |kind| facts.libraries.first(kind).and_then(Library::numbers);
     let mut out = Vec::new();
     out.extend(command::check(facts));
-    out.extend(preload::check(facts, launcher, surroundings));
+    out.extend(preload::check(facts, launcher));
     out.extend(libraries::check(facts));
     out.extend(sources::check(facts, launcher));
     out.extend(clock::check(&facts.machine));
@@ -58,12 +53,12 @@ pub fn all(
     out.extend(interfaces::check(&facts.variables, &facts.topology));
     out.extend(contradictions::with_devices(&facts.variables, &facts.topology));
     out.extend(values::with_devices(&facts.variables, &facts.topology));
-    let torch = libraries::torch_version(facts);
-    out.extend(of_variables(&facts.variables, nccl, torch));
-    if !out
-        .iter()
-        .any(|check| check.subject == crate::check::Subject::Variables)
-    {
+    out.extend(of_variables(
+        &facts.variables,
+        version(Kind::Nccl),
+        version(Kind::PyTorch),
+    ));
+    if !out.iter().any(|check| check.subject == Subject::Variables) {
         out.push(unknown_variables::nothing_found(facts));
     }
     out.sort_by_key(|check| (check.subject, std::cmp::Reverse(check.severity)));

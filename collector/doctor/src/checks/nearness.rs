@@ -7,7 +7,7 @@ pub fn check(topology: &Topology) -> Vec<Check> {
     let mut nodes: Vec<u32> = topology.ports.iter().filter_map(|port| port.numa_node).collect();
     nodes.sort_unstable();
     nodes.dedup();
-    // Without a node of the adapters nothing is known.
+    // The kernel does not report where the adapters are.
     if nodes.is_empty() {
         return Vec::new();
     }
@@ -25,11 +25,11 @@ pub fn check(topology: &Topology) -> Vec<Check> {
                     format!("GPU {} is on NUMA node {node}, which has no RDMA adapter", gpu.address),
                 )
                 .because(format!(
-                    "adapters are on node {}: its traffic crosses the link between sockets, and NCCL may not use \
+                    "adapters are on node {}: the GPU's traffic crosses the link between sockets, and NCCL may not use \
                      GPUDirect RDMA",
                     list.join(", ")
                 ))
-                .advise("move an adapter to that socket, or start fewer ranks on it"),
+                .advise("move an adapter to that socket, or use fewer of its GPUs"),
             )
         })
         .collect()

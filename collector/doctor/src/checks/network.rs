@@ -2,6 +2,7 @@
 
 use crate::check::{Check, Severity, Subject};
 use crate::facts::topology::{Interface, Topology};
+use crate::text::first_of;
 
 /// Interfaces that are printed. A host of containers has hundreds.
 const MAX_SHOWN: usize = 8;
@@ -25,16 +26,11 @@ pub fn check(topology: &Topology) -> Vec<Check> {
         .map(named)
         .collect();
     if !up.is_empty() {
-        let more = match up.len().saturating_sub(MAX_SHOWN) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        let shown = up.iter().take(MAX_SHOWN).cloned().collect::<Vec<_>>().join("; ");
         out.push(Check::new(
             Subject::Topology,
             Severity::Ok,
             "interfaces",
-            format!("network: {shown}{more}"),
+            format!("network: {}", first_of(&up, MAX_SHOWN, "; ")),
         ));
     }
     let farthest = topology.numa_distances.iter().flatten().max();

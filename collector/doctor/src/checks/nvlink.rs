@@ -36,7 +36,7 @@ pub fn check(topology: &Topology) -> Vec<Check> {
             .filter_map(|link| link.version)
             .max();
         let version = version
-            .map(|version| format!(", NVML's version {version}"))
+            .map(|version| format!(", version {version} as NVML numbers them"))
             .unwrap_or_default();
         out.push(Check::new(
             Subject::Topology,

@@ -62,7 +62,7 @@ fn examine(name: &str, link: &PcieLink, is_gpu: bool) -> Vec<Check> {
             ),
         );
         out.push(if is_gpu {
-            check.because("idle GPUs lower the speed: look again while the job runs")
+            check.because("idle GPUs lower the speed of the link: look again while the job runs")
         } else {
             check
                 .because("transfers are slower in proportion")
@@ -75,7 +75,7 @@ fn examine(name: &str, link: &PcieLink, is_gpu: bool) -> Vec<Check> {
             Severity::Note,
             "pcie-slot",
             format!(
-                "{name}: the slot has {} lanes of {} GT/s, and the device could use {} of {}",
+                "{name}: the slot allows {} lanes of {} GT/s, and the device has {} of {}",
                 link.rated_width(),
                 link.rated_speed_gts(),
                 link.device_width,

@@ -1,15 +1,12 @@
-//! LD_PRELOAD, and the glibc that the preloaded library needs.
+//! LD_PRELOAD, and the glibc that the library to preload needs.
 
 use crate::check::{Check, Severity, Subject};
 use crate::facts::Facts;
-use crate::facts::machine::glibc_of;
 use crate::launcher::Launcher;
-use crate::surroundings::Surroundings;
 
-pub fn check(facts: &Facts, launcher: &Launcher, surroundings: &Surroundings) -> Vec<Check> {
+pub fn check(facts: &Facts, launcher: &Launcher) -> Vec<Check> {
     let mut out = Vec::new();
-    let needed = launcher.library.as_deref().and_then(glibc_of);
-    match (needed, facts.machine.glibc) {
+    match (launcher.needed_glibc, facts.machine.glibc) {
         (Some(needed), Some(found)) if needed > found => out.push(
             Check::new(
                 Subject::Recording,
@@ -39,27 +36,27 @@ pub fn check(facts: &Facts, launcher: &Launcher, surroundings: &Surroundings) ->
             .because("librankscope.so cannot be loaded without glibc, for example on Alpine Linux"),
         ),
     }
-    let list = facts.variables.get("LD_PRELOAD").unwrap_or_default();
-    let entries: Vec<&str> = list.split([':', ' ']).filter(|entry| !entry.is_empty()).collect();
-    let is_missing =
-        |entry: &&&str| entry.contains('/') && !entry.contains('$') && !surroundings.exists(entry);
-    for entry in entries.iter().filter(is_missing) {
+    for entry in facts.preloads.iter().filter(|entry| entry.is_missing) {
         out.push(
             Check::new(
                 Subject::Recording,
                 Severity::Warn,
                 "preload-missing",
-                format!("LD_PRELOAD names {entry}, which does not exist"),
+                format!("LD_PRELOAD names {}, which does not exist", entry.name),
             )
-            .because("the loader prints an error in every process and goes on without it"),
+            .because("the loader prints an error in every process, and continues without it"),
         );
     }
-    if !entries.is_empty() {
+    if !facts.preloads.is_empty() {
+        let names: Vec<&str> = facts.preloads.iter().map(|entry| entry.name.as_str()).collect();
         out.push(Check::new(
             Subject::Recording,
             Severity::Note,
             "preload-others",
-            format!("LD_PRELOAD is set already: {list}; rankscope is added at its end"),
+            format!(
+                "LD_PRELOAD is set already: {}; rankscope is added at its end",
+                names.join(":")
+            ),
         ));
     }
     out

@@ -21,7 +21,7 @@ pub fn check(topology: &Topology) -> Vec<Check> {
                 Subject::Topology,
                 Severity::Warn,
                 "rdma-files-missing",
-                "there are RDMA adapters, and no /dev/infiniband",
+                "there are RDMA adapters, but no /dev/infiniband",
             )
             .because("NCCL cannot open the adapters and uses sockets")
             .advise("in a container: --device=/dev/infiniband, or the RDMA device plugin on Kubernetes"),
@@ -33,8 +33,8 @@ pub fn check(topology: &Topology) -> Vec<Check> {
             out.push(rate(port, ports));
             continue;
         }
-        // An adapter often has a port without a cable. A host with no active port is a fault, and so is an adapter
-        // that differs from its equals.
+        // An adapter often has a port without a cable. It is a fault if no port of the host is active, or if the same
+        // port of an adapter of this model is.
         let equals_are_active = ports
             .iter()
             .any(|other| other.state == ACTIVE && other.model == port.model && other.port == port.port);
@@ -69,7 +69,7 @@ fn rate(port: &Port, all: &[Port]) -> Check {
             Severity::Warn,
             "rdma-port-slow",
             format!(
-                "{} has {rate} Gbit/s, others of its model have {fastest}",
+                "{} has {rate} Gbit/s, another of its model has {fastest}",
                 name(port)
             ),
         )

@@ -5,7 +5,7 @@
 use crate::check::{Check, Severity, Subject};
 use crate::facts::machine::Machine;
 
-/// Size below which jobs of several ranks are known to fail, in bytes.
+/// Least size without a warning, in bytes.
 const SMALL_BYTES: u64 = 1 << 30;
 
 fn mebibytes(bytes: u64) -> u64 {
@@ -13,11 +13,11 @@ fn mebibytes(bytes: u64) -> u64 {
 }
 
 pub fn check(machine: &Machine) -> Option<Check> {
-    let advice = "in a container: --shm-size=8g, or --ipc=host; on Kubernetes an emptyDir of medium Memory";
+    let advice = "in a container: --shm-size=8g or --ipc=host; on Kubernetes an emptyDir with medium: Memory";
     if !machine.has_shared_memory {
         return Some(
             Check::new(Subject::Machine, Severity::Warn, "shm-missing", "there is no /dev/shm")
-                .because("NCCL and data loaders fail without it. rankscope records into a file of a local disk instead")
+                .because("NCCL and data loaders fail without it. rankscope records into a file on a local disk instead")
                 .advise(advice),
         );
     }
@@ -36,9 +36,7 @@ pub fn check(machine: &Machine) -> Option<Check> {
     Some(if is_small || is_full {
         let id = if is_small { "shm-small" } else { "shm-full" };
         Check::new(Subject::Machine, Severity::Warn, id, shown)
-            .because(
-                "NCCL and the workers of data loaders use it, and jobs of several ranks fail when it is full",
-            )
+            .because("NCCL and the workers of data loaders use it, and fail when it is full")
             .advise(if is_small {
                 advice
             } else {

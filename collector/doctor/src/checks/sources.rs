@@ -10,13 +10,13 @@ use crate::launcher::Launcher;
 use std::ffi::OsStr;
 
 /// First NCCL that reports device times to a plugin.
-const FIRST_WITH_TIMES: (u32, u32) = (2, 27);
+pub const FIRST_WITH_TIMES: (u32, u32) = (2, 27);
 /// First NCCL that has profiler plugins.
 const FIRST_WITH_PLUGINS: (u32, u32) = (2, 23);
 /// Oldest and newest NCCL and PyTorch that rankscope was tested with.
 const NCCL_TESTED: [(u32, u32); 2] = [(2, 18), (2, 32)];
 const TORCH_TESTED: [(u32, u32); 2] = [(1, 13), (2, 15)];
-/// Environment variable by which the driver loads another tool.
+/// Variable that names a tool for the driver to load.
 const INJECTION: &str = "CUDA_INJECTION64_PATH";
 
 fn line(severity: Severity, id: &'static str, title: impl Into<String>) -> Check {
@@ -67,7 +67,15 @@ fn gloo(facts: &Facts) -> Vec<Check> {
     out
 }
 
-fn is_outside(version: Version, [oldest, newest]: [(u32, u32); 2]) -> Option<Severity> {
+fn tested(library: &str, [oldest, newest]: [(u32, u32); 2]) -> String {
+    format!(
+        "tested: {library} {}.{} to {}.{}",
+        oldest.0, oldest.1, newest.0, newest.1
+    )
+}
+
+/// Returns how much it matters that the version is not between the tested ones; `None` if it is.
+fn outside(version: Version, [oldest, newest]: [(u32, u32); 2]) -> Option<Severity> {
     if !version.is_at_least(oldest.0, oldest.1) {
         Some(Severity::Warn)
     } else if version.is_at_least(newest.0, newest.1 + 1) {
@@ -79,39 +87,37 @@ fn is_outside(version: Version, [oldest, newest]: [(u32, u32); 2]) -> Option<Sev
 
 fn c10d(facts: &Facts) -> Option<Check> {
     let torch = facts.libraries.first(Kind::PyTorch)?;
-    let version = torch.version.as_deref().and_then(Version::parse);
-    Some(
-        match version.and_then(|version| is_outside(version, TORCH_TESTED)) {
-            Some(severity) => line(
-                severity,
-                "torch-untested",
-                format!(
-                    "c10d: rankscope was not tested with PyTorch {}",
-                    torch.version.as_deref().unwrap_or_default()
-                ),
-            )
-            .because("tested: PyTorch 1.13 to 2.15"),
-            None => line(
-                Severity::Ok,
-                "source-c10d",
-                "c10d: queueing, waits and DDP are recorded",
+    let version = torch.numbers();
+    Some(match version.and_then(|version| outside(version, TORCH_TESTED)) {
+        Some(severity) => line(
+            severity,
+            "torch-untested",
+            format!(
+                "c10d: rankscope was not tested with PyTorch {}",
+                torch.version.as_deref().unwrap_or_default()
             ),
-        },
-    )
+        )
+        .because(tested("PyTorch", TORCH_TESTED)),
+        None => line(
+            Severity::Ok,
+            "source-c10d",
+            "c10d: queueing, waits and DDP are recorded",
+        ),
+    })
 }
 
 fn nccl_calls(nccl: &Library) -> Vec<Check> {
-    let version = nccl.version.as_deref().and_then(Version::parse);
+    let version = nccl.numbers();
     let shown = nccl.version.as_deref().unwrap_or_default();
     let mut out = Vec::new();
-    if let Some(severity) = version.and_then(|version| is_outside(version, NCCL_TESTED)) {
+    if let Some(severity) = version.and_then(|version| outside(version, NCCL_TESTED)) {
         out.push(
             line(
                 severity,
                 "nccl-untested",
                 format!("NCCL calls: rankscope was not tested with NCCL {shown}"),
             )
-            .because("tested: NCCL 2.18 to 2.32"),
+            .because(tested("NCCL", NCCL_TESTED)),
         );
     }
     let has_times =
@@ -155,7 +161,7 @@ fn device_times(facts: &Facts, nccl: &Library, launcher: &Launcher) -> Option<Ch
                 .advise("unset NCCL_PROFILER_PLUGIN"),
         );
     }
-    let version = nccl.version.as_deref().and_then(Version::parse)?;
+    let version = nccl.numbers()?;
     if version.is_at_least(FIRST_WITH_TIMES.0, FIRST_WITH_TIMES.1) {
         return Some(line(
             Severity::Ok,
@@ -186,7 +192,7 @@ fn kernels(facts: &Facts) -> Vec<Check> {
             line(
                 Severity::Warn,
                 "cupti-taken",
-                "kernels: not recorded, also with --kernels",
+                "kernels: not recorded, even with --kernels",
             )
             .because(format!("{INJECTION}={tool}: rankscope leaves CUPTI to that tool"))
             .advise(format!("unset {INJECTION}, or do not use --kernels")),
@@ -206,21 +212,21 @@ fn kernels(facts: &Facts) -> Vec<Check> {
                 cupti.path.display()
             )),
         );
-    } else if has_gpu {
+    } else if has_gpu && facts.has_searched_libraries() {
         out.push(
             line(
                 Severity::Note,
                 "no-cupti",
                 "kernels: --kernels would not work, because no CUPTI was found",
             )
-            .advise("name libcupti.so in RANKSCOPE_CUPTI if it is elsewhere"),
+            .advise("if there is a libcupti.so elsewhere, set RANKSCOPE_CUPTI to its path"),
         );
     }
     if facts.variables.is_on("KINETO_USE_DAEMON") {
         out.push(line(
             Severity::Note,
             "kineto-daemon",
-            "KINETO_USE_DAEMON is set: rankscope gives up CUPTI while torch.profiler records on request",
+            "KINETO_USE_DAEMON is set: rankscope leaves CUPTI to torch.profiler while that records on request",
         ));
     }
     out
@@ -240,13 +246,13 @@ fn nvtx(facts: &Facts, launcher: &Launcher) -> Option<Check> {
             (None, Some(value)) => line(Severity::Note, "nvtx-off", "NVTX ranges: not recorded")
                 .because(format!("NVTX_INJECTION64_PATH={value} switches injection off")),
             (Some((_, Some(next))), _) => line(Severity::Ok, "source-nvtx", "NVTX ranges: recorded")
-                .because(format!("{} gets them, too", next.to_string_lossy())),
+                .because(format!("{} also gets them", next.to_string_lossy())),
             _ => line(Severity::Ok, "source-nvtx", "NVTX ranges: recorded"),
         },
     )
 }
 
-/// Names libraries whose communication no source sees.
+/// Reports libraries whose communication no source records.
 fn invisible(facts: &Facts) -> Vec<Check> {
     [
         (Kind::Mpi, "mpi-invisible", "MPI calls: not recorded"),

@@ -3,7 +3,7 @@
 //! Sources: PyTorch's documentation, "PYTORCH ProcessGroupNCCL Environment Variables", and its file
 //! torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp. The names got the prefix `TORCH_` in 2.2.
 
-use crate::check::{Check, Severity, Subject};
+use crate::check::Check;
 use crate::facts::variables::Variables;
 use crate::facts::version::Version;
 
@@ -18,19 +18,15 @@ const RENAMED: [&str; 5] = [
 /// First version with the new names.
 const RENAMED_IN: (u32, u32) = (2, 2);
 
-fn warn(id: &'static str, title: String) -> Check {
-    Check::new(Subject::Variables, Severity::Warn, id, title)
-}
-
 pub fn check(variables: &Variables, torch: Option<Version>) -> Vec<Check> {
     let mut out = Vec::new();
     let has_new_names = torch.is_some_and(|torch| torch.is_at_least(RENAMED_IN.0, RENAMED_IN.1));
     for name in RENAMED.into_iter().filter(|name| variables.get(name).is_some()) {
         if has_new_names {
             out.push(
-                warn(
+                Check::of_variable(
                     "variable-renamed",
-                    format!("{name} is an old name since PyTorch 2.2"),
+                    format!("{name} has another name since PyTorch 2.2"),
                 )
                 .because("a later version may ignore it")
                 .advise(format!("set TORCH_{name}")),
@@ -41,11 +37,11 @@ pub fn check(variables: &Variables, torch: Option<Version>) -> Vec<Check> {
     let dumps = variables.is_on("TORCH_NCCL_DUMP_ON_TIMEOUT");
     if dumps && variables.number("TORCH_NCCL_TRACE_BUFFER_SIZE") == Some(0) {
         out.push(
-            warn(
+            Check::of_variable(
                 "contradiction-dump",
-                "TORCH_NCCL_DUMP_ON_TIMEOUT=1 and TORCH_NCCL_TRACE_BUFFER_SIZE=0 are both set".to_owned(),
+                "TORCH_NCCL_DUMP_ON_TIMEOUT=1 and TORCH_NCCL_TRACE_BUFFER_SIZE=0 are both set",
             )
-            .because("the flight recorder keeps no events, so a timeout has nothing to dump"),
+            .because("the Flight Recorder keeps no operations, so a timeout has nothing to dump"),
         );
     }
     out
@@ -59,16 +55,16 @@ fn waits(variables: &Variables) -> Option<Check> {
     let handles =
         variables.is_on("TORCH_NCCL_ASYNC_ERROR_HANDLING") || variables.is_on("NCCL_ASYNC_ERROR_HANDLING");
     Some(if handles {
-        warn(
+        Check::of_variable(
             "contradiction-wait",
-            "blocking wait and asynchronous error handling are both on".to_owned(),
+            "blocking waits and asynchronous error handling are both on",
         )
-        .because("PyTorch then waits blocking and switches the error handling off")
+        .because("with blocking waits, PyTorch switches the asynchronous error handling off")
         .advise("unset TORCH_NCCL_BLOCKING_WAIT")
     } else {
-        warn(
+        Check::of_variable(
             "blocking-wait",
-            "TORCH_NCCL_BLOCKING_WAIT=1: every wait blocks the host until the operation ends".to_owned(),
+            "TORCH_NCCL_BLOCKING_WAIT=1: every wait blocks its thread until the operation ends",
         )
         .because("computation and communication overlap less, and training is slower")
         .advise("unset it outside of debugging")

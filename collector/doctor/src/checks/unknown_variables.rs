@@ -1,7 +1,7 @@
 //! Variables that the loaded libraries do not read, with the nearest name that they do.
 //!
 //! The names that a library can read are string literals in its file. A plugin may read further names: those of public
-//! plugins are known here. So an unknown name is a warning, and no fault.
+//! plugins are known here. So an unknown name is a warning, not a problem.
 
 use crate::check::{Check, Severity, Subject};
 use crate::facts::Facts;
@@ -77,9 +77,7 @@ pub fn check(facts: &Facts, why_ignored: WhyIgnored) -> Vec<Check> {
             Some(file) => format!(" (set in {})", file.display()),
             None => String::new(),
         };
-        let check = Check::new(
-            Subject::Variables,
-            Severity::Warn,
+        let check = Check::of_variable(
             "variable-unknown",
             format!("{owner} does not read {name}{origin}"),
         );
@@ -87,7 +85,7 @@ pub fn check(facts: &Facts, why_ignored: WhyIgnored) -> Vec<Check> {
             .libraries
             .first(Kind::Nccl)
             .and_then(|library| library.version.as_deref());
-        // Other versions may read it, or there is another way. A similar name is searched below.
+        // The table may know that other versions read it, or what to use instead. Similar names are searched below.
         let reason = nccl
             .and_then(|version| why_ignored(name, version))
             .filter(|reason| !reason.contains("did you mean"));
@@ -129,8 +127,8 @@ pub fn nothing_found(facts: &Facts) -> Check {
         .count();
     let title = match count {
         0 => "no variable of NCCL, RCCL, Gloo or c10d is set".to_owned(),
-        1 => "nothing is wrong with 1 variable of communication libraries".to_owned(),
-        _ => format!("nothing is wrong with {count} variables of communication libraries"),
+        1 => "1 variable of communication libraries is set, and no fault was found in it".to_owned(),
+        _ => format!("{count} variables of communication libraries are set, and no fault was found in them"),
     };
     Check::new(Subject::Variables, Severity::Ok, "variables", title)
 }

@@ -3,7 +3,7 @@
 //! Sources: NCCL's documentation, "Environment Variables" (NCCL_ALGO, NCCL_PROTO, NCCL_DEBUG, NCCL_NVLS_ENABLE), and
 //! ibv_modify_qp(3) for the size of the timeout and of the retry counter.
 
-use crate::check::{Check, Severity, Subject};
+use crate::check::Check;
 use crate::facts::topology::Topology;
 use crate::facts::variables::Variables;
 use crate::facts::version::Version;
@@ -27,10 +27,6 @@ const MAX_IB_RETRIES: i64 = 7;
 const WITHOUT_NVLS: [&str; 12] = [
     "P100", "V100", "T4", "A100", "A800", "A30", "A40", "A10", "L4", "RTX", "GeForce", "Quadro",
 ];
-
-fn warn(id: &'static str, title: String) -> Check {
-    Check::new(Subject::Variables, Severity::Warn, id, title)
-}
 
 /// Returns the names in a value such as `^tree`, or since 2.24 `allreduce:ring,tree;broadcast:ring`.
 fn words(value: &str) -> Vec<String> {
@@ -56,22 +52,22 @@ pub fn check(variables: &Variables, nccl: Option<Version>) -> Vec<Check> {
             .find(|word| !PROTOCOLS.contains(&word.as_str()))
     {
         out.push(
-            warn(
+            Check::of_variable(
                 "value-unknown",
                 format!("NCCL_PROTO={value}: NCCL knows no protocol {word}"),
             )
-            .advise("LL, LL128 or Simple"),
+            .advise("set LL, LL128 or Simple"),
         );
     }
     if let Some(value) = variables.get("NCCL_DEBUG")
         && !DEBUG_LEVELS.iter().any(|level| level.eq_ignore_ascii_case(value))
     {
         out.push(
-            warn(
+            Check::of_variable(
                 "value-unknown",
                 format!("NCCL_DEBUG={value}: NCCL knows no such level, so nothing is logged"),
             )
-            .advise("VERSION, WARN, INFO or TRACE"),
+            .advise("set VERSION, WARN, INFO or TRACE"),
         );
     }
     for (name, least, most) in [
@@ -82,11 +78,11 @@ pub fn check(variables: &Variables, nccl: Option<Version>) -> Vec<Check> {
             && !(least..=most).contains(&number)
         {
             out.push(
-                warn(
+                Check::of_variable(
                     "value-out-of-range",
                     format!("{name}={number} is not between {least} and {most}"),
                 )
-                .because("the field of the adapter has no more bits: it refuses the value, or takes another"),
+                .because("the adapter's field is not larger: it refuses the value, or uses another"),
             );
         }
     }
@@ -98,15 +94,15 @@ fn algorithm(value: &str, word: &str, nccl: Option<Version>) -> Option<Check> {
         // Before 2.14 this was the name of the first CollNet algorithm. Later versions may accept it.
         None if word == "collnet" => None,
         None => Some(
-            warn(
+            Check::of_variable(
                 "value-unknown",
                 format!("NCCL_ALGO={value}: NCCL knows no algorithm {word}"),
             )
-            .advise("Tree, Ring, CollnetDirect, CollnetChain, NVLS, NVLSTree or PAT"),
+            .advise("set Tree, Ring, CollnetDirect, CollnetChain, NVLS, NVLSTree or PAT"),
         ),
         Some((_, (major, minor))) => {
             let nccl = nccl.filter(|nccl| !nccl.is_at_least(*major, *minor))?;
-            Some(warn(
+            Some(Check::of_variable(
                 "value-unknown",
                 format!("NCCL_ALGO={value}: {word} exists from NCCL {major}.{minor} on, and this is {nccl}"),
             ))
@@ -131,7 +127,7 @@ pub fn with_devices(variables: &Variables, topology: &Topology) -> Option<Check>
     };
     let model = models.iter().find(lacks)?;
     Some(
-        warn(
+        Check::of_variable(
             "nvls-unsupported",
             format!("NCCL_NVLS_ENABLE=1, and {model} has no NVLink SHARP"),
         )

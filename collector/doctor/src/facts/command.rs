@@ -1,5 +1,6 @@
 //! The command, followed from wrappers, launchers and scripts to the program that would communicate.
 
+use super::python;
 use crate::program::{self, Reach};
 use crate::surroundings::Surroundings;
 use std::ffi::OsStr;
@@ -53,7 +54,7 @@ const ELSEWHERE: [&str; 19] = [
     "sbatch",
     "ray",
 ];
-/// Shells. In their scripts only a line that starts a known launcher is followed.
+/// Shells. Only a line of their script that starts a known launcher is followed.
 const SHELLS: [&str; 6] = ["sh", "bash", "dash", "zsh", "ksh", "fish"];
 
 /// Starts of names of programs that are looked for in the scripts of shells.
@@ -68,7 +69,24 @@ const IN_SCRIPTS: [&str; 9] = [
     "accelerate",
     "horovodrun",
 ];
-/// Launchers of MPI, which pass variables to other hosts only on request.
+/// Options of launchers whose value is the next word, which may be the name of a program.
+const WITH_VALUE: [&str; 14] = [
+    "account",
+    "bind-to",
+    "chdir",
+    "error",
+    "host",
+    "hostfile",
+    "job-name",
+    "machinefile",
+    "map-by",
+    "nodelist",
+    "output",
+    "partition",
+    "rank-by",
+    "wdir",
+];
+/// Launchers of MPI. Some pass variables to other hosts only on request.
 const MPI_LAUNCHERS: [&str; 3] = ["mpirun", "mpiexec", "orterun"];
 
 /// Program that the command starts.
@@ -99,7 +117,7 @@ pub struct Command {
     pub shell: Option<String>,
     /// Line of a shell's script that was taken for the start of the job.
     pub script_line: Option<String>,
-    /// Name of a launcher of MPI that does not pass LD_PRELOAD to other hosts.
+    /// Name of a launcher of MPI that may not pass LD_PRELOAD to other hosts.
     pub keeps_variables_here: Option<String>,
 }
 
@@ -115,7 +133,7 @@ impl Command {
             out.steps.push(step);
             let Some(file) = file else { break };
             let base = file_name(Path::new(&name));
-            if base.starts_with("python") || base.starts_with("pypy") {
+            if python::is_interpreter(&base) {
                 out.python = Some(name);
                 break;
             }
@@ -144,25 +162,24 @@ impl Command {
             if !WRAPPERS.contains(&base.as_str()) {
                 break;
             }
-            out.note_cleared(surroundings, &base, &words);
-            let Some(at) = wrapped(surroundings, &base, &words) else {
-                break;
-            };
+            let at = wrapped(surroundings, &base, &words);
+            out.note_cleared(surroundings, &base, &words[1..at.unwrap_or(words.len())]);
+            let Some(at) = at else { break };
             words.drain(..at);
         }
         out
     }
 
-    fn note_cleared(&mut self, surroundings: &Surroundings, base: &str, words: &[String]) {
-        let options = || words[1..].iter().take_while(|word| word.starts_with('-'));
-        let has = |name: &str| options().any(|word| word == name);
+    /// Notes whether a wrapper with these options keeps variables from the program.
+    fn note_cleared(&mut self, surroundings: &Surroundings, base: &str, options: &[String]) {
+        let has = |name: &str| options.iter().any(|word| word == name);
         let reason = match base {
             "sudo" => Some("sudo removes LD_PRELOAD from the environment".to_owned()),
             "env" if has("-i") || has("-") || has("--ignore-environment") => {
                 Some("`env -i` starts the program with an empty environment".to_owned())
             }
             "srun" => {
-                let by_option = words.iter().find(|word| is_no_export(word)).cloned();
+                let by_option = options.iter().find(|word| is_no_export(word)).cloned();
                 let by_variable = surroundings
                     .variable("SLURM_EXPORT_ENV")
                     .filter(|value| *value == "NONE" || *value == "NIL")
@@ -173,7 +190,7 @@ impl Command {
             }
             _ => None,
         };
-        if MPI_LAUNCHERS.contains(&base) && !words.iter().any(|word| word.contains("LD_PRELOAD")) {
+        if MPI_LAUNCHERS.contains(&base) && !options.iter().any(|word| word.contains("LD_PRELOAD")) {
             self.keeps_variables_here = Some(base.to_owned());
         }
         self.clears_environment = self.clears_environment.take().or(reason);
@@ -190,9 +207,10 @@ impl Command {
         }
     }
 
-    /// Whether the program that communicates is not known from here.
-    pub fn is_open(&self) -> bool {
-        self.shell.is_some() || self.elsewhere.is_some()
+    /// Returns the file of the program that would communicate; `None` if it is missing or not known from here.
+    pub fn program(&self) -> Option<&Path> {
+        let is_known = self.shell.is_none() && self.elsewhere.is_none();
+        self.last().filter(|_| is_known)?.file.as_deref()
     }
 
     /// Returns the last program, which would communicate.
@@ -201,7 +219,7 @@ impl Command {
     }
 }
 
-/// Whether an option of srun keeps the environment from the program.
+/// Whether an option of srun keeps LD_PRELOAD from the program.
 fn is_no_export(word: &str) -> bool {
     let Some(list) = word.strip_prefix("--export=") else {
         return false;
@@ -231,6 +249,7 @@ impl Step {
 
 /// Returns the text that a shell would execute: that of `-c`, or of a file.
 fn script_of(surroundings: &Surroundings, words: &[String]) -> Option<String> {
+    // The first word is the shell.
     let mut arguments = words.iter().skip(1);
     let first = arguments.find(|word| !word.starts_with('-') || word.ends_with('c'))?;
     if first.starts_with('-') {
@@ -295,17 +314,22 @@ pub fn interpreter(bytes: &[u8]) -> Option<Vec<String>> {
 }
 
 /// Returns the position of the command after the options of a wrapper. Which options have values differs between
-/// launchers, so the first word that is a program counts. A number never does.
+/// launchers, so the first word that is a program counts. Numbers and the values of well-known options never do.
 fn wrapped(surroundings: &Surroundings, base: &str, words: &[String]) -> Option<usize> {
     let path = surroundings.variable("PATH").map(OsStr::new);
     let is_program = |word: &str| {
         !word.starts_with('-')
             && !word.contains('=')
             && !word.starts_with(|first: char| first.is_ascii_digit())
-            && program::resolve_in(OsStr::new(word), path, |path| surroundings.place(path)).is_some()
+            && program::resolve_in(OsStr::new(word), path, |path| surroundings.place(path))
+                .is_some_and(|file| program::is_executable(&surroundings.place(&file)))
     };
-    let found = (1..words.len()).find(|&at| is_program(&words[at]));
-    // The simple wrappers have at most one value before the command: a missing command is then worth a message.
+    let is_value = |at: usize| {
+        let option = words[at - 1].trim_start_matches('-');
+        words[at - 1].starts_with('-') && WITH_VALUE.contains(&option)
+    };
+    let found = (1..words.len()).find(|&at| is_program(&words[at]) && !is_value(at));
+    // In these wrappers the first plain word is the command, or one value before it. So a missing command is noticed.
     let is_simple = matches!(base, "env" | "nice" | "nohup" | "time" | "setsid");
     found.or_else(|| {
         let first = (1..words.len()).find(|&at| !words[at].starts_with('-') && !words[at].contains('='))?;
@@ -365,6 +389,14 @@ mod tests {
         );
         assert_eq!(follow("sh -c ls").shell.as_deref(), Some("sh"));
         assert_eq!(follow("sh -c python3").script_line.as_deref(), Some("python3"));
+        // Values of options are no programs, even if there are programs of these names.
+        let at = |base: &str, line: &str| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            wrapped(&here, base, &words)
+        };
+        assert_eq!(at("mpirun", "mpirun --map-by env -np 2 ls -l"), Some(5));
+        assert_eq!(at("mpirun", "mpirun -hostfile /etc/passwd ls"), Some(3));
+        assert_eq!(at("mpirun", "mpirun -f /etc/passwd ls"), Some(3));
         assert!(is_no_export("--export=NONE") && is_no_export("--export=A=1"));
         assert!(!is_no_export("--export=ALL,A=1") && !is_no_export("--export=LD_PRELOAD"));
     }

@@ -1,6 +1,6 @@
 //! Facts of an ELF file, read without loading it.
 
-use object::read::elf::{ElfFile64, FileHeader as _};
+use object::read::elf::{ElfFile64, FileHeader as _, SectionHeader as _};
 use object::{Endianness, Object as _, ObjectSection as _, ReadCache, elf};
 use std::io::{Read, Seek, SeekFrom};
 
@@ -24,7 +24,7 @@ pub struct Range {
     pub bytes: u64,
 }
 
-/// What a 64-bit ELF file says about itself.
+/// Facts of a 64-bit ELF file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Elf {
     /// Names of the libraries that it needs.
@@ -47,7 +47,7 @@ impl Elf {
         file.read_exact(&mut head).ok()?;
         let header = elf::FileHeader64::<Endianness>::parse(&head[..]).ok()?;
         let endian = header.endian().ok()?;
-        // Zero would mean that the first section contains a larger number. No library has so large a table.
+        // Zero means that the first section contains a larger number. No library has as many sections.
         if header.e_shnum(endian) == 0 {
             return None;
         }
@@ -67,12 +67,11 @@ impl Elf {
                 _ => {}
             }
         }
-        let has_small_dynamic = file.sections().take(MAX_ENTRIES).any(|section| {
-            section.name_bytes().is_ok_and(|name| name == b".dynamic")
-                && section
-                    .file_range()
-                    .is_some_and(|(_, bytes)| bytes <= MAX_DYNAMIC_BYTES)
-        });
+        let dynamic = file
+            .elf_section_table()
+            .iter()
+            .find(|section| section.sh_type(endian) == elf::SHT_DYNAMIC);
+        let has_small_dynamic = dynamic.is_some_and(|section| section.sh_size(endian) <= MAX_DYNAMIC_BYTES);
         if has_small_dynamic {
             out.read_dynamic(&file, &cache);
         }
@@ -87,7 +86,7 @@ impl Elf {
         let Ok(table) = file.elf_section_table().dynamic_table(file.endian(), cache) else {
             return;
         };
-        // The strings are read once, so that a damaged file cannot make the same bytes be kept many times.
+        // The strings are read once. Otherwise a damaged file could cause the same bytes to be kept many times.
         let Some(strings) = file
             .section_by_name(".dynstr")
             .filter(|section| section.size() <= MAX_STRINGS_BYTES)

@@ -5,12 +5,13 @@ use super::elf::Elf;
 use super::linked;
 use super::loader_cache;
 use super::names::{self, Names};
+use super::preload;
 use super::python::Python;
+use super::version::Version;
 use crate::surroundings::Surroundings;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// Part of the name of Gloo's all-reduce, as the library exports it.
@@ -95,6 +96,13 @@ pub struct Library {
     pub is_hidden: bool,
 }
 
+impl Library {
+    /// Returns the numbers of the version, if it is known.
+    pub fn numbers(&self) -> Option<Version> {
+        Version::parse(self.version.as_deref()?)
+    }
+}
+
 /// Libraries, and the names of variables in them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Libraries {
@@ -113,7 +121,7 @@ struct Place {
 }
 
 impl Libraries {
-    /// Searches the libraries that a program would load: a Python program, a native one, or any if both are missing.
+    /// Searches the libraries that a program would load: a Python program, a native one, or any if there is neither.
     pub fn find(surroundings: &Surroundings, python: Option<&Python>, native: Option<&Path>) -> Self {
         let mut out = Self::default();
         let packages = python
@@ -291,15 +299,13 @@ impl Libraries {
 
 /// Reads a file's facts and the names in it.
 fn read(surroundings: &Surroundings, path: &Path) -> Option<(Elf, Names)> {
-    let place = surroundings.place(path);
-    let elf = Elf::read(File::open(&place).ok()?)?;
-    let names = Names::read(File::open(&place).ok()?, &elf.constants);
+    let elf = Elf::read(surroundings.open(path)?)?;
+    let names = Names::read(surroundings.open(path)?, &elf.constants);
     Some((elf, names))
 }
 
 fn exports_gloo(surroundings: &Surroundings, path: &Path, elf: &Elf) -> bool {
-    let file = File::open(surroundings.place(path)).ok();
-    match (file, elf.symbol_names) {
+    match (surroundings.open(path), elf.symbol_names) {
         (Some(file), Some(range)) => names::contains(file, range, GLOO_SYMBOL),
         _ => false,
     }
@@ -336,10 +342,10 @@ fn places(
     let by_variable = || named(surroundings.variable("LD_LIBRARY_PATH"), "LD_LIBRARY_PATH");
     let mut out = Vec::new();
     // A preloaded library comes first: its own file counts, not its directory.
-    let preloaded = surroundings.variable("LD_PRELOAD").unwrap_or_default();
-    let preloaded = preloaded.split([':', ' ']).map(Path::new);
     out.extend(
-        preloaded
+        preload::entries(surroundings)
+            .iter()
+            .map(|entry| Path::new(&entry.name))
             .filter(|path| {
                 path.file_name()
                     .is_some_and(|name| kind_of(&name.to_string_lossy()).is_some())
@@ -364,11 +370,9 @@ fn places(
         })
         .collect();
     // A RUNPATH is searched after LD_LIBRARY_PATH, and an RPATH before it (ld.so(8)).
-    let torch_elf = torch
-        .map(|torch| surroundings.place(&torch.join("lib/libtorch_cuda.so")))
-        .and_then(|place| Elf::read(File::open(place).ok()?));
+    let torch_elf = torch.and_then(|torch| Elf::read(surroundings.open(torch.join("lib/libtorch_cuda.so"))?));
     let variable_is_first = torch_elf.is_some_and(|elf| !elf.runpath.is_empty());
-    let native_elf = native.and_then(|path| Elf::read(File::open(surroundings.place(path)).ok()?));
+    let native_elf = native.and_then(|path| Elf::read(surroundings.open(path)?));
     let search = |list: Vec<String>| -> Vec<Place> {
         list.iter()
             .map(|part| Place {

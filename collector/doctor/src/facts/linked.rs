@@ -3,7 +3,6 @@
 use super::elf::Elf;
 use crate::surroundings::Surroundings;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// Maximum number of libraries that are followed.
@@ -20,7 +19,7 @@ pub fn names(
     let mut seen = BTreeSet::new();
     let mut open = vec![program.to_path_buf()];
     while let Some(path) = open.pop() {
-        let Some(elf) = File::open(surroundings.place(&path)).ok().and_then(Elf::read) else {
+        let Some(elf) = surroundings.open(&path).and_then(Elf::read) else {
             continue;
         };
         let own: Vec<PathBuf> = elf

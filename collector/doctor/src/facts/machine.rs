@@ -45,7 +45,7 @@ impl Machine {
         let limits = surroundings.read("/proc/self/limits").unwrap_or_default();
         let sources = surroundings.read(format!("{clock}/available_clocksource"));
         Self {
-            glibc: c_library(surroundings).and_then(|file| glibc_of(&surroundings.place(&file))),
+            glibc: c_library(surroundings).and_then(|file| glibc_of(|| surroundings.open(&file))),
             kernel: surroundings.read("/proc/sys/kernel/osrelease"),
             clock_source: surroundings.read(format!("{clock}/current_clocksource")),
             clock_sources: sources
@@ -80,9 +80,9 @@ fn c_library(surroundings: &Surroundings) -> Option<PathBuf> {
 
 /// Returns the highest glibc version among the symbol versions of a file: those that the C library defines, or those
 /// that another library needs.
-pub fn glibc_of(place: &Path) -> Option<(u32, u32)> {
-    let elf = Elf::read(File::open(place).ok()?)?;
-    names::highest_glibc(File::open(place).ok()?, elf.symbol_names?)
+pub fn glibc_of(open: impl Fn() -> Option<File>) -> Option<(u32, u32)> {
+    let elf = Elf::read(open()?)?;
+    names::highest_glibc(open()?, elf.symbol_names?)
 }
 
 /// Returns the soft limit in the text of `/proc/self/limits`.
@@ -114,24 +114,14 @@ fn group_memory(surroundings: &Surroundings) -> Option<(u64, u64)> {
 fn loopback_name(surroundings: &Surroundings) -> Option<String> {
     let host = surroundings.read("/proc/sys/kernel/hostname")?;
     let hosts = surroundings.read("/etc/hosts")?;
-    let names_host = |line: &&str| {
-        let mut words = line.split('#').next().unwrap_or_default().split_whitespace();
-        words
-            .next()
-            .is_some_and(|address| address.starts_with("127.") || address == "::1")
-            && words.any(|name| name == host)
-    };
     // The first line of a name counts.
-    let first = hosts.lines().find(|line| {
-        let mut words = line
-            .split('#')
-            .next()
-            .unwrap_or_default()
-            .split_whitespace()
-            .skip(1);
-        words.any(|name| name == host)
-    })?;
-    Some(first).filter(names_host).map(str::to_owned)
+    hosts.lines().find_map(|line| {
+        let mut words = line.split('#').next()?.split_whitespace();
+        let address = words.next()?;
+        words
+            .any(|name| name == host)
+            .then(|| (address.starts_with("127.") || address == "::1").then(|| line.to_owned()))
+    })?
 }
 
 /// Returns the kind of container, from the files that container engines create.

@@ -9,7 +9,9 @@ pub mod loader_cache;
 pub mod machine;
 pub mod names;
 pub mod nvml;
+pub mod preload;
 pub mod python;
+mod time_limit;
 pub mod topology;
 pub mod variables;
 pub mod version;
@@ -20,7 +22,6 @@ use driver::Driver;
 use libraries::Libraries;
 use machine::Machine;
 use python::Python;
-use std::path::Path;
 use topology::Topology;
 use variables::Variables;
 
@@ -36,6 +37,8 @@ pub struct Facts {
     pub python: Option<Python>,
     /// Communication libraries.
     pub libraries: Libraries,
+    /// Libraries that LD_PRELOAD names already.
+    pub preloads: Vec<preload::Entry>,
     /// Variables that the libraries get.
     pub variables: Variables,
     /// The machine.
@@ -62,19 +65,16 @@ impl Facts {
         }
         let native = command
             .as_ref()
-            .filter(|command| command.python.is_none() && !command.is_open())
-            .and_then(|command| command.last()?.file.clone());
-        // Of a missing program, and of one that runs elsewhere, nothing is known.
-        let is_known = command.as_ref().is_none_or(|command| {
-            !command.is_open() && command.last().is_some_and(|step| step.file.is_some())
-        });
-        let libraries = if is_known {
-            Libraries::find(surroundings, python.as_ref(), native.as_deref().map(Path::new))
+            .filter(|command| command.python.is_none())
+            .and_then(Command::program);
+        let libraries = if searches_libraries(command.as_ref()) {
+            Libraries::find(surroundings, python.as_ref(), native)
         } else {
             Libraries::default()
         };
         Self {
             libraries,
+            preloads: preload::entries(surroundings),
             variables: Variables::read(surroundings),
             machine: Machine::read(surroundings),
             driver: Driver::read(surroundings),
@@ -84,4 +84,14 @@ impl Facts {
             python,
         }
     }
+
+    /// Whether libraries were searched, so that a missing one is a fact.
+    pub fn has_searched_libraries(&self) -> bool {
+        searches_libraries(self.command.as_ref())
+    }
+}
+
+/// Whether the libraries can be searched. Those of a missing program, or of one that runs elsewhere, are not known.
+fn searches_libraries(command: Option<&Command>) -> bool {
+    command.is_none_or(|command| command.program().is_some())
 }

@@ -23,16 +23,16 @@ const VERSION: &[u8] = b"CCL version ";
 const GLOO: &[u8] = b"gloo/transport";
 /// Maximum length of a name, in bytes. Longer ones are not names.
 const MAX_NAME_BYTES: usize = 128;
-/// Bytes that are kept from one piece to the next, so that no name is cut.
+/// Bytes that are kept from one piece to the next, so that a name on their border is complete.
 const KEPT_BYTES: usize = 2 * MAX_NAME_BYTES;
 /// Maximum number of names that are kept.
 const MAX_NAMES: usize = 8192;
 /// Bytes that are read at once.
 const PIECE_BYTES: usize = 1 << 20;
-/// Maximum number of bytes of one range that are read. The constants of the largest known library are a fifth of it.
-const MAX_RANGE_BYTES: u64 = 256 << 20;
+/// Maximum number of bytes that are searched for names in one file. Ranges of a damaged file may overlap.
+const MAX_BYTES: u64 = 256 << 20;
 
-/// What the constants of a library contain.
+/// Names and versions in the constants of a library.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     /// Names of environment variables.
@@ -47,8 +47,14 @@ impl Names {
     /// Searches ranges of a file. Errors end the search of a range.
     pub fn read<R: Read + Seek>(mut file: R, ranges: &[Range]) -> Self {
         let mut out = Self::default();
+        let mut left = MAX_BYTES;
         for range in ranges {
-            let _ = pieces(&mut file, *range, |piece, is_first| out.search(piece, is_first));
+            let range = Range {
+                bytes: range.bytes.min(left),
+                ..*range
+            };
+            left -= range.bytes;
+            let _ = pieces(&mut file, range, |piece, is_first| out.search(piece, is_first));
         }
         out
     }
@@ -148,7 +154,7 @@ pub fn contains<R: Read + Seek>(mut file: R, range: Range, text: &str) -> bool {
 /// Visits a range in overlapping pieces, with whether it is the first. After the last piece there is a zero byte.
 fn pieces<R: Read + Seek>(file: &mut R, range: Range, mut visit: impl FnMut(&[u8], bool)) -> io::Result<()> {
     file.seek(SeekFrom::Start(range.offset))?;
-    let mut left = range.bytes.min(MAX_RANGE_BYTES);
+    let mut left = range.bytes.min(MAX_BYTES);
     let mut piece: Vec<u8> = Vec::new();
     let mut is_first = true;
     while left > 0 {

@@ -1,6 +1,7 @@
 //! NVLink links from NVML. The library is loaded at run time, and only if the machine has GPUs of NVIDIA.
 //!
-//! No GPU has run this code: a test double has (`tests/nvml_double.c`). Signatures and numbers are those of nvml.h in CUDA 12.
+//! This code has run only with a test double (`tests/nvml_double.c`), never with a GPU. Signatures and numbers are those of
+//! nvml.h in CUDA 12.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,7 +9,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 /// Links per device (`NVML_NVLINK_MAX_LINKS`).
 const MAX_LINKS: c_uint = 18;
-/// Devices that are asked.
+/// Maximum number of devices that are examined.
 const MAX_DEVICES: c_uint = 64;
 const SUCCESS: c_int = 0;
 
@@ -23,7 +24,7 @@ pub struct NvLink {
     pub version: Option<u32>,
 }
 
-/// Start of `nvmlPciInfo_t`, and room for the rest of it.
+/// `nvmlPciInfo_t`, with unused bytes for fields that a later version may add.
 #[repr(C)]
 struct PciInfo {
     bus_id_legacy: [c_char; 16],
@@ -33,7 +34,7 @@ struct PciInfo {
     pci_device_id: c_uint,
     pci_sub_system_id: c_uint,
     bus_id: [c_char; 32],
-    room: [u8; 256],
+    unused: [u8; 256],
 }
 
 type Device = *mut c_void;
@@ -80,8 +81,8 @@ pub fn links(library: &CStr) -> Vec<(String, Vec<NvLink>)> {
 
 impl Nvml {
     fn load(library: &CStr) -> Option<Self> {
-        // SAFETY: the names are NUL-terminated. The library is the driver's own, or a double of it, and stays loaded. Each function has the
-        // type of nvml.h, and is only used if it exists.
+        // SAFETY: the names are NUL-terminated. The library is the driver's own, or a double of it, and stays loaded.
+        // Each function has the type of nvml.h, and is only used if it exists.
         unsafe {
             let library = libc::dlopen(library.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
             if library.is_null() {

@@ -1,11 +1,15 @@
 //! GPUs, network adapters and InfiniBand ports, from sysfs.
 
 use super::nvml::{self, NvLink};
+use super::time_limit::within;
 use crate::surroundings::Surroundings;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+/// Time that NVML may take. It hangs if a GPU does not answer.
+const NVML_LIMIT: Duration = Duration::from_secs(30);
 const PCI: &str = "/sys/bus/pci/devices";
 const NVIDIA: &str = "0x10de";
 const AMD: &str = "0x1002";
@@ -122,7 +126,7 @@ impl Topology {
             .filter_map(|address| gpu(surroundings, &address))
             .collect();
         if surroundings.is_system() && gpus.iter().any(|gpu| gpu.maker == "NVIDIA") {
-            for (address, links) in nvml::links(nvml::LIBRARY) {
+            for (address, links) in within(NVML_LIMIT, || nvml::links(nvml::LIBRARY)).unwrap_or_default() {
                 if let Some(gpu) = gpus
                     .iter_mut()
                     .find(|gpu| is_same_address(&gpu.address, &address))

@@ -2,6 +2,7 @@
 
 use super::process::Process;
 use crate::check::{Check, Severity, Subject};
+use crate::text::first_of;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Properties that should be equal: key, name for messages, stable name of the check, and how much a difference
@@ -40,8 +41,8 @@ const PROPERTIES: [(&str, &str, &str, Severity); 7] = [
         Severity::Warn,
     ),
 ];
-/// Starts of variables that steer communication.
-const STEERING: [&str; 10] = [
+/// Starts of names of variables that change how ranks communicate or run.
+const COMPARED: [&str; 10] = [
     "NCCL_",
     "RCCL_",
     "GLOO_",
@@ -53,7 +54,7 @@ const STEERING: [&str; 10] = [
     "LD_PRELOAD",
     "LD_LIBRARY_PATH",
 ];
-/// Variables that differ by their nature: each rank has its own device, file or number.
+/// Variables that may differ: each rank has its own device, file or number.
 const OWN: [&str; 10] = [
     "UCX_NET_DEVICES",
     "CUDA_VISIBLE_DEVICES",
@@ -98,7 +99,7 @@ pub fn check(processes: &[Process]) -> Vec<Check> {
         .iter()
         .flat_map(Process::variables)
         .map(|(name, _)| name)
-        .filter(|name| STEERING.iter().any(|prefix| name.starts_with(prefix)) && !OWN.contains(name))
+        .filter(|name| COMPARED.iter().any(|prefix| name.starts_with(prefix)) && !OWN.contains(name))
         .collect();
     for name in names {
         let key = format!("env.{name}");
@@ -138,14 +139,7 @@ fn difference(
 ) -> Check {
     let lines: Vec<String> = values
         .iter()
-        .map(|(value, names)| {
-            let shown: Vec<&str> = names.iter().take(MAX_NAMED).copied().collect();
-            let more = match names.len().saturating_sub(MAX_NAMED) {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            format!("{value}: {}{more}", shown.join(", "))
-        })
+        .map(|(value, names)| format!("{value}: {}", first_of(names, MAX_NAMED, ", ")))
         .collect();
     Check::new(Subject::Ranks, severity, id, title).because(lines.join("\n"))
 }

@@ -1,4 +1,4 @@
-//! The same facts from the logs of a recorded run, and what differs between its ranks.
+//! Checks of a recorded run: facts from its logs, and differences between its ranks.
 
 mod differences;
 mod process;
@@ -11,12 +11,10 @@ use crate::checks;
 use crate::facts::variables::Variables;
 use crate::facts::version::Version;
 use crate::ignored::WhyIgnored;
+use crate::text::counted;
 use rankscope_ranklog::reader::RankLog;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-
-/// Bit of adjtimex's status: the wall clock is not synchronised.
-const UNSYNCHRONISED: u32 = 0x40;
 
 /// Examines the rank logs of a run. Logs that cannot be read are reported.
 pub fn examine(logs: &[PathBuf], why_ignored: WhyIgnored) -> Vec<Check> {
@@ -39,7 +37,7 @@ pub fn examine(logs: &[PathBuf], why_ignored: WhyIgnored) -> Vec<Check> {
             Subject::Ranks,
             Severity::Bad,
             "no-logs",
-            "no rank log can be read here",
+            "no rank log of this run can be read",
         ));
         return out;
     }
@@ -55,10 +53,6 @@ pub fn examine(logs: &[PathBuf], why_ignored: WhyIgnored) -> Vec<Check> {
 
 fn summary(processes: &[Process]) -> Check {
     let hosts: BTreeSet<&str> = processes.iter().map(|process| process.host.as_str()).collect();
-    let counted = |number: usize, word: &str| match number {
-        1 => format!("1 {word}"),
-        _ => format!("{number} {word}s"),
-    };
     let title = format!(
         "{} from {}",
         counted(processes.len(), "log"),
@@ -67,7 +61,7 @@ fn summary(processes: &[Process]) -> Check {
     Check::new(Subject::Ranks, Severity::Ok, "run", title)
 }
 
-/// Names the values that all processes share.
+/// Reports the values that are equal in all processes which have them.
 fn facts(processes: &[Process]) -> Vec<Check> {
     let shared = |label: &str, key: &str| {
         let mut values = processes.iter().filter_map(|process| process.properties.get(key));
@@ -83,7 +77,7 @@ fn facts(processes: &[Process]) -> Vec<Check> {
     };
     [
         ("NCCL", "library.nccl.version"),
-        ("NCCL is in", "library.nccl.file"),
+        ("file of NCCL", "library.nccl.file"),
         ("GPU 0", "device.0.model"),
         ("processor", "processor_model"),
         ("kernel", "kernel"),
@@ -97,7 +91,7 @@ fn facts(processes: &[Process]) -> Vec<Check> {
     .collect()
 }
 
-/// Reports wall clocks that are not synchronised: with several hosts they give the first guess of the offsets.
+/// Reports wall clocks that were not synchronised. Between hosts, they are the first estimate of the offsets.
 fn clocks(processes: &[Process]) -> Option<Check> {
     let hosts: BTreeSet<&str> = processes.iter().map(|process| process.boot.as_str()).collect();
     if hosts.len() < 2 {
@@ -108,7 +102,7 @@ fn clocks(processes: &[Process]) -> Option<Check> {
         .filter(|process| {
             process
                 .clock_status
-                .is_some_and(|status| status & UNSYNCHRONISED != 0)
+                .is_some_and(|status| status & libc::STA_UNSYNC.cast_unsigned() != 0)
         })
         .map(|process| process.host.as_str())
         .collect();
@@ -120,7 +114,7 @@ fn clocks(processes: &[Process]) -> Option<Check> {
             "clock-unsynchronised",
             format!("the wall clocks of {} were not synchronised", list.join(", ")),
         )
-        .because("times of ranks on several hosts are aligned by the job's own communication only")
+        .because("the times of these hosts are aligned only by the communication of the job")
     })
 }
 
@@ -154,5 +148,29 @@ fn ignored(name: &str, nccl: &str, why_ignored: WhyIgnored) -> Option<Check> {
         .filter(|name| name.starts_with("NCCL_"))
         .and_then(|name| why_ignored(name, nccl))?;
     let title = format!("NCCL {nccl} does not read {name}");
-    Some(Check::new(Subject::Variables, Severity::Warn, "variable-unknown", title).because(reason))
+    Some(Check::of_variable("variable-unknown", title).because(reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// Makes a process on its own host, with this status of the clock.
+    fn on_host(host: &str, clock_status: u32) -> Process {
+        let properties: BTreeMap<String, String> = [("host".to_owned(), host.to_owned())].into();
+        Process {
+            clock_status: Some(clock_status),
+            ..Process::from_properties(properties, 1)
+        }
+    }
+
+    #[test]
+    fn an_unsynchronised_clock_matters_between_hosts() {
+        let found = |processes: &[Process]| clocks(processes).map(|check| check.title);
+        let title = found(&[on_host("a", 0x2041), on_host("b", 0x2001)]).expect("a note");
+        assert!(title.contains(" a were not synchronised"), "{title}");
+        assert_eq!(found(&[on_host("a", 0x2001), on_host("b", 0x2001)]), None);
+        assert_eq!(found(&[on_host("a", 0x2041), on_host("a", 0x2041)]), None);
+    }
 }

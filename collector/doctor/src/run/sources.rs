@@ -2,13 +2,14 @@
 
 use super::process::Process;
 use crate::check::{Check, Severity, Subject};
+use crate::checks::sources::FIRST_WITH_TIMES;
 use crate::facts::version::Version;
 use std::collections::BTreeMap;
 
 /// Property with the version of the plugin's interface that NCCL used.
 const PLUGIN: &str = "source.nccl_plugin";
-/// First version of the interface that reports device times.
-const FIRST_WITH_TIMES: u32 = 4;
+/// First version of the plugin's interface that reports device times.
+const FIRST_INTERFACE_WITH_TIMES: u32 = 4;
 const NCCL_VERSION: &str = "library.nccl.version";
 
 pub fn check(processes: &[Process]) -> Vec<Check> {
@@ -38,11 +39,12 @@ fn device_times(processes: &[Process]) -> Option<Check> {
         .collect();
     let version_of_plugin =
         |process: &Process| -> Option<u32> { process.properties.get(PLUGIN)?.parse().ok() };
-    let without = with_nccl
-        .iter()
-        .find(|process| version_of_plugin(process).is_none_or(|version| version < FIRST_WITH_TIMES))?;
+    let without = with_nccl.iter().find(|process| {
+        version_of_plugin(process).is_none_or(|version| version < FIRST_INTERFACE_WITH_TIMES)
+    })?;
     let nccl = without.properties.get(NCCL_VERSION)?;
-    let is_old = Version::parse(nccl).is_some_and(|version| !version.is_at_least(2, 27));
+    let (major, minor) = FIRST_WITH_TIMES;
+    let is_old = Version::parse(nccl).is_some_and(|version| !version.is_at_least(major, minor));
     let plugin = without.properties.get("env.NCCL_PROFILER_PLUGIN");
     let line = Check::new(
         Subject::Ranks,
@@ -52,7 +54,7 @@ fn device_times(processes: &[Process]) -> Option<Check> {
     );
     Some(match plugin {
         _ if is_old => line
-            .because("NCCL reports them from 2.27 on")
+            .because(format!("NCCL reports them from {major}.{minor} on"))
             .advise("rankscope run --nccl-events times the launches instead"),
         Some(plugin) => line.because(format!(
             "NCCL did not load rankscope as its plugin: NCCL_PROFILER_PLUGIN={plugin}"

@@ -34,7 +34,7 @@ pub struct Examination {
     pub command: Option<String>,
     /// Reason why the command would not be recorded.
     pub command_problem: Option<String>,
-    /// Reason why the directory lacks the capacity for a recording.
+    /// Reason why a recording would stop at once: its disk is too full.
     pub room_problem: Option<String>,
     /// Python interpreter whose packages were examined.
     pub python: Option<PathBuf>,
@@ -95,11 +95,10 @@ impl Examination {
 
     /// Counts the results.
     pub fn of_checks(checks: Vec<Check>) -> Self {
-        let count = |severity| checks.iter().filter(|check| check.severity == severity).count();
         Self {
             format_version: FORMAT_VERSION,
-            bad: count(Severity::Bad),
-            warnings: count(Severity::Warn),
+            bad: Severity::Bad.count(&checks),
+            warnings: Severity::Warn.count(&checks),
             checks,
             ..Self::default()
         }

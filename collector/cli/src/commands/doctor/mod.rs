@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 const EXAMPLES: &str = "\
 Examples:
   rankscope doctor                        check this machine and list leftovers of earlier runs
-  rankscope doctor -- torchrun train.py   check whether this command can be recorded, and what of it
+  rankscope doctor -- torchrun train.py   check which parts of this command would be recorded
   rankscope doctor shared/run1            compare the ranks of a recorded run
   rankscope doctor --fail-on warn -- torchrun train.py || exit   in a job script
   rankscope doctor --clean                collect or remove the live areas of dead processes";
@@ -30,8 +30,8 @@ Examples:
 /// the ranks of a recorded run.
 ///
 /// A line is `ok`, a `note`, a warning (`warn`) or a problem (`BAD`). A problem means that nothing would be recorded.
-/// A warning means that the job may fail or be slow, or that a part of the recording would be missing. No package is
-/// imported, and no program of the job is started, except the Python interpreter for its search path.
+/// A warning means that the job may fail or be slow, or that a part of the recording would be missing. The job does not
+/// run. Only a Python interpreter starts, and prints its search path: that of the command, or python3.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Doctor {
@@ -51,7 +51,7 @@ pub struct Doctor {
     #[arg(long, value_name = "SEVERITY", default_value = "bad")]
     fail_on: FailOn,
 
-    /// Run directory to record into (default: the working directory is checked).
+    /// Run directory whose disk is checked for free space (default: the working directory).
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
@@ -111,17 +111,13 @@ impl Doctor {
             .map(|word| word.to_string_lossy().into_owned())
             .collect();
         let found = library::find();
-        let launcher = Launcher {
-            library: found.as_ref().ok().cloned(),
-            choose_plugin: nccl::plugin,
-            choose_injection: nvtx::injected,
-        };
+        let launcher = Launcher::new(found.as_ref().ok().cloned(), nccl::plugin, nvtx::injected);
         let facts = Facts::gather(&surroundings, &words);
         let mut all = vec![recording::library(&found)];
         all.extend(recording::room(self.output.as_deref().unwrap_or(Path::new("."))));
         let (live_areas, of_areas) = recording::live_areas(self.clean);
         all.extend(of_areas);
-        all.extend(checks::all(&facts, &launcher, &surroundings, why_nccl_ignores));
+        all.extend(checks::all(&facts, &launcher, why_nccl_ignores));
         all.sort_by_key(|check| (check.subject, Reverse(check.severity)));
         Examination::new(&facts, all, live_areas, &found)
     }

@@ -35,9 +35,9 @@ pub fn room(directory: &Path) -> Option<Check> {
     ))
 }
 
-/// Maximum number of live areas in the text. The rest is counted.
+/// Maximum number of live areas that are printed. The others are counted.
 const MOST_SHOWN: usize = 5;
-/// Maximum number of characters of a command line in the text.
+/// Maximum number of characters of a command line that are printed.
 const MOST_CHARACTERS: usize = 80;
 
 /// Lists the live areas of this machine; with `clean`, collects or removes those of dead processes.
