@@ -85,7 +85,7 @@ pub fn join(traces: &[Trace], one_host: bool) -> Vec<Joined> {
         }
     }
     let counted_here = without_numbers(traces, &all);
-    // Messages have no numbers of their own, so they are counted from the first one.
+    // Messages have no numbers that their ends share, so they are counted. The first one must be known for this.
     let has_overwritten = traces.iter().any(|trace| trace.overwritten > 0);
     let mut is_assumed = false;
     for ((trace, joined), counts) in traces.iter().zip(&mut all).zip(&before) {
@@ -102,9 +102,14 @@ pub fn join(traces: &[Trace], one_host: bool) -> Vec<Joined> {
                     - counts.get(&what).copied().unwrap_or(0);
                 let ordinal = next.entry(what).or_default();
                 *ordinal += 1;
-                (!has_overwritten).then_some(first + *ordinal - 1)
+                let is_counted = if is_message {
+                    !has_overwritten
+                } else {
+                    !trace.are_numbered
+                };
+                is_counted.then_some(first + *ordinal - 1)
             });
-            // Numbered traces have all calls, or their messages are not matched.
+            // Messages of numbered traces are counted from the first one, or not matched.
             is_assumed |= own.is_none() && !has_steps && !trace.are_numbered;
             joined.keys[at].sequence = sequence;
         }
@@ -353,7 +358,6 @@ impl Uncertain {
                 trace.calls.len(),
                 match trace.source {
                     "nsys" => "Nsight Systems does not record it",
-                    "flight-recorder" => "the dump does not list its members",
                     _ => "PyTorch before 2.3, or Gloo with several groups",
                 }
             ));
