@@ -3,7 +3,7 @@
 mod findings_support;
 
 use findings_support::{is_silent, of_kind, only};
-use rankscope_formats::session::{Session, Severity};
+use rankscope_formats::session::{Matching, Session, Severity};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::fs;
@@ -178,6 +178,31 @@ fn messages_are_not_matched_if_earlier_ones_were_overwritten() {
             .listed
             .iter()
             .any(|problem| problem.what.contains("5 earlier ones were overwritten"))
+    );
+}
+
+#[test]
+fn a_hang_is_named_although_many_messages_are_not_matched() {
+    let mut dumps = ["nccl:send 0->1", "nccl:recv 1<-0"].map(|name| {
+        let mut whole = dump(name, 5);
+        let mut message = whole["entries"][0].take();
+        message["state"] = "completed".into();
+        let messages = (1..=250).map(|number| {
+            let mut message = message.clone();
+            message["p2p_seq_id"] = number.into();
+            message
+        });
+        whole["entries"] = messages.collect();
+        whole
+    });
+    let hang = dump("nccl:all_reduce", 255)["entries"][0].take();
+    dumps[0]["entries"].as_array_mut().expect("a list").push(hang);
+    let session = import_dumps(&dumps);
+    assert_eq!(session.matching.without_key, 500);
+    assert_eq!(session.matching.listed.len(), Matching::MAX_LISTED);
+    assert_eq!(
+        only(&session, "never-finished").evidence[0],
+        "all-reduce 9 of default_pg: no call of rank 1"
     );
 }
 
