@@ -16,6 +16,8 @@ use std::path::Path;
 
 /// Largest size of a dump, in bytes. Dumps of the largest buffers in use have some tens of megabytes.
 const MAX_BYTES: u64 = 1 << 29;
+/// Maximum number of assumed members of all default groups of a dump. A job has one default group at a time.
+const MAX_ASSUMED: u64 = 1 << 22;
 /// Operation that PyTorch records at the end of a group of calls that start together.
 const COALESCED: &str = "coalesced";
 /// Description of the process group of all ranks.
@@ -121,8 +123,13 @@ pub fn find_members(traces: &mut [Trace]) {
     }
     for trace in traces {
         let mut assumed = Vec::new();
+        let mut assumed_members = 0;
         for group in trace.groups.iter_mut().filter(|group| group.ranks.is_empty()) {
-            let is_default = group.name.is_empty() || group.description.as_deref() == Some(DEFAULT);
+            let is_named_default = group.name.is_empty() || group.description.as_deref() == Some(DEFAULT);
+            if is_named_default {
+                assumed_members += u64::from(world.unwrap_or(0));
+            }
+            let is_default = is_named_default && assumed_members <= MAX_ASSUMED;
             group.ranks = match listed.get(&group.name) {
                 Some(ranks) => ranks.clone(),
                 None if is_default => (0..world.unwrap_or(0)).collect(),
