@@ -251,13 +251,19 @@ impl Process {
                 "{lost} messages are missing in the file (NCCL_INSPECTOR_DUMP_P2P_RING_SIZE); messages are not matched"
             ));
         }
-        let times = if untimed == 0 {
+        let mut times = Vec::new();
+        if untimed < trace.calls.len() as u64 {
             trace.properties.push((PLUGIN, version));
-            "starts are those that NCCL's thread noticed, or the noticed ends minus the durations if these are earlier"
-        } else {
-            "calls have the time at which the Inspector wrote their line, which is later; starts and ends are unknown"
-        };
-        trace.properties.push((TIMES, times.to_owned()));
+            times.push(
+                "starts are those that NCCL's thread noticed, or the noticed ends minus the durations if these are earlier",
+            );
+        }
+        if untimed > 0 {
+            times.push(
+                "calls of operations without a start have the time at which the Inspector wrote their line, which is later",
+            );
+        }
+        trace.properties.push((TIMES, times.join("; ")));
         if untimed > 0 {
             trace.notes.push(format!(
                 "{untimed} of {} operations have a duration and no time, so no wait and no bandwidth is known: record \
