@@ -148,7 +148,7 @@ pub fn read(mut input: impl BufRead, visit: &mut dyn FnMut(Line)) -> io::Result<
             Err(_) if outcome.problems.len() >= MAX_PROBLEMS => outcome.more_problems += 1,
             Err(error) => outcome.problems.push(Problem {
                 offset: offset + error.column().saturating_sub(1) as u64,
-                what: format!("a line that is none of NCCL's Inspector ({error}) was left out"),
+                what: format!("a line that is not in the Inspector's format was left out: {error}"),
             }),
         }
     }

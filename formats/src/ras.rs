@@ -4,7 +4,7 @@
 //! The format is known from `src/ras/client_support.cc` of NCCL 2.30 and the chapter "RAS" of NCCL's user guide. RAS
 //! knows no operations, only how many of each kind every rank has started.
 
-use crate::problem::Problem;
+use crate::problem::{Problem, is_json_object};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::collections::BTreeMap;
@@ -12,6 +12,8 @@ use std::fmt;
 
 /// Maximum number of lines of a block. Further lines are only counted.
 const MAX_LINES: usize = 64;
+/// Maximum number of blocks. Further blocks are only counted.
+const MAX_BLOCKS: usize = 1 << 10;
 
 /// Rank that answered.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
@@ -41,9 +43,6 @@ pub struct Status {
     /// NCCL's result code of asynchronous errors.
     #[serde(default)]
     pub async_error: i64,
-    /// True if the communicator was aborted.
-    #[serde(default)]
-    pub abort_flag: bool,
 }
 
 /// Rank that did not answer.
@@ -96,14 +95,12 @@ pub struct Block {
     /// Lines below it.
     pub lines: Vec<String>,
     /// Number of lines beyond the kept ones.
-    pub more_lines: u64,
+    pub more_lines: usize,
 }
 
 /// Status of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RasStatus {
-    /// Local time of the query, from JSON.
-    pub timestamp: Option<String>,
     /// Communicators, from JSON.
     pub communicators: Vec<Communicator>,
     /// Errors and warnings, from text.
@@ -118,28 +115,26 @@ pub struct RasStatus {
 /// kept.
 pub fn read(bytes: &[u8]) -> RasStatus {
     let mut status = RasStatus::default();
-    let is_json = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
-    if !is_json {
-        read_text(&String::from_utf8_lossy(bytes), &mut status);
+    if !is_json_object(bytes) {
+        read_text(bytes, &mut status);
         return status;
     }
     let mut source = serde_json::Deserializer::from_slice(bytes);
-    if let Err(error) = source.deserialize_map(Members(&mut status)) {
-        let lines = bytes.split_inclusive(|&byte| byte == b'\n');
-        let before: usize = lines.take(error.line().saturating_sub(1)).map(<[u8]>::len).sum();
-        let offset = (before + error.column().saturating_sub(1)).min(bytes.len()) as u64;
-        let what = format!(
-            "{error}; {} communicators before were kept",
-            status.communicators.len()
-        );
-        status.problems.push(Problem { offset, what });
+    let outcome = source
+        .deserialize_map(Members(&mut status))
+        .and_then(|()| source.end());
+    if let Err(error) = outcome {
+        let kept = format!("{} communicators", status.communicators.len());
+        status.problems.push(Problem::in_json(bytes, &error, &kept));
     }
     status
 }
 
-/// Reads the sections "Errors" and "Warnings" of the text. Blocks have no indentation in their heading only.
-fn read_text(text: &str, status: &mut RasStatus) {
+/// Reads the sections "Errors" and "Warnings" of the text. In a block, all lines but the heading are indented.
+fn read_text(bytes: &[u8], status: &mut RasStatus) {
+    let text = String::from_utf8_lossy(bytes);
     let mut is_inside = false;
+    let mut more_blocks = 0;
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
         let is_underlined = lines.peek().is_some_and(|next| next.starts_with("====="));
@@ -149,10 +144,16 @@ fn read_text(text: &str, status: &mut RasStatus) {
             lines.next();
         } else if !is_inside || line.trim().is_empty() {
         } else if !line.starts_with(' ') {
-            status.blocks.push(Block {
-                heading: line.trim().to_owned(),
-                ..Block::default()
-            });
+            if status.blocks.len() < MAX_BLOCKS {
+                status.blocks.push(Block {
+                    heading: line.trim().to_owned(),
+                    ..Block::default()
+                });
+            } else {
+                more_blocks += 1;
+            }
+        } else if more_blocks > 0 {
+            // A line of a block that is only counted.
         } else if let Some(block) = status.blocks.last_mut() {
             if block.lines.len() < MAX_LINES {
                 block.lines.push(line.trim().to_owned());
@@ -160,6 +161,12 @@ fn read_text(text: &str, status: &mut RasStatus) {
                 block.more_lines += 1;
             }
         }
+    }
+    if more_blocks > 0 {
+        status.problems.push(Problem {
+            offset: bytes.len() as u64,
+            what: format!("{more_blocks} errors and warnings beyond the first {MAX_BLOCKS} were left out"),
+        });
     }
 }
 
@@ -175,7 +182,6 @@ impl<'de> Visitor<'de> for Members<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
         while let Some(name) = members.next_key::<String>()? {
             match name.as_str() {
-                "timestamp" => self.0.timestamp = members.next_value()?,
                 "communicators" => {
                     self.0.is_status = true;
                     members.next_value_seed(Communicators(self.0))?;
@@ -261,6 +267,28 @@ mod tests {
         let status = read(include_bytes!("../../tests/fixtures/ras/real.txt"));
         assert_eq!(status.blocks[0].heading, "#0-0 (2714c3d1ff67b9dd) MISMATCH");
         assert_eq!((status.blocks.len(), status.blocks[0].lines.len()), (1, 3));
+    }
+
+    #[test]
+    fn blocks_and_lines_beyond_the_maximum_are_counted() {
+        let block = format!("#0 (1) MISMATCH\n{}", "  a line\n".repeat(MAX_LINES + 3));
+        let text = format!("Errors\n======\n{}", block.repeat(MAX_BLOCKS + 2));
+        let status = read(text.as_bytes());
+        assert_eq!(
+            (status.blocks.len(), status.blocks[MAX_BLOCKS - 1].more_lines),
+            (MAX_BLOCKS, 3)
+        );
+        assert!(
+            status.problems[0].what.starts_with("2 errors"),
+            "{:?}",
+            status.problems
+        );
+    }
+
+    #[test]
+    fn text_after_the_document_is_a_problem() {
+        let status = read(format!("{JSON}\nmore").as_bytes());
+        assert_eq!((status.communicators.len(), status.problems.len()), (1, 1));
     }
 
     #[test]

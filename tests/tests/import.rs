@@ -155,22 +155,26 @@ fn holistic_trace_analysis_itself_gives_the_same_figures() {
     }
 }
 
-#[test]
-fn traces_of_the_current_pytorch_are_imported() {
-    let Some(python) = Python::wheel() else { return };
-    let turn = turn::take();
-    let work = tempfile::tempdir().expect("a folder");
-    let mut command = python.torchrun(2);
+/// Runs a program of `tests/programs` that writes its traces to a folder.
+fn run_ranks(python: &Python, ranks: usize, program: &str, folder: &Path) {
+    let _turn = turn::take();
+    let mut command = python.torchrun(ranks);
     command
-        .arg(artefacts::root().join("tests/programs/profiled_job.py"))
-        .arg(work.path());
+        .arg(artefacts::root().join("tests/programs").join(program))
+        .arg(folder);
     let ended = process::run(command, Duration::from_secs(200));
     assert!(
         ended.status.success(),
         "{}",
         String::from_utf8_lossy(&ended.stderr)
     );
-    drop(turn);
+}
+
+#[test]
+fn traces_of_the_current_pytorch_are_imported() {
+    let Some(python) = Python::wheel() else { return };
+    let work = tempfile::tempdir().expect("a folder");
+    run_ranks(&python, 2, "profiled_job.py", work.path());
     // The folder itself is named, as a user would do.
     let session = import(&[work.path().to_path_buf()], &work.path().join("run"), &[]);
     assert_eq!(session["coverage"]["ranks_seen"], 2);
@@ -286,19 +290,8 @@ fn wrong_usage_says_what_to_do_and_a_recording_is_never_overwritten() {
 #[test]
 fn dumps_of_the_current_pytorch_name_the_rank_that_never_called() {
     let Some(python) = Python::wheel() else { return };
-    let turn = turn::take();
     let work = tempfile::tempdir().expect("a folder");
-    let mut command = python.torchrun(3);
-    command
-        .arg(artefacts::root().join("tests/programs/flight_recorder_job.py"))
-        .arg(work.path());
-    let ended = process::run(command, Duration::from_secs(200));
-    assert!(
-        ended.status.success(),
-        "{}",
-        String::from_utf8_lossy(&ended.stderr)
-    );
-    drop(turn);
+    run_ranks(&python, 3, "flight_recorder_job.py", work.path());
     for (encoding, dumps) in [
         ("pickle", work.path().to_path_buf()),
         ("JSON", work.path().join("json")),

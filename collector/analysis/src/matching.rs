@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 /// Maximum number of pending calls, of about 200 bytes each. On overflow the oldest instance is emitted incomplete.
 pub const MAX_PENDING: usize = 1 << 19;
 
-/// Reason of an instance in which some members were when their logs ended, and which others never called.
+/// Reason of an instance in which a call was in progress when its log ended, and which another member never called.
 pub const MEMBER_DID_NOT_CALL: &str = "the call was in progress when the log ended, and a member is missing";
 
 /// Key of an instance on its communicator.

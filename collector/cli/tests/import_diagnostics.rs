@@ -3,7 +3,7 @@
 mod findings_support;
 
 use findings_support::{is_silent, of_kind, only};
-use rankscope_formats::session::Session;
+use rankscope_formats::session::{Matching, Session, Severity};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::fs;
@@ -118,7 +118,7 @@ fn dumps_of_nccl_have_collectives_that_start_together_and_their_state() {
 }
 
 #[test]
-fn of_a_rank_without_a_dump_no_call_is_denied() {
+fn a_rank_without_a_dump_may_have_called() {
     let work = tempfile::tempdir().expect("a folder");
     let dumps: Vec<PathBuf> = [0, 1, 3]
         .iter()
@@ -137,18 +137,20 @@ fn of_a_rank_without_a_dump_no_call_is_denied() {
     assert_eq!(advice, "import the files of the other ranks together with these");
 }
 
-#[test]
-fn members_that_call_different_operations_are_named_although_they_hang() {
+/// Writes the dumps of ranks 0, 1, …, imports them and returns the session.
+fn import_dumps(dumps: &[Value]) -> Session {
     let work = tempfile::tempdir().expect("a folder");
-    for (rank, name) in [(0, "nccl:all_reduce"), (1, "nccl:broadcast")] {
-        fs::write(
-            work.path().join(format!("trace_{rank}.json")),
-            dump(name, 0).to_string(),
-        )
-        .expect("written");
+    for (rank, dump) in dumps.iter().enumerate() {
+        let path = work.path().join(format!("trace_{rank}.json"));
+        fs::write(path, dump.to_string()).expect("written");
     }
     let run = work.path().join("run");
-    let session = import(&["flight-recorder", text(work.path()), "-o", text(&run)]);
+    import(&["flight-recorder", text(work.path()), "-o", text(&run)])
+}
+
+#[test]
+fn members_that_call_different_operations_are_named_although_they_hang() {
+    let session = import_dumps(&[dump("nccl:all_reduce", 0), dump("nccl:broadcast", 0)]);
     assert_eq!(session.matching.mismatched, 1);
     let found = only(&session, "mismatched");
     assert!(found.evidence[0].contains("the members called different operations"));
@@ -168,16 +170,7 @@ fn dump(name: &str, overwritten: u64) -> Value {
 
 #[test]
 fn messages_are_not_matched_if_earlier_ones_were_overwritten() {
-    let work = tempfile::tempdir().expect("a folder");
-    for (rank, name) in [(0, "nccl:send 0->1"), (1, "nccl:recv 1<-0")] {
-        fs::write(
-            work.path().join(format!("trace_{rank}.json")),
-            dump(name, 5).to_string(),
-        )
-        .expect("written");
-    }
-    let run = work.path().join("run");
-    let session = import(&["flight-recorder", text(work.path()), "-o", text(&run)]);
+    let session = import_dumps(&[dump("nccl:send 0->1", 5), dump("nccl:recv 1<-0", 5)]);
     assert_eq!(session.matching.without_key, 2);
     assert!(
         session
@@ -189,9 +182,33 @@ fn messages_are_not_matched_if_earlier_ones_were_overwritten() {
 }
 
 #[test]
+fn a_hang_is_named_although_many_messages_are_not_matched() {
+    let mut dumps = ["nccl:send 0->1", "nccl:recv 1<-0"].map(|name| {
+        let mut whole = dump(name, 5);
+        let mut message = whole["entries"][0].take();
+        message["state"] = "completed".into();
+        let messages = (1..=250).map(|number| {
+            let mut message = message.clone();
+            message["p2p_seq_id"] = number.into();
+            message
+        });
+        whole["entries"] = messages.collect();
+        whole
+    });
+    let hang = dump("nccl:all_reduce", 255)["entries"][0].take();
+    dumps[0]["entries"].as_array_mut().expect("a list").push(hang);
+    let session = import_dumps(&dumps);
+    assert_eq!(session.matching.without_key, 500);
+    assert_eq!(session.matching.listed.len(), Matching::MAX_LISTED);
+    assert_eq!(
+        only(&session, "never-finished").evidence[0],
+        "all-reduce 9 of default_pg: no call of rank 1"
+    );
+}
+
+#[test]
 fn operations_that_another_recorder_has_overwritten_are_left_out() {
-    let work = tempfile::tempdir().expect("a folder");
-    for (rank, first) in [(0, 4), (1, 2)] {
+    let dumps = [4, 2].map(|first| {
         let mut whole = dump("nccl:all_reduce", 9);
         let entry = whole["entries"][0].take();
         let entries = (first..=7).map(|number| {
@@ -203,10 +220,9 @@ fn operations_that_another_recorder_has_overwritten_are_left_out() {
             entry
         });
         whole["entries"] = entries.collect();
-        fs::write(work.path().join(format!("trace_{rank}.json")), whole.to_string()).expect("written");
-    }
-    let run = work.path().join("run");
-    let session = import(&["flight-recorder", text(work.path()), "-o", text(&run)]);
+        whole
+    });
+    let session = import_dumps(&dumps);
     // Both are in the seventh; 4 to 6 are complete on both.
     assert_eq!((session.matching.enqueued, session.matching.incomplete), (3, 1));
     let mut problems = session.problems.listed.iter();
@@ -232,13 +248,13 @@ fn a_damaged_dump_keeps_what_precedes_the_damage_and_says_so() {
         .find(|problem| problem.what.contains("the file ends here"))
         .expect("a problem");
     assert!(
-        problem.what.contains("operations before were kept"),
+        problem.what.contains("operations before were kept") && !problem.what.contains("; 0 operations"),
         "{problem:?}"
     );
 }
 
 #[test]
-fn what_is_no_dump_is_refused_with_a_reason() {
+fn other_files_are_refused_with_a_reason() {
     let work = tempfile::tempdir().expect("a folder");
     let file = work.path().join("rank_0");
     fs::write(&file, "text").expect("written");
@@ -332,6 +348,54 @@ fn an_inspector_without_times_gives_operations_without_times() {
 }
 
 #[test]
+fn impossible_times_and_durations_of_the_host_are_reported() {
+    let work = tempfile::tempdir().expect("a folder");
+    write_inspector(work.path(), true);
+    let file = work.path().join("node0-pid100.log");
+    let lines = fs::read_to_string(&file).expect("lines");
+    // All durations are from the host's clock. The first one is longer than the time since 1970.
+    let lines = lines.replace("kernel_gpu", "kernel_cpu").replacen(
+        "\"coll_exec_time_us\":1500",
+        "\"coll_exec_time_us\":18446744073709551615",
+        1,
+    );
+    fs::write(&file, lines).expect("written");
+    let run = work.path().join("run");
+    let session = import(&["inspector", text(work.path()), "-o", text(&run)]);
+    assert_eq!(session.totals.operations, 120);
+    for what in [
+        "60 of 60 operations have a duration from the host's clock",
+        "1 of 60 operations have a duration and no time",
+    ] {
+        let mut problems = session.problems.listed.iter();
+        assert!(
+            problems.any(|problem| problem.what.contains(what)),
+            "{what}: {:?}",
+            session.problems.listed
+        );
+    }
+}
+
+#[test]
+fn ranks_with_an_asynchronous_error_are_named_by_a_critical_finding() {
+    let work = tempfile::tempdir().expect("a folder");
+    write_inspector(work.path(), true);
+    let run = work.path().join("run");
+    import(&["inspector", text(work.path()), "-o", text(&run)]);
+    let status = json!({"communicators": [{"hash": "0xe62dedaa97644a", "size": 2, "ranks": [
+        {"rank": 0, "pid": 100, "status": {"init_state": 0, "async_error": 7}},
+        {"rank": 1, "pid": 101, "status": {"init_state": 0, "async_error": 6}}
+    ]}]});
+    let file = work.path().join("ras.json");
+    fs::write(&file, status.to_string()).expect("written");
+    let session = import(&["ras", text(&file), "--into", text(&run)]);
+    let found = only(&session, "ras-mismatch");
+    assert_eq!(found.severity, Severity::Critical);
+    assert_eq!(found.ranks, [1]);
+    assert_eq!(found.evidence[0], "an error was reported by rank 1");
+}
+
+#[test]
 fn a_status_of_ras_becomes_findings_of_the_run_that_it_was_added_to() {
     let work = tempfile::tempdir().expect("a folder");
     write_inspector(work.path(), true);
@@ -361,7 +425,7 @@ fn a_status_of_ras_becomes_findings_of_the_run_that_it_was_added_to() {
     let found = only(&session, "ras-mismatch");
     assert!(found.title.contains("MISMATCH"), "{}", found.title);
     assert!(!run.join("nccl-ras.json").exists());
-    // Two communicators of the same processes: the one is not known, its ranks are.
+    // No recorded communicator has three members. The ranks are matched by their process ids.
     let real = fs::read_to_string(fixture("ras/real.json")).expect("a status");
     let both = work.path().join("both.json");
     fs::write(&both, real.replace("18881", "100").replace("18882", "101")).expect("written");

@@ -24,7 +24,7 @@ pub enum FileError {
     /// A directory has no dumps.
     #[error(
         "no dump in {0}: the name of a dump ends with its rank, as in nccl_trace_rank_0; PyTorch writes dumps with \
-         TORCH_NCCL_TRACE_BUFFER_SIZE and TORCH_NCCL_DUMP_ON_TIMEOUT"
+         TORCH_FR_BUFFER_SIZE (formerly TORCH_NCCL_TRACE_BUFFER_SIZE) and TORCH_NCCL_DUMP_ON_TIMEOUT"
     )]
     NoDumps(PathBuf),
     /// A directory has no files of NCCL's Inspector.
@@ -108,7 +108,7 @@ fn is_trace_name(path: &Path) -> bool {
 }
 
 fn is_inspector_name(path: &Path) -> bool {
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let name = path.file_name().map(|name| name.to_string_lossy());
     name.is_some_and(|name| name.contains("-pid") && name.ends_with(".log"))
 }
 

@@ -6,6 +6,7 @@
 
 use super::trace::{Call, Group, MAX_RANKS, Progress, Trace};
 use crate::torch_names;
+use rankscope_analysis::ingest::imported::TIMES;
 use rankscope_formats::flight_recorder::{self, Entry, State};
 use rankscope_ranklog::{Library, Operation};
 use std::collections::BTreeMap;
@@ -13,20 +14,18 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Largest size of a dump, in bytes. The largest buffers in use give some tens of megabytes.
+/// Largest size of a dump, in bytes. Dumps of the largest buffers in use have some tens of megabytes.
 const MAX_BYTES: u64 = 1 << 29;
+/// Maximum number of assumed members of all default groups of a dump. A job has one default group at a time.
+const MAX_ASSUMED: u64 = 1 << 22;
 /// Operation that PyTorch records at the end of a group of calls that start together.
 const COALESCED: &str = "coalesced";
 /// Description of the process group of all ranks.
 const DEFAULT: &str = "default_pg";
 /// Description of a process group for which the program gave none.
 const UNDEFINED: &str = "undefined";
-/// A dump does not contain the system id of a thread, so all calls are on one.
+/// Thread of all calls. Dumps do not contain the system ids of threads.
 const THREAD: u32 = 1;
-/// Name of this source in logs.
-const SOURCE: &str = "flight-recorder";
-/// Property that states what the times of the log mean.
-const TIMES: &str = "import.times";
 
 /// Operations that start together: the process group, whether they are messages, and their common number.
 type GroupKey = (usize, bool, u64);
@@ -45,7 +44,7 @@ pub fn read(path: &Path, directory: &Path) -> io::Result<Option<Trace>> {
     if !dump.is_dump() {
         return Ok(None);
     }
-    let mut trace = Trace::new(SOURCE, path, directory);
+    let mut trace = Trace::new("flight-recorder", path, directory);
     trace.bytes = read as u64;
     trace.events = dump.entries.len() as u64;
     trace.process.rank = rank_of(path);
@@ -53,8 +52,8 @@ pub fn read(path: &Path, directory: &Path) -> io::Result<Option<Trace>> {
     trace.are_numbered = true;
     trace.properties.push((
         TIMES,
-        "calls have the time of the request; starts and ends are the times at which PyTorch's watchdog thread found \
-         them, 100 ms late or more"
+        "calls have the time of the request; starts and ends are the later times at which PyTorch's watchdog thread \
+         found them; it looks about every 100 ms"
             .to_owned(),
     ));
     if read as u64 > MAX_BYTES {
@@ -90,7 +89,7 @@ pub fn read(path: &Path, directory: &Path) -> io::Result<Option<Trace>> {
     trace.overwritten = dump.entries.iter().find_map(|entry| entry.record).unwrap_or(0);
     if trace.overwritten > 0 {
         trace.notes.push(format!(
-            "the dump has the last {} operations; {} earlier ones were overwritten (TORCH_NCCL_TRACE_BUFFER_SIZE)",
+            "the dump has the last {} operations; {} earlier ones were overwritten (TORCH_FR_BUFFER_SIZE)",
             dump.entries.len(),
             trace.overwritten
         ));
@@ -107,9 +106,6 @@ fn shown(description: String) -> Option<String> {
 /// Finds the members of process groups that the dumps do not list: Gloo's, and those of old versions. The default group
 /// has all ranks. Any other group has the ranks whose dumps contain its operations.
 pub fn find_members(traces: &mut [Trace]) {
-    if traces.iter().any(|trace| trace.source != SOURCE) {
-        return;
-    }
     let world = traces.iter().filter_map(|trace| trace.process.world).max();
     let mut listed: BTreeMap<String, Vec<u32>> = BTreeMap::new();
     let mut seen: BTreeMap<String, Vec<u32>> = BTreeMap::new();
@@ -127,8 +123,13 @@ pub fn find_members(traces: &mut [Trace]) {
     }
     for trace in traces {
         let mut assumed = Vec::new();
+        let mut assumed_members = 0;
         for group in trace.groups.iter_mut().filter(|group| group.ranks.is_empty()) {
-            let is_default = group.name.is_empty() || group.description.as_deref() == Some(DEFAULT);
+            let is_named_default = group.name.is_empty() || group.description.as_deref() == Some(DEFAULT);
+            if is_named_default {
+                assumed_members += u64::from(world.unwrap_or(0));
+            }
+            let is_default = is_named_default && assumed_members <= MAX_ASSUMED;
             group.ranks = match listed.get(&group.name) {
                 Some(ranks) => ranks.clone(),
                 None if is_default => (0..world.unwrap_or(0)).collect(),
@@ -169,7 +170,7 @@ pub fn leave_out_older(traces: &mut [Trace]) {
             *known = sequence.max(*known);
         }
     }
-    for trace in traces.iter_mut().filter(|trace| trace.source == SOURCE) {
+    for trace in traces.iter_mut() {
         let mut calls = std::mem::take(&mut trace.calls);
         let before = calls.len();
         calls.retain(|call| {
@@ -226,17 +227,21 @@ struct LeftOut {
 
 fn add_calls(trace: &mut Trace, entries: Vec<Entry>) {
     let mut left_out = LeftOut::default();
+    let mut positions: BTreeMap<String, usize> = BTreeMap::new();
+    for (position, group) in trace.groups.iter().enumerate() {
+        positions.entry(group.name.clone()).or_insert(position);
+    }
     let mut order: Vec<GroupKey> = Vec::new();
     let mut by_key: BTreeMap<GroupKey, Together> = BTreeMap::new();
     for entry in entries {
         let name = entry.group.as_deref().unwrap_or_default();
-        let known = trace.groups.iter().position(|group| group.name == name);
-        let group = known.unwrap_or_else(|| {
+        let group = positions.get(name).copied().unwrap_or_else(|| {
             trace.groups.push(Group {
                 name: name.to_owned(),
                 description: entry.group_description.clone().and_then(shown),
                 ..Group::default()
             });
+            positions.insert(name.to_owned(), trace.groups.len() - 1);
             trace.groups.len() - 1
         });
         let is_message = entry.is_message || is_message(&entry.name);
@@ -286,7 +291,7 @@ fn add_together(trace: &mut Trace, key: GroupKey, together: Together, left_out: 
     }
 }
 
-/// Adds one operation, made of `parts`. `last` has its state.
+/// Adds one operation, made of `parts`. `last` has the state of the operation.
 fn add(
     trace: &mut Trace,
     (group, is_message, number): GroupKey,
@@ -296,7 +301,7 @@ fn add(
 ) {
     let first = parts.first().copied().unwrap_or(last);
     let backend = first.name.split_once(':').map_or("", |(backend, _)| backend);
-    // Other accelerators have libraries that are made after NCCL.
+    // Libraries of other accelerators have NCCL's functions.
     let library = torch_names::library(backend).unwrap_or(Library::C10d);
     let operation = common(
         parts
@@ -394,14 +399,10 @@ impl LeftOut {
                 self.incomplete
             ));
         }
-        for (name, count) in self.unknown {
-            trace.notes.push(format!(
-                "{count} operations {name} are of an unknown kind; they were left out"
-            ));
-        }
+        trace.note_unknown(&self.unknown);
         if self.ends > 0 {
             trace.notes.push(format!(
-                "{} groups of messages have no messages in the dump; they were left out",
+                "the dump has the ends of {} groups of messages and not their messages; they were left out",
                 self.ends
             ));
         }

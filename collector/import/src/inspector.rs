@@ -1,9 +1,10 @@
 //! Conversion of the files of NCCL's Inspector, one per process.
 //!
-//! A line states how long an operation ran. It states when only if the plugin was verbose. Otherwise the operation gets
-//! the time at which its line was written, which is later, and no start or end.
+//! A line states how long an operation ran. Only a verbose plugin also writes when it started. Otherwise the operation
+//! gets the time at which its line was written, which is later, and no start or end.
 
 use super::trace::{Call, Group, MAX_RANKS, Place, Progress, Trace};
+use rankscope_analysis::ingest::imported::TIMES;
 use rankscope_analysis::model::sources::PLUGIN;
 use rankscope_formats::inspector::{self, Line, Perf, Times};
 use rankscope_ranklog::{Library, Operation};
@@ -27,12 +28,12 @@ const OPERATIONS: [(&str, Operation); 9] = [
 ];
 /// Number of places for operations in the number of a collective.
 const PLACES: u64 = 8;
-/// The files do not contain the system id of a thread, so all calls are on one.
+/// Thread of all calls. The files do not contain the system ids of threads.
 const THREAD: u32 = 1;
 /// Name of a communicator for which the program gave none.
 const UNNAMED: &str = "unknown";
-/// Property that states what the times of the log mean.
-const TIMES: &str = "import.times";
+/// Source of a duration that is from the device's clock.
+const DEVICE_TIMED: &str = "kernel_gpu";
 /// Nanoseconds of a microsecond.
 const US: i64 = 1000;
 
@@ -52,7 +53,10 @@ struct Process {
     /// Largest number of a message and their count, by group.
     messages: BTreeMap<usize, (u64, u64)>,
     unknown: BTreeMap<String, u64>,
+    /// Number of operations without a start.
     untimed: u64,
+    /// Number of durations that are from the host's clock.
+    host_timed: u64,
     /// Number of lines with an impossible rank or number of ranks.
     impossible: u64,
     /// Version of the format: `inspector v4.0`.
@@ -105,6 +109,7 @@ impl Reading<'_> {
                 messages: BTreeMap::new(),
                 unknown: BTreeMap::new(),
                 untimed: 0,
+                host_timed: 0,
                 impossible: 0,
                 version: format!(
                     "inspector {}",
@@ -165,6 +170,11 @@ impl Process {
             let seen = self.messages.entry(group).or_default();
             *seen = (seen.0.max(perf.number), seen.1 + 1);
         }
+        let is_host_timed = perf
+            .timing_source
+            .as_deref()
+            .is_some_and(|source| source != DEVICE_TIMED);
+        self.host_timed += u64::from(is_host_timed);
         let duration_ns = perf.duration_us.saturating_mul(US as u64);
         let (called_ns, returned_ns, progress) =
             match perf.times.as_ref().and_then(|times| span(times, duration_ns)) {
@@ -218,6 +228,7 @@ impl Process {
             messages,
             unknown,
             untimed,
+            host_timed,
             impossible,
             version,
             ..
@@ -228,8 +239,7 @@ impl Process {
                 format!("{impossible} lines have an impossible rank or number of ranks; they were left out"),
             );
         }
-        // Messages are written when they end, so their order is that of their ends. Ends overtake each other within one
-        // write only, and calls have the order of their starts.
+        // Messages are written in the order of their ends, and calls have the order of their starts.
         trace.calls.sort_by_key(|call| call.start_ns);
         let lost: u64 = messages
             .values()
@@ -241,13 +251,19 @@ impl Process {
                 "{lost} messages are missing in the file (NCCL_INSPECTOR_DUMP_P2P_RING_SIZE); messages are not matched"
             ));
         }
-        let times = if untimed == 0 {
+        let mut times = Vec::new();
+        if untimed < trace.calls.len() as u64 {
             trace.properties.push((PLUGIN, version));
-            "starts are before the times at which NCCL's thread noticed the kernel's start and end; durations are exact"
-        } else {
-            "calls have the time at which the Inspector wrote their line, which is later; starts and ends are unknown"
-        };
-        trace.properties.push((TIMES, times.to_owned()));
+            times.push(
+                "starts are those that NCCL's thread noticed, or the noticed ends minus the durations if these are earlier",
+            );
+        }
+        if untimed > 0 {
+            times.push(
+                "calls of operations without a start have the time at which the Inspector wrote their line, which is later",
+            );
+        }
+        trace.properties.push((TIMES, times.join("; ")));
         if untimed > 0 {
             trace.notes.push(format!(
                 "{untimed} of {} operations have a duration and no time, so no wait and no bandwidth is known: record \
@@ -255,16 +271,20 @@ impl Process {
                 trace.calls.len()
             ));
         }
-        for (name, count) in unknown {
+        if host_timed > 0 {
             trace.notes.push(format!(
-                "{count} operations {name} are of an unknown kind; they were left out"
+                "{host_timed} of {} operations have a duration from the host's clock, because the Inspector had none \
+                 from the device",
+                trace.calls.len()
             ));
         }
+        trace.note_unknown(&unknown);
         trace
     }
 }
 
-/// Numbers the processes: their numbers in the largest communicator, if it has all of them and each once.
+/// Gives each process its number in the largest communicator as its rank, if this communicator contains each process
+/// once.
 pub fn number(traces: &mut [Trace]) {
     let place = |trace: &Trace, name: &str| {
         let mut own = trace.groups.iter().filter(|group| group.name == name);
@@ -300,16 +320,23 @@ struct Span {
 }
 
 /// Returns the times of an operation, if its kernel was seen to start. Start and end were noticed late, so the start is
-/// before both the noticed start and the noticed end less the duration.
+/// at most the noticed start, and at most the noticed end minus the duration. A start before 1970 is damage, and so is a
+/// duration longer than the time since then.
 fn span(times: &Times, duration_ns: u64) -> Option<Span> {
     let starts = times.kernel_events.iter().map(|channel| channel.kernel_start_ts);
     let start_us = starts.filter(|&us| us > 0).min()?;
     let stops = times.kernel_events.iter().map(|channel| channel.kernel_stop_ts);
     let start_ns = match stops.max().filter(|&us| us > 0) {
-        Some(stop_us) => nanoseconds(start_us).min(nanoseconds(stop_us).saturating_sub_unsigned(duration_ns)),
+        Some(stop_us) => {
+            let latest_ns = nanoseconds(stop_us).checked_sub_unsigned(duration_ns)?;
+            nanoseconds(start_us).min(latest_ns)
+        }
         None => nanoseconds(start_us),
     };
-    // The plugin learns of a call after it was made, and of the kernel later still.
+    if start_ns <= 0 || duration_ns > start_ns.unsigned_abs() {
+        return None;
+    }
+    // The plugin notices a call after it started, so the kernel may seem to start before the call.
     let called_ns = match times.called_us {
         0 => start_ns,
         us => nanoseconds(us).min(start_ns),

@@ -85,7 +85,7 @@ pub fn join(traces: &[Trace], one_host: bool) -> Vec<Joined> {
         }
     }
     let counted_here = without_numbers(traces, &all);
-    // Messages have no numbers of their own, so they are counted from the first one.
+    // Messages have no numbers that their ends share, so they are counted. The first one must be known for this.
     let has_overwritten = traces.iter().any(|trace| trace.overwritten > 0);
     let mut is_assumed = false;
     for ((trace, joined), counts) in traces.iter().zip(&mut all).zip(&before) {
@@ -102,9 +102,14 @@ pub fn join(traces: &[Trace], one_host: bool) -> Vec<Joined> {
                     - counts.get(&what).copied().unwrap_or(0);
                 let ordinal = next.entry(what).or_default();
                 *ordinal += 1;
-                (!has_overwritten).then_some(first + *ordinal - 1)
+                let is_counted = if is_message {
+                    !has_overwritten
+                } else {
+                    !trace.are_numbered
+                };
+                is_counted.then_some(first + *ordinal - 1)
             });
-            // Numbered traces have all calls, or their messages are not matched.
+            // Messages of numbered traces are counted from the first one, or not matched.
             is_assumed |= own.is_none() && !has_steps && !trace.are_numbered;
             joined.keys[at].sequence = sequence;
         }
@@ -219,15 +224,24 @@ fn communicators(trace: &Trace) -> Joined {
     let own = trace.process.rank.unwrap_or(0);
     let world = trace.process.world.unwrap_or(0).max(own.saturating_add(1));
     let mut uncertain = Uncertain::default();
+    // Large groups are hashed once, not for each call.
+    let mut certain: BTreeMap<(Library, usize), usize> = BTreeMap::new();
     for call in &trace.calls {
-        let communicator = communicator(trace, call, (own, world), &mut uncertain);
-        let known = joined
-            .communicators
-            .iter()
-            .position(|known| *known == communicator);
+        let group = call.group.map(|group| (call.library, group));
+        let known = group.and_then(|group| certain.get(&group).copied());
         let position = known.unwrap_or_else(|| {
-            joined.communicators.push(communicator);
-            joined.communicators.len() - 1
+            let communicator = communicator(trace, call, (own, world), &mut uncertain);
+            let is_certain = communicator.source == IdentitySource::UniqueId;
+            let communicators = &mut joined.communicators;
+            let known = communicators.iter().position(|known| *known == communicator);
+            let position = known.unwrap_or_else(|| {
+                communicators.push(communicator);
+                communicators.len() - 1
+            });
+            if let Some(group) = group.filter(|_| is_certain) {
+                certain.insert(group, position);
+            }
+            position
         });
         joined.keys.push(CallKey {
             communicator: position as u32,
@@ -264,17 +278,20 @@ fn communicator(
         .group
         .and_then(|group| trace.groups.get(group))
         .or_else(|| only_group(trace, call));
-    if let Some(place) = group.and_then(|group| Some((group, group.place?))) {
-        return of_known_place(call.library, place);
-    }
-    let number = group.and_then(|group| group.ranks.iter().position(|&rank| rank == own));
-    if let (Some(group), Some(number)) = (group, number) {
+    if let Some((group, place)) = group.and_then(|group| Some((group, place(group, own)?))) {
+        // If the members are unknown, their number is a part of the identity instead.
+        let size = [place.size];
+        let members = if group.ranks.is_empty() {
+            &size[..]
+        } else {
+            &group.ranks
+        };
         return Communicator {
             library: call.library,
-            identity: identity(call.library, &group.name, &group.ranks),
+            identity: identity(call.library, &group.name, members),
             source: IdentitySource::UniqueId,
-            rank: number as u32,
-            size: group.ranks.len() as u32,
+            rank: place.rank,
+            size: place.size,
             name: group.description.as_ref().unwrap_or(&group.name).clone(),
             ranks: group.ranks.clone(),
         };
@@ -299,17 +316,16 @@ fn communicator(
     }
 }
 
-/// Returns a communicator whose members number themselves.
-fn of_known_place(library: Library, (group, place): (&Group, Place)) -> Communicator {
-    Communicator {
-        library,
-        identity: identity(library, &group.name, &[place.size]),
-        source: IdentitySource::UniqueId,
-        rank: place.rank,
-        size: place.size,
-        name: group.description.as_ref().unwrap_or(&group.name).clone(),
-        ranks: Vec::new(),
-    }
+/// Returns the place of a rank in a group; `None` if the group does not contain it.
+fn place(group: &Group, rank: u32) -> Option<Place> {
+    let among_members = || {
+        let position = group.ranks.iter().position(|&member| member == rank)?;
+        Some(Place {
+            rank: position as u32,
+            size: group.ranks.len() as u32,
+        })
+    };
+    group.place.or_else(among_members)
 }
 
 /// Returns the number of a global rank among the members. If these are unknown, the numbers are the same.
@@ -353,7 +369,6 @@ impl Uncertain {
                 trace.calls.len(),
                 match trace.source {
                     "nsys" => "Nsight Systems does not record it",
-                    "flight-recorder" => "the dump does not list its members",
                     _ => "PyTorch before 2.3, or Gloo with several groups",
                 }
             ));

@@ -145,7 +145,10 @@ pub fn flight_recorder(
         },
         ImportError::NoDump,
     )?;
-    finish(options, traces)
+    let mut traces = with_ranks(traces)?;
+    flight_recorder::find_members(&mut traces);
+    flight_recorder::leave_out_older(&mut traces);
+    write(options, traces)
 }
 
 /// Reads files of NCCL's Inspector, one per process, and writes rank logs. `progress` receives the completed share.
@@ -214,13 +217,21 @@ pub fn nsys(options: &ImportOptions, progress: &(dyn Fn(f64) + Sync)) -> Result<
     finish(options, traces)
 }
 
-/// Joins the traces and writes the logs.
-fn finish(options: &ImportOptions, mut traces: Vec<Trace>) -> Result<Imported, ImportError> {
+/// Assigns ranks, joins the traces and writes the logs.
+fn finish(options: &ImportOptions, traces: Vec<Trace>) -> Result<Imported, ImportError> {
+    write(options, with_ranks(traces)?)
+}
+
+/// Sorts the traces and assigns a rank to each.
+fn with_ranks(mut traces: Vec<Trace>) -> Result<Vec<Trace>, ImportError> {
     // A trace without a rank is numbered by its position among the others.
     traces.sort_by(|one, other| (one.process.rank, &one.path).cmp(&(other.process.rank, &other.path)));
     number(&mut traces)?;
-    flight_recorder::find_members(&mut traces);
-    flight_recorder::leave_out_older(&mut traces);
+    Ok(traces)
+}
+
+/// Joins the traces and writes the logs.
+fn write(options: &ImportOptions, traces: Vec<Trace>) -> Result<Imported, ImportError> {
     let mut imported = Imported::default();
     for trace in &traces {
         imported.events += trace.events;

@@ -24,13 +24,13 @@ use std::path::Path;
 
 /// Number of records of a frame.
 const FRAME: usize = 1 << 14;
-/// Maximum number of operations that had not ended: 36 MB of a frame.
+/// Maximum number of operations that had not ended: 36 MB of a frame, and a log has one such frame.
 const MAX_IN_FLIGHT: usize = 1 << 19;
 /// Largest error of a timestamp, in nanoseconds. Traces before 2024 have whole microseconds.
 const STAMP_ERROR_NS: u32 = 1000;
 
 /// Writes the log of one rank.
-pub fn write(path: &Path, mut trace: Trace, joined: Joined, hta: Option<&HtaFigures>) -> io::Result<()> {
+pub fn write(path: &Path, mut trace: Trace, mut joined: Joined, hta: Option<&HtaFigures>) -> io::Result<()> {
     let out = BufWriter::with_capacity(1 << 18, File::create(path)?);
     let rank = trace.process.rank.unwrap_or(0);
     // The profiler's window starts before its first record, and ends when it has written its output. Nothing is known
@@ -40,9 +40,16 @@ pub fn write(path: &Path, mut trace: Trace, joined: Joined, hta: Option<&HtaFigu
     // The traces have names of their own, but the nonce of a log is a number.
     let nonce = 0x1A90_0000_0000_0000 | u64::from(rank);
     let mut writer = LogWriter::new(out, Counter::MonotonicRaw, nonce, trace.process.id)?;
-    let properties = properties(&trace, &joined, rank, hta);
     // Texts of calls must be known before the definitions are written.
-    let in_flight = push_calls(&mut trace, &joined)?;
+    let mut in_flight = push_calls(&mut trace, &joined)?;
+    if in_flight.len() > MAX_IN_FLIGHT {
+        let more = in_flight.len() - MAX_IN_FLIGHT;
+        let note =
+            format!("{more} operations that had not ended were left out: a log has at most {MAX_IN_FLIGHT}");
+        joined.notes.push(note);
+        in_flight.truncate(MAX_IN_FLIGHT);
+    }
+    let properties = properties(&trace, &joined, rank, hta);
     define(&mut writer, &trace, &joined, &properties, base.ticks(span.0))?;
     writer.calibrations(&[
         base.calibration(span.0),
@@ -555,8 +562,6 @@ fn write_in_flight<W: io::Write>(
             record.leave_ticks = base.ticks(record.leave_ticks as i64);
         }
     }
-    // A frame has a maximum size, and the last one counts. A process group never has this many operations in a queue.
-    in_flight.truncate(MAX_IN_FLIGHT);
     writer.in_flight(&in_flight)
 }
 

@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 /// Largest plausible number of ranks. A larger world means that the trace is damaged.
 pub const MAX_RANKS: u32 = 1 << 20;
 
+/// Maximum number of unknown kinds of operations that are named.
+const MAX_UNKNOWN: usize = 16;
+
 /// Process group as described by a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group {
@@ -196,7 +199,7 @@ pub struct Trace {
     pub calls: Vec<Call>,
     /// True if [`Call::sequence`] counts all collectives of its group, and is known for each of them.
     pub are_numbered: bool,
-    /// Number of operations before the first one of the trace, which the profiler no longer had.
+    /// Number of operations that the profiler recorded and overwrote before it wrote the trace.
     pub overwritten: u64,
     /// Further properties of the log: what its times mean.
     pub properties: Vec<(&'static str, String)>,
@@ -242,6 +245,20 @@ impl Trace {
             bytes: 0,
             problems: Vec::new(),
             notes: Vec::new(),
+        }
+    }
+
+    /// Adds notes about operations that were left out, by the tool's name of the operation.
+    pub fn note_unknown(&mut self, counts: &BTreeMap<String, u64>) {
+        for (name, count) in counts.iter().take(MAX_UNKNOWN) {
+            self.notes.push(format!(
+                "{count} operations {name} are of an unknown kind; they were left out"
+            ));
+        }
+        let more: u64 = counts.values().skip(MAX_UNKNOWN).sum();
+        if more > 0 {
+            self.notes
+                .push(format!("{more} operations of other unknown kinds were left out"));
         }
     }
 

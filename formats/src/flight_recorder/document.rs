@@ -76,7 +76,7 @@ impl<'de> Visitor<'de> for Entries<'_> {
     }
 }
 
-/// One operation. It is in the dump as soon as its first member was read.
+/// One operation. It is added to the dump when all of its members were read.
 struct OneEntry<'d>(&'d mut Dump);
 
 impl<'de> DeserializeSeed<'de> for OneEntry<'_> {
@@ -114,7 +114,6 @@ fn is_used(name: &str) -> bool {
     matches!(
         name,
         "record_id"
-            | "pg_id"
             | "process_group"
             | "pg_name"
             | "collective_seq_id"
@@ -138,7 +137,6 @@ fn is_used(name: &str) -> bool {
 fn set(entry: &mut Entry, name: &str, value: Value) {
     match name {
         "record_id" => entry.record = value.as_u64(),
-        "pg_id" => entry.group_number = value.as_u64(),
         "process_group" | "pg_name" => {
             // Before version 2.0 it is the name alone.
             (entry.group, entry.group_description) = match value {

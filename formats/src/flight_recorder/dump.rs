@@ -3,7 +3,7 @@
 use super::document;
 use super::pickle;
 use super::pickled::{Pickled, Visits};
-use crate::problem::Problem;
+use crate::problem::{Problem, is_json_object};
 
 /// How far an operation got, as far as the process knew.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,8 +35,6 @@ pub struct Frame {
 pub struct Entry {
     /// Number of the operation among all that were recorded, from 0.
     pub record: Option<u64>,
-    /// Number of the process group on this rank.
-    pub group_number: Option<u64>,
     /// Name of the process group, which is equal on all members.
     pub group: Option<String>,
     /// Description of the process group from the program, or `undefined`.
@@ -106,19 +104,17 @@ impl Dump {
     }
 }
 
-/// Reads a dump: a pickle or JSON. The first byte decides this, not the name of the file. Nothing of a pickle is run.
+/// Reads a dump: a pickle or JSON. The first byte decides this, not the name of the file. No code of a pickle is run.
 ///
 /// Damage ends the dump. It is listed in [`Dump::problems`], and what precedes it is kept.
 pub fn read(bytes: &[u8]) -> Dump {
     let mut dump = Dump::default();
-    let is_json = bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
-    if is_json {
+    if is_json_object(bytes) {
         let mut source = serde_json::Deserializer::from_slice(bytes);
         let outcome = document::collect(&mut source, &mut dump).and_then(|()| source.end());
         if let Err(error) = outcome {
-            let offset = offset_of(bytes, error.line(), error.column());
-            let what = format!("{error}; {} operations before were kept", dump.entries.len());
-            dump.problems.push(Problem { offset, what });
+            let kept = format!("{} operations", dump.entries.len());
+            dump.problems.push(Problem::in_json(bytes, &error, &kept));
         }
         return dump;
     }
@@ -138,16 +134,6 @@ pub fn read(bytes: &[u8]) -> Dump {
         dump.problems.push(damage);
     }
     dump
-}
-
-/// Returns the offset of a line and column, both from 1.
-fn offset_of(bytes: &[u8], line: usize, column: usize) -> u64 {
-    let before: usize = bytes
-        .split_inclusive(|&byte| byte == b'\n')
-        .take(line.saturating_sub(1))
-        .map(<[u8]>::len)
-        .sum();
-    (before + column.saturating_sub(1)).min(bytes.len()) as u64
 }
 
 #[cfg(test)]
@@ -185,6 +171,23 @@ mod tests {
         }
         let cut = read(&JSON.as_bytes()[..JSON.len() - 17]);
         assert_eq!((cut.entries.len(), cut.groups.len()), (1, 1));
+    }
+
+    /// A list that names one long text many times would be a thousand times as large as the file.
+    #[test]
+    fn a_text_that_is_named_often_is_not_copied_each_time() {
+        let mut bytes = b"\x80\x02}X\x07\0\0\0entries](}X\x0b\0\0\0input_sizes](X".to_vec();
+        bytes.extend((1u32 << 16).to_le_bytes());
+        bytes.extend([b'a'; 1 << 16]);
+        bytes.extend(b"q\0");
+        bytes.extend(b"h\0".repeat(1 << 15));
+        bytes.extend(b"eses.");
+        let dump = read(&bytes);
+        assert!(
+            dump.problems[0].what.contains("more often"),
+            "{:?}",
+            dump.problems
+        );
     }
 
     #[test]

@@ -1,18 +1,18 @@
 //! Decoder for the part of Python's pickle format that describes data: numbers, texts, lists, tuples and dictionaries.
 //!
-//! A pickle is a program for a stack machine, and some of its instructions import and call Python functions. Dumps do
-//! not need these, so this decoder has none of them: it stops there and reports it.
+//! A pickle is a program for a stack machine. Some of its instructions import and call Python functions. Dumps do not
+//! need these, so this decoder does not implement them: it stops at the first one and reports it.
 //!
-//! Values are in one list and refer to each other by number. A pickle that names a value many times is therefore never
-//! larger in memory than a small multiple of its file. The format is documented in Python's `pickletools`.
+//! Lists and dictionaries are in one list and refer to each other by number. A pickle that names a value many times
+//! therefore needs only a small multiple of its file in memory. Python's `pickletools` documents the format.
 //!
-//! The crate `serde-pickle` was considered. It copies a value each time a pickle names it, so a file of some hundred
-//! bytes can fill the memory, and it returns nothing of a file that was cut off.
+//! The crate `serde-pickle` was considered. It copies a value each time a pickle names it, so a file of a few hundred
+//! bytes can fill the memory. It returns nothing from a file that was cut off.
 
 use crate::problem::Problem;
 
-/// Maximum number of values. More than a hundred thousand operations with their stacks have fewer.
-const MAX_VALUES: u32 = 1 << 24;
+/// Maximum number of values. A dump of more than a hundred thousand operations with their stacks has fewer.
+pub const MAX_VALUES: u32 = 1 << 24;
 
 /// Number of a list, tuple or dictionary in [`Pickle::containers`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,13 +75,13 @@ struct Machine<'a> {
     stack: Vec<Slot<'a>>,
     /// Number of marks on the stack.
     marks: usize,
-    /// Number of values so far.
+    /// Number of values, marks and memo numbers so far.
     values: u32,
     memo: Memo<'a>,
     containers: Vec<Container<'a>>,
 }
 
-/// Values by the number that the pickle gives them. Writers count from 0, so a number that was skipped is damage.
+/// Values by the number that the pickle assigns to them. Writers count from 0, so a skipped number is damage.
 #[derive(Default)]
 struct Memo<'a>(Vec<Value<'a>>);
 
@@ -116,7 +116,13 @@ pub fn decode(bytes: &[u8]) -> Pickle<'_> {
     let damage = loop {
         let start = machine.at;
         match machine.step() {
-            Ok(true) => break None,
+            Ok(true) => {
+                let rest = bytes.len() - machine.at;
+                break (rest > 0).then(|| Problem {
+                    offset: machine.at as u64,
+                    what: format!("bytes after the end of the pickle were left out: {rest}"),
+                });
+            }
             Ok(false) => {}
             Err(what) => {
                 break Some(Problem {
@@ -139,7 +145,7 @@ impl<'a> Machine<'a> {
     fn step(&mut self) -> Result<bool, String> {
         if self.values > MAX_VALUES {
             return Err(format!(
-                "more than {MAX_VALUES} values; those that follow were left out"
+                "the pickle has more than {MAX_VALUES} values; the rest of the file was left out"
             ));
         }
         match self.byte()? {
@@ -154,6 +160,7 @@ impl<'a> Machine<'a> {
             b'(' => {
                 self.stack.push(Slot::Mark);
                 self.marks += 1;
+                self.values += 1;
             }
             b'0' => {
                 self.pop()?;
@@ -214,32 +221,32 @@ impl<'a> Machine<'a> {
             b'r' => self.put(4)?,
             0x94 => {
                 let number = self.memo.0.len();
-                self.memo.put(number, self.last()?)?;
+                self.define(number)?;
             }
             // BINGET, LONG_BINGET
             b'h' => self.get(1)?,
             b'j' => self.get(4)?,
             code @ (b'c' | b'R' | b'b' | b'i' | b'o' | b'P' | b'Q' | 0x81 | 0x82..=0x84 | 0x92 | 0x93) => {
                 return Err(format!(
-                    "instruction 0x{code:02x} of the pickle would run code, which dumps never need; it and what follows \
-                     were left out"
+                    "instruction 0x{code:02x} of the pickle would run code, which a dump never needs; the rest of the \
+                     file was left out"
                 ));
             }
             code => {
                 return Err(format!(
-                    "instruction 0x{code:02x} is none that PyTorch writes; it and what follows were left out"
+                    "PyTorch never writes instruction 0x{code:02x}; the rest of the file was left out"
                 ));
             }
         }
         Ok(false)
     }
 
-    /// Ends all containers that were begun, as if their ends followed here. Returns the outermost value.
+    /// Ends all open containers, as if their ends followed here. Returns the outermost value.
     fn close(&mut self) -> Value<'a> {
         while self.marks > 0 {
             let Ok(elements) = self.above_mark() else { break };
             if self.extend(&elements).is_err() {
-                // A tuple that was begun has no container yet.
+                // An open tuple has no container yet.
                 self.open(Container::List(elements));
             }
         }
@@ -295,11 +302,11 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// Reads LONG1: a signed number of any length. Numbers beyond 64 bits are none that a dump has.
+    /// Reads LONG1: a signed number of any length. A dump has no number beyond 64 bits.
     fn long(&mut self) -> Result<(), String> {
         let count = usize::from(self.byte()?);
         if count > 8 {
-            return Err(format!("a number of {count} bytes"));
+            return Err(format!("a number has {count} bytes, a dump at most 8"));
         }
         let number = self.unsigned(count)?;
         let unused = 64 - 8 * count as u32;
@@ -314,7 +321,7 @@ impl<'a> Machine<'a> {
 
     fn text(&mut self, size_bytes: usize) -> Result<(), String> {
         let size = self.unsigned(size_bytes)?;
-        let size = usize::try_from(size).map_err(|_| format!("a text of {size} bytes"))?;
+        let size = usize::try_from(size).map_err(|_| format!("a text has {size} bytes"))?;
         let text = self.take(size)?;
         self.push(Value::Text(text));
         Ok(())
@@ -361,6 +368,11 @@ impl<'a> Machine<'a> {
 
     fn put(&mut self, number_bytes: usize) -> Result<(), String> {
         let number = self.unsigned(number_bytes)? as usize;
+        self.define(number)
+    }
+
+    fn define(&mut self, number: usize) -> Result<(), String> {
+        self.values += 1;
         self.memo.put(number, self.last()?)
     }
 
@@ -405,6 +417,12 @@ mod tests {
             list[..3],
             [Value::Integer(1), Value::Integer(-1), Value::Integer(300)]
         );
+    }
+
+    #[test]
+    fn bytes_after_the_end_are_reported() {
+        let damage = decode(b"\x80\x02N.N").damage.expect("one byte");
+        assert_eq!((damage.offset, damage.what.ends_with(": 1")), (4, true));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Decoded pickles as a source for serde, so that pickles and JSON documents share one description of their members.
 
-use super::pickle::{Container, Pickle, Value};
+use super::pickle::{Container, MAX_VALUES, Pickle, Value};
 use serde::de::value::{MapDeserializer, SeqDeserializer};
 use serde::de::{Deserializer, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
@@ -9,30 +9,33 @@ use std::cell::Cell;
 
 /// Maximum depth of lists and dictionaries. Dumps use six.
 const MAX_DEPTH: u32 = 32;
-/// Maximum number of values that are visited per value of the pickle. A pickle may name one value many times.
+/// Maximum number of visits per byte of the pickle. A pickle may name one value many times, and each visit copies it.
 const MAX_VISITS: u64 = 4;
+/// Number of bytes of a text that count as one more visit.
+const TEXT_BYTES: u64 = 16;
 
 /// Error of serde, without an offset: the pickle itself is whole.
 pub type Error = serde::de::value::Error;
 
-/// Visits of a pickle's values that are left.
+/// Number of visits of a pickle's values that are left.
 pub struct Visits(Cell<u64>);
 
 impl Visits {
     /// Returns the maximum for a pickle of this size.
     pub fn of(bytes: usize) -> Self {
-        Self(Cell::new((bytes as u64).saturating_mul(MAX_VISITS)))
+        Self(Cell::new((bytes as u64).min(u64::from(MAX_VALUES)) * MAX_VISITS))
     }
 
-    fn take(&self) -> Result<(), Error> {
-        let left = self.0.get();
-        self.0.set(left.saturating_sub(1));
-        if left > 0 {
-            return Ok(());
-        }
-        Err(serde::de::Error::custom(
-            "the pickle names its values more often than a dump does",
-        ))
+    fn take(&self, value: Value<'_>) -> Result<(), Error> {
+        let visits = match value {
+            Value::Text(text) => 1 + text.len() as u64 / TEXT_BYTES,
+            _ => 1,
+        };
+        let left = self.0.get().checked_sub(visits).ok_or_else(|| {
+            <Error as serde::de::Error>::custom("the pickle names its values more often than a dump does")
+        })?;
+        self.0.set(left);
+        Ok(())
     }
 }
 
@@ -69,7 +72,7 @@ impl<'p, 'a, 'de> Deserializer<'de> for Pickled<'p, 'a> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        self.visits.take()?;
+        self.visits.take(self.value)?;
         match self.value {
             Value::Nothing => visitor.visit_unit(),
             Value::Truth(truth) => visitor.visit_bool(truth),

@@ -32,7 +32,8 @@ pub struct Matching {
     pub causality_violations: u64,
     /// Reasons why instances are incomplete, with counts.
     pub incomplete_reasons: Vec<ReasonCount>,
-    /// The first instances that did not match, at most [`Matching::MAX_LISTED`].
+    /// The first instances that did not match, at most [`Matching::MAX_LISTED`]. Operations that a member never called
+    /// replace others when the list is full.
     pub listed: Vec<Unmatched>,
 }
 

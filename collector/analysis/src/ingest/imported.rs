@@ -5,6 +5,8 @@ use rankscope_ranklog::reader::RankLog;
 
 /// Property that marks a log as imported. Its value names the other profiler.
 pub const SOURCE: &str = "import.source";
+/// Property that describes the times of the log, and how much later than the events they may be.
+pub const TIMES: &str = "import.times";
 /// Prefix of the properties that describe what an import could not determine; a number follows.
 pub const NOTE: &str = "import.note.";
 /// Prefix of the properties with figures of Holistic Trace Analysis; a number follows.

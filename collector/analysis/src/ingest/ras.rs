@@ -11,7 +11,7 @@ pub const NAME: &str = "nccl-ras";
 /// Extensions of the names.
 pub const EXTENSIONS: [&str; 2] = ["json", "txt"];
 /// Maximum size of a file, in bytes. A status of ten thousand ranks with a hundred communicators is smaller.
-pub const MAX_BYTES: u64 = 1 << 28;
+const MAX_BYTES: u64 = 1 << 28;
 
 /// Reads the status files of run directories. Files that cannot be read are problems.
 pub fn of_directories(directories: &[PathBuf], problems: &mut Vec<ProblemSummary>) -> Vec<RasStatus> {
@@ -22,7 +22,7 @@ pub fn of_directories(directories: &[PathBuf], problems: &mut Vec<ProblemSummary
             if !path.exists() {
                 continue;
             }
-            match read(&path) {
+            match bytes_of(&path).map(|bytes| ras::read(&bytes)) {
                 Ok(status) => {
                     problems.extend(status.problems.iter().map(|problem| ProblemSummary {
                         rank: None,
@@ -36,7 +36,7 @@ pub fn of_directories(directories: &[PathBuf], problems: &mut Vec<ProblemSummary
                     rank: None,
                     file: Some(path.display().to_string()),
                     offset_bytes: None,
-                    what: format!("the status of NCCL's RAS could not be read: {error}"),
+                    what: format!("the status of NCCL RAS could not be read: {error}"),
                 }),
             }
         }
@@ -44,10 +44,20 @@ pub fn of_directories(directories: &[PathBuf], problems: &mut Vec<ProblemSummary
     found
 }
 
-fn read(path: &Path) -> std::io::Result<RasStatus> {
+/// Returns the bytes of a status file.
+///
+/// # Errors
+///
+/// If the file cannot be read, or is larger than [`MAX_BYTES`].
+pub fn bytes_of(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
-    Ok(ras::read(&bytes))
+    File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(std::io::Error::other(format!(
+            "a status of NCCL RAS has at most {MAX_BYTES} bytes, and this file has more"
+        )));
+    }
+    Ok(bytes)
 }
 
 /// Removes the status files of a run directory.

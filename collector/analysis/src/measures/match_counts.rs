@@ -1,5 +1,6 @@
 //! Statistics of matching: how many instances are complete, and why others are not (METRICS.md, section 1).
 
+use crate::matching::MEMBER_DID_NOT_CALL;
 use crate::measures::figures::InstanceId;
 use crate::model::members::Members;
 use crate::model::operation::{NO_COMMUNICATOR, RankOperation};
@@ -37,15 +38,24 @@ impl MatchCounts {
         }
     }
 
-    /// Counts the reason why an instance is not complete, and lists the first such instances.
+    /// Counts the reason why an instance is not complete, and lists the first such instances. The operations of a hang are
+    /// the last ones of a run, so they replace others when the list is full.
     pub fn explain(&mut self, id: InstanceId, members: &Members, state: InstanceState, reason: &'static str) {
         *self.reasons.entry(reason).or_insert(0) += 1;
-        if self.matching.listed.len() >= Matching::MAX_LISTED || id.communicator == NO_COMMUNICATOR {
+        if id.communicator == NO_COMMUNICATOR {
             return;
         }
         let Some(first) = members.iter().next() else {
             return;
         };
+        if self.matching.listed.len() >= Matching::MAX_LISTED {
+            let mut listed = self.matching.listed.iter();
+            let other = listed.rposition(|listed| listed.reason != MEMBER_DID_NOT_CALL);
+            let Some(other) = other.filter(|_| reason == MEMBER_DID_NOT_CALL) else {
+                return;
+            };
+            self.matching.listed.remove(other);
+        }
         self.matching.listed.push(Unmatched {
             kind: if state == InstanceState::Unmatched {
                 "unmatched-message"

@@ -214,10 +214,7 @@ fn coverage(parts: &MergeResult<'_>) -> Coverage {
         let files = "if ranks ran on other hosts, merge their run directories too (rankscope merge DIR DIR …)";
         let forward = "pass LD_PRELOAD and RANKSCOPE_DIR to every rank: mpirun -x LD_PRELOAD -x RANKSCOPE_DIR, srun \
                        --export=ALL, deepspeed .deepspeed_env, Ray runtime_env env_vars, Kubernetes env";
-        let source = parts.logs.iter().find_map(|log| log.properties.get(imported::SOURCE));
-        if source.is_some_and(|source| source == "kineto") {
-            "import the traces of the other ranks together with these: torch.profiler writes one per rank".to_owned()
-        } else if source.is_some() {
+        if parts.logs.iter().any(|log| log.properties.contains_key(imported::SOURCE)) {
             "import the files of the other ranks together with these".to_owned()
         } else if several { format!("{files}; else {forward}") } else { format!("{forward}; {files}") }
     });

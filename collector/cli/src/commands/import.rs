@@ -8,6 +8,7 @@ use crate::launch::stop::StopWatch;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use rankscope_analysis::ingest::ras;
+use rankscope_formats::problem::is_json_object;
 use rankscope_formats::whole_file;
 use rankscope_import::{ImportOptions, ReadOptions};
 use rankscope_ranklog::reader::RankLog;
@@ -82,8 +83,8 @@ struct Inspector {
     json: bool,
 }
 
-/// Import dumps of PyTorch's Flight Recorder, one per rank: which operations a hung job was in, and which ranks are
-/// missing.
+/// Import dumps of PyTorch's Flight Recorder, one per rank. They show which operations a hung job was in, and which ranks
+/// never called them.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 struct FlightRecorder {
@@ -217,15 +218,7 @@ impl Inspector {
 impl Ras {
     fn run(self) -> Result<Exit> {
         let cannot_read = || format!("cannot read {}", self.status.display());
-        let size = fs::metadata(&self.status).with_context(cannot_read)?.len();
-        if size > ras::MAX_BYTES {
-            bail!(
-                "{} has {size} bytes: a status of NCCL RAS has at most {}",
-                self.status.display(),
-                ras::MAX_BYTES
-            );
-        }
-        let bytes = fs::read(&self.status).with_context(cannot_read)?;
+        let bytes = ras::bytes_of(&self.status).with_context(cannot_read)?;
         if !rankscope_formats::ras::read(&bytes).is_status {
             bail!(
                 "{} is no status of NCCL RAS: save the output of ncclras, as text or with -f json",
@@ -240,7 +233,7 @@ impl Ras {
         }
         ras::remove(&self.into)
             .with_context(|| format!("cannot replace the status in {}", self.into.display()))?;
-        let is_json = bytes.trim_ascii_start().starts_with(b"{");
+        let is_json = is_json_object(&bytes);
         let [json, text] = ras::EXTENSIONS;
         let path = self
             .into

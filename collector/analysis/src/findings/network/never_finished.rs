@@ -98,8 +98,8 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     vec![draft.without_cost("the cost of a job that did not end is unknown")]
 }
 
-/// Returns the first operation of each communicator that some members were in and others never called. Later ones are
-/// consequences.
+/// Returns the first operation of each communicator that some members were in and others never called. It causes the
+/// later ones.
 fn first_without_a_member<'a>(facts: &Facts<'a>) -> Vec<&'a Unmatched> {
     let mut first: BTreeMap<u32, &Unmatched> = BTreeMap::new();
     let listed = facts.session.matching.listed.iter();
@@ -119,7 +119,7 @@ fn first_without_a_member<'a>(facts: &Facts<'a>) -> Vec<&'a Unmatched> {
 fn without_a_member(facts: &Facts<'_>, listed: &Unmatched) -> String {
     let communicator = facts.session.communicators.get(listed.communicator as usize);
     let name = communicator.map_or_else(String::new, |known| format!(" of {}", known.name));
-    // Of a member without a log it is not known whether it called.
+    // A member without a log may have called the operation.
     let (mut without_call, mut without_log) = (Vec::new(), Vec::new());
     for &member in &listed.missing_members {
         let rank = communicator.and_then(|known| *known.members.get(member as usize)?);

@@ -8,17 +8,19 @@ use rankscope_formats::ras::{Block, Communicator};
 use rankscope_formats::session::{CommunicatorSummary, Severity};
 use std::collections::BTreeMap;
 
-/// Maximum number of communicators with a finding. A hang blocks the others soon.
+/// Maximum number of communicators with a finding. A hang soon blocks the others too.
 const MAX_COMMUNICATORS: usize = 8;
-/// Maximum number of lines of the text in the evidence.
+/// Maximum number of ranks of a kind, or of lines of the text, in the evidence.
 const MAX_LINES: usize = 8;
+/// NCCL's result codes without an error: `ncclSuccess` and `ncclInProgress`.
+const NO_ERROR: [i64; 2] = [0, 7];
 
 /// Communicators that are out of step.
 pub const RULE: Rule = Rule {
     id: "ras-mismatch",
     title: "NCCL RAS reports ranks that lag or are missing",
     means: "NCCL's own monitoring saw that members of a communicator started different numbers of collectives, or that \
-            members did not answer. In a job that hangs, these ranks are the cause.",
+            members did not answer. In a job that hangs, look at these ranks first.",
     fires: "A status of NCCL RAS was imported into the run (rankscope import ras --into), and it reports missing ranks, \
             different counts, errors or warnings for a communicator.",
     silent: "Runs without an imported status. Communicators in which all ranks answered with equal counts.",
@@ -29,11 +31,16 @@ pub const RULE: Rule = Rule {
 fn find(facts: &Facts<'_>) -> Vec<Draft> {
     let communicators = facts.parts.ras.iter().flat_map(|status| &status.communicators);
     let blocks = facts.parts.ras.iter().flat_map(|status| &status.blocks);
-    communicators
+    let mut drafts: Vec<Draft> = communicators
         .filter_map(|communicator| of_communicator(facts, communicator))
         .chain(blocks.map(of_block))
-        .take(MAX_COMMUNICATORS)
-        .collect()
+        .collect();
+    let more = drafts.len().saturating_sub(MAX_COMMUNICATORS);
+    drafts.truncate(MAX_COMMUNICATORS);
+    if let Some(last) = drafts.pop() {
+        drafts.push(with_more(last, more, "findings of RAS are not listed"));
+    }
+    drafts
 }
 
 fn of_communicator(facts: &Facts<'_>, communicator: &Communicator) -> Option<Draft> {
@@ -41,7 +48,9 @@ fn of_communicator(facts: &Facts<'_>, communicator: &Communicator) -> Option<Dra
     let failed: Vec<u32> = communicator
         .ranks
         .iter()
-        .filter(|rank| !matches!(rank.status.async_error, 0 | 7) || !matches!(rank.status.init_state, 0 | 7))
+        .filter(|rank| {
+            !NO_ERROR.contains(&rank.status.async_error) || !NO_ERROR.contains(&rank.status.init_state)
+        })
         .map(|rank| rank.rank)
         .collect();
     if behind.is_empty() && communicator.missing_ranks.is_empty() && failed.is_empty() {
@@ -97,6 +106,7 @@ fn of_communicator(facts: &Facts<'_>, communicator: &Communicator) -> Option<Dra
             .keys()
             .copied()
             .chain(communicator.missing_ranks.iter().map(|missing| missing.rank))
+            .chain(failed.iter().copied())
             .filter_map(of_member),
     );
     for missing in communicator.missing_ranks.iter().take(MAX_LINES) {
@@ -112,9 +122,12 @@ fn of_communicator(facts: &Facts<'_>, communicator: &Communicator) -> Option<Dra
             missing.host
         ));
     }
+    let more_missing = communicator.missing_ranks.len().saturating_sub(MAX_LINES);
+    draft = with_more(draft, more_missing, "ranks are missing");
     for (&rank, lags) in behind.iter().take(MAX_LINES) {
         draft = draft.evidence(format!("{}: {}", name(rank), some(lags)));
     }
+    draft = with_more(draft, behind.len().saturating_sub(MAX_LINES), "ranks are behind");
     if !failed.is_empty() {
         let names: Vec<String> = failed.iter().map(|&rank| name(rank)).collect();
         draft = draft.evidence(format!("an error was reported by {}", some(&names)));
@@ -124,11 +137,19 @@ fn of_communicator(facts: &Facts<'_>, communicator: &Communicator) -> Option<Dra
             "source: NCCL RAS; matched with {} by the process ids of its members",
             known.name
         ),
-        None => "source: NCCL RAS; its communicator is not known among the recorded ones, because none or several have \
-                 members with these process ids"
+        None => "source: NCCL RAS; not matched with a recorded communicator, because none or several have members with \
+                 these process ids"
             .to_owned(),
     });
     Some(draft.without_cost("RAS counts operations and has no times"))
+}
+
+/// Adds the number of things that have no evidence of their own, if there are any.
+fn with_more(draft: Draft, more: usize, what: &str) -> Draft {
+    match more {
+        0 => draft,
+        more => draft.evidence(format!("{more} more {what}")),
+    }
 }
 
 /// Returns the lags of each rank that started fewer collectives than the most advanced one.
@@ -220,7 +241,8 @@ fn of_block(block: &Block) -> Draft {
     for line in block.lines.iter().take(MAX_LINES) {
         draft = draft.evidence(line.clone());
     }
-    draft
-        .evidence("source: NCCL RAS, whose numbers of ranks are those of the communicator")
+    let more = block.lines.len().saturating_sub(MAX_LINES) + block.more_lines;
+    with_more(draft, more, "lines are not listed")
+        .evidence("source: NCCL RAS; ranks are numbers in the communicator")
         .without_cost("RAS counts operations and has no times")
 }
