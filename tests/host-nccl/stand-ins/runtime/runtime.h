@@ -5,7 +5,7 @@
 #define __CUDART_API_VERSION_INTERNAL
 #include <cuda_runtime_api.h>
 
-#define EXPORTED extern "C" __attribute__((visibility("default")))
+#include "../exported.h"
 
 namespace host_nccl {
 
