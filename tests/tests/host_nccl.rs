@@ -12,6 +12,7 @@ use rankscope_ranklog::Operation;
 use rankscope_ranklog::record::{Enqueued, FLAG_CAPTURED, FLAG_SIMULATED, Record, RecordKind};
 use rankscope_tests::host_nccl::{FATAL, HostNccl, works};
 use rankscope_tests::job::Finished;
+use rankscope_tests::nccl::series;
 use rankscope_tests::recorded::{self, Recorded};
 use rankscope_tests::results::integer;
 use rankscope_tests::truth::{self, member, number};
@@ -226,7 +227,9 @@ fn results_and_return_codes_are_the_same_with_and_without_the_preload() {
             let (_directory, traced) = record(&turn, nccl, &[case]);
             for rank in 0..RANKS {
                 let context = format!("NCCL {} {case} rank {rank}", nccl.version);
-                assert_eq!(comparable(&traced, rank), comparable(&plain, rank), "{context}");
+                let plain = comparable(&plain, rank);
+                assert!(!plain.is_empty(), "{context}");
+                assert_eq!(comparable(&traced, rank), plain, "{context}");
             }
         }
     }
@@ -524,7 +527,7 @@ fn a_collective_that_one_rank_does_not_call_is_found() {
 fn a_group_that_is_only_simulated_is_recorded_as_such() {
     let turn = turn::take();
     for nccl in HostNccl::all() {
-        if !nccl.cases().iter().any(|case| case == "simulate") {
+        if series(&nccl.version) < (2, 22) {
             continue;
         }
         let (directory, finished) = record(&turn, nccl, &["simulate"]);

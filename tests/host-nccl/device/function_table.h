@@ -1,4 +1,4 @@
-// What a version's function number means.
+// The meaning of a version's function numbers.
 #pragma once
 
 #include "work.h"

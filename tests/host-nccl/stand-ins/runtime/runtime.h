@@ -1,4 +1,4 @@
-// What the files of the stand-in runtime share.
+// Declarations that the files of the stand-in runtime share.
 #pragma once
 
 #include <cuda.h>
