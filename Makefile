@@ -76,8 +76,8 @@ faults: build
 compare-study: build
 	tests/benchmarks/compare.sh study
 
-# Builds five versions of NCCL from the sources that RANKSCOPE_NCCL_SOURCES names, and runs all tests on them.
-# `make test` runs the short ones, on the versions that are built.
+# Builds five versions of NCCL from the sources in the directory RANKSCOPE_NCCL_SOURCES, and runs all tests on them.
+# `make test` runs the short tests, on the versions that are built.
 host-nccl: build
 	tests/setup/host_nccl.sh
 	cargo test --locked -p rankscope-tests --test host_nccl -- --include-ignored --nocapture --test-threads 1

@@ -3,7 +3,7 @@
 //   nccl_profiled RANK SIZE STORE STEPS LATE_RANK LATE_US
 // With NCCL_PROFILED_NONBLOCKING in its environment its communicator does not block. With NCCL_PROFILED_WATCHDOG a
 // thread polls the communicator all the time, as PyTorch's does, and each tenth step is captured concurrently with the
-// others. With NCCL_PROFILED_WITHOUT_ALLTOALL no step has an all-to-all, which copies data of a rank to itself. With
+// others. With NCCL_PROFILED_WITHOUT_ALLTOALL no step has an all-to-all, in which a rank copies data to itself. With
 // NCCL_PROFILED_WITHOUT_GRAPH nothing is captured. With NCCL_PROFILED_BROADCAST a broadcast precedes the steps, as in DDP.
 // At the end the driver's double reports forbidden calls.
 #include <dlfcn.h>

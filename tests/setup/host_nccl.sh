@@ -2,8 +2,8 @@
 # Prints the directories of real NCCL libraries that run without a GPU (tests/host-nccl), one per version. Builds missing
 # ones into ${XDG_CACHE_HOME:-~/.cache}/rankscope/host-nccl, from NCCL's sources. A version takes two minutes on two cores.
 #
-# The sources are no part of the project, and this script does not fetch them. Where they are missing, it reports so and
-# prints nothing. That is no skip: CI accepts it.
+# The sources are not part of the project, and this script does not fetch them. If they are missing, it reports so and
+# prints no directory. That is not a skip: CI accepts it.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/say.sh"

@@ -1,6 +1,6 @@
 //! The real NCCL on a machine without a GPU (`tests/host-nccl`).
 //!
-//! NCCL's host code is real. Its device side and CUDA are stand-ins that report the truth about each work.
+//! NCCL's host code is real. Its device side and CUDA are stand-ins. They report the truth about each work item.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::artefacts::root;
 use crate::job::Job;
 use crate::nccl::series;
 
-/// Cases after which a communicator, or a process, is unusable. A test runs each of them alone.
+/// Cases that leave a communicator or a process unusable. They run alone.
 pub const FATAL: [&str; 3] = ["abort", "die", "hang"];
 
 /// A version of NCCL that was built for this machine.
@@ -103,14 +103,8 @@ pub struct Work {
     pub pid: u32,
     /// Number of its kernel in the process.
     pub launch: u64,
-    /// Address of the communicator on the device.
-    pub communicator: String,
-    /// `AllReduce`, `SendRecv`, and so on.
-    pub function: String,
     /// Start in `CLOCK_MONOTONIC_RAW`, in nanoseconds.
     pub start_ns: i64,
-    /// End in `CLOCK_MONOTONIC_RAW`, in nanoseconds.
-    pub end_ns: i64,
     /// Start by the device's timer, in nanoseconds.
     pub timer_start: i64,
     /// End by the device's timer, in nanoseconds.
@@ -130,21 +124,17 @@ pub fn works(directory: &Path) -> Vec<Work> {
             }
         }
     }
-    works.sort_by_key(|work| (work.start_ns, work.end_ns));
+    works.sort_by_key(|work| work.start_ns);
     works
 }
 
 impl Work {
     fn of(line: &Value) -> Self {
         let number = |name: &str| line[name].as_i64().unwrap_or_else(|| panic!("no {name}: {line}"));
-        let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
         Self {
             pid: number("process") as u32,
             launch: number("launch") as u64,
-            communicator: text("communicator"),
-            function: text("function"),
             start_ns: number("start_ns"),
-            end_ns: number("end_ns"),
             timer_start: number("timer_start"),
             timer_end: number("timer_end"),
         }

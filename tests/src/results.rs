@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use rankscope_formats::session::{OperationRow, TableReader, rank_path};
 use serde_json::Value;
 
 use crate::artefacts;
@@ -35,6 +36,53 @@ pub fn report(directory: &Path) -> Value {
         .unwrap_or_else(|error| panic!("rankscope report --json: {error}:\n{}", ended.text()));
     expect_possible_costs(&session);
     session
+}
+
+/// Merges a run directory and returns its report, as [`merge`] and [`report`] do.
+pub fn session(directory: &Path) -> Value {
+    merge(directory);
+    report(directory)
+}
+
+/// Returns the operations of a rank in a merged run directory.
+///
+/// # Panics
+/// If their table cannot be read.
+pub fn operations(directory: &Path, rank: usize) -> Vec<OperationRow> {
+    let rank = u32::try_from(rank).expect("a rank");
+    let table = rank_path::<OperationRow>(&directory.join("session"), rank);
+    TableReader::read_all(&table).unwrap_or_else(|error| panic!("{}: {error}", table.display()))
+}
+
+/// Returns an integer of a report, at a path such as `/totals/operations`.
+///
+/// # Panics
+/// If there is none.
+pub fn integer(report: &Value, path: &str) -> i64 {
+    report
+        .pointer(path)
+        .and_then(Value::as_i64)
+        .unwrap_or_else(|| panic!("no {path}"))
+}
+
+/// Returns the ranks that findings of a late rank name.
+pub fn late_ranks(report: &Value) -> Vec<i64> {
+    let findings = report["findings"].as_array().expect("a list");
+    findings
+        .iter()
+        .filter(|finding| finding["kind"] == "late-rank")
+        .flat_map(|finding| finding["ranks"].as_array().expect("a list"))
+        .map(|rank| rank.as_i64().expect("a rank"))
+        .collect()
+}
+
+/// Returns the number of reported problems whose text contains this.
+pub fn problems_with(report: &Value, text: &str) -> usize {
+    let problems = report["problems"]["listed"].as_array().expect("a list");
+    problems
+        .iter()
+        .filter(|problem| problem["what"].as_str().is_some_and(|what| what.contains(text)))
+        .count()
 }
 
 /// Asserts that no finding costs more than the time that contains the cost.

@@ -10,7 +10,6 @@ use rankscope_tests::engine::{count, engine};
 use rankscope_tests::process::{self, Ended};
 use rankscope_tests::python::Python;
 use rankscope_tests::{artefacts, results, turn};
-use serde_json::Value;
 
 const RANKS: usize = 4;
 
@@ -34,21 +33,6 @@ fn train(python: &Python, slow: Option<&str>, run: &Path) -> (Ended, String) {
     let ended = process::run(command, Duration::from_secs(400));
     let reported = fs::read_to_string(&truth).expect("the job wrote who was slow");
     (ended, reported.trim().to_owned())
-}
-
-fn late_ranks(session: &Value) -> Vec<String> {
-    let findings = session["findings"].as_array().expect("findings");
-    findings
-        .iter()
-        .filter(|finding| finding["kind"] == "late-rank")
-        .flat_map(|finding| {
-            finding["ranks"]
-                .as_array()
-                .expect("ranks")
-                .iter()
-                .map(Value::to_string)
-        })
-        .collect()
 }
 
 #[test]
@@ -75,7 +59,8 @@ fn the_slow_rank_is_named_and_every_call_is_in_the_trace() {
     );
 
     let session = results::report(&run);
-    assert_eq!(late_ranks(&session), vec![slow]);
+    let slow: i64 = slow.parse().expect("a rank");
+    assert_eq!(results::late_ranks(&session), [slow]);
     let operations = session["totals"]["operations"].as_u64().expect("a count");
     let instances = session["totals"]["instances"].as_u64().expect("a count");
     assert_eq!(operations, instances * RANKS as u64);
@@ -131,7 +116,7 @@ fn no_rank_is_named_if_none_is_slow() {
             "{}",
             ended.complaints()
         );
-        let late = late_ranks(&results::report(&run));
+        let late = results::late_ranks(&results::report(&run));
         if late.is_empty() {
             return;
         }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use rankscope_formats::session::{OperationRow, OperationState, TableReader, rank_path};
+use rankscope_formats::session::{OperationRow, OperationState};
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::record::{
     Algorithm, DeviceWork, Enqueued, FLAG_CAPTURED, FLAG_CLOCK, FLAG_EVENTS, FLAG_SEQUENCE_UNKNOWN,
@@ -18,6 +18,7 @@ use rankscope_ranklog::record::{
 use rankscope_tests::engine::{count, engine};
 use rankscope_tests::job::{Finished, Job};
 use rankscope_tests::recorded::{self, Recorded};
+use rankscope_tests::results::integer;
 use rankscope_tests::turn::Turn;
 use rankscope_tests::{artefacts, compile, process, results, skip, turn};
 use serde_json::Value;
@@ -81,13 +82,11 @@ impl Run {
     }
 
     fn session(&self) -> Value {
-        results::merge(self.directory.path());
-        results::report(self.directory.path())
+        results::session(self.directory.path())
     }
 
     fn rows(&self, rank: usize) -> Vec<OperationRow> {
-        let session = self.directory.path().join("session");
-        TableReader::read_all(&rank_path::<OperationRow>(&session, rank as u32)).expect("a table")
+        results::operations(self.directory.path(), rank)
     }
 
     /// Returns this rank's device operations in order.
@@ -123,13 +122,6 @@ struct Done {
     called_ns: i64,
     start_ns: i64,
     stop_ns: i64,
-}
-
-fn number(session: &Value, path: &str) -> i64 {
-    session
-        .pointer(path)
-        .and_then(Value::as_i64)
-        .unwrap_or_else(|| panic!("no {path}"))
 }
 
 /// Returns the true times of the operations as the session has them: the messages of one all-to-all are one operation.
@@ -176,7 +168,7 @@ fn operations(done: &[Done]) -> BTreeMap<(Operation, u64), Vec<Done>> {
 
 /// Compares the times of one rank's operations with the truth. Returns the number of compared operations.
 fn compare(run: &Run, session: &Value, rank: usize) -> usize {
-    let error = number(session, &format!("/devices/{rank}/widest_error_ns/value"));
+    let error = integer(session, &format!("/devices/{rank}/widest_error_ns/value"));
     let rows = run.rows(rank);
     let timed: Vec<&OperationRow> = rows
         .iter()
@@ -271,11 +263,11 @@ fn operations_have_the_devices_times_within_the_stated_error() {
         let session = run.session();
         // Per step and rank there are seven collectives, two messages, and the graph's three operations.
         let operations = RANKS as i64 * (STEPS as i64 * (7 + 2 + 3) + 3);
-        assert_eq!(number(&session, "/totals/operations"), operations);
-        assert_eq!(number(&session, "/totals/enqueued"), 0);
-        assert_eq!(number(&session, "/totals/captured"), RANKS as i64 * 3);
+        assert_eq!(integer(&session, "/totals/operations"), operations);
+        assert_eq!(integer(&session, "/totals/enqueued"), 0);
+        assert_eq!(integer(&session, "/totals/captured"), RANKS as i64 * 3);
         for rank in 0..RANKS {
-            let of = |name: &str| number(&session, &format!("/devices/{rank}/{name}"));
+            let of = |name: &str| integer(&session, &format!("/devices/{rank}/{name}"));
             assert_eq!(of("operations"), operations / RANKS as i64);
             assert_eq!(of("replays"), (STEPS as i64 + 1) * 3);
             assert_eq!([of("bypassed"), of("hooks_only"), of("without_call")], [0; 3]);
@@ -288,7 +280,7 @@ fn operations_have_the_devices_times_within_the_stated_error() {
         // A message is one instance of two members' operations.
         let in_graph = 1 + RANKS as i64;
         let instances = STEPS as i64 * (7 + RANKS as i64 + in_graph) + in_graph;
-        assert_eq!(number(matching, "/complete"), instances, "{matching}");
+        assert_eq!(integer(matching, "/complete"), instances, "{matching}");
         for name in [
             "incomplete",
             "mismatched",
@@ -297,7 +289,7 @@ fn operations_have_the_devices_times_within_the_stated_error() {
             "enqueued",
             "causality_violations",
         ] {
-            assert_eq!(number(matching, &format!("/{name}")), 0, "{name} {matching}");
+            assert_eq!(integer(matching, &format!("/{name}")), 0, "{name} {matching}");
         }
         expect_words(&run);
         expect_in_perfetto(&run, &session);
@@ -336,14 +328,14 @@ fn traced(run: &Run) -> Option<String> {
 fn expect_in_perfetto(run: &Run, session: &Value) {
     let Some(trace) = traced(run) else { return };
     let counted = |query: &str| count(&trace, query).unwrap_or_default() as i64;
-    let operations = number(session, "/totals/operations") + number(session, "/totals/captured");
+    let operations = integer(session, "/totals/operations") + integer(session, "/totals/captured");
     assert_eq!(
         counted("select count(*) from slice where category = 'nccl'"),
         operations
     );
     // Every call whose operation has device times has a separate slice. Replays have no call.
     let replays = (RANKS as u64 * (STEPS + 1) * 3) as i64;
-    let called = number(session, "/totals/operations") - replays;
+    let called = integer(session, "/totals/operations") - replays;
     assert_eq!(
         counted("select count(*) from slice where category = 'call'"),
         called
@@ -384,13 +376,13 @@ fn expect_calls_to_be_found(run: &Run) {
         let replays = (STEPS + 1) * 3;
         let compared = compare(run, &session, rank);
         assert_eq!(compared as u64, STEPS * 9 + replays);
-        let of = |name: &str| number(&session, &format!("/devices/{rank}/{name}"));
+        let of = |name: &str| integer(&session, &format!("/devices/{rank}/{name}"));
         assert_eq!(of("operations") as u64, STEPS * 9 + replays);
         assert_eq!(of("without_call"), 0);
         assert_eq!(of("replays") as u64, replays);
     }
-    assert_eq!(number(&session, "/totals/enqueued"), 0);
-    assert_eq!(number(&session, "/matching/incomplete"), 0);
+    assert_eq!(integer(&session, "/totals/enqueued"), 0);
+    assert_eq!(integer(&session, "/matching/incomplete"), 0);
     assert_eq!(session["communicators"].as_array().expect("a list").len(), 1);
 }
 
@@ -402,20 +394,16 @@ fn times_after_a_copy_to_itself_are_left_out() {
             return;
         };
         let session = run.session();
-        let operations = number(&session, "/totals/operations");
-        let enqueued = number(&session, "/totals/enqueued");
+        let operations = integer(&session, "/totals/operations");
+        let enqueued = integer(&session, "/totals/enqueued");
         // Only operations before the all-to-all of the first step have times.
         assert!(operations - enqueued < operations / STEPS as i64, "{enqueued}");
         for rank in 0..RANKS {
-            let of = |name: &str| number(&session, &format!("/devices/{rank}/{name}"));
+            let of = |name: &str| integer(&session, &format!("/devices/{rank}/{name}"));
             assert_eq!(of("contradictions"), 0);
         }
-        let problems = session["problems"]["listed"].as_array().expect("a list");
-        let explains = |problem: &&Value| {
-            let what = problem["what"].as_str();
-            what.is_some_and(|what| what.contains("after a copy of a rank to itself"))
-        };
-        assert_eq!(problems.iter().filter(explains).count(), RANKS, "{problems:?}");
+        let explained = results::problems_with(&session, "after a copy of a rank to itself");
+        assert_eq!(explained, RANKS, "{}", session["problems"]);
     }
     drop(turn);
 }
@@ -486,8 +474,8 @@ fn the_first_versions_report_the_algorithm_and_no_times() {
         }
         let session = run.session();
         assert_eq!(
-            number(&session, "/totals/enqueued"),
-            number(&session, "/totals/operations")
+            integer(&session, "/totals/enqueued"),
+            integer(&session, "/totals/operations")
         );
         let rows = run.rows(1);
         let rings = rows.iter().filter(|row| row.algorithm == Algorithm::Ring).count() as u64;
@@ -509,17 +497,12 @@ fn a_late_rank_is_named_from_device_times() {
     let (Some(with), Some(without)) = (with, run(&turn, 5, None, &settings)) else {
         return;
     };
-    let named = |session: &Value| -> Vec<i64> {
-        let findings = session["findings"].as_array().expect("a list");
-        findings
-            .iter()
-            .filter(|finding| finding["kind"] == "late-rank")
-            .flat_map(|finding| finding["ranks"].as_array().expect("a list").clone())
-            .map(|rank| rank.as_i64().expect("a rank"))
-            .collect()
-    };
-    assert_eq!(named(&with.session()), [2]);
-    assert!(!named(&without.session()).contains(&2));
+    assert_eq!(results::late_ranks(&with.session()), [2]);
+    let without = without.session();
+    assert!(!results::late_ranks(&without).contains(&2));
+    // There, too, all operations have times.
+    assert_eq!(integer(&without, "/totals/enqueued"), 0);
+    assert!(integer(&without, "/matching/complete") > 0);
     drop(turn);
 }
 
@@ -673,19 +656,18 @@ fn callers_that_bypass_a_preload_are_seen_by_the_plugin() {
             identities.extend(log.log.communicators.values().map(|known| known.identity));
         }
         assert_eq!(identities.len(), 1, "both ranks name it alike; {what}");
-        results::merge(directory.path());
-        let session = results::report(directory.path());
-        assert_eq!(number(&session, "/totals/operations"), 180, "{what}");
+        let session = results::session(directory.path());
+        assert_eq!(integer(&session, "/totals/operations"), 180, "{what}");
         // Version 6 belongs to releases whose events could wait forever. The first calls may still have times.
-        let enqueued = number(&session, "/totals/enqueued");
+        let enqueued = integer(&session, "/totals/enqueued");
         if version >= 6 {
             assert!(enqueued > 170, "{what}: {enqueued}");
         } else {
             assert_eq!(enqueued, 0, "{what}");
         }
         // Thirty all-reduces, and thirty messages in each direction.
-        assert_eq!(number(&session, "/matching/complete"), 90, "{what}");
-        assert_eq!(number(&session, "/devices/0/bypassed"), 90, "{what}");
+        assert_eq!(integer(&session, "/matching/complete"), 90, "{what}");
+        assert_eq!(integer(&session, "/devices/0/bypassed"), 90, "{what}");
     }
     drop(turn);
 }
@@ -714,9 +696,9 @@ fn events_give_times_if_the_library_reports_none() {
         assert!(readings.count() > 2);
     }
     let session = run.session();
-    assert_eq!(number(&session, "/totals/enqueued"), 0);
+    assert_eq!(integer(&session, "/totals/enqueued"), 0);
     for rank in 0..RANKS {
-        let of = |name: &str| number(&session, &format!("/devices/{rank}/{name}"));
+        let of = |name: &str| integer(&session, &format!("/devices/{rank}/{name}"));
         assert_eq!(session["devices"][rank]["source"], "events around launches");
         assert_eq!(of("operations") as u64, STEPS * 10);
         assert_eq!(of("timed_by_events") as u64, STEPS * 10);
@@ -746,7 +728,7 @@ fn events_give_times_if_the_library_reports_none() {
 
 /// Compares the times of one rank's operations with those of their launches. Graph replays are not recorded.
 fn compare_launches(run: &Run, session: &Value, rank: usize) {
-    let error = number(session, &format!("/devices/{rank}/widest_error_ns/value"));
+    let error = integer(session, &format!("/devices/{rank}/widest_error_ns/value"));
     let done = run.done(rank);
     let mut launches: BTreeMap<u64, (i64, i64)> = BTreeMap::new();
     let mut calls: BTreeMap<(&str, i64), u64> = BTreeMap::new();
@@ -812,7 +794,7 @@ fn no_call_waits_for_a_device_with_slow_readings() {
     run.logs();
     let session = run.session();
     for rank in 0..RANKS {
-        let of = |name: &str| number(&session, &format!("/devices/{rank}/{name}"));
+        let of = |name: &str| integer(&session, &format!("/devices/{rank}/{name}"));
         let timed = of("timed_by_events") as u64;
         assert!(timed > STEPS * 5 && timed < STEPS * 10, "{timed}");
         assert_eq!(of("contradictions"), 0);
@@ -838,16 +820,15 @@ fn every_device_of_one_process_is_timed_by_its_own_events() {
         }
         let finished = job.record_into(directory.path()).run(&turn);
         finished.expect_status(0);
-        results::merge(directory.path());
-        let session = results::report(directory.path());
+        let session = results::session(directory.path());
         let called = match streams {
             Some("streams") => 120,
             Some(_) => 10,
             None => 40,
         };
-        assert_eq!(number(&session, "/totals/operations"), called);
+        assert_eq!(integer(&session, "/totals/operations"), called);
         // Properties of the whole process are reported once.
-        let of = |name: &str| number(&session, &format!("/devices/0/{name}"));
+        let of = |name: &str| integer(&session, &format!("/devices/0/{name}"));
         assert_eq!(of("timed_by_events"), timed, "{streams:?}");
         assert_eq!([of("without_call"), of("contradictions")], [0; 2], "{streams:?}");
     }
@@ -865,7 +846,7 @@ fn a_driver_that_fails_is_not_queried_again() {
     run.logs();
     let session = run.session();
     // Earlier readings are kept, and later operations are known as enqueued only.
-    let enqueued = number(&session, "/totals/enqueued") as u64;
+    let enqueued = integer(&session, "/totals/enqueued") as u64;
     let all = RANKS as u64 * STEPS * 10;
     assert!(enqueued > all / 2 && enqueued < all, "{enqueued}");
     drop(turn);
@@ -881,16 +862,16 @@ fn only_some_of_very_many_launches_are_timed() {
     };
     run.logs();
     let session = run.session();
-    let operations = number(&session, "/totals/operations");
-    let enqueued = number(&session, "/totals/enqueued");
+    let operations = integer(&session, "/totals/operations");
+    let enqueued = integer(&session, "/totals/enqueued");
     // The first second is recorded completely, because the rate of launches is not yet known.
     assert!(
         enqueued > operations / 4 && enqueued < operations,
         "{enqueued} of {operations}"
     );
     assert_eq!(
-        number(&session, "/matching/complete") + number(&session, "/matching/enqueued"),
-        number(&session, "/totals/instances")
+        integer(&session, "/matching/complete") + integer(&session, "/matching/enqueued"),
+        integer(&session, "/totals/instances")
     );
     drop(turn);
 }
@@ -908,10 +889,10 @@ fn a_device_that_its_library_reports_is_not_timed_twice() {
         run.logs();
         let session = run.session();
         for rank in 0..RANKS {
-            let of = |name: &str| number(&session, &format!("/devices/{rank}/{name}")) as u64;
+            let of = |name: &str| integer(&session, &format!("/devices/{rank}/{name}")) as u64;
             assert_eq!(of("timed_by_events"), by_events, "version {version}");
         }
-        let enqueued = number(&session, "/totals/enqueued") as u64;
+        let enqueued = integer(&session, "/totals/enqueued") as u64;
         assert_eq!(enqueued, without_times, "version {version}");
         // Each source reports its part: the plugin algorithm and protocol, the events the times.
         let rows = run.rows(0);

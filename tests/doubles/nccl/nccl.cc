@@ -200,8 +200,8 @@ void launch(std::vector<Plan> all) {
   extern "C" ncclResult_t pnccl##name parameters
 
 API(GetVersion, (int* version)) {
-  // Reports any version, for tests that compare it with other installed versions. With a profiler, the default is the last
-  // version whose kernel times graphs do not end (ADR 0009), also for the plugin interface 6 of later versions.
+  // Reports any version, for tests that compare it with other installed versions. With a profiler, the default is 2.28.9,
+  // also with the plugin interface 6 of later versions. In those, graphs end kernel times (ADR 0009).
   const char* named = std::getenv("NCCL_DOUBLE_VERSION");
   *version = named != nullptr ? std::atoi(named) : std::getenv("NCCL_DOUBLE_PROFILER") != nullptr ? 22809 : 99900;
   return ncclSuccess;

@@ -408,7 +408,7 @@ class Communicator {
       for (size_t at = 0; at < kernel.size(); at++) {
         Task& task = kernel[at];
         if (isToItself(task)) {
-          // A copy, for which no channel reports, although channels were announced. The device counts it on its channels.
+          // A copy. No channel reports it, although channels were announced. The device counts it on these channels.
           for (int channel = 0; channel < task.channels; channel++) channelWorks[channel].times.push_back({start, start});
           stops[at] = start;
           continue;
@@ -503,8 +503,8 @@ class Communicator {
     DoubleWork* work;
   };
   std::deque<Kernel> kernels;
-  // Times of the works of a channel. The device counts all works, and the host does not count copies of a rank to itself.
-  // It reports the times of the work with its own count, which are then those of an earlier work.
+  // Times of the works of a channel. The device counts all works. The host does not count copies of a rank to itself. It
+  // reports the times of the work with its own count, which is then an earlier work.
   struct ChannelWorks {
     struct Times {
       int64_t start, stop;

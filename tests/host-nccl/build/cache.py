@@ -22,7 +22,7 @@ def digest(*parts):
 
 
 class NotBuilt(Exception):
-    """An entry is missing, and HOST_NCCL_BUILD=0 forbids to build it."""
+    """An entry is missing, and HOST_NCCL_BUILD=0 forbids its build."""
 
 
 @contextmanager
@@ -39,7 +39,7 @@ def fresh(entry):
 
 
 def used(entry):
-    """Notes the use of an entry, and removes those of the same name that nobody used for a week. Returns the entry."""
+    """Marks an entry as used, and removes those of the same name that are unused for a week. Returns the entry."""
     os.utime(entry)
     for other in ROOT.glob(f"{entry.name.rpartition('-')[0]}-*"):
         if time.time() - other.stat().st_mtime > 7 * 24 * 3600:
@@ -62,7 +62,7 @@ def compiler():
 
 
 def compiler_version():
-    """Returns what the compiler says about itself: objects of two compilers are not mixed."""
+    """Returns the compiler's name and version. Objects of two compilers are not mixed."""
     return subprocess.run([compiler(), "--version"], check=True, capture_output=True, text=True).stdout.splitlines()[0]
 
 

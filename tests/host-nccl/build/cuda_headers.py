@@ -1,4 +1,4 @@
-"""CUDA's headers, from NVIDIA's wheels. Nothing of these wheels is linked or run."""
+"""CUDA's headers, from NVIDIA's wheels. No other part of the wheels is used."""
 
 import subprocess
 import sys
@@ -41,7 +41,7 @@ def directory():
 
 
 def unpack(wheel, out):
-    """Unpacks the headers of a wheel: what is below nvidia/PART/include."""
+    """Unpacks the headers of a wheel, from nvidia/PART/include."""
     with zipfile.ZipFile(wheel) as archive:
         for name in archive.namelist():
             _, found, inside = name.partition("/include/")

@@ -1,4 +1,4 @@
-"""The device side of one version, and the library that has it beside NCCL's own host code."""
+"""The device side of one version, and the library that links it with NCCL's own host code."""
 
 import re
 import shutil
@@ -11,7 +11,8 @@ from host_objects import compile_file, run, write
 
 BED = Path(__file__).resolve().parents[1]
 SOURCES = BED / "device"
-FLAGS = ["-O2", "-Wall", "-Wno-unused"]
+# Sums of integers wrap around.
+FLAGS = ["-O2", "-fwrapv", "-Wall", "-Wno-unused"]
 
 # Kernels by their demangled names. The host code refers to them and does not define them.
 KERNEL = re.compile(r"^(nccl(?:Dev)?Kernel_\w+|ncclSym\w*Kernel_\w+)\((.*)\)$")
@@ -78,7 +79,7 @@ def demangled(names):
 
 
 def kernel_table(objects):
-    """Returns the source of functions with the kernels' names, and of the table by which the runtime knows them."""
+    """Returns the source of functions with the kernels' names, and of the table that registers them."""
     kernels = [KERNEL.match(name) for name in demangled(symbols(objects, "-u"))]
     kernels = [(match[1], match[2]) for match in kernels if match]
     lines = ['#include "kernel_table.h"', ""]
@@ -90,7 +91,7 @@ def kernel_table(objects):
 
 
 def left_out(objects):
-    """Returns functions of NCCL that no object defines: those of files that need an InfiniBand NIC's own library."""
+    """Returns functions of NCCL that no object defines. Their files need the library of an InfiniBand NIC."""
     undefined = set(symbols(objects, "-u")) - set(symbols(objects, "--defined-only"))
     internal = re.compile(r"^_Z\w*(nccl|Gdaki|gdaki|doca)")
     return sorted(name for name in undefined if internal.search(name))

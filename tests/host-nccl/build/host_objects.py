@@ -1,4 +1,4 @@
-"""NCCL's host code, compiled with the host compiler alone. These objects depend on nothing that the bed implements."""
+"""NCCL's host code, compiled with the host compiler alone. These objects do not depend on the bed's own code."""
 
 import os
 import subprocess

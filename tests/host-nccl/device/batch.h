@@ -1,4 +1,4 @@
-// Batches of work, as 2.23 and later lay them out, and what the truth says about them.
+// Batches of work, in the layout of 2.23 and later, and the truth about them.
 #pragma once
 
 #include <vector>
@@ -18,7 +18,7 @@ constexpr size_t kBatchBytes = 1024;
 // A batch with those that extend it, copied as a block copies it to its shared memory.
 struct Batch {
   int workType, function, count = 0, next = -1;
-  // With room for what isProfiled reads beyond the batch.
+  // Larger than a batch, because isProfiled may read after its end.
   alignas(16) char storage[kBatchBytes * 4] = {};
 
   template <typename Work>
@@ -29,8 +29,8 @@ struct Batch {
 
 #if HOST_NCCL_HAS_PROFILER
 
-// As the kernels do, this takes everything but messages for the structure of a collective. For the batched broadcasts
-// of 2.30, it therefore reads other fields.
+// Like the kernels, this interprets all work except messages as the structure of a collective. The batched broadcasts
+// of 2.30 have other fields there.
 inline bool isProfiled(const Batch& batch, int index) {
   return batch.workType == ncclDevWorkTypeP2p ? batch.work<ncclDevWorkP2p>(index).profilerEnabled
                                               : batch.work<ncclDevWorkColl>(index).profilerEnabled;
@@ -45,7 +45,7 @@ class BatchTruth {
   BatchTruth(const Block& block, uint64_t counter, std::vector<uint64_t> starts)
       : block_(block), counter_(counter), starts_(std::move(starts)), start_(rawNanoseconds()) {}
 
-  // A work item has ended. Returns the line for what the caller knows about the item.
+  // A work item has ended. Returns its line, to which the caller adds what it knows.
   Truth& item(bool isProfiled) {
     lines_.emplace_back("work", *block_.launch);
     Truth& line = lines_.back();
@@ -56,7 +56,7 @@ class BatchTruth {
     return line;
   }
 
-  // The next item starts now, and not with the batch.
+  // Sets the start of the next item to now, instead of the start of the batch.
   void startNext() { start_ = rawNanoseconds(); }
 
   // Takes the device's time for the end of each item. An abort leaves items without a line.

@@ -1,5 +1,4 @@
-// Broadcasts of several roots in one batch, since 2.30. The channel takes turns: it moves a chunk of each broadcast that
-// has data left.
+// Broadcasts of several roots in one batch, from 2.30 on. The broadcasts of a channel take turns, with one chunk each.
 #include "nccl_headers.h"
 
 #if NCCL_VERSION_CODE >= 23000
@@ -26,7 +25,7 @@ void runBroadcasts(const Block& block, const Batch& batch, BatchTruth& truth) {
         const size_t size = std::min(work.bytes, static_cast<size_t>(work.chunkSize));
         if (size == 0) continue;
         SimpleProtocol::Chunk chunk;
-        // How far the root is up the ring.
+        // The ring's depth is this rank's distance from the root.
         const bool isRoot = work.ringDepth == 0;
         chunk.isReceived = !isRoot;
         chunk.isSent = work.ringDepth != ranks - 1;

@@ -21,11 +21,11 @@ struct Block {
   void checkAbort() const;
 };
 
-// Waits for a word in memory that another thread or process writes, in a loop that calls pause.
+// The pauses of a loop that waits for another thread or process to write a word.
 class Wait {
  public:
   explicit Wait(const Block& block) : block_(block) {}
-  // Gives the processor to others, longer from time to time: many ranks share few cores.
+  // Yields the processor. The pauses become longer, because many ranks share few cores.
   void pause();
 
  private:
@@ -36,7 +36,7 @@ class Wait {
 inline uint64_t load(const uint64_t* from) { return __atomic_load_n(from, __ATOMIC_ACQUIRE); }
 inline void store(uint64_t* to, uint64_t value) { __atomic_store_n(to, value, __ATOMIC_RELEASE); }
 
-// Ends the process with a message: the bed met something that it does not do.
+// Ends the process with a message about something that the bed does not do.
 [[noreturn]] void notImplemented(const Block& block, const char* what, long value);
 
 }  // namespace host_nccl

@@ -1,4 +1,4 @@
-// How a version's connection says where the data of a step is, and how the device reports sizes to the proxy.
+// Where a version's connection has the data of a step, and how the device reports sizes to the proxy.
 #pragma once
 
 #include "block.h"

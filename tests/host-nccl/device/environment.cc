@@ -1,5 +1,5 @@
-// Settings of NCCL that keep it to what the device side does. They take effect when the library is loaded, before NCCL
-// reads its environment. A user's own settings win, and may lead to a kernel that is not implemented.
+// Variables of NCCL, set so that it uses only what the device side implements. They are set when the library is loaded,
+// before NCCL reads its environment. The user's own values have precedence. With them, a kernel may be unsupported.
 #include <cstdlib>
 
 namespace {
@@ -12,19 +12,19 @@ constexpr Setting kSettings[] = {
     // The protocols LL and LL128 are not implemented.
     {"NCCL_PROTO", "Simple"},
     {"NCCL_P2P_LL_THRESHOLD", "0"},
-    // Neither are CollNet, NVLS and PAT.
+    // CollNet, NVLS and PAT are not implemented.
     {"NCCL_ALGO", "Ring,Tree"},
     {"NCCL_NVLS_ENABLE", "0"},
     {"NCCL_PAT_ENABLE", "0"},
-    // Nor symmetric kernels and copies by copy engines, which need virtual memory management.
+    // Symmetric kernels and copies by copy engines need virtual memory management, which the driver does not have.
     {"NCCL_CUMEM_ENABLE", "0"},
     {"NCCL_CUMEM_HOST_ENABLE", "0"},
     {"NCCL_WIN_ENABLE", "0"},
-    // Buffers of the user that peers or the network would access directly.
+    // Peers and the network do not access the user's buffers.
     {"NCCL_LOCAL_REGISTER", "0"},
     {"NCCL_GRAPH_REGISTER", "0"},
     {"NCCL_LEGACY_CUDA_REGISTER", "0"},
-    // Transfers by memory copies of the proxy.
+    // The proxy does not copy memory.
     {"NCCL_P2P_USE_CUDA_MEMCPY", "0"},
     {"NCCL_SHM_USE_CUDA_MEMCPY", "0"},
     // The network is sockets on this machine.

@@ -7,7 +7,7 @@ namespace host_nccl {
 
 namespace {
 
-// The collectives that the bed does.
+// The collectives that the bed implements.
 struct Known {
   int ncclFunction;
   Function function;

@@ -1,4 +1,4 @@
-// What a version's function number means.
+// The meaning of a version's function numbers.
 #pragma once
 
 #include "work.h"
@@ -16,7 +16,7 @@ struct DeviceFunction {
 
 DeviceFunction deviceFunction(int number);
 
-// Returns the reduction of a work item. The argument is the host's, of which the meaning depends on the version.
+// Returns the reduction of a work item. The meaning of the host's argument depends on the version.
 Reduction reductionOf(const DeviceFunction& function, uint64_t argument);
 
 // Reads an argument that the host gives by address.

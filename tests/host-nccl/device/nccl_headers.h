@@ -1,4 +1,4 @@
-// NCCL's headers of the version that this build is for, and names for what they call differently.
+// The headers of the NCCL version that is built, and common names where versions differ.
 #pragma once
 
 #include "nccl.h"

@@ -20,7 +20,7 @@ struct Arguments {
   uint64_t argument;
 };
 
-// Only its address is used.
+// Identifies the kernel by its address, and never runs.
 void kernel() {}
 
 void run(const HostLaunch* launch) {

@@ -19,14 +19,6 @@ struct Arithmetic {
   static T put(T value) { return value; }
 };
 
-// Sums of integers wrap around. Unsigned types do that without undefined behaviour.
-template <>
-struct Arithmetic<int8_t> {
-  typedef int32_t Value;
-  static Value get(int8_t element) { return element; }
-  static int8_t put(Value value) { return static_cast<int8_t>(value); }
-};
-
 #define SMALL_FLOAT(Type)                                                 \
   template <>                                                             \
   struct Arithmetic<Type> {                                               \

@@ -20,7 +20,7 @@ struct Reduction {
   // Copies a rank's own input, and scales it if the operation asks for it.
   void begin(char* to, const char* from, size_t bytes) const;
   void accumulate(char* to, const char* from, size_t bytes) const;
-  // What remains to do when all ranks' input is in.
+  // Divides by the divisor, if there is one, after all ranks' input was added.
   void finish(char* to, size_t bytes) const;
 };
 

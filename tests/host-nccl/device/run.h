@@ -1,4 +1,4 @@
-// What runs when NCCL launches one of its kernels.
+// The function that runs when NCCL launches one of its kernels.
 #pragma once
 
 #include "../stand-ins/host_kernel.h"

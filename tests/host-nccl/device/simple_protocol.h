@@ -15,7 +15,7 @@ class SimpleProtocol {
  public:
   struct Shape {
     int slicesPerChunk, stepsPerSlice;
-    // Which of the two connections to a peer.
+    // The number of the connection to a peer: 0 or 1.
     int connection;
     // The largest number of bytes in a step.
     size_t stepBytes;
@@ -35,7 +35,7 @@ class SimpleProtocol {
     // Where this rank keeps the result. May be null.
     char* output = nullptr;
     ssize_t bytes = 0;
-    // Whether all ranks' input is in.
+    // Whether the chunk now has all ranks' input.
     bool isFinal = false;
   };
   void move(const Chunk& chunk);

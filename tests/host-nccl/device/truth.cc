@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -48,7 +49,7 @@ void Truth::write() {
   static std::mutex& mutex = *new std::mutex;
   static int file = -1, owner = 0;
   std::lock_guard<std::mutex> guard(mutex);
-  // A child of a fork gets a file of its own.
+  // A forked child gets a separate file.
   if (owner != getpid()) {
     const std::string path = std::string(directory()) + "/" + std::to_string(getpid()) + ".jsonl";
     file = open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
@@ -78,11 +79,8 @@ static const char* name(Function function) {
 void describe(Truth& truth, const Collective& work) {
   size_t onChannel = 0;
   for (const Portion& portion : work.portions) {
-    const int chunks = work.function == Function::kAllReduce && work.algorithm == Algorithm::kRing;
-    // A portion of a ring all-reduce is one chunk per rank. What is after the end is empty.
-    const ssize_t left = portion.end - portion.offset;
-    const ssize_t limit = chunks ? left : portion.chunk;
-    const ssize_t size = left < limit ? left : limit;
+    // Chunks after the end are empty.
+    const ssize_t size = std::min(portion.end - portion.offset, work.chunks * portion.chunk);
     if (size > 0) onChannel += size;
   }
   const size_t element = work.reduction.elementSize();

@@ -26,7 +26,7 @@ class Truth {
   std::string line_;
 };
 
-// Adds what identifies a piece of work.
+// Adds the operation, its sizes and its peers.
 void describe(Truth& truth, const Collective& work);
 void describe(Truth& truth, const Message& work);
 

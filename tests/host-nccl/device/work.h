@@ -13,7 +13,7 @@ namespace host_nccl {
 enum class Function { kAllReduce, kAllGather, kReduceScatter, kBroadcast, kReduce };
 enum class Algorithm { kRing, kTree };
 
-// One loop of a collective over a part of the data, in elements. A ring all-reduce divides it into one chunk per rank.
+// One loop of a collective over a part of the data, in elements. `end` is the end of all data, or of this channel's.
 struct Portion {
   ssize_t offset, chunk, end;
 };
@@ -28,9 +28,13 @@ struct Collective {
   // Elements per rank.
   size_t count;
   std::vector<Portion> portions;
+  // Chunks of a portion: one per rank in a ring all-reduce, and one in all other algorithms.
+  ssize_t chunks = 1;
+
+  bool isRingAllReduce() const { return function == Function::kAllReduce && algorithm == Algorithm::kRing; }
 };
 
-// A send and a receive that the host has paired, each as far as this channel is responsible for it.
+// A send and a receive that the host has paired. Each half is the part of this channel.
 struct Message {
   struct Half {
     bool isPresent = false;
@@ -48,7 +52,7 @@ void runTree(const Block& block, const Collective& work);
 // Messages of one batch move at the same time.
 void runMessages(const Block& block, const std::vector<Message>& messages);
 
-// Each walks through the work of one block, in the layout of its version.
+// Runs all work of one block. Each layout of the work structures has its own file.
 void runBlock(const HostLaunch* launch, int index);
 
 }  // namespace host_nccl

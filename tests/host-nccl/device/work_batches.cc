@@ -83,13 +83,14 @@ Collective translated(const Block& block, const DeviceFunction& function, const 
   ncclCollCbdPart(
       &work, block.channelId, NCCL_PROTO_SIMPLE, static_cast<int>(element), &count, &offset, &onChannel, &chunk);
   out.count = count;
-  const bool isDivided = out.function == Function::kAllReduce && out.algorithm == Algorithm::kRing;
-  const ssize_t ranks = block.communicator->nRanks;
-  const ssize_t loop = isDivided ? ranks * chunk : chunk;
+  if (out.isRingAllReduce()) out.chunks = block.communicator->nRanks;
+  const ssize_t loop = out.chunks * chunk;
   for (ssize_t at = 0; at < onChannel; at += loop) {
     ssize_t part = chunk;
     // The last loop of a ring all-reduce divides what is left, at multiples of 16 bytes.
-    if (isDivided && onChannel - at < loop) part = alignUp(divUp(onChannel - at, ranks), 16 / element);
+    if (out.isRingAllReduce() && onChannel - at < loop) {
+      part = alignUp(divUp(onChannel - at, out.chunks), 16 / element);
+    }
     out.portions.push_back({offset + at, part, offset + onChannel});
   }
   return out;

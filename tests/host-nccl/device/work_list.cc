@@ -31,18 +31,14 @@ uint64_t argumentOf(const ncclWorkElem& item) {
   return value;
 }
 
-bool isRingAllReduce(const Collective& work) {
-  return work.function == Function::kAllReduce && work.algorithm == Algorithm::kRing;
-}
-
 #if NCCL_VERSION_CODE >= 22100
 
 // The host has divided the data among channels.
-void divide(const Block& block, const ncclWorkElem& item, Collective& out) {
+void divide(const Block&, const ncclWorkElem& item, Collective& out) {
   const ssize_t chunk = item.chunkCount, onChannel = item.workCount, offset = item.workOffset;
-  const ssize_t loop = isRingAllReduce(out) ? block.communicator->nRanks * chunk : chunk;
+  const ssize_t loop = out.chunks * chunk;
   for (ssize_t at = 0; at < onChannel; at += loop) {
-    const bool isLast = isRingAllReduce(out) && onChannel - at < loop;
+    const bool isLast = out.isRingAllReduce() && onChannel - at < loop;
     out.portions.push_back({offset + at, isLast ? ssize_t(item.lastChunkCount) : chunk, offset + onChannel});
   }
 }
@@ -81,12 +77,10 @@ void divide(const Block& block, const ncclWorkElem& item, Collective& out) {
   }
   const ssize_t step = block.communicator->buffSizes[NCCL_PROTO_SIMPLE] / NCCL_STEPS / element;
   const ssize_t largest = step * chunkSteps(out.function);
-  // A ring all-reduce has a chunk for each rank.
-  const ssize_t parts = isRingAllReduce(out) ? block.communicator->nRanks : 1;
-  for (ssize_t at = 0; at < size; at += channels * parts * largest) {
-    ssize_t chunk = std::min(largest, (size - at + channels * parts - 1) / (channels * parts));
+  for (ssize_t at = 0; at < size; at += channels * out.chunks * largest) {
+    ssize_t chunk = std::min(largest, (size - at + channels * out.chunks - 1) / (channels * out.chunks));
     chunk = roundedUp(chunk, (threads - WARP_SIZE) * 8 / element);
-    out.portions.push_back({at + item.bid * parts * chunk, chunk, size});
+    out.portions.push_back({at + item.bid * out.chunks * chunk, chunk, size});
   }
 }
 
@@ -101,6 +95,7 @@ Collective translated(const Block& block, const DeviceFunction& function, const 
   out.output = static_cast<char*>(item.recvbuff);
   out.root = item.root;
   out.count = item.count;
+  if (out.isRingAllReduce()) out.chunks = block.communicator->nRanks;
   divide(block, item, out);
   return out;
 }
@@ -131,7 +126,7 @@ void report(const Block& block, const Item& item, int64_t start, uint64_t timerS
 
 void runMessages(const Block& block, const ncclWork& work) {
   std::vector<Message> messages;
-  // Receives have even places. The send after it may be of another peer.
+  // Receives have even places. The send that follows a receive may have another peer.
   for (int i = 0; i < NCCL_MAX_WORK_ELEMENTS_P2P; i += 2) {
     messages.push_back({half(block, work.p2pElems[i + 1]), half(block, work.p2pElems[i])});
   }

@@ -7,7 +7,7 @@
 
 #include "rank.h"
 
-// What a case does. It returns the number of wrong elements.
+// The body of a case. It returns the number of wrong elements.
 typedef std::function<size_t(Member& world)> CaseFunction;
 
 std::map<std::string, CaseFunction>& cases();

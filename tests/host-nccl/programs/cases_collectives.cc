@@ -1,4 +1,4 @@
-// Collectives: each with all types, operations and many sizes.
+// Collectives, with all types and operations, and with several sizes.
 #include "cases.h"
 #include "pattern.h"
 
@@ -87,27 +87,27 @@ size_t broadcast(Member& member, const ElementType& type, size_t count, int root
 
 const Case kAllReduce("allreduce", [](Member& world) {
   size_t bad = 0;
-  const ElementType& type = elementType(ncclFloat32);
+  const ElementType& type = floats();
   for (size_t count : kCounts) bad += allReduce(world, type, count, ncclSum, false);
   return bad + allReduce(world, type, 100003, ncclSum, true);
 });
 
 const Case kAllGather("allgather", [](Member& world) {
   size_t bad = 0;
-  const ElementType& type = elementType(ncclFloat32);
+  const ElementType& type = floats();
   for (size_t count : kCounts) bad += allGather(world, type, count, false);
   return bad + allGather(world, type, 100003, true);
 });
 
 const Case kReduceScatter("reducescatter", [](Member& world) {
   size_t bad = 0;
-  for (size_t count : kCounts) bad += reduceScatter(world, elementType(ncclFloat32), count, ncclSum);
+  for (size_t count : kCounts) bad += reduceScatter(world, floats(), count, ncclSum);
   return bad;
 });
 
 const Case kBroadcast("broadcast", [](Member& world) {
   size_t bad = 0;
-  const ElementType& type = elementType(ncclFloat32);
+  const ElementType& type = floats();
   for (size_t count : kCounts) bad += broadcast(world, type, count, static_cast<int>(count % world.ranks), false);
   for (int root = 0; root < world.ranks; root++) bad += broadcast(world, type, 1001, root, true);
   return bad;
@@ -116,7 +116,7 @@ const Case kBroadcast("broadcast", [](Member& world) {
 const Case kReduce("reduce", [](Member& world) {
   size_t bad = 0;
   for (size_t count : kCounts) {
-    bad += reduce(world, elementType(ncclFloat32), count, ncclSum, static_cast<int>(count % world.ranks));
+    bad += reduce(world, floats(), count, ncclSum, static_cast<int>(count % world.ranks));
   }
   return bad;
 });
@@ -139,7 +139,7 @@ const Case kTypes("types", [](Member& world) {
   return bad;
 });
 
-// An operation of the user: each rank scales its input by two.
+// A reduction that the user defines: each rank scales its input by two.
 const Case kScaledSum("premulsum", [](Member& world) {
   size_t bad = 0;
   for (ncclDataType_t number : {ncclFloat32, ncclInt32, ncclFloat16}) {
@@ -167,7 +167,7 @@ const Case kScaledSum("premulsum", [](Member& world) {
 });
 
 const Case kMany("many", [](Member& world) {
-  const ElementType& type = elementType(ncclFloat32);
+  const ElementType& type = floats();
   const size_t count = 1024;
   Buffer in(count * type.size), out(count * type.size);
   fill(in, type, world.rank, count);
@@ -180,7 +180,7 @@ const Case kMany("many", [](Member& world) {
 
 // Calls in a group become one launch, also with groups in groups.
 const Case kGroup("group", [](Member& world) {
-  const ElementType& type = elementType(ncclFloat32);
+  const ElementType& type = floats();
   const size_t count = 1000, calls = 4;
   Buffer in(count * calls * type.size), out(count * calls * type.size);
   fill(in, type, world.rank, count * calls);
@@ -200,7 +200,7 @@ const Case kGroup("group", [](Member& world) {
 
 // Broadcasts of all roots in one group: an all-gather of different sizes, as PyTorch makes it.
 const Case kGroupOfBroadcasts("broadcastgroup", [](Member& world) {
-  const ElementType& type = elementType(ncclFloat32);
+  const ElementType& type = floats();
   auto countOf = [](int root) { return size_t(1000) * (root + 1) + root; };
   auto offsetOf = [&](int root) {
     size_t offset = 0;
@@ -227,7 +227,7 @@ const Case kGroupOfBroadcasts("broadcastgroup", [](Member& world) {
   return bad;
 });
 
-// Different collectives on two streams of one communicator, without a wait between.
+// Different collectives on two streams of one communicator, without a wait between them.
 const Case kMixed("mixed", [](Member& world) {
   const ElementType& type = elementType(ncclInt32);
   const size_t count = 20001;

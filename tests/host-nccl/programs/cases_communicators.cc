@@ -8,7 +8,7 @@ namespace {
 
 // An all-reduce that shows that a communicator works.
 size_t sum(Member& member, size_t count = 1001) {
-  const ElementType& type = elementType(ncclFloat32);
+  const ElementType& type = floats();
   Buffer in(count * 4), out(count * 4);
   fill(in, type, member.rank, count);
   in.upload();
@@ -28,12 +28,8 @@ const Case kSplit("split", [](Member& world) {
   for (int round = 0; round < 2; round++) {
     const std::string name = std::string(world.rank % 2 ? "odd" : "even") + (round ? " again" : "");
     Member half(world.process, name, world.stream);
-    ncclConfig_t config = configured(name);
     // In the second round, the order is reversed.
-    const int key = round ? -world.rank : world.rank;
-    const ncclResult_t result = ncclCommSplit(world.communicator, world.rank % 2, key, &half.communicator, &config);
-    half.adopt("ncclCommSplit", result);
-    NCCL(result);
+    half.split(world, world.rank % 2, round ? -world.rank : world.rank);
     bad += sum(half);
     half.destroy();
   }
@@ -43,12 +39,9 @@ const Case kSplit("split", [](Member& world) {
 // A communicator of one rank: NCCL copies, or scales with a kernel of its own.
 const Case kOneRank("onerank", [](Member& world) {
   Member alone(world.process, "alone " + std::to_string(world.rank), world.stream);
-  ncclConfig_t config = configured(alone.name);
-  const ncclResult_t result = ncclCommSplit(world.communicator, world.rank, 0, &alone.communicator, &config);
-  alone.adopt("ncclCommSplit", result);
-  NCCL(result);
+  alone.split(world, world.rank, 0);
   size_t bad = sum(alone);
-  const ElementType& type = elementType(ncclFloat32);
+  const ElementType& type = floats();
   const size_t count = 1003;
   Buffer in(count * 4), out(count * 4);
   fill(in, type, 0, count);
@@ -61,7 +54,7 @@ const Case kOneRank("onerank", [](Member& world) {
   alone.synchronize();
   out.download();
   bad += wrong(out, type, count, 0, "scaled by one rank", [&](size_t i) { return 2 * elementOf(0, i); });
-  // Nobody else is there to send to.
+  // The only rank can send to itself only.
   NCCL(alone.groupStart());
   NCCL(alone.send(in.device(), count, ncclFloat32, 0));
   NCCL(alone.receive(out.device(), count, ncclFloat32, 0));
@@ -73,14 +66,10 @@ const Case kOneRank("onerank", [](Member& world) {
   return bad;
 });
 
-// Rank 0 takes part in the call and in no communicator.
+// Rank 0 makes the call and gets no communicator.
 const Case kNoColor("nocolor", [](Member& world) {
   Member rest(world.process, "rest", world.stream);
-  ncclConfig_t config = configured(rest.name);
-  const int color = world.rank == 0 ? NCCL_SPLIT_NOCOLOR : 0;
-  const ncclResult_t result = ncclCommSplit(world.communicator, color, world.rank, &rest.communicator, &config);
-  rest.adopt("ncclCommSplit", result);
-  NCCL(result);
+  rest.split(world, world.rank == 0 ? NCCL_SPLIT_NOCOLOR : 0, world.rank);
   CHECK((rest.communicator == nullptr) == (world.rank == 0));
   if (world.rank == 0) return size_t(0);
   const size_t bad = sum(rest);
@@ -116,7 +105,7 @@ const Case kInitRank("initrank", [](Member& world) {
 
 #if NCCL_VERSION_CODE >= 22300
 
-// Several ids, each of which a rank serves.
+// Several ids. A rank serves each of them.
 const Case kScalable("scalable", [](Member& world) {
   Member scalable(world.process, "scalable", world.stream);
   ncclUniqueId ids[] = {world.process.share("scalable.0"), world.process.share("scalable.1")};
@@ -138,12 +127,8 @@ const Case kScalable("scalable", [](Member& world) {
 const Case kGrow("grow", [](Member& world) {
   const int last = world.ranks - 1;
   Member few(world.process, "without the last", world.stream), all(world.process, "grown", world.stream);
-  const int color = world.rank == last ? NCCL_SPLIT_NOCOLOR : 0;
-  ncclConfig_t config = configured(few.name);
-  const ncclResult_t split = ncclCommSplit(world.communicator, color, world.rank, &few.communicator, &config);
-  few.adopt("ncclCommSplit", split);
-  NCCL(split);
-  config = configured(all.name);
+  few.split(world, world.rank == last ? NCCL_SPLIT_NOCOLOR : 0, world.rank);
+  ncclConfig_t config = configured(all.name);
   ncclUniqueId id;
   if (world.rank == 0) {
     NCCL(ncclCommGetUniqueId(few.communicator, &id));
@@ -165,12 +150,12 @@ const Case kGrow("grow", [](Member& world) {
 
 #endif
 
+// A communicator that does not block.
 const Case kSecond("second", [](Member& world) {
   Member second(world.process, "second", world.stream);
   second.create(false);
   const size_t bad = sum(second) + sum(second, 100003);
-  const ncclResult_t result = ncclCommFinalize(second.communicator);
-  world.process.report.call({"ncclCommFinalize", "", second.name}, result);
+  const ncclResult_t result = second.finalize();
   CHECK(result == ncclSuccess || result == ncclInProgress);
   NCCL(second.settle());
   second.destroy();
@@ -181,9 +166,7 @@ const Case kFinalize("finalize", [](Member& world) {
   Member other(world.process, "to finalize", world.stream);
   other.create();
   const size_t bad = sum(other);
-  const ncclResult_t result = ncclCommFinalize(other.communicator);
-  world.process.report.call({"ncclCommFinalize", "", other.name}, result);
-  NCCL(result);
+  NCCL(other.finalize());
   other.destroy();
   return bad;
 });
@@ -208,7 +191,7 @@ const Case kShrink("shrink", [](Member& world) {
 
 #endif
 
-// Communicators of one process alone, over several devices: one call creates all.
+// One process, and one call that creates a communicator per device.
 const Case kInitAll("initall", [](Member& world) {
   constexpr int kDevices = 4;
   ncclComm_t communicators[kDevices];
@@ -225,7 +208,7 @@ const Case kInitAll("initall", [](Member& world) {
     members.back().adopt("ncclCommInitAll", result);
   }
   const size_t count = 20001;
-  const ElementType& type = elementType(ncclFloat32);
+  const ElementType& type = floats();
   std::vector<std::unique_ptr<Buffer>> in, out;
   for (Member& member : members) {
     CUDA(cudaSetDevice(member.rank));
@@ -297,14 +280,14 @@ const Case kThreads("threads", [](Member& world) {
 
 #if NCCL_VERSION_CODE >= 21900
 
-// Buffers of NCCL, registered.
+// Registered memory that NCCL has allocated.
 const Case kRegister("register", [](Member& world) {
   const size_t bytes = 1 << 20, count = 1001;
   void* memory;
   void* handle = nullptr;
   NCCL(ncclMemAlloc(&memory, bytes));
   NCCL(ncclCommRegister(world.communicator, memory, bytes, &handle));
-  const ElementType& type = elementType(ncclFloat32);
+  const ElementType& type = floats();
   Buffer in(count * 4), out(count * 4);
   fill(in, type, world.rank, count);
   CUDA(cudaMemcpy(memory, in.host(), count * 4, cudaMemcpyHostToDevice));
@@ -320,7 +303,7 @@ const Case kRegister("register", [](Member& world) {
 
 #if NCCL_VERSION_CODE >= 22700
 
-// Windows need virtual memory management, which the stand-in driver does not have. NCCL then returns no window.
+// Windows need virtual memory management. The stand-in driver has none, so NCCL returns no window.
 const Case kWindow("window", [](Member& world) {
   const size_t bytes = 1 << 20;
   void* memory;

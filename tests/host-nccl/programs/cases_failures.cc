@@ -62,7 +62,7 @@ const Case kHang("hang", [](Member& world) {
 
 #if NCCL_VERSION_CODE >= 22809
 
-// As in `hang`, but the communicator is left fit for management calls.
+// As in `hang`, but the communicator still accepts calls that manage it.
 const Case kRevoke("revoke", [](Member& world) {
   Member other(world.process, "revoked", world.stream);
   other.create();
@@ -75,9 +75,7 @@ const Case kRevoke("revoke", [](Member& world) {
   const ncclResult_t result = ncclCommRevoke(other.communicator, NCCL_REVOKE_DEFAULT);
   world.process.report.call({"ncclCommRevoke", "", other.name}, result);
   CHECK(result == ncclSuccess || result == ncclInProgress);
-  ncclResult_t state = ncclInProgress;
-  while (state == ncclInProgress) NCCL(ncclCommGetAsyncError(other.communicator, &state));
-  world.process.report.call({"ncclCommGetAsyncError", "", other.name}, state);
+  world.process.report.call({"ncclCommGetAsyncError", "", other.name}, other.settle());
   CUDA(cudaStreamSynchronize(other.stream));
   other.destroy();
   return size_t(0);

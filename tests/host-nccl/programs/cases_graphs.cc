@@ -6,8 +6,6 @@
 
 namespace {
 
-const ElementType& floats() { return elementType(ncclFloat32); }
-
 constexpr int kReplays = 4;
 
 // Each replay has other data.

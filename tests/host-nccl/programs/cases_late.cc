@@ -1,4 +1,4 @@
-// A rank that is late by 50 ms at each of ten operations: rank 1. LATE_US and LATE_STEPS change both.
+// Rank 1 is late by 50 ms at each of ten operations. LATE_US and LATE_STEPS change both.
 #include "cases.h"
 #include "graph.h"
 #include "messages.h"
@@ -15,38 +15,66 @@ int setting(const char* name, int otherwise) {
 
 // Calls the function once per step.
 template <typename Function>
-void steps(Member& world, Function function) {
+void steps(Member& world, Function function, bool hasLateRank = true) {
   for (int i = 0; i < setting("LATE_STEPS", 10); i++) {
-    if (world.rank == 1) usleep(setting("LATE_US", 50000));
+    if (hasLateRank && world.rank == 1) usleep(setting("LATE_US", 50000));
     function();
     world.synchronize();
   }
 }
 
+// An all-reduce with the same data in each step.
+struct Sum {
+  explicit Sum(Member& world) : world(world), in(kCount * 4), out(kCount * 4) {
+    fill(in, floats(), world.rank, kCount);
+    in.upload();
+  }
+
+  void call() { NCCL(world.allReduce(in.device(), out.device(), kCount, ncclFloat32, ncclSum)); }
+
+  size_t wrong() {
+    out.download();
+    return ::wrong(out, floats(), kCount, 0, "late sum", [&](size_t i) {
+      return reduced(ncclSum, floats(), world.ranks, i);
+    });
+  }
+
+  Member& world;
+  Buffer in, out;
+};
+
 const Case kLate("late", [](Member& world) {
-  Buffer in(kCount * 4), out(kCount * 4);
-  const ElementType& type = elementType(ncclFloat32);
-  fill(in, type, world.rank, kCount);
-  in.upload();
-  steps(world, [&] { NCCL(world.allReduce(in.device(), out.device(), kCount, ncclFloat32, ncclSum)); });
-  out.download();
-  return wrong(out, type, kCount, 0, "late", [&](size_t i) { return reduced(ncclSum, type, world.ranks, i); });
+  Sum sum(world);
+  steps(world, [&] { sum.call(); });
+  return sum.wrong();
+});
+
+const Case kLateGraph("lategraph", [](Member& world) {
+  Sum sum(world);
+  const Graph graph(world, [&] { sum.call(); });
+  steps(world, [&] { graph.launch(); });
+  return sum.wrong();
+});
+
+// No rank is late in the program. HOST_NCCL_START_DELAY_US can delay a device's kernels.
+const Case kEven("even", [](Member& world) {
+  Sum sum(world);
+  steps(world, [&] { sum.call(); }, false);
+  return sum.wrong();
 });
 
 const Case kLateBroadcast("latebroadcast", [](Member& world) {
   Buffer data(kCount * 4);
-  const ElementType& type = elementType(ncclFloat32);
-  fill(data, type, world.rank, kCount);
+  fill(data, floats(), world.rank, kCount);
   data.upload();
   steps(world, [&] { NCCL(world.broadcast(data.device(), data.device(), kCount, ncclFloat32, 0)); });
   data.download();
-  return wrong(data, type, kCount, 0, "late", [&](size_t i) { return elementOf(0, i); });
+  return wrong(data, floats(), kCount, 0, "late broadcast", [&](size_t i) { return elementOf(0, i); });
 });
 
 const Case kLateMessage("latep2p", [](Member& world) {
   Buffer data(kCount * 4);
-  const ElementType& type = elementType(ncclFloat32);
-  fill(data, type, world.rank, kCount);
+  fill(data, floats(), world.rank, kCount);
   data.upload();
   steps(world, [&] {
     if (world.rank == 0) NCCL(world.receive(data.device(), kCount, ncclFloat32, 1));
@@ -54,7 +82,7 @@ const Case kLateMessage("latep2p", [](Member& world) {
   });
   data.download();
   const int from = world.rank == 0 ? 1 : world.rank;
-  return wrong(data, type, kCount, 0, "late", [&](size_t i) { return elementOf(from, i); });
+  return wrong(data, floats(), kCount, 0, "late message", [&](size_t i) { return elementOf(from, i); });
 });
 
 const Case kLateAllToAll("latea2a", [](Member& world) {
@@ -67,31 +95,6 @@ const Case kLateNoSelf("latenoself", [](Member& world) {
   Exchange all(world, kCount);
   steps(world, [&] { all.group(false); });
   return all.wrong(false);
-});
-
-const Case kLateGraph("lategraph", [](Member& world) {
-  Buffer in(kCount * 4), out(kCount * 4);
-  const ElementType& type = elementType(ncclFloat32);
-  fill(in, type, world.rank, kCount);
-  in.upload();
-  const Graph graph(world, [&] { NCCL(world.allReduce(in.device(), out.device(), kCount, ncclFloat32, ncclSum)); });
-  steps(world, [&] { graph.launch(); });
-  out.download();
-  return wrong(out, type, kCount, 0, "late", [&](size_t i) { return reduced(ncclSum, type, world.ranks, i); });
-});
-
-// Nobody is late in the program. A test delays a device's kernels by HOST_NCCL_START_DELAY_US.
-const Case kEven("even", [](Member& world) {
-  Buffer in(kCount * 4), out(kCount * 4);
-  const ElementType& type = elementType(ncclFloat32);
-  fill(in, type, world.rank, kCount);
-  in.upload();
-  for (int i = 0; i < setting("LATE_STEPS", 10); i++) {
-    NCCL(world.allReduce(in.device(), out.device(), kCount, ncclFloat32, ncclSum));
-    world.synchronize();
-  }
-  out.download();
-  return wrong(out, type, kCount, 0, "even", [&](size_t i) { return reduced(ncclSum, type, world.ranks, i); });
 });
 
 }  // namespace

@@ -1,11 +1,9 @@
-// Sends, receives and what is made of them.
+// Sends, receives, and collectives that consist of them.
 #include "cases.h"
 #include "messages.h"
 #include "pattern.h"
 
 namespace {
-
-const ElementType& floats() { return elementType(ncclFloat32); }
 
 size_t ring(Member& world, size_t count) {
   const int next = (world.rank + 1) % world.ranks, previous = (world.rank + world.ranks - 1) % world.ranks;
@@ -27,7 +25,7 @@ const Case kRing("ring", [](Member& world) {
   return ring(world, 1) + ring(world, 1001) + ring(world, 100003) + ring(world, 3000001);
 });
 
-// Outside of a group: the ranks of a pair take turns.
+// One message, outside of a group.
 const Case kPair("pair", [](Member& world) {
   const size_t count = 5003;
   Buffer data(count * 4);

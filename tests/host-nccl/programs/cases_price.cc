@@ -1,7 +1,7 @@
-// What a call costs its thread, from its begin to its return. tests/benchmarks/host_nccl_price.sh compares recorded runs
-// with others.
+// The price of a call: the time that it takes on its thread. tests/benchmarks/host_nccl_price.sh compares the prices
+// with and without a recording.
 #include <algorithm>
-#include <ctime>
+#include <chrono>
 
 #include "cases.h"
 
@@ -9,23 +9,19 @@ namespace {
 
 constexpr int kBatches = 200, kCalls = 50;
 
-double nowNs() {
-  timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return time.tv_sec * 1e9 + time.tv_nsec;
-}
-
-// Prints the smallest and the middle price of a call, over batches, in nanoseconds.
+// Prints the smallest and the median price of a call over batches, in nanoseconds.
 const Case kPrice("price", [](Member& world) {
   Buffer in(4), out(4);
   in.upload();
+  typedef std::chrono::steady_clock Clock;
   std::vector<double> prices;
   for (int batch = 0; batch < kBatches; batch++) {
-    const double begin = nowNs();
+    const Clock::time_point begin = Clock::now();
     // Without the program's own reports.
-    for (int i = 0; i < kCalls; i++)
+    for (int i = 0; i < kCalls; i++) {
       NCCL(ncclAllReduce(in.device(), out.device(), 1, ncclFloat32, ncclSum, world.communicator, world.stream));
-    prices.push_back((nowNs() - begin) / kCalls);
+    }
+    prices.push_back(std::chrono::duration<double, std::nano>(Clock::now() - begin).count() / kCalls);
     world.synchronize();
   }
   std::sort(prices.begin(), prices.end());

@@ -20,3 +20,5 @@ struct ElementType {
 // All types of the version.
 const std::vector<ElementType>& elementTypes();
 const ElementType& elementType(ncclDataType_t type);
+// The type of most cases.
+inline const ElementType& floats() { return elementType(ncclFloat32); }

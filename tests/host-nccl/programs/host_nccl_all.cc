@@ -1,6 +1,6 @@
 // Makes NCCL's calls on the real library, checks all data, and reports each call:
 //   host_nccl_all RANK SIZE STORE CASE...
-// STORE is an empty directory that all ranks share. A case that the version does not have is wrong, with `"wrong":-1`.
+// STORE is an empty directory that all ranks share. A case that the version does not have is reported as `"wrong":-1`.
 // Without cases, the program lists their names.
 #include <cstdio>
 #include <cstdlib>
@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
   Member world(process, "world", stream);
   process.report.begin("start");
   world.create();
-  // A recorder starts concurrently. On a busy machine it may take longer than a communicator waits for it.
+  // A recorder starts concurrently. On a busy machine, it may not be ready when the communicator is.
   usleep(200000);
   bool isRight = true;
   for (int i = 4; i < argc; i++) {

@@ -4,7 +4,7 @@
 
 Exchange::Exchange(Member& member, size_t count)
     : member(member), count(count), in(count * member.ranks * 4), out(count * member.ranks * 4) {
-  fill(in, elementType(ncclFloat32), member.rank, count * member.ranks);
+  fill(in, floats(), member.rank, count * member.ranks);
   in.upload();
 }
 
@@ -24,7 +24,7 @@ size_t Exchange::wrong(bool hasSelf) {
   size_t bad = 0;
   for (int peer = 0; peer < member.ranks; peer++) {
     if (peer == member.rank && !hasSelf) continue;
-    bad += ::wrong(out, elementType(ncclFloat32), count, peer * count, "all-to-all", [&](size_t i) {
+    bad += ::wrong(out, floats(), count, peer * count, "all-to-all", [&](size_t i) {
       return elementOf(peer, member.rank * count + i);
     });
   }

@@ -1,7 +1,5 @@
 #include "rank.h"
 
-#include <cstring>
-
 ncclUniqueId Process::share(const std::string& name) {
   if (rank != 0) return published(name);
   ncclUniqueId id;
@@ -62,12 +60,25 @@ void Member::create(bool isBlocking) {
   NCCL(settle());
 }
 
+void Member::split(const Member& parent, int color, int key) {
+  ncclConfig_t config = configured(name);
+  const ncclResult_t result = ncclCommSplit(parent.communicator, color, key, &communicator, &config);
+  adopt("ncclCommSplit", result);
+  NCCL(result);
+}
+
 void Member::adopt(const char* function, ncclResult_t result) {
   if (communicator != nullptr) {
     NCCL(ncclCommUserRank(communicator, &rank));
     NCCL(ncclCommCount(communicator, &ranks));
   }
   process.report.call({function, "", name, -1, -1, -1, -1, rank, ranks}, result);
+}
+
+ncclResult_t Member::finalize() {
+  const ncclResult_t result = ncclCommFinalize(communicator);
+  process.report.call({"ncclCommFinalize", "", name}, result);
+  return result;
 }
 
 void Member::destroy() {

@@ -31,10 +31,10 @@ struct Process {
 
   // Returns an id that all processes share under this name. Rank 0 creates it.
   ncclUniqueId share(const std::string& name);
-  // The two halves of it, for an id that one process has.
+  // Each does half of that, for an id that one process has.
   void publish(const std::string& name, const ncclUniqueId& id);
   ncclUniqueId published(const std::string& name);
-  // Waits until all processes have come here.
+  // Waits until all processes have called it with this name.
   void meet(const std::string& name);
 };
 
@@ -68,9 +68,13 @@ struct Member {
   Member(Process& process, std::string name, cudaStream_t stream)
       : process(process), name(std::move(name)), stream(stream) {}
 
-  // Creates the communicator of all processes, or reports what an other call has created.
+  // Creates the communicator of all processes.
   void create(bool isBlocking = true);
+  // Creates the communicator by a split of its parent. With NCCL_SPLIT_NOCOLOR there is none.
+  void split(const Member& parent, int color, int key);
+  // Reports the communicator that another call has created.
   void adopt(const char* function, ncclResult_t result);
+  ncclResult_t finalize();
   void destroy();
   // Waits until a non-blocking communicator is ready.
   ncclResult_t settle() const;

@@ -21,7 +21,7 @@ static std::string text(const char* name, const std::string& value) {
   return std::string(",\"") + name + "\":\"" + value + "\"";
 }
 
-// A killed program has reported everything that it called.
+// Each line is flushed, so that a killed program has reported all calls that returned.
 void Report::line(const std::string& text) {
   std::fprintf(file_, "{\"case\":\"%s\"%s}\n", case_.c_str(), text.c_str());
   std::fflush(file_);

@@ -9,12 +9,12 @@
 
 #include "nccl.h"
 
-// What a line says about a call. Fields of -1 and empty texts are left out.
+// The fields of a call's line. Fields of -1 and empty texts are left out.
 struct Call {
   std::string function, operation, communicator;
   long count = -1, elementSize = -1;
   int root = -1, peer = -1;
-  // Of a communicator that the call creates.
+  // The rank, and the number of ranks, in the communicator that the call creates.
   int rank = -1, ranks = -1;
   unsigned long long stream = 0;
 };
@@ -30,10 +30,10 @@ class Report {
 
   void call(const Call& call, ncclResult_t result);
 
-  // The number of the group that calls belong to. 0 is outside of groups.
+  // Between both, calls belong to a group.
   void groupStart();
   void groupEnd();
-  // Calls are captured and do not run.
+  // Whether the calls that follow are captured.
   void captured(bool is) { isCaptured_ = is; }
   // A graph with captured calls was launched.
   void replay(int number);

@@ -1,5 +1,5 @@
-// How a library registers functions of the host as its kernels, and what such a function gets at a launch. The real
-// runtime has nothing like it: it finds kernels in the library's device code.
+// How a library registers functions of the host as its kernels, and the argument of such a function at a launch. The
+// real runtime has no such registration. It finds kernels in the library's device code.
 #pragma once
 
 #include <cstddef>

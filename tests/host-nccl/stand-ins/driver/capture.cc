@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <set>
 
+#include "../exported.h"
 #include "context.h"
-#include "exported.h"
 #include "graph.h"
 #include "stream.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <atomic>
 
-#include "exported.h"
-#include "settings.h"
+#include "../exported.h"
+#include "../settings.h"
 #include "stream.h"
 
 namespace host_nccl {

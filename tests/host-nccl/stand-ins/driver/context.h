@@ -1,4 +1,4 @@
-// Primary contexts, one per device. The stand-in has no others: NCCL and its users get along with them.
+// Primary contexts, one per device. The stand-in has no others, because NCCL and its users need none.
 #pragma once
 
 #include <cuda.h>

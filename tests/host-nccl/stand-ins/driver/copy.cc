@@ -1,8 +1,8 @@
-// Copies and fills. All memory is memory of the host, so that the direction does not matter.
+// Copies and fills. All memory is memory of the host, so the direction does not matter.
 #include <cstring>
 #include <string>
 
-#include "exported.h"
+#include "../exported.h"
 #include "memory.h"
 #include "stream.h"
 
@@ -20,7 +20,16 @@ static bool isCaptured(const std::shared_ptr<Stream>& stream) {
   return stream->capture != nullptr;
 }
 
-// The real driver reads pageable memory before the call returns, and has written it when the call returns.
+// Copies in the order of a stream, and returns when the copy is complete.
+static CUresult copyNow(void* to, const void* from, size_t size, CUstream handle = nullptr) {
+  const auto stream = Stream::of(handle);
+  const CUresult result =
+      stream->submit(CU_GRAPH_NODE_TYPE_MEMCPY, [=](Replay) { std::memmove(to, from, size); });
+  stream->synchronize();
+  return result;
+}
+
+// Like the real driver, reads pageable memory before the call returns, and writes it before the call returns.
 static CUresult copy(void* to, const void* from, size_t size, CUstream handle) {
   const auto stream = Stream::of(handle);
   if (isCaptured(stream) || (isKnown(from) && isKnown(to))) {
@@ -30,19 +39,7 @@ static CUresult copy(void* to, const void* from, size_t size, CUstream handle) {
     const auto kept = std::make_shared<std::string>(static_cast<const char*>(from), size);
     return stream->submit(CU_GRAPH_NODE_TYPE_MEMCPY, [=](Replay) { std::memcpy(to, kept->data(), size); });
   }
-  const CUresult result =
-      stream->submit(CU_GRAPH_NODE_TYPE_MEMCPY, [=](Replay) { std::memmove(to, from, size); });
-  stream->synchronize();
-  return result;
-}
-
-// A copy without a stream is in the order of the legacy stream and is complete at its end.
-static CUresult copyNow(void* to, const void* from, size_t size) {
-  const auto stream = Stream::of(nullptr);
-  const CUresult result =
-      stream->submit(CU_GRAPH_NODE_TYPE_MEMCPY, [=](Replay) { std::memmove(to, from, size); });
-  stream->synchronize();
-  return result;
+  return copyNow(to, from, size, handle);
 }
 
 static void* address(CUdeviceptr pointer) { return reinterpret_cast<void*>(pointer); }

@@ -4,9 +4,9 @@
 #include <cstdio>
 #include <cstring>
 
-#include "exported.h"
+#include "../exported.h"
+#include "../settings.h"
 #include "log.h"
-#include "settings.h"
 
 using host_nccl::computeCapability;
 using host_nccl::deviceCount;
@@ -51,20 +51,19 @@ EXPORTED CUresult cuDeviceTotalMem(size_t* size, CUdevice) {
   return CUDA_SUCCESS;
 }
 
-// The stand-in NVML has the same addresses.
 EXPORTED CUresult cuDeviceGetPCIBusId(char* id, int length, CUdevice device) {
-  std::snprintf(id, length, "0000:%02X:00.0", 0x10 + device);
+  std::snprintf(id, length, "0000:%02X:00.0", host_nccl::kFirstBus + device);
   return CUDA_SUCCESS;
 }
 
 EXPORTED CUresult cuDeviceGetByPCIBusId(CUdevice* device, const char* id) {
   unsigned domain, bus;
   if (std::sscanf(id, "%x:%x:", &domain, &bus) != 2) return CUDA_ERROR_INVALID_VALUE;
-  return cuDeviceGet(device, static_cast<int>(bus) - 0x10);
+  return cuDeviceGet(device, static_cast<int>(bus) - host_nccl::kFirstBus);
 }
 
-// Everything that is not listed is 0: NCCL then does not use it. That includes virtual memory management, multicast, and
-// GPUDirect RDMA.
+// All other attributes are 0, so that NCCL does not use the feature. Among them are virtual memory management, multicast
+// and GPUDirect RDMA.
 EXPORTED CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
   switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
@@ -96,7 +95,7 @@ EXPORTED CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute,
       *value = 1;
       return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
-      *value = 0x10 + device;
+      *value = host_nccl::kFirstBus + device;
       return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
       *value = computeCapability() / 10;

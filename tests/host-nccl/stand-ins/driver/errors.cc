@@ -1,8 +1,9 @@
 // Names of errors. The numbers are the documented ones, so that NCCL's messages can be looked up.
+#include <cuda.h>
+
 #include <cstdio>
 
-#include "exported.h"
-#include <cuda.h>
+#include "../exported.h"
 
 EXPORTED CUresult cuGetErrorString(CUresult error, const char** text) {
   static thread_local char buffer[64];

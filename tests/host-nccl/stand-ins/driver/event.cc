@@ -1,7 +1,7 @@
 #include "event.h"
 
+#include "../exported.h"
 #include "context.h"
-#include "exported.h"
 
 namespace host_nccl {
 
@@ -15,7 +15,7 @@ std::shared_ptr<Signal> Event::last() {
   return last_;
 }
 
-// From the launch on, the event is that of the node, as from a call of cuEventRecord on.
+// A launch changes the event as a call of cuEventRecord does.
 WorkOfLaunch recordWork(const std::shared_ptr<Event>& event) {
   return [event] {
     const auto signal = std::make_shared<Signal>();
@@ -81,7 +81,7 @@ EXPORTED CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream, unsign
   return cuEventRecord(handle, stream);
 }
 
-// Whether the host may ask about this event.
+// Returns whether the event was last recorded in a capture. The host must not query such an event.
 static bool isCaptured(const std::shared_ptr<Event>& event) {
   std::lock_guard<std::mutex> guard(Capture::mutex());
   return event->capture != nullptr;

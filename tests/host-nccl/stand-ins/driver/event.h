@@ -28,7 +28,7 @@ class Event {
   std::shared_ptr<Signal> last_;
 };
 
-// What the nodes of a graph do that record an event or wait for one.
+// The work of a graph's nodes that record an event or wait for one.
 WorkOfLaunch recordWork(const std::shared_ptr<Event>& event);
 WorkOfLaunch waitWork(const std::shared_ptr<Event>& event);
 

@@ -5,8 +5,8 @@
 #include <map>
 #include <thread>
 
+#include "../exported.h"
 #include "event.h"
-#include "exported.h"
 #include "log.h"
 #include "stream.h"
 

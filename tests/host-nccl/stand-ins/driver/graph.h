@@ -18,8 +18,8 @@ struct Replay {
   bool isGraph;
 };
 typedef std::function<void(Replay)> Work;
-// Work of which a launch decides what it does. The driver calls this when the host launches the graph, and runs the
-// result when the graph comes to it.
+// Work that depends on the launch. The driver calls this when the host launches the graph. It runs the result when all
+// nodes before it are complete.
 typedef std::function<Work()> WorkOfLaunch;
 
 struct Node {
@@ -27,7 +27,7 @@ struct Node {
   std::vector<Node*> dependencies;
   Work work;
   WorkOfLaunch workOfLaunch;
-  // Whether a stream captured it. Nodes that a program adds need not be joined.
+  // Whether it comes from the capture of a stream. Other nodes need not be joined.
   bool isCaptured = false;
 };
 
@@ -50,7 +50,7 @@ class Graph {
   std::vector<std::shared_ptr<UserObject>> objects;
 };
 
-// A graph that can run. It is a copy: the graph may change or end before.
+// A graph that can run. It is a copy, because the graph may change or be destroyed.
 class Executable {
  public:
   explicit Executable(const Graph& graph);
@@ -66,7 +66,7 @@ class Executable {
   };
   class Run;
   std::vector<Step> steps_;
-  // Their numbers in an order in which each comes after those that it depends on.
+  // The numbers of the steps. Each step comes after those that it depends on.
   std::vector<size_t> order_;
   std::vector<std::shared_ptr<UserObject>> objects_;
   // Two launches of one executable graph do not overlap.

@@ -1,5 +1,4 @@
-// Handles by which another process maps device memory: they name the file of the memory, which the process that
-// allocated it keeps open.
+// Handles by which another process maps device memory. A handle names the memory's file, which its process keeps open.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -7,8 +6,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "../exported.h"
 #include "context.h"
-#include "exported.h"
 #include "memory.h"
 
 using host_nccl::Allocation;

@@ -1,13 +1,13 @@
-// Kernels are functions of the host that their library has registered. They run on the thread of their stream.
+// Kernels are functions of the host, registered by their library. They run on the thread of their stream.
 #include <atomic>
 #include <map>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "../exported.h"
 #include "../host_kernel.h"
 #include "context.h"
-#include "exported.h"
 #include "log.h"
 #include "stream.h"
 

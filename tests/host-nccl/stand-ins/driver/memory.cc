@@ -21,7 +21,7 @@ constexpr size_t kLargePage = 2 << 20;
 
 size_t roundedUp(size_t size, size_t multiple) { return (size + multiple - 1) / multiple * multiple; }
 
-// Maps memory at a multiple of the alignment: reserves more, and gives back what is around.
+// Maps memory at a multiple of the alignment: reserves more, and releases the rest.
 void* map(size_t size, size_t alignment, int file) {
   const size_t reserved = size + alignment;
   void* place = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -1,6 +1,6 @@
 // Calls that allocate memory and describe pointers.
+#include "../exported.h"
 #include "context.h"
-#include "exported.h"
 #include "log.h"
 #include "memory.h"
 #include "stream.h"
@@ -21,7 +21,7 @@ EXPORTED CUresult cuMemFree(CUdeviceptr pointer) {
   return pointer == 0 ? CUDA_SUCCESS : host_nccl::release(pointer);
 }
 
-// Memory from a pool is ordinary memory. It is there at once, which is earlier than promised.
+// Memory from a pool is ordinary memory. It is usable at once, earlier than CUDA promises.
 EXPORTED CUresult cuMemAllocAsync(CUdeviceptr* pointer, size_t size, CUstream) { return cuMemAlloc(pointer, size); }
 
 EXPORTED CUresult cuMemAllocFromPoolAsync(CUdeviceptr* pointer, size_t size, CUmemoryPool, CUstream) {

@@ -1,11 +1,11 @@
 // The look-up of driver functions by name and version.
+#include <cuda.h>
 #include <dlfcn.h>
 
 #include <string>
 
-#include "exported.h"
+#include "../exported.h"
 #include "log.h"
-#include <cuda.h>
 
 namespace {
 

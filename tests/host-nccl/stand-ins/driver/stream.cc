@@ -5,8 +5,8 @@
 
 #include <thread>
 
+#include "../exported.h"
 #include "context.h"
-#include "exported.h"
 
 namespace host_nccl {
 
@@ -116,7 +116,7 @@ std::shared_ptr<Signal> Stream::mark() {
 }
 
 void Stream::synchronize() {
-  // Work of blocking streams is before anything that the legacy stream does next.
+  // The legacy stream waits for all earlier work of blocking streams.
   if (this == context->legacy().get()) waitForOthers();
   std::unique_lock<std::mutex> lock(queue_->mutex);
   queue_->isDone.wait(lock, [this] { return queue_->work.empty() && !queue_->isBusy; });

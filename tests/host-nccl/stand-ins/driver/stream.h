@@ -1,4 +1,4 @@
-// A stream: a thread that takes work from a queue, so that work really runs behind the host.
+// A stream: a thread that takes work from a queue, so that work runs after the call that submits it.
 #pragma once
 
 #include <cuda.h>
@@ -15,7 +15,7 @@ namespace host_nccl {
 
 class Context;
 
-// One completion that others wait for. Who waits for it is not concerned by what an event records later.
+// One completion that others wait for. Later records of an event do not affect a wait.
 class Signal {
  public:
   void complete();
@@ -34,15 +34,15 @@ class Stream {
  public:
   Stream(Context* context, unsigned flags, int priority);
 
-  // Returns the stream of a handle: one of the predefined, or one that cuStreamCreate returned.
+  // Returns the stream of a handle. The handle is predefined, or cuStreamCreate returned it.
   static std::shared_ptr<Stream> of(CUstream handle);
 
   // Adds work: to the graph if the stream is captured, else to the queue. The legacy stream and blocking streams wait
   // for each other.
   CUresult submit(CUgraphNodeType type, Work work);
-  // Adds to the queue whatever the capture.
+  // Adds to the queue, even if the stream is captured.
   void enqueue(std::function<void()> work);
-  // Returns a signal that completes after everything that is queued now.
+  // Returns a signal that completes after all work that is queued now.
   std::shared_ptr<Signal> mark();
 
   void synchronize();

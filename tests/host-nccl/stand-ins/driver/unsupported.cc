@@ -1,9 +1,8 @@
-// Calls that NCCL looks up and that the stand-in does not support. Each returns CUDA_ERROR_NOT_SUPPORTED. Their
-// arguments are not read, so that one shape fits all.
+// Calls that NCCL looks up and that the stand-in does not support. Each returns CUDA_ERROR_NOT_SUPPORTED and ignores
+// its arguments, so that all have one signature here.
 //
-// The export tables of cuGetExportTable are not documented, and one of them authenticates the driver. The stand-in does
-// not answer for any of them.
-#include "exported.h"
+// The tables of cuGetExportTable are not documented, and one of them authenticates the driver. The stand-in has none.
+#include "../exported.h"
 #include "log.h"
 
 #define NOT_SUPPORTED(name)      \

@@ -3,21 +3,17 @@
 
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
-#define EXPORTED extern "C" __attribute__((visibility("default")))
+#include "../exported.h"
+#include "../settings.h"
 
-static int setting(const char* name, int otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::atoi(text);
-}
-
-static int count() { return setting("HOST_NCCL_DEVICES", 8); }
+using host_nccl::deviceCount;
+using host_nccl::kFirstBus;
 
 // A handle is the device's number plus one.
 static nvmlReturn_t handle(int device, nvmlDevice_t* out) {
-  if (device < 0 || device >= count()) return NVML_ERROR_NOT_FOUND;
+  if (device < 0 || device >= deviceCount()) return NVML_ERROR_NOT_FOUND;
   *out = reinterpret_cast<nvmlDevice_t>(static_cast<intptr_t>(device) + 1);
   return NVML_SUCCESS;
 }
@@ -36,7 +32,7 @@ EXPORTED nvmlReturn_t nvmlShutdown() { return NVML_SUCCESS; }
 EXPORTED const char* nvmlErrorString(nvmlReturn_t) { return "an error of the stand-in NVML"; }
 
 EXPORTED nvmlReturn_t nvmlDeviceGetCount_v2(unsigned* out) {
-  *out = count();
+  *out = deviceCount();
   return NVML_SUCCESS;
 }
 
@@ -45,7 +41,7 @@ EXPORTED nvmlReturn_t nvmlDeviceGetCount(unsigned* out) { return nvmlDeviceGetCo
 EXPORTED nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char* id, nvmlDevice_t* out) {
   unsigned domain, bus;
   if (std::sscanf(id, "%x:%x:", &domain, &bus) != 2) return NVML_ERROR_INVALID_ARGUMENT;
-  return handle(static_cast<int>(bus) - 0x10, out);
+  return handle(static_cast<int>(bus) - kFirstBus, out);
 }
 
 EXPORTED nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char* id, nvmlDevice_t* out) {
@@ -66,7 +62,7 @@ EXPORTED nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned* index) {
 }
 
 EXPORTED nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t, int* major, int* minor) {
-  const int capability = setting("HOST_NCCL_COMPUTE_CAPABILITY", 80);
+  const int capability = host_nccl::computeCapability();
   *major = capability / 10, *minor = capability % 10;
   return NVML_SUCCESS;
 }
@@ -96,7 +92,7 @@ EXPORTED nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t, int values, nvmlFie
 
 static nvmlReturn_t pciInfo(nvmlDevice_t device, nvmlPciInfo_t* out) {
   std::memset(out, 0, sizeof *out);
-  out->bus = 0x10 + number(device);
+  out->bus = kFirstBus + number(device);
   out->pciDeviceId = 0x20b010de;
   std::snprintf(out->busId, sizeof out->busId, "00000000:%02X:00.0", out->bus);
   std::snprintf(out->busIdLegacy, sizeof out->busIdLegacy, "0000:%02X:00.0", out->bus);
@@ -108,7 +104,7 @@ EXPORTED nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t
 
 EXPORTED nvmlReturn_t nvmlDeviceGetPciInfoExt(nvmlDevice_t device, nvmlPciInfoExt_t* out) {
   out->domain = out->device = 0;
-  out->bus = 0x10 + number(device);
+  out->bus = kFirstBus + number(device);
   out->pciDeviceId = 0x20b010de;
   out->baseClass = 3, out->subClass = 2;
   std::snprintf(out->busId, sizeof out->busId, "00000000:%02X:00.0", out->bus);

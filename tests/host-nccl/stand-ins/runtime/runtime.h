@@ -1,11 +1,11 @@
-// What the files of the stand-in runtime share.
+// Declarations that the files of the stand-in runtime share.
 #pragma once
 
 #include <cuda.h>
 #define __CUDART_API_VERSION_INTERNAL
 #include <cuda_runtime_api.h>
 
-#define EXPORTED extern "C" __attribute__((visibility("default")))
+#include "../exported.h"
 
 namespace host_nccl {
 

@@ -1,4 +1,4 @@
-// Marks a function of the driver's interface.
+// Marks a function of the stand-ins' interfaces.
 #pragma once
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))

@@ -1,4 +1,4 @@
-// What a test can set about the stand-in devices.
+// The properties of the stand-in devices, as driver and NVML report them. A test can set some of them.
 #pragma once
 
 #include <cstdlib>
@@ -15,11 +15,14 @@ inline int deviceCount() {
   return value;
 }
 
-// 80 keeps NCCL from everything that needs NVLink SHARP or thread block clusters.
+// With 80, NCCL uses nothing that needs NVLink SHARP or thread block clusters.
 inline int computeCapability() {
   static const int value = setting("HOST_NCCL_COMPUTE_CAPABILITY", 80);
   return value;
 }
+
+// Device 0 is on this bus of PCI, and each further device on the next one.
+constexpr int kFirstBus = 0x10;
 
 inline int driverVersion() {
   static const int value = setting("HOST_NCCL_DRIVER_VERSION", 12090);
