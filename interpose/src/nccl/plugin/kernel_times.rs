@@ -28,6 +28,7 @@
 use super::{FIRST_WITH_TIMES, PAUSED, WANTED, event, version as plugin_version, want};
 use crate::core::life;
 use crate::nccl::version;
+use rankscope_ranklog::Operation;
 use rankscope_ranklog::definition::{KIND_PROPERTY, Payload};
 use rankscope_ranklog::lanes::LaneSet;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -89,6 +90,13 @@ fn is_since(first: u32) -> bool {
             0 => interface >= INTERFACE_OF_WAITING || first == ANY,
             known => known >= first,
         }
+}
+
+/// Returns true if the channels of an operation will report its times. Broadcasts have no kernel events from
+/// [`FIRST_THAT_WAITS`] on.
+pub fn are_expected(operation: Operation) -> bool {
+    let has_events = operation != Operation::Broadcast || !is_since(FIRST_THAT_WAITS);
+    has_events && ENDED.load(Ordering::Relaxed) == 0
 }
 
 /// Handles a broadcast, before the library does.

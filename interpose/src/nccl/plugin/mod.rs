@@ -414,7 +414,11 @@ fn reached(context: &'static Context, operated: &Operated, parent: u64) -> u64 {
         bytes: operated.bytes,
         element_bytes: operated.element_bytes,
         number: operated.number,
-        channels: operated.channels,
+        channels: if kernel_times::are_expected(operation) {
+            operated.channels
+        } else {
+            0
+        },
         work: operated.work,
     })
 }
