@@ -3,6 +3,8 @@
 //! Each module is one format; `whole_file` replaces files atomically. The crate `rankscope_ranklog` contains the rank log and the vocabulary of its records.
 
 #[cfg(feature = "session")]
+pub mod bench;
+#[cfg(feature = "session")]
 pub mod comparison;
 #[cfg(feature = "import")]
 pub mod flight_recorder;

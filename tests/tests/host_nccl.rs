@@ -503,7 +503,11 @@ fn replays_belong_to_their_captured_calls() {
             if !nccl.times_end_with_a_graph() {
                 // Its group contains a copy to itself, which makes NCCL's times of the whole group unusable.
                 let has_times = case != "graphp2p";
-                assert_eq!(integer(matching, "/complete") > 0, has_times, "{context}: {matching}");
+                assert_eq!(
+                    integer(matching, "/complete") > 0,
+                    has_times,
+                    "{context}: {matching}"
+                );
             }
             for name in ["incomplete", "mismatched", "unmatched_messages"] {
                 assert_eq!(integer(matching, &format!("/{name}")), 0, "{context}: {matching}");

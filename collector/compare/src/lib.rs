@@ -10,6 +10,7 @@
 
 pub mod attribution;
 pub mod baseline;
+pub mod bench;
 mod candidates;
 pub mod changes;
 pub mod comparable;

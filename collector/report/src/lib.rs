@@ -2,6 +2,7 @@
 //!
 //! The text is made from `session.json` alone. The page also reads the table `traffic`. This crate computes no metric.
 
+pub mod bench;
 pub mod compare;
 pub mod document;
 pub mod export;

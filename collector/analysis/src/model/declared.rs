@@ -3,6 +3,7 @@
 //! They are options of the report, not of the merge. A session holds what was recorded, and the sums from which any
 //! peak or limit gives its score. A different peak needs no second merge, and no opinion becomes part of a recording.
 
+use rankscope_formats::bench::BenchResults;
 use rankscope_formats::session::Scope;
 use std::fmt;
 use std::str::FromStr;
@@ -24,6 +25,31 @@ pub struct DeclaredLimits {
 }
 
 impl DeclaredLimits {
+    /// Returns the peak and the latency that `rankscope bench` has measured. They hold for ranks in the same locations.
+    pub fn of_bench(results: &BenchResults) -> Self {
+        let scoped = |value: Option<f64>| {
+            let value = value.filter(|value| value.is_finite() && *value > 0.0);
+            value
+                .map(|value| ScopedValue {
+                    scope: Some(results.scope),
+                    value,
+                })
+                .into_iter()
+                .collect()
+        };
+        let peak = results.peak.as_ref();
+        Self {
+            peaks: scoped(peak.map(|peak| peak.bus_bytes_per_s)),
+            latency_limits: scoped(peak.and_then(|peak| peak.small_transfer_p99_ns)),
+        }
+    }
+
+    /// Adds declarations, which take precedence over equal ones.
+    pub fn extend(&mut self, other: Self) {
+        self.peaks.extend(other.peaks);
+        self.latency_limits.extend(other.latency_limits);
+    }
+
     /// Returns true if nothing was declared.
     pub fn is_empty(&self) -> bool {
         self.peaks.is_empty() && self.latency_limits.is_empty()

@@ -106,7 +106,7 @@ fn dimension(name: &str, weight_percent: u32, unit: &str, ratio: Result<Ratio, S
 /// Bandwidth: 100 · min(1, Σ bus bytes / Σ(t · peak)) over transfer-bound launches of scopes with a declared peak.
 fn bandwidth(session: &Session, stated: &DeclaredLimits) -> Result<Ratio, String> {
     if stated.peaks.is_empty() {
-        return Err("no peak is declared (rankscope report --peak-busbw)".to_owned());
+        return Err("no peak is declared (rankscope report --peaks or --peak-busbw)".to_owned());
     }
     let (mut moved, mut possible, mut launches, mut left_out) = (0.0, 0.0, 0, 0);
     for class in &session.operations {
@@ -144,7 +144,7 @@ fn bandwidth(session: &Session, stated: &DeclaredLimits) -> Result<Ratio, String
 /// Latency: 100 · min(1, limit / p99 transfer of launches ≤ 64 KiB). Of several scopes, the lowest counts.
 fn latency(session: &Session, stated: &DeclaredLimits) -> Result<Ratio, String> {
     if stated.latency_limits.is_empty() {
-        return Err("no limit is declared (rankscope report --latency-limit)".to_owned());
+        return Err("no limit is declared (rankscope report --peaks or --latency-limit)".to_owned());
     }
     let scopes = session.small_launches.iter().filter_map(|small| {
         let limit = stated.latency_limit(small.scope)?;

@@ -1,6 +1,7 @@
 //! Commands of the command line, one module each.
 
 mod baseline;
+mod bench;
 mod compare;
 mod completions;
 mod ctl;
@@ -43,7 +44,8 @@ Examples:
   rankscope view shared/run1                              open a window with the timeline of all ranks
   rankscope heatmap shared/run1                           draw waits, traffic between ranks, and bandwidth
   rankscope baseline add shared/run1                      store a summary for later comparisons
-  rankscope doctor -- torchrun train.py                   check whether this command can be recorded";
+  rankscope doctor -- torchrun train.py                   check whether this command can be recorded
+  rankscope bench                                         measure the communication library of this machine";
 
 const WITHOUT_THE_LAUNCHER: &str = "\
 Record without the launcher:
@@ -86,6 +88,7 @@ enum Command {
     Rules(rules::Rules),
     Ctl(ctl::Ctl),
     Doctor(doctor::Doctor),
+    Bench(Box<bench::Bench>),
     Completions(completions::Completions),
     #[command(hide = true)]
     Reference(reference::Reference),
@@ -107,6 +110,7 @@ impl Cli {
             Command::Rules(rules) => rules.run(),
             Command::Ctl(ctl) => ctl.run(),
             Command::Doctor(doctor) => doctor.run(),
+            Command::Bench(bench) => bench.run(),
             Command::Completions(completions) => completions.run(),
             Command::Reference(reference) => reference.run(),
         }

@@ -13,6 +13,7 @@ use rankscope_analysis::selection::SelectionRequest;
 use rankscope_analysis::selection::rollup::{By, rollup};
 use rankscope_analysis::summary::{named_pauses, scorecard};
 use rankscope_analysis::{findings, index};
+use rankscope_formats::bench::BenchResults;
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{ViewFile, view_path};
 use rankscope_formats::session::{Selection, Session};
@@ -32,7 +33,8 @@ Examples:
   rankscope report shared/run1 --by host        print sums by host; also rank, device, role
   rankscope report shared/run1 --range 10s..12s print only this interval; --ranks 0-3: only these ranks
   rankscope report shared/run1 --peak-busbw inside-host=450 --peak-busbw across-hosts=48 --latency-limit 60us
-                                                score bandwidth and latency against the machine's limits";
+                                                score bandwidth and latency against the machine's limits
+  rankscope report shared/run1 --peaks bench/today   against what rankscope bench has measured";
 
 /// Print the summary of a session and write its report.html.
 #[derive(Debug, Args)]
@@ -76,6 +78,11 @@ pub struct Report {
     #[arg(long, value_name = "[SCOPE=]TIME", value_parser = declared::latency_limit)]
     latency_limit: Vec<ScopedValue>,
 
+    /// Bench of this machine (rankscope bench): its bandwidth and latency are the peak and the limit of ranks in the same
+    /// locations. --peak-busbw and --latency-limit take precedence.
+    #[arg(long, value_name = "BENCH")]
+    peaks: Vec<PathBuf>,
+
     /// Number of tokens that all ranks together train in a step. Adds figures per token. Without it they appear only if
     /// the program marks `tokens N`.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -91,7 +98,7 @@ pub struct Report {
         long,
         value_name = "FROM..TO",
         allow_hyphen_values = true,
-        conflicts_with_all = ["html", "by", "peak_busbw", "latency_limit", "tokens_per_step"]
+        conflicts_with_all = ["html", "by", "peak_busbw", "latency_limit", "peaks", "tokens_per_step"]
     )]
     range: Option<TimeRange>,
 
@@ -154,10 +161,14 @@ impl Report {
                 Exit::Inconclusive
             });
         }
-        let stated = DeclaredLimits {
+        let mut stated = DeclaredLimits::default();
+        for bench in &self.peaks {
+            stated.extend(DeclaredLimits::of_bench(&BenchResults::read(bench)?));
+        }
+        stated.extend(DeclaredLimits {
             peaks: self.peak_busbw,
             latency_limits: self.latency_limit,
-        };
+        });
         // The session stays as merged. Declared values belong only to this report.
         if !stated.is_empty() {
             findings::state(&mut session, &stated);

@@ -14,7 +14,7 @@ use crate::launch::record::{self, LaunchRecord};
 use crate::launch::run_directory::{self, RunDirectory};
 use crate::launch::signals::Signals;
 use crate::launch::stop::StopWatch;
-use crate::launch::{free_space, library, nccl, nvtx, preload};
+use crate::launch::{environment, free_space, library};
 use anyhow::Result;
 use clap::Args;
 use rankscope_doctor::program;
@@ -209,26 +209,9 @@ impl Run {
             reach,
             Some(program::Reach::OtherLibc(_) | program::Reach::OtherMachine)
         ) {
-            command.env(
-                "LD_PRELOAD",
-                preload::appended(std::env::var_os("LD_PRELOAD").as_deref(), library),
-            );
-            let before = std::env::var_os(nvtx::INJECTION);
-            if let Some((ours, next)) = nvtx::injected(before.as_deref(), library) {
-                command.env(nvtx::INJECTION, ours);
-                if let Some(next) = next {
-                    command.env(nvtx::NEXT, next);
-                }
-            }
-            let chosen = std::env::var_os(nccl::PLUGIN).filter(|value| !value.is_empty());
-            let chosen = chosen.or_else(nccl::configured);
-            if let Some(plugin) = nccl::plugin(chosen.as_deref(), library).or(chosen) {
-                command.env(nccl::PLUGIN, plugin);
-            }
+            environment::load(&mut command, library);
         }
-        command
-            .env("RANKSCOPE_DIR", directory)
-            .env("RANKSCOPE_LAUNCH", launch);
+        environment::record_into(&mut command, directory, launch);
         if self.nccl_traffic {
             command.env("RANKSCOPE_NCCL_TRAFFIC", "1");
         }

@@ -6,6 +6,7 @@
 //! unchanged.
 
 pub mod ending;
+pub mod environment;
 pub mod free_space;
 pub mod inherited;
 pub mod job;

@@ -4,7 +4,8 @@
 use ab_glyph::{Font, FontRef, Glyph, PxScale, ScaleFont, point};
 use std::sync::OnceLock;
 
-const FILE: &[u8] = include_bytes!("labels.ttf");
+/// The font file.
+pub const FILE: &[u8] = include_bytes!("labels.ttf");
 /// Assumed width of a letter in other fonts, relative to the font size. A viewer may show the SVG in another font.
 const OTHER_FONTS_WIDTH: f64 = 0.6;
 

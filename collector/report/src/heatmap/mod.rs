@@ -13,7 +13,7 @@
 
 pub mod bandwidth;
 pub mod cividis;
-mod font;
+pub(crate) mod font;
 pub mod grid;
 pub mod grouping;
 pub mod picture;

@@ -1,0 +1,94 @@
+//! Choice of the library.
+
+use super::Bench;
+use anyhow::{Result, bail};
+use clap::ValueEnum;
+use rankscope_doctor::facts::libraries::{Kind, Libraries};
+use rankscope_doctor::facts::python::Python;
+use rankscope_doctor::surroundings::Surroundings;
+use rankscope_formats::bench::BenchLibrary;
+use rankscope_workloads::cuda;
+use std::path::Path;
+
+/// Library to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BackendName {
+    /// NCCL if there are GPUs, else Gloo.
+    Auto,
+    /// Gloo, in PyTorch or as a library of the system.
+    Gloo,
+    /// NCCL, or RCCL.
+    Nccl,
+}
+
+impl BackendName {
+    /// Returns the name in results and options.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Gloo => "gloo",
+            Self::Nccl => "nccl",
+        }
+    }
+}
+
+/// Returns the library to measure.
+pub fn choose(bench: &Bench) -> Result<BenchLibrary> {
+    let devices = cuda::device_count();
+    let backend = match bench.backend {
+        BackendName::Auto if is_nccl(bench.library.as_deref()) => BackendName::Nccl,
+        BackendName::Auto if bench.library.is_some() => BackendName::Gloo,
+        BackendName::Auto if devices > 0 => BackendName::Nccl,
+        BackendName::Auto => BackendName::Gloo,
+        named => named,
+    };
+    if backend == BackendName::Nccl && devices == 0 {
+        bail!(
+            "NCCL needs a GPU, and there is none here (rankscope doctor says why); measure Gloo: --backend gloo"
+        );
+    }
+    if let Some(path) = &bench.library {
+        return Ok(BenchLibrary {
+            name: backend.name().to_owned(),
+            version: bench.library_version.clone(),
+            path: path.clone(),
+        });
+    }
+    let surroundings = Surroundings::system();
+    let python = Python::find(&surroundings, "python3");
+    let libraries = Libraries::find(&surroundings, python.as_ref(), None);
+    let kinds: &[Kind] = match backend {
+        BackendName::Nccl => &[Kind::Nccl, Kind::Rccl],
+        _ => &[Kind::Gloo],
+    };
+    let usable = libraries
+        .found
+        .iter()
+        .find(|library| kinds.contains(&library.kind) && !library.is_hidden);
+    match usable {
+        Some(library) => Ok(BenchLibrary {
+            name: backend.name().to_owned(),
+            version: library
+                .version
+                .clone()
+                .or_else(|| (library.kind == Kind::Gloo).then(|| library.found_in.clone())),
+            path: library.path.clone(),
+        }),
+        None if backend == BackendName::Nccl => {
+            bail!(
+                "NCCL was not found (libnccl.so.2): name its file with --library, or install the package nvidia-nccl"
+            )
+        }
+        None => bail!(
+            "no library here exports Gloo: run in the environment of PyTorch, install libgloo, or name the file with \
+             --library"
+        ),
+    }
+}
+
+/// Whether a file is NCCL or RCCL, by its name.
+fn is_nccl(path: Option<&Path>) -> bool {
+    path.and_then(Path::file_name)
+        .map(|name| name.to_string_lossy())
+        .is_some_and(|name| name.contains("nccl") || name.contains("rccl"))
+}

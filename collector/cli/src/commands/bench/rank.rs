@@ -1,0 +1,90 @@
+//! One rank of a bench.
+
+use super::output::Lines;
+use super::{BackendName, Bench, Role, choice, conclusion};
+use crate::commands::Exit;
+use crate::launch::ending::Ending;
+use anyhow::{Context, Result};
+use rankscope_formats::bench::BenchResults;
+use rankscope_workloads::backend::Backend;
+use rankscope_workloads::gloo::backend::Gloo;
+use rankscope_workloads::nccl::backend::Nccl;
+use rankscope_workloads::star::Star;
+use rankscope_workloads::world::{World, rendezvous};
+use rankscope_workloads::{sweep, thread};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Measures as this rank. Rank 0 prints the table and stores the results.
+pub fn run(bench: &Bench, world: &World) -> Result<Exit> {
+    let is_launched = bench.role == Role::Auto;
+    let directory = bench
+        .output
+        .clone()
+        .or_else(|| std::env::var_os("RANKSCOPE_DIR").map(PathBuf::from));
+    let results = thread::run(|| measure(bench, world, directory.as_deref()))??;
+    // The ranks of a launcher have no common starter that could conclude.
+    if is_launched && world.rank == 0 {
+        let directory = directory.unwrap_or_else(|| PathBuf::from("."));
+        let before = bench.against.as_deref().map(BenchResults::read).transpose()?;
+        return conclusion::conclude(
+            bench,
+            results,
+            None,
+            &directory,
+            before.as_ref(),
+            Ending::Status(0),
+        );
+    }
+    Ok(Exit::Fine)
+}
+
+fn measure(bench: &Bench, world: &World, directory: Option<&Path>) -> Result<BenchResults> {
+    let chosen = choice::choose(bench)?;
+    let is_nccl = chosen.name == BackendName::Nccl.name();
+    let plan = bench.plan(is_nccl)?;
+    let meeting = if bench.role == Role::Rank {
+        address_of_starter()?
+    } else {
+        rendezvous(bench.rendezvous.as_deref()).map_err(anyhow::Error::msg)?
+    };
+    let mut star = Star::connect(world, meeting, bench.limit()).context("the ranks could not meet")?;
+    let mut backend: Box<dyn Backend> = if is_nccl {
+        Box::new(Nccl::connect(&chosen, world, &mut star)?)
+    } else {
+        Box::new(Gloo::connect(&chosen, world, &mut star, bench.limit())?)
+    };
+    if world.rank == 0
+        && let Some(directory) = directory
+    {
+        fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
+    }
+    let mut lines = Lines::new(bench.json);
+    let results = sweep::run(backend.as_mut(), world, &mut star, &plan, &mut |results| {
+        lines.row(results)?;
+        store(results, directory)
+    })?;
+    if world.rank == 0 {
+        lines.end(&results)?;
+        store(&results, directory)?;
+    }
+    Ok(results)
+}
+
+fn store(results: &BenchResults, directory: Option<&Path>) -> Result<()> {
+    match directory {
+        Some(directory) => results
+            .write(directory)
+            .with_context(|| format!("cannot write the results into {}", directory.display())),
+        None => Ok(()),
+    }
+}
+
+/// Returns the address of the socket that the starter of local ranks has made.
+fn address_of_starter() -> Result<std::net::SocketAddr> {
+    let of = |name: &str| std::env::var(name).with_context(|| format!("{name} is not set"));
+    let address = format!("{}:{}", of("MASTER_ADDR")?, of("MASTER_PORT")?);
+    address
+        .parse()
+        .with_context(|| format!("{address} is no address"))
+}
