@@ -4,8 +4,10 @@
 // With NCCL_PROFILED_NONBLOCKING in its environment its communicator does not block. With NCCL_PROFILED_WATCHDOG a
 // thread polls the communicator all the time, as PyTorch's does, and each tenth step is captured concurrently with the
 // others. With NCCL_PROFILED_WITHOUT_ALLTOALL no step has an all-to-all, in which a rank copies data to itself. With
-// NCCL_PROFILED_WITHOUT_GRAPH nothing is captured. With NCCL_PROFILED_BROADCAST a broadcast precedes the steps, as in DDP.
+// NCCL_PROFILED_WITHOUT_GRAPH nothing is captured. With NCCL_PROFILED_BROADCAST a broadcast precedes the steps, as in DDP. With
+// the value "copied", a message of each rank to itself precedes it.
 // At the end the driver's double reports forbidden calls.
+#include <cstring>
 #include <dlfcn.h>
 
 #include <atomic>
@@ -67,7 +69,14 @@ int main(int argc, char** argv) {
     // The first event of this communicator on the device is a replay.
     ncclDoubleReplay(&captured);
   }
-  if (std::getenv("NCCL_PROFILED_BROADCAST") != nullptr)
+  const char* const broadcast = std::getenv("NCCL_PROFILED_BROADCAST");
+  if (broadcast != nullptr && std::strcmp(broadcast, "copied") == 0) {
+    NCCL(ncclGroupStart());
+    NCCL(ncclSend(buffer, 40, ncclFloat32, rank, comm, &stream));
+    NCCL(ncclRecv(buffer + 8192, 40, ncclFloat32, rank, comm, &stream));
+    NCCL(ncclGroupEnd());
+  }
+  if (broadcast != nullptr)
     NCCL(ncclBroadcast(buffer, buffer, 66, ncclFloat32, 0, comm, &stream));
   for (int step = 0; step < steps; step++) {
     usleep(2000);

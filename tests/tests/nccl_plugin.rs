@@ -413,15 +413,21 @@ fn kernel_times_are_requested_until_an_event_could_wait_forever() {
     type Setting = (&'static str, &'static str);
     const WITHOUT_GRAPH: Setting = ("NCCL_PROFILED_WITHOUT_GRAPH", "1");
     const BROADCAST: Setting = ("NCCL_PROFILED_BROADCAST", "1");
+    const AFTER_COPY: Setting = ("NCCL_PROFILED_BROADCAST", "copied");
     let turn = turn::take();
     // Version of NCCL, what the program does, and the reason for which the request ends.
-    let cases: [(&str, &[Setting], Option<&str>); 5] = [
+    let cases: [(&str, &[Setting], Option<&str>); 6] = [
         ("22809", &[BROADCAST], None),
         ("22900", &[], Some("the capture of a call into a graph")),
         (
             "22900",
             &[WITHOUT_GRAPH, BROADCAST],
             Some("a broadcast in a group"),
+        ),
+        (
+            "22900",
+            &[WITHOUT_GRAPH, AFTER_COPY],
+            Some("a broadcast after a copy to itself"),
         ),
         ("23100", &[WITHOUT_GRAPH, BROADCAST], Some("a broadcast")),
         ("23100", &[WITHOUT_GRAPH], Some("a broadcast in a group")),
@@ -441,6 +447,8 @@ fn kernel_times_are_requested_until_an_event_could_wait_forever() {
             let most_timed = match reason {
                 None => device.len(),
                 Some("a broadcast in a group") => 4,
+                // The messages to itself precede it.
+                Some("a broadcast after a copy to itself") => 2,
                 Some(_) => 0,
             };
             assert!(timed <= most_timed, "{version} {settings:?}: {timed}");

@@ -12,6 +12,7 @@
 //! | [`gloo`], [`cuda`], [`nccl`] | the libraries |
 //! | [`thread`] | a thread in which a C++ exception ends the process with its message |
 //! | [`sweep`] | `rankscope bench` |
+//! | [`selftest`] | programs of `rankscope selftest` |
 
 pub mod backend;
 pub mod case;
@@ -21,6 +22,7 @@ pub mod gloo;
 pub mod library;
 pub mod locals;
 pub mod nccl;
+pub mod selftest;
 pub mod star;
 pub mod sweep;
 pub mod thread;

@@ -3,7 +3,9 @@
 // It has streams on which kernels of NCCL's double run, events that occur when all earlier work of their stream is
 // done, and contexts. It also has captures that an incautious query breaks. Its own device runs kernels, copies and
 // sets one after the other on their stream. This needs no thread: their times are known at the launch, and work is over
-// when the clock has passed its end. Another double may trace all this (cuda_double.h). No bytes are copied or set.
+// when the clock has passed its end. Another double may trace all this (cuda_double.h). Bytes are copied only from and to
+// memory that the driver allocated, and two kernels of text modules are executed (cuda_modules.h). Everything else does
+// nothing.
 //
 // Streams, events and contexts make no allocation and take no lock that a test would count. Environment:
 //   NCCL_DOUBLE_SLOW_US=N     work on a stream that the driver created starts this much later, as after other work
@@ -11,6 +13,8 @@
 //   NCCL_DOUBLE_CLOCK=NS,PPM  the device's timer runs this much faster than CLOCK_MONOTONIC_RAW
 //   CUDA_DOUBLE_MODEL=NAME    the name of its devices; default "Double of a GPU"
 //   CUDA_DOUBLE_VERSION=N     the version that it reports; default 13000
+//   CUDA_DOUBLE_DEVICES=N     the number of devices that it counts; default 1
+//   CUDA_DOUBLE_SPIN_OFF_NS=N kernels that store their end store it this much too early
 //   CUDA_DOUBLE_TRUTH=DIR     a line for every kernel, copy and set is appended to DIR/PID.jsonl when it is over. At
 //   the
 //                             end of the process, work that is not over is written with stop 0, and with start 0 if it
@@ -25,7 +29,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "cuda_double.h"
 
@@ -224,6 +231,35 @@ void write(const Work& work, int64_t startNs, int64_t stopNs) {
                work.graph, static_cast<unsigned long long>(work.node));
 }
 
+constexpr int kWords = 32, kCopies = 100;
+
+// Does what the work does, when it is over. The device's timer is CLOCK_MONOTONIC_RAW.
+void takeEffect(const Work& work) {
+  if (work.target == 0) return;
+  if (work.effect == kDoubleAdds) {
+    for (int at = 0; at < kWords; at++) reinterpret_cast<uint32_t*>(work.target)[at]++;
+  } else if (work.effect == kDoubleSpins) {
+    reinterpret_cast<uint64_t*>(work.target)[0] = static_cast<uint64_t>(work.startNs);
+    static const long offNs = std::getenv("CUDA_DOUBLE_SPIN_OFF_NS") != nullptr ? std::atol(std::getenv("CUDA_DOUBLE_SPIN_OFF_NS")) : 0;
+    reinterpret_cast<uint64_t*>(work.target)[1] = static_cast<uint64_t>(work.stopNs - offNs);
+  } else if (work.effect == kCopies) {
+    std::memmove(reinterpret_cast<void*>(work.target), reinterpret_cast<const void*>(work.source), work.bytes);
+  }
+}
+
+// A captured kernel, copy or set.
+struct Captured {
+  int kind;
+  const DoubleFunction* function;
+  uint64_t bytes, argument;
+};
+// The capture that a program began. The double of NCCL has captures of its own.
+struct Capture {
+  DoubleStream* stream = nullptr;
+  std::vector<Captured> works;
+};
+Capture capture;
+
 // Reports all finished work. The caller holds Telling.
 void tellEnded() {
   Work* all;
@@ -235,6 +271,7 @@ void tellEnded() {
   const bool isAny = all != nullptr;
   while (Work* work = all) {
     all = work->next;
+    takeEffect(*work);
     if (work->traced != nullptr) work->tracer->finished(work);
     if (work->kind != kDoubleGraph) {
       if (truthDirectory() != nullptr && !work->isWritten) write(*work, work->startNs, work->stopNs);
@@ -323,15 +360,22 @@ int refused(DoubleStream* stream) {
 }
 
 // Puts one kernel, copy or set on a stream. Captured work does not run.
-int give(Call& call, DoubleStream* stream, int kind, const char* name, int64_t durationNs, uint64_t bytes, int direction, const uint32_t* shape) {
+struct Effect {
+  int what = kDoubleIdle;
+  uint64_t target = 0, source = 0;
+  const DoubleFunction* function = nullptr;
+};
+int give(Call& call, DoubleStream* stream, int kind, const char* name, int64_t durationNs, uint64_t bytes, int direction, const uint32_t* shape, const Effect& effect = {}) {
   stream = meant(stream);
   if (const int wrong = refused(stream)) return call.ends(wrong);
   if (stream->capturing) {
     const Guard guard;
     queueOf(stream);
+    if (stream == capture.stream) capture.works.push_back({kind, effect.function, bytes, effect.target});
     return call.ends(kSuccess);
   }
   Work* work = made(call, stream, stream->device, kind, name, durationNs);
+  work->effect = effect.what, work->target = effect.target, work->source = effect.source;
   work->bytes = bytes, work->direction = direction;
   for (int at = 0; at < 3 && shape != nullptr; at++) work->grid[at] = shape[at], work->block[at] = shape[at + 3];
   put(work);
@@ -339,6 +383,19 @@ int give(Call& call, DoubleStream* stream, int kind, const char* name, int64_t d
   const Telling telling;
   tellEnded();
   return kSuccess;
+}
+
+// Memory that the driver allocated: begin and end.
+std::vector<std::pair<uintptr_t, uintptr_t>> allocated;
+// CUPTI's number of a copy on the device.
+constexpr int kOnDevice = 8;
+
+// Returns a copy, if this address is in memory that the driver allocated. Other addresses are not real.
+Effect copying(uintptr_t to, uintptr_t from, uintptr_t onDevice) {
+  const Guard guard;
+  for (const auto& block : allocated)
+    if (onDevice >= block.first && onDevice < block.second) return {kCopies, to, from, nullptr};
+  return {};
 }
 
 bool hasHappened(Event& event) {
@@ -540,21 +597,25 @@ int cuDriverGetVersion(int* version) {
 
 int cuLaunchKernel(
     const DoubleFunction* function, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX, unsigned blockY, unsigned blockZ,
-    unsigned, DoubleStream* stream, void**, void**) {
+    unsigned, DoubleStream* stream, void** arguments, void**) {
   Call call(kDoubleLaunchKernel);
   const uint32_t shape[] = {gridX, gridY, gridZ, blockX, blockY, blockZ};
-  return give(call, stream, kDoubleKernel, function->mangledName, function->durationNs, 0, 0, shape);
+  Effect effect{function->effect, 0, 0, function};
+  int64_t durationNs = function->durationNs;
+  if (function->effect != kDoubleIdle) effect.target = *static_cast<const uint64_t*>(arguments[0]);
+  if (function->effect == kDoubleSpins) durationNs = *static_cast<const int64_t*>(arguments[1]);
+  return give(call, stream, kDoubleKernel, function->mangledName, durationNs, 0, 0, shape, effect);
 }
 
 // 2 us, plus the time for the rates of PCI Express and device memory.
-int cuMemcpyHtoDAsync_v2(uintptr_t, const void*, size_t bytes, DoubleStream* stream) {
+int cuMemcpyHtoDAsync_v2(uintptr_t to, const void* from, size_t bytes, DoubleStream* stream) {
   Call call(kDoubleToDevice);
-  return give(call, stream, kDoubleCopy, "HtoD", 2000 + static_cast<int64_t>(bytes / 25), bytes, 1, nullptr);
+  return give(call, stream, kDoubleCopy, "HtoD", 2000 + static_cast<int64_t>(bytes / 25), bytes, 1, nullptr, copying(to, reinterpret_cast<uintptr_t>(from), to));
 }
 
-int cuMemcpyDtoHAsync_v2(void*, uintptr_t, size_t bytes, DoubleStream* stream) {
+int cuMemcpyDtoHAsync_v2(void* to, uintptr_t from, size_t bytes, DoubleStream* stream) {
   Call call(kDoubleToHost);
-  return give(call, stream, kDoubleCopy, "DtoH", 2000 + static_cast<int64_t>(bytes / 25), bytes, 2, nullptr);
+  return give(call, stream, kDoubleCopy, "DtoH", 2000 + static_cast<int64_t>(bytes / 25), bytes, 2, nullptr, copying(reinterpret_cast<uintptr_t>(to), from, from));
 }
 
 int cuMemsetD8Async(uintptr_t, unsigned char, size_t bytes, DoubleStream* stream) {
@@ -574,7 +635,10 @@ int cuGraphLaunch(const DoubleGraph* graph, DoubleStream* stream) {
   }
   for (int at = 0; at < graph->count; at++) {
     const DoubleNode& node = graph->nodes[at];
-    Work* work = made(call, stream, stream->device, kDoubleKernel, node.function->mangledName, node.function->durationNs);
+    const bool isKernel = node.kind == kDoubleKernel;
+    Work* work = made(call, stream, stream->device, node.kind, isKernel ? node.function->mangledName : "", isKernel ? node.function->durationNs : 2000);
+    work->bytes = node.bytes, work->direction = node.kind == kDoubleCopy ? kOnDevice : 0;
+    if (isKernel) work->effect = node.function->effect, work->target = node.argument;
     work->graph = graph->id, work->node = node.id, work->whole = whole;
     put(work);
   }
@@ -714,3 +778,5 @@ __attribute__((destructor)) void cuDoubleTell() {
   if (truth != nullptr) std::fflush(truth);
 }
 }
+
+#include "cuda_modules.h"

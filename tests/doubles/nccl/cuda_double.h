@@ -22,16 +22,31 @@ int cuDoubleEvents(void);
 
 // ---- work ----------------------------------------------------------------------------------------------------------
 
+// What the kernels of a function do. Others do nothing.
+enum {
+  kDoubleIdle,
+  // Add 1 to 32 words. The first argument is their address.
+  kDoubleAdds,
+  // Run for a time, and store begin and end. The arguments are the address and the nanoseconds.
+  kDoubleSpins,
+};
+
 // A function of the device, with the duration of its kernels.
 struct DoubleFunction {
   const char* mangledName;
   int64_t durationNs;
+  int effect = kDoubleIdle;
 };
 
-// A node of a graph. The kernels of a graph run one after the other.
+// A node of a graph. The nodes run one after the other.
 struct DoubleNode {
   uint64_t id;
   const DoubleFunction* function;
+  // A kernel, or a copy or set of so many bytes without a function.
+  int kind = 0;
+  uint64_t bytes = 0;
+  // First argument of a kernel.
+  uint64_t argument = 0;
 };
 struct DoubleGraph {
   uint32_t id;
@@ -55,6 +70,9 @@ struct DoubleWork {
   int64_t launchNs, startNs, stopNs;
   // The tracer's data about this work, or null.
   void* traced;
+  // What the work does when it is over: an effect of a kernel at `target`, or a copy from `source`. 0: nothing.
+  int effect;
+  uint64_t target, source;
 };
 
 // CUPTI's numbers of the traced calls.

@@ -19,6 +19,7 @@ mod reference;
 mod report;
 mod rules;
 mod run;
+mod selftest;
 mod session;
 mod size;
 mod timeline_picture;
@@ -45,7 +46,8 @@ Examples:
   rankscope heatmap shared/run1                           draw waits, traffic between ranks, and bandwidth
   rankscope baseline add shared/run1                      store a summary for later comparisons
   rankscope doctor -- torchrun train.py                   check whether this command can be recorded
-  rankscope bench                                         measure the communication library of this machine";
+  rankscope bench                                         measure the communication library of this machine
+  rankscope selftest                                      check that recordings on this machine are true";
 
 const WITHOUT_THE_LAUNCHER: &str = "\
 Record without the launcher:
@@ -89,6 +91,7 @@ enum Command {
     Ctl(ctl::Ctl),
     Doctor(doctor::Doctor),
     Bench(Box<bench::Bench>),
+    Selftest(Box<selftest::Selftest>),
     Completions(completions::Completions),
     #[command(hide = true)]
     Reference(reference::Reference),
@@ -111,6 +114,7 @@ impl Cli {
             Command::Ctl(ctl) => ctl.run(),
             Command::Doctor(doctor) => doctor.run(),
             Command::Bench(bench) => bench.run(),
+            Command::Selftest(selftest) => selftest.run(),
             Command::Completions(completions) => completions.run(),
             Command::Reference(reference) => reference.run(),
         }

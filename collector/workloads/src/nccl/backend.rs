@@ -3,7 +3,7 @@
 use super::functions::{Functions, SUM, UniqueId, number};
 use crate::backend::{Backend, Messages, Prepared};
 use crate::case::{Case, Pattern};
-use crate::cuda::{Device, Memory};
+use crate::cuda::{Device, Memory, device_count};
 use crate::star::Star;
 use crate::world::World;
 use anyhow::{Context as _, Result, anyhow};
@@ -22,9 +22,9 @@ pub struct Nccl {
 }
 
 impl Nccl {
-    /// Connects all ranks. Each takes the device with its number on its host.
+    /// Connects all ranks. Each takes the device with its number on its host. If there are fewer devices, ranks share them.
     pub fn connect(described: &BenchLibrary, world: &World, star: &mut Star) -> Result<Self> {
-        let device = Device::open(world.local_rank)?;
+        let device = Device::open(world.local_rank % device_count().max(1))?;
         let functions = Functions::load(&described.path)?;
         let mut id = UniqueId { bytes: [0; 128] };
         if world.rank == 0 {

@@ -8,10 +8,13 @@
 //!
 //! - broadcasts with several roots in one group
 //! - replays of a captured call without a kernel event, such as any broadcast
+//! - copies of a rank to itself, as in an all-to-all. The device writes their numbers, so that they alone only shift the times
+//!   (the reader leaves these out). But a later broadcast gets a number that the device never writes, and for which the
+//!   event of a later call waits
 //!
 //! After them, an event waits for 64 further works. If these do not come, `ncclCommDestroy` never returns (seen with NCCL
 //! 2.30.7 in `tests/host-nccl`; NVIDIA/nccl#2369 describes the wrong times). Nothing waits if no later work has a kernel
-//! event. So the first broadcast in a group, or the first captured call, ends the request for the rest of the process,
+//! event. So the first broadcast in a group, or after a copy to itself, or the first captured call, ends the request for the rest of the process,
 //! before the library sees the call. Graphs must not contain events either, because nothing stops their replays.
 //!
 //! From NCCL 2.31 on, a separate thread waits, and `ncclCommDestroy` does not wait for it (known from the source). But all
@@ -31,7 +34,7 @@ use crate::nccl::version;
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::definition::{KIND_PROPERTY, Payload};
 use rankscope_ranklog::lanes::LaneSet;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// First version whose events may never complete.
 const FIRST_THAT_WAITS: u32 = 22_900;
@@ -52,15 +55,17 @@ enum Reason {
     Captured,
     Paused,
     Bypassed,
+    BroadcastAfterCopy,
 }
 
 impl Reason {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::GroupedBroadcast,
         Self::Broadcast,
         Self::Captured,
         Self::Paused,
         Self::Bypassed,
+        Self::BroadcastAfterCopy,
     ];
 
     /// Returns the event after which kernel times are no longer requested.
@@ -71,12 +76,16 @@ impl Reason {
             Self::Captured => "the capture of a call into a graph",
             Self::Paused => "a pause",
             Self::Bypassed => "a call that bypassed the hooks",
+            Self::BroadcastAfterCopy => "a broadcast after a copy to itself",
         }
     }
 }
 
 /// Number of the reason; 0 while kernel times are requested.
 static ENDED: AtomicU8 = AtomicU8::new(0);
+
+/// Whether a call has copied data of a rank to itself.
+static HAS_COPIED: AtomicBool = AtomicBool::new(false);
 
 /// Interface version that came with [`FIRST_THAT_WAITS`].
 const INTERFACE_OF_WAITING: u32 = 6;
@@ -105,9 +114,20 @@ pub fn broadcast(is_in_group: bool) {
     if ENDED.load(Ordering::Relaxed) == 0 {
         if is_in_group {
             end(Reason::GroupedBroadcast, FIRST_THAT_WAITS);
+        } else if HAS_COPIED.load(Ordering::Relaxed) {
+            end(Reason::BroadcastAfterCopy, FIRST_THAT_WAITS);
         } else {
             end(Reason::Broadcast, FIRST_THAT_NUMBERS_EVENTS);
         }
+    }
+}
+
+/// Handles a call with a copy of the rank to itself, before the library does.
+#[inline]
+pub fn copied_to_itself() {
+    // Most calls find it set. A load leaves the cache line shared between threads.
+    if !HAS_COPIED.load(Ordering::Relaxed) {
+        HAS_COPIED.store(true, Ordering::Relaxed);
     }
 }
 

@@ -120,7 +120,7 @@ fn ranks(bench: &Bench, chosen: &BenchLibrary) -> Result<u32> {
     }
     let devices = cuda::device_count();
     let ranks = bench.ranks.unwrap_or(devices);
-    if ranks > devices {
+    if ranks > devices && !bench.share_device {
         bail!("{ranks} ranks need {ranks} GPUs, and there are {devices}");
     }
     Ok(ranks)

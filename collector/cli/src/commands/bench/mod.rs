@@ -142,6 +142,10 @@ pub struct Bench {
     #[arg(long, hide = true, default_value = "auto")]
     role: Role,
 
+    /// Let ranks share a GPU. NCCL connects them by sockets, as if they were on different hosts.
+    #[arg(long, hide = true)]
+    share_device: bool,
+
     /// Version of the library, for messages.
     #[arg(long, hide = true)]
     library_version: Option<String>,

@@ -18,6 +18,9 @@ use std::path::{Path, PathBuf};
 /// Measures as this rank. Rank 0 prints the table and stores the results.
 pub fn run(bench: &Bench, world: &World) -> Result<Exit> {
     let is_launched = bench.role == Role::Auto;
+    if bench.share_device {
+        share_device(world);
+    }
     let directory = bench
         .output
         .clone()
@@ -37,6 +40,23 @@ pub fn run(bench: &Bench, world: &World) -> Result<Exit> {
         );
     }
     Ok(Exit::Fine)
+}
+
+/// Makes NCCL take each rank for one on a different host. Otherwise it refuses two ranks on one device.
+fn share_device(world: &World) {
+    let settings = [
+        ("NCCL_HOSTID", format!("rankscope-{}", world.rank)),
+        ("NCCL_SOCKET_IFNAME", "lo".to_owned()),
+        ("NCCL_NET", "Socket".to_owned()),
+        ("NCCL_IB_DISABLE", "1".to_owned()),
+        ("NCCL_P2P_DISABLE", "1".to_owned()),
+        ("NCCL_SHM_DISABLE", "1".to_owned()),
+        ("NCCL_MAX_CTAS", "2".to_owned()),
+    ];
+    for (name, value) in settings {
+        // SAFETY: no other thread of this process exists yet.
+        unsafe { std::env::set_var(name, value) };
+    }
 }
 
 fn measure(bench: &Bench, world: &World, directory: Option<&Path>) -> Result<BenchResults> {

@@ -1,0 +1,508 @@
+//! The parts: what each runs and demands.
+
+use super::outcome::{Found, PartResult, Verdict};
+use super::recording::{Finished, Run};
+use super::surroundings::Surroundings;
+use super::{End, device, operations};
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+use rankscope_analysis::findings::shown;
+use rankscope_formats::bench::BenchResults;
+use rankscope_workloads::selftest::truth::DeviceTruth;
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Time limit of a program.
+const LIMIT: Duration = Duration::from_secs(90);
+/// File of the truth in the directory of a part.
+const TRUTH: &str = "truth.json";
+/// Rows after which the bench is killed.
+const ROWS_BEFORE_KILL: usize = 6;
+/// Pairs of runs with and without the recorder.
+const PRICE_PAIRS: usize = 3;
+
+/// A part.
+pub struct Part {
+    /// Name.
+    pub name: &'static str,
+    /// What it proves.
+    pub title: &'static str,
+    needs: &'static [Need],
+    check: fn(&Setting<'_>) -> Result<Found>,
+}
+
+/// What a part needs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    Gpu,
+    Nccl,
+    Cupti,
+    Gloo,
+}
+
+/// What a part gets.
+struct Setting<'a> {
+    surroundings: &'a Surroundings,
+    /// Library that records.
+    library: &'a Path,
+    /// Directory of the part.
+    directory: &'a Path,
+}
+
+/// All parts, in order.
+pub const ALL: &[Part] = &[
+    Part {
+        name: "gloo",
+        title: "Gloo: every operation of two ranks",
+        needs: &[Need::Gloo],
+        check: gloo,
+    },
+    Part {
+        name: "gloo-killed",
+        title: "Gloo: records of ranks that are killed (SIGKILL)",
+        needs: &[Need::Gloo],
+        check: gloo_killed,
+    },
+    Part {
+        name: "nccl",
+        title: "NCCL: every operation, device times from its plugin",
+        needs: &[Need::Gpu, Need::Nccl],
+        check: |context| nccl(context, &[], Times::Plugin),
+    },
+    Part {
+        name: "nccl-calls",
+        title: "NCCL: every operation by its calls alone",
+        needs: &[Need::Gpu, Need::Nccl],
+        check: |context| nccl(context, &[("NCCL_PROFILER_PLUGIN", "none")], Times::None),
+    },
+    Part {
+        name: "nccl-events",
+        title: "NCCL: launches timed by CUDA events",
+        needs: &[Need::Gpu, Need::Nccl],
+        check: |context| {
+            let variables = [
+                ("NCCL_PROFILER_PLUGIN", "none"),
+                ("RANKSCOPE_NCCL_EVENTS", "100000"),
+            ];
+            nccl(context, &variables, Times::Events)
+        },
+    },
+    Part {
+        name: "kernels",
+        title: "CUPTI: kernels of known begin and end, copies, graphs",
+        needs: &[Need::Gpu, Need::Nccl, Need::Cupti],
+        check: |context| {
+            let words = ["--known", "400", "--small", "20000", "--graphs"];
+            device_work(context, &words, End::Exit)
+        },
+    },
+    Part {
+        name: "kernels-exit",
+        title: "CUPTI: a program that ends by _exit",
+        needs: &[Need::Gpu, Need::Nccl, Need::Cupti],
+        check: |context| {
+            device_work(
+                context,
+                &["--small", "60000", "--pause-us", "5000"],
+                End::ImmediateExit,
+            )
+        },
+    },
+    Part {
+        name: "kernels-killed",
+        title: "CUPTI: a program that is killed (SIGKILL)",
+        needs: &[Need::Gpu, Need::Nccl, Need::Cupti],
+        check: |context| device_work(context, &["--small", "60000", "--pause-us", "5000"], End::Kill),
+    },
+    Part {
+        name: "other-profiler",
+        title: "CUPTI: beside another profiler in the same process",
+        needs: &[Need::Gpu, Need::Nccl, Need::Cupti],
+        check: |context| {
+            let words = ["--known", "1200", "--pause-us", "3000", "--other-profiler"];
+            device_work(context, &words, End::Exit)
+        },
+    },
+    Part {
+        name: "price",
+        title: "Price of a call and of a launch",
+        needs: &[],
+        check: price,
+    },
+];
+
+/// Finds a part by its name, for the command line.
+pub fn named(text: &str) -> Result<&'static str, String> {
+    let known = ALL.iter().find(|part| part.name == text);
+    known.map(|part| part.name).ok_or_else(|| {
+        let names: Vec<_> = ALL.iter().map(|part| part.name).collect();
+        format!("unknown part; use {}", names.join(", "))
+    })
+}
+
+impl Part {
+    /// Runs the part.
+    pub fn run(&self, surroundings: &Surroundings, library: &Path, directory: &Path) -> PartResult {
+        let begun = Instant::now();
+        let mut result = PartResult {
+            name: self.name.to_owned(),
+            title: self.title.to_owned(),
+            verdict: Verdict::Skipped,
+            seen: Vec::new(),
+            failures: Vec::new(),
+            figures: Default::default(),
+            took_ms: 0,
+        };
+        if let Some(missing) = self.needs.iter().find_map(|need| need.missing(surroundings)) {
+            result.seen.push(missing.to_owned());
+            return result;
+        }
+        let context = Setting {
+            surroundings,
+            library,
+            directory,
+        };
+        match (self.check)(&context) {
+            Ok(found) => {
+                result.verdict = if !found.failures.is_empty() {
+                    Verdict::Failed
+                } else if found.is_measurement {
+                    Verdict::Measured
+                } else {
+                    Verdict::Passed
+                };
+                result.seen = found.seen;
+                result.failures = found.failures;
+                result.figures = found.figures;
+            }
+            Err(error) => {
+                result.verdict = Verdict::Failed;
+                result.failures.push(format!("{error:#}"));
+            }
+        }
+        result.took_ms = begun.elapsed().as_millis() as u64;
+        result
+    }
+}
+
+impl Need {
+    fn missing(self, surroundings: &Surroundings) -> Option<&'static str> {
+        match self {
+            Self::Gpu if surroundings.gpus == 0 => Some("there is no GPU here"),
+            Self::Nccl if surroundings.nccl.is_none() => {
+                Some("NCCL was not found (--library names its file)")
+            }
+            Self::Cupti if surroundings.cupti.is_none() => {
+                Some("CUPTI was not found (a part of the CUDA toolkit, and of PyTorch's packages)")
+            }
+            Self::Gloo if surroundings.gloo.is_none() => Some("Gloo was not found (a part of PyTorch)"),
+            _ => None,
+        }
+    }
+}
+
+/// Arguments of a bench whose operations are counted.
+fn bench_words<'a>(backend: &'a str, library: &'a str, ranks: &'a str, directory: &'a str) -> Vec<&'a str> {
+    vec![
+        "bench",
+        "--role",
+        "starter",
+        "--backend",
+        backend,
+        "--library",
+        library,
+        "--ranks",
+        ranks,
+        "-o",
+        directory,
+        "--warmup",
+        "1",
+        "--blocks",
+        "3",
+        "--iterations",
+        "5",
+        "--min",
+        "1K",
+        "--max",
+        "256K",
+        "--factor",
+        "16",
+        "--timeout",
+        "60",
+        "--operations",
+        "all-reduce,all-gather,reduce-scatter,all-to-all,broadcast,reduce,gather,scatter,send-receive",
+    ]
+}
+
+fn text(path: &Path) -> Result<&str> {
+    path.to_str()
+        .with_context(|| format!("{} is not UTF-8", path.display()))
+}
+
+fn gloo(context: &Setting<'_>) -> Result<Found> {
+    let gloo = context.surroundings.gloo.as_ref().context("no Gloo")?;
+    let words = bench_words("gloo", text(&gloo.path)?, "2", text(context.directory)?);
+    let finished = Run::new(&words, context.directory, Some(context.library))?.finish(LIMIT)?;
+    checked_operations(&finished)
+}
+
+fn checked_operations(finished: &Finished) -> Result<Found> {
+    let mut found = Found::default();
+    let session = finished.expect_session()?;
+    let results = BenchResults::read(&finished.directory)?;
+    operations::check(&results, session, &finished.directory, &mut found)?;
+    Ok(found)
+}
+
+fn gloo_killed(context: &Setting<'_>) -> Result<Found> {
+    let gloo = context.surroundings.gloo.as_ref().context("no Gloo")?;
+    let mut words = bench_words("gloo", text(&gloo.path)?, "2", text(context.directory)?);
+    // It must not end by itself before it is killed.
+    words.extend(["--blocks", "200", "--row-limit", "0.2"]);
+    let mut started = Run::new(&words, context.directory, Some(context.library))?.start()?;
+    let deadline = Instant::now() + LIMIT;
+    let rows = || BenchResults::read(context.directory).map_or(0, |results| results.rows.len());
+    while rows() < ROWS_BEFORE_KILL {
+        if started.has_ended() || Instant::now() > deadline {
+            bail!("the ranks did not get to row {ROWS_BEFORE_KILL}");
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    started.kill_all();
+    let finished = started.wait(LIMIT)?;
+    let mut found = Found::default();
+    found.demand(!finished.status.success(), || {
+        "the ranks were not killed".to_owned()
+    });
+    let session = finished.session.as_ref().context("nothing was recorded")?;
+    let results = BenchResults::read(&finished.directory)?;
+    operations::check(&results, session, &finished.directory, &mut found)?;
+    Ok(found)
+}
+
+/// Source of the times of NCCL's operations.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Times {
+    Plugin,
+    Events,
+    None,
+}
+
+fn nccl(context: &Setting<'_>, variables: &[(&str, &str)], times: Times) -> Result<Found> {
+    let nccl = context.surroundings.nccl.as_ref().context("no NCCL")?;
+    let gpus = context.surroundings.gpus;
+    let ranks = gpus.max(2).to_string();
+    let mut words = bench_words("nccl", text(&nccl.path)?, &ranks, text(context.directory)?);
+    if gpus < 2 {
+        words.push("--share-device");
+    }
+    let mut run = Run::new(&words, context.directory, Some(context.library))?;
+    for (name, value) in variables {
+        run = run.env(name, value);
+    }
+    let finished = run.finish(LIMIT)?;
+    let mut found = checked_operations(&finished)?;
+    let session = finished.expect_session()?;
+    let timed = |rank: u32| {
+        let sources = session.devices.iter().filter(|source| source.rank == rank);
+        sources
+            .map(|source| (source.operations + source.timed_by_events, source.source.clone()))
+            .next()
+    };
+    for rank in 0..gpus.max(2) {
+        match (times, timed(rank)) {
+            (Times::None, Some((count, _))) => found.demand(count == 0, || {
+                format!("rank {rank} has {count} times, and nothing should report any")
+            }),
+            (Times::None, None) => {}
+            (_, None) => found
+                .failures
+                .push(format!("rank {rank}: no source of device times")),
+            (_, Some((count, source))) => {
+                found.figure(&format!("timed_operations_rank_{rank}"), count as f64);
+                let reports_times = times == Times::Events || has_times(&source);
+                found.demand(count > 0 || !reports_times, || {
+                    format!("rank {rank}: no operation has device times ({source})")
+                });
+                if rank == 0 {
+                    found.seen.push(format!(
+                        "{count} operations of rank 0 have device times ({source})"
+                    ));
+                }
+            }
+        }
+    }
+    if let Some(error) = session
+        .devices
+        .iter()
+        .filter_map(|source| source.median_error_ns.value)
+        .max()
+    {
+        found.figure("median_error_ns", error as f64);
+        found
+            .seen
+            .push(format!("stated error of these times: {} (median)", shown(error)));
+    }
+    let unknown: u64 = session.devices.iter().map(|source| source.without_call).sum();
+    found.demand(unknown == 0, || {
+        format!("{unknown} operations of the plugin belong to no call")
+    });
+    Ok(found)
+}
+
+/// Whether this version of NCCL's profiler interface reports device times: 4 and later.
+fn has_times(source: &str) -> bool {
+    source
+        .rsplit(' ')
+        .next()
+        .and_then(|version| version.parse::<u32>().ok())
+        .is_some_and(|version| version >= 4)
+}
+
+fn device_work(context: &Setting<'_>, words: &[&str], end: End) -> Result<Found> {
+    let nccl = context.surroundings.nccl.as_ref().context("no NCCL")?;
+    let truth = context.directory.join(TRUTH);
+    let end_name = end.to_possible_value().context("an end without a name")?;
+    let mut all = vec![
+        "selftest",
+        "--role",
+        "device",
+        "--truth",
+        text(&truth)?,
+        "--end",
+        end_name.get_name(),
+        "--called",
+        text(&nccl.path)?,
+    ];
+    all.extend(words);
+    let mut run = Run::new(&all, context.directory, Some(context.library))?
+        .env("RANKSCOPE_KERNELS", "off")
+        .env("RANKSCOPE_LIVE_MIB", "32");
+    if let Some(cupti) = &context.surroundings.cupti {
+        run = run.env("RANKSCOPE_CUPTI", &cupti.path);
+    }
+    let finished = run.finish(LIMIT)?;
+    if end != End::Kill {
+        finished.expect_success()?;
+    }
+    let truth = DeviceTruth::read(&truth).with_context(|| {
+        format!(
+            "the program did not come to its end: {}",
+            finished.output().trim()
+        )
+    })?;
+    let session = finished.session.as_ref().context("nothing was recorded")?;
+    let mut found = Found::default();
+    device::check(&truth, session, &finished.directory, end, &mut found)?;
+    Ok(found)
+}
+
+/// Measures with and without the recorder, one after the other, and compares the medians.
+fn price(context: &Setting<'_>) -> Result<Found> {
+    let mut found = Found {
+        is_measurement: true,
+        ..Found::default()
+    };
+    let surroundings = context.surroundings;
+    let mut measured = 0;
+    if let Some(gloo) = &surroundings.gloo {
+        let words = ["selftest", "--role", "gloo-price", "--called", text(&gloo.path)?];
+        pair(
+            context,
+            "gloo_call",
+            "a small all-reduce of Gloo",
+            &words,
+            &[],
+            &mut found,
+        )?;
+        measured += 1;
+    }
+    if let (1.., Some(nccl)) = (surroundings.gpus, &surroundings.nccl) {
+        let called = text(&nccl.path)?;
+        let words = ["selftest", "--role", "nccl-price", "--called", called];
+        pair(
+            context,
+            "nccl_call",
+            "ncclAllReduce on one rank",
+            &words,
+            &[],
+            &mut found,
+        )?;
+        let words = ["selftest", "--role", "launch-price", "--called", called];
+        pair(
+            context,
+            "launch",
+            "a launch, calls recorded",
+            &words,
+            &[],
+            &mut found,
+        )?;
+        if let Some(cupti) = &surroundings.cupti {
+            let variables = [
+                ("RANKSCOPE_KERNELS", "all"),
+                ("RANKSCOPE_CUPTI", text(&cupti.path)?),
+            ];
+            pair(
+                context,
+                "launch_with_kernels",
+                "a launch, kernels recorded",
+                &words,
+                &variables,
+                &mut found,
+            )?;
+        }
+        measured += 1;
+    }
+    if measured == 0 {
+        bail!("there is neither Gloo, nor NCCL with a GPU");
+    }
+    Ok(found)
+}
+
+fn pair(
+    context: &Setting<'_>,
+    name: &str,
+    title: &str,
+    words: &[&str],
+    variables: &[(&str, &str)],
+    found: &mut Found,
+) -> Result<()> {
+    let mut times = [Vec::new(), Vec::new()];
+    for round in 0..PRICE_PAIRS {
+        // ABBA: a drift of the machine affects both.
+        let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
+        for side in order {
+            let directory = context.directory.join(format!("{name}-{round}-{side}"));
+            let figure = directory.join(TRUTH);
+            let mut all = words.to_vec();
+            all.extend(["--truth", text(&figure)?]);
+            let mut run = Run::new(&all, &directory, (side == 1).then_some(context.library))?;
+            if side == 1 {
+                for (name, value) in variables {
+                    run = run.env(name, value);
+                }
+            }
+            run.finish(LIMIT)?.expect_success()?;
+            let ns: f64 = fs::read_to_string(&figure)?.parse()?;
+            times[side].push(ns);
+            // Only the figure is kept.
+            let _ = fs::remove_dir_all(&directory);
+        }
+    }
+    let [without, with] = times.map(|mut values| {
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    });
+    found.figure(&format!("{name}_without_ns"), without);
+    found.figure(&format!("{name}_with_ns"), with);
+    found.figure(&format!("{name}_ratio"), with / without);
+    found.seen.push(format!(
+        "{title}: {} recorded, {} not recorded (ratio {:.3})",
+        shown(with as i64),
+        shown(without as i64),
+        with / without
+    ));
+    Ok(())
+}
