@@ -7,10 +7,10 @@
 // NCCL_PROFILED_WITHOUT_GRAPH nothing is captured. With NCCL_PROFILED_BROADCAST a broadcast precedes the steps, as in DDP. With
 // the value "copied", a message of each rank to itself precedes it.
 // At the end the driver's double reports forbidden calls.
-#include <cstring>
 #include <dlfcn.h>
 
 #include <atomic>
+#include <cstring>
 #include <thread>
 
 #include "../doubles/nccl/cuda_double.h"

@@ -56,8 +56,6 @@ functions! {
     comm_destroy = "ncclCommDestroy": unsafe extern "C" fn(*mut c_void) -> i32;
     /// `ncclCommGetAsyncError(comm, error*)`.
     comm_error = "ncclCommGetAsyncError": unsafe extern "C" fn(*mut c_void, *mut i32) -> i32;
-    /// `ncclGetErrorString(result)`.
-    error_text = "ncclGetErrorString": unsafe extern "C" fn(i32) -> *const c_char;
     /// `ncclAllReduce(send, receive, count, type, reduction, comm, stream)`.
     all_reduce = "ncclAllReduce": Reducing;
     /// `ncclReduceScatter(send, receive, count per rank, type, reduction, comm, stream)`.
@@ -84,9 +82,20 @@ impl Functions {
         if result == 0 || result == IN_PROGRESS {
             return Ok(());
         }
-        // SAFETY: the library returns a constant C string for every number.
-        let text = unsafe { CStr::from_ptr((self.error_text)(result)) };
-        bail!("{call} failed: {} ({result})", text.to_string_lossy());
+        bail!("{call} failed: {} ({result})", self.error_text(result));
+    }
+
+    fn error_text(&self, result: i32) -> String {
+        // SAFETY: the function has this type (nccl.h), and returns a constant C string for every number.
+        let text = unsafe {
+            self.library
+                .function::<unsafe extern "C" fn(i32) -> *const c_char>("ncclGetErrorString")
+                .map(|text| CStr::from_ptr(text(result)))
+        };
+        text.map_or_else(
+            |_| "unknown error".to_owned(),
+            |text| text.to_string_lossy().into_owned(),
+        )
     }
 
     /// Returns the version, for example `2.27.5`.

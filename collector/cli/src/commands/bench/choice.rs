@@ -48,6 +48,10 @@ pub fn choose(bench: &Bench) -> Result<BenchLibrary> {
         );
     }
     if let Some(path) = &bench.library {
+        // A plain name is searched by the loader.
+        if path.components().count() > 1 && !path.is_file() {
+            bail!("{} is not a file", path.display());
+        }
         return Ok(BenchLibrary {
             name: backend.name().to_owned(),
             version: bench.library_version.clone(),

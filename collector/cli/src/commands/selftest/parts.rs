@@ -23,6 +23,9 @@ const ROWS_BEFORE_KILL: usize = 6;
 /// Pairs of runs with and without the recorder.
 const PRICE_PAIRS: usize = 3;
 
+/// First version of NCCL with a profiler interface.
+const FIRST_WITH_PLUGIN: (u32, u32) = (2, 23);
+
 /// A part.
 pub struct Part {
     /// Name.
@@ -305,6 +308,16 @@ fn nccl(context: &Setting<'_>, variables: &[(&str, &str)], times: Times) -> Resu
     let finished = run.finish(LIMIT)?;
     let mut found = checked_operations(&finished)?;
     let session = finished.expect_session()?;
+    let version = BenchResults::read(&finished.directory)?
+        .library
+        .version
+        .unwrap_or_default();
+    let has_plugin = series(&version).is_none_or(|series| series >= FIRST_WITH_PLUGIN);
+    if times == Times::Plugin && !has_plugin {
+        found.seen.push(format!(
+            "NCCL {version} has no profiler interface, so there are no device times"
+        ));
+    }
     let timed = |rank: u32| {
         let sources = session.devices.iter().filter(|source| source.rank == rank);
         sources
@@ -317,6 +330,7 @@ fn nccl(context: &Setting<'_>, variables: &[(&str, &str)], times: Times) -> Resu
                 format!("rank {rank} has {count} times, and nothing should report any")
             }),
             (Times::None, None) => {}
+            (Times::Plugin, None) if !has_plugin => {}
             (_, None) => found
                 .failures
                 .push(format!("rank {rank}: no source of device times")),
@@ -350,6 +364,12 @@ fn nccl(context: &Setting<'_>, variables: &[(&str, &str)], times: Times) -> Resu
         format!("{unknown} operations of the plugin belong to no call")
     });
     Ok(found)
+}
+
+/// Returns the first two numbers of a version.
+fn series(version: &str) -> Option<(u32, u32)> {
+    let mut numbers = version.split('.').map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
 }
 
 /// Whether this version of NCCL's profiler interface reports device times: 4 and later.
