@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   Process process(std::atoi(argv[1]), std::atoi(argv[2]), argv[3]);
-  CUDA(cudaSetDevice(process.rank));
+  CUDA(cudaSetDevice(deviceOf(process.rank)));
   cudaStream_t stream;
   CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   Member world(process, "world", stream);
