@@ -27,6 +27,9 @@ pub struct RankSums {
     pub traffic: BTreeMap<(CommunicatorId, MemberIndex), [TrafficSums; 2]>,
     /// Pairs between which messages inside collectives were recorded.
     pub nested: BTreeSet<Nested>,
+    /// Errors that the library reported after its calls had returned, by communicator of the session and code, with the
+    /// time of the first report.
+    pub errors: BTreeMap<(CommunicatorId, u32), i64>,
     /// Calls that build communicators.
     pub connects: ConnectSums,
     /// DistributedDataParallel's reducer.
