@@ -100,6 +100,8 @@ fn sixty_four_ranks_on_eight_hosts_are_matched_without_loss() {
         let job = nccl
             .job_on_hosts(RANKS, PER_HOST, ["even"])
             .env("LATE_STEPS", STEPS.to_string())
+            // The recorders of all ranks need a processor before the first call.
+            .env("START_WAIT_US", "5000000")
             // Each channel is a thread per rank.
             .env("NCCL_MAX_NCHANNELS", "1")
             .env("NCCL_BUFFSIZE", "262144");

@@ -137,6 +137,8 @@ pub struct DeviceSums {
     pub without_call: u64,
     /// Number of device records without usable times, because NCCL reports those of another operation.
     pub misreported: u64,
+    /// Number of device records without usable times, because NCCL was late and reports those of a later operation.
+    pub overtaken: u64,
     /// The device's clock compared with the host's.
     pub clock: Option<DeviceClockSums>,
 }
