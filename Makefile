@@ -12,7 +12,7 @@ help:
 	@echo "make bench   the benchmarks"
 	@echo "make faults  what is found of faults of known size, and how silent it is without: an hour"
 	@echo "make compare-study  how often a comparison is wrong where nothing changed: 40 minutes"
-	@echo "make host-nccl  tests on the real NCCL without a GPU, from its sources: 10 minutes, and 10 to build it once"
+	@echo "make host-nccl  tests on the real NCCL without a GPU, from its sources: 25 minutes, and 10 to build it once"
 	@echo "make fuzz    each fuzz target for FUZZ_SECONDS (60); needs: cargo install cargo-fuzz"
 
 build:

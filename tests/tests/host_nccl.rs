@@ -308,10 +308,11 @@ fn a_late_sender_is_the_stage_for_which_the_receiver_waits() {
         let caused_ms = |rank: i64| {
             let blamed = session["blame"]["ranks"].as_array().expect("a list");
             let of_rank = blamed.iter().find(|blamed| blamed["rank"] == rank);
-            let caused_ns = of_rank.and_then(|blamed| blamed["caused_exposed_rank_ns"].as_f64());
+            let caused_ns = of_rank.and_then(|blamed| blamed["caused_exposed_in_steps_rank_ns"].as_f64());
             caused_ns.unwrap_or(0.0) / 1e6
         };
-        let share = caused_ms(1) / (STEPS as f64 * LATE_MS);
+        // The first operation, which builds the connection, precedes the steps.
+        let share = caused_ms(1) / ((STEPS - 1) as f64 * LATE_MS);
         println!("{context}: rank 1 caused {share:.2} of its lateness");
         assert!((0.7..1.5).contains(&share), "{context}: {share}");
         assert!(
@@ -423,7 +424,10 @@ fn replays_belong_to_their_captured_calls() {
             }
             let matching = &session["matching"];
             if !nccl.times_end_with_a_graph() {
-                assert!(integer(matching, "/complete") > 0, "{context}: {matching}");
+                // Its group has a message of each rank to itself, after which times are left out.
+                let has_times = case != "graphp2p";
+                let complete = integer(matching, "/complete");
+                assert_eq!(complete > 0, has_times, "{context}: {matching}");
             }
             for name in ["incomplete", "mismatched", "unmatched_messages"] {
                 assert_eq!(integer(matching, &format!("/{name}")), 0, "{context}: {matching}");
