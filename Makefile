@@ -12,7 +12,7 @@ help:
 	@echo "make bench   the benchmarks"
 	@echo "make faults  what is found of faults of known size, and how silent it is without: an hour"
 	@echo "make compare-study  how often a comparison is wrong where nothing changed: 40 minutes"
-	@echo "make host-nccl  tests on the real NCCL without a GPU, from its sources: 10 minutes, and 10 to build it once"
+	@echo "make host-nccl  tests on the real NCCL without a GPU, from its sources: 25 minutes, and 10 to build it once"
 	@echo "make fuzz    each fuzz target for FUZZ_SECONDS (60); needs: cargo install cargo-fuzz"
 
 build:
@@ -80,7 +80,7 @@ compare-study: build
 # `make test` runs the short tests, on the versions that are built.
 host-nccl: build
 	tests/setup/host_nccl.sh
-	cargo test --locked -p rankscope-tests --test host_nccl -- --include-ignored --nocapture --test-threads 1
+	cargo test --locked -p rankscope-tests --test 'host_nccl*' -- --include-ignored --nocapture --test-threads 1
 
 # The stable toolchain suffices without a sanitizer, which is of little use for safe code.
 FUZZ_SECONDS ?= 60

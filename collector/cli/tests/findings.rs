@@ -810,6 +810,47 @@ fn failed_operations_are_critical_if_they_are_many() {
 }
 
 #[test]
+fn an_error_of_a_communicator_names_the_rank_whose_log_ended_before() {
+    const REMOTE_ERROR: u32 = 6;
+    let of = |reporting: u32| {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (rank, mut log) in (0..).zip(logs_on(folder.path(), &["a"; 3])) {
+            // The last rank ends after its first call.
+            let calls = if rank == 2 { 1 } else { 100 };
+            for at in 0..calls {
+                let enter = START + at * MS;
+                log.push(
+                    0,
+                    call(Operation::AllReduce, enter, enter + 1_000, at as u32, 64, 0),
+                );
+            }
+            if rank < reporting {
+                let failure = Record {
+                    enter_ticks: START + 90 * MS,
+                    leave_ticks: START + 90 * MS,
+                    communicator: 0,
+                    flags: FLAG_FAILED,
+                    tag: REMOTE_ERROR,
+                    ..Record::new(RecordKind::Failure)
+                };
+                log.push(0, failure);
+            }
+            log.end().expect("end");
+        }
+        merged(folder.path())
+    };
+    let session = of(2);
+    let finding = only(&session, "communicator-error");
+    assert_eq!(finding.severity, Severity::Critical);
+    assert_eq!(finding.ranks, [2], "{finding:?}");
+    let evidence = finding.evidence.join("\n");
+    for expected in ["ncclRemoteError (6) on rank 0, rank 1", "the log of rank 2 ended"] {
+        assert!(evidence.contains(expected), "{evidence}");
+    }
+    is_silent(&of(0), "communicator-error");
+}
+
+#[test]
 fn slow_creation_of_communicators_is_found() {
     let of = |seconds: u64| {
         two(

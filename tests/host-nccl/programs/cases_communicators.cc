@@ -248,7 +248,7 @@ const Case kInitAll("initall", [](Member& world) {
     CUDA(cudaStreamDestroy(member.stream));
     bad += bads[member.rank];
   }
-  CUDA(cudaSetDevice(world.process.rank));
+  CUDA(cudaSetDevice(deviceOf(world.process.rank)));
   return bad;
 });
 
@@ -260,7 +260,7 @@ const Case kThreads("threads", [](Member& world) {
   for (int i = 0; i < 2; i++) {
     threads.emplace_back([&, i] {
       const int rank = 2 * world.process.rank + i;
-      CUDA(cudaSetDevice(rank));
+      CUDA(cudaSetDevice(deviceOf(rank)));
       cudaStream_t stream;
       CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
       Member member(world.process, "threads", stream);

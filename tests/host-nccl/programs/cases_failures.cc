@@ -14,6 +14,78 @@ const Case kInvalid("invalid", [](Member& world) {
   return size_t(0);
 });
 
+// Calls that NCCL refuses, each for another reason. The communicator works afterwards.
+const Case kRefused("refused", [](Member& world) {
+  constexpr size_t kCount = 1000;
+  Buffer in(kCount * 4), out(kCount * 4);
+  fill(in, floats(), world.rank, kCount);
+  in.upload();
+  auto reported = [&](const char* function, ncclResult_t result) {
+    world.process.report.call({function, "", world.name}, result);
+  };
+  Member nobody(world.process, "nobody", world.stream);
+  nobody.allReduce(in.device(), out.device(), kCount, ncclFloat32, ncclSum);
+  nobody.send(in.device(), kCount, ncclFloat32, 0);
+  world.allReduce(in.device(), out.device(), kCount, ncclFloat32, static_cast<ncclRedOp_t>(ncclNumOps + 3));
+  world.reduce(in.device(), out.device(), kCount, ncclFloat32, ncclSum, -1);
+  world.receive(out.device(), kCount, ncclFloat32, -1);
+  // One call of a group is refused, so NCCL refuses the group.
+  NCCL(world.groupStart());
+  world.allReduce(in.device(), out.device(), kCount, ncclFloat32, ncclSum);
+  world.broadcast(in.device(), out.device(), kCount, ncclFloat32, world.ranks);
+  reported("ncclGroupEnd", world.groupEnd());
+  reported("ncclGroupEnd", ncclGroupEnd());
+  reported("ncclGetUniqueId", ncclGetUniqueId(nullptr));
+  ncclUniqueId id = {};
+  ncclComm_t none = nullptr;
+  reported("ncclCommInitRank", ncclCommInitRank(&none, world.ranks, id, world.ranks));
+  const int twice[] = {0, 0};
+  ncclComm_t pair[2] = {};
+  reported("ncclCommInitAll", ncclCommInitAll(pair, 2, twice));
+  reported("ncclCommSplit", ncclCommSplit(nullptr, 0, 0, &none, nullptr));
+  reported("ncclRedOpDestroy", ncclRedOpDestroy(ncclSum, world.communicator));
+  int number;
+  reported("ncclCommCount", ncclCommCount(nullptr, &number));
+  ncclResult_t state;
+  reported("ncclCommGetAsyncError", ncclCommGetAsyncError(nullptr, &state));
+  reported("ncclCommFinalize", ncclCommFinalize(nullptr));
+  reported("ncclCommDestroy", ncclCommDestroy(nullptr));
+  reported("ncclCommAbort", ncclCommAbort(nullptr));
+  NCCL(world.allReduce(in.device(), out.device(), kCount, ncclFloat32, ncclSum));
+  world.synchronize();
+  out.download();
+  return wrong(out, floats(), kCount, 0, "after refused calls", [&](size_t i) {
+    return reduced(ncclSum, floats(), world.ranks, i);
+  });
+});
+
+// NCCL refuses a group of rank 0. The other ranks do not make it, and the collectives of all go on.
+const Case kOneRefused("onerefused", [](Member& world) {
+  constexpr size_t kCount = 1000, kAfter = 3;
+  Buffer in(kCount * 4), out(kCount * 4);
+  fill(in, floats(), world.rank, kCount);
+  in.upload();
+  if (world.rank == 0) {
+    NCCL(world.groupStart());
+    NCCL(world.allReduce(in.device(), out.device(), kCount, ncclFloat32, ncclSum));
+    // Not a message: NCCL would leave the connection to its peer unfinished.
+    CHECK(world.broadcast(in.device(), out.device(), kCount, ncclFloat32, world.ranks) == ncclInvalidArgument);
+    CHECK(world.groupEnd() == ncclInvalidArgument);
+  }
+  for (size_t i = 0; i < kAfter; i++) {
+    NCCL(world.allReduce(in.device(), out.device(), kCount, ncclFloat32, ncclSum));
+    if (world.rank == 0) NCCL(world.send(in.device(), kCount, ncclFloat32, 1));
+    if (world.rank == 1) NCCL(world.receive(out.device(), kCount, ncclFloat32, 0));
+    world.synchronize();
+  }
+  NCCL(world.allReduce(in.device(), out.device(), kCount, ncclFloat32, ncclSum));
+  world.synchronize();
+  out.download();
+  return wrong(out, floats(), kCount, 0, "after a refused group", [&](size_t i) {
+    return reduced(ncclSum, floats(), world.ranks, i);
+  });
+});
+
 #if NCCL_VERSION_CODE >= 22200
 
 // A group that only estimates its duration.

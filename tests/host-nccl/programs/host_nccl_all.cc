@@ -18,14 +18,15 @@ int main(int argc, char** argv) {
     return 2;
   }
   Process process(std::atoi(argv[1]), std::atoi(argv[2]), argv[3]);
-  CUDA(cudaSetDevice(process.rank));
+  CUDA(cudaSetDevice(deviceOf(process.rank)));
   cudaStream_t stream;
   CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   Member world(process, "world", stream);
   process.report.begin("start");
   world.create();
   // A recorder starts concurrently. On a busy machine, it may not be ready when the communicator is.
-  usleep(200000);
+  const char* wait = std::getenv("START_WAIT_US");
+  usleep(wait == nullptr ? 200000 : std::atoi(wait));
   bool isRight = true;
   for (int i = 4; i < argc; i++) {
     const auto found = cases().find(argv[i]);

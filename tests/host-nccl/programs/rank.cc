@@ -34,6 +34,12 @@ void Process::meet(const std::string& name) {
   }
 }
 
+int deviceOf(int rank) {
+  int devices;
+  CUDA(cudaGetDeviceCount(&devices));
+  return rank % devices;
+}
+
 Buffer::Buffer(size_t bytes) : host_(bytes) { CUDA(cudaMalloc(&device_, bytes == 0 ? 1 : bytes)); }
 Buffer::~Buffer() { cudaFree(device_); }
 void Buffer::upload() { CUDA(cudaMemcpy(device_, host_.data(), host_.size(), cudaMemcpyHostToDevice)); }

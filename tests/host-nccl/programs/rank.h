@@ -38,6 +38,9 @@ struct Process {
   void meet(const std::string& name);
 };
 
+// The device of a rank. Hosts with fewer devices than ranks in the run have a part of the ranks.
+int deviceOf(int rank);
+
 // Device memory with a copy on the host.
 class Buffer {
  public:

@@ -30,6 +30,7 @@ pub const RULES: &[Rule] = &[
     crate::findings::network::ras::RULE,
     crate::findings::network::mismatches::MISMATCHED,
     crate::findings::network::mismatches::REPLAYS,
+    crate::findings::network::communicator_errors::RULE,
     crate::findings::network::failed_operations::RULE,
     crate::findings::network::mismatches::UNMATCHED,
     crate::findings::network::declared_limits::SLOW_CLASS,

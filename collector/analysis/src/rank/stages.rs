@@ -23,10 +23,11 @@ use super::works::Works;
 use crate::clocks::clock::Line;
 use crate::model::operation::{NO_COMMUNICATOR, NO_TIME, RankOperation};
 use crate::model::sources::CUPTI;
+use rankscope_formats::ids::CommunicatorId;
 use rankscope_formats::session::{OperationState, SpanKind};
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::record::{BlockedIn, Record};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 /// The stages of one rank.
@@ -49,6 +50,7 @@ pub struct Stages<'a> {
     steps: Steps,
     /// Sums over the records so far.
     pub log_sums: LogSums,
+    errors: BTreeMap<(CommunicatorId, u32), i64>,
     connects: ConnectSums,
     in_flight: InFlightSums,
 }
@@ -71,6 +73,7 @@ impl<'a> Stages<'a> {
             held: HeldOperations::default(),
             steps: Steps::new(anchors),
             log_sums: LogSums::default(),
+            errors: BTreeMap::new(),
             connects: ConnectSums::default(),
             in_flight: InFlightSums::default(),
         }
@@ -100,6 +103,7 @@ impl<'a> Stages<'a> {
             activity: self.activity.as_ref().map(Activities::sums),
             traffic: self.proxies.sums.clone(),
             nested: self.nested.clone(),
+            errors: self.errors.clone(),
             connects: self.connects,
             reducer: self.marks.sums,
             pauses: self.marks.pauses.sums.clone(),
@@ -232,6 +236,10 @@ impl<'a> Stages<'a> {
                 code,
             } => {
                 let index = self.context.communicator(communicator).index;
+                if !self.context.is_before(stamp.enter_ns) {
+                    let first_ns = self.errors.entry((index, code)).or_insert(stamp.enter_ns);
+                    *first_ns = stamp.enter_ns.min(*first_ns);
+                }
                 let name = spans::failure(code, (index != NO_COMMUNICATOR).then_some(index));
                 out.span(SpanKind::Failure, stamp, object, Some(name));
             }

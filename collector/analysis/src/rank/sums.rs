@@ -27,6 +27,9 @@ pub struct RankSums {
     pub traffic: BTreeMap<(CommunicatorId, MemberIndex), [TrafficSums; 2]>,
     /// Pairs between which messages inside collectives were recorded.
     pub nested: BTreeSet<Nested>,
+    /// Errors that the library reported after its calls had returned, by communicator of the session and code, with the
+    /// time of the first report.
+    pub errors: BTreeMap<(CommunicatorId, u32), i64>,
     /// Calls that build communicators.
     pub connects: ConnectSums,
     /// DistributedDataParallel's reducer.
@@ -134,6 +137,8 @@ pub struct DeviceSums {
     pub without_call: u64,
     /// Number of device records without usable times, because NCCL reports those of another operation.
     pub misreported: u64,
+    /// Number of device records without usable times, because NCCL was late and reports those of a later operation.
+    pub overtaken: u64,
     /// The device's clock compared with the host's.
     pub clock: Option<DeviceClockSums>,
 }

@@ -29,6 +29,9 @@ use rankscope_ranklog::definition::IdentitySource;
 use rankscope_ranklog::reader::Ending;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// Interface version of NCCL 2.27, the first that reports the traffic of proxies.
+const FIRST_WITH_TRAFFIC: &str = "4";
+
 /// Minimum share of completed operations with a recorded wait, in percent. Below it the overlap is unknown.
 const WAITS_SEEN_PERCENT: u64 = 99;
 
@@ -162,11 +165,26 @@ fn late_problems(parts: &MergeResult<'_>) -> Vec<ProblemSummary> {
                  hang at the end of a communicator; record them with --kernels=communication"
             ));
         }
+        let plugin = log.and_then(|log| log.properties.get(PLUGIN));
+        if !sums.traffic.is_empty() && plugin.is_some_and(|version| version == FIRST_WITH_TRAFFIC) {
+            add(
+                "the traffic of messages in groups may be too low: NCCL 2.27 reports only one of the messages that a proxy \
+                 moves together; use NCCL 2.28"
+                    .to_owned(),
+            );
+        }
         if sums.devices.misreported > 0 {
             add(format!(
                 "{} kernel times of NCCL were left out: after a copy of a rank to itself (all-to-all, message to its own \
                  rank), NCCL's profiler reports times of earlier operations; record them with --kernels=communication",
                 sums.devices.misreported
+            ));
+        }
+        if sums.devices.overtaken > 0 {
+            add(format!(
+                "{} kernel times of NCCL were left out: its proxy thread was more than 64 operations late, and then NCCL's \
+                 profiler reports times of later operations; record them with --kernels=communication",
+                sums.devices.overtaken
             ));
         }
         if sums.log.unknown_records > 0 {

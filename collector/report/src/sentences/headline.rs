@@ -16,10 +16,11 @@ pub fn is_about_lateness(finding: &Finding) -> bool {
 }
 
 /// Findings that matter more than any cost: the job did not end, or its results may be wrong.
-const GRAVE: [&str; 5] = [
+const GRAVE: [&str; 6] = [
     "never-finished",
     "mismatched",
     "replay-counts",
+    "communicator-error",
     "failed-operations",
     "breakdown",
 ];

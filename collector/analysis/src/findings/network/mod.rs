@@ -1,5 +1,6 @@
 //! Findings about transfers, messages and the matching of operations.
 
+pub mod communicator_errors;
 pub mod declared_limits;
 pub mod exposed_communication;
 pub mod failed_operations;

@@ -13,9 +13,12 @@ use crate::model::log_communicator::LogCommunicator;
 use rankscope_ranklog::record::{Record, RecordKind};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
 use super::call_key::CallKey;
+use super::device_interval::DeviceInterval;
 use super::misreported::Misreported;
+use super::overtaken::{InOrder, Reported, is_numbered};
 use crate::rank::context::LogContext;
 use crate::rank::event::{DeviceReport, LogEvent, OperationFields};
 use crate::rank::sums::ErrorWidth;
@@ -107,7 +110,7 @@ impl Evidence {
     }
 
     /// Adds a report: the process learned of the start and the end later, and entered the call earlier.
-    fn add_report(&mut self, report: &DeviceReport, record: &Record, line: &Line, calls: &mut Calls) {
+    fn add_report(&mut self, report: &DeviceReport, record: &Record, line: &Line, call: Option<&Entered>) {
         if !is_usable(report.start_ns) {
             return;
         }
@@ -119,8 +122,8 @@ impl Evidence {
         ] {
             self.above(at, reported.saturating_sub(at));
         }
-        if let Some(entered) = calls.reported(&report.fields) {
-            self.below(start, entered.saturating_sub(start));
+        if let Some(call) = call {
+            self.below(start, call.at_ns.saturating_sub(start));
         }
     }
 }
@@ -149,10 +152,32 @@ impl<F: Fn(LogCommunicator) -> Option<u32>> Devices<F> {
     }
 }
 
-/// Calls whose device report is pending, with the time at which they were entered.
+/// A call whose device report is pending.
+#[derive(Clone, Copy)]
+struct Entered {
+    at_ns: i64,
+    group: Option<NonZeroU32>,
+}
+
+impl Entered {
+    /// Returns what a report of this call states about the order of the communicator's operations.
+    fn ended(&self, report: &DeviceReport) -> Option<Reported> {
+        let fields = &report.fields;
+        let interval = DeviceInterval::of(report)?;
+        let is_comparable = !report.is_by_events && is_numbered(fields.known_operation());
+        is_comparable.then_some(Reported {
+            communicator: fields.communicator,
+            sequence: fields.sequence,
+            group: self.group,
+            end_ns: interval.end_ns,
+        })
+    }
+}
+
+/// Calls whose device report is pending.
 #[derive(Default)]
 struct Calls {
-    entered_ns: FxHashMap<CallKey, i64>,
+    entered: FxHashMap<CallKey, Entered>,
 }
 
 impl Calls {
@@ -161,21 +186,21 @@ impl Calls {
         !fields.is_captured() && fields.has_sequence()
     }
 
-    fn entered(&mut self, fields: &OperationFields, enter_ns: i64) {
+    fn entered(&mut self, fields: &OperationFields, call: Entered) {
         if !Self::have_key(fields) {
             return;
         }
-        if self.entered_ns.len() >= MAX_CALLS {
-            self.entered_ns.clear();
+        if self.entered.len() >= MAX_CALLS {
+            self.entered.clear();
         }
-        self.entered_ns.insert(CallKey::of(fields), enter_ns);
+        self.entered.insert(CallKey::of(fields), call);
     }
 
-    fn reported(&mut self, fields: &OperationFields) -> Option<i64> {
+    fn reported(&mut self, fields: &OperationFields) -> Option<Entered> {
         if !Self::have_key(fields) {
             return None;
         }
-        self.entered_ns.remove(&CallKey::of(fields))
+        self.entered.remove(&CallKey::of(fields))
     }
 }
 
@@ -219,6 +244,7 @@ impl DeviceClocks {
             device_of: |communicator| context.known_device_of(communicator),
         };
         let mut calls = Calls::default();
+        let mut in_order = InOrder::default();
         let mut stream = context.log.records();
         let mut batch = Vec::new();
         while stream.next_batch(&mut batch) {
@@ -231,11 +257,19 @@ impl DeviceClocks {
                 match LogEvent::of(record) {
                     Some(LogEvent::Enqueue(call)) => {
                         misreported.called(&call, record.enter_ticks, context);
-                        calls.entered(&call.fields, line.ns(record.enter_ticks));
+                        let entered = Entered {
+                            at_ns: line.ns(record.enter_ticks),
+                            group: call.group,
+                        };
+                        calls.entered(&call.fields, entered);
                     }
                     Some(LogEvent::DeviceReport(report)) if !misreported.contains(&report) => {
+                        let entered = calls.reported(&report.fields);
+                        if let Some(reported) = entered.and_then(|call| call.ended(&report)) {
+                            in_order.reported(reported, &mut misreported.overtaken);
+                        }
                         if let Some(evidence) = devices.evidence(report.fields.communicator) {
-                            evidence.add_report(&report, record, line, &mut calls);
+                            evidence.add_report(&report, record, line, entered.as_ref());
                         }
                     }
                     Some(LogEvent::ClockReading {

@@ -6,6 +6,7 @@
 //! not contain the order of works on a channel, so the times cannot be corrected.
 
 use super::device_interval::DeviceInterval;
+use super::overtaken::{Overtaken, is_numbered};
 use crate::model::log_communicator::LogCommunicator;
 use crate::rank::context::LogContext;
 use crate::rank::event::{DeviceReport, Enqueue};
@@ -20,6 +21,8 @@ const MOST: usize = 1 << 16;
 pub struct Misreported {
     /// Ticks of the earliest call with a copy of the rank to itself.
     since_ticks: FxHashMap<LogCommunicator, u64>,
+    /// Calls whose reports have the times of later operations.
+    pub overtaken: Overtaken,
 }
 
 impl Misreported {
@@ -35,6 +38,17 @@ impl Misreported {
             let since = self.since_ticks.entry(communicator).or_insert(from_ticks);
             *since = from_ticks.min(*since);
         }
+    }
+
+    /// Returns true if a report has the times of a later operation. They bound the device's clock nevertheless: they
+    /// precede the report, and follow the call.
+    pub fn is_overtaken(&self, report: &DeviceReport) -> bool {
+        let fields = &report.fields;
+        !report.is_by_events
+            && !fields.is_captured()
+            && is_numbered(fields.known_operation())
+            && DeviceInterval::of(report).is_some()
+            && self.overtaken.contains(fields.communicator, fields.sequence)
     }
 
     /// Returns true if there is no such communicator.

@@ -3,7 +3,7 @@
 //!
 //! `joins` joins a call with its [`CallWork`]: reports of the library, `event_launches`, `linked_kernels` and
 //! `replays`. `launches` are calls that share a launch. `device_clock` converts the times of reports to the axis.
-//! `misreported` excludes times that NCCL reports for the wrong operation.
+//! `misreported` and `overtaken` exclude times that NCCL reports for the wrong operation.
 
 mod call_key;
 mod call_work;
@@ -14,6 +14,7 @@ mod joins;
 mod launches;
 mod linked_kernels;
 mod misreported;
+mod overtaken;
 mod replays;
 
 pub use device_clock::{DeviceClock, DeviceClocks};
@@ -206,8 +207,13 @@ impl DeviceCalls {
         context: &LogContext<'_>,
         operations: &mut OperationSums,
     ) -> Option<RankOperation> {
-        let replay = if self.misreported.contains(report) {
-            self.sums.misreported += 1;
+        let is_overtaken = self.misreported.is_overtaken(report);
+        let replay = if is_overtaken || self.misreported.contains(report) {
+            if is_overtaken {
+                self.sums.overtaken += 1;
+            } else {
+                self.sums.misreported += 1;
+            }
             let without_times = DeviceReport {
                 start_ns: 0,
                 ..*report

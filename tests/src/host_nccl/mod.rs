@@ -2,15 +2,19 @@
 //!
 //! NCCL's host code is real. Its device side and CUDA are stand-ins. They report the truth about each work item.
 
+pub mod calls;
+mod run;
+mod works;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use serde_json::Value;
-
 use crate::artefacts::root;
 use crate::job::Job;
 use crate::nccl::series;
+
+pub use run::{Launch, Run};
 
 /// Cases that leave a communicator or a process unusable. They run alone.
 pub const FATAL: [&str; 3] = ["abort", "die", "hang"];
@@ -70,6 +74,16 @@ impl HostNccl {
         }
     }
 
+    /// Returns true if its communicators have names.
+    pub fn has_names(&self) -> bool {
+        series(&self.version) >= (2, 27)
+    }
+
+    /// Returns true if NCCL reports times and traffic of broadcasts.
+    pub fn times_broadcasts(&self) -> bool {
+        series(&self.version) < (2, 29)
+    }
+
     /// Returns true if rankscope requests no more kernel times after a captured call (ADR 0009).
     pub fn times_end_with_a_graph(&self) -> bool {
         series(&self.version) >= (2, 29)
@@ -94,49 +108,22 @@ impl HostNccl {
         let job = Job::program(&self.program(), ranks).env("LD_LIBRARY_PATH", &self.directory);
         cases.into_iter().fold(job, Job::arg)
     }
-}
 
-/// One item of work of a channel, as the device side executed it.
-#[derive(Debug, Clone)]
-pub struct Work {
-    /// Process that launched it.
-    pub pid: u32,
-    /// Number of its kernel in the process.
-    pub launch: u64,
-    /// Start in `CLOCK_MONOTONIC_RAW`, in nanoseconds.
-    pub start_ns: i64,
-    /// Start by the device's timer, in nanoseconds.
-    pub timer_start: i64,
-    /// End by the device's timer, in nanoseconds.
-    pub timer_end: i64,
-}
-
-/// Reads what the device side reported into the directory of HOST_NCCL_TRUTH, in the order of time.
-pub fn works(directory: &Path) -> Vec<Work> {
-    let files = directory.read_dir().expect("the directory of the truth");
-    let mut works = Vec::new();
-    for file in files.flatten() {
-        let text = std::fs::read_to_string(file.path()).expect("a readable file");
-        for line in text.lines() {
-            let line: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"));
-            if line["kind"] == "work" {
-                works.push(Work::of(&line));
-            }
-        }
+    /// Makes ranks like [`HostNccl::job`] on several hosts, with this number of ranks each.
+    pub fn job_on_hosts<'a>(
+        &self,
+        ranks: usize,
+        per_host: usize,
+        cases: impl IntoIterator<Item = &'a str>,
+    ) -> Job {
+        // The arguments are the program, the rank, and those of the program.
+        let host = format!("host=$(($2 / {per_host}))");
+        let script = format!("{host}; export NCCL_HOSTID=host$host HOST_NCCL_NODE=$host; exec \"$@\"");
+        self.job(ranks, cases).under(&["sh", "-c", &script, "sh"])
     }
-    works.sort_by_key(|work| work.start_ns);
-    works
 }
 
-impl Work {
-    fn of(line: &Value) -> Self {
-        let number = |name: &str| line[name].as_i64().unwrap_or_else(|| panic!("no {name}: {line}"));
-        Self {
-            pid: number("process") as u32,
-            launch: number("launch") as u64,
-            start_ns: number("start_ns"),
-            timer_start: number("timer_start"),
-            timer_end: number("timer_end"),
-        }
-    }
+/// Makes NCCL use sockets and its proxy between all ranks.
+pub fn over_sockets(job: Job) -> Job {
+    job.env("NCCL_P2P_DISABLE", "1").env("NCCL_SHM_DISABLE", "1")
 }
