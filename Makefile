@@ -80,6 +80,7 @@ compare-study: build
 # `make test` runs the short tests, on the versions that are built.
 host-nccl: build
 	tests/setup/host_nccl.sh
+	tests/setup/host_nccl_torch.sh
 	cargo test --locked -p rankscope-tests --test 'host_nccl*' -- --include-ignored --nocapture --test-threads 1
 
 # The stable toolchain suffices without a sanitizer, which is of little use for safe code.

@@ -76,6 +76,17 @@ pub fn late_ranks(report: &Value) -> Vec<i64> {
         .collect()
 }
 
+/// Returns the cost per step of the first finding of a late rank, in milliseconds.
+///
+/// # Panics
+/// If there is none.
+pub fn late_cost_ms(session: &Value) -> f64 {
+    let findings = session["findings"].as_array().expect("a list");
+    let late = findings.iter().find(|finding| finding["kind"] == "late-rank");
+    let cost = &late.expect("a finding")["cost_of_step"]["value"]["numerator"];
+    cost.as_f64().expect("a number") / 1e6
+}
+
 /// Returns the number of reported problems whose text contains this.
 pub fn problems_with(report: &Value, text: &str) -> usize {
     let problems = report["problems"]["listed"].as_array().expect("a list");

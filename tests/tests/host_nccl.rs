@@ -228,14 +228,6 @@ fn device_times_are_those_of_the_kernels_within_the_stated_error() {
     drop(turn);
 }
 
-/// Returns the cost per step of the first finding of a late rank, in milliseconds.
-fn late_cost_ms(session: &Value) -> f64 {
-    let findings = session["findings"].as_array().expect("a list");
-    let late = findings.iter().find(|finding| finding["kind"] == "late-rank");
-    let cost = &late.expect("a finding")["cost_of_step"]["value"]["numerator"];
-    cost.as_f64().expect("a number") / 1e6
-}
-
 #[test]
 #[ignore = "a minute: make host-nccl"]
 fn a_rank_that_is_late_by_50_ms_is_named_at_its_cost() {
@@ -248,7 +240,7 @@ fn a_rank_that_is_late_by_50_ms_is_named_at_its_cost() {
             let session = timed(&turn, nccl, &[case]).session();
             let ranks = results::late_ranks(&session);
             assert_eq!(ranks, [1], "{context}: {}", session["findings"]);
-            let cost_ms = late_cost_ms(&session);
+            let cost_ms = results::late_cost_ms(&session);
             let share = cost_ms / LATE_MS;
             println!("{context}: {cost_ms:.1} ms per step");
             assert!((0.7..1.5).contains(&share), "{context}: {cost_ms} ms per step");

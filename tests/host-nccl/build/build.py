@@ -2,7 +2,9 @@
 """Builds the real NCCL for a machine without a GPU: `build.py VERSION...`. Prints a directory per version.
 
 A version whose sources are missing is reported on standard error and left out. So is one that is not built yet if
-HOST_NCCL_BUILD=0."""
+HOST_NCCL_BUILD=0.
+
+`build.py --torch PYTHON` prints a Python with the same PyTorch on the newest version instead."""
 
 import sys
 
@@ -11,12 +13,16 @@ import cuda_headers
 import device_side
 import nccl_sources
 import stand_ins
+import torch_tree
 from host_objects import Failed, HostObjects
 
 
 def main():
     """Builds the versions of the command line, or all."""
     versions = sys.argv[1:] or nccl_sources.VERSIONS
+    python = None
+    if versions[0] == "--torch":
+        python, versions = versions[1], nccl_sources.VERSIONS[-1:]
     with cache.locked():
         found = []
         for version in versions:
@@ -40,7 +46,10 @@ def main():
         try:
             for sources in found:
                 try:
-                    print(device_side.build(HostObjects(sources, headers), libraries), flush=True)
+                    built = device_side.build(HostObjects(sources, headers), libraries)
+                    print(torch_tree.build(python, built, headers) if python else built, flush=True)
+                except torch_tree.Unsuitable as unsuitable:
+                    print(f"missing: {unsuitable}", file=sys.stderr)
                 except cache.NotBuilt:
                     report_not_built(sources.version)
         except Failed as failed:

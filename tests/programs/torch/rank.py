@@ -20,9 +20,9 @@ _directory = os.environ.get("TRUTH_DIR")
 _file = open(f"{_directory}/rank{RANK}.jsonl", "a") if _directory else sys.stdout
 
 
-def start(timeout=60):
+def start(timeout=60, backend="gloo"):
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=timeout))
+    dist.init_process_group(backend, timeout=datetime.timedelta(seconds=timeout))
 
 
 def settle():

@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 use crate::artefacts::root;
 use crate::job::Job;
 use crate::nccl::series;
+use crate::python::Python;
 
 pub use run::{Launch, Run};
 
@@ -34,19 +35,28 @@ impl HostNccl {
     pub fn all() -> &'static [HostNccl] {
         static FOUND: OnceLock<Vec<HostNccl>> = OnceLock::new();
         FOUND.get_or_init(|| {
-            let script = root().join("tests/setup/host_nccl.sh");
-            let output = Command::new(&script)
-                .env("HOST_NCCL_BUILD", "0")
-                .output()
-                .unwrap_or_else(|error| panic!("{}: {error}", script.display()));
-            eprint!("{}", String::from_utf8_lossy(&output.stderr));
-            assert!(output.status.success(), "{} failed", script.display());
-            let directories = String::from_utf8_lossy(&output.stdout);
-            directories
-                .lines()
-                .map(|line| Self::at(Path::new(line)))
-                .collect()
+            let directories = Self::printed_by("tests/setup/host_nccl.sh");
+            directories.iter().map(|path| Self::at(path)).collect()
         })
+    }
+
+    /// Returns a Python whose PyTorch for CUDA runs on the newest version. The script reports why there is none.
+    pub fn torch() -> Option<Python> {
+        let path = Self::printed_by("tests/setup/host_nccl_torch.sh").pop()?;
+        Some(Python { name: "wheel", path })
+    }
+
+    /// Returns the paths that a script prints, which builds nothing.
+    fn printed_by(script: &str) -> Vec<PathBuf> {
+        let script = root().join(script);
+        let output = Command::new(&script)
+            .env("HOST_NCCL_BUILD", "0")
+            .output()
+            .unwrap_or_else(|error| panic!("{}: {error}", script.display()));
+        eprint!("{}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{} failed", script.display());
+        let paths = String::from_utf8_lossy(&output.stdout);
+        paths.lines().map(PathBuf::from).collect()
     }
 
     /// Returns the versions whose plugin interface reports device times.

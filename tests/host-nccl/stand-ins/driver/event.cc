@@ -102,12 +102,17 @@ EXPORTED CUresult cuEventSynchronize(CUevent handle) {
 }
 
 #undef cuEventElapsedTime
-EXPORTED CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
+#undef cuEventElapsedTime_v2
+EXPORTED CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start, CUevent end) {
   const auto from = Event::of(start)->last(), to = Event::of(end)->last();
   if (from == nullptr || to == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (!from->isComplete() || !to->isComplete()) return CUDA_ERROR_NOT_READY;
   *milliseconds = static_cast<float>(to->nanoseconds() - from->nanoseconds()) / 1e6f;
   return CUDA_SUCCESS;
+}
+
+EXPORTED CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
+  return cuEventElapsedTime_v2(milliseconds, start, end);
 }
 
 // A wait for an event of a capture makes the stream part of that capture.

@@ -4,6 +4,6 @@
 
 namespace host_nccl {
 
-void logOnce(const char* what);
+__attribute__((visibility("default"))) void logOnce(const char* what);
 
 }  // namespace host_nccl

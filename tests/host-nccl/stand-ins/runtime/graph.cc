@@ -8,6 +8,8 @@ extern "C" CUresult cuStreamGetCaptureInfo_v3(
     CUstream, CUstreamCaptureStatus*, cuuint64_t*, CUgraph*, const CUgraphNode**, const CUgraphEdgeData**, size_t*);
 extern "C" CUresult cuStreamUpdateCaptureDependencies_v2(
     CUstream, CUgraphNode*, const CUgraphEdgeData*, size_t, unsigned);
+extern "C" CUresult cuGraphAddDependencies_v2(
+    CUgraph, const CUgraphNode*, const CUgraphNode*, const CUgraphEdgeData*, size_t);
 
 EXPORTED cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
   return kept(cuThreadExchangeStreamCaptureMode(reinterpret_cast<CUstreamCaptureMode*>(mode)));
@@ -33,6 +35,7 @@ static cudaError_t captureInfo(
       nullptr, count));
 }
 
+#if CUDART_VERSION < 13000
 #undef cudaStreamGetCaptureInfo
 EXPORTED cudaError_t cudaStreamGetCaptureInfo(
     cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id) {
@@ -45,23 +48,26 @@ EXPORTED cudaError_t cudaStreamGetCaptureInfo_v2(
     const cudaGraphNode_t** dependencies, size_t* count) {
   return captureInfo(stream, status, id, graph, dependencies, count);
 }
+#endif
 
 #undef cudaStreamGetCaptureInfo_v3
-EXPORTED cudaError_t cudaStreamGetCaptureInfo_v3(
+EXPORTED cudaError_t WITH_EDGES(cudaStreamGetCaptureInfo, _v3)(
     cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id, cudaGraph_t* graph,
     const cudaGraphNode_t** dependencies, const cudaGraphEdgeData** edges, size_t* count) {
   if (edges != nullptr) *edges = nullptr;
   return captureInfo(stream, status, id, graph, dependencies, count);
 }
 
+#if CUDART_VERSION < 13000
 #undef cudaStreamUpdateCaptureDependencies
 EXPORTED cudaError_t cudaStreamUpdateCaptureDependencies(
     cudaStream_t stream, cudaGraphNode_t* dependencies, size_t count, unsigned flags) {
   return BOUND(cuStreamUpdateCaptureDependencies_v2(stream, dependencies, nullptr, count, flags));
 }
+#endif
 
 #undef cudaStreamUpdateCaptureDependencies_v2
-EXPORTED cudaError_t cudaStreamUpdateCaptureDependencies_v2(
+EXPORTED cudaError_t WITH_EDGES(cudaStreamUpdateCaptureDependencies, _v2)(
     cudaStream_t stream, cudaGraphNode_t* dependencies, const cudaGraphEdgeData*, size_t count, unsigned flags) {
   return BOUND(cuStreamUpdateCaptureDependencies_v2(stream, dependencies, nullptr, count, flags));
 }
@@ -88,17 +94,19 @@ EXPORTED cudaError_t cudaGraphAddKernelNode(
   return kept(CUDA_ERROR_NOT_SUPPORTED);
 }
 
+#if CUDART_VERSION < 13000
 #undef cudaGraphAddDependencies
 EXPORTED cudaError_t cudaGraphAddDependencies(
     cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to, size_t count) {
   return BOUND(cuGraphAddDependencies(graph, from, to, count));
 }
+#endif
 
 #undef cudaGraphAddDependencies_v2
-EXPORTED cudaError_t cudaGraphAddDependencies_v2(
+EXPORTED cudaError_t WITH_EDGES(cudaGraphAddDependencies, _v2)(
     cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to, const cudaGraphEdgeData*,
     size_t count) {
-  return BOUND(cuGraphAddDependencies(graph, from, to, count));
+  return BOUND(cuGraphAddDependencies_v2(graph, from, to, nullptr, count));
 }
 
 EXPORTED cudaError_t cudaGraphRetainUserObject(

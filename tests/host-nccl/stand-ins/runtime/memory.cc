@@ -76,6 +76,7 @@ EXPORTED cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cu
   return BOUND(cuMemcpyAsync(device(to), device(from), size, stream));
 }
 
+#if CUDART_VERSION < 13000
 EXPORTED cudaError_t cudaMemcpyBatchAsync(
     void** to, void** from, size_t* sizes, size_t count, cudaMemcpyAttributes*, size_t*, size_t, size_t*,
     cudaStream_t stream) {
@@ -85,6 +86,7 @@ EXPORTED cudaError_t cudaMemcpyBatchAsync(
   }
   return cudaSuccess;
 }
+#endif
 
 EXPORTED cudaError_t cudaMemset(void* to, int value, size_t size) {
   return BOUND(cuMemsetD8(device(to), static_cast<unsigned char>(value), size));

@@ -7,6 +7,13 @@
 
 #include "../exported.h"
 
+// Some functions have a variant with edges of graphs. Since CUDA 13 it is the only one, and it has the plain name.
+#if CUDART_VERSION < 13000
+#define WITH_EDGES(name, suffix) name##suffix
+#else
+#define WITH_EDGES(name, suffix) name
+#endif
+
 namespace host_nccl {
 
 // Turns the driver's result into the runtime's, and keeps it as the thread's last error. The numbers are the same.
