@@ -66,7 +66,7 @@ fn steps_of_world(logs: Logs<'_>, identities: &Identities, world: &WorldIdentity
         },
         None => StepPlan {
             reference: Some(first),
-            ..finder::plan(&mut reader_of(first), width)
+            ..finder::plan(|| reader_of(first), width)
         },
     }
 }
@@ -101,7 +101,7 @@ fn samples_of_world(
     }
     if let Some(first) = first_of_a_chain(plan, &samples) {
         let width = |communicator: CommunicatorId| identities.communicators[communicator.index()].size;
-        let by_first = finder::plan(&mut reader_of(first, Anchors::default()), width);
+        let by_first = finder::plan(|| reader_of(first, Anchors::default()), width);
         if !by_first.anchors.is_empty() {
             *plan = StepPlan {
                 reference: Some(first),

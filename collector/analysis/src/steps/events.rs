@@ -58,6 +58,8 @@ pub(super) struct Symbols {
     pub directions: Vec<Option<i64>>,
     /// Orders events by the time of the host call, also for operations with device times.
     by_host: bool,
+    /// Whether the host's call of an operation has another time than its arrival.
+    pub has_calls: bool,
 }
 
 impl Symbols {
@@ -72,6 +74,7 @@ impl Symbols {
             widths: vec![0],
             directions: vec![None],
             by_host: false,
+            has_calls: false,
         }
     }
 
@@ -132,6 +135,7 @@ impl Symbols {
             positioned_names.push(names[symbol as usize].clone());
             positioned_names.len() as u32 - 1
         });
+        self.has_calls |= operation.called_ns != NO_TIME;
         let start_ns = if self.by_host && operation.called_ns != NO_TIME {
             operation.called_ns
         } else {

@@ -22,20 +22,42 @@ const WINDOW: usize = 1 << 14;
 /// Maximum number of steps whose times are kept for the median.
 const MAX_TIMES: usize = WINDOW;
 
-/// Finds the steps of a world in its reference rank's log. `width` returns the size of a communicator.
-pub fn plan(reader: &mut RankReader<'_>, width: impl Fn(CommunicatorId) -> u32) -> StepPlan {
+/// Finds the steps of a world in its reference rank's log. `reader` opens the log, and `width` returns the size of a
+/// communicator.
+///
+/// Operations of a device run later than their calls, by a time that varies. The program's own waits then fall between
+/// different operations in each step, and no sequence repeats. So if there are no steps in the order of arrival, the order of
+/// the calls is tried.
+pub fn plan<'a>(reader: impl Fn() -> RankReader<'a>, width: impl Fn(CommunicatorId) -> u32) -> StepPlan {
     let mut symbols = Symbols::new();
+    let by_arrival = plan_in_order(&mut reader(), &mut symbols, &width);
+    if !by_arrival.anchors.is_empty() || !symbols.has_calls {
+        return by_arrival;
+    }
+    let by_call = plan_in_order(&mut reader(), &mut Symbols::by_host(), &width);
+    if by_call.anchors.is_empty() {
+        by_arrival
+    } else {
+        by_call
+    }
+}
+
+fn plan_in_order(
+    reader: &mut RankReader<'_>,
+    symbols: &mut Symbols,
+    width: &impl Fn(CommunicatorId) -> u32,
+) -> StepPlan {
     let mut sequence = Sequence::new(reader);
     let mut window = Vec::with_capacity(WINDOW);
     while window.len() < WINDOW
-        && let Some(event) = sequence.next(&mut symbols, &width)
+        && let Some(event) = sequence.next(symbols, width)
     {
         window.push(event);
     }
     if window.is_empty() {
         return StepPlan::none("no operation was recorded");
     }
-    let Some(pattern) = Pattern::find(&window, &symbols) else {
+    let Some(pattern) = Pattern::find(&window, symbols) else {
         return StepPlan::none("no repeating sequence of operations was found");
     };
     let mut matcher = CycleMatcher::new(&pattern.cycle, pattern.anchor);
@@ -52,7 +74,7 @@ pub fn plan(reader: &mut RankReader<'_>, width: impl Fn(CommunicatorId) -> u32) 
         }
     };
     window.iter().for_each(&mut take);
-    while let Some(event) = sequence.next(&mut symbols, &width) {
+    while let Some(event) = sequence.next(symbols, width) {
         take(&event);
     }
     let plan = StepPlan {
@@ -60,7 +82,7 @@ pub fn plan(reader: &mut RankReader<'_>, width: impl Fn(CommunicatorId) -> u32) 
             Distinction::Size => "pattern-with-sizes",
             Distinction::Operation | Distinction::PositionInLaunch => "pattern",
         },
-        pattern: Some(pattern.describe(&symbols)),
+        pattern: Some(pattern.describe(symbols)),
         explained: matcher.explained,
         total: matcher.total,
         median_ns: ends.median_ns(),
