@@ -268,7 +268,7 @@ fn a_late_member_of_a_broadcast_is_named_where_broadcasts_have_times() {
         if nccl.times_broadcasts() {
             assert_eq!(ranks, [1], "{context}: {}", session["findings"]);
             assert_eq!(enqueued, 0, "{context}");
-            let share = late_cost_ms(&session) / LATE_MS;
+            let share = results::late_cost_ms(&session) / LATE_MS;
             println!("{context}: {share:.2} of the lateness");
             // On a busy machine, the waiting members are late themselves.
             assert!((0.4..1.5).contains(&share), "{context}: {share} of the lateness");

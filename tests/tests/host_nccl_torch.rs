@@ -188,11 +188,11 @@ fn a_rank_that_is_late_in_a_training_with_ddp_is_named_at_its_cost() {
     };
     // The other backend gathers with broadcasts of several roots in one group, which ends kernel times (ADR 0009).
     let backend = "nccl-legacy";
-    // The steps are marked: waits of the reducer are in the host's order, and operations with times in the device's. So
-    // there may be no repeating sequence.
+    // Waits of the reducer are in the host's order, and operations with times in the device's. The steps are found
+    // nevertheless.
     for late in [Some(1), None] {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let mut job = job(&python, backend).env("STEPS", "20").env("MARKS", "1");
+        let mut job = job(&python, backend).env("STEPS", "20");
         if let Some(late) = late {
             job = job
                 .env("SLOW_RANK", late.to_string())
