@@ -10,14 +10,12 @@ mkdir -p "$carry"
 for file in target/release/librankscope.so target/release/rankscope; do
     strip -o "$carry/$(basename "$file")" "$file"
 done
-# Programs that load everything of CUDA at run time.
-for program in kernels questions; do
-    ${CXX:-g++} -std=c++17 -O2 -Wall -Wextra -s -static-libstdc++ -static-libgcc -o "$carry/$program" \
-        "tests/gpu/programs/$program.cc" -ldl -pthread
-done
+# A program that loads everything of CUDA at run time.
+${CXX:-g++} -std=c++17 -O2 -Wall -Wextra -s -static-libstdc++ -static-libgcc -o "$carry/questions" \
+    tests/gpu/programs/questions.cc -ldl -pthread
 # A separate workspace, with its own target directory.
 (cd examples/overlap && cargo build --locked --release --target-dir target)
 strip -o "$carry/overlap" examples/overlap/target/release/rankscope-example-overlap
 du -sk "$carry"
 echo "there, with tests/gpu/carry carried along:"
-echo "  OUT=/tmp/results PACK=\$OUT/results.tar.gz tests/gpu/run.sh [PART…]    (devices: all that CUPTI tells)"
+echo "  OUT=/tmp/results PACK=\$OUT/results.tar.gz tests/gpu/run.sh [PART…]    (devices: the parts that use CUPTI)"

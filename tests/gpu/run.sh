@@ -30,17 +30,14 @@ chmod +x "$rankscope" 2>/dev/null || { cp "$rankscope" "$work/rankscope"; chmod 
 parts=(
     "machine 15 versions and the device"
     "single 30 one rank, eager training, preloaded"
-    "collectives 35 two ranks on the one GPU, every collective with a known size, by hooks and plugin"
-    "preload_alone 35 the same by hooks alone"
-    "events 40 the same by hooks, and events around launches"
-    "plugin_alone 35 the same by the plugin alone, without a preload"
+    "selftest 90 rankscope selftest: NCCL by calls, plugin and events, kernels of known times, kills, another profiler"
+    "plugin_alone 35 two ranks on the one GPU, every collective with a known size, by the plugin alone"
     "traffic 35 the same with what proxies move"
     "ddp 45 two ranks, DDP training"
     "fsdp 45 two ranks, FSDP training"
     "graphs 35 two ranks, communication inside CUDA graphs"
     "hang 45 two ranks, of which one never comes"
     "kill 40 kill -9 in mid-run"
-    "kernels 40 100,000 kernels, copies and sets by CUPTI: recorded + lost = launched, also after _exit and kill -9"
     "overhead_calls 50 step time with calls recorded and not, one rank, in interleaved blocks"
     "overhead_plugin 55 step time with calls and plugin and without either, two ranks, in interleaved blocks"
 )
@@ -48,15 +45,14 @@ parts=(
 # Run only if they are named, because all together would take too long.
 more=(
     "overhead_events 55 step time with launches timed by events and not, two ranks, in interleaved blocks"
-    "kernels_graphs 25 CUDA graphs made before and while it is recorded, replayed 100 times: every node"
     "torch_profiler 90 torch.profiler before, beside and after our recording: its records and ours"
     "overlap_known 50 compute and communication that overlap by a known amount, within 2 %"
     "questions 110 what only a real CUPTI answers"
     "overhead_kernels 235 step time and launches with nothing, calls, kernels, torch.profiler, in interleaved blocks"
 )
 
-# Parts that `devices` selects: 550 s at most.
-devices=(kernels kernels_graphs torch_profiler overlap_known questions overhead_kernels)
+# Parts that `devices` selects: 485 s at most.
+devices=(torch_profiler overlap_known questions overhead_kernels)
 
 # Runs ranks of a program on the one GPU. NCCL takes each for a rank on a different host (research: NCCL_HOSTID per
 # process passes its check for duplicate devices; the transport is a socket).
@@ -123,24 +119,16 @@ single() {
     part single 1 train.py --steps 50
 }
 
+selftest() {
+    RANKSCOPE_LIBRARY=$library LD_LIBRARY_PATH="$(dirname "$(wheel_library libcupti.so.13)")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+        "$rankscope" selftest -o "$work/selftest" --library "${NCCL:-$(wheel_library libnccl.so.2)}" \
+        --bundle "$out/selftest.tar.gz"
+}
+
 # Runs every collective once, recorded in one way: checked NAME HAS_DEVICE_TIMES
 checked() {
     part "$1" 2 collectives.py "$out/$1.truth" && "$python" "$here/programs/check.py" "$out/$1.truth" \
         "$out/$1/session.json" "$2" >"$out/$1/check.txt" 2>&1
-}
-
-collectives() {
-    checked collectives yes
-}
-
-preload_alone() {
-    settings+=(NCCL_PROFILER_PLUGIN=none)
-    checked preload_alone no
-}
-
-events() {
-    settings+=(NCCL_PROFILER_PLUGIN=none RANKSCOPE_NCCL_EVENTS=100000)
-    checked events yes
 }
 
 plugin_alone() {
@@ -278,36 +266,6 @@ reported() {
     rm -f "$out/$part"/*.rslog
     "$rankscope" report --json "$directory" >"$out/$part/report.json" 2>"$out/$part/report.txt"
     [ ! -d "$directory.dump" ] || results "$python" "$here/programs/dumps.py" "$part" "$directory.dump" "$out/fixtures"
-}
-
-# Runs one process of kernels.cc, which is recorded from its ready point on, and compares the recording with its output.
-# counted PART CASE [ARGUMENTS…]
-counted() {
-    local part=$1 case=$2 directory=$work/$1-$2
-    shift 2
-    local status=0
-    record_devices
-    save_records "$directory"
-    runner=()
-    ranks 1 "$directory" "$(carried kernels)" --nccl "${NCCL:-$(wheel_library libnccl.so.2)}" \
-        --ready "'$rankscope' ctl '$directory' --kernels=all" "$@"
-    echo "$part $case ended with $?"
-    reported "$part-$case" "$directory" || status=1
-    results "$python" "$here/programs/check_kernels.py" "$case" "$directory/rank0.out" "$out/$part-$case/report.json" \
-        "$directory/session" || status=1
-    return "$status"
-}
-
-kernels() {
-    local status=0
-    counted kernels exit --end exit || status=1
-    counted kernels _exit --end _exit || status=1
-    counted kernels kill --end kill || status=1
-    return "$status"
-}
-
-kernels_graphs() {
-    counted kernels_graphs graphs --graphs 1
 }
 
 torch_profiler() {

@@ -33,7 +33,7 @@ use surroundings::Surroundings;
 
 const EXAMPLES: &str = "\
 Examples:
-  rankscope selftest                                  check this machine, in about a minute
+  rankscope selftest                                  check this machine, in one to two minutes
   rankscope selftest --parts kernels,price            run these parts only
   rankscope selftest --bundle selftest.tar.gz         write a file to attach to an issue
   rankscope selftest --library /opt/nccl/libnccl.so.2 with another NCCL";

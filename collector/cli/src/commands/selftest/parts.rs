@@ -21,7 +21,7 @@ const TRUTH: &str = "truth.json";
 /// Rows after which the bench is killed.
 const ROWS_BEFORE_KILL: usize = 6;
 /// Pairs of runs with and without the recorder.
-const PRICE_PAIRS: usize = 3;
+const PRICE_PAIRS: usize = 2;
 
 /// First version of NCCL with a profiler interface.
 const FIRST_WITH_PLUGIN: (u32, u32) = (2, 23);
