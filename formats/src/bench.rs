@@ -85,6 +85,8 @@ pub struct BenchSettings {
     pub warmup_iterations: u32,
     /// Time after which a row has fewer operations per block, in milliseconds.
     pub row_limit_ms: u64,
+    /// Whether the operations were recorded, which makes small ones slower.
+    pub is_recorded: bool,
 }
 
 /// Measurements of one operation at one size.
@@ -197,14 +199,24 @@ impl BenchResults {
             reason,
         };
         let text = fs::read(&file).map_err(|error| failed(error.to_string()))?;
-        let read: Self = serde_json::from_slice(&text).map_err(|error| failed(error.to_string()))?;
-        if read.version > BENCH_VERSION {
-            return Err(failed(format!(
-                "layout {} is of a later rankscope; this one reads up to {BENCH_VERSION}",
-                read.version
-            )));
+        Self::parse(&text).map_err(failed)
+    }
+
+    /// Reads the results from the content of `bench.json`. The error is a message.
+    pub fn parse(text: &[u8]) -> Result<Self, String> {
+        // The version comes first: another layout may have other fields.
+        #[derive(Deserialize)]
+        struct Versioned {
+            version: u32,
         }
-        Ok(read)
+        let message = |error: serde_json::Error| error.to_string();
+        let Versioned { version } = serde_json::from_slice(text).map_err(message)?;
+        if version > BENCH_VERSION {
+            return Err(format!(
+                "layout {version} is of a later rankscope; this one reads up to {BENCH_VERSION}"
+            ));
+        }
+        serde_json::from_slice(text).map_err(message)
     }
 
     /// Writes `bench.json` into the directory, completely or not at all.
@@ -242,7 +254,12 @@ mod tests {
     #[test]
     fn a_file_of_a_later_version_or_a_damaged_one_is_named() {
         let folder = tempfile::tempdir().expect("a directory");
-        for (text, reason) in [("{\"version\":", "EOF"), ("[]", "invalid")] {
+        for (text, reason) in [
+            ("{\"version\":", "EOF"),
+            ("[]", "invalid"),
+            ("{\"version\": 99}", "later rankscope"),
+            ("{\"version\": 1}", "missing field"),
+        ] {
             fs::write(folder.path().join(BENCH_FILE), text).expect("written");
             let error = BenchResults::read(folder.path())
                 .expect_err("damaged")

@@ -78,6 +78,11 @@ fn files_of_the_inspector() {
 }
 
 #[test]
+fn results_of_a_bench() {
+    replay("bench", rankscope_fuzz_bodies::bench);
+}
+
+#[test]
 fn statuses_of_ras() {
     replay("ras", rankscope_fuzz_bodies::ras);
 }

@@ -125,7 +125,7 @@ fn known_device_work_is_held_against_the_recording() {
         "--library",
         text(&library),
         "--parts",
-        "kernels,kernels-exit,kernels-killed,other-profiler",
+        "kernels,early-graph,kernels-exit,kernels-killed,other-profiler",
     ];
     let (ended, document) = selftest(None, &arguments, &variables);
     assert_eq!(ended.code(), 0, "{document:#}");
@@ -133,6 +133,14 @@ fn known_device_work_is_held_against_the_recording() {
     for name in ["kernels", "kernels-exit", "kernels-killed", "other-profiler"] {
         assert_eq!(part(&document, name)["verdict"], "passed", "{name}: {document:#}");
     }
+    let early = part(&document, "early-graph");
+    assert_eq!(early["verdict"], "measured", "{early}");
+    assert_eq!(figure(early, "early_graph_kernels_launched"), 500.0);
+    let other = part(&document, "other-profiler");
+    assert!(
+        figure(other, "works_recorded") >= 800.0,
+        "the recording goes on: {other}"
+    );
     let kernels = part(&document, "kernels");
     assert_eq!(
         figure(kernels, "works_launched"),
@@ -186,10 +194,15 @@ fn nccl_is_checked_by_calls_plugin_and_events() {
             ("LD_LIBRARY_PATH", text(&nccl.directory)),
             ("HOST_NCCL_DEVICES", "2"),
         ];
-        let arguments = ["--library", text(&library), "--parts", "nccl,nccl-calls"];
+        let arguments = [
+            "--library",
+            text(&library),
+            "--parts",
+            "nccl,nccl-calls,nccl-events",
+        ];
         let (ended, document) = selftest(None, &arguments, &variables);
         assert_eq!(ended.code(), 0, "NCCL {}: {document:#}", nccl.version);
-        for name in ["nccl", "nccl-calls"] {
+        for name in ["nccl", "nccl-calls", "nccl-events"] {
             assert_eq!(
                 part(&document, name)["verdict"],
                 "passed",

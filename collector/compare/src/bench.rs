@@ -66,6 +66,11 @@ pub fn compare(before: &BenchResults, now: &BenchResults, tolerance: f64) -> Ben
         before.scope.to_string(),
         now.scope.to_string(),
     );
+    let recorded = |results: &BenchResults| {
+        let is_recorded = results.settings.is_recorded;
+        if is_recorded { "recorded" } else { "not recorded" }.to_owned()
+    };
+    differs("operations", recorded(before), recorded(now));
     differs("type", before.data_type.clone(), now.data_type.clone());
     if !out.obstacles.is_empty() {
         return out;
@@ -212,6 +217,7 @@ mod tests {
                 most_iterations: 20,
                 warmup_iterations: 5,
                 row_limit_ms: 500,
+                is_recorded: false,
             },
             rows,
             pairs: Vec::new(),

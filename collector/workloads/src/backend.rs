@@ -38,4 +38,14 @@ pub trait Messages {
 
     /// Receives into it, and waits for the message.
     fn receive(&mut self, from: u32) -> Result<()>;
+
+    /// Sends so many messages, and waits for the last one.
+    fn send_all(&mut self, to: u32, count: u32) -> Result<()> {
+        (0..count).try_for_each(|_| self.send(to))
+    }
+
+    /// Receives so many messages, and waits for the last one.
+    fn receive_all(&mut self, from: u32, count: u32) -> Result<()> {
+        (0..count).try_for_each(|_| self.receive(from))
+    }
 }

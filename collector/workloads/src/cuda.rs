@@ -21,11 +21,26 @@ pub fn device_count() -> u32 {
     CudaContext::device_count().map_or(0, |count| count.max(0) as u32)
 }
 
+/// Returns why there is no device: no driver, or the driver's own reason.
+pub fn why_no_device() -> String {
+    // SAFETY: as in `device_count`.
+    if !unsafe { sys::is_culib_present() } {
+        return "there is no CUDA driver (libcuda.so.1)".to_owned();
+    }
+    match CudaContext::device_count() {
+        Ok(_) => "the driver has no device".to_owned(),
+        Err(error) if error.0 == sys::CUresult::CUDA_ERROR_STUB_LIBRARY => {
+            "libcuda.so is the stub of the toolkit; remove its folder from LD_LIBRARY_PATH".to_owned()
+        }
+        Err(error) => format!("the driver reports {error}"),
+    }
+}
+
 impl Device {
     /// Opens a device by its number.
     pub fn open(number: u32) -> Result<Self> {
         if device_count() == 0 {
-            bail!("there is no CUDA device here");
+            bail!("there is no CUDA device here: {}", why_no_device());
         }
         let context =
             CudaContext::new(number as usize).with_context(|| format!("cannot open device {number}"))?;
@@ -62,6 +77,18 @@ impl Device {
             slice,
             stream: Arc::clone(&self.stream),
         })
+    }
+
+    /// Returns true if the stream has no work.
+    pub fn is_idle(&self) -> Result<bool> {
+        // SAFETY: the stream is alive, and its context is current on this thread.
+        match unsafe { sys::cuStreamQuery(self.stream.cu_stream()) } {
+            sys::CUresult::CUDA_SUCCESS => Ok(true),
+            sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            error => {
+                Err(anyhow::Error::from(cudarc::driver::DriverError(error))).context("the device failed")
+            }
+        }
     }
 
     /// Waits for the stream.

@@ -99,7 +99,8 @@ const PERIOD: u64 = 251;
 /// Returns the number of different inputs, or `None` if the sum of so many ranks is not exact in this type.
 fn different(data_type: DataType, ranks: u32) -> Option<u32> {
     let most = data_type.most_exact() / ranks.max(1);
-    (most >= 1).then(|| most.min(15) + 1)
+    // With an odd number, parts at powers of two differ.
+    (most >= 1).then(|| most.min(12) + 1)
 }
 
 /// Returns element `index` of a rank's input.

@@ -5,7 +5,7 @@
 use crate::world::{LISTENER, World};
 use std::env;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::FromRawFd;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -37,7 +37,8 @@ impl Star {
         if world.rank == 0 {
             let listener = match inherited() {
                 Some(listener) => listener,
-                None => TcpListener::bind(meeting)?,
+                // On its own host, the name of a host is often an address that no other host reaches.
+                None => TcpListener::bind((unspecified(meeting), meeting.port()))?,
             };
             Self::accept(world, &listener, meeting, deadline, limit)
         } else {
@@ -55,11 +56,16 @@ impl Star {
         listener.set_nonblocking(true)?;
         let mut found: Vec<Option<TcpStream>> = (1..world.size).map(|_| None).collect();
         let mut own_address = meeting.ip();
+        let mut refused = String::new();
         while let Some(missing) = found.iter().position(Option::is_none) {
             match listener.accept() {
                 Ok((stream, _)) => {
                     stream.set_nonblocking(false)?;
-                    own_address = stream.local_addr()?.ip();
+                    let reached_at = stream.local_addr()?.ip();
+                    if own_address.is_loopback() || own_address.is_unspecified() || !reached_at.is_loopback()
+                    {
+                        own_address = reached_at;
+                    }
                     // A stranger at this port is refused. The ranks go on.
                     match introduced(&stream, world.size) {
                         Ok(rank) => {
@@ -70,14 +76,14 @@ impl Star {
                             }
                             *place = Some(stream);
                         }
-                        Err(error) => tracing::warn!(%error, "refused a connection"),
+                        Err(error) => refused = format!("; a connection was refused: {error}"),
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     if Instant::now() > deadline {
                         return Err(io::Error::new(
                             ErrorKind::TimedOut,
-                            format!("rank {} of {} did not connect", missing + 1, world.size),
+                            format!("rank {} of {} did not connect{refused}", missing + 1, world.size),
                         ));
                     }
                     thread::sleep(RETRY);
@@ -85,12 +91,14 @@ impl Star {
                 Err(error) => return Err(error),
             }
         }
-        Ok(Self {
+        let mut star = Self {
             rank: 0,
             size: world.size,
             links: found.into_iter().flatten().collect(),
             own_address,
-        })
+        };
+        star.agree_on_addresses()?;
+        Ok(star)
     }
 
     fn join(world: &World, meeting: SocketAddr, deadline: Instant, limit: Duration) -> io::Result<Self> {
@@ -109,12 +117,25 @@ impl Star {
         stream.write_all(&world.rank.to_le_bytes())?;
         stream.write_all(&world.size.to_le_bytes())?;
         let own_address = stream.local_addr()?.ip();
-        Ok(Self {
+        let mut star = Self {
             rank: world.rank,
             size: world.size,
             links: vec![stream],
             own_address,
-        })
+        };
+        star.agree_on_addresses()?;
+        Ok(star)
+    }
+
+    /// Replaces a loopback address, which a rank on rank 0's host has, by the address at which others reach that host.
+    fn agree_on_addresses(&mut self) -> io::Result<()> {
+        let own = self.own_address.to_string().into_bytes();
+        let first = self.from_first(|| own)?;
+        let first = String::from_utf8_lossy(&first).parse().ok();
+        if let Some(first) = first.filter(|_| self.own_address.is_loopback()) {
+            self.own_address = first;
+        }
+        Ok(())
     }
 
     /// Returns the address of this host, as the other ranks reach it.
@@ -180,6 +201,14 @@ fn introduced(mut stream: &TcpStream, size: u32) -> io::Result<u32> {
     Ok(rank)
 }
 
+/// Returns the address of all interfaces, in the family of this one.
+fn unspecified(meeting: SocketAddr) -> IpAddr {
+    match meeting {
+        SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    }
+}
+
 fn prepare(stream: &TcpStream, limit: Duration) -> io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(limit))?;
@@ -243,7 +272,6 @@ fn unpack(mut whole: &[u8], count: u32) -> io::Result<Vec<Vec<u8>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::Ipv4Addr;
 
     /// Runs a function on each of `size` ranks, and returns their results.
     fn on_ranks<T: Send + 'static>(

@@ -42,7 +42,7 @@ const LAUNCHERS: [Launcher; 4] = [
     Launcher {
         name: "srun",
         rank: "SLURM_PROCID",
-        size: "SLURM_NTASKS",
+        size: "SLURM_STEP_NUM_TASKS",
         local_rank: "SLURM_LOCALID",
         needs: Some("SLURM_STEP_ID"),
     },
@@ -74,7 +74,8 @@ impl World {
                 variable(needed)?;
             }
             let (rank, size) = (number(launcher.rank)?, number(launcher.size)?);
-            (rank < size).then(|| Self {
+            // A world of one is an interactive shell.
+            (rank < size && size > 1).then(|| Self {
                 rank,
                 size,
                 local_rank: number(launcher.local_rank).unwrap_or(rank),
@@ -152,7 +153,7 @@ mod tests {
         ];
         assert_eq!(read(&batch), None);
         let mut step = batch.to_vec();
-        step.push(("SLURM_STEP_ID", "0"));
+        step.extend([("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_TASKS", "8")]);
         assert_eq!(read(&step), Some((0, 8, 0, "srun")));
     }
 

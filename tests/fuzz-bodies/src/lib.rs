@@ -339,6 +339,23 @@ pub fn inspector(input: &[u8]) {
     }
 }
 
+/// The results of a bench, and their comparison with themselves.
+pub fn bench(input: &[u8]) {
+    use rankscope_compare::bench::{Expected, compare, missed};
+    let Ok(results) = rankscope_formats::bench::BenchResults::parse(input) else {
+        return;
+    };
+    let compared = compare(&results, &results, 0.1);
+    assert!(!compared.is_slower(), "a bench is not slower than itself");
+    let expected = Expected {
+        operation: None,
+        bus_bytes_per_s: 1e9,
+    };
+    for one in missed(&results, &[expected]) {
+        assert!(!one.to_string().is_empty());
+    }
+}
+
 /// Reads a status of NCCL RAS.
 pub fn ras(input: &[u8]) {
     let status = rankscope_formats::ras::read(input);

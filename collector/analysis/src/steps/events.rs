@@ -135,7 +135,7 @@ impl Symbols {
             positioned_names.push(names[symbol as usize].clone());
             positioned_names.len() as u32 - 1
         });
-        self.has_calls |= operation.called_ns != NO_TIME;
+        self.has_calls |= operation.called_ns != NO_TIME && operation.called_ns != operation.arrival_ns();
         let start_ns = if self.by_host && operation.called_ns != NO_TIME {
             operation.called_ns
         } else {

@@ -89,8 +89,9 @@ impl Context {
             }
             destroy
         };
-        // Gloo does not keep the store, whose destructor would only free its copy of the prefix.
-        drop(ours);
+        // Gloo may keep both stores.
+        ours.leave();
+        Box::leak(prefixed);
         Ok(Self {
             object,
             base,

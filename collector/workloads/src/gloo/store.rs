@@ -68,7 +68,7 @@ pub struct Store<'a> {
     _table: Vec<usize>,
     strings: StringLayout,
     allocate: unsafe extern "C" fn(usize) -> *mut c_void,
-    star: &'a mut Star,
+    star: Option<&'a mut Star>,
     values: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
@@ -119,11 +119,17 @@ impl<'a> Store<'a> {
             _table: table,
             strings,
             allocate,
-            star,
+            star: Some(star),
             values: BTreeMap::new(),
         });
         store.table = store._table[HEAD..].as_ptr();
         Ok(store)
+    }
+
+    /// Ends the rendezvous. Gloo may keep the store, so it is never freed. Later calls fail clearly.
+    pub fn leave(mut self: Box<Self>) {
+        self.star = None;
+        Box::leak(self);
     }
 
     /// Returns the address of the C++ object.
@@ -179,7 +185,10 @@ unsafe extern "C-unwind" fn set(store: *mut Store<'_>, key: *const c_void, data:
         if !begin.is_null() {
             message.extend(std::slice::from_raw_parts(begin, end.offset_from(begin) as usize));
         }
-        match store.star.exchange(&message) {
+        let Some(star) = store.star.as_deref_mut() else {
+            fail("Gloo sets a key after its rendezvous, which rankscope does not support");
+        };
+        match star.exchange(&message) {
             Ok(all) => {
                 for one in all {
                     if let Some((length, rest)) = one.split_first_chunk::<4>()

@@ -6,10 +6,12 @@ use crate::case::{Case, Pattern};
 use crate::cuda::{Device, Memory, device_count};
 use crate::star::Star;
 use crate::world::World;
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, bail};
 use rankscope_formats::bench::{BenchLibrary, Placement};
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr;
+use std::time::{Duration, Instant};
 
 /// Connected ranks.
 #[derive(Debug)]
@@ -19,11 +21,22 @@ pub struct Nccl {
     comm: *mut c_void,
     described: BenchLibrary,
     rank: u32,
+    /// Maximum time of the operations that are waited for together.
+    limit: Duration,
+    has_failed: Cell<bool>,
 }
 
+/// Queries of the stream between two looks at the communicator and the clock.
+const POLLS_PER_CHECK: u32 = 256;
+
 impl Nccl {
-    /// Connects all ranks. Each takes the device with its number on its host. If there are fewer devices, ranks share them.
-    pub fn connect(described: &BenchLibrary, world: &World, star: &mut Star) -> Result<Self> {
+    /// Connects all ranks. Operations take at most this time. Each takes the device with its number on its host. If there are fewer devices, ranks share them.
+    pub fn connect(
+        described: &BenchLibrary,
+        world: &World,
+        star: &mut Star,
+        limit: Duration,
+    ) -> Result<Self> {
         let device = Device::open(world.local_rank % device_count().max(1))?;
         let functions = Functions::load(&described.path)?;
         let mut id = UniqueId { bytes: [0; 128] };
@@ -53,12 +66,40 @@ impl Nccl {
             comm,
             described,
             rank: world.rank,
+            limit,
+            has_failed: Cell::new(false),
         })
     }
 
-    /// Waits for the stream, and reports an error of the communicator.
+    /// Waits for the stream up to the time limit, and reports an error of the communicator.
     fn wait(&self) -> Result<()> {
-        self.device.synchronize()?;
+        let outcome = self.poll();
+        if outcome.is_err() {
+            self.has_failed.set(true);
+        }
+        outcome
+    }
+
+    fn poll(&self) -> Result<()> {
+        let deadline = Instant::now() + self.limit;
+        let mut polls = 0u32;
+        while !self.device.is_idle()? {
+            polls = polls.wrapping_add(1);
+            if polls.is_multiple_of(POLLS_PER_CHECK) {
+                self.check_communicator()?;
+                if Instant::now() > deadline {
+                    bail!(
+                        "the operations did not end within {} s (--timeout)",
+                        self.limit.as_secs()
+                    );
+                }
+            }
+            std::thread::yield_now();
+        }
+        self.check_communicator()
+    }
+
+    fn check_communicator(&self) -> Result<()> {
         let mut error = 0;
         // SAFETY: the communicator is alive.
         let result = unsafe { (self.functions.comm_error)(self.comm, &raw mut error) };
@@ -97,8 +138,14 @@ impl Nccl {
 
 impl Drop for Nccl {
     fn drop(&mut self) {
+        // After an error, destroying could wait for ever for operations that never end.
+        let end = if self.has_failed.get() {
+            self.functions.comm_abort
+        } else {
+            self.functions.comm_destroy
+        };
         // SAFETY: nothing uses the communicator any more.
-        unsafe { (self.functions.comm_destroy)(self.comm) };
+        unsafe { end(self.comm) };
     }
 }
 
@@ -252,16 +299,35 @@ struct NcclMessages<'a> {
     bytes: u64,
 }
 
+impl NcclMessages<'_> {
+    fn put(&mut self, is_sender: bool, peer: u32, count: u32) -> Result<()> {
+        let memory = self.memory.address(0);
+        for _ in 0..count {
+            if is_sender {
+                self.nccl.send(memory, self.bytes, BYTES, peer)?;
+            } else {
+                self.nccl.receive(memory, self.bytes, BYTES, peer)?;
+            }
+        }
+        self.nccl.wait()
+    }
+}
+
 impl Messages for NcclMessages<'_> {
     fn send(&mut self, to: u32) -> Result<()> {
-        self.nccl.send(self.memory.address(0), self.bytes, BYTES, to)?;
-        self.nccl.wait()
+        self.put(true, to, 1)
     }
 
     fn receive(&mut self, from: u32) -> Result<()> {
-        self.nccl
-            .receive(self.memory.address(0), self.bytes, BYTES, from)?;
-        self.nccl.wait()
+        self.put(false, from, 1)
+    }
+
+    fn send_all(&mut self, to: u32, count: u32) -> Result<()> {
+        self.put(true, to, count)
+    }
+
+    fn receive_all(&mut self, from: u32, count: u32) -> Result<()> {
+        self.put(false, from, count)
     }
 }
 

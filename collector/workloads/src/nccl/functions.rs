@@ -54,6 +54,8 @@ functions! {
     comm_init_rank = "ncclCommInitRank": unsafe extern "C" fn(*mut *mut c_void, i32, UniqueId, i32) -> i32;
     /// `ncclCommDestroy(comm)`.
     comm_destroy = "ncclCommDestroy": unsafe extern "C" fn(*mut c_void) -> i32;
+    /// `ncclCommAbort(comm)`.
+    comm_abort = "ncclCommAbort": unsafe extern "C" fn(*mut c_void) -> i32;
     /// `ncclCommGetAsyncError(comm, error*)`.
     comm_error = "ncclCommGetAsyncError": unsafe extern "C" fn(*mut c_void, *mut i32) -> i32;
     /// `ncclAllReduce(send, receive, count, type, reduction, comm, stream)`.

@@ -19,6 +19,8 @@ use std::time::Duration;
 const LENGTHS_US: [u64; 8] = [20, 50, 100, 200, 500, 30, 80, 1000];
 /// Small kernels in a batch, which three copies and a set follow.
 const BATCH: u64 = 100;
+/// Time after which the recorder has taken CUPTI back from another profiler.
+const UNTIL_RESUMED: Duration = Duration::from_secs(5);
 /// Replays of each graph.
 const REPLAYS: u64 = 100;
 /// Kernels in a graph.
@@ -41,8 +43,10 @@ pub struct Work {
     pub small: u64,
     /// Pause after each batch, in microseconds.
     pub pause_us: u64,
-    /// Whether graphs are replayed.
-    pub has_graphs: bool,
+    /// Whether a graph is replayed that is created while the recording is on.
+    pub has_late_graph: bool,
+    /// Whether a graph is replayed that was created before.
+    pub has_early_graph: bool,
     /// Whether another profiler records the middle third of the known kernels.
     pub has_other_profiler: bool,
 }
@@ -181,7 +185,7 @@ impl Kernels {
 /// recorder. `ready` must switch the recording on, and return when it is on.
 pub fn run(nccl: &Path, work: &Work, ready: impl FnOnce() -> Result<()>) -> Result<DeviceTruth> {
     let kernels = Kernels::load(work.known)?;
-    let early = if work.has_graphs {
+    let early = if work.has_early_graph {
         Some(kernels.capture(kernels.early)?)
     } else {
         None
@@ -206,6 +210,7 @@ pub fn run(nccl: &Path, work: &Work, ready: impl FnOnce() -> Result<()>) -> Resu
             kernels.wait()?;
             let launched = work.known * 2 / 3 - work.known / 3;
             truth.seen_by_other = Some(other.stop(launched)?);
+            thread::sleep(UNTIL_RESUMED);
         }
         kernels.known(number, &mut truth)?;
         if number % LENGTHS_US.len() as u64 == 0 {
@@ -220,28 +225,32 @@ pub fn run(nccl: &Path, work: &Work, ready: impl FnOnce() -> Result<()>) -> Resu
             kernels.launch_small((launched % 2) as usize)?;
             launched += 1;
             truth.kernels += 1;
+            truth.small += 1;
         }
         kernels.copies_and_set(&mut truth)?;
         progress.push((now_ns(), truth.works()));
         thread::sleep(Duration::from_micros(work.pause_us));
     }
-    if let Some(early) = early {
-        let late = kernels.capture(kernels.late)?;
-        for (graph, kernel, is_early) in [(early, EARLY, true), (late, LATE, false)] {
-            for _ in 0..REPLAYS {
-                graph.launch()?;
-                truth.kernels += IN_GRAPH;
-                truth.copies += 1;
-                truth.sets += 1;
-            }
-            kernels.wait()?;
-            truth.graphs.push(Graph {
-                kernel: kernel.to_owned(),
-                kernels: IN_GRAPH,
-                replays: REPLAYS,
-                is_early,
-            });
+    let late = if work.has_late_graph {
+        Some(kernels.capture(kernels.late)?)
+    } else {
+        None
+    };
+    for (graph, kernel, is_early) in [(early, EARLY, true), (late, LATE, false)] {
+        let Some(graph) = graph else { continue };
+        for _ in 0..REPLAYS {
+            graph.launch()?;
+            truth.kernels += IN_GRAPH;
+            truth.copies += 1;
+            truth.sets += 1;
         }
+        kernels.wait()?;
+        truth.graphs.push(Graph {
+            kernel: kernel.to_owned(),
+            kernels: IN_GRAPH,
+            replays: REPLAYS,
+            is_early,
+        });
     }
     kernels.wait()?;
     truth.launched_ns.1 = now_ns();
@@ -251,7 +260,7 @@ pub fn run(nccl: &Path, work: &Work, ready: impl FnOnce() -> Result<()>) -> Resu
         .rev()
         .find(|(when, _)| *when <= truth.launched_ns.1 - 1_500_000_000)
         .map_or(0, |(_, works)| *works);
-    // From here on nothing is counted: these copies come after the end of the known work.
+    // The program's own readings are copies, too.
     kernels.stamps(&mut truth)?;
     truth.copies += 1;
     let words = kernels.memory.download(0, 2 * 4096)?;

@@ -16,7 +16,9 @@ pub struct DeviceTruth {
     pub copies: u64,
     /// As above.
     pub sets: u64,
-    /// Kernels that the device itself counted, if it can execute them.
+    /// Small kernels, which count themselves.
+    pub small: u64,
+    /// Small kernels that the device itself counted.
     pub counted_on_device: Option<u64>,
     /// Graphs that were replayed.
     pub graphs: Vec<Graph>,

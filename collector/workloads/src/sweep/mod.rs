@@ -90,6 +90,7 @@ fn begin(backend: &dyn Backend, star: &mut Star, plan: &Plan) -> Result<BenchRes
             most_iterations: plan.most_iterations,
             warmup_iterations: plan.warmup_iterations,
             row_limit_ms: plan.row_limit.as_millis() as u64,
+            is_recorded: std::env::var_os("RANKSCOPE_DIR").is_some(),
         },
         rows: Vec::new(),
         pairs: Vec::new(),

@@ -75,12 +75,10 @@ fn round_trips(messages: &mut dyn Messages, is_first: bool, peer: u32, count: u3
 
 fn stream(messages: &mut dyn Messages, is_sender: bool, peer: u32, count: u32) -> Result<Duration> {
     let start = Instant::now();
-    for _ in 0..count {
-        if is_sender {
-            messages.send(peer)?;
-        } else {
-            messages.receive(peer)?;
-        }
+    if is_sender {
+        messages.send_all(peer, count)?;
+    } else {
+        messages.receive_all(peer, count)?;
     }
     Ok(start.elapsed())
 }

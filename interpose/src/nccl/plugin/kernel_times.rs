@@ -8,14 +8,15 @@
 //!
 //! - broadcasts with several roots in one group
 //! - replays of a captured call without a kernel event, such as any broadcast
-//! - copies of a rank to itself, as in an all-to-all. The device writes their numbers, so that they alone only shift the times
-//!   (the reader leaves these out). But a later broadcast gets a number that the device never writes, and for which the
-//!   event of a later call waits
+//! - copies of a rank to itself, as in an all-to-all. The device writes their numbers, so they alone only shift the times,
+//!   which the reader leaves out. But then a later broadcast gets a number that the device never writes. The event of a
+//!   later call waits for it
 //!
 //! After them, an event waits for 64 further works. If these do not come, `ncclCommDestroy` never returns (seen with NCCL
 //! 2.30.7 in `tests/host-nccl`; NVIDIA/nccl#2369 describes the wrong times). Nothing waits if no later work has a kernel
-//! event. So the first broadcast in a group, or after a copy to itself, or the first captured call, ends the request for the rest of the process,
-//! before the library sees the call. Graphs must not contain events either, because nothing stops their replays.
+//! event. So one of these calls ends the request: a broadcast in a group, a broadcast after a copy to itself, a captured
+//! call. It ends for the rest of the process, before the library sees the call. Graphs must not contain events either,
+//! because nothing stops their replays.
 //!
 //! From NCCL 2.31 on, a separate thread waits, and `ncclCommDestroy` does not wait for it (known from the source). But all
 //! works without a kernel event advance only the device's number: any broadcast, and works during a pause. Later events

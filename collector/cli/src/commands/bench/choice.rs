@@ -17,7 +17,7 @@ pub enum BackendName {
     Auto,
     /// Gloo, in PyTorch or as a library of the system.
     Gloo,
-    /// NCCL, or RCCL.
+    /// NCCL on GPUs of NVIDIA.
     Nccl,
 }
 
@@ -43,9 +43,8 @@ pub fn choose(bench: &Bench) -> Result<BenchLibrary> {
         named => named,
     };
     if backend == BackendName::Nccl && devices == 0 {
-        bail!(
-            "NCCL needs a GPU, and there is none here (rankscope doctor says why); measure Gloo: --backend gloo"
-        );
+        let reason = cuda::why_no_device();
+        bail!("NCCL needs a GPU, and there is none here: {reason}; measure Gloo: --backend gloo");
     }
     if let Some(path) = &bench.library {
         // A plain name is searched by the loader.
@@ -62,7 +61,7 @@ pub fn choose(bench: &Bench) -> Result<BenchLibrary> {
     let python = Python::find(&surroundings, "python3");
     let libraries = Libraries::find(&surroundings, python.as_ref(), None);
     let kinds: &[Kind] = match backend {
-        BackendName::Nccl => &[Kind::Nccl, Kind::Rccl],
+        BackendName::Nccl => &[Kind::Nccl],
         _ => &[Kind::Gloo],
     };
     let usable = libraries
@@ -90,9 +89,9 @@ pub fn choose(bench: &Bench) -> Result<BenchLibrary> {
     }
 }
 
-/// Whether a file is NCCL or RCCL, by its name.
+/// Whether a file is NCCL, by its name.
 fn is_nccl(path: Option<&Path>) -> bool {
     path.and_then(Path::file_name)
         .map(|name| name.to_string_lossy())
-        .is_some_and(|name| name.contains("nccl") || name.contains("rccl"))
+        .is_some_and(|name| name.contains("nccl"))
 }

@@ -9,11 +9,12 @@ use crate::launch::run_directory::RunDirectory;
 use crate::launch::{environment, library, live, run_directory};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use rankscope_formats::bench::{BenchLibrary, BenchResults};
+use rankscope_formats::bench::{BENCH_FILE, BenchLibrary, BenchResults};
 use rankscope_formats::session::Session;
 use rankscope_workloads::{cuda, locals};
 use std::env;
 use std::ffi::OsString;
+use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::Command;
@@ -40,6 +41,8 @@ pub fn measure(bench: &Bench) -> Result<Exit> {
             directory.path.display()
         );
     }
+    // Results of an earlier bench must not be taken for those of this one.
+    let _ = fs::remove_file(directory.path.join(BENCH_FILE));
     let mut words: Vec<OsString> = env::args_os().skip(1).collect();
     words.extend(arguments(bench, &chosen, ranks, &directory.path));
     let mut launch = LaunchRecord::new(&["rankscope".to_owned(), "bench".to_owned()]);

@@ -4,6 +4,7 @@ use super::output::Lines;
 use super::{BackendName, Bench, Role, choice, conclusion};
 use crate::commands::Exit;
 use crate::launch::ending::Ending;
+use crate::launch::run_directory::RunDirectory;
 use anyhow::{Context, Result};
 use rankscope_formats::bench::BenchResults;
 use rankscope_workloads::backend::Backend;
@@ -21,10 +22,13 @@ pub fn run(bench: &Bench, world: &World) -> Result<Exit> {
     if bench.share_device {
         share_device(world);
     }
-    let directory = bench
+    let mut directory = bench
         .output
         .clone()
         .or_else(|| std::env::var_os("RANKSCOPE_DIR").map(PathBuf::from));
+    if is_launched && world.rank == 0 && directory.is_none() {
+        directory = Some(RunDirectory::prepare(None)?.path);
+    }
     let results = thread::run(|| measure(bench, world, directory.as_deref()))??;
     // The ranks of a launcher have no common starter that could conclude.
     if is_launched && world.rank == 0 {
@@ -51,6 +55,9 @@ fn share_device(world: &World) {
         ("NCCL_IB_DISABLE", "1".to_owned()),
         ("NCCL_P2P_DISABLE", "1".to_owned()),
         ("NCCL_SHM_DISABLE", "1".to_owned()),
+        ("NCCL_NVLS_ENABLE", "0".to_owned()),
+        ("NCCL_MNNVL_ENABLE", "0".to_owned()),
+        ("NCCL_RAS_ENABLE", "0".to_owned()),
         ("NCCL_MAX_CTAS", "2".to_owned()),
     ];
     for (name, value) in settings {
@@ -70,7 +77,7 @@ fn measure(bench: &Bench, world: &World, directory: Option<&Path>) -> Result<Ben
     };
     let mut star = Star::connect(world, meeting, bench.limit()).context("the ranks could not meet")?;
     let mut backend: Box<dyn Backend> = if is_nccl {
-        Box::new(Nccl::connect(&chosen, world, &mut star)?)
+        Box::new(Nccl::connect(&chosen, world, &mut star, bench.limit())?)
     } else {
         Box::new(Gloo::connect(&chosen, world, &mut star, bench.limit())?)
     };

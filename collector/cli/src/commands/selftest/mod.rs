@@ -21,7 +21,9 @@ mod recording;
 mod surroundings;
 
 use super::{Exit, print};
+use crate::launch::ending::Ending;
 use crate::launch::library;
+use crate::launch::stop::StopWatch;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use outcome::{Document, Verdict};
@@ -40,9 +42,9 @@ Examples:
 
 /// Check on this machine that recordings are true: run programs that know what they do, record them, and compare.
 ///
-/// It needs neither a CUDA toolkit nor PyTorch. With a GPU, kernels of known begin and end, copies, graphs, NCCL's calls,
-/// its plugin, events and CUPTI are checked, and the price of each. Without one it says so, and checks Gloo if there is a
-/// Gloo. The exit status is 1 if a part failed, and 3 if no part could run.
+/// It needs only the libraries that it checks: NCCL, CUPTI, Gloo. With a GPU it checks NCCL's calls, the times of its plugin
+/// and of events, and CUPTI. Its kernels store their own begin and end. Without a GPU it says so, and checks Gloo. The exit
+/// status is 1 if a part failed, and 3 if no part could run.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Selftest {
@@ -58,8 +60,8 @@ pub struct Selftest {
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
 
-    /// Write results, recordings and versions into this file (.tar.gz). It contains no variables except those that steer
-    /// communication, and the names of this host and of the files of the libraries.
+    /// Write results, recordings and versions into this file (.tar.gz). It contains the name of this host, the paths of the
+    /// libraries, and the variables that steer communication.
     #[arg(long, value_name = "FILE")]
     bundle: Option<PathBuf>,
 
@@ -100,6 +102,13 @@ impl Selftest {
         }
         place::make_run_directory(&directory)
             .with_context(|| format!("cannot create {}", directory.display()))?;
+        let unneeded = self.output.is_none().then(|| temporary.path().to_path_buf());
+        let _watch = StopWatch::start(move |signal| {
+            if let Some(unneeded) = &unneeded {
+                let _ = fs::remove_dir_all(unneeded);
+            }
+            Ending::Signal(signal).end_likewise()
+        });
         let surroundings = Surroundings::find(self.library.as_deref());
         let mut document = Document::new(&surroundings);
         if !self.json {

@@ -68,6 +68,8 @@ pub struct Found {
     pub figures: BTreeMap<String, f64>,
     /// Whether the part only measures.
     pub is_measurement: bool,
+    /// Why the part could not run.
+    pub skipped: Option<String>,
 }
 
 impl Found {

@@ -21,7 +21,7 @@ const TRUTH: &str = "truth.json";
 /// Rows after which the bench is killed.
 const ROWS_BEFORE_KILL: usize = 6;
 /// Pairs of runs with and without the recorder.
-const PRICE_PAIRS: usize = 2;
+const PRICE_PAIRS: usize = 3;
 
 /// First version of NCCL with a profiler interface.
 const FIRST_WITH_PLUGIN: (u32, u32) = (2, 23);
@@ -97,9 +97,15 @@ pub const ALL: &[Part] = &[
         title: "CUPTI: kernels of known begin and end, copies, graphs",
         needs: &[Need::Gpu, Need::Nccl, Need::Cupti],
         check: |context| {
-            let words = ["--known", "400", "--small", "20000", "--graphs"];
+            let words = ["--known", "400", "--small", "20000", "--late-graph"];
             device_work(context, &words, End::Exit)
         },
+    },
+    Part {
+        name: "early-graph",
+        title: "CUPTI: a graph that was created before the recording",
+        needs: &[Need::Gpu, Need::Nccl, Need::Cupti],
+        check: |context| device_work(context, &["--early-graph"], End::Exit),
     },
     Part {
         name: "kernels-exit",
@@ -169,7 +175,10 @@ impl Part {
         };
         match (self.check)(&context) {
             Ok(found) => {
-                result.verdict = if !found.failures.is_empty() {
+                result.verdict = if let Some(reason) = found.skipped {
+                    result.seen.push(reason);
+                    return result;
+                } else if !found.failures.is_empty() {
                     Verdict::Failed
                 } else if found.is_measurement {
                     Verdict::Measured
@@ -476,7 +485,7 @@ fn price(context: &Setting<'_>) -> Result<Found> {
         measured += 1;
     }
     if measured == 0 {
-        bail!("there is neither Gloo, nor NCCL with a GPU");
+        found.skipped = Some("there is neither Gloo, nor NCCL with a GPU".to_owned());
     }
     Ok(found)
 }
@@ -511,18 +520,27 @@ fn pair(
             let _ = fs::remove_dir_all(&directory);
         }
     }
+    let ratio = {
+        let mut ratios: Vec<f64> = times[1]
+            .iter()
+            .zip(&times[0])
+            .map(|(with, without)| with / without)
+            .collect();
+        ratios.sort_by(f64::total_cmp);
+        ratios[ratios.len() / 2]
+    };
     let [without, with] = times.map(|mut values| {
         values.sort_by(f64::total_cmp);
         values[values.len() / 2]
     });
     found.figure(&format!("{name}_without_ns"), without);
     found.figure(&format!("{name}_with_ns"), with);
-    found.figure(&format!("{name}_ratio"), with / without);
+    found.figure(&format!("{name}_ratio"), ratio);
     found.seen.push(format!(
         "{title}: {} recorded, {} not recorded (ratio {:.3})",
         shown(with as i64),
         shown(without as i64),
-        with / without
+        ratio
     ));
     Ok(())
 }

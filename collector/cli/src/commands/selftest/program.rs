@@ -18,8 +18,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-/// Time after which a request of `rankscope ctl` has taken effect. Processes look for one every second.
-const UNTIL_RECORDED: Duration = Duration::from_millis(2500);
+/// Time after which a request of `rankscope ctl` has taken effect. Processes look for one every second, and then load
+/// and start CUPTI.
+const UNTIL_RECORDED: Duration = Duration::from_millis(5000);
 /// Maximum time that a rank waits for the others.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -50,9 +51,13 @@ pub struct Program {
     #[arg(long, hide = true, default_value_t = 1000)]
     pause_us: u64,
 
-    /// Replay graphs.
+    /// Replay a graph that is created while the recording is on.
     #[arg(long, hide = true)]
-    graphs: bool,
+    late_graph: bool,
+
+    /// Replay a graph that was created before.
+    #[arg(long, hide = true)]
+    early_graph: bool,
 
     /// Run another profiler for a while.
     #[arg(long, hide = true)]
@@ -118,7 +123,7 @@ impl Program {
                     launcher: "rankscope",
                 };
                 let mut star = Star::connect(&world, rankscope_workloads::world::local(), LIMIT)?;
-                let mut nccl = Nccl::connect(&self.library("nccl")?, &world, &mut star)?;
+                let mut nccl = Nccl::connect(&self.library("nccl")?, &world, &mut star, LIMIT)?;
                 self.write(price::of_call(&mut nccl as &mut dyn Backend, 1)?)
             }
             None => bail!("no program"),
@@ -144,7 +149,8 @@ impl Program {
             known: self.known,
             small: self.small,
             pause_us: self.pause_us,
-            has_graphs: self.graphs,
+            has_late_graph: self.late_graph,
+            has_early_graph: self.early_graph,
             has_other_profiler: self.other_profiler,
         };
         let nccl = self.called.as_ref().context("no NCCL")?;

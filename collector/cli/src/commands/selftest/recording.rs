@@ -38,15 +38,26 @@ impl Run {
             .stdin(Stdio::null())
             // A time limit ends the program with all that it started.
             .process_group(0);
+        // The user's settings for recordings, and another tool's injection, are not under test. A full disk is not, either.
+        for (name, _) in env::vars_os() {
+            let is_ours = name.to_string_lossy().starts_with("RANKSCOPE_");
+            if is_ours || name == "CUDA_INJECTION64_PATH" {
+                command.env_remove(&name);
+            }
+        }
+        command.env("RANKSCOPE_MIN_FREE_MIB", "0");
+        // SAFETY: the closure makes one system call.
+        unsafe {
+            command.pre_exec(|| {
+                // No program outlives the selftest.
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
+            });
+        }
         let launch = LaunchRecord::new(&["rankscope".to_owned(), "selftest".to_owned()]);
-        match library {
-            Some(library) => {
-                environment::load(&mut command, library);
-                environment::record_into(&mut command, directory, &launch.launch);
-            }
-            None => {
-                command.env_remove("RANKSCOPE_DIR");
-            }
+        if let Some(library) = library {
+            environment::load(&mut command, library);
+            environment::record_into(&mut command, directory, &launch.launch);
         }
         Ok(Self {
             command,

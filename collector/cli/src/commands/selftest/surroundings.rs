@@ -6,6 +6,7 @@ use rankscope_doctor::facts::python::Python;
 use rankscope_workloads::cuda;
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::env;
 use std::path::{Path, PathBuf};
 
 /// Devices and libraries.
@@ -61,10 +62,17 @@ impl Surroundings {
                     path: path.to_path_buf(),
                     version: None,
                 }),
-                None => of(&[Kind::Nccl, Kind::Rccl]),
+                None => of(&[Kind::Nccl]),
             },
             gloo: of(&[Kind::Gloo]),
-            cupti: of(&[Kind::Cupti]),
+            // As the recorder takes it.
+            cupti: match env::var_os("RANKSCOPE_CUPTI").filter(|named| !named.is_empty()) {
+                Some(named) => Some(Found {
+                    path: named.into(),
+                    version: None,
+                }),
+                None => of(&[Kind::Cupti]),
+            },
             processors: std::thread::available_parallelism().map_or(1, usize::from),
         }
     }
