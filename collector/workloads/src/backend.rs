@@ -24,7 +24,7 @@ pub trait Prepared {
     /// Writes this rank's input, and clears the output.
     fn fill(&mut self, input: &[u8]) -> Result<()>;
 
-    /// Runs the operation so many times without a pause, and waits for the last one.
+    /// Runs the operation this many times without a pause, and waits for the last one.
     fn run(&mut self, iterations: u32) -> Result<()>;
 
     /// Returns this rank's output, which is empty if it gets none.
@@ -39,12 +39,12 @@ pub trait Messages {
     /// Receives into it, and waits for the message.
     fn receive(&mut self, from: u32) -> Result<()>;
 
-    /// Sends so many messages, and waits for the last one.
+    /// Sends `count` messages, and waits for the last one.
     fn send_all(&mut self, to: u32, count: u32) -> Result<()> {
         (0..count).try_for_each(|_| self.send(to))
     }
 
-    /// Receives so many messages, and waits for the last one.
+    /// Receives `count` messages, and waits for the last one.
     fn receive_all(&mut self, from: u32, count: u32) -> Result<()> {
         (0..count).try_for_each(|_| self.receive(from))
     }

@@ -96,7 +96,7 @@ fn half(value: u32) -> u16 {
 /// Elements of all inputs repeat after this number, so that they need not be computed one by one.
 const PERIOD: u64 = 251;
 
-/// Returns the number of different inputs, or `None` if the sum of so many ranks is not exact in this type.
+/// Returns the number of different inputs, or `None` if the sum of all ranks is not exact in this type.
 fn different(data_type: DataType, ranks: u32) -> Option<u32> {
     let most = data_type.most_exact() / ranks.max(1);
     // With an odd number, parts at powers of two differ.

@@ -64,6 +64,12 @@ pub struct World {
 impl World {
     /// Reads the variables of the launcher. Returns `None` if no launcher started this process.
     pub fn from_environment() -> Option<Self> {
+        // A world of one is an interactive shell.
+        Self::read(|name| env::var(name).ok()).filter(|world| world.size > 1)
+    }
+
+    /// Reads the place of a rank that [`crate::locals`] has started. It may be the only one.
+    pub fn of_local_rank() -> Option<Self> {
         Self::read(|name| env::var(name).ok())
     }
 
@@ -74,8 +80,7 @@ impl World {
                 variable(needed)?;
             }
             let (rank, size) = (number(launcher.rank)?, number(launcher.size)?);
-            // A world of one is an interactive shell.
-            (rank < size && size > 1).then(|| Self {
+            (rank < size).then(|| Self {
                 rank,
                 size,
                 local_rank: number(launcher.local_rank).unwrap_or(rank),

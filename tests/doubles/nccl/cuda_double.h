@@ -42,7 +42,7 @@ struct DoubleFunction {
 struct DoubleNode {
   uint64_t id;
   const DoubleFunction* function;
-  // A kernel, or a copy or set of so many bytes without a function.
+  // A kernel, or a copy or set of `bytes` without a function.
   int kind = 0;
   uint64_t bytes = 0;
   // First argument of a kernel.

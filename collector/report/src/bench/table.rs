@@ -151,10 +151,16 @@ pub fn conclusion(results: &BenchResults, directory: &Path, layout: &TextLayout)
     out.push_str(&pairs(results));
     let _ = writeln!(
         out,
-        "Files               {0}: bench.json, bench.svg, bench.png\n\
-         Next                rankscope report RUN --peaks {0}",
+        "Files               {}: bench.json, bench.svg, bench.png",
         directory.display()
     );
+    if results.peak.is_some() {
+        let _ = writeln!(
+            out,
+            "Next                rankscope report RUN --peaks {}",
+            directory.display()
+        );
+    }
     out
 }
 

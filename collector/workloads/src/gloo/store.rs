@@ -155,7 +155,7 @@ fn copied_table(library: &Library) -> Result<Vec<usize>> {
     if !(HEAD + 1..=HEAD + MOST_FUNCTIONS).contains(&words) {
         bail!("a table in {} has {words} words", library.path().display());
     }
-    // SAFETY: the symbol covers so many words.
+    // SAFETY: the symbol covers this many words.
     Ok(unsafe { std::slice::from_raw_parts(table.cast::<usize>(), words) }.to_vec())
 }
 

@@ -63,7 +63,7 @@ pub struct Kernels {
 }
 
 impl Kernels {
-    /// Compiles the kernels. There is room for the stamps of so many known ones.
+    /// Compiles the kernels. There is room for the stamps of `known` kernels.
     pub fn load(known: u64) -> Result<Self> {
         let device = Device::open(0)?;
         let (major, minor) = device.context().compute_capability()?;

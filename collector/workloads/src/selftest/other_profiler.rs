@@ -118,7 +118,7 @@ unsafe extern "C" fn completed(_: cupti::CUcontext, _: u32, buffer: *mut u8, _: 
     if buffer.is_null() {
         return;
     }
-    // SAFETY: CUPTI returns a buffer of `requested` with so many valid bytes. The function was stored before CUPTI got this
+    // SAFETY: CUPTI returns a buffer of `requested` with `valid` bytes of records. The function was stored before CUPTI got this
     // callback.
     unsafe {
         let next: unsafe extern "C" fn(

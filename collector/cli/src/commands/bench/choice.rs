@@ -1,36 +1,13 @@
 //! Choice of the library.
 
-use super::Bench;
+use super::options::{BackendName, Bench};
 use anyhow::{Result, bail};
-use clap::ValueEnum;
 use rankscope_doctor::facts::libraries::{Kind, Libraries};
 use rankscope_doctor::facts::python::Python;
 use rankscope_doctor::surroundings::Surroundings;
 use rankscope_formats::bench::BenchLibrary;
 use rankscope_workloads::cuda;
 use std::path::Path;
-
-/// Library to measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum BackendName {
-    /// NCCL if there are GPUs, else Gloo.
-    Auto,
-    /// Gloo, in PyTorch or as a library of the system.
-    Gloo,
-    /// NCCL on GPUs of NVIDIA.
-    Nccl,
-}
-
-impl BackendName {
-    /// Returns the name in results and options.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Gloo => "gloo",
-            Self::Nccl => "nccl",
-        }
-    }
-}
 
 /// Returns the library to measure.
 pub fn choose(bench: &Bench) -> Result<BenchLibrary> {

@@ -1,6 +1,8 @@
 //! The process that the user started: it starts and records the ranks, and concludes.
 
-use super::{BackendName, Bench, Role, choice, conclusion};
+use super::options::{BackendName, Bench, Role};
+use super::output::print_message;
+use super::{choice, conclusion};
 use crate::commands::{Exit, merge};
 use crate::launch::ending::Ending;
 use crate::launch::job::Job;
@@ -15,7 +17,6 @@ use rankscope_workloads::{cuda, locals};
 use std::env;
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Write};
 use std::path::Path;
 use std::process::Command;
 
@@ -150,9 +151,4 @@ fn recorded(directory: &Path) -> Option<Session> {
             None
         }
     }
-}
-
-/// Prints to standard error.
-pub fn print_message(what: &str) {
-    let _ = writeln!(io::stderr().lock(), "rankscope: {what}");
 }

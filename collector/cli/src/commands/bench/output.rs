@@ -1,9 +1,10 @@
-//! Rows on standard output, while they are measured.
+//! Rows on standard output while they are measured, and messages.
 
 use crate::commands::print;
 use anyhow::Result;
 use rankscope_formats::bench::{BenchResults, BenchRow, Placement};
 use rankscope_report::bench::table;
+use std::io::{self, Write};
 
 /// Prints a line when all placements of a size are measured.
 pub struct Lines {
@@ -66,4 +67,9 @@ impl Lines {
         }
         print::text(text)
     }
+}
+
+/// Prints to standard error.
+pub fn print_message(what: &str) {
+    let _ = writeln!(io::stderr().lock(), "rankscope: {what}");
 }

@@ -1,7 +1,8 @@
 //! One rank of a bench.
 
+use super::options::{BackendName, Bench, Role};
 use super::output::Lines;
-use super::{BackendName, Bench, Role, choice, conclusion};
+use super::{choice, conclusion};
 use crate::commands::Exit;
 use crate::launch::ending::Ending;
 use crate::launch::run_directory::RunDirectory;

@@ -1,6 +1,6 @@
 //! Recorded device work against the truth of the program.
 
-use super::End;
+use super::end::End;
 use super::outcome::Found;
 use crate::commands::session::FOLDER;
 use anyhow::{Context, Result};

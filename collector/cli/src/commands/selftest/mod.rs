@@ -8,11 +8,13 @@
 //! | [`parts`] | the parts: what each runs and demands |
 //! | [`operations`] | recorded operations against those that a bench has run |
 //! | [`device`] | recorded device work against the truth |
+//! | [`end`] | how a program ends |
 //! | [`program`] | the programs themselves, in their own process |
 //! | [`bundle`] | the file for an issue |
 
 mod bundle;
 mod device;
+mod end;
 mod operations;
 mod outcome;
 mod parts;
@@ -25,7 +27,7 @@ use crate::launch::ending::Ending;
 use crate::launch::library;
 use crate::launch::stop::StopWatch;
 use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use outcome::{Document, Verdict};
 use rankscope_ranklog::place;
 use std::fs;
@@ -156,15 +158,4 @@ fn exit(document: &Document) -> Exit {
     } else {
         Exit::Inconclusive
     }
-}
-
-/// Way in which a program of a part ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum End {
-    /// By `exit`.
-    Exit,
-    /// By `_exit`: no destructor runs.
-    ImmediateExit,
-    /// By SIGKILL.
-    Kill,
 }

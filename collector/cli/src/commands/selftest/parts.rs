@@ -1,9 +1,10 @@
 //! The parts: what each runs and demands.
 
+use super::end::End;
 use super::outcome::{Found, PartResult, Verdict};
 use super::recording::{Finished, Run};
 use super::surroundings::Surroundings;
-use super::{End, device, operations};
+use super::{device, operations};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use rankscope_analysis::findings::shown;

@@ -1,6 +1,6 @@
 //! The programs of the parts, each in its own process.
 
-use super::End;
+use super::end::End;
 use crate::commands::Exit;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
@@ -101,7 +101,7 @@ impl Program {
                 }
             }
             Some(Role::GlooPriceRank) => {
-                let world = World::from_environment().context("this process is no rank")?;
+                let world = World::of_local_rank().context("this process is no rank")?;
                 let ns = thread::run(|| -> Result<f64> {
                     let mut star = connected(&world)?;
                     let mut gloo = Gloo::connect(&self.library("gloo")?, &world, &mut star, LIMIT)?;
