@@ -7,7 +7,9 @@ use crate::star::Star;
 use crate::world::World;
 use anyhow::{Result, bail};
 use std::env;
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ptr;
 
 const CREATE_DEVICE: &str = "_ZN4gloo9transport3tcp12CreateDeviceERKNS1_4attrE";
 const CONTEXT: &str = "_ZN4gloo10rendezvous7ContextC1Eiii";
@@ -113,16 +115,21 @@ impl Drop for Context {
     }
 }
 
-/// Creates a TCP device on the interface of GLOO_SOCKET_IFNAME, else at the address by which the other ranks reach this
-/// host.
+/// Creates a TCP device at the address of the interface GLOO_SOCKET_IFNAME, else at the address by which the other ranks
+/// reach this host.
+///
+/// The interface itself is not passed on. With PyTorch 2.15's Gloo, a device that is created by an interface here fails.
 fn device(library: &Library, strings: StringLayout, star: &Star) -> Result<SharedPointer> {
     let interface = env::var("GLOO_SOCKET_IFNAME").unwrap_or_default();
-    let host = if interface.is_empty() {
-        star.own_address().to_string()
+    let address = if interface.is_empty() {
+        star.own_address()
     } else {
-        String::new()
+        let Some(address) = address_of(&interface) else {
+            bail!("GLOO_SOCKET_IFNAME is {interface}, and this host has no such interface with an address");
+        };
+        address
     };
-    let (host, interface) = (Text::new(strings, &host), Text::new(strings, &interface));
+    let (host, interface) = (Text::new(strings, &address.to_string()), Text::new(strings, ""));
     // `struct attr { std::string hostname; std::string iface; int ai_family; … }`; zero is AF_UNSPEC.
     let mut attributes = [0usize; ATTRIBUTE_WORDS];
     let words = strings.bytes() / size_of::<usize>();
@@ -139,4 +146,51 @@ fn device(library: &Library, strings: StringLayout, star: &Star) -> Result<Share
         bail!("Gloo has created no device");
     }
     Ok(device)
+}
+
+/// Returns the first address of an interface, IPv4 if there is one.
+fn address_of(interface: &str) -> Option<IpAddr> {
+    let mut list = ptr::null_mut();
+    // SAFETY: the argument is valid memory. On success it is a list that is freed below.
+    if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
+        return None;
+    }
+    let mut found: Option<IpAddr> = None;
+    let mut next = list;
+    while !next.is_null() {
+        // SAFETY: the entry is part of the list. Its name is a C string, and its address is null or has the size of its
+        // family.
+        unsafe {
+            let entry = &*next;
+            next = entry.ifa_next;
+            if entry.ifa_addr.is_null() || CStr::from_ptr(entry.ifa_name).to_bytes() != interface.as_bytes() {
+                continue;
+            }
+            match i32::from((*entry.ifa_addr).sa_family) {
+                libc::AF_INET if !found.is_some_and(|known| known.is_ipv4()) => {
+                    let address = entry.ifa_addr.cast::<libc::sockaddr_in>().read_unaligned();
+                    found = Some(Ipv4Addr::from_bits(u32::from_be(address.sin_addr.s_addr)).into());
+                }
+                libc::AF_INET6 if found.is_none() => {
+                    let address = entry.ifa_addr.cast::<libc::sockaddr_in6>().read_unaligned();
+                    found = Some(Ipv6Addr::from(address.sin6_addr.s6_addr).into());
+                }
+                _ => {}
+            }
+        }
+    }
+    // SAFETY: the list came from getifaddrs, and no entry is used any more.
+    unsafe { libc::freeifaddrs(list) };
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_has_its_own_address() {
+        assert_eq!(address_of("lo"), Some(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+        assert_eq!(address_of("nosuchinterface"), None);
+    }
 }

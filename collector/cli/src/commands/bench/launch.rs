@@ -59,7 +59,7 @@ pub fn measure(bench: &Bench) -> Result<Exit> {
         .accompany();
     launch.end(ending);
     launch.write(&directory.path)?;
-    let session = preloaded.and_then(|_| recorded(&directory.path));
+    let session = preloaded.and_then(|_| recorded(&directory.path, ending));
     let results = match BenchResults::read(&directory.path) {
         Ok(results) => results,
         Err(error) => {
@@ -131,7 +131,7 @@ fn ranks(bench: &Bench, chosen: &BenchLibrary) -> Result<u32> {
 }
 
 /// Merges the recording. A bench without a session is still a bench.
-fn recorded(directory: &Path) -> Option<Session> {
+fn recorded(directory: &Path, ending: Ending) -> Option<Session> {
     let merged = || -> Result<Option<Session>> {
         live::collect_all(directory, &record::others_recording(directory, ""))?;
         if run_directory::logs(directory)?.is_empty() {
@@ -142,6 +142,8 @@ fn recorded(directory: &Path) -> Option<Session> {
     };
     match merged() {
         Ok(Some(session)) => Some(session),
+        // A rank that failed early has named its reason.
+        Ok(None) if ending != Ending::Status(0) => None,
         Ok(None) => {
             print_message("nothing was recorded: the library's calls do not pass through the dynamic linker");
             None
