@@ -81,8 +81,11 @@ pub struct BenchSettings {
     pub blocks: u32,
     /// Maximum number of operations per block.
     pub most_iterations: u32,
-    /// Operations before the first block.
+    /// Maximum number of operations before the first block.
     pub warmup_iterations: u32,
+    /// Operations at the start of each block, before its clock starts. They absorb the time by which the ranks leave the
+    /// barrier one after the other.
+    pub settling_iterations: u32,
     /// Time after which a row has fewer operations per block, in milliseconds.
     pub row_limit_ms: u64,
     /// Whether the operations were recorded, which makes small ones slower.
@@ -102,6 +105,9 @@ pub struct BenchRow {
     pub placement: Placement,
     /// Operations per block.
     pub iterations: u32,
+    /// Operations that each rank ran for this row: the check, the warm-up, and all blocks with the operations before their
+    /// clocks started.
+    pub calls: u64,
     /// Mean time of an operation in each block, averaged over the ranks, in nanoseconds.
     pub blocks_ns: Vec<f64>,
     /// Median and spread of these means, in nanoseconds.
@@ -217,6 +223,17 @@ impl BenchResults {
             ));
         }
         serde_json::from_slice(text).map_err(message)
+    }
+
+    /// Returns the operations in the order of their measurement.
+    pub fn operations(&self) -> Vec<&str> {
+        let mut all: Vec<&str> = Vec::new();
+        for row in &self.rows {
+            if !all.contains(&row.operation.as_str()) {
+                all.push(&row.operation);
+            }
+        }
+        all
     }
 
     /// Writes `bench.json` into the directory, completely or not at all.

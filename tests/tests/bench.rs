@@ -20,11 +20,6 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// Largest difference between a figure of the table and the same figure of the recording.
 const TOLERANCE: f64 = 0.02;
 
-/// Operations at the start of each row: the check, and one before the measurement (`--warmup 1`).
-const BEFORE_BLOCKS: u32 = 2;
-/// Operations at the start of each block, before its clock starts.
-const SETTLING: u32 = 2;
-
 /// A command line of `rankscope bench`, with the environment of `python`.
 fn bench(python: Option<&Python>, arguments: &[&str], directory: &Path) -> Command {
     let mut command = Command::new(artefacts::program());
@@ -55,11 +50,6 @@ fn recorded(directory: &Path, rank: usize) -> BTreeMap<(Operation, u64), Vec<Ope
     found
 }
 
-/// Returns the operations that a row runs on each rank.
-fn runs(row: &BenchRow) -> usize {
-    (BEFORE_BLOCKS + row.blocks_ns.len() as u32 * (SETTLING + row.iterations)) as usize
-}
-
 /// Asserts that the recording has exactly the operations of the rows.
 fn expect_every_operation(results: &BenchResults, directory: &Path, element_bytes: u64) {
     for rank in 0..results.ranks as usize {
@@ -79,11 +69,11 @@ fn expect_every_operation(results: &BenchResults, directory: &Path, element_byte
             for &operation in operations {
                 let left = recorded.entry((operation, bytes)).or_default();
                 assert!(
-                    *left >= runs(row),
+                    *left >= row.calls as usize,
                     "rank {rank} {operation:?} of {bytes}: {left} for {}",
-                    runs(row)
+                    row.calls as usize
                 );
-                *left -= runs(row);
+                *left -= row.calls as usize;
             }
         }
         recorded.retain(|(operation, _), count| {
@@ -105,9 +95,10 @@ fn expect_recorded_times(results: &BenchResults, row: &BenchRow, operation: Oper
         })
         .collect();
     for (block, printed_ns) in row.blocks_ns.iter().enumerate() {
-        let in_block = (SETTLING + row.iterations) as usize;
-        let first = BEFORE_BLOCKS as usize + block * in_block + SETTLING as usize;
-        let last = first + row.iterations as usize - 1;
+        // The last block ends with the last operation.
+        let in_block = (results.settings.settling_iterations + row.iterations) as usize;
+        let last = row.calls as usize - (row.blocks_ns.len() - 1 - block) * in_block - 1;
+        let first = last + 1 - row.iterations as usize;
         let elapsed = |rows: &Vec<OperationRow>| {
             let leave = rows[last].leave_ns.expect("complete");
             (leave - rows[first].enter_ns) as f64 / f64::from(row.iterations)
@@ -137,8 +128,6 @@ fn gloo_is_measured_in_pytorch_and_as_a_library_of_the_system() {
             "64K",
             "--factor",
             "32",
-            "--warmup",
-            "1",
             "--blocks",
             "3",
             "--iterations",
@@ -210,8 +199,6 @@ fn figures_are_those_of_the_recording_and_of_the_definition() {
         "1M",
         "--max",
         "1M",
-        "--warmup",
-        "1",
         "--placement",
         "out-of-place",
         "--operations",
@@ -219,12 +206,10 @@ fn figures_are_those_of_the_recording_and_of_the_definition() {
     ];
     succeed(process::run(bench(Some(&python), &arguments, &directory), LIMIT));
     let found = BenchResults::read(&directory).expect("results");
-    for (row, operation) in
-        found
-            .rows
-            .iter()
-            .zip([Operation::AllReduce, Operation::AllGather, Operation::Broadcast])
-    {
+    let operations = [Operation::AllReduce, Operation::AllGather, Operation::Broadcast];
+    let named: Vec<&str> = found.rows.iter().map(|row| row.operation.as_str()).collect();
+    assert_eq!(named, operations.map(Operation::name));
+    for (row, operation) in found.rows.iter().zip(operations) {
         expect_recorded_times(&found, row, operation, &directory);
         // nccl-tests: algbw = S / t; busbw = algbw · f, with two ranks f is 1, 1/2 and 1.
         let algorithm = row.size_bytes as f64 / row.time_ns.p50 * 1e9;
@@ -253,6 +238,9 @@ fn figures_are_those_of_the_recording_and_of_the_definition() {
             .is_some_and(|(moved, possible)| moved > 0.0 && possible > 0.0),
         "{bandwidth}"
     );
+    // A broadcast does not show the path: its root runs ahead.
+    let of_the_path = found.rows[..2].iter().filter_map(|row| row.bus_bytes_per_s);
+    assert_eq!(peak, of_the_path.fold(0.0, f64::max));
     assert!(peak > 1e6);
     drop(turn);
 }
@@ -509,8 +497,6 @@ fn nccl_is_measured_through_the_cuda_driver() {
             "2",
             "--iterations",
             "2",
-            "--warmup",
-            "1",
             "--row-limit",
             "0.01",
             "--operations",
@@ -563,7 +549,7 @@ fn nccl_is_measured_through_the_cuda_driver() {
                     .rows
                     .iter()
                     .filter(|other| other.operation == row.operation && other.elements == row.elements)
-                    .map(runs)
+                    .map(|other| other.calls as usize)
                     .sum();
                 let count = recorded
                     .get(&(key(&row.operation), row.elements * 4))

@@ -80,6 +80,10 @@ fn files_of_the_inspector() {
 #[test]
 fn results_of_a_bench() {
     replay("bench", rankscope_fuzz_bodies::bench);
+    // A field that was added later must not make all inputs unreadable.
+    let seed = rankscope_tests::artefacts::root().join("tests/fuzz/corpus/bench/seed-gloo");
+    let read = rankscope_formats::bench::BenchResults::read(&seed).expect("readable");
+    assert_eq!(read.rows.len(), 4);
 }
 
 #[test]

@@ -283,7 +283,8 @@ fn a_late_member_of_a_broadcast_is_named_where_broadcasts_have_times() {
     drop(turn);
 }
 
-/// Ranks that send to each other in one direction are a pipeline. Its first stage is no late replica of another rank.
+/// Ranks that send to each other in one direction are a pipeline. Its first stage is not a late replica of
+/// another rank.
 #[test]
 #[ignore = "a minute: make host-nccl"]
 fn a_late_sender_is_the_stage_for_which_the_receiver_waits() {

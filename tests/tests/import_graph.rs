@@ -15,7 +15,7 @@ use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemMod, ItemUse, UseTree, Visibility};
 
 /// Crates of the project, by folder.
-const CRATES: [&str; 10] = [
+const CRATES: [&str; 11] = [
     "interpose",
     "formats/ranklog",
     "formats",
@@ -24,6 +24,7 @@ const CRATES: [&str; 10] = [
     "collector/compare",
     "collector/report",
     "collector/doctor",
+    "collector/workloads",
     "collector/cli",
     "viewer",
 ];

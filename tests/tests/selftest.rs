@@ -64,7 +64,7 @@ fn without_a_gpu_it_says_so_and_checks_gloo() {
     ];
     let (ended, document) = selftest(Some(&python), &arguments, &[]);
     assert_eq!(ended.code(), 0, "{document}");
-    assert_eq!(document["surroundings"]["gpus"], 0);
+    assert_eq!(document["machine"]["gpus"], 0);
     for name in ["gloo", "gloo-killed"] {
         assert_eq!(part(&document, name)["verdict"], "passed", "{document}");
         assert!(figure(part(&document, name), "operations") > 100.0);
@@ -106,36 +106,42 @@ fn where_nothing_can_run_the_status_says_so() {
     assert_eq!(ended.code(), 3, "{document}");
 }
 
-/// Devices and CUPTI are doubles here. The doubles execute the kernels that the programs bring.
-#[test]
-fn known_device_work_is_held_against_the_recording() {
-    let (Some(nccl), Some((cupti, _))) = (compile::nccl_double(), compile::cupti_double(cupti_run::NEWEST))
-    else {
-        return;
-    };
-    let turn = turn::take();
+/// Runs parts on the doubles of NCCL, the driver and CUPTI. The doubles execute the kernels that the programs bring.
+fn on_doubles(parts: &str, more: &[(&str, &str)]) -> Option<(Ended, Value)> {
+    let nccl = compile::nccl_double()?;
+    let (cupti, name) = compile::cupti_double(cupti_run::NEWEST)?;
+    // A Python in the search path may have the real one.
+    let cupti_file = cupti.join(name);
     let meet = tempfile::tempdir_in(process::memory()).expect("a directory");
     let libraries = format!("{}:{}", nccl.display(), cupti.display());
     let library = nccl.join("libnccl.so.2");
-    let variables = [
+    let mut variables = vec![
         ("LD_LIBRARY_PATH", libraries.as_str()),
         ("NCCL_DOUBLE_MEET", text(meet.path())),
+        ("RANKSCOPE_CUPTI", text(&cupti_file)),
     ];
-    let arguments = [
-        "--library",
-        text(&library),
-        "--parts",
-        "kernels,early-graph,kernels-exit,kernels-killed,other-profiler",
-    ];
-    let (ended, document) = selftest(None, &arguments, &variables);
+    variables.extend(more);
+    let arguments = ["--library", text(&library), "--parts", parts];
+    Some(selftest(None, &arguments, &variables))
+}
+
+#[test]
+fn known_device_work_is_held_against_the_recording() {
+    let turn = turn::take();
+    let parts = "kernels,early-graph,kernels-exit,kernels-killed,other-profiler";
+    let Some((ended, document)) = on_doubles(parts, &[]) else {
+        return;
+    };
     assert_eq!(ended.code(), 0, "{document:#}");
-    assert_eq!(document["surroundings"]["gpu_model"], "Double of a GPU");
+    assert_eq!(document["machine"]["gpu_model"], "Double of a GPU");
     for name in ["kernels", "kernels-exit", "kernels-killed", "other-profiler"] {
         assert_eq!(part(&document, name)["verdict"], "passed", "{name}: {document:#}");
     }
     let early = part(&document, "early-graph");
     assert_eq!(early["verdict"], "measured", "{early}");
     assert_eq!(figure(early, "early_graph_kernels_launched"), 500.0);
+    // The double of CUPTI knows all nodes.
+    assert_eq!(figure(early, "early_graph_kernels_recorded"), 500.0);
     let other = part(&document, "other-profiler");
     assert!(
         figure(other, "works_recorded") >= 800.0,
@@ -147,31 +153,18 @@ fn known_device_work_is_held_against_the_recording() {
         figure(kernels, "works_recorded") + figure(kernels, "works_lost")
     );
     assert!(figure(kernels, "works_launched") > 20_000.0);
+    assert!(figure(kernels, "shortest_launch_to_start_ns") >= 0.0);
     drop(turn);
 }
 
 /// A wrong recording must fail.
 #[test]
 fn wrong_times_are_found() {
-    let (Some(nccl), Some((cupti, _))) = (compile::nccl_double(), compile::cupti_double(cupti_run::NEWEST))
-    else {
+    let turn = turn::take();
+    // The recorded kernels are 50 us longer than the kernels themselves say.
+    let Some((ended, document)) = on_doubles("kernels", &[("CUDA_DOUBLE_SPIN_OFF_NS", "50000")]) else {
         return;
     };
-    let turn = turn::take();
-    let meet = tempfile::tempdir_in(process::memory()).expect("a directory");
-    let libraries = format!("{}:{}", nccl.display(), cupti.display());
-    let library = nccl.join("libnccl.so.2");
-    let variables = [
-        ("LD_LIBRARY_PATH", libraries.as_str()),
-        ("NCCL_DOUBLE_MEET", text(meet.path())),
-        // The recorded kernels are 50 us longer than the kernels themselves say.
-        ("CUDA_DOUBLE_SPIN_OFF_NS", "50000"),
-    ];
-    let (ended, document) = selftest(
-        None,
-        &["--library", text(&library), "--parts", "kernels"],
-        &variables,
-    );
     assert_eq!(ended.code(), 1, "{document:#}");
     let failures = part(&document, "kernels")["failures"].to_string();
     assert!(failures.contains("durations are wrong"), "{failures}");
@@ -209,6 +202,14 @@ fn nccl_is_checked_by_calls_plugin_and_events() {
                 "NCCL {}: {document:#}",
                 nccl.version
             );
+        }
+        let mut with_times = vec!["nccl-events"];
+        if HostNccl::with_device_times().any(|other| other.version == nccl.version) {
+            with_times.push("nccl");
+        }
+        for (name, rank) in with_times.iter().flat_map(|name| [(name, 0), (name, 1)]) {
+            let timed = figure(part(&document, name), &format!("timed_operations_rank_{rank}"));
+            assert!(timed > 0.0, "NCCL {} {name}: {document:#}", nccl.version);
         }
     }
     drop(turn);

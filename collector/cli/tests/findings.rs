@@ -851,6 +851,46 @@ fn an_error_of_a_communicator_names_the_rank_whose_log_ended_before() {
 }
 
 #[test]
+fn a_rank_that_reports_an_error_and_then_ends_is_no_cause() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (rank, mut log) in (0..).zip(logs_on(folder.path(), &["a"; 3])) {
+        // The last rank ends first and reports nothing. Rank 0 reports an error and ends. Rank 1 reports another one later.
+        let last_call = [50, 100, 10][rank];
+        for at in 0..last_call {
+            let enter = START + at * MS;
+            log.push(
+                0,
+                call(Operation::AllReduce, enter, enter + 1_000, at as u32, 64, 0),
+            );
+        }
+        let (error, at) = [(Some(6), 20), (Some(1), 90), (None, 0)][rank];
+        if let Some(error) = error {
+            let failure = Record {
+                enter_ticks: START + at * MS,
+                leave_ticks: START + at * MS,
+                communicator: 0,
+                flags: FLAG_FAILED,
+                tag: error,
+                ..Record::new(RecordKind::Failure)
+            };
+            log.push(0, failure);
+        }
+        log.end().expect("end");
+    }
+    let session = merged(folder.path());
+    let finding = only(&session, "communicator-error");
+    assert_eq!(finding.ranks, [2], "{finding:?}");
+    let evidence = finding.evidence.join("\n");
+    for expected in [
+        "ncclRemoteError (6) on rank 0",
+        "ncclUnhandledCudaError (1) on rank 1",
+    ] {
+        assert!(evidence.contains(expected), "{evidence}");
+    }
+    assert!(!evidence.contains("the log of rank 0 ended"), "{evidence}");
+}
+
+#[test]
 fn slow_creation_of_communicators_is_found() {
     let of = |seconds: u64| {
         two(

@@ -50,8 +50,8 @@ impl BenchChange {
 
 /// Compares rows of the same operation, size, placement and type. `tolerance`: 0.1 is 10 %.
 ///
-/// A row changed if its median differs by more than the tolerance, and no block of one bench is as fast or as slow as a
-/// block of the other. Blocks of one run do not show how much two runs differ, so the tolerance is needed, too.
+/// A row changed if its median differs by more than the tolerance, and the blocks of the two benches do not overlap. Blocks of
+/// one run do not show how much two runs differ, so the tolerance is needed, too.
 pub fn compare(before: &BenchResults, now: &BenchResults, tolerance: f64) -> BenchComparison {
     let mut out = BenchComparison::default();
     let mut differs = |what: &str, before: String, now: String| {
@@ -151,20 +151,16 @@ impl fmt::Display for Missed {
 pub fn missed(results: &BenchResults, expected: &[Expected]) -> Vec<Missed> {
     let mut out = Vec::new();
     for one in expected {
-        let operations: Vec<String> = match &one.operation {
-            Some(operation) => vec![operation.clone()],
-            None => {
-                let mut all: Vec<String> = results.rows.iter().map(|row| row.operation.clone()).collect();
-                all.dedup();
-                all
-            }
+        let operations = match &one.operation {
+            Some(operation) => vec![operation.as_str()],
+            None => results.operations(),
         };
         for operation in operations {
             let of_it = results.rows.iter().filter(|row| row.operation == operation);
             let best = of_it.filter_map(|row| row.bus_bytes_per_s).max_by(f64::total_cmp);
             if best.is_none_or(|best| best < one.bus_bytes_per_s) {
                 out.push(Missed {
-                    operation,
+                    operation: operation.to_owned(),
                     expected: one.bus_bytes_per_s,
                     best,
                 });
@@ -189,6 +185,7 @@ mod tests {
             elements: size_bytes / 4,
             placement: Placement::OutOfPlace,
             iterations: 20,
+            calls: 22,
             blocks_ns: blocks_ns.to_vec(),
             time_ns,
             algorithm_bytes_per_s: size_bytes as f64 / time_ns.p50 * 1e9,
@@ -216,6 +213,7 @@ mod tests {
                 blocks: 3,
                 most_iterations: 20,
                 warmup_iterations: 5,
+                settling_iterations: 2,
                 row_limit_ms: 500,
                 is_recorded: false,
             },

@@ -155,6 +155,16 @@ impl Case {
         )
     }
 
+    /// Returns the rank that follows in the ring.
+    pub fn next(&self, rank: u32) -> u32 {
+        (rank + 1) % self.ranks
+    }
+
+    /// Returns the rank that precedes in the ring.
+    pub fn previous(&self, rank: u32) -> u32 {
+        (rank + self.ranks - 1) % self.ranks
+    }
+
     /// Returns the offsets of input and output in a common buffer, in bytes, or `None` if the operation has no in-place
     /// form. As in nccl-tests.
     pub fn in_place_offsets(&self, rank: u32) -> Option<(u64, u64)> {

@@ -93,20 +93,22 @@ fn half(value: u32) -> u16 {
     ((exponent + 15) << 10 | mantissa) as u16
 }
 
+/// Difference between the first elements of neighbouring ranks. It is coprime to every possible number of inputs, so that
+/// neighbours differ.
+const STRIDE: u64 = 17;
 /// Elements of all inputs repeat after this number, so that they need not be computed one by one.
 const PERIOD: u64 = 251;
 
 /// Returns the number of different inputs, or `None` if the sum of all ranks is not exact in this type.
 fn different(data_type: DataType, ranks: u32) -> Option<u32> {
     let most = data_type.most_exact() / ranks.max(1);
-    // With an odd number, parts at powers of two differ.
     (most >= 1).then(|| most.min(12) + 1)
 }
 
 /// Returns element `index` of a rank's input.
 fn element(case: &Case, rank: u32, index: u64) -> u32 {
     let different = different(case.data_type, case.ranks).unwrap_or(1);
-    ((u64::from(rank) * 7 + index % PERIOD) % u64::from(different)) as u32
+    ((u64::from(rank) * STRIDE + index % PERIOD) % u64::from(different)) as u32
 }
 
 /// Returns the input of a rank.
@@ -128,7 +130,7 @@ pub fn expected(case: &Case, rank: u32) -> Option<Vec<u8>> {
         Pattern::Broadcast => repeated(case, received, |index| element(case, 0, index)),
         Pattern::Scatter => repeated(case, received, |index| element(case, 0, mine + index)),
         Pattern::SendReceive => {
-            let before = (rank + case.ranks - 1) % case.ranks;
+            let before = case.previous(rank);
             repeated(case, received, |index| element(case, before, index))
         }
         Pattern::AllGather | Pattern::Gather | Pattern::AllToAll => {

@@ -4,7 +4,7 @@ use crate::world::{LISTENER, local};
 use anyhow::{Context, Result};
 use std::env;
 use std::ffi::OsString;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
@@ -49,7 +49,6 @@ pub fn run(ranks: u32, arguments: &[OsString]) -> Result<Option<Failed>> {
             .env("RANK", rank.to_string())
             .env("LOCAL_RANK", rank.to_string())
             .env("WORLD_SIZE", ranks.to_string())
-            .env("LOCAL_WORLD_SIZE", ranks.to_string())
             .env("MASTER_ADDR", meeting.ip().to_string())
             .env("MASTER_PORT", meeting.port().to_string())
             .env_remove(LISTENER);
@@ -78,6 +77,15 @@ pub fn run(ranks: u32, arguments: &[OsString]) -> Result<Option<Failed>> {
     }
     drop(listener);
     Ok(wait(running))
+}
+
+/// Returns the address at which the ranks that [`run`] starts meet.
+pub fn meeting() -> Result<SocketAddr> {
+    let of = |name: &str| env::var(name).with_context(|| format!("{name} is not set"));
+    let address = format!("{}:{}", of("MASTER_ADDR")?, of("MASTER_PORT")?);
+    address
+        .parse()
+        .with_context(|| format!("{address} is no address"))
 }
 
 fn wait(mut running: Vec<(u32, Child)>) -> Option<Failed> {

@@ -284,7 +284,6 @@ mod tests {
             rank,
             size,
             local_rank: rank,
-            launcher: "a test",
         };
         let limit = Duration::from_secs(20);
         let others: Vec<_> = (1..size)
@@ -340,7 +339,6 @@ mod tests {
             rank: 0,
             size: 2,
             local_rank: 0,
-            launcher: "a test",
         };
         let limit = Duration::from_millis(50);
         let error =

@@ -8,7 +8,6 @@ pub const LISTENER: &str = "RANKSCOPE_WORKLOAD_LISTENER";
 
 /// Variables of one launcher: rank, number of ranks, rank on this host, and a variable that must also be set.
 struct Launcher {
-    name: &'static str,
     rank: &'static str,
     size: &'static str,
     local_rank: &'static str,
@@ -18,21 +17,21 @@ struct Launcher {
 /// Launchers, in the order of their precedence.
 const LAUNCHERS: [Launcher; 4] = [
     Launcher {
-        name: "torchrun",
+        // torchrun
         rank: "RANK",
         size: "WORLD_SIZE",
         local_rank: "LOCAL_RANK",
         needs: None,
     },
     Launcher {
-        name: "Open MPI",
+        // Open MPI
         rank: "OMPI_COMM_WORLD_RANK",
         size: "OMPI_COMM_WORLD_SIZE",
         local_rank: "OMPI_COMM_WORLD_LOCAL_RANK",
         needs: None,
     },
     Launcher {
-        name: "MPICH",
+        // MPICH
         rank: "PMI_RANK",
         size: "PMI_SIZE",
         local_rank: "MPI_LOCALRANKID",
@@ -40,7 +39,7 @@ const LAUNCHERS: [Launcher; 4] = [
     },
     // A batch script also has the first three, but no step.
     Launcher {
-        name: "srun",
+        // srun
         rank: "SLURM_PROCID",
         size: "SLURM_STEP_NUM_TASKS",
         local_rank: "SLURM_LOCALID",
@@ -57,14 +56,12 @@ pub struct World {
     pub size: u32,
     /// Number of this rank on its host.
     pub local_rank: u32,
-    /// Name of the launcher.
-    pub launcher: &'static str,
 }
 
 impl World {
     /// Reads the variables of the launcher. Returns `None` if no launcher started this process.
     pub fn from_environment() -> Option<Self> {
-        // A world of one is an interactive shell.
+        // A job of one rank, as in an interactive shell, starts its own ranks.
         Self::read(|name| env::var(name).ok()).filter(|world| world.size > 1)
     }
 
@@ -84,7 +81,6 @@ impl World {
                 rank,
                 size,
                 local_rank: number(launcher.local_rank).unwrap_or(rank),
-                launcher: launcher.name,
             })
         })
     }
@@ -107,7 +103,10 @@ pub fn rendezvous(given: Option<&str>) -> Result<SocketAddr, String> {
         .parse()
         .map_err(|_| format!("MASTER_PORT is '{port}', not a port"))?;
     // The launcher's own store listens at its port.
-    resolve(&format!("{host}:{}", port.wrapping_add(1)))
+    let next = port.checked_add(1);
+    let next =
+        next.ok_or("MASTER_PORT is the last port; name another address with --rendezvous HOST:PORT")?;
+    resolve(&format!("{host}:{next}"))
 }
 
 fn resolve(address: &str) -> Result<SocketAddr, String> {
@@ -133,20 +132,20 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    fn read(variables: &[(&str, &str)]) -> Option<(u32, u32, u32, &'static str)> {
+    fn read(variables: &[(&str, &str)]) -> Option<(u32, u32, u32)> {
         let all: BTreeMap<_, _> = variables.iter().copied().collect();
         let world = World::read(|name| all.get(name).map(|&value| value.to_owned()))?;
-        Some((world.rank, world.size, world.local_rank, world.launcher))
+        Some((world.rank, world.size, world.local_rank))
     }
 
     #[test]
     fn each_launcher_is_recognised() {
         let torchrun = [("RANK", "5"), ("WORLD_SIZE", "8"), ("LOCAL_RANK", "1")];
-        assert_eq!(read(&torchrun), Some((5, 8, 1, "torchrun")));
+        assert_eq!(read(&torchrun), Some((5, 8, 1)));
         let mpi = [("OMPI_COMM_WORLD_RANK", "3"), ("OMPI_COMM_WORLD_SIZE", "4")];
-        assert_eq!(read(&mpi), Some((3, 4, 3, "Open MPI")));
+        assert_eq!(read(&mpi), Some((3, 4, 3)));
         let hydra = [("PMI_RANK", "0"), ("PMI_SIZE", "2"), ("MPI_LOCALRANKID", "0")];
-        assert_eq!(read(&hydra), Some((0, 2, 0, "MPICH")));
+        assert_eq!(read(&hydra), Some((0, 2, 0)));
     }
 
     #[test]
@@ -159,7 +158,7 @@ mod tests {
         assert_eq!(read(&batch), None);
         let mut step = batch.to_vec();
         step.extend([("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_TASKS", "8")]);
-        assert_eq!(read(&step), Some((0, 8, 0, "srun")));
+        assert_eq!(read(&step), Some((0, 8, 0)));
     }
 
     #[test]

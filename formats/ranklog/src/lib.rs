@@ -16,6 +16,7 @@ pub mod lanes;
 pub mod layout;
 pub mod loss;
 pub mod marks;
+pub mod nccl_version;
 mod numbered;
 pub mod operation;
 pub mod place;

@@ -113,6 +113,16 @@ impl Operation {
         }
     }
 
+    /// Returns the operation with a name in any common spelling: `all-reduce`, `all_reduce`, `AllReduce`.
+    pub fn named(name: &str) -> Option<Self> {
+        let letters = |name: &str| name.replace(['-', '_'], "").to_lowercase();
+        let wanted = letters(name);
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|operation| letters(operation.name()) == wanted)
+    }
+
     /// Returns the bus-bandwidth factor for `members` members, after nccl-tests' doc/PERFORMANCE.md (METRICS.md,
     /// section 2). `None` if there is no bandwidth: with one member, for a barrier, and for an unknown operation.
     pub fn bus_factor(self, members: u32) -> Option<f64> {
@@ -145,6 +155,20 @@ impl Operation {
         })
     }
 
+    /// Returns true if NCCL copies data of a member to itself for this call. NCCL implements all-to-all, gather and scatter by
+    /// messages, also to the member itself. `peer`: peer or root of the call. `member`: the caller's own number, or `None`
+    /// if it is unknown, and then any peer may be the caller.
+    #[inline]
+    pub fn copies_to_itself(self, peer: i32, member: Option<u32>) -> bool {
+        match self {
+            Self::AllToAll | Self::AllToAllV => true,
+            Self::Send | Self::Receive | Self::Gather | Self::Scatter => {
+                member.is_none_or(|member| u32::try_from(peer) == Ok(member))
+            }
+            _ => false,
+        }
+    }
+
     /// Returns true for operations with a size per member. Their records have continuation records.
     pub fn is_variable(self) -> bool {
         matches!(
@@ -165,5 +189,19 @@ mod tests {
         assert_eq!(Operation::Broadcast.bus_factor(4), Some(1.0));
         assert_eq!(Operation::AllReduce.bus_factor(1), None);
         assert_eq!(Operation::Barrier.bus_factor(4), None);
+    }
+
+    #[test]
+    fn only_messages_to_the_caller_are_copies() {
+        assert!(Operation::AllToAll.copies_to_itself(-1, Some(0)));
+        assert!(
+            Operation::Send.copies_to_itself(2, Some(2)) && !Operation::Send.copies_to_itself(1, Some(2))
+        );
+        assert!(
+            Operation::Gather.copies_to_itself(0, Some(0)) && !Operation::Gather.copies_to_itself(0, Some(1))
+        );
+        assert!(
+            Operation::Receive.copies_to_itself(1, None) && !Operation::AllReduce.copies_to_itself(1, None)
+        );
     }
 }

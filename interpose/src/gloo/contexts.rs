@@ -3,7 +3,6 @@
 //! Option structs contain the pointer that `gloo::Context`'s own constructor sees. In PyTorch 2.15 that base class has
 //! no virtual table, and is located eight bytes into `gloo::rendezvous::Context`.
 
-use super::memory::read;
 use crate::core::communicators;
 use crate::core::communicators::Identity;
 use crate::core::hash::Hash128;
@@ -11,6 +10,7 @@ use crate::core::life;
 use crate::core::real_call::{RealCall, Returned};
 use crate::core::stub::Narrow;
 use crate::thread;
+use rankscope_gloo_abi::memory::read;
 use rankscope_ranklog::Library;
 use rankscope_ranklog::definition::IdentitySource;
 

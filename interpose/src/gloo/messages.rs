@@ -3,13 +3,13 @@
 
 use super::buffers;
 use super::evidence::Sampler;
-use super::memory::read;
 use crate::core::communicators;
 use crate::core::life;
 use crate::core::real_call::{RealCall, Returned};
 use crate::core::stub::Narrow;
 use crate::thread;
 use crate::thread::ThreadState;
+use rankscope_gloo_abi::memory::read;
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{

@@ -7,7 +7,6 @@ pub mod buffers;
 pub mod collectives;
 pub mod contexts;
 pub mod evidence;
-pub mod memory;
 pub mod messages;
 pub mod options;
 pub mod rendezvous;

@@ -1,136 +1,83 @@
-//! Layouts of Gloo's option structs. The offsets are equal in all versions seen: they were compiled against the headers
-//! of three versions, and read back in jobs. Every value is nevertheless checked for plausibility, and an implausible
-//! one is recorded as unknown.
+//! What a hook reads of Gloo's option structs. Every value is checked for plausibility, and an implausible one is recorded as
+//! unknown.
 
-use super::memory::{read, vector_words};
+use rankscope_gloo_abi::memory::{read, vector_words};
+use rankscope_gloo_abi::offsets::{self, Buffers, Offsets};
 use rankscope_ranklog::Operation;
 
 /// Source of an operation's size in bytes.
 #[derive(Clone, Copy)]
-pub enum Bytes {
+enum SizeFrom {
     /// The operation has no data.
     None,
-    /// The count of elements at this offset.
-    Elements(usize),
-    /// The input buffer at the first offset. If it is null (in place), one member's part of the output buffer at the
-    /// second.
-    InputOrPartOfOutput(usize, usize),
-    /// The input buffer at this offset.
-    Input(usize),
-    /// One member's part of the input buffer at this offset.
-    PartOfInput(usize),
-    /// The output buffer at this offset.
-    Output(usize),
+    /// The count of elements.
+    Elements,
+    /// The input buffer. If it is null (in place), one member's part of the output buffer.
+    InputOrPartOfOutput,
+    /// The input buffer.
+    Input,
+    /// One member's part of the input buffer.
+    PartOfInput,
+    /// The output buffer.
+    Output,
     /// A vector of element counts, one per member.
-    ElementsPerMember(usize),
+    ElementsPerMember,
     /// A vector of byte counts, one per member.
-    BytesPerMember(usize),
+    BytesPerMember,
 }
 
-/// The layout of one operation's options.
+/// The options of one operation.
 #[derive(Clone, Copy)]
 pub struct Options {
     /// Operation of the struct.
     pub operation: Operation,
-    /// Offset of the tag (u32).
-    pub tag: usize,
-    /// Offset of the element size (size_t).
-    pub element_bytes: Option<usize>,
-    /// Offset of the root (int).
-    pub root: Option<usize>,
-    /// Source of the size.
-    pub bytes: Bytes,
+    offsets: Offsets,
+    bytes: SizeFrom,
+}
+
+const fn options(operation: Operation, offsets: Offsets, bytes: SizeFrom) -> Options {
+    Options {
+        operation,
+        offsets,
+        bytes,
+    }
 }
 
 /// `gloo::AllreduceOptions`.
-pub static ALL_REDUCE: Options = Options {
-    operation: Operation::AllReduce,
-    tag: 128,
-    element_bytes: Some(88),
-    root: None,
-    bytes: Bytes::Elements(80),
-};
+pub static ALL_REDUCE: Options = options(Operation::AllReduce, offsets::ALL_REDUCE, SizeFrom::Elements);
 /// `gloo::AllgatherOptions`.
-pub static ALL_GATHER: Options = Options {
-    operation: Operation::AllGather,
-    tag: 40,
-    element_bytes: Some(32),
-    root: None,
-    bytes: Bytes::InputOrPartOfOutput(16, 24),
-};
+pub static ALL_GATHER: Options = options(
+    Operation::AllGather,
+    offsets::ALL_GATHER,
+    SizeFrom::InputOrPartOfOutput,
+);
 /// `gloo::AllgathervOptions`.
-pub static ALL_GATHER_V: Options = Options {
-    operation: Operation::AllGatherV,
-    tag: 64,
-    element_bytes: Some(56),
-    root: None,
-    bytes: Bytes::ElementsPerMember(32),
-};
-/// `gloo::AlltoallOptions`.
-pub static ALL_TO_ALL: Options = Options {
-    operation: Operation::AllToAll,
-    tag: 40,
-    element_bytes: Some(32),
-    root: None,
-    // Gloo gets the size of the whole input. The count of a call is the size per peer (METRICS.md, section 2).
-    bytes: Bytes::PartOfInput(16),
-};
+pub static ALL_GATHER_V: Options = options(
+    Operation::AllGatherV,
+    offsets::ALL_GATHER_V,
+    SizeFrom::ElementsPerMember,
+);
+/// `gloo::AlltoallOptions`. Gloo gets the size of the whole input. The count of a call is the size per peer (METRICS.md,
+/// section 2).
+pub static ALL_TO_ALL: Options = options(Operation::AllToAll, offsets::ALL_TO_ALL, SizeFrom::PartOfInput);
 /// `gloo::AlltoallvOptions`.
-pub static ALL_TO_ALL_V: Options = Options {
-    operation: Operation::AllToAllV,
-    tag: 136,
-    element_bytes: Some(128),
-    root: None,
-    bytes: Bytes::BytesPerMember(56),
-};
+pub static ALL_TO_ALL_V: Options = options(
+    Operation::AllToAllV,
+    offsets::ALL_TO_ALL_V,
+    SizeFrom::BytesPerMember,
+);
 /// `gloo::BarrierOptions`.
-pub static BARRIER: Options = Options {
-    operation: Operation::Barrier,
-    tag: 24,
-    element_bytes: None,
-    root: None,
-    bytes: Bytes::None,
-};
+pub static BARRIER: Options = options(Operation::Barrier, offsets::BARRIER, SizeFrom::None);
 /// `gloo::BroadcastOptions`.
-pub static BROADCAST: Options = Options {
-    operation: Operation::Broadcast,
-    tag: 52,
-    element_bytes: Some(40),
-    root: Some(48),
-    bytes: Bytes::Elements(32),
-};
+pub static BROADCAST: Options = options(Operation::Broadcast, offsets::BROADCAST, SizeFrom::Elements);
 /// `gloo::GatherOptions`.
-pub static GATHER: Options = Options {
-    operation: Operation::Gather,
-    tag: 44,
-    element_bytes: Some(32),
-    root: Some(40),
-    bytes: Bytes::Input(16),
-};
+pub static GATHER: Options = options(Operation::Gather, offsets::GATHER, SizeFrom::Input);
 /// `gloo::GathervOptions`.
-pub static GATHER_V: Options = Options {
-    operation: Operation::GatherV,
-    tag: 68,
-    element_bytes: Some(56),
-    root: Some(64),
-    bytes: Bytes::ElementsPerMember(32),
-};
+pub static GATHER_V: Options = options(Operation::GatherV, offsets::GATHER_V, SizeFrom::ElementsPerMember);
 /// `gloo::ReduceOptions`.
-pub static REDUCE: Options = Options {
-    operation: Operation::Reduce,
-    tag: 88,
-    element_bytes: Some(40),
-    root: Some(48),
-    bytes: Bytes::Elements(32),
-};
+pub static REDUCE: Options = options(Operation::Reduce, offsets::REDUCE, SizeFrom::Elements);
 /// `gloo::ScatterOptions`.
-pub static SCATTER: Options = Options {
-    operation: Operation::Scatter,
-    tag: 60,
-    element_bytes: Some(48),
-    root: Some(56),
-    bytes: Bytes::Output(40),
-};
+pub static SCATTER: Options = options(Operation::Scatter, offsets::SCATTER, SizeFrom::Output);
 
 /// Values read from an option struct.
 #[derive(Clone, Copy)]
@@ -176,32 +123,43 @@ impl Options {
         // unbound buffers. In all versions the `size` of a buffer is at offset 16, a public constant member of the base
         // class.
         unsafe {
-            let tag = read::<u32>(options, self.tag);
-            let element = self.element_bytes.map_or(0, |at| read::<u64>(options, at));
-            let plausible = self.element_bytes.is_none() || (1..=MAX_ELEMENT_BYTES).contains(&element);
-            let root = match self.root {
+            let tag = read::<u32>(options, self.offsets.tag);
+            let element = self
+                .offsets
+                .element_bytes
+                .map_or(0, |at| read::<u64>(options, at));
+            let plausible =
+                self.offsets.element_bytes.is_none() || (1..=MAX_ELEMENT_BYTES).contains(&element);
+            let root = match self.offsets.root {
                 Some(at) => read::<i32>(options, at),
                 None => -1,
             };
-            let buffer_bytes = |at: usize| -> Option<u64> {
-                let buffer: usize = read(options, at);
+            let buffer_bytes = |buffers: Option<Buffers>| -> Option<u64> {
+                let buffer: usize = read(options, buffers?.offset());
                 (buffer != 0).then(|| read::<u64>(buffer, 16))
             };
+            let members = u64::from(size.max(1));
             let mut per_member: &'a [u64] = &[];
             let mut per_member_unit = 1;
             let bytes = match self.bytes {
-                Bytes::None => Some(0),
-                Bytes::Elements(at) => read::<u64>(options, at).checked_mul(element),
-                Bytes::InputOrPartOfOutput(input, output) => {
-                    buffer_bytes(input).or_else(|| Some(buffer_bytes(output)? / u64::from(size.max(1))))
+                SizeFrom::None => Some(0),
+                SizeFrom::Elements => {
+                    let count = self.offsets.elements.map(|at| read::<u64>(options, at));
+                    count.and_then(|count| count.checked_mul(element))
                 }
-                Bytes::Input(at) | Bytes::Output(at) => buffer_bytes(at),
-                Bytes::PartOfInput(at) => buffer_bytes(at).map(|bytes| bytes / u64::from(size.max(1))),
-                Bytes::ElementsPerMember(at) | Bytes::BytesPerMember(at) => {
-                    let counts: &'a [u64] = vector_words(options + at);
+                SizeFrom::InputOrPartOfOutput => buffer_bytes(self.offsets.input)
+                    .or_else(|| Some(buffer_bytes(self.offsets.output)? / members)),
+                SizeFrom::Input => buffer_bytes(self.offsets.input),
+                SizeFrom::Output => buffer_bytes(self.offsets.output),
+                SizeFrom::PartOfInput => buffer_bytes(self.offsets.input).map(|bytes| bytes / members),
+                SizeFrom::ElementsPerMember | SizeFrom::BytesPerMember => {
+                    let counts: &'a [u64] = match self.offsets.counts {
+                        Some(at) => vector_words(options + at),
+                        None => &[],
+                    };
                     if counts.len() == size as usize {
                         per_member = counts;
-                        let own = matches!(self.bytes, Bytes::ElementsPerMember(_));
+                        let own = matches!(self.bytes, SizeFrom::ElementsPerMember);
                         per_member_unit = if own { element } else { 1 };
                         // For gathers, the bytes that this member contributes. For all-to-all, all the bytes that it
                         // sends.

@@ -4,7 +4,6 @@
 //! The store's prefix alone is no identity. Every group's innermost prefix is "0", and keys are reused after a
 //! re-initialisation. Rank 0's address blob is new each time, and every member reads it.
 
-use super::memory::{StringLayout, read, vector_bytes};
 use crate::core::communicators;
 use crate::core::communicators::Identity;
 use crate::core::hash::Hash128;
@@ -13,6 +12,7 @@ use crate::core::real_call::{RealCall, Returned};
 use crate::core::stub::Narrow;
 use crate::thread;
 use crate::thread::ThreadState;
+use rankscope_gloo_abi::memory::{StringLayout, read, vector_bytes};
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::definition::IdentitySource;
 use rankscope_ranklog::lanes::{Lane, LaneSet};

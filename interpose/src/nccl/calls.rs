@@ -158,19 +158,6 @@ fn enqueue_watched(
     enqueue_as::<true>(roles, call, thread, enter_ticks)
 }
 
-/// Returns true if NCCL copies data of this rank to itself for a call. NCCL implements all-to-all, gather and scatter by
-/// messages, also to the rank itself.
-#[inline(always)]
-fn copies_to_itself(operation: Operation, peer: i32, rank: Option<u32>) -> bool {
-    match operation {
-        Operation::AllToAll | Operation::AllToAllV => true,
-        Operation::Send | Operation::Receive | Operation::Gather | Operation::Scatter => {
-            rank.is_none_or(|rank| u32::try_from(peer) == Ok(rank))
-        }
-        _ => false,
-    }
-}
-
 #[inline(always)]
 fn enqueue_as<const IS_WATCHED: bool>(
     roles: &'static Roles,
@@ -197,7 +184,10 @@ fn enqueue_as<const IS_WATCHED: bool>(
         plugin::kernel_times::captured();
     } else if roles.operation == Operation::Broadcast {
         plugin::kernel_times::broadcast(open_group::is_open(thread));
-    } else if copies_to_itself(roles.operation, record.peer, communicator.map(Entry::rank)) {
+    } else if roles
+        .operation
+        .copies_to_itself(record.peer, communicator.map(Entry::rank))
+    {
         plugin::kernel_times::copied_to_itself();
     }
     let as_handle = handles::Call {

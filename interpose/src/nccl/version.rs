@@ -5,6 +5,7 @@ use crate::core::life;
 use crate::core::resolve;
 use rankscope_ranklog::definition::{KIND_PROPERTY, Payload};
 use rankscope_ranklog::lanes::LaneSet;
+use rankscope_ranklog::nccl_version;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
@@ -71,16 +72,11 @@ pub fn define(set: &LaneSet) {
     if version == 0 {
         return;
     }
-    // Up to 2.8 the number is 2804 for 2.8.4; later it is 20905 for 2.9.5.
-    let (major, rest) = if version < 10_000 {
-        (version / 1_000, version % 1_000)
-    } else {
-        (version / 10_000, version % 10_000)
-    };
+    let [major, minor, patch] = nccl_version::parts(version);
     let mut text = [0; 32];
     let mut room = text.as_mut_slice();
     let room_bytes = room.len();
-    let written = write!(room, "{major}.{}.{}", rest / 100, rest % 100).map(|()| room_bytes - room.len());
+    let written = write!(room, "{major}.{minor}.{patch}").map(|()| room_bytes - room.len());
     if let Ok(bytes) = written {
         let payload = Payload::property(VERSION, &text[..bytes]);
         set.area.define(KIND_PROPERTY, payload.as_bytes());

@@ -4,9 +4,9 @@
 use crate::core::life;
 use crate::core::real_call::{RealCall, Returned};
 use crate::core::stub::Narrow;
-use crate::gloo::memory::read;
 use crate::thread;
 use crate::thread::ThreadState;
+use rankscope_gloo_abi::memory::read;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::record::{FLAG_FAILED, Record, RecordKind};
 

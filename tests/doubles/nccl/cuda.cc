@@ -15,10 +15,9 @@
 //   CUDA_DOUBLE_VERSION=N     the version that it reports; default 13000
 //   CUDA_DOUBLE_DEVICES=N     the number of devices that it counts; default 1
 //   CUDA_DOUBLE_SPIN_OFF_NS=N kernels that store their end store it this much too early
-//   CUDA_DOUBLE_TRUTH=DIR     a line for every kernel, copy and set is appended to DIR/PID.jsonl when it is over. At
-//   the
-//                             end of the process, work that is not over is written with stop 0, and with start 0 if it
-//                             did not start
+//   CUDA_DOUBLE_TRUTH=DIR     a line for every kernel, copy and set is appended to DIR/PID.jsonl when it is over.
+//                             At the end of the process, work that is not over is written with stop 0, and with
+//                             start 0 if it did not start
 #include <pthread.h>
 #include <sched.h>
 #include <time.h>

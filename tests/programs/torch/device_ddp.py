@@ -1,6 +1,6 @@
-"""Trains with DDP on devices for STEPS steps, on BACKEND. Rank SLOW_RANK sleeps SLOW_MS in each. With MARKS=1, each step
-is a range of NVTX. If STEPS is not set, the program then calls each collective of torch.distributed in three groups, and
-checks the data. Runs on tests/host-nccl.
+"""Trains with DDP on devices for STEPS steps, on BACKEND. Rank SLOW_RANK sleeps SLOW_MS in each. If STEPS is
+not set, the program then calls each collective of torch.distributed in three groups, and checks the data. Runs on
+tests/host-nccl.
 
 The truth has each step's loss (`step`), and each operation of PyTorch's Flight Recorder (`issued`). The latter are in the
 order of the calls, with the bytes of their tensors."""
@@ -40,8 +40,6 @@ def train():
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.001)
     words = torch.Generator().manual_seed(RANK)
     for step in range(int(os.environ.get("STEPS", "10"))):
-        if os.environ.get("MARKS") == "1":
-            torch.cuda.nvtx.range_push(f"step {step}")
         if RANK == int(os.environ.get("SLOW_RANK", "-1")):
             time.sleep(float(os.environ.get("SLOW_MS", "50")) / 1000)
         inputs = torch.randint(0, 100, (64,), generator=words).cuda()
@@ -49,8 +47,6 @@ def train():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        if os.environ.get("MARKS") == "1":
-            torch.cuda.nvtx.range_pop()
         mean = loss.detach().clone()
         dist.all_reduce(mean, op=dist.ReduceOp.AVG)
         truth("step", step=step, loss=mean.item())

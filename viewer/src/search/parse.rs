@@ -565,18 +565,11 @@ fn test_of(key: Key, value: &str, quoted: bool) -> Result<Test, String> {
             Err(format!("'{value}' is not one of {}", names.join(", ")))
         }
         _ => {
-            // "allreduce", "all_reduce" and "AllReduce" are equivalent.
-            let letters = |name: &str| name.replace('-', "");
-            let entered = letters(&kebab);
-            let operation = Operation::ALL
-                .iter()
-                .find(|operation| letters(operation.name()) == entered);
-            operation
-                .map(|&operation| Test::Operation(operation))
-                .ok_or_else(|| {
-                    let names: Vec<&str> = Operation::ALL.iter().map(|operation| operation.name()).collect();
-                    format!("'{value}' is not one of {}", names.join(", "))
-                })
+            let operation = Operation::named(&kebab);
+            operation.map(Test::Operation).ok_or_else(|| {
+                let names: Vec<&str> = Operation::ALL.iter().map(|operation| operation.name()).collect();
+                format!("'{value}' is not one of {}", names.join(", "))
+            })
         }
     }
 }

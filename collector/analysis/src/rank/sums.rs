@@ -138,7 +138,9 @@ pub struct DeviceSums {
     /// Number of device records without usable times, because NCCL reports those of another operation.
     pub misreported: u64,
     /// Number of device records without usable times, because NCCL was late and reports those of a later operation.
-    pub overtaken: u64,
+    pub overwritten: u64,
+    /// Number of device records that were not compared with all later ones, because they are too many or out of order.
+    pub not_compared: u64,
     /// The device's clock compared with the host's.
     pub clock: Option<DeviceClockSums>,
 }

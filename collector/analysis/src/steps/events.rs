@@ -58,7 +58,7 @@ pub(super) struct Symbols {
     pub directions: Vec<Option<i64>>,
     /// Orders events by the time of the host call, also for operations with device times.
     by_host: bool,
-    /// Whether the host's call of an operation has another time than its arrival.
+    /// True if the host's call of an operation has another time than its arrival.
     pub has_calls: bool,
 }
 

@@ -26,8 +26,8 @@ const MAX_TIMES: usize = WINDOW;
 /// communicator.
 ///
 /// Operations of a device run later than their calls, by a time that varies. The program's own waits then fall between
-/// different operations in each step, and no sequence repeats. So if there are no steps in the order of arrival, the order of
-/// the calls is tried.
+/// different operations in each step, and no sequence repeats. If the order of arrival has no steps,
+/// the search tries the order of the calls.
 pub fn plan<'a>(reader: impl Fn() -> RankReader<'a>, width: impl Fn(CommunicatorId) -> u32) -> StepPlan {
     let mut symbols = Symbols::new();
     let by_arrival = plan_in_order(&mut reader(), &mut symbols, &width);

@@ -180,11 +180,17 @@ fn late_problems(parts: &MergeResult<'_>) -> Vec<ProblemSummary> {
                 sums.devices.misreported
             ));
         }
-        if sums.devices.overtaken > 0 {
+        if sums.devices.overwritten > 0 {
             add(format!(
-                "{} kernel times of NCCL were left out: its proxy thread was more than 64 operations late, and then NCCL's \
+                "{} kernel times of NCCL were left out: its proxy thread was at least 64 works late, and then NCCL's \
                  profiler reports times of later operations; record them with --kernels=communication",
-                sums.devices.overtaken
+                sums.devices.overwritten
+            ));
+        }
+        if sums.devices.overwritten > 0 && sums.devices.not_compared > 0 {
+            add(format!(
+                "{} more kernel times of NCCL were not compared with all later ones, and may be those of later operations",
+                sums.devices.not_compared
             ));
         }
         if sums.log.unknown_records > 0 {

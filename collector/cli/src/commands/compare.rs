@@ -1,5 +1,6 @@
 //! `rankscope compare`.
 
+use super::print::message as warn;
 use super::progress::Progress;
 use super::{Exit, print, session, worst_steps};
 use crate::launch::run_directory;
@@ -19,7 +20,7 @@ use rankscope_report::compare::{
 };
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
@@ -437,11 +438,6 @@ fn runs_in(path: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
     }
     found.sort();
     Ok(found)
-}
-
-fn warn(what: &str) {
-    // A failed write is ignored: nobody reads the output any more.
-    let _ = writeln!(io::stderr().lock(), "rankscope: {what}");
 }
 
 /// Returns the list of all metrics as text.

@@ -1,5 +1,6 @@
 //! `rankscope merge`.
 
+use super::print::message as warn;
 use super::progress::Progress;
 use super::{Exit, export, print, session};
 use crate::launch::ending::Ending;
@@ -295,8 +296,4 @@ fn remove_directory(path: &Path) -> Result<()> {
         }
         _ => Ok(()),
     }
-}
-
-fn warn(what: &str) {
-    let _ = writeln!(io::stderr().lock(), "rankscope: {what}");
 }

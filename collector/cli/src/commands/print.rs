@@ -13,6 +13,11 @@ pub fn text(text: &str) -> Result<()> {
         .context("cannot write to standard output")
 }
 
+/// Prints a message of rankscope to standard error. The exit status must be returned even if standard error is closed.
+pub fn message(what: &str) {
+    let _ = writeln!(io::stderr().lock(), "rankscope: {what}");
+}
+
 /// Prints a value as JSON.
 pub fn json(value: &impl Serialize) -> Result<()> {
     let mut json = serde_json::to_string_pretty(value)?;

@@ -3,7 +3,7 @@
 use super::progress::Progress;
 use super::rank_list::RankList;
 use super::{Exit, merge, print, session, timeline_picture};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use rankscope_analysis::model::declared;
 use rankscope_analysis::model::declared::{DeclaredLimits, ScopedValue};
@@ -163,7 +163,15 @@ impl Report {
         }
         let mut stated = DeclaredLimits::default();
         for bench in &self.peaks {
-            stated.extend(DeclaredLimits::of_bench(&BenchResults::read(bench)?));
+            let results = BenchResults::read(bench)?;
+            let library = &results.library.name;
+            if !session.operations.iter().any(|class| &class.library == library) {
+                bail!(
+                    "{} measured {library}, which this run does not use",
+                    bench.display()
+                );
+            }
+            stated.extend(DeclaredLimits::of_bench(&results));
         }
         stated.extend(DeclaredLimits {
             peaks: self.peak_busbw,

@@ -5,6 +5,7 @@ mod outcome;
 mod plan;
 mod time_left;
 
+use super::print::message as print_message;
 use super::size::Size;
 use super::{Exit, kernels, merge};
 use crate::launch::ending::Ending;
@@ -20,7 +21,7 @@ use clap::Args;
 use rankscope_doctor::program;
 use rankscope_ranklog::activity_request::CONTROL_FILE;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -329,7 +330,8 @@ fn shown(command: &[OsString]) -> Vec<String> {
     parts.map(|part| part.to_string_lossy().into_owned()).collect()
 }
 
-fn report_live_areas(found: &LiveAreas) {
+/// Prints which live areas were not collected.
+pub fn report_live_areas(found: &LiveAreas) {
     for process in &found.running {
         print_message(&format!(
             "{process} still runs and records; the session has its records so far"
@@ -341,11 +343,6 @@ fn report_live_areas(found: &LiveAreas) {
     if found.completed > 0 {
         tracing::info!(logs = found.completed, "completed from live areas");
     }
-}
-
-fn print_message(what: &str) {
-    // The job's exit status must be returned even if standard error is closed.
-    let _ = writeln!(io::stderr().lock(), "rankscope: {what}");
 }
 
 fn print_next_step(what: &str, directory: &Path) {

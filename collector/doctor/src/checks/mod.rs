@@ -17,7 +17,7 @@ mod pcie;
 mod preload;
 mod rdma;
 mod shared_memory;
-pub(crate) mod sources;
+pub mod sources;
 mod torch_variables;
 mod unknown_variables;
 mod values;

@@ -12,7 +12,7 @@ use std::ffi::OsStr;
 /// First NCCL that reports device times to a plugin.
 pub const FIRST_WITH_TIMES: (u32, u32) = (2, 27);
 /// First NCCL that has profiler plugins.
-const FIRST_WITH_PLUGINS: (u32, u32) = (2, 23);
+pub const FIRST_WITH_PLUGINS: (u32, u32) = (2, 23);
 /// Oldest and newest NCCL and PyTorch that rankscope was tested with.
 const NCCL_TESTED: [(u32, u32); 2] = [(2, 18), (2, 32)];
 const TORCH_TESTED: [(u32, u32); 2] = [(1, 13), (2, 15)];
@@ -23,6 +23,7 @@ fn line(severity: Severity, id: &'static str, title: impl Into<String>) -> Check
     Check::new(Subject::Sources, severity, id, title)
 }
 
+/// Returns which sources a job on this machine would be recorded from, and why others are missing.
 pub fn check(facts: &Facts, launcher: &Launcher) -> Vec<Check> {
     let mut out = Vec::new();
     out.extend(gloo(facts));

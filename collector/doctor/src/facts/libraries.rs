@@ -97,6 +97,12 @@ pub struct Library {
 }
 
 impl Library {
+    /// Returns the version. Gloo has none; then the place where it was found, such as `PyTorch 2.15.0`.
+    pub fn described_version(&self) -> Option<String> {
+        let place = || (self.kind == Kind::Gloo).then(|| self.found_in.clone());
+        self.version.clone().or_else(place)
+    }
+
     /// Returns the numbers of the version, if it is known.
     pub fn numbers(&self) -> Option<Version> {
         Version::parse(self.version.as_deref()?)
@@ -150,6 +156,12 @@ impl Libraries {
         }
         out.found.sort_by_key(|library| library.kind);
         out
+    }
+
+    /// Returns the first library of a kind whose functions can be found.
+    pub fn callable(&self, kind: Kind) -> Option<&Library> {
+        let mut all = self.found.iter();
+        all.find(|library| library.kind == kind && !library.is_hidden)
     }
 
     /// Returns the library of a kind that would be loaded.

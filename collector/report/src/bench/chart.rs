@@ -1,7 +1,6 @@
 //! Curves of bus bandwidth over size, for a terminal.
 
 use super::ink;
-use super::table::operations;
 use crate::text::layout::TextLayout;
 use rankscope_analysis::model::units;
 use rankscope_formats::bench::{BenchResults, Placement};
@@ -22,12 +21,10 @@ const FEWEST: usize = 3;
 
 /// Draws the bus bandwidth of every operation, out of place where it was measured. Empty if there is no curve.
 pub fn busbw(results: &BenchResults, layout: &TextLayout) -> String {
-    let curves: Vec<(String, Vec<(f64, f64)>)> = operations(results)
+    let curves: Vec<(&str, Vec<(f64, f64)>)> = results
+        .operations()
         .into_iter()
-        .map(|operation| {
-            let points = points(results, &operation);
-            (operation, points)
-        })
+        .map(|operation| (operation, points(results, operation)))
         .filter(|(_, points)| points.len() >= FEWEST)
         .collect();
     let all = || curves.iter().flat_map(|(_, points)| points);
@@ -44,7 +41,7 @@ pub fn busbw(results: &BenchResults, layout: &TextLayout) -> String {
         .map(|(place, (operation, points))| {
             let [red, green, blue] = ink::of(place);
             Dataset::default()
-                .name(operation.as_str())
+                .name(*operation)
                 .marker(Marker::Braille)
                 .graph_type(GraphType::Line)
                 .style(Style::new().fg(Color::Rgb(red, green, blue)))

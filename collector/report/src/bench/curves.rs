@@ -1,9 +1,10 @@
 //! Curves of bus bandwidth and time over size, as SVG and PNG.
 
 use super::ink;
-use super::table::{name, operations};
+use super::table::name;
 use crate::heatmap::font;
 use plotters::coord::Shift;
+use plotters::coord::ranged1d::ValueFormatter;
 use plotters::prelude::*;
 use plotters::style::{FontStyle, register_font};
 use png::{BitDepth, ColorType, Encoder};
@@ -131,7 +132,7 @@ fn panel<B: DrawingBackend>(
 where
     B::ErrorType: 'static,
 {
-    let operations = operations(results);
+    let operations = results.operations();
     let all: Vec<Point> = operations
         .iter()
         .flat_map(|operation| {
@@ -163,52 +164,40 @@ where
         .y_label_area_size(58);
     match quantity {
         Quantity::BusBandwidth => {
-            let mut chart = builder
-                .build_cartesian_2d(sizes, 0.0..highest * HEADROOM)
-                .map_err(DrawError::new)?;
-            chart
-                .configure_mesh()
-                .light_line_style(WHITE)
-                .x_labels(14)
-                .x_label_formatter(&|size| size_label(*size))
-                .y_label_formatter(&|value| number(*value))
-                .x_desc("size")
-                .label_style((FONT, 12))
-                .draw()
-                .map_err(DrawError::new)?;
-            series(&mut chart, results, &operations, quantity)
+            let chart = builder.build_cartesian_2d(sizes, 0.0..highest * HEADROOM);
+            fill(chart.map_err(DrawError::new)?, results, &operations, quantity)
         }
         Quantity::Time => {
-            let mut chart = builder
-                .build_cartesian_2d(sizes, (lowest / HEADROOM..highest * HEADROOM).log_scale())
-                .map_err(DrawError::new)?;
-            chart
-                .configure_mesh()
-                .light_line_style(WHITE)
-                .x_labels(14)
-                .x_label_formatter(&|size| size_label(*size))
-                .y_label_formatter(&|value| number(*value))
-                .x_desc("size")
-                .label_style((FONT, 12))
-                .draw()
-                .map_err(DrawError::new)?;
-            series(&mut chart, results, &operations, quantity)
+            let times = (lowest / HEADROOM..highest * HEADROOM).log_scale();
+            let chart = builder.build_cartesian_2d(sizes, times);
+            fill(chart.map_err(DrawError::new)?, results, &operations, quantity)
         }
     }
 }
 
-fn series<'a, B, X, Y>(
-    chart: &mut ChartContext<'a, B, Cartesian2d<X, Y>>,
+/// Draws the axes and the curves of a panel.
+fn fill<'a, B, X, Y>(
+    mut chart: ChartContext<'a, B, Cartesian2d<X, Y>>,
     results: &BenchResults,
-    operations: &[String],
+    operations: &[&str],
     quantity: Quantity,
 ) -> Result<(), DrawError>
 where
     B: DrawingBackend + 'a,
     B::ErrorType: 'static,
-    X: Ranged<ValueType = f64>,
-    Y: Ranged<ValueType = f64>,
+    X: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
 {
+    chart
+        .configure_mesh()
+        .light_line_style(WHITE)
+        .x_labels(14)
+        .x_label_formatter(&|size| size_label(*size))
+        .y_label_formatter(&|value| number(*value))
+        .x_desc("size")
+        .label_style((FONT, 12))
+        .draw()
+        .map_err(DrawError::new)?;
     for (place, operation) in operations.iter().enumerate() {
         let [red, green, blue] = ink::of(place);
         let colour = RGBColor(red, green, blue);
@@ -233,7 +222,7 @@ where
                 colour.stroke_width(2),
             ))
             .map_err(DrawError::new)?
-            .label(operation.as_str())
+            .label(*operation)
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
         chart
             .draw_series(

@@ -37,17 +37,6 @@ pub fn name(results: &BenchResults) -> String {
     )
 }
 
-/// Returns the operations in the order of their measurement.
-pub fn operations(results: &BenchResults) -> Vec<String> {
-    let mut all: Vec<String> = Vec::new();
-    for row in &results.rows {
-        if !all.contains(&row.operation) {
-            all.push(row.operation.clone());
-        }
-    }
-    all
-}
-
 /// Returns the heading of an operation's rows.
 pub fn heading(results: &BenchResults, operation: &str) -> String {
     format!(

@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::cxx::Function;
-use super::options::{self, Layout, Options};
+use super::options::Options;
 use crate::backend::{Backend, Messages, Prepared};
 use crate::case::{Case, Pattern};
 use crate::data::DataType;
@@ -11,6 +11,7 @@ use crate::star::Star;
 use crate::world::World;
 use anyhow::{Result, bail};
 use rankscope_formats::bench::{BenchLibrary, Placement};
+use rankscope_gloo_abi::offsets::{self, Offsets};
 use std::ffi::c_void;
 use std::ptr;
 use std::time::Duration;
@@ -93,16 +94,16 @@ impl Gloo {
     }
 }
 
-/// Returns the layout of a collective.
-fn layout(pattern: Pattern) -> Option<Layout> {
+/// Returns the mangled name of a collective, and the fields of its options.
+fn collective(pattern: Pattern) -> Option<(&'static str, Offsets)> {
     Some(match pattern {
-        Pattern::AllReduce => options::ALL_REDUCE,
-        Pattern::AllGather => options::ALL_GATHER,
-        Pattern::AllToAll => options::ALL_TO_ALL,
-        Pattern::Broadcast => options::BROADCAST,
-        Pattern::Reduce => options::REDUCE,
-        Pattern::Gather => options::GATHER,
-        Pattern::Scatter => options::SCATTER,
+        Pattern::AllReduce => ("_ZN4gloo9allreduceERKNS_16AllreduceOptionsE", offsets::ALL_REDUCE),
+        Pattern::AllGather => ("_ZN4gloo9allgatherERNS_16AllgatherOptionsE", offsets::ALL_GATHER),
+        Pattern::AllToAll => ("_ZN4gloo8alltoallERNS_15AlltoallOptionsE", offsets::ALL_TO_ALL),
+        Pattern::Broadcast => ("_ZN4gloo9broadcastERNS_16BroadcastOptionsE", offsets::BROADCAST),
+        Pattern::Reduce => ("_ZN4gloo6reduceERNS_13ReduceOptionsE", offsets::REDUCE),
+        Pattern::Gather => ("_ZN4gloo6gatherERNS_13GatherOptionsE", offsets::GATHER),
+        Pattern::Scatter => ("_ZN4gloo7scatterERNS_14ScatterOptionsE", offsets::SCATTER),
         Pattern::SendReceive | Pattern::ReduceScatter => return None,
     })
 }
@@ -158,20 +159,20 @@ impl Drop for Buffer {
 
 /// A case on Gloo. Fields are dropped in order: buffers before their memory.
 struct GlooCase<'a> {
-    options: Options,
+    call: Call,
     buffers: Vec<Buffer>,
     input: Vec<u8>,
     output: Vec<u8>,
     /// Offset and size of this rank's input in the common buffer, if the case is in place.
     in_place: Option<(usize, usize)>,
-    /// Offset and size of this rank's result in the output.
-    result: (usize, usize),
-    call: Call,
+    /// Size of this rank's result. The rest of the output is scratch memory.
+    result_bytes: usize,
     gloo: &'a mut Gloo,
 }
 
 enum Call {
-    Collective(Collective),
+    /// A function and its argument.
+    Collective(Collective, Options),
     /// Ring exchange: next and previous rank.
     Exchange(i32, i32),
 }
@@ -198,26 +199,24 @@ impl<'a> GlooCase<'a> {
         let mut output = vec![0u8; output_bytes];
         let mut buffers = Vec::new();
         let context = gloo.context.address();
-        let Some(layout) = layout(case.pattern) else {
+        let Some((function, fields)) = collective(case.pattern) else {
             let to = gloo.buffer(input.as_mut_ptr(), input.len());
             let from = gloo.buffer(output.as_mut_ptr(), output.len());
             buffers.extend([to, from]);
-            let next = (gloo.rank + 1) % case.ranks;
-            let before = (gloo.rank + case.ranks - 1) % case.ranks;
+            let (next, before) = (case.next(gloo.rank), case.previous(gloo.rank));
             return Ok(Self {
-                options: Options::new(&options::ALL_GATHER, context, gloo.timeout_ms),
+                call: Call::Exchange(next as i32, before as i32),
                 buffers,
                 input,
                 output,
                 in_place,
-                result: (0, receive_bytes),
-                call: Call::Exchange(next as i32, before as i32),
+                result_bytes: receive_bytes,
                 gloo,
             });
         };
-        let mut options = Options::new(&layout, context, gloo.timeout_ms);
+        let mut options = Options::new(&fields, context, gloo.timeout_ms);
         if !input.is_empty()
-            && let Some(place) = layout.input
+            && let Some(place) = fields.input
         {
             // A scatter has a buffer per rank. Every other operation has one.
             let parts = if case.pattern == Pattern::Scatter {
@@ -233,34 +232,33 @@ impl<'a> GlooCase<'a> {
             buffers.extend(all);
         }
         if !output.is_empty()
-            && let Some(place) = layout.output
+            && let Some(place) = fields.output
         {
             let buffer = gloo.buffer(output.as_mut_ptr(), output.len());
             options.buffers(place, &[buffer.0]);
             buffers.push(buffer);
         }
-        if let Some(offset) = layout.elements {
+        if let Some(offset) = fields.elements {
             options.put(offset, case.elements);
         }
-        if let Some(offset) = layout.element_bytes {
+        if let Some(offset) = fields.element_bytes {
             options.put(offset, case.data_type.bytes());
         }
-        if let Some(offset) = layout.root {
+        if let Some(offset) = fields.root {
             options.put(offset, 0i32);
         }
-        if let Some(offset) = layout.reduce {
+        if let Some(offset) = fields.reduce {
             options.reduction(offset, Function::plain(sum_of(case.data_type)?));
         }
         // SAFETY: the function takes a reference to the options, whose layout belongs to it.
-        let collective = unsafe { gloo.library.function(layout.function) }?;
+        let collective = unsafe { gloo.library.function(function) }?;
         Ok(Self {
-            options,
+            call: Call::Collective(collective, options),
             buffers,
             input,
             output,
             in_place,
-            result: (0, receive_bytes),
-            call: Call::Collective(collective),
+            result_bytes: receive_bytes,
             gloo,
         })
     }
@@ -283,15 +281,15 @@ impl Prepared for GlooCase<'_> {
         let functions = self.gloo.functions;
         let timeout = self.gloo.timeout_ms;
         for _ in 0..iterations {
-            match self.call {
+            match &mut self.call {
                 // SAFETY: options, buffers and memory live as long as `self`. Gloo keeps nothing after the call.
-                Call::Collective(call) => unsafe { call(self.options.address()) },
+                Call::Collective(function, options) => unsafe { function(options.address()) },
                 Call::Exchange(next, before) => {
                     let (to, from) = (self.buffers[0].0, self.buffers[1].0);
                     // SAFETY: as above. Both messages are complete when the waits return.
                     unsafe {
-                        (functions.receive)(from, before, SLOT, 0, self.output.len() as u64);
-                        (functions.send)(to, next, SLOT, 0, self.input.len() as u64);
+                        (functions.receive)(from, *before, SLOT, 0, self.output.len() as u64);
+                        (functions.send)(to, *next, SLOT, 0, self.input.len() as u64);
                         (functions.wait_receive)(from, ptr::null_mut(), timeout);
                         (functions.wait_send)(to, ptr::null_mut(), timeout);
                     }
@@ -302,8 +300,7 @@ impl Prepared for GlooCase<'_> {
     }
 
     fn output(&mut self) -> Result<Vec<u8>> {
-        let (from, bytes) = self.result;
-        Ok(self.output[from..from + bytes].to_vec())
+        Ok(self.output[..self.result_bytes].to_vec())
     }
 }
 

@@ -1,11 +1,12 @@
 //! A connected Gloo context.
 
-use super::cxx::{SharedPointer, StringLayout, Text};
+use super::cxx::{SharedPointer, Text};
 use super::store::{self, Store};
 use crate::library::Library;
 use crate::star::Star;
 use crate::world::World;
 use anyhow::{Result, bail};
+use rankscope_gloo_abi::memory::StringLayout;
 use std::env;
 use std::ffi::{CStr, c_void};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -132,7 +133,7 @@ fn device(library: &Library, strings: StringLayout, star: &Star) -> Result<Share
     let (host, interface) = (Text::new(strings, &address.to_string()), Text::new(strings, ""));
     // `struct attr { std::string hostname; std::string iface; int ai_family; … }`; zero is AF_UNSPEC.
     let mut attributes = [0usize; ATTRIBUTE_WORDS];
-    let words = strings.bytes() / size_of::<usize>();
+    let words = strings.object_bytes() / size_of::<usize>();
     attributes[..words].copy_from_slice(&host.words()[..words]);
     attributes[words..2 * words].copy_from_slice(&interface.words()[..words]);
     let mut device = SharedPointer::null();

@@ -1,42 +1,8 @@
-//! Objects of the C++ standard library, as libstdc++ lays them out (Itanium C++ ABI).
+//! Objects of the C++ standard library that Rust makes for Gloo, as libstdc++ lays them out (Itanium C++ ABI).
 
+use rankscope_gloo_abi::memory::StringLayout;
 use std::ffi::c_void;
 use std::ptr;
-
-/// Layout of `std::string`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StringLayout {
-    /// `std::__cxx11::basic_string`: pointer, length, capacity.
-    New,
-    /// The reference-counted string of `_GLIBCXX_USE_CXX11_ABI=0`: one pointer, behind length, capacity and count.
-    Old,
-}
-
-impl StringLayout {
-    /// Returns the size of an object, in bytes.
-    pub const fn bytes(self) -> usize {
-        match self {
-            Self::New => 32,
-            Self::Old => 8,
-        }
-    }
-
-    /// Returns the characters of a string.
-    ///
-    /// # Safety
-    /// `string` must be the address of a live string of this layout. It must not change for the lifetime `'a`.
-    pub unsafe fn read<'a>(self, string: *const c_void) -> &'a [u8] {
-        // SAFETY: the caller guarantees a live string of this layout.
-        unsafe {
-            let data = string.cast::<*const u8>().read();
-            let length = match self {
-                Self::New => string.cast::<usize>().add(1).read(),
-                Self::Old => data.cast::<usize>().sub(3).read(),
-            };
-            std::slice::from_raw_parts(data, length)
-        }
-    }
-}
 
 /// A string that C++ may read and copy, but not change or free.
 #[derive(Debug)]
@@ -161,7 +127,7 @@ mod tests {
             ] {
                 let made = Text::new(layout, text);
                 // SAFETY: the string lives.
-                let read = unsafe { layout.read(made.address()) };
+                let read = unsafe { layout.bytes(made.address() as usize) };
                 assert_eq!(read, text.as_bytes(), "{layout:?}");
             }
         }

@@ -2,14 +2,14 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`cxx`] | objects of the C++ standard library, as libstdc++ lays them out |
-//! | [`options`] | layouts of the option structs |
+//! | [`cxx`] | objects of the C++ standard library that Rust makes |
+//! | [`options`] | option structs that Rust fills in |
 //! | [`store`] | the store of a rendezvous, over the control channel |
 //! | [`context`] | a connected context |
 //! | [`backend`] | the operations |
 //!
-//! Layouts and names were checked with Debian's libgloo 0.5 and the Gloo in PyTorch 2.15. Gloo's sources
-//! (github.com/facebookincubator/gloo) have the structs.
+//! Layouts are those of `rankscope_gloo_abi`, which the hooks read. Names and calls were checked with Debian's libgloo 0.5 and
+//! the Gloo in PyTorch 2.15.
 
 pub mod backend;
 pub mod context;

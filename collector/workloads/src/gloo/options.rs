@@ -1,107 +1,8 @@
-//! Layouts of Gloo's option structs, as bytes from the start of the struct. They are equal in all versions seen.
+//! Gloo's option structs, which Rust fills in.
 
 use super::cxx::{Function, SharedPointer, Vector};
+use rankscope_gloo_abi::offsets::{Buffers, Offsets};
 use std::ffi::c_void;
-
-/// Offsets of one struct.
-#[derive(Clone, Copy, Debug)]
-pub struct Layout {
-    /// Name of the function, mangled.
-    pub function: &'static str,
-    /// Input: a buffer, or a vector of buffers.
-    pub input: Option<Place>,
-    /// Output.
-    pub output: Option<Place>,
-    /// Count of elements.
-    pub elements: Option<usize>,
-    /// Size of an element.
-    pub element_bytes: Option<usize>,
-    /// Root.
-    pub root: Option<usize>,
-    /// Reduction.
-    pub reduce: Option<usize>,
-    /// Largest segment of a reduction, in bytes.
-    pub segment: Option<usize>,
-    /// Timeout, in milliseconds.
-    pub timeout: usize,
-}
-
-/// Place of buffers in a struct.
-#[derive(Clone, Copy, Debug)]
-pub enum Place {
-    /// `std::unique_ptr<UnboundBuffer>`.
-    One(usize),
-    /// `std::vector<std::unique_ptr<UnboundBuffer>>`.
-    Many(usize),
-}
-
-/// `gloo::AllreduceOptions`.
-pub const ALL_REDUCE: Layout = Layout {
-    function: "_ZN4gloo9allreduceERKNS_16AllreduceOptionsE",
-    input: Some(Place::Many(32)),
-    output: Some(Place::Many(56)),
-    elements: Some(80),
-    element_bytes: Some(88),
-    root: None,
-    reduce: Some(96),
-    segment: Some(136),
-    timeout: 16,
-};
-/// `gloo::AllgatherOptions`.
-pub const ALL_GATHER: Layout = Layout {
-    function: "_ZN4gloo9allgatherERNS_16AllgatherOptionsE",
-    input: Some(Place::One(16)),
-    output: Some(Place::One(24)),
-    elements: None,
-    element_bytes: Some(32),
-    root: None,
-    reduce: None,
-    segment: None,
-    timeout: 48,
-};
-/// `gloo::AlltoallOptions`.
-pub const ALL_TO_ALL: Layout = Layout {
-    function: "_ZN4gloo8alltoallERNS_15AlltoallOptionsE",
-    ..ALL_GATHER
-};
-/// `gloo::BroadcastOptions`.
-pub const BROADCAST: Layout = Layout {
-    function: "_ZN4gloo9broadcastERNS_16BroadcastOptionsE",
-    elements: Some(32),
-    element_bytes: Some(40),
-    root: Some(48),
-    timeout: 56,
-    ..ALL_GATHER
-};
-/// `gloo::GatherOptions`.
-pub const GATHER: Layout = Layout {
-    function: "_ZN4gloo6gatherERNS_13GatherOptionsE",
-    root: Some(40),
-    ..ALL_GATHER
-};
-/// `gloo::ReduceOptions`.
-pub const REDUCE: Layout = Layout {
-    function: "_ZN4gloo6reduceERNS_13ReduceOptionsE",
-    elements: Some(32),
-    element_bytes: Some(40),
-    root: Some(48),
-    reduce: Some(56),
-    segment: Some(96),
-    timeout: 104,
-    ..ALL_GATHER
-};
-/// `gloo::ScatterOptions`.
-pub const SCATTER: Layout = Layout {
-    function: "_ZN4gloo7scatterERNS_14ScatterOptionsE",
-    input: Some(Place::Many(16)),
-    output: Some(Place::One(40)),
-    elements: None,
-    element_bytes: Some(48),
-    root: Some(56),
-    reduce: None,
-    segment: None,
-    timeout: 64,
-};
 
 /// Default of `kMaxSegmentSize`, in bytes.
 const SEGMENT_BYTES: u64 = 1 << 20;
@@ -118,14 +19,14 @@ pub struct Options {
 
 impl Options {
     /// Makes a struct for a context. Tag 0 is the default.
-    pub fn new(layout: &Layout, context: *mut c_void, timeout_ms: i64) -> Self {
+    pub fn new(offsets: &Offsets, context: *mut c_void, timeout_ms: i64) -> Self {
         let mut made = Self {
             words: Box::new([0; WORDS]),
             arrays: Vec::new(),
         };
         made.put(0, SharedPointer::borrowed(context));
-        made.put(layout.timeout, timeout_ms);
-        if let Some(offset) = layout.segment {
+        made.put(offsets.timeout, timeout_ms);
+        if let Some(offset) = offsets.segment_bytes {
             made.put(offset, SEGMENT_BYTES);
         }
         made
@@ -146,14 +47,14 @@ impl Options {
     }
 
     /// Writes buffers. They must outlive the struct.
-    pub fn buffers(&mut self, place: Place, buffers: &[*mut c_void]) {
+    pub fn buffers(&mut self, place: Buffers, buffers: &[*mut c_void]) {
         match place {
-            Place::One(offset) => {
+            Buffers::One(offset) => {
                 if let Some(&buffer) = buffers.first() {
                     self.put(offset, buffer);
                 }
             }
-            Place::Many(offset) => {
+            Buffers::Many(offset) => {
                 let mut array: Box<[*mut c_void]> = buffers.into();
                 let range = array.as_mut_ptr_range();
                 self.put(

@@ -3,10 +3,11 @@
 //! Every member sets its own address and then reads those of the others. All members set equally many keys, so each set is
 //! an exchange between all ranks.
 
-use super::cxx::{StringLayout, Vector};
+use super::cxx::Vector;
 use crate::library::Library;
 use crate::star::Star;
 use anyhow::{Result, bail};
+use rankscope_gloo_abi::memory::{StringLayout, vector_bytes};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::ptr;
@@ -178,13 +179,10 @@ unsafe extern "C-unwind" fn set(store: *mut Store<'_>, key: *const c_void, data:
     // SAFETY: Gloo passes this store, a string and a vector, which are alive during the call.
     unsafe {
         let store = &mut *store;
-        let key = store.strings.read(key);
+        let key = store.strings.bytes(key as usize);
         let mut message = (key.len() as u32).to_le_bytes().to_vec();
         message.extend(key);
-        let (begin, end) = ((*data).begin.cast::<u8>(), (*data).end.cast::<u8>());
-        if !begin.is_null() {
-            message.extend(std::slice::from_raw_parts(begin, end.offset_from(begin) as usize));
-        }
+        message.extend(vector_bytes(data as usize));
         let Some(star) = store.star.as_deref_mut() else {
             fail("Gloo sets a key after its rendezvous, which rankscope does not support");
         };
@@ -213,7 +211,7 @@ unsafe extern "C-unwind" fn get(
     // SAFETY: Gloo passes this store, a string that is alive during the call, and memory for the result.
     unsafe {
         let store = &mut *store;
-        let key = store.strings.read(key);
+        let key = store.strings.bytes(key as usize);
         let Some(value) = store.values.get(key) else {
             let key = String::from_utf8_lossy(key);
             fail(&format!("Gloo reads the key {key}, which no rank has set"));

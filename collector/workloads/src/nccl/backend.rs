@@ -4,6 +4,7 @@ use super::functions::{Functions, SUM, UniqueId, number};
 use crate::backend::{Backend, Messages, Prepared};
 use crate::case::{Case, Pattern};
 use crate::cuda::{Device, Memory, device_count};
+use crate::data::DataType;
 use crate::star::Star;
 use crate::world::World;
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -18,19 +19,20 @@ use std::time::{Duration, Instant};
 pub struct Nccl {
     functions: Functions,
     device: Device,
-    comm: *mut c_void,
+    /// Communicator; null after an error.
+    comm: Cell<*mut c_void>,
     described: BenchLibrary,
     rank: u32,
     /// Maximum time of the operations that are waited for together.
     limit: Duration,
-    has_failed: Cell<bool>,
 }
 
 /// Queries of the stream between two looks at the communicator and the clock.
 const POLLS_PER_CHECK: u32 = 256;
 
 impl Nccl {
-    /// Connects all ranks. Operations take at most this time. Each takes the device with its number on its host. If there are fewer devices, ranks share them.
+    /// Connects all ranks. Each rank takes the device with its number on the host. With fewer devices, ranks share them.
+    /// Operations that are waited for together take at most `limit`.
     pub fn connect(
         described: &BenchLibrary,
         world: &World,
@@ -63,23 +65,28 @@ impl Nccl {
         Ok(Self {
             functions,
             device,
-            comm,
+            comm: Cell::new(comm),
             described,
             rank: world.rank,
             limit,
-            has_failed: Cell::new(false),
         })
     }
 
-    /// Waits for the stream up to the time limit, and reports an error of the communicator.
-    fn wait(&self) -> Result<()> {
-        let outcome = self.poll();
+    /// Runs calls and waits for them. After an error, the communicator is aborted at once: the memory that the operations use
+    /// could otherwise not be freed, and destroying the communicator could wait for ever.
+    fn complete(&self, calls: impl FnOnce() -> Result<()>) -> Result<()> {
+        let outcome = calls().and_then(|()| self.poll());
         if outcome.is_err() {
-            self.has_failed.set(true);
+            let comm = self.comm.replace(ptr::null_mut());
+            if !comm.is_null() {
+                // SAFETY: the communicator is alive, and nothing uses it any more.
+                unsafe { (self.functions.comm_abort)(comm) };
+            }
         }
         outcome
     }
 
+    /// Waits for the stream up to the time limit, and reports an error of the communicator.
     fn poll(&self) -> Result<()> {
         let deadline = Instant::now() + self.limit;
         let mut polls = 0u32;
@@ -102,9 +109,9 @@ impl Nccl {
     fn check_communicator(&self) -> Result<()> {
         let mut error = 0;
         // SAFETY: the communicator is alive.
-        let result = unsafe { (self.functions.comm_error)(self.comm, &raw mut error) };
+        let result = unsafe { (self.functions.comm_error)(self.comm.get(), &raw mut error) };
         self.functions.check("ncclCommGetAsyncError", result)?;
-        self.functions.check("a call", error)
+        self.functions.check("an earlier operation", error)
     }
 
     fn grouped(&self, calls: impl FnOnce() -> Result<()>) -> Result<()> {
@@ -121,8 +128,16 @@ impl Nccl {
     fn send(&self, from: *const c_void, count: u64, data_type: i32, to: u32) -> Result<()> {
         let stream = self.device.stream_handle();
         // SAFETY: the memory contains the elements and lives until the stream is synchronised.
-        let result =
-            unsafe { (self.functions.send)(from, count as usize, data_type, to as i32, self.comm, stream) };
+        let result = unsafe {
+            (self.functions.send)(
+                from,
+                count as usize,
+                data_type,
+                to as i32,
+                self.comm.get(),
+                stream,
+            )
+        };
         self.functions.check("ncclSend", result)
     }
 
@@ -130,7 +145,14 @@ impl Nccl {
         let stream = self.device.stream_handle();
         // SAFETY: as in `send`.
         let result = unsafe {
-            (self.functions.receive)(into, count as usize, data_type, from as i32, self.comm, stream)
+            (self.functions.receive)(
+                into,
+                count as usize,
+                data_type,
+                from as i32,
+                self.comm.get(),
+                stream,
+            )
         };
         self.functions.check("ncclRecv", result)
     }
@@ -138,14 +160,11 @@ impl Nccl {
 
 impl Drop for Nccl {
     fn drop(&mut self) {
-        // After an error, destroying could wait for ever for operations that never end.
-        let end = if self.has_failed.get() {
-            self.functions.comm_abort
-        } else {
-            self.functions.comm_destroy
-        };
-        // SAFETY: nothing uses the communicator any more.
-        unsafe { end(self.comm) };
+        let comm = self.comm.get();
+        if !comm.is_null() {
+            // SAFETY: nothing uses the communicator any more, and no operation is pending.
+            unsafe { (self.functions.comm_destroy)(comm) };
+        }
     }
 }
 
@@ -209,7 +228,7 @@ impl NcclCase<'_> {
             .address(self.offsets.0);
         let into = self.output.address(self.offsets.1);
         let (count, kind) = (case.elements as usize, number(case.data_type));
-        let (comm, stream) = (nccl.comm, nccl.device.stream_handle());
+        let (comm, stream) = (nccl.comm.get(), nccl.device.stream_handle());
         let part = case.elements * case.data_type.bytes();
         // SAFETY: the memory has the sizes that each operation needs (`Case::buffer_bytes`), and lives until the stream is
         // synchronised in `run`.
@@ -262,9 +281,8 @@ impl NcclCase<'_> {
                     nccl.receive(into, case.elements, kind, 0)
                 }),
                 Pattern::SendReceive => nccl.grouped(|| {
-                    let (next, before) = (nccl.rank + 1, nccl.rank + case.ranks - 1);
-                    nccl.send(from, case.elements, kind, next % case.ranks)?;
-                    nccl.receive(into, case.elements, kind, before % case.ranks)
+                    nccl.send(from, case.elements, kind, case.next(nccl.rank))?;
+                    nccl.receive(into, case.elements, kind, case.previous(nccl.rank))
                 }),
             }
         }
@@ -281,10 +299,8 @@ impl Prepared for NcclCase<'_> {
     }
 
     fn run(&mut self, iterations: u32) -> Result<()> {
-        for _ in 0..iterations {
-            self.call()?;
-        }
-        self.nccl.wait()
+        self.nccl
+            .complete(|| (0..iterations).try_for_each(|_| self.call()))
     }
 
     fn output(&mut self) -> Result<Vec<u8>> {
@@ -302,14 +318,15 @@ struct NcclMessages<'a> {
 impl NcclMessages<'_> {
     fn put(&mut self, is_sender: bool, peer: u32, count: u32) -> Result<()> {
         let memory = self.memory.address(0);
-        for _ in 0..count {
-            if is_sender {
-                self.nccl.send(memory, self.bytes, BYTES, peer)?;
-            } else {
-                self.nccl.receive(memory, self.bytes, BYTES, peer)?;
-            }
-        }
-        self.nccl.wait()
+        self.nccl.complete(|| {
+            (0..count).try_for_each(|_| {
+                if is_sender {
+                    self.nccl.send(memory, self.bytes, BYTES, peer)
+                } else {
+                    self.nccl.receive(memory, self.bytes, BYTES, peer)
+                }
+            })
+        })
     }
 }
 
@@ -331,5 +348,5 @@ impl Messages for NcclMessages<'_> {
     }
 }
 
-/// `ncclUint8`.
-const BYTES: i32 = 1;
+/// Type of the elements of messages.
+const BYTES: i32 = number(DataType::Uint8);

@@ -3,6 +3,7 @@
 use crate::data::DataType;
 use crate::library::Library;
 use anyhow::{Result, bail};
+use rankscope_ranklog::nccl_version;
 use std::ffi::{CStr, c_char, c_void};
 use std::path::Path;
 
@@ -107,8 +108,7 @@ impl Functions {
         if unsafe { (self.get_version)(&raw mut number) } != 0 {
             return None;
         }
-        // NCCL_VERSION of nccl.h.
-        let (major, minor, patch) = (number / 10_000, number / 100 % 100, number % 100);
+        let [major, minor, patch] = nccl_version::parts(u32::try_from(number).ok()?);
         Some(format!("{major}.{minor}.{patch}"))
     }
 

@@ -1,4 +1,4 @@
-//! Kernels with known begin and end, copies, sets and graphs.
+//! Kernels with known start and end, copies, sets and graphs.
 
 use super::kernel_text::{self, EARLY, LATE, SMALL, SPIN};
 use super::other_profiler::OtherProfiler;
@@ -8,6 +8,7 @@ use crate::nccl::functions::{Functions, UniqueId};
 use anyhow::{Context, Result};
 use cudarc::driver::sys::{CUfunction, CUgraphInstantiate_flags, CUstreamCaptureMode};
 use cudarc::driver::{CudaGraph, CudaStream, result};
+use rankscope_ranklog::clock::clock_ns;
 use std::ffi::{CString, c_void};
 use std::path::Path;
 use std::ptr;
@@ -21,6 +22,9 @@ const LENGTHS_US: [u64; 8] = [20, 50, 100, 200, 500, 30, 80, 1000];
 const BATCH: u64 = 100;
 /// Time after which the recorder has taken CUPTI back from another profiler.
 const UNTIL_RESUMED: Duration = Duration::from_secs(5);
+/// Time before the end of a program in which CUPTI may not have delivered its records: the recorder requests them every
+/// second.
+const UNDELIVERED_NS: i64 = 1_500_000_000;
 /// Replays of each graph.
 const REPLAYS: u64 = 100;
 /// Kernels in a graph.
@@ -134,7 +138,7 @@ impl Kernels {
         let stream = (place % 2) as usize;
         let length_us = LENGTHS_US[(number % LENGTHS_US.len() as u64) as usize];
         truth.known.push(KnownKernel {
-            begin_ns: 0,
+            start_ns: 0,
             end_ns: 0,
             stream: stream as u8,
             launch_ns: now_ns(),
@@ -151,7 +155,7 @@ impl Kernels {
             .download(STAMPS, truth.known.len() as u64 * STAMP_BYTES)?;
         let (stamps, _) = bytes.as_chunks::<8>();
         for (known, pair) in truth.known.iter_mut().zip(stamps.chunks(2)) {
-            known.begin_ns = u64::from_le_bytes(pair[0]);
+            known.start_ns = u64::from_le_bytes(pair[0]);
             known.end_ns = u64::from_le_bytes(pair[1]);
         }
         Ok(())
@@ -196,7 +200,6 @@ pub fn run(nccl: &Path, work: &Work, ready: impl FnOnce() -> Result<()>) -> Resu
     };
     kernels.wait()?;
     ready()?;
-    truth.launched_ns.0 = now_ns();
     let mut progress: Vec<(i64, u64)> = Vec::new();
     let mut other = None;
     for number in 0..work.known {
@@ -253,12 +256,12 @@ pub fn run(nccl: &Path, work: &Work, ready: impl FnOnce() -> Result<()>) -> Resu
         });
     }
     kernels.wait()?;
-    truth.launched_ns.1 = now_ns();
-    progress.push((truth.launched_ns.1, truth.works()));
-    truth.launched_1500_ms_before_end = progress
+    let end_ns = now_ns();
+    progress.push((end_ns, truth.works()));
+    truth.launched_before_last_delivery = progress
         .iter()
         .rev()
-        .find(|(when, _)| *when <= truth.launched_ns.1 - 1_500_000_000)
+        .find(|(when, _)| *when <= end_ns - UNDELIVERED_NS)
         .map_or(0, |(_, works)| *works);
     // The program's own readings are copies, too.
     kernels.stamps(&mut truth)?;
@@ -289,12 +292,6 @@ pub fn connect(nccl: &Path) -> Result<(i64, i64)> {
 }
 
 /// Returns CLOCK_MONOTONIC_RAW, in nanoseconds.
-pub fn now_ns() -> i64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the argument is valid memory.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_RAW, &raw mut time) };
-    time.tv_sec * 1_000_000_000 + time.tv_nsec
+fn now_ns() -> i64 {
+    clock_ns(libc::CLOCK_MONOTONIC_RAW)
 }

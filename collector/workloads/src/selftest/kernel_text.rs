@@ -6,7 +6,7 @@ pub const SMALL: &str = "rankscope_small";
 pub const EARLY: &str = "rankscope_early";
 /// As [`SMALL`], for a graph that is created during the recording.
 pub const LATE: &str = "rankscope_late";
-/// Runs for a given time by the device's timer, and stores its begin and its end.
+/// Runs for a given time by the device's timer, and stores its start and its end.
 pub const SPIN: &str = "rankscope_spin";
 
 /// Lowest and highest target. Drivers compile the text of older targets for newer devices.

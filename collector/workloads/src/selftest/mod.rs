@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`truth`] | the truth, as the program writes it |
 //! | [`kernel_text`] | kernels as text, which the driver compiles: no toolkit is needed |
-//! | [`device_work`] | kernels with known begin and end, copies, sets and graphs |
+//! | [`device_work`] | kernels with known start and end, copies, sets and graphs |
 //! | [`other_profiler`] | another user of CUPTI in the same process |
 //! | [`price`] | time of a call or a launch |
 

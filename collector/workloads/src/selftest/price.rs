@@ -5,7 +5,7 @@ use crate::backend::Backend;
 use crate::case::{Case, Pattern};
 use crate::data::DataType;
 use anyhow::Result;
-use rankscope_formats::bench::Placement;
+use rankscope_formats::bench::{BenchSpread, Placement};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ pub fn of_launch(nccl: &Path) -> Result<f64> {
         // The queue of the device must not fill up: a launch would wait for it.
         kernels.wait()?;
     }
-    Ok(median(&mut blocks))
+    Ok(BenchSpread::of(&blocks).p50)
 }
 
 /// Returns the median time of a small all-reduce on the connected ranks, in nanoseconds. All ranks must call it.
@@ -55,10 +55,5 @@ pub fn of_call(backend: &mut dyn Backend, ranks: u32) -> Result<f64> {
         prepared.run(CALLS)?;
         blocks.push(start.elapsed().as_nanos() as f64 / f64::from(CALLS));
     }
-    Ok(median(&mut blocks))
-}
-
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    Ok(BenchSpread::of(&blocks).p50)
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 /// Work on the device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeviceTruth {
-    /// Kernels with known begin and end, in the order of their launches.
+    /// Kernels with known start and end, in the order of their launches.
     pub known: Vec<KnownKernel>,
     /// Kernels, copies and sets that were launched after the recording began, also those in graphs.
     pub kernels: u64,
@@ -22,15 +22,13 @@ pub struct DeviceTruth {
     pub counted_on_device: Option<u64>,
     /// Graphs that were replayed.
     pub graphs: Vec<Graph>,
-    /// Works that had been launched this long before the end.
-    pub launched_1500_ms_before_end: u64,
+    /// Works that were launched so early before the end that CUPTI must have delivered their records.
+    pub launched_before_last_delivery: u64,
     /// Kernels that another profiler in this process saw, and their number.
     pub seen_by_other: Option<Seen>,
-    /// Times of `ncclCommInitRank` by CLOCK_MONOTONIC_RAW. The same call is in the recording, which gives the origin of its
+    /// Times of `ncclCommInitRank` by CLOCK_MONOTONIC_RAW. The communicator is in the recording, which gives the origin of its
     /// axis.
     pub connect_ns: (i64, i64),
-    /// Time by CLOCK_MONOTONIC_RAW before the first launch, and after the device was idle.
-    pub launched_ns: (i64, i64),
 }
 
 impl DeviceTruth {
@@ -50,11 +48,11 @@ impl DeviceTruth {
     }
 }
 
-/// A kernel that stored its own begin and end.
+/// A kernel that stored its own start and end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownKernel {
-    /// Begin by the device's timer, in nanoseconds.
-    pub begin_ns: u64,
+    /// Start by the device's timer, in nanoseconds.
+    pub start_ns: u64,
     /// End by the device's timer, in nanoseconds.
     pub end_ns: u64,
     /// Stream, 0 or 1.

@@ -10,8 +10,8 @@ use anyhow::{Result, anyhow};
 use rankscope_formats::bench::{BenchRow, BenchSpread};
 use std::time::{Duration, Instant};
 
-/// Operations before the clock of a block starts. They absorb the time by which ranks leave the barrier one after the other.
-const SETTLING: u32 = 2;
+/// Operations before the clock of a block starts (`BenchSettings::settling_iterations`).
+pub const SETTLING: u32 = 2;
 
 /// Measures a case. As in nccl-tests, the time of a block is its mean over the operations and over the ranks.
 pub fn row(
@@ -21,8 +21,11 @@ pub fn row(
     plan: &Plan,
     case: &Case,
 ) -> Result<BenchRow> {
-    let mut prepared = backend.prepare(case)?;
-    let prepared = prepared.as_mut();
+    let mut prepared = Counted {
+        prepared: backend.prepare(case)?,
+        calls: 0,
+    };
+    let prepared = &mut prepared;
     let wrong_elements = check(prepared, world, star, plan, case)?;
     let one = warm_up(prepared, star, plan)?;
     let iterations = plan.iterations(one);
@@ -45,6 +48,7 @@ pub fn row(
         elements: case.elements,
         placement: case.placement,
         iterations,
+        calls: prepared.calls,
         blocks_ns,
         time_ns,
         algorithm_bytes_per_s: algorithm,
@@ -53,24 +57,37 @@ pub fn row(
     })
 }
 
+/// A case that counts its operations.
+struct Counted<'a> {
+    prepared: Box<dyn Prepared + 'a>,
+    calls: u64,
+}
+
+impl Counted<'_> {
+    fn run(&mut self, iterations: u32) -> Result<()> {
+        self.calls += u64::from(iterations);
+        self.prepared.run(iterations)
+    }
+}
+
 /// Runs the operation once, and counts the wrong elements on all ranks.
 fn check(
-    prepared: &mut dyn Prepared,
+    counted: &mut Counted<'_>,
     world: &World,
     star: &mut Star,
     plan: &Plan,
     case: &Case,
 ) -> Result<Option<u64>> {
-    prepared.fill(&data::input(case, world.rank))?;
+    counted.prepared.fill(&data::input(case, world.rank))?;
     star.barrier()?;
-    prepared.run(1)?;
+    counted.run(1)?;
     if !plan.is_checked {
         return Ok(None);
     }
     let Some(expected) = data::expected(case, world.rank) else {
         return Ok(None);
     };
-    let wrong = data::wrong(case.data_type, &expected, &prepared.output()?);
+    let wrong = data::wrong(case.data_type, &expected, &counted.prepared.output()?);
     let all = numbers(star, &wrong.to_le_bytes())?;
     Ok(Some(
         all.iter().flatten().map(|&bits| u64::from_le_bytes(bits)).sum(),
@@ -78,8 +95,8 @@ fn check(
 }
 
 /// Runs the operation before the measurement. Returns the time of one on the slowest rank, the same on all ranks.
-fn warm_up(prepared: &mut dyn Prepared, star: &mut Star, plan: &Plan) -> Result<Duration> {
-    let most = plan.warmup_iterations.max(1);
+fn warm_up(prepared: &mut Counted<'_>, star: &mut Star, plan: &Plan) -> Result<Duration> {
+    let most = plan.warmup_iterations;
     let start = Instant::now();
     prepared.run(1)?;
     // A slow operation is not repeated for seconds.
@@ -113,8 +130,8 @@ fn means(star: &mut Star, own: &[f64]) -> Result<Vec<f64>> {
         .collect())
 }
 
-/// Exchanges numbers of eight bytes. All ranks send equally many.
-fn numbers(star: &mut Star, own: &[u8]) -> Result<Vec<Vec<[u8; 8]>>> {
+/// Exchanges numbers of eight bytes. Returns those of each rank: all send equally many.
+pub fn numbers(star: &mut Star, own: &[u8]) -> Result<Vec<Vec<[u8; 8]>>> {
     let all = star.exchange(own)?;
     all.into_iter()
         .map(|message| {

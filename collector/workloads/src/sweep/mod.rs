@@ -13,6 +13,7 @@ use crate::world::World;
 use anyhow::Result;
 use rankscope_formats::bench::{BENCH_VERSION, BenchPeak, BenchResults, BenchSettings, Placement};
 use rankscope_formats::session::Scope;
+use rankscope_ranklog::process;
 use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -68,11 +69,14 @@ fn note(results: &mut BenchResults, problem: &str) {
 }
 
 fn begin(backend: &dyn Backend, star: &mut Star, plan: &Plan) -> Result<BenchResults> {
-    let hosts: Vec<String> = star
-        .exchange(host_name().as_bytes())?
+    let own = format!("{}\n{}", machine(), process::host_name());
+    let all = star.exchange(own.as_bytes())?;
+    let texts: Vec<_> = all
         .iter()
-        .map(|name| String::from_utf8_lossy(name).into_owned())
+        .map(|message| String::from_utf8_lossy(message))
         .collect();
+    // Containers of one machine have different names, and different machines may have the same one.
+    let (machines, hosts): (Vec<_>, Vec<_>) = texts.iter().filter_map(|text| text.split_once('\n')).unzip();
     Ok(BenchResults {
         version: BENCH_VERSION,
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -82,15 +86,16 @@ fn begin(backend: &dyn Backend, star: &mut Star, plan: &Plan) -> Result<BenchRes
         is_complete: false,
         library: backend.library(),
         ranks: hosts.len() as u32,
-        scope: scope(&hosts),
-        hosts,
+        scope: scope(&machines),
+        hosts: hosts.into_iter().map(str::to_owned).collect(),
         data_type: plan.data_type.name().to_owned(),
         settings: BenchSettings {
             blocks: plan.blocks,
             most_iterations: plan.most_iterations,
             warmup_iterations: plan.warmup_iterations,
+            settling_iterations: measure::SETTLING,
             row_limit_ms: plan.row_limit.as_millis() as u64,
-            is_recorded: std::env::var_os("RANKSCOPE_DIR").is_some(),
+            is_recorded: plan.is_recorded,
         },
         rows: Vec::new(),
         pairs: Vec::new(),
@@ -99,19 +104,29 @@ fn begin(backend: &dyn Backend, star: &mut Star, plan: &Plan) -> Result<BenchRes
     })
 }
 
-/// Returns the location of ranks on these hosts, as the analysis classifies communicators.
-fn scope(hosts: &[String]) -> Scope {
-    let different = hosts.iter().collect::<BTreeSet<_>>().len();
+/// Returns what identifies this machine for the analysis: boot id and time namespace.
+fn machine() -> String {
+    let properties = process::properties();
+    let of = |name: &str| {
+        let found = properties.iter().find(|(known, _)| known == name);
+        found.map_or("", |(_, value)| value)
+    };
+    format!("{} {}", of("boot_id"), of("time_namespace"))
+}
+
+/// Returns the location of ranks on these machines, as the analysis classifies communicators.
+fn scope(machines: &[&str]) -> Scope {
+    let different = machines.iter().collect::<BTreeSet<_>>().len();
     if different <= 1 {
         Scope::InsideHost
-    } else if different == hosts.len() {
+    } else if different == machines.len() {
         Scope::AcrossHosts
     } else {
         Scope::Mixed
     }
 }
 
-/// Operations whose bus bandwidth shows the path: each rank waits for each, so that none runs ahead.
+/// Operations whose bus bandwidth shows the path: every rank waits for every other, so none runs ahead.
 const OF_THE_PATH: [Pattern; 4] = [
     Pattern::AllReduce,
     Pattern::AllGather,
@@ -137,25 +152,14 @@ fn peak(results: &BenchResults) -> Option<BenchPeak> {
     })
 }
 
-fn host_name() -> String {
-    let mut name = [0u8; 256];
-    // SAFETY: the buffer is valid for its length minus one, so that it ends with a null.
-    if unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) } != 0 {
-        return "unknown".to_owned();
-    }
-    let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
-    String::from_utf8_lossy(&name[..end]).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn scopes_follow_the_hosts() {
-        let of = |names: &[&str]| scope(&names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());
-        assert_eq!(of(&["a", "a"]), Scope::InsideHost);
-        assert_eq!(of(&["a", "b"]), Scope::AcrossHosts);
-        assert_eq!(of(&["a", "a", "b", "b"]), Scope::Mixed);
+    fn scopes_follow_the_machines() {
+        assert_eq!(scope(&["a", "a"]), Scope::InsideHost);
+        assert_eq!(scope(&["a", "b"]), Scope::AcrossHosts);
+        assert_eq!(scope(&["a", "a", "b", "b"]), Scope::Mixed);
     }
 }

@@ -1,6 +1,7 @@
 //! Messages between all pairs of ranks.
 
 use super::PairPlan;
+use super::measure::numbers;
 use crate::backend::{Backend, Messages};
 use crate::star::Star;
 use crate::world::World;
@@ -19,15 +20,9 @@ pub fn all(
     plan: &PairPlan,
 ) -> Result<Vec<PairRow>> {
     let mut rows = Vec::new();
-    let count = plan.messages.max(1);
+    let count = plan.messages;
     for from in 0..world.size {
         for to in (0..world.size).filter(|&to| to != from) {
-            let mut row = PairRow {
-                from,
-                to,
-                latency_ns: 0.0,
-                bytes_per_s: 0.0,
-            };
             let mut own = [0.0; 2];
             star.barrier()?;
             if world.rank == from || world.rank == to {
@@ -46,14 +41,15 @@ pub fn all(
                 own[1] = bytes / time.as_secs_f64().max(1e-9);
             }
             let message: Vec<u8> = own.iter().flat_map(|value| f64::to_le_bytes(*value)).collect();
-            let all = star.exchange(&message)?;
-            let value = |rank: u32, at: usize| {
-                let bytes = all.get(rank as usize)?.get(at * 8..at * 8 + 8)?;
-                Some(f64::from_le_bytes(bytes.try_into().ok()?))
-            };
-            row.latency_ns = value(from, 0).unwrap_or(0.0);
-            row.bytes_per_s = value(to, 1).unwrap_or(0.0);
-            rows.push(row);
+            let all = numbers(star, &message)?;
+            // The sender measures the latency, and the receiver the bandwidth.
+            let value = |rank: u32, at: usize| f64::from_le_bytes(all[rank as usize][at]);
+            rows.push(PairRow {
+                from,
+                to,
+                latency_ns: value(from, 0),
+                bytes_per_s: value(to, 1),
+            });
         }
     }
     Ok(rows)

@@ -26,6 +26,8 @@ pub struct Plan {
     pub row_limit: Duration,
     /// Whether results are compared with the expected ones.
     pub is_checked: bool,
+    /// Whether the operations are recorded.
+    pub is_recorded: bool,
     /// Messages between all pairs.
     pub pairs: Option<PairPlan>,
 }

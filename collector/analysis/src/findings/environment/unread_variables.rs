@@ -6,6 +6,7 @@ use crate::findings::shown::some;
 use crate::findings::{Draft, Facts};
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::Severity;
+use rankscope_ranklog::nccl_version;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Well-known variables that no version reads, and what to use instead.
@@ -97,7 +98,8 @@ pub fn why_nccl_ignores(name: &str, version: &str) -> Option<String> {
 
 /// Formats 22809 as `2.28.9`.
 fn dotted(version: u32) -> String {
-    format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
+    let [major, minor, patch] = nccl_version::parts(version);
+    format!("{major}.{minor}.{patch}")
 }
 
 /// Parses `2.28.9` as 22809.

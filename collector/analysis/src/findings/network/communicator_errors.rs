@@ -1,13 +1,16 @@
 //! Errors that NCCL reported after its calls had returned.
 
 use crate::findings::rule::Rule;
-use crate::findings::{Draft, Facts, shown};
+use crate::findings::shown::{counted, shown, some};
+use crate::findings::{Draft, Facts};
 use rankscope_formats::ids::{CommunicatorId, RankIndex};
-use rankscope_formats::session::Severity;
-use std::collections::BTreeMap;
+use rankscope_formats::session::{LogEnding, Severity};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of communicators in the evidence.
-const MAX_COMMUNICATORS: usize = 8;
+/// Maximum number of errors in the evidence: of one kind, on one communicator.
+const MAX_ERRORS: usize = 8;
+/// Maximum number of ended logs in the evidence.
+const MAX_ENDED: usize = 8;
 
 /// Communicators on which the library reported an error.
 pub const RULE: Rule = Rule {
@@ -17,77 +20,73 @@ pub const RULE: Rule = Rule {
             the network failed.",
     fires: "The program queried a communicator (ncclCommGetAsyncError), and the answer was an error. Frameworks query \
             regularly.",
-    silent: "Programs that never query. Peers that die inside a host: NCCL notices only the loss of a network \
+    silent: "Programs that never query. Peers that die on the same host: NCCL notices only the loss of a network \
              connection.",
     find: Some(find),
     find_declared: None,
 };
 
-/// An error on a communicator.
-struct Errors {
-    ranks: Vec<RankIndex>,
-    first_ns: i64,
-}
-
 fn find(facts: &Facts<'_>) -> Vec<Draft> {
-    let mut known: BTreeMap<(CommunicatorId, u32), Errors> = BTreeMap::new();
+    // Ranks by communicator and error, and the first error of each communicator.
+    let mut known: BTreeMap<(CommunicatorId, u32), Vec<RankIndex>> = BTreeMap::new();
+    let mut first_ns: BTreeMap<CommunicatorId, i64> = BTreeMap::new();
     for rank in &facts.session.ranks {
         let errors = facts.sums(rank.index as usize).map(|sums| &sums.errors);
         for (&error, &at_ns) in errors.into_iter().flatten() {
-            let entry = known.entry(error).or_insert(Errors {
-                ranks: Vec::new(),
-                first_ns: at_ns,
-            });
-            entry.ranks.push(RankIndex(rank.index));
-            entry.first_ns = entry.first_ns.min(at_ns);
+            known.entry(error).or_default().push(RankIndex(rank.index));
+            let first = first_ns.entry(error.0).or_insert(at_ns);
+            *first = at_ns.min(*first);
         }
     }
     if known.is_empty() {
         return Vec::new();
     }
-    let mut reporting: Vec<RankIndex> = known.values().flat_map(|errors| errors.ranks.clone()).collect();
-    reporting.sort_unstable();
-    reporting.dedup();
-    let who = if reporting.len() == 1 {
-        "1 rank".to_owned()
-    } else {
-        format!("{} ranks", reporting.len())
-    };
+    let reporting: BTreeSet<RankIndex> = known.values().flatten().copied().collect();
+    // A rank that ended and reported no error itself may be the cause. Of each, the longest time before an error counts.
+    let mut ended: BTreeMap<RankIndex, i64> = BTreeMap::new();
+    for (&communicator, &at_ns) in &first_ns {
+        for (rank, before_ns) in ended_before(facts, communicator, at_ns) {
+            if !reporting.contains(&rank) {
+                let longest = ended.entry(rank).or_insert(before_ns);
+                *longest = before_ns.max(*longest);
+            }
+        }
+    }
+    let who = counted(reporting.len() as u64, "rank");
     let mut draft = Draft::new(
         RULE.id,
         who.clone(),
-        format!("{who} got an error of a communicator"),
+        format!("{who} got an error on a communicator"),
     )
     .severity(Severity::Critical)
     .cause("a peer died, or the network failed")
     .holds("ranks with such an error", reporting.len() as f64, ">", 0.0, "");
-    let mut ended: Vec<RankIndex> = Vec::new();
-    for (&(communicator, code), errors) in known.iter().take(MAX_COMMUNICATORS) {
+    for (&(communicator, code), ranks) in known.iter().take(MAX_ERRORS) {
         draft = draft.evidence(format!(
             "{}: {} on {}",
             communicator_name(facts, communicator),
             error_name(code),
-            facts.names(&errors.ranks).join(", ")
+            some(&facts.names(ranks))
         ));
-        for (rank, before_ns) in ended_before(facts, communicator, errors) {
-            draft = draft.evidence(format!(
-                "the log of {} ended {} before",
-                facts.name(rank),
-                shown(before_ns)
-            ));
-            ended.push(rank);
-        }
     }
-    ended.sort_unstable();
-    ended.dedup();
-    let (named, advice) = if ended.is_empty() {
+    if known.len() > MAX_ERRORS {
+        let more = (known.len() - MAX_ERRORS) as u64;
+        draft = draft.evidence(format!("{} not listed", counted(more, "more error")));
+    }
+    for (&rank, &before_ns) in ended.iter().take(MAX_ENDED) {
+        let name = facts.name(rank);
+        draft = draft.evidence(format!("the log of {name} ended {} before", shown(before_ns)));
+    }
+    if ended.len() > MAX_ENDED {
+        let more = (ended.len() - MAX_ENDED) as u64;
+        draft = draft.evidence(format!("{} ended before", counted(more, "more log")));
+    }
+    let (named, advice): (Vec<RankIndex>, _) = if ended.is_empty() {
         let advice = "check the network between the members, and their output before this time";
-        (reporting, advice)
+        (reporting.into_iter().collect(), advice)
     } else {
-        (
-            ended,
-            "find out why the ranks ended whose logs ended before the error",
-        )
+        let advice = "find out why these ranks ended: their logs end before the error";
+        (ended.into_keys().collect(), advice)
     };
     vec![
         draft
@@ -120,18 +119,16 @@ fn error_name(code: u32) -> String {
     format!("{name} ({code})")
 }
 
-/// Returns the members whose logs ended before the first report of an error, each with the time between both.
-fn ended_before(facts: &Facts<'_>, communicator: CommunicatorId, errors: &Errors) -> Vec<(RankIndex, i64)> {
+/// Returns the members whose logs ended before a time, each with the time between both. A process that still runs may only
+/// be idle.
+fn ended_before(facts: &Facts<'_>, communicator: CommunicatorId, at_ns: i64) -> Vec<(RankIndex, i64)> {
     let known = facts.session.communicators.get(communicator.index());
     let members = known.into_iter().flat_map(|known| known.members.iter().flatten());
-    let mut ended = Vec::new();
-    for &member in members {
-        let rank = facts.session.ranks.get(member as usize);
-        let end_ns = rank.and_then(|rank| rank.end_ns.value);
-        if let Some(end_ns) = end_ns.filter(|&end_ns| end_ns < errors.first_ns) {
-            ended.push((RankIndex(member), errors.first_ns - end_ns));
-        }
-    }
-    ended.dedup();
-    ended
+    members
+        .filter_map(|&member| {
+            let rank = facts.session.ranks.get(member as usize)?;
+            let end_ns = rank.end_ns.value.filter(|&end_ns| end_ns < at_ns)?;
+            (rank.ending != LogEnding::Running).then_some((RankIndex(member), at_ns - end_ns))
+        })
+        .collect()
 }

@@ -18,7 +18,7 @@ use std::num::NonZeroU32;
 use super::call_key::CallKey;
 use super::device_interval::DeviceInterval;
 use super::misreported::Misreported;
-use super::overtaken::{InOrder, Reported, is_numbered};
+use super::overwritten::{Doubt, Overwritten, ReportOrder, Reported, has_ordered_end};
 use crate::rank::context::LogContext;
 use crate::rank::event::{DeviceReport, LogEvent, OperationFields};
 use crate::rank::sums::ErrorWidth;
@@ -157,27 +157,39 @@ impl<F: Fn(LogCommunicator) -> Option<u32>> Devices<F> {
 struct Entered {
     at_ns: i64,
     group: Option<NonZeroU32>,
+    /// Number of calls on its communicator before it.
+    position: u64,
 }
 
 impl Entered {
     /// Returns what a report of this call states about the order of the communicator's operations.
-    fn ended(&self, report: &DeviceReport) -> Option<Reported> {
+    fn ended(&self, report: &DeviceReport, calls: Enqueued) -> Option<Reported> {
         let fields = &report.fields;
         let interval = DeviceInterval::of(report)?;
-        let is_comparable = !report.is_by_events && is_numbered(fields.known_operation());
+        let is_comparable = !report.is_by_events && has_ordered_end(fields.known_operation());
+        let later_calls = calls.count.saturating_sub(self.position + 1);
         is_comparable.then_some(Reported {
-            communicator: fields.communicator,
             sequence: fields.sequence,
             group: self.group,
             end_ns: interval.end_ns,
+            doubt: Doubt::after(later_calls, calls.has_captured),
         })
     }
 }
 
-/// Calls whose device report is pending.
+/// The calls on a communicator so far.
+#[derive(Clone, Copy, Default)]
+struct Enqueued {
+    count: u64,
+    /// Whether one was captured. Its replays are works without calls.
+    has_captured: bool,
+}
+
+/// Calls whose device report is pending, and the number of all calls.
 #[derive(Default)]
 struct Calls {
     entered: FxHashMap<CallKey, Entered>,
+    enqueued: FxHashMap<LogCommunicator, Enqueued>,
 }
 
 impl Calls {
@@ -186,14 +198,30 @@ impl Calls {
         !fields.is_captured() && fields.has_sequence()
     }
 
-    fn entered(&mut self, fields: &OperationFields, call: Entered) {
+    fn entered(&mut self, fields: &OperationFields, at_ns: i64, group: Option<NonZeroU32>) {
+        if self.enqueued.len() >= MAX_CALLS {
+            self.enqueued.clear();
+        }
+        let enqueued = self.enqueued.entry(fields.communicator).or_default();
+        let position = enqueued.count;
+        enqueued.count += 1;
+        enqueued.has_captured |= fields.is_captured();
         if !Self::have_key(fields) {
             return;
         }
         if self.entered.len() >= MAX_CALLS {
             self.entered.clear();
         }
+        let call = Entered {
+            at_ns,
+            group,
+            position,
+        };
         self.entered.insert(CallKey::of(fields), call);
+    }
+
+    fn enqueued(&self, communicator: LogCommunicator) -> Enqueued {
+        self.enqueued.get(&communicator).copied().unwrap_or_default()
     }
 
     fn reported(&mut self, fields: &OperationFields) -> Option<Entered> {
@@ -228,9 +256,10 @@ impl DeviceClocks {
     pub fn learn(context: &LogContext<'_>) -> (Self, Misreported) {
         let mut misreported = Misreported::default();
         let clocks = Self::read(context, &mut misreported);
-        if misreported.is_empty() {
+        if misreported.has_no_copies() {
             return (clocks, misreported);
         }
+        misreported.overwritten = Overwritten::default();
         // A log is only nearly ordered by time. A report may precede the call that makes its times unusable.
         let clocks = Self::read(context, &mut misreported);
         (clocks, misreported)
@@ -244,7 +273,7 @@ impl DeviceClocks {
             device_of: |communicator| context.known_device_of(communicator),
         };
         let mut calls = Calls::default();
-        let mut in_order = InOrder::default();
+        let mut order = ReportOrder::default();
         let mut stream = context.log.records();
         let mut batch = Vec::new();
         while stream.next_batch(&mut batch) {
@@ -257,18 +286,16 @@ impl DeviceClocks {
                 match LogEvent::of(record) {
                     Some(LogEvent::Enqueue(call)) => {
                         misreported.called(&call, record.enter_ticks, context);
-                        let entered = Entered {
-                            at_ns: line.ns(record.enter_ticks),
-                            group: call.group,
-                        };
-                        calls.entered(&call.fields, entered);
+                        calls.entered(&call.fields, line.ns(record.enter_ticks), call.group);
                     }
                     Some(LogEvent::DeviceReport(report)) if !misreported.contains(&report) => {
+                        let communicator = report.fields.communicator;
                         let entered = calls.reported(&report.fields);
-                        if let Some(reported) = entered.and_then(|call| call.ended(&report)) {
-                            in_order.reported(reported, &mut misreported.overtaken);
+                        let enqueued = calls.enqueued(communicator);
+                        if let Some(reported) = entered.and_then(|call| call.ended(&report, enqueued)) {
+                            order.reported(communicator, reported, &mut misreported.overwritten);
                         }
-                        if let Some(evidence) = devices.evidence(report.fields.communicator) {
+                        if let Some(evidence) = devices.evidence(communicator) {
                             evidence.add_report(&report, record, line, entered.as_ref());
                         }
                     }

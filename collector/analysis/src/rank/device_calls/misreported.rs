@@ -1,4 +1,4 @@
-//! Communicators for whose operations NCCL reports the kernel times of other operations.
+//! Communicators for which NCCL reports the kernel times of wrong operations.
 //!
 //! The device numbers all works of a channel. The host numbers the works that have a proxy operation, and NCCL reports the
 //! times of the work with the host's number. A copy of a rank to itself has no proxy operation. From then on, each report
@@ -6,15 +6,14 @@
 //! not contain the order of works on a channel, so the times cannot be corrected.
 
 use super::device_interval::DeviceInterval;
-use super::overtaken::{Overtaken, is_numbered};
+use super::overwritten::{Overwritten, has_ordered_end};
 use crate::model::log_communicator::LogCommunicator;
 use crate::rank::context::LogContext;
 use crate::rank::event::{DeviceReport, Enqueue};
-use rankscope_ranklog::Operation;
 use rustc_hash::FxHashMap;
 
 /// Maximum number of communicators that are stored.
-const MOST: usize = 1 << 16;
+const MAX_COMMUNICATORS: usize = 1 << 16;
 
 /// The communicators of a log with reports of wrong times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,7 +21,7 @@ pub struct Misreported {
     /// Ticks of the earliest call with a copy of the rank to itself.
     since_ticks: FxHashMap<LogCommunicator, u64>,
     /// Calls whose reports have the times of later operations.
-    pub overtaken: Overtaken,
+    pub overwritten: Overwritten,
 }
 
 impl Misreported {
@@ -34,7 +33,7 @@ impl Misreported {
         // In a part of a run, an earlier copy may precede the part.
         let from_ticks = if context.log.is_cut() { 0 } else { enter_ticks };
         let communicator = call.fields.communicator;
-        if self.since_ticks.len() < MOST || self.since_ticks.contains_key(&communicator) {
+        if self.since_ticks.len() < MAX_COMMUNICATORS || self.since_ticks.contains_key(&communicator) {
             let since = self.since_ticks.entry(communicator).or_insert(from_ticks);
             *since = from_ticks.min(*since);
         }
@@ -42,17 +41,17 @@ impl Misreported {
 
     /// Returns true if a report has the times of a later operation. They bound the device's clock nevertheless: they
     /// precede the report, and follow the call.
-    pub fn is_overtaken(&self, report: &DeviceReport) -> bool {
+    pub fn is_overwritten(&self, report: &DeviceReport) -> bool {
         let fields = &report.fields;
         !report.is_by_events
             && !fields.is_captured()
-            && is_numbered(fields.known_operation())
+            && has_ordered_end(fields.known_operation())
             && DeviceInterval::of(report).is_some()
-            && self.overtaken.contains(fields.communicator, fields.sequence)
+            && self.overwritten.contains(fields.communicator, fields.sequence)
     }
 
-    /// Returns true if there is no such communicator.
-    pub fn is_empty(&self) -> bool {
+    /// Returns true if no rank copied data to itself.
+    pub fn has_no_copies(&self) -> bool {
         self.since_ticks.is_empty()
     }
 
@@ -65,17 +64,12 @@ impl Misreported {
     }
 }
 
-/// Returns true if NCCL copies data of the rank to itself for this call. NCCL implements all-to-all, gather and scatter by
-/// messages, also to the rank itself.
+/// Returns true if NCCL copies data of the rank to itself for this call.
 fn copies_to_itself(call: &Enqueue, context: &LogContext<'_>) -> bool {
     let fields = &call.fields;
-    let is_own = || {
+    let operation = fields.known_operation();
+    operation.is_some_and(|operation| {
         let member = context.communicator(fields.communicator).member;
-        u32::try_from(fields.peer) == Ok(member.0)
-    };
-    match fields.known_operation() {
-        Some(Operation::AllToAll | Operation::AllToAllV) => true,
-        Some(Operation::Send | Operation::Receive | Operation::Gather | Operation::Scatter) => is_own(),
-        _ => false,
-    }
+        operation.copies_to_itself(fields.peer, Some(member.0))
+    })
 }

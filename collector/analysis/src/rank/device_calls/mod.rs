@@ -3,7 +3,7 @@
 //!
 //! `joins` joins a call with its [`CallWork`]: reports of the library, `event_launches`, `linked_kernels` and
 //! `replays`. `launches` are calls that share a launch. `device_clock` converts the times of reports to the axis.
-//! `misreported` and `overtaken` exclude times that NCCL reports for the wrong operation.
+//! `misreported` and `overwritten` exclude times that NCCL reports for the wrong operation.
 
 mod call_key;
 mod call_work;
@@ -14,7 +14,7 @@ mod joins;
 mod launches;
 mod linked_kernels;
 mod misreported;
-mod overtaken;
+mod overwritten;
 mod replays;
 
 pub use device_clock::{DeviceClock, DeviceClocks};
@@ -122,6 +122,7 @@ impl DeviceCalls {
             return;
         }
         (self.clocks, self.misreported) = DeviceClocks::learn(context);
+        self.sums.not_compared = self.misreported.overwritten.not_compared;
         self.has_plugin = self.has_times() && properties.contains_key(PLUGIN);
         let sums = self.clocks.iter().map(|clock| DeviceClockSums {
             drift_ppm: clock.drift_ppm(),
@@ -207,10 +208,10 @@ impl DeviceCalls {
         context: &LogContext<'_>,
         operations: &mut OperationSums,
     ) -> Option<RankOperation> {
-        let is_overtaken = self.misreported.is_overtaken(report);
-        let replay = if is_overtaken || self.misreported.contains(report) {
-            if is_overtaken {
-                self.sums.overtaken += 1;
+        let is_overwritten = self.misreported.is_overwritten(report);
+        let replay = if is_overwritten || self.misreported.contains(report) {
+            if is_overwritten {
+                self.sums.overwritten += 1;
             } else {
                 self.sums.misreported += 1;
             }

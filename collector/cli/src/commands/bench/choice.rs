@@ -37,21 +37,14 @@ pub fn choose(bench: &Bench) -> Result<BenchLibrary> {
     let surroundings = Surroundings::system();
     let python = Python::find(&surroundings, "python3");
     let libraries = Libraries::find(&surroundings, python.as_ref(), None);
-    let kinds: &[Kind] = match backend {
-        BackendName::Nccl => &[Kind::Nccl],
-        _ => &[Kind::Gloo],
+    let kind = match backend {
+        BackendName::Nccl => Kind::Nccl,
+        _ => Kind::Gloo,
     };
-    let usable = libraries
-        .found
-        .iter()
-        .find(|library| kinds.contains(&library.kind) && !library.is_hidden);
-    match usable {
+    match libraries.callable(kind) {
         Some(library) => Ok(BenchLibrary {
             name: backend.name().to_owned(),
-            version: library
-                .version
-                .clone()
-                .or_else(|| (library.kind == Kind::Gloo).then(|| library.found_in.clone())),
+            version: library.described_version(),
             path: library.path.clone(),
         }),
         None if backend == BackendName::Nccl => {

@@ -1,7 +1,7 @@
 //! What follows the measurement: stored pictures, the comparison, the exit status.
 
 use super::options::Bench;
-use super::output::print_message;
+use crate::commands::print::message as print_message;
 use crate::commands::{Exit, print};
 use crate::launch::ending::Ending;
 use anyhow::{Context, Result};

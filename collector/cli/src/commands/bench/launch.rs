@@ -1,14 +1,17 @@
 //! The process that the user started: it starts and records the ranks, and concludes.
 
 use super::options::{BackendName, Bench, Role};
-use super::output::print_message;
 use super::{choice, conclusion};
+use crate::commands::print::message as print_message;
+use crate::commands::run::report_live_areas;
 use crate::commands::{Exit, merge};
 use crate::launch::ending::Ending;
 use crate::launch::job::Job;
 use crate::launch::record::{self, LaunchRecord};
 use crate::launch::run_directory::RunDirectory;
-use crate::launch::{environment, library, live, run_directory};
+use crate::launch::signals::Signals;
+use crate::launch::stop::StopWatch;
+use crate::launch::{environment, free_space, library, live, run_directory};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use rankscope_formats::bench::{BENCH_FILE, BenchLibrary, BenchResults};
@@ -27,7 +30,7 @@ const RANKS_WITHOUT_DEVICES: u32 = 2;
 pub fn measure(bench: &Bench) -> Result<Exit> {
     let chosen = choice::choose(bench)?;
     let ranks = ranks(bench, &chosen)?;
-    // An unreadable earlier bench must not be found after minutes.
+    // Fails now, and not after minutes, if the earlier bench is unreadable.
     let before = bench.against.as_deref().map(BenchResults::read).transpose()?;
     bench.plan(chosen.name == BackendName::Nccl.name())?;
     let preloaded = if bench.no_record {
@@ -44,6 +47,7 @@ pub fn measure(bench: &Bench) -> Result<Exit> {
     }
     // Results of an earlier bench must not be taken for those of this one.
     let _ = fs::remove_file(directory.path.join(BENCH_FILE));
+    // The first word is this program.
     let mut words: Vec<OsString> = env::args_os().skip(1).collect();
     words.extend(arguments(bench, &chosen, ranks, &directory.path));
     let mut launch = LaunchRecord::new(&["rankscope".to_owned(), "bench".to_owned()]);
@@ -53,12 +57,24 @@ pub fn measure(bench: &Bench) -> Result<Exit> {
     if let Some(preloaded) = &preloaded {
         environment::load(&mut command, preloaded);
         environment::record_into(&mut command, &directory.path, &launch.launch);
+    } else {
+        command.env_remove("RANKSCOPE_DIR");
     }
-    let ending = Job::start(&mut command)
-        .context("cannot start the ranks")?
-        .accompany();
+    let job = Job::start(&mut command).inspect_err(|_| {
+        launch.remove(&directory.path);
+        directory.remove_if_empty();
+    });
+    let ending = job.context("cannot start the ranks")?.accompany();
     launch.end(ending);
     launch.write(&directory.path)?;
+    let interrupted = directory.path.clone();
+    let _watch = StopWatch::start(move |signal| {
+        merge::abandon(&interrupted);
+        print_message("interrupted; bench.json has all rows, and `rankscope merge` completes the session");
+        Ending::Signal(signal).end_likewise()
+    });
+    // The user may still stop this process or request a core dump of it.
+    Signals::none().with(libc::SIGTSTP).with(libc::SIGQUIT).unblock();
     let session = preloaded.and_then(|_| recorded(&directory.path, ending));
     let results = match BenchResults::read(&directory.path) {
         Ok(results) => results,
@@ -67,7 +83,7 @@ pub fn measure(bench: &Bench) -> Result<Exit> {
             directory.remove_if_empty();
             if ending != Ending::Status(0) {
                 // The rank has printed the reason.
-                bail!("the ranks ended with {ending} before the first result");
+                bail!("the ranks ended before the first result: {ending}");
             }
             return Err(error.into());
         }
@@ -84,6 +100,7 @@ pub fn measure(bench: &Bench) -> Result<Exit> {
 
 /// Starts the ranks and waits for them. This process is recorded together with them, but calls no library.
 pub fn start_ranks(bench: &Bench) -> Result<Exit> {
+    // The first word is this program.
     let mut words: Vec<OsString> = env::args_os().skip(1).collect();
     words.extend(["--role".into(), role_name(Role::Rank)]);
     let ranks = bench.ranks.context("no number of ranks")?;
@@ -125,7 +142,7 @@ fn ranks(bench: &Bench, chosen: &BenchLibrary) -> Result<u32> {
     let devices = cuda::device_count();
     let ranks = bench.ranks.unwrap_or(devices);
     if ranks > devices && !bench.share_device {
-        bail!("{ranks} ranks need {ranks} GPUs, and there are {devices}");
+        bail!("{ranks} ranks need {ranks} GPUs; this host has {devices}");
     }
     Ok(ranks)
 }
@@ -133,7 +150,13 @@ fn ranks(bench: &Bench, chosen: &BenchLibrary) -> Result<u32> {
 /// Merges the recording. A bench without a session is still a bench.
 fn recorded(directory: &Path, ending: Ending) -> Option<Session> {
     let merged = || -> Result<Option<Session>> {
-        live::collect_all(directory, &record::others_recording(directory, ""))?;
+        report_live_areas(&live::collect_all(
+            directory,
+            &record::others_recording(directory, ""),
+        )?);
+        if let Some(short) = free_space::warning(directory, None) {
+            print_message(&format!("the recording may have stopped early: {short}"));
+        }
         if run_directory::logs(directory)?.is_empty() {
             return Ok(None);
         }

@@ -6,7 +6,7 @@
 //! | [`choice`] | the library to measure |
 //! | [`launch`] | the process that the user started |
 //! | [`rank`] | one rank |
-//! | [`output`] | rows while they are measured, and messages |
+//! | [`output`] | rows while they are measured |
 //! | [`conclusion`] | pictures, the comparison, the exit status |
 
 mod choice;
@@ -29,9 +29,6 @@ impl Bench {
         if self.schema {
             print::json(&schemars::schema_for!(BenchResults))?;
             return Ok(Exit::Fine);
-        }
-        if !(self.row_limit.is_finite() && self.row_limit > 0.0) {
-            bail!("--row-limit needs a time above 0");
         }
         match self.role {
             Role::Starter => launch::start_ranks(&self),

@@ -1,6 +1,7 @@
 //! Options of the command, and what they request.
 
 use crate::commands::size::Size;
+use crate::launch::library::LIBRARY;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use rankscope_compare::bench::Expected;
@@ -8,6 +9,7 @@ use rankscope_formats::bench::Placement;
 use rankscope_workloads::case::Pattern;
 use rankscope_workloads::data::DataType;
 use rankscope_workloads::sweep::{PairPlan, Plan, sizes};
+use std::env;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -24,9 +26,9 @@ Examples:
 
 /// Measure the communication library of this machine: latency and bandwidth of each operation at each size.
 ///
-/// The columns are those of nccl-tests. Every result is checked. The time of a row is the median of several blocks, and
-/// ± is half of their interquartile range. The operations are recorded, as those of a job. The run directory gets
-/// bench.json, the curves (bench.svg and bench.png) and a session. Press Ctrl-C to stop: the rows so far are kept.
+/// The columns are those of nccl-tests. The result of each row is checked. The time of a row is the median of several blocks,
+/// and ± is half of their interquartile range. rankscope records the operations, like those of a job. The run directory gets
+/// bench.json, the curves (bench.svg and bench.png) and a session. Ctrl-C stops the bench and keeps the rows so far.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub struct Bench {
@@ -38,12 +40,12 @@ pub struct Bench {
     #[arg(long, value_name = "LIBRARY", default_value = "auto")]
     pub(super) backend: BackendName,
 
-    /// File of the library (default: the one that python3, LD_LIBRARY_PATH or the system has).
+    /// File of the library (default: the one that python3, LD_LIBRARY_PATH or the system provides).
     #[arg(long, value_name = "FILE")]
     pub(super) library: Option<PathBuf>,
 
-    /// Number of ranks to start on this host (default: one per GPU with NCCL, 2 with Gloo). Without it, the ranks of a
-    /// launcher are used if one has started this command.
+    /// Number of ranks to start on this host (default: one per GPU with NCCL, 2 with Gloo). Without it, the command
+    /// uses the ranks of the launcher that started it, if any.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(super) ranks: Option<u32>,
 
@@ -85,7 +87,7 @@ pub struct Bench {
     pub(super) warmup: u32,
 
     /// Time per row, in seconds. Slow operations have fewer repetitions.
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.5)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.5, value_parser = seconds)]
     pub(super) row_limit: f64,
 
     /// Do not check the results.
@@ -104,9 +106,8 @@ pub struct Bench {
     #[arg(long, value_name = "BENCH")]
     pub(super) against: Option<PathBuf>,
 
-    /// Difference from the earlier bench that is tolerated, in percent. A difference within the spread of both is tolerated,
-    /// too.
-    #[arg(long, value_name = "PERCENT", default_value_t = 10.0)]
+    /// Tolerated difference from the earlier bench, in percent. A difference within the spread of both is also tolerated.
+    #[arg(long, value_name = "PERCENT", default_value_t = 10.0, value_parser = percent)]
     pub(super) tolerance: f64,
 
     /// Bus bandwidth that an operation must reach at its best size, in GB/s. A lower one gives exit status 1.
@@ -118,7 +119,7 @@ pub struct Bench {
     pub(super) rendezvous: Option<String>,
 
     /// Maximum time that a rank waits for the others, in seconds.
-    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(super) timeout: u64,
 
     /// Print the results as JSON.
@@ -175,6 +176,23 @@ fn pattern(text: &str) -> Result<Pattern, String> {
     })
 }
 
+/// Parses a number from above 0 to `most`.
+fn positive(text: &str, most: f64, what: &str) -> Result<f64, String> {
+    let number = text
+        .parse::<f64>()
+        .ok()
+        .filter(|&number| number > 0.0 && number <= most);
+    number.ok_or_else(|| format!("'{text}' is not {what} above 0 and up to {most}"))
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    positive(text, 3_600.0, "a number of seconds")
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    positive(text, 1_000.0, "a percentage")
+}
+
 fn data_type(text: &str) -> Result<DataType, String> {
     let known = DataType::ALL
         .into_iter()
@@ -203,6 +221,12 @@ fn expected(text: &str) -> Result<Expected, String> {
         operation,
         bus_bytes_per_s: number * 1e9,
     })
+}
+
+/// Whether a preloaded library records this process.
+fn is_recorded() -> bool {
+    let preloaded = env::var_os("LD_PRELOAD").is_some_and(|names| names.to_string_lossy().contains(LIBRARY));
+    preloaded && env::var_os("RANKSCOPE_DIR").is_some_and(|directory| !directory.is_empty())
 }
 
 /// Sizes of messages between pairs, and their number.
@@ -237,7 +261,7 @@ impl BackendName {
 impl Bench {
     /// Returns the maximum time that a rank waits for the others.
     pub fn limit(&self) -> Duration {
-        Duration::from_secs(self.timeout.max(1))
+        Duration::from_secs(self.timeout)
     }
 
     /// Returns what is measured.
@@ -251,8 +275,14 @@ impl Bench {
                 self.min.0
             );
         }
+        let mut patterns = Vec::new();
+        for &pattern in &self.operations {
+            if !patterns.contains(&pattern) {
+                patterns.push(pattern);
+            }
+        }
         Ok(Plan {
-            patterns: self.operations.clone(),
+            patterns,
             sizes,
             placements: match self.placement {
                 Placements::OutOfPlace => vec![Placement::OutOfPlace],
@@ -265,6 +295,7 @@ impl Bench {
             warmup_iterations: self.warmup,
             row_limit: Duration::from_secs_f64(self.row_limit),
             is_checked: !self.no_check,
+            is_recorded: is_recorded(),
             pairs: self.pairs.then_some(PAIR_PLAN),
         })
     }

@@ -1,10 +1,9 @@
-//! Rows on standard output while they are measured, and messages.
+//! Rows on standard output while they are measured.
 
 use crate::commands::print;
 use anyhow::Result;
 use rankscope_formats::bench::{BenchResults, BenchRow, Placement};
 use rankscope_report::bench::table;
-use std::io::{self, Write};
 
 /// Prints a line when all placements of a size are measured.
 pub struct Lines {
@@ -49,7 +48,7 @@ impl Lines {
     }
 
     /// Prints the last line.
-    pub fn end(&mut self, _: &BenchResults) -> Result<()> {
+    pub fn end(&mut self) -> Result<()> {
         self.flush()
     }
 
@@ -67,9 +66,4 @@ impl Lines {
         }
         print::text(text)
     }
-}
-
-/// Prints to standard error.
-pub fn print_message(what: &str) {
-    let _ = writeln!(io::stderr().lock(), "rankscope: {what}");
 }

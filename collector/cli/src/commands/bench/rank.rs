@@ -5,17 +5,17 @@ use super::output::Lines;
 use super::{choice, conclusion};
 use crate::commands::Exit;
 use crate::launch::ending::Ending;
-use crate::launch::run_directory::RunDirectory;
+use crate::launch::run_directory;
 use anyhow::{Context, Result};
 use rankscope_formats::bench::BenchResults;
+use rankscope_ranklog::place;
 use rankscope_workloads::backend::Backend;
 use rankscope_workloads::gloo::backend::Gloo;
 use rankscope_workloads::nccl::backend::Nccl;
 use rankscope_workloads::star::Star;
 use rankscope_workloads::world::{World, rendezvous};
-use rankscope_workloads::{sweep, thread};
-use std::fs;
-use std::path::{Path, PathBuf};
+use rankscope_workloads::{locals, sweep, thread};
+use std::path::Path;
 
 /// Measures as this rank. Rank 0 prints the table and stores the results.
 pub fn run(bench: &Bench, world: &World) -> Result<Exit> {
@@ -23,18 +23,23 @@ pub fn run(bench: &Bench, world: &World) -> Result<Exit> {
     if bench.share_device {
         share_device(world);
     }
-    let mut directory = bench
-        .output
-        .clone()
-        .or_else(|| std::env::var_os("RANKSCOPE_DIR").map(PathBuf::from));
-    if is_launched && world.rank == 0 && directory.is_none() {
-        directory = Some(RunDirectory::prepare(None)?.path);
-    }
+    // Only rank 0 stores and compares. An unreadable earlier bench must fail before the measurement.
+    let (directory, before) = if world.rank == 0 {
+        let directory = run_directory::requested(bench.output.as_deref())?;
+        place::make_run_directory(&directory).with_context(|| {
+            format!(
+                "cannot create {}; name another directory with -o",
+                directory.display()
+            )
+        })?;
+        let before = bench.against.as_deref().map(BenchResults::read).transpose()?;
+        (Some(directory), before)
+    } else {
+        (None, None)
+    };
     let results = thread::run(|| measure(bench, world, directory.as_deref()))??;
     // The ranks of a launcher have no common starter that could conclude.
-    if is_launched && world.rank == 0 {
-        let directory = directory.unwrap_or_else(|| PathBuf::from("."));
-        let before = bench.against.as_deref().map(BenchResults::read).transpose()?;
+    if is_launched && let Some(directory) = directory {
         return conclusion::conclude(
             bench,
             results,
@@ -72,7 +77,7 @@ fn measure(bench: &Bench, world: &World, directory: Option<&Path>) -> Result<Ben
     let is_nccl = chosen.name == BackendName::Nccl.name();
     let plan = bench.plan(is_nccl)?;
     let meeting = if bench.role == Role::Rank {
-        address_of_starter()?
+        locals::meeting()?
     } else {
         rendezvous(bench.rendezvous.as_deref()).map_err(anyhow::Error::msg)?
     };
@@ -82,18 +87,13 @@ fn measure(bench: &Bench, world: &World, directory: Option<&Path>) -> Result<Ben
     } else {
         Box::new(Gloo::connect(&chosen, world, &mut star, bench.limit())?)
     };
-    if world.rank == 0
-        && let Some(directory) = directory
-    {
-        fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
-    }
     let mut lines = Lines::new(bench.json);
     let results = sweep::run(backend.as_mut(), world, &mut star, &plan, &mut |results| {
         lines.row(results)?;
         store(results, directory)
     })?;
     if world.rank == 0 {
-        lines.end(&results)?;
+        lines.end()?;
         store(&results, directory)?;
     }
     Ok(results)
@@ -106,13 +106,4 @@ fn store(results: &BenchResults, directory: Option<&Path>) -> Result<()> {
             .with_context(|| format!("cannot write the results into {}", directory.display())),
         None => Ok(()),
     }
-}
-
-/// Returns the address of the socket that the starter of local ranks has made.
-fn address_of_starter() -> Result<std::net::SocketAddr> {
-    let of = |name: &str| std::env::var(name).with_context(|| format!("{name} is not set"));
-    let address = format!("{}:{}", of("MASTER_ADDR")?, of("MASTER_PORT")?);
-    address
-        .parse()
-        .with_context(|| format!("{address} is no address"))
 }

@@ -4,18 +4,19 @@ use super::outcome::Document;
 use anyhow::{Context, Result};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use std::fs::{self, File};
+use rankscope_formats::whole_file::WholeFile;
+use std::fs;
 use std::path::Path;
 use tar::{Builder, Header};
 
 /// Largest file that is included, in bytes. A longer recording is no fixture.
 const MOST_BYTES: u64 = 4 << 20;
 /// Endings of the files of a part that are included.
-const INCLUDED: [&str; 4] = ["rslog", "json", "txt", "cuptidump"];
+const INCLUDED: [&str; 3] = ["rslog", "json", "txt"];
 
 /// Writes the bundle.
 pub fn write(path: &Path, document: &Document, directory: &Path) -> Result<()> {
-    let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
+    let file = WholeFile::create(path).with_context(|| format!("cannot create {}", path.display()))?;
     let mut archive = Builder::new(GzEncoder::new(file, Compression::default()));
     let results = serde_json::to_vec_pretty(document)?;
     add(&mut archive, "selftest/results.json", &results)?;
@@ -36,7 +37,7 @@ pub fn write(path: &Path, document: &Document, directory: &Path) -> Result<()> {
     }
     let listed = left_out.join("\n");
     add(&mut archive, "selftest/left-out.txt", listed.as_bytes())?;
-    archive.into_inner()?.finish()?;
+    archive.into_inner()?.finish()?.finish()?;
     Ok(())
 }
 
@@ -56,7 +57,7 @@ fn files(folder: &Path, inside: &str, depth: u32) -> Vec<(String, std::path::Pat
     out
 }
 
-fn add(archive: &mut Builder<GzEncoder<File>>, name: &str, content: &[u8]) -> Result<()> {
+fn add(archive: &mut Builder<GzEncoder<WholeFile>>, name: &str, content: &[u8]) -> Result<()> {
     let mut header = Header::new_gnu();
     header.set_size(content.len() as u64);
     header.set_mode(0o644);

@@ -5,8 +5,7 @@ use super::outcome::Found;
 use crate::commands::session::FOLDER;
 use anyhow::{Context, Result};
 use rankscope_analysis::findings::shown;
-use rankscope_formats::session::{NameRow, OperationRow, Session, TableReader, WorkRow, rank_path};
-use rankscope_ranklog::Operation;
+use rankscope_formats::session::{NameRow, Session, TableReader, WorkRow, rank_path};
 use rankscope_workloads::selftest::kernel_text::SPIN;
 use rankscope_workloads::selftest::truth::{DeviceTruth, KnownKernel};
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,6 +50,7 @@ pub fn check(
         // CUPTI may not know the nodes of a graph that was created before it started.
         found.is_measurement = true;
         found.figure("early_graph_kernels_launched", truth.kernels as f64);
+        found.figure("early_graph_kernels_recorded", activity.kernels as f64);
         found.seen.push(format!(
             "{} of {} kernels of the graph recorded",
             activity.kernels, truth.kernels
@@ -75,7 +75,7 @@ pub fn check(
         .context("cannot read the names of the works")?;
     let named = |name: &str| names.iter().find(|row| row.name == name).map(|row| row.number);
     if end == End::Exit && truth.seen_by_other.is_none() {
-        known(truth, &works, named(SPIN), &session_directory, found)?;
+        known(truth, &works, named(SPIN), session, found)?;
         graphs(truth, &works, &named, found);
     }
     if let Some(seen) = truth.seen_by_other {
@@ -143,25 +143,25 @@ fn counts(truth: &DeviceTruth, session: &Session, recorded: u64, end: End, found
         return;
     }
     // Only works that CUPTI had not delivered are missing.
-    let least = truth.launched_1500_ms_before_end;
+    let least = truth.launched_before_last_delivery;
     found.demand(accounted <= launched, || {
         format!("{accounted} works were recorded, and {launched} launched")
     });
     found.demand(accounted >= least, || {
-        format!("{accounted} works were recorded, but {least} were launched more than 1.5 s before the end")
+        format!("{accounted} works were recorded, but CUPTI must have delivered {least}")
     });
     found.demand(least > 0, || "the program was too short".to_owned());
     found.seen.push(format!(
-        "{recorded} of {launched} works recorded; {least} were launched more than 1.5 s before the end"
+        "{recorded} of {launched} works recorded; CUPTI must have delivered {least}"
     ));
 }
 
-/// Compares each kernel's begin and end with those that it stored itself.
+/// Compares each kernel's start and end with those that it stored itself.
 fn known(
     truth: &DeviceTruth,
     works: &[WorkRow],
     name: Option<u32>,
-    session_directory: &Path,
+    session: &Session,
     found: &mut Found,
 ) -> Result<()> {
     if truth.known.is_empty() {
@@ -180,6 +180,9 @@ fn known(
             truth.known.len()
         )
     });
+    found.demand(of_streams.len() == 2, || {
+        format!("the known kernels are on {} streams, not 2", of_streams.len())
+    });
     if count != truth.known.len() || of_streams.len() != 2 {
         return Ok(());
     }
@@ -194,16 +197,16 @@ fn known(
     let mut durations: Vec<f64> = pairs
         .iter()
         .map(|(known, work)| {
-            ((work.end_ns - work.start_ns) - (known.end_ns - known.begin_ns) as i64).unsigned_abs() as f64
+            ((work.end_ns - work.start_ns) - (known.end_ns - known.start_ns) as i64).unsigned_abs() as f64
         })
         .collect();
     // The two timers differ by an offset and a rate. The line through all starts removes both.
-    let origin = pairs[0].0.begin_ns;
+    let origin = pairs[0].0.start_ns;
     let points: Vec<(f64, f64)> = pairs
         .iter()
         .map(|(known, work)| {
             (
-                known.begin_ns.wrapping_sub(origin) as i64 as f64,
+                known.start_ns.wrapping_sub(origin) as i64 as f64,
                 work.start_ns as f64,
             )
         })
@@ -226,29 +229,32 @@ fn known(
         format!("starts are wrong by {} at p99", shown(start.1 as i64))
     });
     found.seen.push(format!(
-        "{count} kernels with known begin and end: durations differ by {} (median; p99 {}), starts by {} (p99 {})",
+        "{count} kernels with known start and end: durations differ by {} (median; p99 {}), starts by {} (p99 {})",
         shown(duration.0 as i64),
         shown(duration.1 as i64),
         shown(start.0 as i64),
         shown(start.1 as i64)
     ));
-    causality(truth, &pairs, session_directory, found)
+    causality(truth, &pairs, session, found)
 }
 
 /// Demands that no kernel starts before its launch: an error of the host's axis would show here.
 fn causality(
     truth: &DeviceTruth,
     pairs: &[(&KnownKernel, &WorkRow)],
-    session_directory: &Path,
+    session: &Session,
     found: &mut Found,
 ) -> Result<()> {
-    let operations = TableReader::<OperationRow>::read_all(&rank_path::<OperationRow>(session_directory, 0))
-        .context("cannot read the operations")?;
-    let Some(connect) = operations.iter().find(|row| row.operation == Operation::Connect) else {
-        return Ok(());
-    };
-    // The program's own time of this call, and its time on the axis of the session.
-    let offset = connect.enter_ns - truth.connect_ns.0;
+    let created_ns = session
+        .communicators
+        .iter()
+        .map(|communicator| communicator.created_ns);
+    let created_ns = created_ns
+        .max()
+        .context("the recording lacks the program's communicator")?;
+    // The difference of the session's axis and the program's clock, or a little less: the communicator was recorded before
+    // the call returned.
+    let offset = created_ns - truth.connect_ns.1;
     let waits = pairs
         .iter()
         .map(|(known, work)| work.start_ns - (known.launch_ns + offset));
@@ -279,34 +285,24 @@ fn graphs(truth: &DeviceTruth, works: &[WorkRow], named: &impl Fn(&str) -> Optio
             .map(|row| row.correlation)
             .collect::<BTreeSet<_>>()
             .len() as u64;
-        let when = "during";
         found.demand(rows.len() as u64 == expected, || {
-            format!(
-                "{} of {expected} kernels of a graph created {when} the recording",
-                rows.len()
-            )
+            format!("{} of {expected} kernels of a graph", rows.len())
         });
         found.demand(launches == graph.replays, || {
-            format!(
-                "{launches} of {} replays of a graph created {when} the recording",
-                graph.replays
-            )
+            format!("{launches} of {} replays of a graph", graph.replays)
         });
-        {
-            let nodes = rows
-                .iter()
-                .filter_map(|row| row.graph_node)
-                .collect::<BTreeSet<_>>()
-                .len() as u64;
-            found.demand(nodes == graph.kernels, || {
-                format!("{nodes} of {} nodes of a graph are known", graph.kernels)
-            });
-        }
+        let nodes = rows
+            .iter()
+            .filter_map(|row| row.graph_node)
+            .collect::<BTreeSet<_>>()
+            .len() as u64;
+        found.demand(nodes == graph.kernels, || {
+            format!("{nodes} of {} nodes of a graph are known", graph.kernels)
+        });
         if rows.len() as u64 == expected {
-            found.seen.push(format!(
-                "{} replays of a graph created {when} the recording: every kernel",
-                graph.replays
-            ));
+            found
+                .seen
+                .push(format!("{} replays of a graph: every kernel", graph.replays));
         }
     }
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`outcome`] | the result of a part, and its printed form |
 //! | [`recording`] | runs a program of a part, recorded, and merges it |
-//! | [`surroundings`] | what this machine has: devices, libraries |
+//! | [`machine`] | what this machine has: devices, libraries |
 //! | [`parts`] | the parts: what each runs and demands |
 //! | [`operations`] | recorded operations against those that a bench has run |
 //! | [`device`] | recorded device work against the truth |
@@ -15,12 +15,12 @@
 mod bundle;
 mod device;
 mod end;
+mod machine;
 mod operations;
 mod outcome;
 mod parts;
 mod program;
 mod recording;
-mod surroundings;
 
 use super::{Exit, print};
 use crate::launch::ending::Ending;
@@ -28,12 +28,12 @@ use crate::launch::library;
 use crate::launch::stop::StopWatch;
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use machine::Machine;
 use outcome::{Document, Verdict};
 use rankscope_ranklog::place;
 use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
-use surroundings::Surroundings;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -45,10 +45,10 @@ Examples:
 /// Check on this machine that recordings are true: run programs that know what they do, record them, and compare.
 ///
 /// It needs only the libraries that it checks: NCCL, CUPTI, Gloo. With a GPU it checks NCCL's calls, the times of its plugin
-/// and of events, and CUPTI. Its kernels store their own begin and end. Without a GPU it says so, and checks Gloo. The exit
-/// status is 1 if a part failed, and 3 if no part could run.
+/// and of events, and CUPTI. The test kernels store their own start and end. Without a GPU it checks Gloo only, and says so. The
+/// exit status is 1 if a part failed, and 3 if no part could run.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_override_self = true)]
 pub struct Selftest {
     /// Directory for the recordings, new or empty (default: a temporary one, which is removed).
     #[arg(short, long, value_name = "DIR")]
@@ -58,7 +58,7 @@ pub struct Selftest {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parts::named)]
     parts: Vec<&'static str>,
 
-    /// File of NCCL (default: the one that python3, LD_LIBRARY_PATH or the system has).
+    /// File of NCCL (default: the one that python3, LD_LIBRARY_PATH or the system provides).
     #[arg(long, value_name = "FILE")]
     library: Option<PathBuf>,
 
@@ -90,12 +90,13 @@ impl Selftest {
             return self.program.run();
         }
         let library = library::find()?;
-        let temporary = tempfile::Builder::new().prefix("rankscope-selftest-").tempdir()?;
-        let directory = self
-            .output
-            .clone()
-            .unwrap_or_else(|| temporary.path().to_path_buf());
-        let directory = std::path::absolute(&directory)?;
+        let temporary = match self.output {
+            Some(_) => None,
+            None => Some(tempfile::Builder::new().prefix("rankscope-selftest-").tempdir()?),
+        };
+        let unneeded = temporary.as_ref().map(|temporary| temporary.path().to_path_buf());
+        let directory = self.output.clone().or_else(|| unneeded.clone());
+        let directory = std::path::absolute(directory.context("no directory")?)?;
         if fs::read_dir(&directory).is_ok_and(|mut entries| entries.next().is_some()) {
             bail!(
                 "{} is not empty; name a new directory with -o",
@@ -104,15 +105,15 @@ impl Selftest {
         }
         place::make_run_directory(&directory)
             .with_context(|| format!("cannot create {}", directory.display()))?;
-        let unneeded = self.output.is_none().then(|| temporary.path().to_path_buf());
         let _watch = StopWatch::start(move |signal| {
+            recording::abandon();
             if let Some(unneeded) = &unneeded {
                 let _ = fs::remove_dir_all(unneeded);
             }
             Ending::Signal(signal).end_likewise()
         });
-        let surroundings = Surroundings::find(self.library.as_deref());
-        let mut document = Document::new(&surroundings);
+        let machine = Machine::find(self.library.as_deref());
+        let mut document = Document::new(&machine);
         if !self.json {
             print::text(&document.heading())?;
         }
@@ -125,7 +126,7 @@ impl Selftest {
                 eprint!("  … {}\r", part.title);
                 let _ = io::stderr().flush();
             }
-            let result = part.run(&surroundings, &library, &directory.join(part.name));
+            let result = part.run(&machine, &library, &directory.join(part.name));
             if show_progress {
                 eprint!("\x1b[2K\r");
             }

@@ -1,6 +1,6 @@
 //! Result of a part.
 
-use super::surroundings::Surroundings;
+use super::machine::Machine;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ pub struct Document {
     /// Version of rankscope.
     pub tool_version: String,
     /// What this machine has.
-    pub surroundings: Surroundings,
+    pub machine: Machine,
     /// Parts in the order in which they ran.
     pub parts: Vec<PartResult>,
 }
@@ -88,18 +88,18 @@ impl Found {
 
 impl Document {
     /// Returns a document without results.
-    pub fn new(surroundings: &Surroundings) -> Self {
+    pub fn new(machine: &Machine) -> Self {
         Self {
             version: VERSION,
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-            surroundings: surroundings.clone(),
+            machine: machine.clone(),
             parts: Vec::new(),
         }
     }
 
     /// Returns what is printed before the first part.
     pub fn heading(&self) -> String {
-        format!("{}\n", self.surroundings.text())
+        format!("{}\n", self.machine.text())
     }
 
     /// Returns what is printed after the last part.
@@ -111,9 +111,9 @@ impl Document {
         );
         let skipped = count(Verdict::Skipped);
         let verdict = match (passed, failed) {
-            (_, 1..) => "Recordings on this machine are NOT to be trusted in what failed",
+            (_, 1..) => "Do NOT trust recordings of this machine where a part failed",
             (0, _) => "Nothing could be checked here",
-            _ => "What ran holds on this machine",
+            _ => "Every part that ran passed",
         };
         format!("\n{verdict}: {passed} passed, {failed} failed, {skipped} could not run\n")
     }

@@ -1,14 +1,17 @@
 //! The parts: what each runs and demands.
 
 use super::end::End;
+use super::machine::Machine;
 use super::outcome::{Found, PartResult, Verdict};
 use super::recording::{Finished, Run};
-use super::surroundings::Surroundings;
 use super::{device, operations};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use rankscope_analysis::findings::shown;
-use rankscope_formats::bench::BenchResults;
+use rankscope_analysis::model::units;
+use rankscope_doctor::checks::sources::{FIRST_WITH_PLUGINS, FIRST_WITH_TIMES};
+use rankscope_doctor::facts::version::Version;
+use rankscope_formats::bench::{BenchResults, BenchSpread};
 use rankscope_workloads::selftest::truth::DeviceTruth;
 use std::fs;
 use std::path::Path;
@@ -22,10 +25,7 @@ const TRUTH: &str = "truth.json";
 /// Rows after which the bench is killed.
 const ROWS_BEFORE_KILL: usize = 6;
 /// Pairs of runs with and without the recorder.
-const PRICE_PAIRS: usize = 3;
-
-/// First version of NCCL with a profiler interface.
-const FIRST_WITH_PLUGIN: (u32, u32) = (2, 23);
+const PRICE_PAIRS: usize = 4;
 
 /// A part.
 pub struct Part {
@@ -48,7 +48,7 @@ enum Need {
 
 /// What a part gets.
 struct Setting<'a> {
-    surroundings: &'a Surroundings,
+    machine: &'a Machine,
     /// Library that records.
     library: &'a Path,
     /// Directory of the part.
@@ -73,48 +73,48 @@ pub const ALL: &[Part] = &[
         name: "nccl",
         title: "NCCL: every operation, device times from its plugin",
         needs: &[Need::Gpu, Need::Nccl],
-        check: |context| nccl(context, &[], Times::Plugin),
+        check: |setting| nccl(setting, &[], Times::Plugin),
     },
     Part {
         name: "nccl-calls",
         title: "NCCL: every operation by its calls alone",
         needs: &[Need::Gpu, Need::Nccl],
-        check: |context| nccl(context, &[("NCCL_PROFILER_PLUGIN", "none")], Times::None),
+        check: |setting| nccl(setting, &[("NCCL_PROFILER_PLUGIN", "none")], Times::None),
     },
     Part {
         name: "nccl-events",
         title: "NCCL: launches timed by CUDA events",
         needs: &[Need::Gpu, Need::Nccl],
-        check: |context| {
+        check: |setting| {
             let variables = [
                 ("NCCL_PROFILER_PLUGIN", "none"),
                 ("RANKSCOPE_NCCL_EVENTS", "100000"),
             ];
-            nccl(context, &variables, Times::Events)
+            nccl(setting, &variables, Times::Events)
         },
     },
     Part {
         name: "kernels",
-        title: "CUPTI: kernels of known begin and end, copies, graphs",
+        title: "CUPTI: kernels of known start and end, copies, graphs",
         needs: &[Need::Gpu, Need::Nccl, Need::Cupti],
-        check: |context| {
+        check: |setting| {
             let words = ["--known", "400", "--small", "20000", "--late-graph"];
-            device_work(context, &words, End::Exit)
+            device_work(setting, &words, End::Exit)
         },
     },
     Part {
         name: "early-graph",
         title: "CUPTI: a graph that was created before the recording",
         needs: &[Need::Gpu, Need::Nccl, Need::Cupti],
-        check: |context| device_work(context, &["--early-graph"], End::Exit),
+        check: |setting| device_work(setting, &["--early-graph"], End::Exit),
     },
     Part {
         name: "kernels-exit",
         title: "CUPTI: a program that ends by _exit",
         needs: &[Need::Gpu, Need::Nccl, Need::Cupti],
-        check: |context| {
+        check: |setting| {
             device_work(
-                context,
+                setting,
                 &["--small", "60000", "--pause-us", "5000"],
                 End::ImmediateExit,
             )
@@ -124,15 +124,15 @@ pub const ALL: &[Part] = &[
         name: "kernels-killed",
         title: "CUPTI: a program that is killed (SIGKILL)",
         needs: &[Need::Gpu, Need::Nccl, Need::Cupti],
-        check: |context| device_work(context, &["--small", "60000", "--pause-us", "5000"], End::Kill),
+        check: |setting| device_work(setting, &["--small", "60000", "--pause-us", "5000"], End::Kill),
     },
     Part {
         name: "other-profiler",
         title: "CUPTI: beside another profiler in the same process",
         needs: &[Need::Gpu, Need::Nccl, Need::Cupti],
-        check: |context| {
+        check: |setting| {
             let words = ["--known", "1200", "--pause-us", "3000", "--other-profiler"];
-            device_work(context, &words, End::Exit)
+            device_work(setting, &words, End::Exit)
         },
     },
     Part {
@@ -154,7 +154,7 @@ pub fn named(text: &str) -> Result<&'static str, String> {
 
 impl Part {
     /// Runs the part.
-    pub fn run(&self, surroundings: &Surroundings, library: &Path, directory: &Path) -> PartResult {
+    pub fn run(&self, machine: &Machine, library: &Path, directory: &Path) -> PartResult {
         let begun = Instant::now();
         let mut result = PartResult {
             name: self.name.to_owned(),
@@ -165,16 +165,16 @@ impl Part {
             figures: Default::default(),
             took_ms: 0,
         };
-        if let Some(missing) = self.needs.iter().find_map(|need| need.missing(surroundings)) {
+        if let Some(missing) = self.needs.iter().find_map(|need| need.missing(machine)) {
             result.seen.push(missing.to_owned());
             return result;
         }
-        let context = Setting {
-            surroundings,
+        let setting = Setting {
+            machine,
             library,
             directory,
         };
-        match (self.check)(&context) {
+        match (self.check)(&setting) {
             Ok(found) => {
                 result.verdict = if let Some(reason) = found.skipped {
                     result.seen.push(reason);
@@ -201,16 +201,14 @@ impl Part {
 }
 
 impl Need {
-    fn missing(self, surroundings: &Surroundings) -> Option<&'static str> {
+    fn missing(self, machine: &Machine) -> Option<&'static str> {
         match self {
-            Self::Gpu if surroundings.gpus == 0 => Some("there is no GPU here"),
-            Self::Nccl if surroundings.nccl.is_none() => {
-                Some("NCCL was not found (--library names its file)")
-            }
-            Self::Cupti if surroundings.cupti.is_none() => {
+            Self::Gpu if machine.gpus == 0 => Some("there is no GPU here"),
+            Self::Nccl if machine.nccl.is_none() => Some("NCCL was not found (--library names its file)"),
+            Self::Cupti if machine.cupti.is_none() => {
                 Some("CUPTI was not found (a part of the CUDA toolkit, and of PyTorch's packages)")
             }
-            Self::Gloo if surroundings.gloo.is_none() => Some("Gloo was not found (a part of PyTorch)"),
+            Self::Gloo if machine.gloo.is_none() => Some("Gloo was not found (a part of PyTorch)"),
             _ => None,
         }
     }
@@ -230,8 +228,6 @@ fn bench_words<'a>(backend: &'a str, library: &'a str, ranks: &'a str, directory
         ranks,
         "-o",
         directory,
-        "--warmup",
-        "1",
         "--blocks",
         "3",
         "--iterations",
@@ -254,10 +250,10 @@ fn text(path: &Path) -> Result<&str> {
         .with_context(|| format!("{} is not UTF-8", path.display()))
 }
 
-fn gloo(context: &Setting<'_>) -> Result<Found> {
-    let gloo = context.surroundings.gloo.as_ref().context("no Gloo")?;
-    let words = bench_words("gloo", text(&gloo.path)?, "2", text(context.directory)?);
-    let finished = Run::new(&words, context.directory, Some(context.library))?.finish(LIMIT)?;
+fn gloo(setting: &Setting<'_>) -> Result<Found> {
+    let gloo = setting.machine.gloo.as_ref().context("no Gloo")?;
+    let words = bench_words("gloo", text(&gloo.path)?, "2", text(setting.directory)?);
+    let finished = Run::new(&words, setting.directory, Some(setting.library))?.finish(LIMIT)?;
     checked_operations(&finished)
 }
 
@@ -269,14 +265,14 @@ fn checked_operations(finished: &Finished) -> Result<Found> {
     Ok(found)
 }
 
-fn gloo_killed(context: &Setting<'_>) -> Result<Found> {
-    let gloo = context.surroundings.gloo.as_ref().context("no Gloo")?;
-    let mut words = bench_words("gloo", text(&gloo.path)?, "2", text(context.directory)?);
+fn gloo_killed(setting: &Setting<'_>) -> Result<Found> {
+    let gloo = setting.machine.gloo.as_ref().context("no Gloo")?;
+    let mut words = bench_words("gloo", text(&gloo.path)?, "2", text(setting.directory)?);
     // It must not end by itself before it is killed.
     words.extend(["--blocks", "200", "--row-limit", "0.2"]);
-    let mut started = Run::new(&words, context.directory, Some(context.library))?.start()?;
+    let mut started = Run::new(&words, setting.directory, Some(setting.library))?.start()?;
     let deadline = Instant::now() + LIMIT;
-    let rows = || BenchResults::read(context.directory).map_or(0, |results| results.rows.len());
+    let rows = || BenchResults::read(setting.directory).map_or(0, |results| results.rows.len());
     while rows() < ROWS_BEFORE_KILL {
         if started.has_ended() || Instant::now() > deadline {
             bail!("the ranks did not get to row {ROWS_BEFORE_KILL}");
@@ -303,15 +299,15 @@ enum Times {
     None,
 }
 
-fn nccl(context: &Setting<'_>, variables: &[(&str, &str)], times: Times) -> Result<Found> {
-    let nccl = context.surroundings.nccl.as_ref().context("no NCCL")?;
-    let gpus = context.surroundings.gpus;
+fn nccl(setting: &Setting<'_>, variables: &[(&str, &str)], times: Times) -> Result<Found> {
+    let nccl = setting.machine.nccl.as_ref().context("no NCCL")?;
+    let gpus = setting.machine.gpus;
     let ranks = gpus.max(2).to_string();
-    let mut words = bench_words("nccl", text(&nccl.path)?, &ranks, text(context.directory)?);
+    let mut words = bench_words("nccl", text(&nccl.path)?, &ranks, text(setting.directory)?);
     if gpus < 2 {
         words.push("--share-device");
     }
-    let mut run = Run::new(&words, context.directory, Some(context.library))?;
+    let mut run = Run::new(&words, setting.directory, Some(setting.library))?;
     for (name, value) in variables {
         run = run.env(name, value);
     }
@@ -322,7 +318,11 @@ fn nccl(context: &Setting<'_>, variables: &[(&str, &str)], times: Times) -> Resu
         .library
         .version
         .unwrap_or_default();
-    let has_plugin = series(&version).is_none_or(|series| series >= FIRST_WITH_PLUGIN);
+    let is_since = |(major, minor): (u32, u32)| {
+        let version = Version::parse(&version);
+        version.is_none_or(|version| version.is_at_least(major, minor))
+    };
+    let has_plugin = is_since(FIRST_WITH_PLUGINS);
     if times == Times::Plugin && !has_plugin {
         found.seen.push(format!(
             "NCCL {version} has no profiler interface, so there are no device times"
@@ -346,7 +346,7 @@ fn nccl(context: &Setting<'_>, variables: &[(&str, &str)], times: Times) -> Resu
                 .push(format!("rank {rank}: no source of device times")),
             (_, Some((count, source))) => {
                 found.figure(&format!("timed_operations_rank_{rank}"), count as f64);
-                let reports_times = times == Times::Events || has_times(&source);
+                let reports_times = times == Times::Events || is_since(FIRST_WITH_TIMES);
                 found.demand(count > 0 || !reports_times, || {
                     format!("rank {rank}: no operation has device times ({source})")
                 });
@@ -376,24 +376,9 @@ fn nccl(context: &Setting<'_>, variables: &[(&str, &str)], times: Times) -> Resu
     Ok(found)
 }
 
-/// Returns the first two numbers of a version.
-fn series(version: &str) -> Option<(u32, u32)> {
-    let mut numbers = version.split('.').map(|number| number.parse().ok());
-    Some((numbers.next()??, numbers.next()??))
-}
-
-/// Whether this version of NCCL's profiler interface reports device times: 4 and later.
-fn has_times(source: &str) -> bool {
-    source
-        .rsplit(' ')
-        .next()
-        .and_then(|version| version.parse::<u32>().ok())
-        .is_some_and(|version| version >= 4)
-}
-
-fn device_work(context: &Setting<'_>, words: &[&str], end: End) -> Result<Found> {
-    let nccl = context.surroundings.nccl.as_ref().context("no NCCL")?;
-    let truth = context.directory.join(TRUTH);
+fn device_work(setting: &Setting<'_>, words: &[&str], end: End) -> Result<Found> {
+    let nccl = setting.machine.nccl.as_ref().context("no NCCL")?;
+    let truth = setting.directory.join(TRUTH);
     let end_name = end.to_possible_value().context("an end without a name")?;
     let mut all = vec![
         "selftest",
@@ -407,10 +392,10 @@ fn device_work(context: &Setting<'_>, words: &[&str], end: End) -> Result<Found>
         text(&nccl.path)?,
     ];
     all.extend(words);
-    let mut run = Run::new(&all, context.directory, Some(context.library))?
+    let mut run = Run::new(&all, setting.directory, Some(setting.library))?
         .env("RANKSCOPE_KERNELS", "off")
         .env("RANKSCOPE_LIVE_MIB", "32");
-    if let Some(cupti) = &context.surroundings.cupti {
+    if let Some(cupti) = &setting.machine.cupti {
         run = run.env("RANKSCOPE_CUPTI", &cupti.path);
     }
     let finished = run.finish(LIMIT)?;
@@ -430,17 +415,17 @@ fn device_work(context: &Setting<'_>, words: &[&str], end: End) -> Result<Found>
 }
 
 /// Measures with and without the recorder, one after the other, and compares the medians.
-fn price(context: &Setting<'_>) -> Result<Found> {
+fn price(setting: &Setting<'_>) -> Result<Found> {
     let mut found = Found {
         is_measurement: true,
         ..Found::default()
     };
-    let surroundings = context.surroundings;
+    let machine = setting.machine;
     let mut measured = 0;
-    if let Some(gloo) = &surroundings.gloo {
+    if let Some(gloo) = &machine.gloo {
         let words = ["selftest", "--role", "gloo-price", "--called", text(&gloo.path)?];
         pair(
-            context,
+            setting,
             "gloo_call",
             "a small all-reduce of Gloo",
             &words,
@@ -449,11 +434,11 @@ fn price(context: &Setting<'_>) -> Result<Found> {
         )?;
         measured += 1;
     }
-    if let (1.., Some(nccl)) = (surroundings.gpus, &surroundings.nccl) {
+    if let (1.., Some(nccl)) = (machine.gpus, &machine.nccl) {
         let called = text(&nccl.path)?;
         let words = ["selftest", "--role", "nccl-price", "--called", called];
         pair(
-            context,
+            setting,
             "nccl_call",
             "ncclAllReduce on one rank",
             &words,
@@ -462,20 +447,20 @@ fn price(context: &Setting<'_>) -> Result<Found> {
         )?;
         let words = ["selftest", "--role", "launch-price", "--called", called];
         pair(
-            context,
+            setting,
             "launch",
             "a launch, calls recorded",
             &words,
             &[],
             &mut found,
         )?;
-        if let Some(cupti) = &surroundings.cupti {
+        if let Some(cupti) = &machine.cupti {
             let variables = [
                 ("RANKSCOPE_KERNELS", "all"),
                 ("RANKSCOPE_CUPTI", text(&cupti.path)?),
             ];
             pair(
-                context,
+                setting,
                 "launch_with_kernels",
                 "a launch, kernels recorded",
                 &words,
@@ -492,7 +477,7 @@ fn price(context: &Setting<'_>) -> Result<Found> {
 }
 
 fn pair(
-    context: &Setting<'_>,
+    setting: &Setting<'_>,
     name: &str,
     title: &str,
     words: &[&str],
@@ -504,11 +489,11 @@ fn pair(
         // ABBA: a drift of the machine affects both.
         let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
         for side in order {
-            let directory = context.directory.join(format!("{name}-{round}-{side}"));
+            let directory = setting.directory.join(format!("{name}-{round}-{side}"));
             let figure = directory.join(TRUTH);
             let mut all = words.to_vec();
             all.extend(["--truth", text(&figure)?]);
-            let mut run = Run::new(&all, &directory, (side == 1).then_some(context.library))?;
+            let mut run = Run::new(&all, &directory, (side == 1).then_some(setting.library))?;
             if side == 1 {
                 for (name, value) in variables {
                     run = run.env(name, value);
@@ -521,26 +506,21 @@ fn pair(
             let _ = fs::remove_dir_all(&directory);
         }
     }
-    let ratio = {
-        let mut ratios: Vec<f64> = times[1]
-            .iter()
-            .zip(&times[0])
-            .map(|(with, without)| with / without)
-            .collect();
-        ratios.sort_by(f64::total_cmp);
-        ratios[ratios.len() / 2]
-    };
-    let [without, with] = times.map(|mut values| {
-        values.sort_by(f64::total_cmp);
-        values[values.len() / 2]
-    });
+    let [without, with] = times.each_ref().map(|values| BenchSpread::of(values).p50);
+    // The two runs of a pair follow each other, so the ratios of the pairs are free of slow drifts.
+    let ratios: Vec<f64> = times[1]
+        .iter()
+        .zip(&times[0])
+        .map(|(with, without)| with / without)
+        .collect();
+    let ratio = BenchSpread::of(&ratios).p50;
     found.figure(&format!("{name}_without_ns"), without);
     found.figure(&format!("{name}_with_ns"), with);
     found.figure(&format!("{name}_ratio"), ratio);
     found.seen.push(format!(
         "{title}: {} recorded, {} not recorded (ratio {:.3})",
-        shown(with as i64),
-        shown(without as i64),
+        units::time_f(with),
+        units::time_f(without),
         ratio
     ));
     Ok(())

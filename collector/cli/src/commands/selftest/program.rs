@@ -39,7 +39,7 @@ pub struct Program {
     #[arg(long, hide = true, default_value = "exit")]
     end: End,
 
-    /// Kernels with known begin and end.
+    /// Kernels with known start and end.
     #[arg(long, hide = true, default_value_t = 0)]
     known: u64,
 
@@ -91,10 +91,9 @@ impl Program {
                 self.write(price::of_launch(self.called.as_ref().context("no NCCL")?)?)
             }
             Some(Role::GlooPrice) => {
+                // The first word is this program. The last of equal options counts.
                 let mut words: Vec<_> = env::args_os().skip(1).collect();
-                if let Some(role) = words.iter_mut().find(|word| *word == "gloo-price") {
-                    *role = "gloo-price-rank".into();
-                }
+                words.extend(["--role", "gloo-price-rank"].map(Into::into));
                 match locals::run(2, &words)? {
                     None => Ok(Exit::Fine),
                     Some(failed) => bail!("{failed}"),
@@ -103,7 +102,7 @@ impl Program {
             Some(Role::GlooPriceRank) => {
                 let world = World::of_local_rank().context("this process is no rank")?;
                 let ns = thread::run(|| -> Result<f64> {
-                    let mut star = connected(&world)?;
+                    let mut star = Star::connect(&world, locals::meeting()?, LIMIT)?;
                     let mut gloo = Gloo::connect(&self.library("gloo")?, &world, &mut star, LIMIT)?;
                     let ns = price::of_call(&mut gloo, world.size)?;
                     star.barrier()?;
@@ -120,7 +119,6 @@ impl Program {
                     rank: 0,
                     size: 1,
                     local_rank: 0,
-                    launcher: "rankscope",
                 };
                 let mut star = Star::connect(&world, rankscope_workloads::world::local(), LIMIT)?;
                 let mut nccl = Nccl::connect(&self.library("nccl")?, &world, &mut star, LIMIT)?;
@@ -167,12 +165,6 @@ impl Program {
             }
         }
     }
-}
-
-fn connected(world: &World) -> Result<Star> {
-    let of = |name: &str| env::var(name).with_context(|| format!("{name} is not set"));
-    let meeting = format!("{}:{}", of("MASTER_ADDR")?, of("MASTER_PORT")?).parse()?;
-    Ok(Star::connect(world, meeting, LIMIT)?)
 }
 
 /// Switches the recording of device work on, as a user does while a job runs. Work of the library before it is not counted.

@@ -11,13 +11,38 @@ use std::fs::{self, File};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// File with the output of the program.
 const OUTPUT: &str = "output.txt";
+/// Time in which killed processes end.
+const UNTIL_DEAD: Duration = Duration::from_millis(200);
 /// Interval at which the program is checked.
 const INTERVAL: Duration = Duration::from_millis(10);
+
+/// Process group of the running program, and its run directory.
+static RUNNING: Mutex<Option<(i32, PathBuf)>> = Mutex::new(None);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Kills the running program, if any, and takes its live areas. For an interrupt: the selftest ends afterwards.
+pub fn abandon() {
+    if let Some((group, directory)) = lock(&RUNNING).take() {
+        kill(group);
+        // Its memory is collected only after its end.
+        thread::sleep(UNTIL_DEAD);
+        let _ = live::collect_all(&directory, &[]);
+    }
+}
+
+fn kill(group: i32) {
+    // SAFETY: kill accesses no memory. The program leads this group.
+    unsafe { libc::kill(-group, libc::SIGKILL) };
+}
 
 /// A program of a part.
 pub struct Run {
@@ -84,6 +109,7 @@ impl Run {
             .command
             .spawn()
             .context("cannot start the program of this part")?;
+        *lock(&RUNNING) = Some((child.id().cast_signed(), self.directory.clone()));
         Ok(Started {
             child,
             directory: self.directory,
@@ -107,10 +133,9 @@ pub struct Started {
 }
 
 impl Started {
-    /// Returns the process and its whole group, for a signal.
+    /// Kills the process and its whole group.
     pub fn kill_all(&self) {
-        // SAFETY: kill accesses no memory. The child leads its own group and is not reaped yet.
-        unsafe { libc::kill(-self.child.id().cast_signed(), libc::SIGKILL) };
+        kill(self.child.id().cast_signed());
     }
 
     /// Whether the program has ended.
@@ -126,8 +151,6 @@ impl Started {
                 break status;
             }
             if Instant::now() > deadline {
-                self.kill_all();
-                let _ = self.child.wait();
                 bail!("the program did not end within {} s", limit.as_secs());
             }
             thread::sleep(INTERVAL);
@@ -146,8 +169,19 @@ impl Started {
         Ok(Finished {
             status,
             session,
-            directory: self.directory,
+            directory: self.directory.clone(),
         })
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.kill_all();
+            let _ = self.child.wait();
+            let _ = live::collect_all(&self.directory, &[]);
+        }
+        lock(&RUNNING).take();
     }
 }
 

@@ -3,6 +3,7 @@
 use anyhow::Result;
 use rankscope_doctor::facts::libraries::{Kind, Libraries};
 use rankscope_doctor::facts::python::Python;
+use rankscope_doctor::surroundings::Surroundings;
 use rankscope_workloads::cuda;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -11,45 +12,40 @@ use std::path::{Path, PathBuf};
 
 /// Devices and libraries.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Surroundings {
+pub struct Machine {
     /// Number of GPUs that CUDA sees.
     pub gpus: u32,
     /// Model of the first one.
     pub gpu_model: Option<String>,
     /// NCCL.
-    pub nccl: Option<Found>,
+    pub nccl: Option<FoundLibrary>,
     /// Gloo.
-    pub gloo: Option<Found>,
+    pub gloo: Option<FoundLibrary>,
     /// CUPTI.
-    pub cupti: Option<Found>,
+    pub cupti: Option<FoundLibrary>,
     /// Processors.
     pub processors: usize,
 }
 
 /// Library that was found.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Found {
+pub struct FoundLibrary {
     /// File.
     pub path: PathBuf,
     /// Version, if it is known.
     pub version: Option<String>,
 }
 
-impl Surroundings {
+impl Machine {
     /// Searches the machine, as `rankscope bench` and `rankscope doctor` do.
     pub fn find(nccl: Option<&Path>) -> Self {
-        let system = rankscope_doctor::surroundings::Surroundings::system();
+        let system = Surroundings::system();
         let python = Python::find(&system, "python3");
         let libraries = Libraries::find(&system, python.as_ref(), None);
-        let of = |kinds: &[Kind]| {
-            let usable = libraries
-                .found
-                .iter()
-                .find(|library| kinds.contains(&library.kind) && !library.is_hidden)?;
-            let version = usable.version.clone();
-            Some(Found {
-                path: usable.path.clone(),
-                version: version.or_else(|| (usable.kind == Kind::Gloo).then(|| usable.found_in.clone())),
+        let of = |kind: Kind| {
+            libraries.callable(kind).map(|library| FoundLibrary {
+                path: library.path.clone(),
+                version: library.described_version(),
             })
         };
         let gpus = cuda::device_count();
@@ -58,20 +54,20 @@ impl Surroundings {
             gpus,
             gpu_model: (gpus > 0).then(|| model().ok()).flatten(),
             nccl: match nccl {
-                Some(path) => Some(Found {
+                Some(path) => Some(FoundLibrary {
                     path: path.to_path_buf(),
                     version: None,
                 }),
-                None => of(&[Kind::Nccl]),
+                None => of(Kind::Nccl),
             },
-            gloo: of(&[Kind::Gloo]),
+            gloo: of(Kind::Gloo),
             // As the recorder takes it.
             cupti: match env::var_os("RANKSCOPE_CUPTI").filter(|named| !named.is_empty()) {
-                Some(named) => Some(Found {
+                Some(named) => Some(FoundLibrary {
                     path: named.into(),
                     version: None,
                 }),
-                None => of(&[Kind::Cupti]),
+                None => of(Kind::Cupti),
             },
             processors: std::thread::available_parallelism().map_or(1, usize::from),
         }
@@ -79,7 +75,7 @@ impl Surroundings {
 
     /// Returns a line about each.
     pub fn text(&self) -> String {
-        let library = |name: &str, found: &Option<Found>| match found {
+        let library = |name: &str, found: &Option<FoundLibrary>| match found {
             Some(found) => format!(
                 "{name} {} ({})",
                 found.version.as_deref().unwrap_or("of unknown version"),

@@ -1,4 +1,4 @@
-//! Reads C++ objects of the intercepted library: the few layouts of the C++ standard library that never changed.
+//! Objects of the C++ standard library: the few layouts that never changed (libstdc++, Itanium C++ ABI).
 
 /// Reads one value.
 ///
@@ -15,6 +15,7 @@ pub unsafe fn read<T: Copy>(address: usize, offset: usize) -> T {
 ///
 /// # Safety
 /// `vector` must point to such an object. It must be alive and unchanged while the slice is used.
+#[inline]
 pub unsafe fn vector_bytes<'a>(vector: usize) -> &'a [u8] {
     // SAFETY: the caller guarantees a live vector. libstdc++ and libc++ agree on its first two words, the begin and the
     // end of its elements.
@@ -46,7 +47,7 @@ pub unsafe fn vector_words<'a>(vector: usize) -> &'a [u64] {
 }
 
 /// Layout of the `std::string` in a mangled name.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StringLayout {
     /// `std::__cxx11::basic_string`: pointer, length.
     New,
@@ -56,6 +57,7 @@ pub enum StringLayout {
 
 impl StringLayout {
     /// Returns the size of a string object in bytes, for iterating over a vector of them.
+    #[inline]
     pub const fn object_bytes(self) -> usize {
         match self {
             Self::New => 32,
@@ -67,6 +69,7 @@ impl StringLayout {
     ///
     /// # Safety
     /// `string` must point to a live string of this layout.
+    #[inline]
     pub unsafe fn bytes<'a>(self, string: usize) -> &'a [u8] {
         // SAFETY: the caller guarantees a live string of this layout, so its data pointer and its length are valid.
         unsafe {
