@@ -18,10 +18,18 @@ pub mod thread;
 pub mod torch;
 
 use crate::core::adapters::{self, Adapter};
+use crate::core::api::{API_VERSION, Api};
 use crate::core::{communicators, life};
+use crate::thread::ProgramThreads;
 
 /// All adapters, in the order in which they write their definitions.
-static ADAPTERS: &[&Adapter] = &[&communicators::ADAPTER, &nccl::ADAPTER, &cupti::ADAPTER];
+static ADAPTERS: &[&Adapter] = &[&SILENCE, &communicators::ADAPTER, &nccl::ADAPTER, &cupti::ADAPTER];
+
+/// The library contains its own copy of the standard library, which would print a panic's message into the job's output.
+static SILENCE: Adapter = Adapter {
+    on_thread: || std::panic::set_hook(Box::new(|_| {})),
+    ..Adapter::NOTHING
+};
 
 /// Makes the adapters known to the core. The constructor does this when the library is loaded, and the first lookup of
 /// each table of hooks does it too.
@@ -42,6 +50,19 @@ pub extern "C" fn rankscope_pause() {
 pub extern "C" fn rankscope_resume() {
     life::RECORDER.resume();
     nccl::plugin::resume();
+}
+
+/// Functions for programs that report of themselves.
+static API: Api = Api::of::<ProgramThreads>();
+
+/// Returns the table of functions for programs ([`Api`]); null if this library has no such version.
+#[unsafe(no_mangle)]
+pub extern "C" fn rankscope_api(version: u32) -> *const Api {
+    if version == API_VERSION {
+        &raw const API
+    } else {
+        std::ptr::null()
+    }
 }
 
 /// Version of the library, NUL-terminated.

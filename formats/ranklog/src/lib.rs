@@ -15,6 +15,7 @@ pub mod definition;
 pub mod lanes;
 pub mod layout;
 pub mod loss;
+pub mod mark;
 pub mod marks;
 pub mod nccl_version;
 mod numbered;

@@ -15,6 +15,8 @@ numbered_enum! {
         Nccl = 3 => "nccl",
         /// Any MPI implementation.
         Mpi = 4 => "mpi",
+        /// The program itself: it reports operations that it performs by its own means.
+        Program = 5 => "program",
     }
 }
 

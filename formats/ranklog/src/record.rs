@@ -41,7 +41,8 @@ numbered_enum! {
         Thread = 8 => "thread",
         /// A message inside a collective. It is clock evidence only, and is never counted as an operation.
         Evidence = 9 => "evidence",
-        /// A step mark or span of the program. `object` is the string definition.
+        /// A step, span, moment or counter of the program. `object` is the string definition, `operation` a
+        /// [`crate::mark::MarkKind`].
         Mark = 10 => "mark",
         /// A call that put an operation on a device's stream and returned. Enter and leave are the host's; they do not
         /// show when the operation completed. `object` is the stream, `aux` an [`Enqueued`], `tag` the return code of

@@ -8,6 +8,8 @@
 //!   operations/rank=R.parquet    one row per operation of a rank: [`OperationRow`]
 //!   instances/part-0.parquet     one row per matched instance: [`InstanceRow`]
 //!   spans/rank=R.parquet         intervals beside operations (blocked, queued): [`SpanRow`]
+//!   program_spans/rank=R.parquet spans and moments that the program reported: [`ProgramSpanRow`]; only if it did
+//!   counters/rank=R.parquet      samples of counters: [`CounterRow`]; only if there are any
 //!   steps/rank=R.parquet         one row per rank and step: [`StepRow`]
 //!   pauses/rank=R.parquet        input, checkpoints, evaluation: [`PauseRow`]; only if something names them
 //!   traffic/part-0.parquet       traffic between ranks: [`TrafficRow`]
@@ -22,6 +24,7 @@
 mod axis;
 mod column;
 mod compared_rows;
+mod counters;
 mod devices;
 mod document;
 mod encoding;
@@ -52,6 +55,7 @@ mod waits;
 
 pub use axis::{Axis, AxisEvidence, AxisMethod, ClockKnot, ClockPair, ClockSegment};
 pub use compared_rows::{ComparedInstance, ComparedOperation, ComparedStep, ComparedWork};
+pub use counters::CounterSummary;
 pub use devices::{
     CauseSum, DeviceActivity, DeviceSource, DeviceStalls, DeviceStream, IdleSum, KernelSum, LateSum,
     RecurringStall,
@@ -71,9 +75,10 @@ pub use ranks::{
 pub use rollups::{Group, RoleSum, Rollup, Rollups, Sum};
 pub use row_groups::RowGroups;
 pub use rows::{
-    IdleCause, InstanceRow, InstanceState, LossRow, NameRow, OperationRow, OperationState, PauseKind,
-    PauseRow, ProblemRow, SpanKind, SpanRow, StallCause, StallRow, StepKind, StepRow, TrafficRoute,
-    TrafficRow, TrafficSource, WaitClass, WorkClass, WorkKind, WorkRow,
+    CounterRow, IdleCause, InstanceRow, InstanceState, LossRow, NameRow, OperationRow, OperationState,
+    PauseKind, PauseRow, ProblemRow, ProgramSpanKind, ProgramSpanRow, SpanKind, SpanRow, StallCause,
+    StallRow, StepKind, StepRow, TrafficRoute, TrafficRow, TrafficSource, WaitClass, WorkClass, WorkKind,
+    WorkRow,
 };
 pub(crate) use schema::schema_of;
 pub use schema::{schema, selection_schema};

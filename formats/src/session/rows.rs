@@ -36,6 +36,15 @@ macro_rules! names {
 }
 
 names! {
+    /// Kind of what the program reported.
+    ProgramSpanKind {
+        /// Span of one thread, which opened and closed it.
+        Thread = "thread",
+        /// Span that any thread may enter.
+        Span = "span",
+        /// Moment.
+        Event = "event",
+    }
     /// Outcome of an operation on its rank.
     OperationState {
         /// The operation returned without an error.
@@ -410,6 +419,46 @@ table! {
     object: u64 = Dictionary,
     /// Name of a mark. For `recorder` and `driver`: the purpose of the time.
     name: Option<Cow<'static, str>> = Dictionary,
+}
+
+table! {
+    /// Span or moment that the program of one rank reported.
+    ProgramSpanRow = "program_spans", sorted by |row| row.start_ns;
+    /// Number of the span. Numbers are used again after a span was closed. For a moment: that of its span, or 0.
+    span: u64 = Delta,
+    /// The span that it is part of.
+    parent: Option<u64> = Delta,
+    /// Kind.
+    kind: ProgramSpanKind = Dictionary,
+    /// Name.
+    name: String = Dictionary,
+    /// System ID of the thread that opened it.
+    thread_id: u32 = Delta,
+    /// Start, in nanoseconds.
+    start_ns: i64 = Moment,
+    /// End, in nanoseconds; the start for a moment.
+    end_ns: i64 = Moment,
+    /// True if it was not closed before the log ended, or if its end was lost.
+    is_open: bool = Plain,
+    /// How often a thread entered it.
+    entered: u32 = Delta,
+    /// Time that threads were inside it, in nanoseconds. It can exceed the duration if several were.
+    entered_ns: i64 = Delta,
+    /// The span from which it follows.
+    follows: Option<u64> = Delta,
+    /// Fields: a JSON object.
+    fields: Option<Cow<'static, str>> = Dictionary,
+}
+
+table! {
+    /// Sample of a counter of one rank.
+    CounterRow = "counters", sorted by |row| row.at_ns;
+    /// Name of the counter.
+    name: String = Dictionary,
+    /// Time, in nanoseconds.
+    at_ns: i64 = Moment,
+    /// Value.
+    value: f64 = Plain,
 }
 
 table! {

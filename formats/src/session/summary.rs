@@ -6,6 +6,7 @@
 #[cfg(doc)]
 use super::Figure;
 use super::axis::Axis;
+use super::counters::CounterSummary;
 use super::devices::{DeviceActivity, DeviceSource};
 use super::findings::{Finding, Scorecard};
 use super::imported::Imported;
@@ -79,6 +80,9 @@ pub struct Session {
     /// Named parts of host time, such as input, checkpoints and evaluation.
     #[serde(default)]
     pub named_times: NamedTimes,
+    /// Counters of the ranks, if there are any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counters: Vec<CounterSummary>,
     /// Device times that libraries reported; one entry per rank with such times.
     #[serde(default)]
     pub devices: Vec<DeviceSource>,

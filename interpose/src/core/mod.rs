@@ -3,27 +3,17 @@
 //! | file | content |
 //! |---|---|
 //! | [`stub`], [`resolve`], [`real_call`] | exported symbols; search for the real function; the call of it |
-//! | [`configuration`] | environment variables |
-//! | [`thread_lane`], [`own_thread`], [`keeper`] | lane of a thread of the program; threads of the library |
-//! | [`adapters`], [`life`] | start, fork and end of recording |
 //! | [`in_progress`] | a call between its enter and its leave |
-//! | [`communicators`], [`pending`], [`sampling`], [`rate`] | communicators of the process, and the state kept for each |
-//! | [`texts`], [`hash`], [`memory`] | text definitions; hash for identities; the library's allocator |
+//! | [`memory`] | the library's allocator |
+//! | crate `rankscope-recorder` | the recording itself, shared with the layer |
 
-pub mod adapters;
-pub mod communicators;
-pub mod configuration;
-pub mod hash;
 pub mod in_progress;
-pub mod keeper;
-pub mod life;
 pub mod memory;
-pub mod own_thread;
-pub mod pending;
-pub mod rate;
 pub mod real_call;
 pub mod resolve;
-pub mod sampling;
 pub mod stub;
-pub mod texts;
-pub mod thread_lane;
+
+pub use rankscope_recorder::{
+    adapters, api, collectives, communicators, configuration, hash, life, marks, own_thread, pending, texts,
+    thread_lane,
+};

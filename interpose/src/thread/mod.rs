@@ -11,6 +11,7 @@ mod cupti;
 mod gloo;
 mod nccl;
 mod nvtx;
+mod program;
 mod torch;
 
 use crate::core::thread_lane::ThreadLane;
@@ -20,6 +21,8 @@ use nccl::NcclThread;
 pub use nccl::{HeldSlot, OpenLaunch, STREAMS};
 use nvtx::NvtxThread;
 pub use nvtx::{NO_NUMBER, OpenRange, RANGES};
+use program::ProgramThread;
+pub use program::ProgramThreads;
 use torch::TorchThread;
 pub use torch::{FILES, OpenFile};
 
@@ -37,6 +40,8 @@ pub struct ThreadState {
     pub cupti: CuptiThread,
     /// State of the NVTX functions.
     pub nvtx: NvtxThread,
+    /// State of the functions of the program's own API.
+    pub program: ProgramThread,
 }
 
 const _: () = assert!(!std::mem::needs_drop::<ThreadState>());
@@ -50,6 +55,7 @@ thread_local! {
             nccl: NcclThread::new(),
             cupti: CuptiThread::new(),
             nvtx: NvtxThread::new(),
+            program: ProgramThread::new(),
         }
     };
 }

@@ -7,7 +7,8 @@ use crate::merge::tables::TableSizes;
 use crate::rank::{RankBatch, RankReader};
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{
-    NameRow, OperationRow, PauseRow, RowLimits, SpanRow, TableError, TableWriter, WorkRow, rank_path,
+    CounterRow, NameRow, OperationRow, PauseRow, ProgramSpanRow, RowLimits, SpanRow, Table, TableError,
+    TableWriter, WorkRow, rank_path,
 };
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -30,6 +31,10 @@ pub struct RankTask<'a> {
     devices: Option<DeviceTables>,
     /// Created with its first row.
     pauses: Option<TableWriter<PauseRow>>,
+    /// Created with its first row.
+    program_spans: Option<TableWriter<ProgramSpanRow>>,
+    /// Created with its first row.
+    counters: Option<TableWriter<CounterRow>>,
     session: PathBuf,
     limits: RowLimits,
 }
@@ -58,6 +63,8 @@ impl<'a> RankTask<'a> {
             spans: TableWriter::create(&rank_path::<SpanRow>(session, rank.0), limits)?,
             devices: None,
             pauses: None,
+            program_spans: None,
+            counters: None,
             session: session.to_path_buf(),
             limits,
         })
@@ -72,27 +79,45 @@ impl<'a> RankTask<'a> {
             self.batch.stalls.clear();
             self.batch.names.clear();
             self.batch.pauses.clear();
+            self.batch.program_spans.clear();
+            self.batch.counters.clear();
             return Ok(());
         }
         self.ended = !self.reader.advance(&mut self.batch);
         self.spans.write(&mut self.batch.spans)?;
         self.write_pauses()?;
+        self.write_program()?;
         self.write_devices()
+    }
+
+    fn write_program(&mut self) -> Result<(), TableError> {
+        let (session, rank, limits) = (&self.session, self.rank, self.limits);
+        write_if_any(
+            &mut self.program_spans,
+            &mut self.batch.program_spans,
+            session,
+            rank,
+            limits,
+        )?;
+        write_if_any(
+            &mut self.counters,
+            &mut self.batch.counters,
+            session,
+            rank,
+            limits,
+        )
     }
 
     /// Named times also stay in the batch, because they explain stalls.
     fn write_pauses(&mut self) -> Result<(), TableError> {
-        if self.batch.pauses.is_empty() {
-            return Ok(());
-        }
-        let table = match &mut self.pauses {
-            Some(table) => table,
-            none => none.insert(TableWriter::create(
-                &rank_path::<PauseRow>(&self.session, self.rank.0),
-                self.limits,
-            )?),
-        };
-        table.write(&mut self.batch.pauses.clone())
+        let (session, rank, limits) = (&self.session, self.rank, self.limits);
+        write_if_any(
+            &mut self.pauses,
+            &mut self.batch.pauses.clone(),
+            session,
+            rank,
+            limits,
+        )
     }
 
     fn write_devices(&mut self) -> Result<(), TableError> {
@@ -122,12 +147,36 @@ impl<'a> RankTask<'a> {
         if let Some(pauses) = self.pauses {
             sizes.finish(pauses)?;
         }
+        if let Some(program_spans) = self.program_spans {
+            sizes.finish(program_spans)?;
+        }
+        if let Some(counters) = self.counters {
+            sizes.finish(counters)?;
+        }
         if let Some(devices) = self.devices {
             sizes.finish(devices.works)?;
             sizes.finish(devices.names)?;
         }
         Ok(())
     }
+}
+
+/// Writes rows to a table, which is created with its first row.
+fn write_if_any<T: Table>(
+    table: &mut Option<TableWriter<T>>,
+    rows: &mut Vec<T>,
+    session: &Path,
+    rank: RankIndex,
+    limits: RowLimits,
+) -> Result<(), TableError> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let table = match table {
+        Some(table) => table,
+        none => none.insert(TableWriter::create(&rank_path::<T>(session, rank.0), limits)?),
+    };
+    table.write(rows)
 }
 
 type Returned<'a> = (Box<RankTask<'a>>, Result<(), TableError>);

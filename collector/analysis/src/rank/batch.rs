@@ -7,7 +7,9 @@ use crate::model::interval::Interval;
 use crate::model::operation::RankOperation;
 use crate::model::pause_kinds::COUNT;
 use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex, StepIndex};
-use rankscope_formats::session::{NameRow, PauseRow, SpanKind, SpanRow, StallRow, WorkRow};
+use rankscope_formats::session::{
+    CounterRow, NameRow, PauseRow, ProgramSpanRow, SpanKind, SpanRow, StallRow, WorkRow,
+};
 use std::borrow::Cow;
 
 /// Result of one call of [`super::RankReader::advance`].
@@ -19,6 +21,10 @@ pub struct RankBatch {
     pub steps: Vec<StepCut>,
     /// Spans next to operations.
     pub spans: Vec<SpanRow>,
+    /// Spans and moments of the program.
+    pub program_spans: Vec<ProgramSpanRow>,
+    /// Samples of counters.
+    pub counters: Vec<CounterRow>,
     /// Intervals in which the reducer of DistributedDataParallel waited. They help to find steps.
     pub reducer_waits: Vec<Interval>,
     /// Device work, nearly in order.
@@ -39,6 +45,8 @@ impl RankBatch {
         self.operations.clear();
         self.steps.clear();
         self.spans.clear();
+        self.program_spans.clear();
+        self.counters.clear();
         self.reducer_waits.clear();
         self.works.clear();
         self.stalls.clear();
@@ -68,6 +76,8 @@ impl RankBatch {
             }
             span.start_ns >= from_ns
         });
+        self.program_spans.retain(|span| span.end_ns >= from_ns);
+        self.counters.retain(|sample| sample.at_ns >= from_ns);
         self.works.retain(|work| work.start_ns >= from_ns);
         self.stalls.retain(|stall| stall.start_ns >= from_ns);
         self.pauses.retain(|pause| pause.start_ns >= from_ns);

@@ -2,10 +2,12 @@
 //!
 //! The meaning of a record's fields depends on its kind. This file is the only one of the folder that knows it.
 
+use super::program_spans::{Field, SpanMark};
 use crate::model::interval::Interval;
 use crate::model::log_communicator::LogCommunicator;
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::activity::Activity;
+use rankscope_ranklog::mark::{FieldValue, MarkKind};
 use rankscope_ranklog::record::{
     BlockedIn, CONTINUATION_COUNTS, DeviceWork, Enqueued, FLAG_BYTES_UNKNOWN, FLAG_CAPTURED, FLAG_CLOCK,
     FLAG_EVENTS, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN, FLAG_SIMULATED, FLAG_TRAFFIC, MemoryCall, ProxyWaits,
@@ -82,6 +84,15 @@ pub enum LogEvent {
     NestedMessage(NestedMessage),
     /// A mark or range of the program.
     Mark(Mark),
+    /// What the program reported of one of its spans.
+    ProgramSpan(ProgramSpan),
+    /// A sample of a counter.
+    Counter {
+        /// Number of its name in the log.
+        text: u32,
+        /// Value.
+        value: f64,
+    },
     /// A call that put an operation on a device's stream.
     Enqueue(Enqueue),
     /// The end of a group of such calls.
@@ -150,11 +161,7 @@ impl LogEvent {
             RecordKind::Continuation => Self::MemberCounts(record.continuation_counts()),
             RecordKind::Thread => Self::Thread,
             RecordKind::Evidence => Self::NestedMessage(NestedMessage::of(record)),
-            RecordKind::Mark => Self::Mark(Mark {
-                text: object as u32,
-                object,
-                number: (record.tag == 1).then_some(record.sequence),
-            }),
+            RecordKind::Mark => return Self::of_mark(record),
             RecordKind::Enqueue => Self::Enqueue(Enqueue::of(record)),
             RecordKind::Group => Self::GroupEnd(GroupEnd::of(record)),
             RecordKind::Memory => Self::Memory(Memory::of(record)),
@@ -179,9 +186,56 @@ impl LogEvent {
         })
     }
 
-    /// Returns true for overhead of the recorder or the driver. It shows neither activity of the job nor its duration.
+    /// Decodes a mark; `None` if its kind is unknown.
+    fn of_mark(record: &Record) -> Option<Self> {
+        let text = record.object as u32;
+        let mark = SpanMark {
+            span: record.aux,
+            text,
+        };
+        let field = || Field {
+            span: record.aux,
+            key: text,
+            value: FieldValue::from_bits(record.element_bytes, record.bytes),
+        };
+        Some(Self::ProgramSpan(match MarkKind::from_u8(record.operation)? {
+            MarkKind::Range => {
+                return Some(Self::Mark(Mark {
+                    text,
+                    object: record.object,
+                    number: (record.tag == 1).then_some(record.sequence),
+                }));
+            }
+            MarkKind::Counter => {
+                return Some(Self::Counter {
+                    text,
+                    value: f64::from_bits(record.bytes),
+                });
+            }
+            MarkKind::Begin => ProgramSpan::Begin {
+                mark,
+                parent: record.bytes,
+            },
+            MarkKind::ThreadSpan => ProgramSpan::Thread(mark),
+            MarkKind::Entered => ProgramSpan::Entered(mark),
+            MarkKind::End => ProgramSpan::End(mark),
+            MarkKind::Event => ProgramSpan::Event(mark),
+            MarkKind::Field => ProgramSpan::Field(field()),
+            MarkKind::EventField => ProgramSpan::EventField(field()),
+            MarkKind::Follows => ProgramSpan::Follows {
+                mark,
+                from: record.bytes,
+            },
+        }))
+    }
+
+    /// Returns true for overhead of the recorder or the driver, and for samples of counters. They show neither activity of
+    /// the job nor its duration.
     pub fn is_overhead(&self) -> bool {
-        matches!(self, Self::Activity(Activity::Overhead { .. }))
+        matches!(
+            self,
+            Self::Activity(Activity::Overhead { .. }) | Self::Counter { .. }
+        )
     }
 
     /// Returns true for a record of the device's profiler.
@@ -344,6 +398,37 @@ impl NestedMessage {
             has_failed: record.flags & FLAG_FAILED != 0,
         }
     }
+}
+
+/// What the program reported of one of its spans.
+#[derive(Clone, Copy, Debug)]
+pub enum ProgramSpan {
+    /// It was opened.
+    Begin {
+        /// The span.
+        mark: SpanMark,
+        /// Number of the span that it is part of.
+        parent: u64,
+    },
+    /// A span of one thread, complete.
+    Thread(SpanMark),
+    /// A thread was inside it.
+    Entered(SpanMark),
+    /// It was closed.
+    End(SpanMark),
+    /// A moment in it.
+    Event(SpanMark),
+    /// A value.
+    Field(Field),
+    /// A value of the next moment on the lane.
+    EventField(Field),
+    /// It follows from another span.
+    Follows {
+        /// The span.
+        mark: SpanMark,
+        /// Number of the other one.
+        from: u64,
+    },
 }
 
 /// A mark or range of the program.

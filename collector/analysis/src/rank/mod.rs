@@ -37,6 +37,7 @@ mod member_counts;
 mod messages;
 mod named_pauses;
 mod ordinals;
+mod program_spans;
 mod proxies;
 mod release;
 mod spans;
@@ -52,7 +53,7 @@ pub use device_calls::{DeviceClock, DeviceClocks};
 pub use evidence::Nested;
 pub use named_pauses::{PauseSums, by_kind};
 pub use proxies::TrafficSums;
-pub use sums::{DeviceClockSums, ErrorWidth, RankSums};
+pub use sums::{CounterSum, DeviceClockSums, ErrorWidth, RankSums};
 
 use crate::clocks::clock::Line;
 use crate::model::log_communicator::LogCommunicator;

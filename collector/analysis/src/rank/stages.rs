@@ -6,25 +6,26 @@ use super::batch::RankBatch;
 use super::calls;
 use super::context::LogContext;
 use super::device_calls::DeviceCalls;
-use super::event::{Complete, Enqueue, GroupEnd, LogEvent, OperationFields, Stamp};
+use super::event::{Complete, Enqueue, GroupEnd, LogEvent, Mark, OperationFields, ProgramSpan, Stamp};
 use super::evidence::{self, Nested};
 use super::held::{HeldFor, HeldOperations};
 use super::host_marks::HostMarks;
 use super::in_flight::LogEnd;
 use super::member_counts::MemberCounts;
 use super::messages::Messages;
+use super::program_spans::{ProgramSpans, SpanMark};
 use super::proxies::Proxies;
 use super::release::Release;
 use super::spans;
 use super::steps::{StepInputs, Steps};
-use super::sums::{ConnectSums, InFlightSums, LogSums, RankSums};
+use super::sums::{ConnectSums, CounterSum, InFlightSums, LogSums, RankSums};
 use super::threads::HostThreads;
 use super::works::Works;
 use crate::clocks::clock::Line;
 use crate::model::operation::{NO_COMMUNICATOR, NO_TIME, RankOperation};
 use crate::model::sources::CUPTI;
 use rankscope_formats::ids::CommunicatorId;
-use rankscope_formats::session::{OperationState, SpanKind};
+use rankscope_formats::session::{CounterRow, OperationState, SpanKind};
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::record::{BlockedIn, Record};
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,6 +47,8 @@ pub struct Stages<'a> {
     /// True if messages inside collectives are emitted.
     pub emits_evidence: bool,
     marks: HostMarks,
+    program_spans: ProgramSpans,
+    counters: BTreeMap<u32, CounterSum>,
     held: HeldOperations,
     steps: Steps,
     /// Sums over the records so far.
@@ -70,6 +73,8 @@ impl<'a> Stages<'a> {
             nested: BTreeSet::new(),
             emits_evidence: false,
             marks: HostMarks::default(),
+            program_spans: ProgramSpans::default(),
+            counters: BTreeMap::new(),
             held: HeldOperations::default(),
             steps: Steps::new(anchors),
             log_sums: LogSums::default(),
@@ -109,6 +114,8 @@ impl<'a> Stages<'a> {
             pauses: self.marks.pauses.sums.clone(),
             steps: self.steps.sums,
             in_flight: self.in_flight.clone(),
+            counters: self.counters.values().cloned().collect(),
+            program_spans_not_stored: self.program_spans.not_stored,
             message_counters_forgotten: self.messages.counters_forgotten,
         }
     }
@@ -211,8 +218,64 @@ impl<'a> Stages<'a> {
                 let breakdown = &mut self.threads.breakdown;
                 self.marks.marked(mark, stamp, &self.context, breakdown, out);
             }
+            LogEvent::ProgramSpan(ref span) => self.take_program_span(span, stamp, out),
+            LogEvent::Counter { text, value } => self.take_sample(text, value, stamp, out),
             _ => self.take_span(event, stamp, out),
         }
+    }
+
+    fn take_program_span(&mut self, span: &ProgramSpan, stamp: &Stamp, out: &mut RankBatch) {
+        let texts = &self.context.log.texts;
+        let rows = &mut out.program_spans;
+        match *span {
+            ProgramSpan::Begin { mark, parent } => self.program_spans.begun(mark, parent, stamp, texts, rows),
+            ProgramSpan::Thread(mark) => {
+                self.program_spans.thread_span(mark, stamp, texts, rows);
+                self.take_slice(mark, stamp, out);
+            }
+            ProgramSpan::Entered(mark) => {
+                self.program_spans.entered(mark, stamp);
+                self.take_slice(mark, stamp, out);
+            }
+            ProgramSpan::End(mark) => self.program_spans.ended(mark, stamp.leave_ns, rows),
+            ProgramSpan::Event(mark) => {
+                self.program_spans.moment(mark, stamp, texts, rows);
+                self.take_slice(mark, stamp, out);
+            }
+            ProgramSpan::Field(field) => self.program_spans.field(field, texts),
+            ProgramSpan::EventField(field) => self.program_spans.moment_field(field, stamp.lane, texts),
+            ProgramSpan::Follows { mark, from } => self.program_spans.followed(mark, from),
+        }
+    }
+
+    /// Handles the time that a thread was inside a span as a range of the program.
+    fn take_slice(&mut self, slice: SpanMark, stamp: &Stamp, out: &mut RankBatch) {
+        let mark = Mark {
+            text: slice.text,
+            object: slice.span,
+            number: None,
+        };
+        let breakdown = &mut self.threads.breakdown;
+        self.marks.marked(&mark, stamp, &self.context, breakdown, out);
+    }
+
+    fn take_sample(&mut self, text: u32, value: f64, stamp: &Stamp, out: &mut RankBatch) {
+        if self.context.is_before(stamp.enter_ns) {
+            return;
+        }
+        let Some(name) = self.context.log.texts.get(&text) else {
+            return;
+        };
+        let sum = self
+            .counters
+            .entry(text)
+            .or_insert_with(|| CounterSum::new(name.clone()));
+        sum.add(value);
+        out.counters.push(CounterRow {
+            name: name.clone(),
+            at_ns: stamp.enter_ns,
+            value,
+        });
     }
 
     /// Handles an event that is only shown as a span.
@@ -380,6 +443,8 @@ impl<'a> Stages<'a> {
             }
         }
         self.held.sums.waited += self.works.waited;
+        let end_ns = self.log_sums.span.map_or(0, |span| span.end_ns);
+        self.program_spans.finish(end_ns, &mut out.program_spans);
         let mut inputs = StepInputs {
             context: &self.context,
             breakdown: &mut self.threads.breakdown,

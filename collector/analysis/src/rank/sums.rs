@@ -42,6 +42,56 @@ pub struct RankSums {
     pub in_flight: InFlightSums,
     /// True if ordinals of messages may be wrong.
     pub message_counters_forgotten: bool,
+    /// Counters, in the order of their texts.
+    pub counters: Vec<CounterSum>,
+    /// Number of spans of the program that were not stored, because too many were open.
+    pub program_spans_not_stored: u64,
+}
+
+/// Samples of one counter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CounterSum {
+    /// Name.
+    pub name: String,
+    /// Number of samples.
+    pub samples: u64,
+    /// Sum of the finite samples.
+    pub sum: f64,
+    /// Number of finite samples.
+    pub finite: u64,
+    /// Smallest finite sample.
+    pub min: f64,
+    /// Largest finite sample.
+    pub max: f64,
+    /// Last sample.
+    pub last: f64,
+}
+
+impl CounterSum {
+    /// Returns a counter without samples.
+    pub fn new(name: String) -> Self {
+        Self {
+            name,
+            samples: 0,
+            sum: 0.0,
+            finite: 0,
+            min: f64::INFINITY,
+            max: f64::NEG_INFINITY,
+            last: f64::NAN,
+        }
+    }
+
+    /// Adds a sample. Samples that are not finite are counted, and enter no figure.
+    pub fn add(&mut self, value: f64) {
+        self.samples += 1;
+        self.last = value;
+        if value.is_finite() {
+            self.finite += 1;
+            self.sum += value;
+            self.min = self.min.min(value);
+            self.max = self.max.max(value);
+        }
+    }
 }
 
 /// Records of a log.

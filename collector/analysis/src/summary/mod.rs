@@ -1,6 +1,7 @@
 //! Builds `session.json` from the results of a merge.
 
 pub mod axis;
+pub mod counters;
 pub mod devices;
 pub mod job_structure;
 pub mod named_pauses;
@@ -82,6 +83,7 @@ pub fn session(parts: &MergeResult<'_>) -> Session {
         connect: connect(parts),
         steps: steps(parts, &breakdown),
         named_times: named_pauses::named_times(parts),
+        counters: counters::counters(parts),
         breakdown,
         activity: devices::activity(parts),
         devices: devices(parts),
@@ -197,6 +199,12 @@ fn late_problems(parts: &MergeResult<'_>) -> Vec<ProblemSummary> {
             add(format!(
                 "{} records of kinds that this version does not know were left out",
                 sums.log.unknown_records
+            ));
+        }
+        if sums.program_spans_not_stored > 0 {
+            add(format!(
+                "{} spans of the program were left out: too many were open at once",
+                sums.program_spans_not_stored
             ));
         }
         if sums.message_counters_forgotten {

@@ -6,6 +6,7 @@ mod instances;
 mod operation_args;
 mod options;
 mod ordered;
+mod program_tracks;
 mod rank;
 mod rank_tracks;
 mod trace_axis;

@@ -4,7 +4,8 @@
 //! - one track per thread, with library calls and blocked intervals;
 //! - one group of lanes per communicator, which shows concurrent operations;
 //! - lanes of messages, and the steps;
-//! - counters of operations in flight and lost records;
+//! - counters of operations in flight and lost records, and those of the program;
+//! - spans of the program that several threads entered;
 //! - the streams of its devices.
 //!
 //! A flow joins the calls of one instance. Another flow joins a launch and the works that it launched.

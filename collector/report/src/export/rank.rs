@@ -6,14 +6,15 @@ use super::instances::{InstanceFacts, Instances};
 use super::operation_args::operation_args;
 use super::options::{ExportError, PerfettoOptions, RankCounts};
 use super::ordered::Ordered;
+use super::program_tracks::{self, ProgramTracks};
 use super::rank_tracks::{RankTracks, slice_in};
 use super::trace_axis::{TRACE_START_NS, TraceAxis};
 use rankscope_formats::perfetto::{
     Arg, ArgValue, CounterUnit, CounterValue, Error, FlowId, Slice, TraceWriter, TrackId,
 };
 use rankscope_formats::session::{
-    InstanceState, NameRow, OperationRow, OperationState, Rank, Session, SpanKind, SpanRow, StallRow,
-    StepKind, StepRow, Table, TableError, TableReader, WorkRow, rank_path,
+    CounterRow, InstanceState, NameRow, OperationRow, OperationState, ProgramSpanRow, Rank, Session,
+    SpanKind, SpanRow, StallRow, StepKind, StepRow, Table, TableError, TableReader, WorkRow, rank_path,
 };
 use rankscope_formats::whole_file::WholeFile;
 use rankscope_ranklog::{Library, Operation};
@@ -135,6 +136,7 @@ impl<'a, 'w> RankExport<'a, 'w> {
             }
         }
         self.in_flight.finish(self.writer).map_err(trace_error)?;
+        self.program(directory)?;
         self.losses().map_err(trace_error)?;
         Ok(self.counts)
     }
@@ -234,6 +236,56 @@ impl<'a, 'w> RankExport<'a, 'w> {
         let outcome = self.writer.slice(track, &slice);
         self.kept(outcome)?;
         Ok(())
+    }
+
+    /// Writes counters, and spans that belong to no thread.
+    fn program(&mut self, directory: &Path) -> Result<(), ExportError> {
+        let path = self.options.output.clone();
+        let trace_error = |source| ExportError::Trace {
+            path: path.clone(),
+            source,
+        };
+        let mut tracks = ProgramTracks::new(self.tracks.process);
+        let spans = rank_path::<ProgramSpanRow>(directory, self.rank.index);
+        if spans.exists() {
+            let mut rows = Ordered::<ProgramSpanRow>::open(&spans)?;
+            while let Some(row) = rows.next()? {
+                if !program_tracks::is_shown(&row) || !self.axis.is_exported(row.start_ns, row.end_ns) {
+                    continue;
+                }
+                if self.writer.written().bytes > self.limit {
+                    self.cut_off(row.start_ns);
+                    break;
+                }
+                let start_ns = self.axis.at(row.start_ns);
+                let duration_ns = self.axis.at(row.end_ns).saturating_sub(start_ns);
+                let outcome = tracks.span(self.writer, &row, start_ns, duration_ns);
+                self.kept(outcome).map_err(trace_error)?;
+            }
+        }
+        let counters = rank_path::<CounterRow>(directory, self.rank.index);
+        if counters.exists() {
+            let mut rows = Ordered::<CounterRow>::open(&counters)?;
+            while let Some(row) = rows.next()? {
+                if !self.axis.is_exported(row.at_ns, row.at_ns) {
+                    continue;
+                }
+                if self.writer.written().bytes > self.limit {
+                    self.cut_off(row.at_ns);
+                    break;
+                }
+                let outcome = tracks.sample(self.writer, &row.name, self.axis.at(row.at_ns), row.value);
+                self.kept(outcome.map(|_| ())).map_err(trace_error)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Records that the rank was cut off at a time, unless it was before.
+    fn cut_off(&mut self, at_ns: i64) {
+        let at_ns = at_ns - self.session.axis.start_ns;
+        let before = self.counts.cut_off_ns.unwrap_or(i64::MAX);
+        self.counts.cut_off_ns = Some(before.min(at_ns));
     }
 
     fn overhead(&mut self, row: &SpanRow) -> Result<(), Error> {

@@ -5,7 +5,7 @@
 
 use super::own_thread::spawn;
 use super::{adapters, configuration, keeper};
-use crate::core::thread_lane::ThreadLane;
+use crate::thread_lane::ThreadLane;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::lanes::{Lane, LaneSet};
 use rankscope_ranklog::loss::LossCause;
@@ -233,9 +233,9 @@ const BACKGROUND_STACK_BYTES: usize = 512 << 10;
 const CLOSE_RANGE_UNSHARE: u32 = 2;
 
 extern "C" fn background(_: *mut c_void) -> *mut c_void {
-    // The library contains its own copy of the standard library, which would print a panic's message into the job's
-    // output.
-    std::panic::set_hook(Box::new(|_| {}));
+    for adapter in adapters::registered() {
+        (adapter.on_thread)();
+    }
     // SAFETY: both calls affect only the calling thread. PR_SET_NAME reads a static string. If they fail, the thread
     // keeps its old name and the descriptors of the process.
     unsafe {

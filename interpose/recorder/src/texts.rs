@@ -3,8 +3,8 @@
 //! Each string is kept once. It is written into the log once per process life, when it is first used there. The table
 //! has a fixed size, never allocates and is read without a lock.
 
-use crate::core::hash::Hash128;
-use crate::core::life;
+use crate::hash::Hash128;
+use crate::life;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::definition::{KIND_TEXT, Payload, framed_bytes};
 use rankscope_ranklog::loss::LossCause;

@@ -1,9 +1,9 @@
 //! The configuration: environment variables, copied once on the thread of the first event.
 
 use rankscope_ranklog::recorder::Options;
-use std::ffi::{CStr, OsStr};
+use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Duration;
 
@@ -101,6 +101,17 @@ impl CopiedValue {
     }
 }
 
+/// Records into this directory if the environment names none. It must be called before the recorder starts.
+pub fn set_directory(directory: &Path) {
+    let bytes = directory.as_os_str().as_bytes();
+    if let Ok(text) = CString::new(bytes) {
+        DEFAULT_DIR.store(text.into_raw().cast(), Ordering::Release);
+    }
+}
+
+/// Run directory if the environment names none.
+static DEFAULT_DIR: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
+
 /// Copies the configuration. Returns false if there is no run directory; the library then stays inert.
 pub fn copy() -> bool {
     for ((slot, copy), (name, _)) in CONFIGURATION.values.iter().zip(&COPIES).zip(VARIABLES) {
@@ -120,6 +131,9 @@ pub fn copy() -> bool {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len());
             slot.store(target, Ordering::Release);
         }
+    }
+    if CONFIGURATION.bytes(DIR).is_none_or(|dir| dir.is_empty()) {
+        CONFIGURATION.values[DIR].store(DEFAULT_DIR.load(Ordering::Acquire), Ordering::Release);
     }
     CONFIGURATION.bytes(DIR).is_some_and(|dir| !dir.is_empty())
 }

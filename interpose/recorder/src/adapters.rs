@@ -12,6 +12,8 @@ use std::time::Duration;
 pub struct Adapter {
     /// Runs once per process life, on the thread of the first event, after the recorder's thread was started.
     pub started: fn(),
+    /// Runs first on the recorder's thread.
+    pub on_thread: fn(),
     /// Runs on the recorder's thread, just before the first record is taken. Writes the definitions of the adapter.
     pub ready: fn(&LaneSet),
     /// Runs once a second on the recorder's thread, with the run directory. Returns how many threads of the adapter run.
@@ -27,6 +29,7 @@ impl Adapter {
     /// An adapter that does nothing.
     pub const NOTHING: Self = Self {
         started: || {},
+        on_thread: || {},
         ready: |_| {},
         each_second: |_| 0,
         finish: |_| {},

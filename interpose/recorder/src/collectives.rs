@@ -1,0 +1,210 @@
+//! Collectives and messages that the program performs by its own means.
+
+use crate::communicators::{self, Entry, Identity};
+use crate::hash::Hash128;
+use crate::life;
+use crate::thread_lane::ThreadLane;
+use rankscope_ranklog::clock::ticks;
+use rankscope_ranklog::definition::IdentitySource;
+use rankscope_ranklog::record::{FLAG_DIRECT, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN, Record, RecordKind};
+use rankscope_ranklog::{Library, Operation};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The operation that a thread performs.
+pub struct CollectiveThread {
+    /// Number of operations that were begun and not ended. Only the outermost one is recorded.
+    depth: Cell<u32>,
+    /// Record of the outermost one; `None` if it is not recorded.
+    open: Cell<Option<Record>>,
+    /// True if the operation is in the lane's list of calls in progress.
+    is_in_lane: Cell<bool>,
+    /// Number of messages of this thread, which connects a message's two records.
+    messages: Cell<u64>,
+}
+
+impl CollectiveThread {
+    /// State of a thread without an operation.
+    pub const fn new() -> Self {
+        Self {
+            depth: Cell::new(0),
+            open: Cell::new(None),
+            is_in_lane: Cell::new(false),
+            messages: Cell::new(0),
+        }
+    }
+}
+
+impl Default for CollectiveThread {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Handles of the program's communicators. An address of the table of communicators is never so small.
+static NEXT_HANDLE: AtomicUsize = AtomicUsize::new(2);
+const MAX_HANDLE: usize = 4096;
+
+/// Defines a communicator of the program, and returns its handle; 0 if it cannot be recorded. All members must give the
+/// same name and size. Starts the recorder.
+pub fn communicator(name: &[u8], rank: u32, size: u32) -> usize {
+    if !life::is_on() || rank >= size {
+        return 0;
+    }
+    life::wait_for_start();
+    let handle = NEXT_HANDLE.fetch_add(1, Ordering::Relaxed);
+    if handle >= MAX_HANDLE {
+        NEXT_HANDLE.store(MAX_HANDLE, Ordering::Relaxed);
+        communicators::count_missing_definition();
+        return 0;
+    }
+    communicators::created(handle, rank, size);
+    let value = Hash128::new()
+        .add(b"program")
+        .add(name)
+        .add(&size.to_le_bytes())
+        .finish();
+    let identity = Identity {
+        value,
+        // Another program may use the same name.
+        source: IdentitySource::Partial,
+        library: Library::Program,
+        parent: u32::MAX,
+        name,
+    };
+    communicators::define(handle, &identity);
+    handle
+}
+
+/// Ends a communicator.
+pub fn end_communicator(handle: usize) {
+    if handle < MAX_HANDLE {
+        communicators::removed(handle);
+    }
+}
+
+/// Operation of the program.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// Handle of the communicator.
+    pub communicator: usize,
+    /// Operation.
+    pub operation: Operation,
+    /// Payload of this member, in bytes (METRICS.md, section 2).
+    pub bytes: u64,
+    /// Size of an element, in bytes; 0 if unknown.
+    pub element_bytes: u8,
+    /// Root or peer, as numbered in the communicator; −1 if there is none.
+    pub peer: i32,
+    /// Tag of a message; else 0.
+    pub tag: u32,
+}
+
+/// Begins an operation of the program on this thread.
+pub fn begin(thread: &CollectiveThread, lane: &'static ThreadLane, call: &Call) {
+    let depth = thread.depth.get();
+    thread.depth.set(depth.saturating_add(1));
+    if depth > 0 {
+        return;
+    }
+    let Some(entry) = entry(call) else {
+        thread.open.set(None);
+        return;
+    };
+    let mut record = match call.operation {
+        Operation::Send | Operation::Receive => message(thread, lane, entry, call),
+        _ => collective(entry, call),
+    };
+    record.flags |= FLAG_FAILED;
+    let place = life::lane(lane);
+    if let Some((set, lane)) = place {
+        lane.enter(set, &record);
+    }
+    thread.is_in_lane.set(place.is_some());
+    thread.open.set(Some(record));
+}
+
+/// Ends the operation that this thread began last.
+pub fn end(thread: &CollectiveThread, lane: &'static ThreadLane, has_failed: bool) {
+    let Some(depth) = thread.depth.get().checked_sub(1) else {
+        return;
+    };
+    thread.depth.set(depth);
+    if depth > 0 {
+        return;
+    }
+    let Some(mut record) = thread.open.take() else {
+        return;
+    };
+    record.leave_ticks = ticks();
+    if !has_failed {
+        record.flags &= !FLAG_FAILED;
+    }
+    if thread.is_in_lane.get() {
+        // In the child of a fork, the lane belongs to the parent.
+        if !life::same_life(lane) {
+            return;
+        }
+        if let Some((set, lane)) = life::lane(lane) {
+            lane.leave(set);
+        }
+    }
+    life::commit(lane, &record);
+}
+
+fn entry(call: &Call) -> Option<&'static Entry> {
+    // Handles are small numbers, which no library uses as an address.
+    communicators::find(call.communicator).filter(|_| call.communicator < MAX_HANDLE && life::is_on())
+}
+
+fn collective(entry: &Entry, call: &Call) -> Record {
+    let sequence = entry.next_sequence(call.operation as u8, call.tag);
+    Record {
+        operation: call.operation as u8,
+        flags: FLAG_DIRECT
+            | if sequence.is_none() {
+                FLAG_SEQUENCE_UNKNOWN
+            } else {
+                0
+            },
+        element_bytes: call.element_bytes,
+        enter_ticks: ticks(),
+        bytes: call.bytes,
+        communicator: entry.index(),
+        tag: call.tag,
+        sequence: sequence.unwrap_or(0),
+        peer: call.peer,
+        ..Record::new(RecordKind::Call)
+    }
+}
+
+/// Records that a message was posted, and returns the record of its completion.
+fn message(thread: &CollectiveThread, lane: &'static ThreadLane, entry: &Entry, call: &Call) -> Record {
+    let number = thread.messages.get() + 1;
+    thread.messages.set(number);
+    let enter_ticks = ticks();
+    let post = Record {
+        operation: call.operation as u8,
+        flags: FLAG_DIRECT,
+        element_bytes: call.element_bytes,
+        enter_ticks,
+        leave_ticks: enter_ticks,
+        bytes: call.bytes,
+        // Different for all open messages of the process: they are on different threads.
+        object: std::ptr::from_ref(thread) as u64 ^ number << 48,
+        communicator: entry.index(),
+        tag: call.tag,
+        peer: call.peer,
+        // The messages of each tag are counted separately.
+        aux: u64::from(call.tag),
+        ..Record::new(RecordKind::Post)
+    };
+    life::commit(lane, &post);
+    Record {
+        leave_ticks: 0,
+        ..Record {
+            kind: RecordKind::Complete as u8,
+            ..post
+        }
+    }
+}

@@ -1,0 +1,253 @@
+"""Marks for rankscope: spans, steps, counters and own collectives of a Python program.
+
+    import rankscope
+
+    for i, batch in enumerate(loader):
+        rankscope.step(i, tokens=batch.numel())
+        with rankscope.span("load"):
+            ...
+        rankscope.counter("loss", loss)
+
+The module finds the library that `rankscope run` preloads. Without it, every function does nothing. It needs no other package.
+
+Spans and counters are recorded once the recording of the process runs. It starts with the first call of a communication
+library, the first step or own collective, or `start()`.
+"""
+
+import ctypes as _ctypes
+
+__all__ = ["Communicator", "counter", "is_recording", "span", "start", "step"]
+
+_OPERATIONS = {
+    "all-reduce": 1,
+    "all-gather": 2,
+    "reduce-scatter": 4,
+    "all-to-all": 5,
+    "barrier": 7,
+    "broadcast": 8,
+    "scatter": 9,
+    "reduce": 10,
+    "gather": 11,
+    "send": 13,
+    "receive": 14,
+    "scan": 15,
+}
+
+
+class _Api(_ctypes.Structure):
+    """`struct rankscope_api` of rankscope.h."""
+
+    # A PYFUNCTYPE keeps the interpreter's lock, because no function waits. Releasing it would cost more than the call.
+    _fields_ = [
+        ("bytes", _ctypes.c_uint32),
+        ("version", _ctypes.c_uint32),
+        ("start", _ctypes.CFUNCTYPE(_ctypes.c_int32)),
+        ("text", _ctypes.PYFUNCTYPE(_ctypes.c_uint32, _ctypes.c_char_p, _ctypes.c_size_t)),
+        ("push", _ctypes.PYFUNCTYPE(None, _ctypes.c_uint32)),
+        ("pop", _ctypes.PYFUNCTYPE(None)),
+        ("counter", _ctypes.PYFUNCTYPE(None, _ctypes.c_uint32, _ctypes.c_double)),
+        ("step", _ctypes.CFUNCTYPE(None, _ctypes.c_uint64)),
+        ("count", _ctypes.PYFUNCTYPE(None, _ctypes.c_char_p, _ctypes.c_size_t, _ctypes.c_uint64)),
+        (
+            "communicator",
+            _ctypes.CFUNCTYPE(_ctypes.c_size_t, _ctypes.c_char_p, _ctypes.c_size_t, _ctypes.c_uint32, _ctypes.c_uint32),
+        ),
+        ("end_communicator", _ctypes.PYFUNCTYPE(None, _ctypes.c_size_t)),
+        (
+            "begin_collective",
+            _ctypes.PYFUNCTYPE(
+                None,
+                _ctypes.c_size_t,
+                _ctypes.c_uint8,
+                _ctypes.c_uint64,
+                _ctypes.c_uint8,
+                _ctypes.c_int32,
+                _ctypes.c_uint32,
+            ),
+        ),
+        ("end_collective", _ctypes.PYFUNCTYPE(None, _ctypes.c_int32)),
+    ]
+
+
+def _find():
+    """Returns the functions of the preloaded library; None without it."""
+    try:
+        function = _ctypes.CDLL(None).rankscope_api
+    except (AttributeError, OSError):
+        return None
+    function.restype = _ctypes.POINTER(_Api)
+    function.argtypes = [_ctypes.c_uint32]
+    found = function(1)
+    return found.contents if found else None
+
+
+class _Nothing:
+    """A context that does nothing."""
+
+    __slots__ = ()
+
+    def __enter__(self):
+        return None
+
+    def __exit__(self, *_):
+        return None
+
+
+_NOTHING = _Nothing()
+
+
+def _silent_span(name):
+    return _NOTHING
+
+
+def _silent_counter(name, value):
+    return None
+
+
+def _silent_step(number, **counts):
+    return None
+
+
+def _silent_start():
+    return False
+
+
+class _SilentCommunicator:
+    """Members of the program that communicate by its own means."""
+
+    __slots__ = ("name", "rank", "size")
+
+    def __init__(self, name, rank, size):
+        self.name, self.rank, self.size = name, rank, size
+
+    def collective(self, operation, bytes=0, peer=-1, tag=0, element_bytes=0):
+        """Returns a context in which this thread performs an operation of the members."""
+        _number(operation)
+        return _NOTHING
+
+    def close(self):
+        """Ends the communicator."""
+
+
+def _number(operation):
+    try:
+        return _OPERATIONS[operation.replace("_", "-")]
+    except KeyError:
+        raise ValueError(f"{operation!r} is not an operation; use one of {', '.join(_OPERATIONS)}") from None
+
+
+def _bind(api):
+    """Returns the functions of this module for a preloaded library."""
+    # Each attribute of a structure makes a new object, so all are taken once.
+    push, pop, text = api.push, api.pop, api.text
+    take_sample, begin_step, take_count, begin_recording = api.counter, api.step, api.count, api.start
+    begin_collective, end_collective = api.begin_collective, api.end_collective
+    communicator, end_communicator = api.communicator, api.end_communicator
+
+    def number_of(name):
+        encoded = name.encode("utf-8", "replace")
+        return text(encoded, len(encoded))
+
+    class Span:
+        """A span of the thread that enters it. The same object can be entered any number of times."""
+
+        __slots__ = ("_text",)
+
+        def __init__(self, text):
+            self._text = text
+
+        def __enter__(self):
+            push(self._text)
+
+        def __exit__(self, *_):
+            pop()
+
+    spans = {}
+    numbers = {}
+
+    def span(name):
+        """Returns a context: a span of this thread. Use few different names, at most some hundreds."""
+        try:
+            return spans[name]
+        except KeyError:
+            pass
+        made = Span(number_of(name))
+        if len(spans) < 4096:
+            spans[name] = made
+        return made
+
+    def counter(name, value):
+        """Records a sample of a counter. `value` is a number, or anything that float() takes."""
+        try:
+            number = numbers[name]
+        except KeyError:
+            number = number_of(name)
+            if len(numbers) < 4096:
+                numbers[name] = number
+        take_sample(number, float(value))
+
+    def step(number, **counts):
+        """Records that a step begins; the step before it ends. `tokens=N` and `samples=N` are what it processes."""
+        begin_step(number)
+        for what, many in counts.items():
+            encoded = what.encode()
+            take_count(encoded, len(encoded), int(many))
+
+    def start():
+        """Starts the recording. Returns True if `rankscope run` started the program."""
+        return begin_recording() == 1
+
+    class Collective:
+        __slots__ = ("_arguments",)
+
+        def __init__(self, arguments):
+            self._arguments = arguments
+
+        def __enter__(self):
+            begin_collective(*self._arguments)
+
+        def __exit__(self, kind, *_):
+            end_collective(0 if kind is None else 1)
+
+    class Communicator(_SilentCommunicator):
+        """Members of the program that communicate by its own means. All give the same name and size."""
+
+        __slots__ = ("_handle",)
+
+        def __init__(self, name, rank, size):
+            super().__init__(name, rank, size)
+            encoded = name.encode("utf-8", "replace")
+            self._handle = communicator(encoded, len(encoded), rank, size)
+
+        def collective(self, operation, bytes=0, peer=-1, tag=0, element_bytes=0):
+            """Returns a context in which this thread performs an operation of the members.
+
+            `operation` is a name such as "all-reduce", "send" or "receive". `bytes` is the payload of this member, as
+            METRICS.md defines it. `peer` is the root or the peer.
+            """
+            return Collective((self._handle, _number(operation), bytes, element_bytes, peer, tag))
+
+        def close(self):
+            """Ends the communicator."""
+            end_communicator(self._handle)
+            self._handle = 0
+
+    return span, counter, step, start, Communicator
+
+
+_api = _find()
+if _api is None:
+    span, counter, step, start, Communicator = (
+        _silent_span,
+        _silent_counter,
+        _silent_step,
+        _silent_start,
+        _SilentCommunicator,
+    )
+else:
+    span, counter, step, start, Communicator = _bind(_api)
+
+
+def is_recording():
+    """Returns True if a library is preloaded that can record this program."""
+    return _api is not None

@@ -1,0 +1,67 @@
+//! Records spans, steps, counters and collectives of a Rust program for [rankscope](https://github.com/rankscope/rankscope).
+//!
+//! [`layer`] is a layer for [`tracing_subscriber`]: it records the spans and events of `tracing`'s macros. What `tracing` cannot
+//! express has functions here: the boundary of a step ([`step`]), samples of a counter ([`Counter`]), and collectives that the
+//! program performs by its own means ([`Communicator`]). rankscope then shows them on one time axis with those of all other
+//! ranks, matches collectives between ranks, and reports who waited for whom.
+//!
+//! ```
+//! use rankscope_layer::{Communicator, Counter, Operation};
+//! use tracing_subscriber::prelude::*;
+//!
+//! static LOSS: Counter = Counter::new("loss");
+//!
+//! tracing_subscriber::registry().with(rankscope_layer::layer()).init();
+//!
+//! // This process is member 0 of 1.
+//! let ring = Communicator::new("ring", 0, 1);
+//! for number in 0..3 {
+//!     rankscope_layer::step(number);
+//!     let gradients = tracing::info_span!("forward", batch = 32).in_scope(|| vec![1.0f32; 1024]);
+//!     {
+//!         let _collective = ring.collective(Operation::AllReduce, 4 * 1024);
+//!         // ... the program's own all-reduce ...
+//!     }
+//!     LOSS.sample(f64::from(gradients[0]));
+//! }
+//! ```
+//!
+//! # Where the recording goes
+//!
+//! | situation | recording |
+//! |---|---|
+//! | `rankscope run -- ./program` | into the log of the preloaded library, beside NCCL, Gloo and CUPTI |
+//! | the variable `RANKSCOPE_DIR` names a directory, and nothing is preloaded | this crate's own recorder, into that directory |
+//! | [`Builder::directory`] | the same, without the variable |
+//! | none of these | nothing is recorded, and every function returns at once |
+//!
+//! A recorder writes into memory that outlives the process: a killed process loses nothing that was recorded.
+//!
+//! # Fields with a meaning
+//!
+//! | field of a span or event | meaning |
+//! |---|---|
+//! | `step`, an integer | a step begins, as with [`step`] |
+//! | `tokens`, `samples`, integers | what the step processes, as with [`count`] |
+//!
+//! All other fields are shown with their span. Texts are stored once. A process can have about 4,096 different ones, names and
+//! values together; further ones are dropped and counted.
+//!
+//! # Cost
+//!
+//! After a thread's first span, recording takes no lock, does not allocate and makes no system call.
+//! A span that a filter disables costs what it costs in `tracing`.
+
+mod access;
+mod collective;
+mod counter;
+mod fields;
+mod layer;
+mod names;
+mod spans;
+mod threads;
+
+pub use access::{Builder, is_recording};
+pub use collective::{Collective, Communicator, Operation};
+pub use counter::{Counter, count, counter, step};
+pub use layer::{RankscopeLayer, layer};
