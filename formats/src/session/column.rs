@@ -612,7 +612,7 @@ mod tests {
             plain: there(7),
             double: number(8).map(|value| value as i64 as f64 / 7.0),
             bit: there(9) % 2 == 1,
-            library: [Library::C10d, Library::Gloo, Library::Nccl, Library::Mpi][there(10) as usize % 4],
+            library: Library::ALL[there(10) as usize % Library::ALL.len()],
             text: number(11).map(|value| Cow::Owned(value.to_string())),
             plain_text: format!("{:x}", there(12)),
         }

@@ -305,7 +305,7 @@ impl Named for Operation {
 }
 
 impl Named for Library {
-    const ALL: &'static [Self] = &[Library::C10d, Library::Gloo, Library::Nccl, Library::Mpi];
+    const ALL: &'static [Self] = Library::ALL;
     fn name(self) -> &'static str {
         self.name()
     }
