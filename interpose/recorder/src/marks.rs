@@ -69,8 +69,8 @@ pub fn text(bytes: &[u8]) -> u32 {
 /// Commits a record about a text, once a recorder runs.
 #[inline]
 fn commit(lane: &'static ThreadLane, text: u32, record: &Record) {
-    // Without a recorder nothing is recorded, and nothing is lost.
-    if life::definitions().is_some() && texts::write_down(text) {
+    // Without a recorder nothing is recorded, and nothing is lost. While it starts, records are counted.
+    if life::number() != 0 && (life::definitions().is_none() || texts::write_down(text)) {
         life::commit(lane, record);
     }
 }
