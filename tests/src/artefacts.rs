@@ -37,6 +37,11 @@ pub fn program() -> PathBuf {
     built("rankscope", "rankscope", &["formats", "collector"])
 }
 
+/// Returns an example program in Rust.
+pub fn example(name: &str) -> PathBuf {
+    built(name, name, &["formats", "interpose", "layer", "examples"])
+}
+
 fn built(file: &str, package: &str, sources: &[&str]) -> PathBuf {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let path = target_directory().join("release").join(file);
