@@ -15,8 +15,10 @@ use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemMod, ItemUse, UseTree, Visibility};
 
 /// Crates of the project, by folder.
-const CRATES: [&str; 11] = [
+const CRATES: [&str; 13] = [
     "interpose",
+    "interpose/recorder",
+    "layer",
     "formats/ranklog",
     "formats",
     "collector/analysis",

@@ -36,7 +36,7 @@ macro_rules! names {
 }
 
 names! {
-    /// Kind of what the program reported.
+    /// Kind of a report of the program.
     ProgramSpanKind {
         /// Span of one thread, which opened and closed it.
         Thread = "thread",

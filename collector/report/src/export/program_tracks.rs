@@ -1,4 +1,4 @@
-//! Tracks of what the program of one rank reported: its counters, and spans that do not belong to one thread.
+//! Tracks of one rank for reports of its program: counters, and spans that do not belong to one thread.
 
 use super::rank_tracks::{lanes, slice_in};
 use rankscope_formats::perfetto::{
