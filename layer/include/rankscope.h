@@ -23,6 +23,9 @@
 #include <string.h>
 
 #ifdef __cplusplus
+#if __cplusplus >= 201703L
+#include <exception>
+#endif
 extern "C" {
 #endif
 
@@ -60,6 +63,8 @@ struct rankscope_api {
   void (*end_collective)(int32_t has_failed);
 };
 
+static inline size_t rankscope_length(const char *text) { return text != NULL ? strlen(text) : 0; }
+
 /* Returns the functions of the preloaded library; null without it. */
 static inline const struct rankscope_api *rankscope_functions(void) {
   /* The address that was found, 0 before the search, 1 without a library. Several threads may search, and find the same. */
@@ -86,13 +91,15 @@ static inline int rankscope_start(void) {
   return functions != NULL ? functions->start() : 0;
 }
 
-/* Returns the number of a text, for rankscope_push_text and rankscope_counter_text. A process can have about 4,096 texts. */
+/* Returns the number of a text, for rankscope_push_text and rankscope_counter_text. A process can have some hundred long
+ * texts, or about 4,000 short ones. */
 static inline uint32_t rankscope_text(const char *text) {
   const struct rankscope_api *functions = rankscope_functions();
-  return functions != NULL ? functions->text(text, strlen(text)) : UINT32_MAX;
+  return functions != NULL ? functions->text(text, rankscope_length(text)) : UINT32_MAX;
 }
 
-/* Opens a span of this thread. */
+/* Opens a span of this thread. Spans of one thread must be closed in the reverse order: a task that waits while another one runs
+ * on its thread cannot use them. */
 static inline void rankscope_push_text(uint32_t text) {
   const struct rankscope_api *functions = rankscope_functions();
   if (functions != NULL) functions->push(text);
@@ -101,7 +108,7 @@ static inline void rankscope_push_text(uint32_t text) {
 /* Opens a span of this thread. */
 static inline void rankscope_push(const char *name) {
   const struct rankscope_api *functions = rankscope_functions();
-  if (functions != NULL) functions->push(functions->text(name, strlen(name)));
+  if (functions != NULL) functions->push(functions->text(name, rankscope_length(name)));
 }
 
 /* Closes the span that this thread opened last. */
@@ -119,7 +126,7 @@ static inline void rankscope_counter_text(uint32_t text, double value) {
 /* Records a sample of a counter. */
 static inline void rankscope_counter(const char *name, double value) {
   const struct rankscope_api *functions = rankscope_functions();
-  if (functions != NULL) functions->counter(functions->text(name, strlen(name)), value);
+  if (functions != NULL) functions->counter(functions->text(name, rankscope_length(name)), value);
 }
 
 /* Records that a step begins. The step before it ends. */
@@ -131,13 +138,14 @@ static inline void rankscope_step(uint64_t number) {
 /* Records how many "tokens" or "samples" this rank processes in the step. Counts of one step add up. */
 static inline void rankscope_count(const char *what, uint64_t number) {
   const struct rankscope_api *functions = rankscope_functions();
-  if (functions != NULL) functions->count(what, strlen(what), number);
+  if (functions != NULL) functions->count(what, rankscope_length(what), number);
 }
 
-/* Defines a communicator of the program. All members give the same name and size. Returns 0 if it is not recorded. */
+/* Defines a communicator of the program. All members give the same name and size. Different groups need different names. Returns
+ * 0 if it is not recorded. */
 static inline size_t rankscope_communicator(const char *name, uint32_t rank, uint32_t size) {
   const struct rankscope_api *functions = rankscope_functions();
-  return functions != NULL ? functions->communicator(name, strlen(name), rank, size) : 0;
+  return functions != NULL ? functions->communicator(name, rankscope_length(name), rank, size) : 0;
 }
 
 /* Ends a communicator. */
@@ -147,7 +155,8 @@ static inline void rankscope_end_communicator(size_t communicator) {
 }
 
 /* Begins an operation that the program performs by its own means. `bytes`: as rankscope's METRICS.md defines the payload of
- * the operation. `peer`: root or peer, -1 for none. `tag`: of a message, else 0. */
+ * the operation. `peer`: root or peer, -1 for none. `tag`: of a message, else 0. A thread has one operation at a time: one inside
+ * another is counted, and not recorded. It must end on the same thread. */
 static inline void rankscope_begin(size_t communicator, enum rankscope_operation operation, uint64_t bytes, int32_t peer,
                                    uint32_t tag) {
   const struct rankscope_api *functions = rankscope_functions();
@@ -188,20 +197,33 @@ class Communicator {
   size_t handle_;
 };
 
-/* An operation of the program, which ends with its scope. Call fail() where it did not complete. */
+/* An operation of the program, which ends with its scope. Call fail() where it did not complete. From C++17 on, an exception
+ * that leaves the scope does the same. */
 class Collective {
  public:
   Collective(const Communicator &communicator, rankscope_operation operation, uint64_t bytes, int32_t peer = -1,
              uint32_t tag = 0) {
     rankscope_begin(communicator.handle(), operation, bytes, peer, tag);
   }
-  ~Collective() { rankscope_end(failed_); }
+  ~Collective() {
+    if (exceptions() > exceptions_) failed_ = 1;
+    rankscope_end(failed_);
+  }
   void fail() { failed_ = 1; }
   Collective(const Collective &) = delete;
   Collective &operator=(const Collective &) = delete;
 
  private:
+  static int exceptions() {
+#if __cplusplus >= 201703L
+    return std::uncaught_exceptions();
+#else
+    return 0;
+#endif
+  }
+  // The same members in every standard: a program may mix them.
   int failed_ = 0;
+  int exceptions_ = exceptions();
 };
 
 }  // namespace rankscope

@@ -5,9 +5,8 @@ use crate::threads::OwnThreads;
 use rankscope_recorder::adapters::Adapter;
 use rankscope_recorder::api::{API_VERSION, Api};
 use rankscope_recorder::{adapters, communicators, configuration, life};
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 /// Functions of the recorder; null before a search, or if nothing is recorded.
@@ -15,8 +14,8 @@ static FOUND: AtomicPtr<Api> = AtomicPtr::new(std::ptr::null_mut());
 /// State of the search.
 static STATE: AtomicU32 = AtomicU32::new(NOT_SEARCHED);
 const NOT_SEARCHED: u32 = 0;
-const SEARCHED: u32 = 1;
-static SEARCH: Mutex<()> = Mutex::new(());
+const SEARCHING: u32 = 1;
+const SEARCHED: u32 = 2;
 
 /// Functions of this crate's own recorder.
 static OWN: Api = Api::of::<OwnThreads>();
@@ -30,38 +29,67 @@ pub(crate) fn api() -> Option<&'static Api> {
     // SAFETY: null, or the address of a static of this crate or of the preloaded library, which is never unloaded.
     match unsafe { FOUND.load(Ordering::Acquire).as_ref() } {
         Some(api) => Some(api),
-        None if STATE.load(Ordering::Acquire) == SEARCHED => None,
-        None => search(None),
+        None if STATE.load(Ordering::Acquire) == NOT_SEARCHED => search(None),
+        None => None,
     }
 }
 
+/// Searches once. Other threads find nothing meanwhile: a lock could be held by a thread that a fork does not copy.
 #[cold]
 fn search(directory: Option<PathBuf>) -> Option<&'static Api> {
-    let _one_at_a_time = SEARCH.lock();
-    if STATE.load(Ordering::Acquire) == NOT_SEARCHED {
-        let found = preloaded().or_else(|| own(directory));
-        if let Some(api) = found {
-            FOUND.store(std::ptr::from_ref(api).cast_mut(), Ordering::Release);
-        }
-        STATE.store(SEARCHED, Ordering::Release);
+    STATE
+        .compare_exchange(NOT_SEARCHED, SEARCHING, Ordering::AcqRel, Ordering::Acquire)
+        .ok()?;
+    let found = match preloaded() {
+        Preloaded::Records(api) => Some(api),
+        // Two recorders would make two ranks of one process.
+        Preloaded::IsOther => None,
+        Preloaded::IsSilent => own(directory),
+    };
+    if let Some(api) = found {
+        FOUND.store(std::ptr::from_ref(api).cast_mut(), Ordering::Release);
     }
-    // SAFETY: as in `api`.
-    unsafe { FOUND.load(Ordering::Acquire).as_ref() }
+    STATE.store(SEARCHED, Ordering::Release);
+    found
 }
 
-/// Returns the functions of the preloaded library, if it records this process.
-fn preloaded() -> Option<&'static Api> {
+/// State of the preloaded library.
+enum Preloaded {
+    /// It records this process.
+    Records(&'static Api),
+    /// It is of another version.
+    IsOther,
+    /// There is none, or it does not record.
+    IsSilent,
+}
+
+/// Finds the preloaded library, and starts its recorder.
+fn preloaded() -> Preloaded {
+    // SAFETY: the name is a C string.
+    let is_there = |name: &CStr| !unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }.is_null();
     // SAFETY: the name is a C string. The library has this function with this signature, and its table is a static.
     unsafe {
         let address: *mut c_void = libc::dlsym(libc::RTLD_DEFAULT, c"rankscope_api".as_ptr());
         if address.is_null() {
-            return None;
+            // Every version of the library has this function.
+            return if is_there(c"rankscope_version") {
+                Preloaded::IsOther
+            } else {
+                Preloaded::IsSilent
+            };
         }
         let find = std::mem::transmute::<*mut c_void, Find>(address);
-        let api = find(API_VERSION).as_ref()?;
         // A later library may have more functions, an earlier one fewer.
-        let is_complete = api.bytes as usize >= size_of::<Api>();
-        (is_complete && (api.start)() == 1).then_some(api)
+        match find(API_VERSION).as_ref() {
+            Some(api) if api.bytes as usize >= size_of::<Api>() => {
+                if (api.start)() == 1 {
+                    Preloaded::Records(api)
+                } else {
+                    Preloaded::IsSilent
+                }
+            }
+            _ => Preloaded::IsOther,
+        }
     }
 }
 

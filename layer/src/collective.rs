@@ -58,7 +58,8 @@ impl Operation {
 /// Processes that communicate by the program's own means. The communicator ends when the value is dropped.
 ///
 /// rankscope matches the n-th call of an operation on one member with the n-th call on the others. So all members must call
-/// the same operations in the same order.
+/// the same operations in the same order. Different groups need different names. A thread has one operation at a time: one that
+/// begins inside another is counted, and not recorded.
 ///
 /// ```
 /// use rankscope_layer::{Communicator, Operation};
@@ -111,6 +112,7 @@ impl Communicator {
         }
         Collective {
             has_failed: false,
+            was_panicking: thread::panicking(),
             of: PhantomData,
         }
     }
@@ -133,6 +135,8 @@ impl Drop for Communicator {
 #[must_use = "the operation ends when this is dropped"]
 pub struct Collective<'a> {
     has_failed: bool,
+    /// True if the operation began while a panic unwound the thread.
+    was_panicking: bool,
     /// The operation belongs to its thread, so that the value must not leave it.
     of: PhantomData<(&'a Communicator, *const ())>,
 }
@@ -147,7 +151,8 @@ impl Collective<'_> {
 impl Drop for Collective<'_> {
     fn drop(&mut self) {
         if let Some(api) = api() {
-            (api.end_collective)(i32::from(self.has_failed || thread::panicking()));
+            let is_unwinding = thread::panicking() && !self.was_panicking;
+            (api.end_collective)(i32::from(self.has_failed || is_unwinding));
         }
     }
 }

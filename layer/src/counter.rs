@@ -3,7 +3,7 @@
 use crate::access::api;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Records that a step begins. The step before it ends.
+/// Records that a step begins. The step before it ends. The number of the current step again has no effect.
 ///
 /// ```
 /// for number in 0..3 {

@@ -53,7 +53,9 @@ impl<'a> Fields<'a> {
     }
 
     fn put_text(&mut self, field: &Field, text: &str) {
-        let number = names::intern(self.api, text);
+        // The recorder would hash a text of megabytes to its end.
+        let end = text.floor_char_boundary(MAX_VALUE_BYTES);
+        let number = names::intern(self.api, &text[..end]);
         if self.is_event && field.name() == MESSAGE {
             self.message = Some(number);
         } else {

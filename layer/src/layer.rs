@@ -3,6 +3,7 @@
 use crate::access::{Builder, api};
 use crate::fields::Fields;
 use crate::{names, spans};
+use std::sync::atomic::{AtomicU64, Ordering};
 use tracing_core::span::{Attributes, Id, Record};
 use tracing_core::{Event, Metadata, Subscriber};
 use tracing_subscriber::Layer;
@@ -26,18 +27,30 @@ pub fn layer() -> RankscopeLayer {
 
 /// A layer that records spans and events. [`layer`] and [`Builder::layer`] create it.
 #[derive(Debug)]
-pub struct RankscopeLayer(());
-
-impl RankscopeLayer {
-    pub(crate) const fn new() -> Self {
-        Self(())
-    }
+pub struct RankscopeLayer {
+    /// Number of the layer in the upper bits of its spans: each registry numbers its own spans.
+    prefix: u64,
 }
 
-/// Returns the number of a span in the recording. The highest bit separates it from spans of the C functions.
-#[inline]
-fn number(id: &Id) -> u64 {
-    id.into_u64() & !(1 << 63)
+/// Number of layers in this process.
+static LAYERS: AtomicU64 = AtomicU64::new(0);
+/// Bits of a registry's number that are kept. The upper ones are a generation, which all open spans can spare.
+const NUMBER_BITS: u32 = 56;
+
+impl RankscopeLayer {
+    pub(crate) fn new() -> Self {
+        // The highest bit separates the spans from those of the C functions.
+        let prefix = LAYERS.fetch_add(1, Ordering::Relaxed) & 0x7F;
+        Self {
+            prefix: prefix << NUMBER_BITS,
+        }
+    }
+
+    /// Returns the number of a span in the recording.
+    #[inline]
+    fn number(&self, id: &Id) -> u64 {
+        self.prefix | id.into_u64() & ((1 << NUMBER_BITS) - 1)
+    }
 }
 
 impl<S> Layer<S> for RankscopeLayer
@@ -46,57 +59,56 @@ where
 {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let Some(api) = api() else { return };
-        let parent = if attributes.is_contextual() {
-            context.current_span().id().map_or(0, number)
-        } else {
-            attributes.parent().map_or(0, number)
-        };
+        // Without spans that a filter disables for this layer.
+        let parent = context.span(id).and_then(|span| span.parent());
+        let parent = parent.map_or(0, |parent| self.number(&parent.id()));
         let text = names::number(api, attributes.metadata().name());
-        (api.begin_span)(text, number(id), parent);
-        attributes.record(&mut Fields::of_span(api, number(id)));
+        (api.begin_span)(text, self.number(id), parent);
+        attributes.record(&mut Fields::of_span(api, self.number(id)));
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, _: Context<'_, S>) {
         if let Some(api) = api() {
-            values.record(&mut Fields::of_span(api, number(id)));
+            values.record(&mut Fields::of_span(api, self.number(id)));
         }
     }
 
     fn on_follows_from(&self, id: &Id, follows: &Id, context: Context<'_, S>) {
         if let Some((api, metadata)) = api().zip(context.metadata(id)) {
-            (api.follows)(text_of(metadata), number(id), number(follows));
+            (api.follows)(text_of(metadata), self.number(id), self.number(follows));
         }
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let Some(api) = api() else { return };
-        let span = if event.is_contextual() {
-            context.current_span().id().map_or(0, number)
-        } else {
-            event.parent().map_or(0, number)
-        };
+        let span = context
+            .event_span(event)
+            .map_or(0, |span| self.number(&span.id()));
         let mut fields = Fields::of_event(api, span);
         event.record(&mut fields);
-        let text = fields
-            .message
-            .unwrap_or_else(|| names::number(api, event.metadata().name()));
+        // Too many different messages: the event has its name, which is the line of the source.
+        let message = fields.message.filter(|&text| text != u32::MAX);
+        let text = message.unwrap_or_else(|| names::number(api, event.metadata().name()));
         (api.event)(text, span);
     }
 
     #[inline]
     fn on_enter(&self, id: &Id, _: Context<'_, S>) {
         if let Some(api) = api() {
-            spans::enter(number(id), (api.now)());
+            let now = (api.now)();
+            if !spans::enter(self.number(id), now) {
+                (api.count_loss)();
+            }
         }
     }
 
     #[inline]
     fn on_exit(&self, id: &Id, context: Context<'_, S>) {
         if let Some(api) = api()
-            && let Some(ticks) = spans::exit(number(id))
+            && let Some(ticks) = spans::exit(self.number(id))
             && let Some(metadata) = context.metadata(id)
         {
-            (api.entered_span)(text_of(metadata), number(id), ticks);
+            (api.entered_span)(text_of(metadata), self.number(id), ticks);
         }
     }
 
@@ -104,7 +116,7 @@ where
         if let Some(api) = api()
             && let Some(metadata) = context.metadata(&id)
         {
-            (api.end_span)(text_of(metadata), number(&id));
+            (api.end_span)(text_of(metadata), self.number(&id));
         }
     }
 }

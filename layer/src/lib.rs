@@ -41,11 +41,11 @@
 //!
 //! | field of a span or event | meaning |
 //! |---|---|
-//! | `step`, an integer | a step begins, as with [`step`] |
+//! | `step`, an integer | a step begins, as with [`step`]. The number of the current step again has no effect |
 //! | `tokens`, `samples`, integers | what the step processes, as with [`count`] |
 //!
-//! All other fields are shown with their span. Texts are stored once. A process can have about 4,096 different ones, names and
-//! values together; further ones are dropped and counted.
+//! All other fields are shown with their span. Texts are stored once. A process can have some hundred long or about 4,000 short
+//! ones: names, values and messages together. Further ones are dropped and counted.
 //!
 //! # Cost
 //!

@@ -28,16 +28,18 @@ thread_local! {
     };
 }
 
-/// Stores that this thread entered a span.
+/// Stores that this thread entered a span. Returns false if it is inside too many.
 #[inline]
-pub fn enter(span: u64, ticks: u64) {
+pub fn enter(span: u64, ticks: u64) -> bool {
     SPANS.with(|spans| {
         let depth = spans.depth.get();
-        if let Some(place) = spans.entered.get(depth) {
-            place.set(Entered { span, ticks });
-            spans.depth.set(depth + 1);
-        }
-    });
+        let Some(place) = spans.entered.get(depth) else {
+            return false;
+        };
+        place.set(Entered { span, ticks });
+        spans.depth.set(depth + 1);
+        true
+    })
 }
 
 /// Removes the span that this thread entered last with this number. Returns when it did. `tracing` lets programs leave spans in
@@ -64,9 +66,7 @@ mod tests {
 
     #[test]
     fn spans_can_be_left_in_any_order() {
-        enter(1, 10);
-        enter(2, 20);
-        enter(1, 30);
+        assert!(enter(1, 10) && enter(2, 20) && enter(1, 30));
         assert_eq!(exit(2), Some(20));
         assert_eq!(exit(1), Some(30), "the last one first");
         assert_eq!(exit(3), None);
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn what_is_too_deep_is_not_stored() {
         for span in 0..DEPTH as u64 + 3 {
-            enter(span, span);
+            assert_eq!(enter(span, span), span < DEPTH as u64);
         }
         assert_eq!(exit(DEPTH as u64 + 1), None);
         for span in (0..DEPTH as u64).rev() {

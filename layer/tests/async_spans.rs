@@ -18,6 +18,11 @@ use tracing_subscriber::{Layer, registry::LookupSpan};
 const TASKS: u64 = 40;
 const POLLS: u64 = 20;
 
+/// Returns the number of a span in the recording of the first layer: without the upper bits of its generation.
+fn number(id: &Id) -> u64 {
+    id.into_u64() & ((1 << 56) - 1)
+}
+
 /// Writes a line for each report.
 struct Truth(Arc<Mutex<String>>);
 
@@ -27,21 +32,21 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Truth {
             .span(id)
             .expect("a span")
             .parent()
-            .map_or(0, |parent| parent.id().into_u64());
+            .map_or(0, |parent| number(&parent.id()));
         let name = attributes.metadata().name();
-        self.line(&format!("new {} {parent} {name}", id.into_u64()));
+        self.line(&format!("new {} {parent} {name}", number(id)));
     }
     fn on_enter(&self, id: &Id, _: Context<'_, S>) {
-        self.line(&format!("enter {} {} {}", id.into_u64(), thread_id(), ticks()));
+        self.line(&format!("enter {} {} {}", number(id), thread_id(), ticks()));
     }
     fn on_exit(&self, id: &Id, _: Context<'_, S>) {
-        self.line(&format!("exit {} {} {}", id.into_u64(), thread_id(), ticks()));
+        self.line(&format!("exit {} {} {}", number(id), thread_id(), ticks()));
     }
     fn on_follows_from(&self, id: &Id, from: &Id, _: Context<'_, S>) {
-        self.line(&format!("follows {} {}", id.into_u64(), from.into_u64()));
+        self.line(&format!("follows {} {}", number(id), number(from)));
     }
     fn on_close(&self, id: Id, _: Context<'_, S>) {
-        self.line(&format!("close {}", id.into_u64()));
+        self.line(&format!("close {}", number(&id)));
     }
 }
 

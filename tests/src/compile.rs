@@ -293,7 +293,14 @@ fn is_current(output: &Path) -> bool {
         return false;
     };
     let doubles = root().join("tests/doubles");
-    let sources = [programs(), doubles.join("nccl"), doubles.join("cupti"), doubles];
+    let header = root().join("layer/include");
+    let sources = [
+        programs(),
+        header,
+        doubles.join("nccl"),
+        doubles.join("cupti"),
+        doubles,
+    ];
     sources.iter().all(|directory| {
         directory.read_dir().is_ok_and(|entries| {
             entries

@@ -52,6 +52,12 @@ fn rows<T: rankscope_formats::session::Table>(run: &Path, rank: u32) -> Vec<T> {
 fn expect_all_is_recorded(run: &Path, context: &str) {
     let merged = results::merge(run);
     assert_eq!(merged.code(), 0, "{context}: {}", merged.complaints());
+    let printed = format!("{} {}", merged.text(), merged.complaints());
+    let printed = printed.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        printed.contains("Counters queue_bytes from 0 B to 1.90 kB on 3 ranks"),
+        "{context}: {printed}"
+    );
     let session = results::session(run);
     let at = |path: &str| results::integer(&session, path) as usize;
     assert_eq!(at("/coverage/ranks_seen"), RANKS, "{context}");
@@ -182,13 +188,22 @@ fn a_python_program_reports_of_itself() {
 
 #[test]
 fn open_spans_survive_a_kill_and_a_forked_child_starts_no_log() {
-    let warnings = ["-std=c++11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-ldl"];
-    let Some(program) = compile::cc("marks_scopes.cc", &warnings) else {
-        return;
-    };
     let turn = turn::take();
+    for (source, standard) in [
+        ("marks_scopes_11.cc", "-std=c++11"),
+        ("marks_scopes.cc", "-std=c++17"),
+    ] {
+        let arguments = [standard, "-Wall", "-Wextra", "-Werror", "-pedantic", "-ldl"];
+        if let Some(program) = compile::cc(source, &arguments) {
+            expect_open_spans(&program, standard);
+        }
+    }
+    drop(turn);
+}
+
+fn expect_open_spans(program: &Path, context: &str) {
     let folder = tempfile::tempdir_in(process::memory()).expect("a directory");
-    let mut command = Command::new(&program);
+    let mut command = Command::new(program);
     process::preload(&mut command, Some(folder.path()));
     let ended = process::run(command, LIMIT);
     assert_eq!(
@@ -201,7 +216,7 @@ fn open_spans_survive_a_kill_and_a_forked_child_starts_no_log() {
         .of_kind(RecordKind::Call)
         .map(|call| call.flags & 1 != 0)
         .collect();
-    assert_eq!(failed, [false, false, true]);
+    assert_eq!(failed, [false, false, true], "{context}");
     let begun = logs[0]
         .of_kind(RecordKind::Mark)
         .filter(|mark| mark.operation == MarkKind::Begin as u8);
@@ -214,8 +229,7 @@ fn open_spans_survive_a_kill_and_a_forked_child_starts_no_log() {
         .map(|row| row.name.as_str())
         .collect();
     assert_eq!(open, ["open", "deeper"]);
-    assert_eq!(spans.iter().filter(|row| !row.is_open).count(), 6);
-    drop(turn);
+    assert_eq!(spans.iter().filter(|row| !row.is_open).count(), 6, "{context}");
 }
 
 /// Runs the example, and returns its end.
@@ -284,13 +298,16 @@ fn a_training_in_rust_names_its_late_rank() {
             run.display()
         );
         assert_eq!(results::late_ranks(&session), [2], "{}", run.display());
+        // 64 samples on each of 4 ranks.
+        let counted = &session["steps"]["counted"][0];
+        assert_eq!(counted["per_step"].as_f64(), Some(256.0), "{counted}");
         for rank in 0..4 {
             let spans = rows::<ProgramSpanRow>(run, rank);
             let of = |name: &str| spans.iter().filter(|row| row.name == name).count();
             let steps = ["load_data", "forward", "backward", "optimizer"].map(of);
             assert_eq!(steps, [40; 4], "{}", run.display());
             let loaded = spans.iter().find(|row| row.name == "load_data").expect("a span");
-            assert_eq!(loaded.fields.as_deref(), Some(r#"{"samples":64}"#));
+            assert_eq!(loaded.fields.as_deref(), Some(r#"{"batch":64}"#));
             let ended = spans.iter().find(|row| row.name == "trained").expect("an event");
             assert_eq!(ended.kind, ProgramSpanKind::Event);
             assert!(

@@ -70,7 +70,7 @@ fn train(options: &Options, world: &World) -> Result<()> {
     for number in 0..options.steps {
         rankscope_layer::step(number);
         rankscope_layer::count("samples", options.batch as u64);
-        let batch = info_span!("load_data", samples = options.batch).in_scope(|| {
+        let batch = info_span!("load_data", batch = options.batch).in_scope(|| {
             if options.late == Some(world.rank) {
                 thread::sleep(Duration::from_millis(options.late_ms));
             }

@@ -5,6 +5,7 @@ use anyhow::{Context, Result};
 use rankscope_layer::{Communicator, Operation};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::rc::Rc;
 use std::thread;
 use std::time::{Duration, Instant};
 use tracing::debug_span;
@@ -18,7 +19,7 @@ pub struct Ring {
     size: usize,
     next: TcpStream,
     previous: TcpStream,
-    communicator: Communicator,
+    communicator: Rc<Communicator>,
 }
 
 impl Ring {
@@ -42,15 +43,24 @@ impl Ring {
             size,
             next,
             previous,
-            communicator: Communicator::new("ring", world.rank, world.size),
+            communicator: Rc::new(Communicator::new("ring", world.rank, world.size)),
         })
     }
 
     /// Adds the values of all ranks.
     pub fn all_reduce(&mut self, values: &mut [f32]) -> Result<()> {
         let bytes = size_of_val(values) as u64;
-        // The guard records the call from here to the end of the function.
-        let _collective = self.communicator.collective(Operation::AllReduce, bytes);
+        // The guard borrows the communicator, which the rounds do not need.
+        let communicator = Rc::clone(&self.communicator);
+        let collective = communicator.collective(Operation::AllReduce, bytes);
+        let outcome = self.exchange(values);
+        if outcome.is_err() {
+            collective.fail();
+        }
+        outcome
+    }
+
+    fn exchange(&mut self, values: &mut [f32]) -> Result<()> {
         // In the first rounds each rank adds what it receives, in the second ones it takes it over.
         for round in 0..2 * (self.size - 1) {
             let _span = debug_span!("round", round).entered();

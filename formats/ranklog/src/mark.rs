@@ -20,7 +20,7 @@ numbered_enum! {
         Entered = 3 => "entered",
         /// The span `aux` was closed.
         End = 4 => "end",
-        /// A moment inside the span `aux`.
+        /// A moment inside the span `aux`. `sequence` is its number on its thread.
         Event = 5 => "event",
         /// A named value of the span `aux`. `bytes` is the value, and `element_bytes` its type ([`FieldValue`]).
         Field = 6 => "field",
@@ -28,7 +28,7 @@ numbered_enum! {
         Follows = 7 => "follows",
         /// A sample of a counter: `bytes` is a double.
         Counter = 8 => "counter",
-        /// A named value of the next event on this thread. Otherwise as a field.
+        /// A named value of the event with the same `sequence`, which follows on this thread. Otherwise as a field.
         EventField = 9 => "event field",
     }
 }

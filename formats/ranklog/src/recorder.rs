@@ -123,6 +123,11 @@ impl Recorder {
         self.status.load(Ordering::Acquire) != NOT_STARTED
     }
 
+    /// Returns true if recording could not start.
+    pub fn has_failed(&self) -> bool {
+        self.status.load(Ordering::Acquire) == FAILED
+    }
+
     /// Waits until [`Recorder::is_settled`], at most `limit`. Only for cold calls, such as building a communicator.
     pub fn wait_until_settled(&self, limit: Duration) {
         let deadline = Instant::now() + limit;

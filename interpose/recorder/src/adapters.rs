@@ -20,6 +20,8 @@ pub struct Adapter {
     pub each_second: fn(&Path) -> usize,
     /// Runs when the recording ends, up to twice per process life. Writes pending records within the given time limit.
     pub finish: fn(Duration),
+    /// Runs when the program reports that a step begins, on the thread that reports it.
+    pub stepped: fn(u32),
     /// Runs with `true` while CUPTI does not record kernels that the user requested, else with `false`. It runs
     /// repeatedly with the same value.
     pub kernels_missing: fn(bool),
@@ -33,6 +35,7 @@ impl Adapter {
         ready: |_| {},
         each_second: |_| 0,
         finish: |_| {},
+        stepped: |_| {},
         kernels_missing: |_| {},
     };
 }

@@ -59,6 +59,8 @@ pub struct Api {
     pub end_collective: extern "C" fn(i32),
     /// Returns the time, in ticks of the recording's counter.
     pub now: extern "C" fn() -> u64,
+    /// Counts a report that the caller could not make.
+    pub count_loss: extern "C" fn(),
     /// Opens a span that any thread may enter: text, identifier, parent.
     pub begin_span: extern "C" fn(u32, u64, u64),
     /// Records that this thread was inside a span since a time in ticks.
@@ -99,6 +101,7 @@ impl Api {
             begin_collective: begin_collective::<T>,
             end_collective: end_collective::<T>,
             now,
+            count_loss,
             begin_span: begin_span::<T>,
             entered_span: entered_span::<T>,
             end_span: end_span::<T>,
@@ -192,6 +195,10 @@ extern "C" fn now() -> u64 {
     ticks()
 }
 
+extern "C" fn count_loss() {
+    marks::count_loss(ticks());
+}
+
 extern "C" fn begin_span<T: Threads>(text: u32, id: u64, parent: u64) {
     marks::begin(T::current().lane, text, id, parent);
 }
@@ -209,7 +216,8 @@ extern "C" fn follows<T: Threads>(text: u32, id: u64, from: u64) {
 }
 
 extern "C" fn event<T: Threads>(text: u32, id: u64) {
-    marks::event(T::current().lane, text, id);
+    let thread = T::current();
+    marks::event(thread.marks, thread.lane, text, id);
 }
 
 extern "C" fn field<T: Threads>(key: u32, id: u64, kind: u8, bits: u64) {
@@ -220,6 +228,7 @@ extern "C" fn field<T: Threads>(key: u32, id: u64, kind: u8, bits: u64) {
 
 extern "C" fn event_field<T: Threads>(key: u32, id: u64, kind: u8, bits: u64) {
     if let Some(value) = FieldValue::from_bits(kind, bits) {
-        marks::event_field(T::current().lane, key, id, value);
+        let thread = T::current();
+        marks::event_field(thread.marks, thread.lane, key, id, value);
     }
 }

@@ -2,10 +2,12 @@
 
 use crate::communicators::{self, Entry, Identity};
 use crate::hash::Hash128;
-use crate::life;
 use crate::thread_lane::ThreadLane;
+use crate::{life, marks};
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::definition::IdentitySource;
+use rankscope_ranklog::lanes::{Lane, LaneSet};
+use rankscope_ranklog::loss::LossCause;
 use rankscope_ranklog::record::{FLAG_DIRECT, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN, Record, RecordKind};
 use rankscope_ranklog::{Library, Operation};
 use std::cell::Cell;
@@ -17,8 +19,8 @@ pub struct CollectiveThread {
     depth: Cell<u32>,
     /// Record of the outermost one; `None` if it is not recorded.
     open: Cell<Option<Record>>,
-    /// True if the operation is in the lane's list of calls in progress.
-    is_in_lane: Cell<bool>,
+    /// The lane that has the operation in its list of calls in progress.
+    lane: Cell<Option<(&'static LaneSet, &'static Lane)>>,
     /// Number of messages of this thread, which connects a message's two records.
     messages: Cell<u64>,
 }
@@ -29,7 +31,7 @@ impl CollectiveThread {
         Self {
             depth: Cell::new(0),
             open: Cell::new(None),
-            is_in_lane: Cell::new(false),
+            lane: Cell::new(None),
             messages: Cell::new(0),
         }
     }
@@ -42,16 +44,16 @@ impl Default for CollectiveThread {
 }
 
 /// Handles of the program's communicators. An address of the table of communicators is never so small.
-static NEXT_HANDLE: AtomicUsize = AtomicUsize::new(2);
+static NEXT_HANDLE: AtomicUsize = AtomicUsize::new(FIRST_HANDLE);
+const FIRST_HANDLE: usize = 2;
 const MAX_HANDLE: usize = 4096;
 
 /// Defines a communicator of the program, and returns its handle; 0 if it cannot be recorded. All members must give the
 /// same name and size. Starts the recorder.
 pub fn communicator(name: &[u8], rank: u32, size: u32) -> usize {
-    if !life::is_on() || rank >= size {
+    if rank >= size || !marks::start() {
         return 0;
     }
-    life::wait_for_start();
     let handle = NEXT_HANDLE.fetch_add(1, Ordering::Relaxed);
     if handle >= MAX_HANDLE {
         NEXT_HANDLE.store(MAX_HANDLE, Ordering::Relaxed);
@@ -78,7 +80,7 @@ pub fn communicator(name: &[u8], rank: u32, size: u32) -> usize {
 
 /// Ends a communicator.
 pub fn end_communicator(handle: usize) {
-    if handle < MAX_HANDLE {
+    if is_handle(handle) {
         communicators::removed(handle);
     }
 }
@@ -100,14 +102,16 @@ pub struct Call {
     pub tag: u32,
 }
 
-/// Begins an operation of the program on this thread.
+/// Begins an operation of the program on this thread. An operation inside another one is counted, and not recorded.
 pub fn begin(thread: &CollectiveThread, lane: &'static ThreadLane, call: &Call) {
     let depth = thread.depth.get();
     thread.depth.set(depth.saturating_add(1));
     if depth > 0 {
+        count_loss();
         return;
     }
     let Some(entry) = entry(call) else {
+        count_loss();
         thread.open.set(None);
         return;
     };
@@ -120,7 +124,7 @@ pub fn begin(thread: &CollectiveThread, lane: &'static ThreadLane, call: &Call) 
     if let Some((set, lane)) = place {
         lane.enter(set, &record);
     }
-    thread.is_in_lane.set(place.is_some());
+    thread.lane.set(place);
     thread.open.set(Some(record));
 }
 
@@ -140,21 +144,38 @@ pub fn end(thread: &CollectiveThread, lane: &'static ThreadLane, has_failed: boo
     if !has_failed {
         record.flags &= !FLAG_FAILED;
     }
-    if thread.is_in_lane.get() {
+    match thread.lane.take() {
+        Some((set, place)) if life::same_life(lane) => {
+            // Also while recording is paused: the slot must become free.
+            place.leave(set);
+            place.commit(set, &record);
+        }
         // In the child of a fork, the lane belongs to the parent.
-        if !life::same_life(lane) {
-            return;
-        }
-        if let Some((set, lane)) = life::lane(lane) {
-            lane.leave(set);
-        }
+        Some(_) => {}
+        None => life::commit(lane, &record),
     }
-    life::commit(lane, &record);
+}
+
+/// Counts an operation that is not recorded: its communicator is unknown, or it is inside another one.
+#[cold]
+fn count_loss() {
+    if let Some(set) = life::definitions() {
+        let now = ticks();
+        set.area
+            .count_loss(LossCause::NoDefinition, RecordKind::Call, 1, now, now);
+    }
 }
 
 fn entry(call: &Call) -> Option<&'static Entry> {
-    // Handles are small numbers, which no library uses as an address.
-    communicators::find(call.communicator).filter(|_| call.communicator < MAX_HANDLE && life::is_on())
+    if !is_handle(call.communicator) || !life::is_on() {
+        return None;
+    }
+    communicators::find(call.communicator)
+}
+
+/// Handles are small numbers, which no library uses as an address. 0 and 1 have a meaning in the table of addresses.
+fn is_handle(handle: usize) -> bool {
+    (FIRST_HANDLE..MAX_HANDLE).contains(&handle)
 }
 
 fn collective(entry: &Entry, call: &Call) -> Record {

@@ -183,6 +183,8 @@ pub fn start() {
     keeper::announce();
     if !spawn(background, BACKGROUND_STACK_BYTES) {
         keeper::withdraw();
+        // Nobody shall wait for a recorder that never runs.
+        RECORDER.abandon();
     } else {
         page.epoch.store(life, Ordering::Release);
         keeper::start();
@@ -297,7 +299,7 @@ pub fn finish() {
     }
 }
 
-/// Waits until records are taken, at most 100 ms and once per process. For hooks of calls that themselves take
+/// Waits until records are taken, at most 100 ms. For hooks of calls that themselves take
 /// milliseconds: the first communicator of a job takes that long anyway.
 pub fn wait_for_start() {
     if SWITCH.load(Ordering::Acquire) == ON && !RECORDER.is_settled() {
@@ -324,5 +326,17 @@ pub fn number() -> u32 {
 /// Returns true if this process records or is about to. Otherwise cold hooks do nothing else.
 pub fn is_on() -> bool {
     start();
+    // Another thread may be reading the configuration, which takes some microseconds.
+    for _ in 0..10_000 {
+        if SWITCH.load(Ordering::Acquire) != DECIDING {
+            break;
+        }
+        std::hint::spin_loop();
+    }
     SWITCH.load(Ordering::Acquire) == ON
+}
+
+/// Returns true if the recorder could not start.
+pub fn has_failed() -> bool {
+    RECORDER.has_failed()
 }

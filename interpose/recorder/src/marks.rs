@@ -1,15 +1,17 @@
 //! What the program reports of itself: spans of threads, steps, counts and counters.
 //!
-//! Spans and counters start no recorder: processes that load data would each start a log. Steps, collectives and [`start`] do.
-//! No function waits, allocates or fails visibly. What cannot be stored is counted as a loss.
+//! Spans and counters start no recorder: processes that load data would each start a log. Steps, communicators and [`start`] do,
+//! and wait once, at most 100 ms. No other function waits, and none allocates or fails visibly. What cannot be stored is counted
+//! as a loss.
 
 use crate::thread_lane::ThreadLane;
-use crate::{life, texts};
+use crate::{adapters, life, texts};
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::loss::LossCause;
 use rankscope_ranklog::mark::{FieldValue, MarkKind, NO_SPAN};
 use rankscope_ranklog::record::{Record, RecordKind};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Maximum number of open spans per thread that [`push`] stores. Spans that are nested deeper are counted as lost.
 pub const DEPTH: usize = 64;
@@ -18,8 +20,14 @@ pub const NO_TEXT: u32 = u32::MAX;
 
 /// Open spans of a thread.
 pub struct MarkThread {
+    /// Process life in which the spans were opened.
+    life: Cell<u32>,
     depth: Cell<u32>,
-    /// Number of spans that the thread has opened, for their identifiers.
+    /// Number of the next moment of this thread, which connects it with its fields.
+    moment: Cell<u32>,
+    /// Number of the thread, for the identifiers of its spans; 0 before its first span.
+    number: Cell<u64>,
+    /// Number of spans that the thread has opened.
     opened: Cell<u64>,
     open: [Cell<OpenSpan>; DEPTH],
 }
@@ -34,17 +42,47 @@ struct OpenSpan {
 impl MarkThread {
     /// State of a thread without spans.
     pub const fn new() -> Self {
-        // Zeros need no memory until a thread opens a span.
         const NOTHING: OpenSpan = OpenSpan {
             enter_ticks: 0,
             id: NO_SPAN,
             text: 0,
         };
         Self {
+            life: Cell::new(0),
             depth: Cell::new(0),
+            moment: Cell::new(0),
+            number: Cell::new(0),
             opened: Cell::new(0),
             open: [const { Cell::new(NOTHING) }; DEPTH],
         }
+    }
+}
+
+/// Number of threads that have opened spans.
+static THREADS: AtomicU64 = AtomicU64::new(0);
+/// Bits of an identifier for the number of the span on its thread.
+const SPAN_BITS: u32 = 43;
+
+impl MarkThread {
+    /// Forgets the spans that were opened before a fork: they belong to the parent's log.
+    #[inline]
+    fn enter_life(&self) {
+        let life = life::number();
+        if self.life.get() != life {
+            self.life.set(life);
+            self.depth.set(0);
+        }
+    }
+
+    /// Returns the identifier of the thread's next span. The highest bit separates it from identifiers of `tracing`.
+    fn next_id(&self) -> u64 {
+        if self.number.get() == 0 {
+            self.number.set(THREADS.fetch_add(1, Ordering::Relaxed) + 1);
+        }
+        let opened = self.opened.get() + 1;
+        self.opened.set(opened);
+        let span = opened & ((1 << SPAN_BITS) - 1);
+        1 << 63 | self.number.get() << SPAN_BITS & !(1 << 63) | span
     }
 }
 
@@ -54,11 +92,20 @@ impl Default for MarkThread {
     }
 }
 
-/// Starts the recording of this process, if a run directory is configured. Returns true if the process records.
+/// Process life that has waited for its recorder.
+static WAITED: AtomicU32 = AtomicU32::new(0);
+
+/// Starts the recording of this process, if a run directory is configured. Returns true if the process records. The first call
+/// waits for the recorder, at most 100 ms.
 pub fn start() -> bool {
-    let is_on = life::is_on();
-    life::wait_for_start();
-    is_on
+    if !life::is_on() {
+        return false;
+    }
+    let life = life::number();
+    if WAITED.swap(life, Ordering::Relaxed) != life {
+        life::wait_for_start();
+    }
+    !life::has_failed()
 }
 
 /// Returns the number of a text; [`NO_TEXT`] if there are too many. Longer texts than 256 bytes are cut.
@@ -70,8 +117,13 @@ pub fn text(bytes: &[u8]) -> u32 {
 #[inline]
 fn commit(lane: &'static ThreadLane, text: u32, record: &Record) {
     // Without a recorder nothing is recorded, and nothing is lost. While it starts, records are counted.
-    if life::number() != 0 && (life::definitions().is_none() || texts::write_down(text)) {
+    if life::number() == 0 {
+        return;
+    }
+    if life::definitions().is_none() || texts::write_down(text) {
         life::commit(lane, record);
+    } else if text == NO_TEXT {
+        count_loss(record.leave_ticks);
     }
 }
 
@@ -87,6 +139,7 @@ fn record(kind: MarkKind, text: u32, enter_ticks: u64, leave_ticks: u64) -> Reco
 
 /// Opens a span of this thread.
 pub fn push(thread: &MarkThread, lane: &'static ThreadLane, text: u32) {
+    thread.enter_life();
     let depth = thread.depth.get();
     thread.depth.set(depth.saturating_add(1));
     let Some(place) = thread.open.get(depth as usize) else {
@@ -94,16 +147,11 @@ pub fn push(thread: &MarkThread, lane: &'static ThreadLane, text: u32) {
         count_loss(now);
         return;
     };
-    let opened = thread.opened.get() + 1;
-    thread.opened.set(opened);
     let parent = (depth as usize)
         .checked_sub(1)
         .and_then(|parent| thread.open.get(parent))
         .map_or(NO_SPAN, |parent| parent.get().id);
-    // Different in the process: the address of a thread's state, and the number of the span on it. The highest bit
-    // separates them from identifiers of `tracing`.
-    let address = std::ptr::from_ref(thread) as u64;
-    let id = (address << 20 | opened & 0xF_FFFF) | 1 << 63;
+    let id = thread.next_id();
     let enter_ticks = ticks();
     place.set(OpenSpan {
         enter_ticks,
@@ -120,6 +168,7 @@ pub fn push(thread: &MarkThread, lane: &'static ThreadLane, text: u32) {
 
 /// Closes the span that this thread opened last.
 pub fn pop(thread: &MarkThread, lane: &'static ThreadLane) {
+    thread.enter_life();
     let Some(depth) = thread.depth.get().checked_sub(1) else {
         return;
     };
@@ -176,11 +225,14 @@ pub fn follows(lane: &'static ThreadLane, text: u32, id: u64, from: u64) {
     commit(lane, text, &link);
 }
 
-/// Records a moment, inside the span `id` or [`NO_SPAN`].
-pub fn event(lane: &'static ThreadLane, text: u32, id: u64) {
+/// Records a moment, inside the span `id` or [`NO_SPAN`]. The fields since the last moment of this thread are its own.
+pub fn event(thread: &MarkThread, lane: &'static ThreadLane, text: u32, id: u64) {
     let now = ticks();
+    let moment = thread.moment.get();
+    thread.moment.set(moment.wrapping_add(1));
     let event = Record {
         aux: id,
+        sequence: moment,
         ..record(MarkKind::Event, text, now, now)
     };
     commit(lane, text, &event);
@@ -188,16 +240,17 @@ pub fn event(lane: &'static ThreadLane, text: u32, id: u64) {
 
 /// Records a named value of the span `id`.
 pub fn field(lane: &'static ThreadLane, key: u32, id: u64, value: FieldValue) {
-    put_field(lane, MarkKind::Field, key, id, value);
+    put_field(lane, MarkKind::Field, key, id, value, 0);
 }
 
 /// Records a named value of the next event on this thread.
-pub fn event_field(lane: &'static ThreadLane, key: u32, id: u64, value: FieldValue) {
-    put_field(lane, MarkKind::EventField, key, id, value);
+pub fn event_field(thread: &MarkThread, lane: &'static ThreadLane, key: u32, id: u64, value: FieldValue) {
+    put_field(lane, MarkKind::EventField, key, id, value, thread.moment.get());
 }
 
-fn put_field(lane: &'static ThreadLane, mark: MarkKind, key: u32, id: u64, value: FieldValue) {
+fn put_field(lane: &'static ThreadLane, mark: MarkKind, key: u32, id: u64, value: FieldValue, moment: u32) {
     if let FieldValue::Text(number) = value
+        && life::definitions().is_some()
         && !texts::write_down(number)
     {
         return;
@@ -208,6 +261,7 @@ fn put_field(lane: &'static ThreadLane, mark: MarkKind, key: u32, id: u64, value
         aux: id,
         element_bytes: kind,
         bytes: bits,
+        sequence: moment,
         ..record(mark, key, now, now)
     };
     commit(lane, key, &field);
@@ -223,37 +277,49 @@ pub fn counter(lane: &'static ThreadLane, text: u32, value: f64) {
     commit(lane, text, &sample);
 }
 
-/// Records that a step begins. The step before it ends. Starts the recorder.
+/// The step that began last: process life and number.
+static LAST_STEP: AtomicU64 = AtomicU64::new(0);
+
+/// Records that a step begins. The step before it ends. The number of the current step again is ignored: a program may report
+/// a step by a call and by a field of a span. Starts the recorder.
 pub fn step(lane: &'static ThreadLane, number: u64) {
-    if start() {
-        numbered(lane, b"step #", number);
+    if !start() {
+        return;
+    }
+    let number = u32::try_from(number).unwrap_or(MAX_NUMBER);
+    let next = u64::from(life::number()) << 32 | u64::from(number);
+    if LAST_STEP.swap(next, Ordering::Relaxed) == next {
+        return;
+    }
+    if let Some(text) = texts::number(&[b"step #"]) {
+        commit_numbered(lane, text, number);
+    }
+    for adapter in adapters::registered() {
+        (adapter.stepped)(number);
     }
 }
 
 /// Records how many things (`tokens`, `samples`) the current step processes. Counts of one step add up.
 pub fn count(lane: &'static ThreadLane, what: &[u8], number: u64) {
     if let Some(text) = texts::number(&[what, b" #"]) {
-        commit_numbered(lane, text, number);
+        commit_numbered(lane, text, u32::try_from(number).unwrap_or(MAX_NUMBER));
     }
 }
 
-fn numbered(lane: &'static ThreadLane, text: &[u8], number: u64) {
-    if let Some(text) = texts::number(&[text]) {
-        commit_numbered(lane, text, number);
-    }
-}
+/// Largest number of a mark. Larger ones saturate.
+const MAX_NUMBER: u32 = u32::MAX - 1;
 
-fn commit_numbered(lane: &'static ThreadLane, text: u32, number: u64) {
+fn commit_numbered(lane: &'static ThreadLane, text: u32, number: u32) {
     let now = ticks();
     let mut mark = record(MarkKind::Range, text, now, now);
-    // The number of a mark has 32 bits. Larger numbers saturate.
     mark.tag = 1;
-    mark.sequence = u32::try_from(number).unwrap_or(u32::MAX - 1);
+    mark.sequence = number;
     commit(lane, text, &mark);
 }
 
+/// Counts a report that is not stored.
 #[cold]
-fn count_loss(now: u64) {
+pub fn count_loss(now: u64) {
     if let Some(set) = life::definitions() {
         set.area
             .count_loss(LossCause::NoDefinition, RecordKind::Mark, 1, now, now);

@@ -33,6 +33,11 @@ pub static ADAPTER: Adapter = Adapter {
         usize::from(worker::is_running())
     },
     finish: worker::finish,
+    stepped: |number| {
+        if mode::wants_steps() {
+            mode::step(number);
+        }
+    },
     ..Adapter::NOTHING
 };
 

@@ -144,8 +144,12 @@ def _bind(api):
     begin_collective, end_collective = api.begin_collective, api.end_collective
     communicator, end_communicator = api.communicator, api.end_communicator
 
+    def whole(number, bits):
+        """Returns a number that the library takes. It would cut others silently."""
+        return min(max(0, int(number)), (1 << bits) - 1)
+
     def number_of(name):
-        encoded = name.encode("utf-8", "replace")
+        encoded = str(name).encode("utf-8", "replace")
         return text(encoded, len(encoded))
 
     class Span:
@@ -166,32 +170,44 @@ def _bind(api):
     numbers = {}
 
     def span(name):
-        """Returns a context: a span of this thread. Use few different names, at most some hundreds."""
+        """Returns a context: a span of this thread. Use few different names, at most some hundreds.
+
+        Spans of a thread end in the reverse order. Do not wait for another asyncio task inside one.
+        """
         try:
             return spans[name]
-        except KeyError:
-            pass
+        except (KeyError, TypeError):
+            name = str(name)
         made = Span(number_of(name))
         if len(spans) < 4096:
             spans[name] = made
         return made
 
     def counter(name, value):
-        """Records a sample of a counter. `value` is a number, or anything that float() takes."""
+        """Records a sample of a counter. `value` is a number, or anything that float() takes. Others are ignored."""
+        # A recording must not end a program that runs without it.
         try:
-            number = numbers[name]
-        except KeyError:
-            number = number_of(name)
-            if len(numbers) < 4096:
-                numbers[name] = number
-        take_sample(number, float(value))
+            number = numbers.get(name)
+            if number is None:
+                number = number_of(name)
+                if len(numbers) < 4096:
+                    numbers[name] = number
+            take_sample(number, float(value))
+        except Exception:
+            pass
 
     def step(number, **counts):
-        """Records that a step begins; the step before it ends. `tokens=N` and `samples=N` are what it processes."""
-        begin_step(number)
-        for what, many in counts.items():
-            encoded = what.encode()
-            take_count(encoded, len(encoded), int(many))
+        """Records that a step begins; the step before it ends. `tokens=N` and `samples=N` are what it processes.
+
+        The number of the current step again has no effect. Values that are no whole numbers are ignored.
+        """
+        try:
+            begin_step(whole(number, 64))
+            for what, many in counts.items():
+                encoded = what.encode()
+                take_count(encoded, len(encoded), whole(many, 64))
+        except Exception:
+            pass
 
     def start():
         """Starts the recording. Returns True if `rankscope run` started the program."""
@@ -210,14 +226,20 @@ def _bind(api):
             end_collective(0 if kind is None else 1)
 
     class Communicator(_SilentCommunicator):
-        """Members of the program that communicate by its own means. All give the same name and size."""
+        """Members of the program that communicate by its own means.
+
+        All members give the same name and size. Different groups need different names. A thread has one operation at a time.
+        """
 
         __slots__ = ("_handle",)
 
         def __init__(self, name, rank, size):
             super().__init__(name, rank, size)
-            encoded = name.encode("utf-8", "replace")
-            self._handle = communicator(encoded, len(encoded), rank, size)
+            try:
+                encoded = str(name).encode("utf-8", "replace")
+                self._handle = communicator(encoded, len(encoded), whole(rank, 32), whole(size, 32))
+            except Exception:
+                self._handle = 0
 
         def collective(self, operation, bytes=0, peer=-1, tag=0, element_bytes=0):
             """Returns a context in which this thread performs an operation of the members.
@@ -225,7 +247,14 @@ def _bind(api):
             `operation` is a name such as "all-reduce", "send" or "receive". `bytes` is the payload of this member, as
             METRICS.md defines it. `peer` is the root or the peer.
             """
-            return Collective((self._handle, _number(operation), bytes, element_bytes, peer, tag))
+            operation = _number(operation)
+            try:
+                peer = -1 if peer is None else int(peer)
+                peer = peer if -1 <= peer < 1 << 31 else -1
+                numbers_of_call = (whole(bytes, 64), whole(element_bytes, 8), peer, whole(tag, 32))
+            except Exception:
+                return _NOTHING
+            return Collective((self._handle, operation, *numbers_of_call))
 
         def close(self):
             """Ends the communicator."""

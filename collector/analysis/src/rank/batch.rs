@@ -76,7 +76,7 @@ impl RankBatch {
             }
             span.start_ns >= from_ns
         });
-        self.program_spans.retain(|span| span.end_ns >= from_ns);
+        self.program_spans.retain(|span| span.start_ns >= from_ns);
         self.counters.retain(|sample| sample.at_ns >= from_ns);
         self.works.retain(|work| work.start_ns >= from_ns);
         self.stalls.retain(|stall| stall.start_ns >= from_ns);

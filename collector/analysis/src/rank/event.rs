@@ -219,9 +219,15 @@ impl LogEvent {
             MarkKind::ThreadSpan => ProgramSpan::Thread(mark),
             MarkKind::Entered => ProgramSpan::Entered(mark),
             MarkKind::End => ProgramSpan::End(mark),
-            MarkKind::Event => ProgramSpan::Event(mark),
+            MarkKind::Event => ProgramSpan::Event {
+                mark,
+                moment: record.sequence,
+            },
             MarkKind::Field => ProgramSpan::Field(field()),
-            MarkKind::EventField => ProgramSpan::EventField(field()),
+            MarkKind::EventField => ProgramSpan::EventField {
+                field: field(),
+                moment: record.sequence,
+            },
             MarkKind::Follows => ProgramSpan::Follows {
                 mark,
                 from: record.bytes,
@@ -417,11 +423,21 @@ pub enum ProgramSpan {
     /// It was closed.
     End(SpanMark),
     /// A moment in it.
-    Event(SpanMark),
+    Event {
+        /// The span.
+        mark: SpanMark,
+        /// Number of the moment.
+        moment: u32,
+    },
     /// A value.
     Field(Field),
     /// A value of the next moment on the lane.
-    EventField(Field),
+    EventField {
+        /// The value.
+        field: Field,
+        /// Number of the moment.
+        moment: u32,
+    },
     /// It follows from another span.
     Follows {
         /// The span.

@@ -10,10 +10,14 @@ use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
+/// Bit of the numbers of spans that belong to one thread.
+const OF_THREAD: u64 = 1 << 63;
 /// Maximum number of open spans. A span whose end was lost stays open.
 const MAX_OPEN: usize = 1 << 16;
 /// Maximum number of fields of a span or moment.
-const MAX_FIELDS: usize = 64;
+const MAX_FIELDS: usize = 32;
+/// Maximum number of fields of all open spans, of some hundred bytes each.
+const MAX_ALL_FIELDS: usize = 1 << 17;
 
 /// A mark about a span.
 #[derive(Clone, Copy, Debug)]
@@ -39,9 +43,11 @@ pub struct Field {
 #[derive(Default)]
 pub struct ProgramSpans {
     open: FxHashMap<u64, Open>,
-    /// Fields of the next moment, by lane.
-    of_moments: FxHashMap<u32, Map<String, Value>>,
-    /// Number of spans that were not stored, because too many are open.
+    /// Fields of the next moment, by lane: its number, and the fields.
+    of_moments: FxHashMap<u32, (u32, Map<String, Value>)>,
+    /// Number of fields of the open spans.
+    fields: usize,
+    /// Number of spans and fields that were not stored, because there are too many.
     pub not_stored: u64,
 }
 
@@ -63,17 +69,20 @@ impl ProgramSpans {
         out: &mut Vec<ProgramSpanRow>,
     ) {
         // A reused number: the end of the earlier span was lost.
-        if let Some(lost) = self.open.remove(&mark.span) {
+        if let Some(lost) = self.close(mark.span) {
             out.push(lost.into_row());
         }
         if self.open.len() >= MAX_OPEN {
-            self.not_stored += 1;
-            return;
+            self.emit_oldest(out);
         }
         let row = ProgramSpanRow {
             span: mark.span,
             parent: (parent != NO_SPAN).then_some(parent),
-            kind: ProgramSpanKind::Span,
+            kind: if mark.span & OF_THREAD != 0 {
+                ProgramSpanKind::Thread
+            } else {
+                ProgramSpanKind::Span
+            },
             name: name(mark.text, texts),
             thread_id: stamp.thread_id,
             start_ns: stamp.enter_ns,
@@ -109,19 +118,35 @@ impl ProgramSpans {
             self.begun(mark, NO_SPAN, stamp, texts, out);
         }
         self.entered(mark, stamp);
-        if let Some(open) = self.open.get_mut(&mark.span) {
-            open.row.kind = ProgramSpanKind::Thread;
-        }
         self.ended(mark, stamp.leave_ns, out);
     }
 
     /// Closes a span.
     pub fn ended(&mut self, mark: SpanMark, at_ns: i64, out: &mut Vec<ProgramSpanRow>) {
-        if let Some(mut open) = self.open.remove(&mark.span) {
+        if let Some(mut open) = self.close(mark.span) {
             open.row.end_ns = open.row.end_ns.max(at_ns);
             open.row.is_open = false;
             out.push(open.into_row());
         }
+    }
+
+    /// Emits half of the open spans, the oldest ones. Their ends were probably lost.
+    fn emit_oldest(&mut self, out: &mut Vec<ProgramSpanRow>) {
+        let mut starts: Vec<(i64, u64)> = self
+            .open
+            .values()
+            .map(|open| (open.row.start_ns, open.row.span))
+            .collect();
+        starts.sort_unstable();
+        for (_, span) in starts.iter().take(MAX_OPEN / 2) {
+            out.extend(self.close(*span).map(Open::into_row));
+        }
+    }
+
+    fn close(&mut self, span: u64) -> Option<Open> {
+        let open = self.open.remove(&span)?;
+        self.fields -= open.fields.len();
+        Some(open)
     }
 
     /// Records that a span follows from another one. The first is kept.
@@ -133,19 +158,42 @@ impl ProgramSpans {
 
     /// Adds a value to a span.
     pub fn field(&mut self, field: Field, texts: &Texts) {
-        if let Some(open) = self.open.get_mut(&field.span) {
-            add(&mut open.fields, field, texts);
+        let Some(open) = self.open.get_mut(&field.span) else {
+            return;
+        };
+        if self.fields >= MAX_ALL_FIELDS {
+            self.not_stored += 1;
+            return;
         }
+        let before = open.fields.len();
+        self.not_stored += u64::from(!add(&mut open.fields, field, texts));
+        self.fields += open.fields.len() - before;
     }
 
     /// Adds a value to the next moment on this lane.
-    pub fn moment_field(&mut self, field: Field, lane: u32, texts: &Texts) {
-        add(self.of_moments.entry(lane).or_default(), field, texts);
+    pub fn moment_field(&mut self, field: Field, moment: u32, lane: u32, texts: &Texts) {
+        let (of, fields) = self.of_moments.entry(lane).or_default();
+        if *of != moment {
+            // The earlier moment itself was lost.
+            fields.clear();
+            *of = moment;
+        }
+        let is_stored = add(fields, field, texts);
+        self.not_stored += u64::from(!is_stored);
     }
 
     /// Adds a moment.
-    pub fn moment(&mut self, mark: SpanMark, stamp: &Stamp, texts: &Texts, out: &mut Vec<ProgramSpanRow>) {
-        let fields = self.of_moments.remove(&stamp.lane).unwrap_or_default();
+    pub fn moment(
+        &mut self,
+        mark: SpanMark,
+        moment: u32,
+        stamp: &Stamp,
+        texts: &Texts,
+        out: &mut Vec<ProgramSpanRow>,
+    ) {
+        let fields = self.of_moments.remove(&stamp.lane);
+        let fields = fields.filter(|(of, _)| *of == moment).map(|(_, fields)| fields);
+        let fields = fields.unwrap_or_default();
         let row = ProgramSpanRow {
             span: mark.span,
             parent: (mark.span != NO_SPAN).then_some(mark.span),
@@ -185,10 +233,13 @@ fn name(text: u32, texts: &Texts) -> String {
     texts.get(&text).cloned().unwrap_or_default()
 }
 
-fn add(fields: &mut Map<String, Value>, field: Field, texts: &Texts) {
-    let Some(key) = texts.get(&field.key) else { return };
+/// Adds a value. Returns false if it was not stored.
+fn add(fields: &mut Map<String, Value>, field: Field, texts: &Texts) -> bool {
+    let Some(key) = texts.get(&field.key) else {
+        return false;
+    };
     if fields.len() >= MAX_FIELDS && !fields.contains_key(key) {
-        return;
+        return false;
     }
     let value = match field.value {
         Some(FieldValue::Signed(value)) => value.into(),
@@ -202,6 +253,7 @@ fn add(fields: &mut Map<String, Value>, field: Field, texts: &Texts) {
         None => Value::Null,
     };
     fields.insert(key.clone(), value);
+    true
 }
 
 #[cfg(test)]
@@ -271,7 +323,7 @@ mod tests {
     #[test]
     fn a_span_of_a_thread_needs_no_begin() {
         let (texts, mut spans, mut out) = (texts(), ProgramSpans::default(), Vec::new());
-        spans.thread_span(mark(9), &stamp(0, 10, 14), &texts, &mut out);
+        spans.thread_span(mark(OF_THREAD | 9), &stamp(0, 10, 14), &texts, &mut out);
         spans.ended(mark(8), 20, &mut out);
         let [row] = out.as_slice() else { panic!("{out:?}") };
         assert_eq!(
@@ -288,21 +340,34 @@ mod tests {
             key: 4,
             value: Some(FieldValue::Unsigned(number)),
         };
-        spans.moment_field(value(2), 0, &texts);
-        spans.moment_field(value(9), 1, &texts);
-        spans.moment(mark(7), &stamp(0, 10, 10), &texts, &mut out);
-        spans.moment(mark(0), &stamp(0, 11, 11), &texts, &mut out);
+        spans.moment_field(value(2), 5, 0, &texts);
+        spans.moment_field(value(9), 5, 1, &texts);
+        spans.moment(mark(7), 5, &stamp(0, 10, 10), &texts, &mut out);
+        spans.moment(mark(0), 6, &stamp(0, 11, 11), &texts, &mut out);
+        // Moment 5 of the other lane was lost.
+        spans.moment(mark(0), 6, &stamp(1, 12, 12), &texts, &mut out);
         assert_eq!(out[0].fields.as_deref(), Some(r#"{"retry":2}"#));
         assert_eq!((out[0].kind, out[0].parent), (ProgramSpanKind::Event, Some(7)));
         assert_eq!((out[1].fields.as_deref(), out[1].parent), (None, None));
+        assert_eq!(out[2].fields, None);
     }
 
     #[test]
     fn memory_is_bounded() {
         let (texts, mut spans, mut out) = (texts(), ProgramSpans::default(), Vec::new());
         for span in 1..=MAX_OPEN as u64 + 5 {
-            spans.begun(mark(span), 0, &stamp(0, 1, 1), &texts, &mut out);
+            spans.begun(
+                mark(span),
+                0,
+                &stamp(0, span as i64, span as i64),
+                &texts,
+                &mut out,
+            );
         }
-        assert_eq!((spans.open.len(), spans.not_stored), (MAX_OPEN, 5));
+        assert_eq!((spans.open.len(), out.len()), (MAX_OPEN / 2 + 5, MAX_OPEN / 2));
+        assert!(
+            out.iter()
+                .all(|row| row.is_open && row.start_ns <= MAX_OPEN as i64 / 2)
+        );
     }
 }

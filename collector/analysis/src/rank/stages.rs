@@ -238,12 +238,14 @@ impl<'a> Stages<'a> {
                 self.take_slice(mark, stamp, out);
             }
             ProgramSpan::End(mark) => self.program_spans.ended(mark, stamp.leave_ns, rows),
-            ProgramSpan::Event(mark) => {
-                self.program_spans.moment(mark, stamp, texts, rows);
+            ProgramSpan::Event { mark, moment } => {
+                self.program_spans.moment(mark, moment, stamp, texts, rows);
                 self.take_slice(mark, stamp, out);
             }
             ProgramSpan::Field(field) => self.program_spans.field(field, texts),
-            ProgramSpan::EventField(field) => self.program_spans.moment_field(field, stamp.lane, texts),
+            ProgramSpan::EventField { field, moment } => {
+                self.program_spans.moment_field(field, moment, stamp.lane, texts);
+            }
             ProgramSpan::Follows { mark, from } => self.program_spans.followed(mark, from),
         }
     }

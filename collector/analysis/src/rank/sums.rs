@@ -44,7 +44,7 @@ pub struct RankSums {
     pub message_counters_forgotten: bool,
     /// Counters, in the order of their texts.
     pub counters: Vec<CounterSum>,
-    /// Number of spans of the program that were not stored, because too many were open.
+    /// Number of spans of the program, and of their fields, that were not stored, because there were too many.
     pub program_spans_not_stored: u64,
 }
 

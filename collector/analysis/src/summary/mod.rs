@@ -203,7 +203,7 @@ fn late_problems(parts: &MergeResult<'_>) -> Vec<ProblemSummary> {
         }
         if sums.program_spans_not_stored > 0 {
             add(format!(
-                "{} spans of the program were left out: too many were open at once",
+                "{} spans and values of the program were left out: too many spans were open, or had too many values",
                 sums.program_spans_not_stored
             ));
         }
@@ -216,6 +216,15 @@ fn late_problems(parts: &MergeResult<'_>) -> Vec<ProblemSummary> {
                     .to_owned(),
             );
         }
+    }
+    let counters = counters::left_out(parts);
+    if counters > 0 {
+        out.push(ProblemSummary {
+            rank: None,
+            file: None,
+            offset_bytes: None,
+            what: format!("{counters} counters are only in the table counters: there are too many names"),
+        });
     }
     for (index, host) in parts.clocks.hosts.iter().enumerate() {
         if host.distrusted {

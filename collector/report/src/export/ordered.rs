@@ -17,12 +17,19 @@ pub struct Ordered<T: Table> {
     rows: VecDeque<T>,
     incoming: Vec<T>,
     ended: bool,
+    is_wanted: fn(&T) -> bool,
 }
 
 impl<T: Table> Ordered<T> {
     /// Opens a file.
     pub fn open(path: &Path) -> Result<Self, TableError> {
+        Self::open_some(path, |_| true)
+    }
+
+    /// Opens a file, for the rows that are wanted.
+    pub fn open_some(path: &Path, is_wanted: fn(&T) -> bool) -> Result<Self, TableError> {
         Ok(Self {
+            is_wanted,
             reader: TableReader::open(path)?,
             rows: VecDeque::new(),
             incoming: Vec::new(),
@@ -38,7 +45,7 @@ impl<T: Table> Ordered<T> {
                     self.ended = true;
                     break;
                 }
-                self.rows.extend(self.incoming.drain(..));
+                self.rows.extend(self.incoming.drain(..).filter(self.is_wanted));
             }
             // The rows are nearly sorted, so this costs about one comparison per row.
             self.rows.make_contiguous().sort_by_key(T::sort_key);

@@ -245,12 +245,15 @@ impl<'a, 'w> RankExport<'a, 'w> {
             path: path.clone(),
             source,
         };
+        if self.counts.cut_off_ns.is_some() {
+            return Ok(());
+        }
         let mut tracks = ProgramTracks::new(self.tracks.process);
         let spans = rank_path::<ProgramSpanRow>(directory, self.rank.index);
         if spans.exists() {
-            let mut rows = Ordered::<ProgramSpanRow>::open(&spans)?;
+            let mut rows = Ordered::open_some(&spans, program_tracks::is_shown)?;
             while let Some(row) = rows.next()? {
-                if !program_tracks::is_shown(&row) || !self.axis.is_exported(row.start_ns, row.end_ns) {
+                if !self.axis.is_exported(row.start_ns, row.end_ns) {
                     continue;
                 }
                 if self.writer.written().bytes > self.limit {
@@ -275,7 +278,10 @@ impl<'a, 'w> RankExport<'a, 'w> {
                     break;
                 }
                 let outcome = tracks.sample(self.writer, &row.name, self.axis.at(row.at_ns), row.value);
-                self.kept(outcome.map(|_| ())).map_err(trace_error)?;
+                let is_written = matches!(outcome, Ok(true));
+                if self.kept(outcome.map(|_| ())).map_err(trace_error)? && !is_written {
+                    self.counts.dropped += 1;
+                }
             }
         }
         Ok(())

@@ -82,6 +82,7 @@ pub fn page_with(session: &Session, moved: &[TrafficRow], timeline: Option<&[u8]
     traffic_section(&mut out, session, moved);
     structure_section(&mut out, session);
     named_times_section(&mut out, session);
+    counters_section(&mut out, session);
     rolled_up_section(&mut out, session, moved);
     section(&mut out, "Ranks and their logs", None, &tables::ranks(session));
     section(
@@ -460,6 +461,12 @@ fn named_times_section(out: &mut String, session: &Session) {
         Some(&note),
         &tables::named_times(session),
     );
+}
+
+fn counters_section(out: &mut String, session: &Session) {
+    for line in sentences::counters(session) {
+        section(out, "Counters", None, &paragraph("", &line.text));
+    }
 }
 
 /// Adds sums by host, device and role. Each level adds up to the level below it.

@@ -1,7 +1,7 @@
 //! Sentences about a session, shared by the terminal and the HTML page.
 //!
 //! `line` has what all share. The other files are one subject each, in the order of the report: `coverage`, `losses`,
-//! `headline`, `run`, `device_times`, `activity`, `steps`, `named_times`, `matching`, `clocks`, `operations`,
+//! `headline`, `run`, `device_times`, `activity`, `steps`, `named_times`, `counters`, `matching`, `clocks`, `operations`,
 //! `breakdown`, `stalls`, `finding` and `score`.
 
 mod line;
@@ -9,6 +9,7 @@ mod line;
 mod activity;
 mod breakdown;
 mod clocks;
+mod counters;
 mod coverage;
 mod device_times;
 mod finding;
@@ -25,6 +26,7 @@ mod steps;
 pub use activity::activity;
 pub use breakdown::{exposed_transfer_ns, has_device_breakdown, mean_share};
 pub use clocks::clocks;
+pub use counters::counters;
 pub use coverage::{coverage, coverage_notes};
 pub use device_times::devices;
 pub use finding::{condition, cost, details, evidence, finding_line, level, moment};

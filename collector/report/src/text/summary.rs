@@ -55,6 +55,9 @@ pub fn summary_text(session: &Session, places: &Places, layout: &TextLayout) -> 
     for line in sentences::named_times(session) {
         text.labelled("Host time", &line);
     }
+    for line in sentences::counters(session) {
+        text.labelled("Counters", &line);
+    }
     for (at, line) in sentences::matching(session).iter().enumerate() {
         text.labelled(if at == 0 { "Matching" } else { "" }, line);
     }
