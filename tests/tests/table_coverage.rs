@@ -369,6 +369,7 @@ fn the_library_exports_its_rows_and_nothing_else() {
     );
     expected.extend(
         [
+            "rankscope_api",
             "rankscope_pause",
             "rankscope_resume",
             "rankscope_version",
