@@ -3,9 +3,10 @@
 use crate::access::{Builder, api};
 use crate::fields::Fields;
 use crate::{names, spans};
+use rankscope_recorder::api::Api;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tracing_core::span::{Attributes, Id, Record};
-use tracing_core::{Event, Metadata, Subscriber};
+use tracing_core::{Event, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
@@ -74,8 +75,10 @@ where
     }
 
     fn on_follows_from(&self, id: &Id, follows: &Id, context: Context<'_, S>) {
-        if let Some((api, metadata)) = api().zip(context.metadata(id)) {
-            (api.follows)(text_of(metadata), self.number(id), self.number(follows));
+        if let Some(api) = api()
+            && let Some(text) = text_of(api, id, &context)
+        {
+            (api.follows)(text, self.number(id), self.number(follows));
         }
     }
 
@@ -106,22 +109,28 @@ where
     fn on_exit(&self, id: &Id, context: Context<'_, S>) {
         if let Some(api) = api()
             && let Some(ticks) = spans::exit(self.number(id))
-            && let Some(metadata) = context.metadata(id)
+            && let Some(text) = text_of(api, id, &context)
         {
-            (api.entered_span)(text_of(metadata), self.number(id), ticks);
+            (api.entered_span)(text, self.number(id), ticks);
         }
     }
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
         if let Some(api) = api()
-            && let Some(metadata) = context.metadata(&id)
+            && let Some(text) = text_of(api, &id, &context)
         {
-            (api.end_span)(text_of(metadata), self.number(&id));
+            (api.end_span)(text, self.number(&id));
         }
     }
 }
 
 #[inline]
-fn text_of(metadata: &'static Metadata<'static>) -> u32 {
-    api().map_or(u32::MAX, |api| names::number(api, metadata.name()))
+fn text_of<S>(api: &Api, id: &Id, context: &Context<'_, S>) -> Option<u32>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    spans::text(id.into_u64(), || {
+        let metadata = context.metadata(id)?;
+        Some(names::number(api, metadata.name()))
+    })
 }

@@ -187,6 +187,8 @@ fn spans_of_tasks_are_those_that_tracing_reports() {
             MarkKind::Entered => {
                 let thread = recorded.threads[record.thread as usize];
                 let entered = (thread, words.enter_ticks, words.leave_ticks);
+                let begun = list.last().map(|known| known.name.as_str());
+                assert_eq!(Some(recorded.text(record)), begun, "the text of its begin");
                 list.last_mut().expect("begun before").entered.push(entered);
             }
             MarkKind::Follows => list.last_mut().expect("begun before").follows = Some(words.bytes),
