@@ -52,7 +52,7 @@ pub extern "C" fn rankscope_resume() {
     nccl::plugin::resume();
 }
 
-/// Functions for programs that report of themselves.
+/// Functions by which programs mark their work.
 static API: Api = Api::of::<ProgramThreads>();
 
 /// Returns the table of functions for programs ([`Api`]); null if this library has no such version.

@@ -45,7 +45,7 @@ pub fn counter(name: &str, value: f64) {
 
 /// A counter: a value that the program samples, such as the loss or the length of a queue.
 ///
-/// A unit belongs into the name: `queue_bytes`, `wait_ns`.
+/// End the name with the unit: `queue_bytes`, `read_bytes_per_s`, `wait_ns`.
 ///
 /// ```
 /// use rankscope_layer::Counter;

@@ -2,6 +2,7 @@
 
 use crate::access::{Builder, api};
 use crate::fields::Fields;
+use crate::span_texts::SpanTexts;
 use crate::{names, spans};
 use rankscope_recorder::api::Api;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,6 +32,7 @@ pub fn layer() -> RankscopeLayer {
 pub struct RankscopeLayer {
     /// Number of the layer in the upper bits of its spans: each registry numbers its own spans.
     prefix: u64,
+    texts: SpanTexts,
 }
 
 /// Number of layers in this process.
@@ -44,6 +46,7 @@ impl RankscopeLayer {
         let prefix = LAYERS.fetch_add(1, Ordering::Relaxed) & 0x7F;
         Self {
             prefix: prefix << NUMBER_BITS,
+            texts: SpanTexts::new(),
         }
     }
 
@@ -51,6 +54,18 @@ impl RankscopeLayer {
     #[inline]
     fn number(&self, id: &Id) -> u64 {
         self.prefix | id.into_u64() & ((1 << NUMBER_BITS) - 1)
+    }
+
+    /// Returns the number of a span's text.
+    #[inline]
+    fn text<S>(&self, api: &Api, id: &Id, context: &Context<'_, S>) -> Option<u32>
+    where
+        S: Subscriber + for<'a> LookupSpan<'a>,
+    {
+        self.texts.of(id.into_u64()).or_else(|| {
+            let metadata = context.metadata(id)?;
+            Some(names::number(api, metadata.name()))
+        })
     }
 }
 
@@ -64,6 +79,7 @@ where
         let parent = context.span(id).and_then(|span| span.parent());
         let parent = parent.map_or(0, |parent| self.number(&parent.id()));
         let text = names::number(api, attributes.metadata().name());
+        self.texts.created(id.into_u64(), text);
         (api.begin_span)(text, self.number(id), parent);
         attributes.record(&mut Fields::of_span(api, self.number(id)));
     }
@@ -76,7 +92,7 @@ where
 
     fn on_follows_from(&self, id: &Id, follows: &Id, context: Context<'_, S>) {
         if let Some(api) = api()
-            && let Some(text) = text_of(api, id, &context)
+            && let Some(text) = self.text(api, id, &context)
         {
             (api.follows)(text, self.number(id), self.number(follows));
         }
@@ -100,7 +116,7 @@ where
         if let Some(api) = api() {
             let now = (api.now)();
             if !spans::enter(self.number(id), now) {
-                (api.count_loss)();
+                (api.count_too_deep)();
             }
         }
     }
@@ -109,7 +125,7 @@ where
     fn on_exit(&self, id: &Id, context: Context<'_, S>) {
         if let Some(api) = api()
             && let Some(ticks) = spans::exit(self.number(id))
-            && let Some(text) = text_of(api, id, &context)
+            && let Some(text) = self.text(api, id, &context)
         {
             (api.entered_span)(text, self.number(id), ticks);
         }
@@ -117,20 +133,9 @@ where
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
         if let Some(api) = api()
-            && let Some(text) = text_of(api, &id, &context)
+            && let Some(text) = self.text(api, &id, &context)
         {
             (api.end_span)(text, self.number(&id));
         }
     }
-}
-
-#[inline]
-fn text_of<S>(api: &Api, id: &Id, context: &Context<'_, S>) -> Option<u32>
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-{
-    spans::text(id.into_u64(), || {
-        let metadata = context.metadata(id)?;
-        Some(names::number(api, metadata.name()))
-    })
 }

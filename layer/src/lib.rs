@@ -58,6 +58,7 @@ mod counter;
 mod fields;
 mod layer;
 mod names;
+mod span_texts;
 mod spans;
 mod threads;
 

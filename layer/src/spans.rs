@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-/// Maximum number of spans that a thread is inside of at once. Deeper ones are not recorded.
+/// Maximum number of spans that a thread is inside of at once. Deeper ones are counted as losses.
 const DEPTH: usize = 64;
 
 #[derive(Clone, Copy)]
@@ -11,18 +11,7 @@ struct Entered {
     ticks: u64,
 }
 
-/// Number of spans whose texts a thread remembers.
-const TEXTS: usize = 16;
-
-/// Text of a span. The registry's number contains a generation, so it is not used again for a long time.
-#[derive(Clone, Copy)]
-struct SpanText {
-    id: u64,
-    text: u32,
-}
-
 struct Spans {
-    texts: [Cell<SpanText>; TEXTS],
     depth: Cell<usize>,
     entered: [Cell<Entered>; DEPTH],
 }
@@ -33,27 +22,10 @@ const _: () = assert!(!std::mem::needs_drop::<Spans>());
 thread_local! {
     static SPANS: Spans = const {
         Spans {
-            texts: [const { Cell::new(SpanText { id: 0, text: 0 }) }; TEXTS],
             depth: Cell::new(0),
             entered: [const { Cell::new(Entered { span: 0, ticks: 0 }) }; DEPTH],
         }
     };
-}
-
-/// Returns the number of the text of a span, by the registry's number, which is never 0. `find` looks it up. This thread remembers
-/// it, because a look into the registry costs as much as all the rest of a record.
-#[inline]
-pub fn text(id: u64, find: impl FnOnce() -> Option<u32>) -> Option<u32> {
-    SPANS.with(|spans| {
-        let place = &spans.texts[(id ^ id >> 8) as usize % TEXTS];
-        let known = place.get();
-        if known.id == id {
-            return Some(known.text);
-        }
-        let text = find()?;
-        place.set(SpanText { id, text });
-        Some(text)
-    })
 }
 
 /// Stores that this thread entered a span. Returns false if it is inside too many.
@@ -100,15 +72,6 @@ mod tests {
         assert_eq!(exit(3), None);
         assert_eq!(exit(1), Some(10));
         assert_eq!(exit(1), None);
-    }
-
-    #[test]
-    fn a_text_is_looked_up_once() {
-        assert_eq!(text(900, || None), None);
-        assert_eq!(text(900, || Some(7)), Some(7));
-        assert_eq!(text(900, || panic!("it is known")), Some(7));
-        // The same place.
-        assert_eq!(text(900 + (TEXTS as u64) * 256 * 17, || Some(8)), Some(8));
     }
 
     #[test]

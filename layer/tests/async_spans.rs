@@ -5,6 +5,7 @@ mod common;
 use common::{Recorded, thread_id};
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::mark::{FieldValue, MarkKind};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::{Arc, Mutex};
@@ -37,10 +38,10 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Truth {
         self.line(&format!("new {} {parent} {name}", number(id)));
     }
     fn on_enter(&self, id: &Id, _: Context<'_, S>) {
-        self.line(&format!("enter {} {} {}", number(id), thread_id(), ticks()));
+        self.line(&format!("enter {} {}", number(id), this_thread()));
     }
     fn on_exit(&self, id: &Id, _: Context<'_, S>) {
-        self.line(&format!("exit {} {} {}", number(id), thread_id(), ticks()));
+        self.line(&format!("exit {} {}", number(id), this_thread()));
     }
     fn on_follows_from(&self, id: &Id, from: &Id, _: Context<'_, S>) {
         self.line(&format!("follows {} {}", number(id), number(from)));
@@ -48,6 +49,28 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Truth {
     fn on_close(&self, id: Id, _: Context<'_, S>) {
         self.line(&format!("close {}", number(&id)));
     }
+}
+
+thread_local! {
+    /// Ticks before the recorder's layer was called.
+    static BEFORE: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Reads the clock before the recorder's layer does. [`Truth`] reads it afterwards.
+struct Before;
+
+impl<S: Subscriber> Layer<S> for Before {
+    fn on_enter(&self, _: &Id, _: Context<'_, S>) {
+        BEFORE.set(ticks());
+    }
+    fn on_exit(&self, _: &Id, _: Context<'_, S>) {
+        BEFORE.set(ticks());
+    }
+}
+
+/// Returns the thread, and the ticks before and after the recorder's layer.
+fn this_thread() -> String {
+    format!("{} {} {}", thread_id(), BEFORE.get(), ticks())
 }
 
 impl Truth {
@@ -81,6 +104,7 @@ fn child() {
     }
     let lines = Arc::new(Mutex::new(String::new()));
     tracing_subscriber::registry()
+        .with(Before)
         .with(rankscope_layer::layer())
         .with(Truth(Arc::clone(&lines)))
         .init();
@@ -116,13 +140,20 @@ fn child() {
     std::mem::forget(open);
 }
 
+/// Time in which a thread was inside a span. Of enter and leave, the ticks just before and just after are known.
+#[derive(Clone, Default)]
+struct Entered {
+    thread: u32,
+    enter: [u64; 2],
+    leave: [u64; 2],
+}
+
 /// What the truth says about one span. Numbers are used again, so that a span has its position in the list.
 #[derive(Default)]
 struct Known {
     name: String,
     parent: u64,
-    /// Thread, and the ticks before and after.
-    entered: Vec<(u32, u64, u64)>,
+    entered: Vec<Entered>,
     follows: Option<u64>,
     is_closed: bool,
 }
@@ -130,7 +161,9 @@ struct Known {
 fn known(truth: &str) -> BTreeMap<u64, Vec<Known>> {
     let mut spans: BTreeMap<u64, Vec<Known>> = BTreeMap::new();
     for line in truth.lines() {
-        let words: Vec<&str> = line.splitn(4, ' ').collect();
+        let words: Vec<&str> = line
+            .splitn(if line.starts_with("new") { 4 } else { 5 }, ' ')
+            .collect();
         let number = |at: usize| words[at].parse::<u64>().expect("a number");
         let list = spans.entry(number(1)).or_default();
         match words[0] {
@@ -139,17 +172,16 @@ fn known(truth: &str) -> BTreeMap<u64, Vec<Known>> {
                 parent: number(2),
                 ..Known::default()
             }),
-            "enter" => {
-                let entered = (number(2) as u32, number(3), 0);
-                list.last_mut().expect("a span").entered.push(entered);
-            }
+            "enter" => list.last_mut().expect("a span").entered.push(Entered {
+                thread: number(2) as u32,
+                enter: [number(3), number(4)],
+                leave: [0, 0],
+            }),
             "exit" => {
                 let entered = &mut list.last_mut().expect("a span").entered;
-                let of_thread = entered
-                    .iter_mut()
-                    .rev()
-                    .find(|one| one.0 == number(2) as u32 && one.2 == 0);
-                of_thread.expect("it was entered").2 = number(3);
+                let mut open = entered.iter_mut().rev().filter(|one| one.leave[0] == 0);
+                let of_thread = open.find(|one| one.thread == number(2) as u32);
+                of_thread.expect("it was entered").leave = [number(3), number(4)];
             }
             "follows" => list.last_mut().expect("a span").follows = Some(number(2)),
             _ => list.last_mut().expect("a span").is_closed = true,
@@ -170,6 +202,11 @@ fn spans_of_tasks_are_those_that_tracing_reports() {
     let truth = std::fs::read_to_string(directory.path().join("truth")).expect("the truth");
     let known = known(&truth);
 
+    // A log rounds ticks down.
+    let quantum: u64 = recorded.log.properties["clock.quantum_ticks"]
+        .parse()
+        .expect("a number");
+
     // Per span number, in the order of time: what the log says.
     let mut found: BTreeMap<u64, Vec<Known>> = BTreeMap::new();
     for record in &recorded.records {
@@ -186,7 +223,11 @@ fn spans_of_tasks_are_those_that_tracing_reports() {
             }),
             MarkKind::Entered => {
                 let thread = recorded.threads[record.thread as usize];
-                let entered = (thread, words.enter_ticks, words.leave_ticks);
+                let entered = Entered {
+                    thread,
+                    enter: [words.enter_ticks; 2],
+                    leave: [words.leave_ticks; 2],
+                };
                 let begun = list.last().map(|known| known.name.as_str());
                 assert_eq!(Some(recorded.text(record)), begun, "the text of its begin");
                 list.last_mut().expect("begun before").entered.push(entered);
@@ -215,17 +256,19 @@ fn spans_of_tasks_are_those_that_tracing_reports() {
             );
             assert_eq!(seen.entered.len(), expected.entered.len(), "span {number}");
             let mut expected_entered = expected.entered.clone();
-            expected_entered.sort_by_key(|one| one.2);
+            expected_entered.sort_by_key(|one| one.leave[0]);
             for (seen, expected) in seen.entered.iter().zip(&expected_entered) {
-                assert_eq!(seen.0, expected.0, "span {number}: the thread");
-                // The recorder's layer is called first at enter and at exit. Ticks are rounded to some nanoseconds.
-                assert!(
-                    seen.1 <= expected.1 && seen.2 <= expected.2,
-                    "span {number}: {seen:?} {expected:?}"
-                );
-                assert!(seen.1 <= seen.2 && expected.1 <= expected.2);
+                assert_eq!(seen.thread, expected.thread, "span {number}");
+                for (seen, [before, after]) in
+                    [(seen.enter[0], expected.enter), (seen.leave[0], expected.leave)]
+                {
+                    assert!(
+                        before - quantum <= seen && seen <= after,
+                        "span {number}: {seen} is not from {before} to {after}"
+                    );
+                }
             }
-            let mut of: Vec<u32> = expected.entered.iter().map(|one| one.0).collect();
+            let mut of: Vec<u32> = expected.entered.iter().map(|one| one.thread).collect();
             of.sort_unstable();
             of.dedup();
             threads = threads.max(of.len());

@@ -1,4 +1,4 @@
-//! Many spans from many threads, kills at any moment, and what a span costs besides time.
+//! Spans of many threads at once, spans before a kill, and the number of allocations per span.
 
 mod common;
 

@@ -1,4 +1,4 @@
-/* A rank that reports of itself by rankscope.h: RANK, SIZE and STEPS are arguments. Its all-reduce is a barrier of files in
+/* A rank that marks its work by rankscope.h: RANK, SIZE and STEPS are arguments. Its all-reduce is a barrier of files in
  * the directory DIR. Prints what it reported. */
 #include "../../layer/include/rankscope.h"
 

@@ -1,4 +1,4 @@
-"""A rank that reports of itself by the Python module. Arguments: RANK, SIZE, STEPS, DIR and the folder of the module."""
+"""A rank that marks its work by the Python module. Arguments: RANK, SIZE, STEPS, DIR and the folder of the module."""
 
 import os
 import sys

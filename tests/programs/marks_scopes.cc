@@ -27,6 +27,14 @@ int main() {
       std::puts("caught");
     }
   }
+  {
+    const rankscope::Collective outer(self, RANKSCOPE_BARRIER, 0);
+    const rankscope::Collective inner(self, RANKSCOPE_BARRIER, 0);
+  }
+  rankscope_begin(0, RANKSCOPE_BARRIER, 0, -1, 0);
+  rankscope_end(0);
+  rankscope_push(nullptr);
+  rankscope_pop();
   const pid_t child = fork();
   if (child == 0) {
     const rankscope::Span span("in a child");

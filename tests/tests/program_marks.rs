@@ -6,6 +6,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use rankscope_formats::session::{CounterRow, ProgramSpanKind, ProgramSpanRow, TableReader, rank_path};
+use rankscope_ranklog::Operation;
+use rankscope_ranklog::loss::LossCause;
 use rankscope_ranklog::mark::MarkKind;
 use rankscope_ranklog::record::RecordKind;
 use rankscope_tests::process::{self, Ended};
@@ -216,11 +218,21 @@ fn expect_open_spans(program: &Path, context: &str) {
         .of_kind(RecordKind::Call)
         .map(|call| call.flags & 1 != 0)
         .collect();
-    assert_eq!(failed, [false, false, true], "{context}");
+    assert_eq!(failed, [false, false, true, false], "{context}");
+    let wrong_uses = logs[0]
+        .log
+        .losses
+        .iter()
+        .filter(|loss| loss.cause == LossCause::WrongUse);
+    assert_eq!(
+        wrong_uses.map(|loss| loss.count).sum::<u64>(),
+        2,
+        "{context}: one inside another, one unknown"
+    );
     let begun = logs[0]
         .of_kind(RecordKind::Mark)
         .filter(|mark| mark.operation == MarkKind::Begin as u8);
-    assert_eq!(begun.count(), 8);
+    assert_eq!(begun.count(), 9);
     assert_eq!(results::merge(folder.path()).code(), 0);
     let spans = rows::<ProgramSpanRow>(folder.path(), 0);
     let open: Vec<&str> = spans
@@ -229,7 +241,7 @@ fn expect_open_spans(program: &Path, context: &str) {
         .map(|row| row.name.as_str())
         .collect();
     assert_eq!(open, ["open", "deeper"]);
-    assert_eq!(spans.iter().filter(|row| !row.is_open).count(), 6, "{context}");
+    assert_eq!(spans.iter().filter(|row| !row.is_open).count(), 7, "{context}");
 }
 
 /// Runs the example, and returns its end.
@@ -319,6 +331,34 @@ fn a_training_in_rust_names_its_late_rank() {
         }
     }
     drop(turn);
+}
+
+/// The header and the Python module repeat the numbers of the rank log.
+#[test]
+fn operations_have_the_numbers_of_the_rank_log() {
+    let read = |path: &str| std::fs::read_to_string(artefacts::root().join(path)).expect("a source");
+    let header = read("layer/include/rankscope.h");
+    let module = read("layer/python/rankscope/__init__.py");
+    let of_header = header
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("RANKSCOPE_")?.split_once(" = "));
+    let of_module = module
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix('"')?.split_once("\": "));
+    let number = |text: &str| text.trim_end_matches(',').parse::<u8>().ok();
+    for (source, all) in [
+        ("header", of_header.collect::<Vec<_>>()),
+        (
+            "module",
+            of_module.filter(|(_, text)| number(text).is_some()).collect(),
+        ),
+    ] {
+        assert_eq!(all.len(), 12, "{source}: {all:?}");
+        for (name, text) in all {
+            let operation = Operation::named(name).unwrap_or_else(|| panic!("{source}: {name}"));
+            assert_eq!(number(text), Some(operation as u8), "{source}: {name}");
+        }
+    }
 }
 
 /// The layer must not bring the formats of files into a program.

@@ -15,7 +15,7 @@ numbered_enum! {
         NoLane = 2 => "no-lane",
         /// The run directory is not writable: disk full, quota, file-size limit or permission.
         Disk = 3 => "disk",
-        /// The definitions or the table of communicators are full.
+        /// The definitions, the table of texts or the table of communicators are full.
         NoDefinition = 4 => "no-definition",
         /// A call in progress found no in-flight slot. Its record was still kept.
         NoInFlightSlot = 5 => "no-in-flight-slot",
@@ -31,6 +31,8 @@ numbered_enum! {
         ForeignClock = 10 => "foreign-clock",
         /// Device work was still running, or its times were unknown, when its record had to be released.
         Unfinished = 11 => "unfinished",
+        /// The program began an operation of its own inside another one, or on a communicator that it had not defined.
+        WrongUse = 12 => "wrong-use",
     }
 }
 
@@ -45,7 +47,9 @@ impl LossCause {
             Self::NoChunk => "give the live area more room: RANKSCOPE_LIVE_MIB",
             Self::NoLane => "give the live area more room: RANKSCOPE_LIVE_MIB",
             Self::Disk => "free space in the run directory, or name another with -o",
-            Self::NoDefinition => "give the live area more room: RANKSCOPE_LIVE_MIB",
+            Self::NoDefinition => {
+                "use fewer different names, or give the live area more room: RANKSCOPE_LIVE_MIB"
+            }
             Self::NoInFlightSlot => "nothing: the calls were recorded when they ended",
             Self::EvidenceBound => "nothing: evidence is sampled by design",
             Self::NoBuffer => {
@@ -55,7 +59,10 @@ impl LossCause {
             Self::ForeignClock => "do not run another profiler meanwhile that is not linked to CUPTI",
             Self::Unfinished => "nothing: it ran when the program ended, or when another profiler took over",
             Self::NoRange => {
-                "close ranges, or open fewer at a time: 1,024 in a process, 32 inside each other"
+                "close ranges, or open fewer at a time: 1,024 in a process, 32 inside each other (rankscope's own spans: 64)"
+            }
+            Self::WrongUse => {
+                "define the communicator, and end each operation before the next one of its thread"
             }
         }
     }

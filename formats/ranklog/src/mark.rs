@@ -1,4 +1,4 @@
-//! Kinds of mark records ([`crate::record::RecordKind::Mark`]): what a program reports of itself. RANKLOG.md, section "Kind 10,
+//! Kinds of mark records ([`crate::record::RecordKind::Mark`]): what a program says about its work. RANKLOG.md, section "Kind 10,
 //! mark", has the layout.
 
 use crate::numbered::numbered_enum;
@@ -10,7 +10,7 @@ numbered_enum! {
     /// What a mark describes: its `operation`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum MarkKind: u8, from_u8 {
-        /// A whole range, or a moment. With `tag` 1, the `#` of the text is the number in `sequence`.
+        /// A whole range, or an instant. With `tag` 1, the `#` of the text is the number in `sequence`.
         Range = 0 => "range",
         /// The span `aux` was opened. `bytes` is its parent.
         Begin = 1 => "begin",
@@ -20,7 +20,7 @@ numbered_enum! {
         Entered = 3 => "entered",
         /// The span `aux` was closed.
         End = 4 => "end",
-        /// A moment inside the span `aux`. `sequence` is its number on its thread.
+        /// An instant inside the span `aux`. `sequence` is its number on its thread.
         Event = 5 => "event",
         /// A named value of the span `aux`. `bytes` is the value, and `element_bytes` its type ([`FieldValue`]).
         Field = 6 => "field",

@@ -41,7 +41,7 @@ numbered_enum! {
         Thread = 8 => "thread",
         /// A message inside a collective. It is clock evidence only, and is never counted as an operation.
         Evidence = 9 => "evidence",
-        /// A step, span, moment or counter of the program. `object` is the string definition, `operation` a
+        /// A step, span, event or counter of the program. `object` is the string definition, `operation` a
         /// [`crate::mark::MarkKind`].
         Mark = 10 => "mark",
         /// A call that put an operation on a device's stream and returned. Enter and leave are the host's; they do not

@@ -3,6 +3,19 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Returns the unit in the name of a counter: `bytes/s`, `bytes` or `ns`; `count` if the name has none.
+pub fn counter_unit(name: &str) -> &'static str {
+    if name.ends_with("_bytes_per_s") {
+        "bytes/s"
+    } else if name.ends_with("_bytes") {
+        "bytes"
+    } else if name.ends_with("_ns") {
+        "ns"
+    } else {
+        "count"
+    }
+}
+
 /// Samples of one counter of one rank. The table `counters` has each sample.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CounterSummary {

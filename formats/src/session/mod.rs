@@ -8,7 +8,7 @@
 //!   operations/rank=R.parquet    one row per operation of a rank: [`OperationRow`]
 //!   instances/part-0.parquet     one row per matched instance: [`InstanceRow`]
 //!   spans/rank=R.parquet         intervals beside operations (blocked, queued): [`SpanRow`]
-//!   program_spans/rank=R.parquet spans and moments that the program reported: [`ProgramSpanRow`]; only if it did
+//!   program_spans/rank=R.parquet spans and events that the program marked: [`ProgramSpanRow`]; only if it did
 //!   counters/rank=R.parquet      samples of counters: [`CounterRow`]; only if there are any
 //!   steps/rank=R.parquet         one row per rank and step: [`StepRow`]
 //!   pauses/rank=R.parquet        input, checkpoints, evaluation: [`PauseRow`]; only if something names them
@@ -55,7 +55,7 @@ mod waits;
 
 pub use axis::{Axis, AxisEvidence, AxisMethod, ClockKnot, ClockPair, ClockSegment};
 pub use compared_rows::{ComparedInstance, ComparedOperation, ComparedStep, ComparedWork};
-pub use counters::CounterSummary;
+pub use counters::{CounterSummary, counter_unit};
 pub use devices::{
     CauseSum, DeviceActivity, DeviceSource, DeviceStalls, DeviceStream, IdleSum, KernelSum, LateSum,
     RecurringStall,

@@ -36,13 +36,13 @@ macro_rules! names {
 }
 
 names! {
-    /// Kind of a report of the program.
+    /// Kind of a program's span.
     ProgramSpanKind {
         /// Span of one thread, which opened and closed it.
         Thread = "thread",
         /// Span that any thread may enter.
         Span = "span",
-        /// Moment.
+        /// Instant.
         Event = "event",
     }
     /// Outcome of an operation on its rank.
@@ -415,16 +415,16 @@ table! {
     /// End, in nanoseconds.
     end_ns: i64 = Moment,
     /// Address of the `Work` object of the interval; addresses are reused later. 0 if it has none. For launches:
-    /// CUPTI's correlation ID of the call.
+    /// CUPTI's correlation ID of the call. For marks: [`ProgramSpanRow::span`], or 0.
     object: u64 = Dictionary,
     /// Name of a mark. For `recorder` and `driver`: the purpose of the time.
     name: Option<Cow<'static, str>> = Dictionary,
 }
 
 table! {
-    /// Span or moment that the program of one rank reported.
+    /// Span or event that the program of one rank marked.
     ProgramSpanRow = "program_spans", sorted by |row| row.start_ns;
-    /// Number of the span. Numbers are used again after a span was closed. For a moment: that of its span, or 0.
+    /// Number of the span. Numbers are used again after a span was closed. For an event: that of its span, or 0.
     span: u64 = Delta,
     /// The span that it is part of.
     parent: Option<u64> = Delta,
@@ -436,7 +436,7 @@ table! {
     thread_id: u32 = Delta,
     /// Start, in nanoseconds.
     start_ns: i64 = Moment,
-    /// End, in nanoseconds; the start for a moment.
+    /// End, in nanoseconds; the start for an event.
     end_ns: i64 = Moment,
     /// True if it was not closed before the log ended, or if its end was lost.
     is_open: bool = Plain,

@@ -1,4 +1,4 @@
-//! A table of C functions for programs that report of themselves. `rankscope_api` of the preloaded library returns it, and
+//! A table of C functions by which programs mark what they do. `rankscope_api` of the preloaded library returns it, and
 //! `rankscope.h`, the Python module and the layer for Rust programs call it.
 //!
 //! The table only grows. A caller checks `bytes` before it calls a function of a later version. All functions can be called
@@ -59,8 +59,8 @@ pub struct Api {
     pub end_collective: extern "C" fn(i32),
     /// Returns the time, in ticks of the recording's counter.
     pub now: extern "C" fn() -> u64,
-    /// Counts a report that the caller could not make.
-    pub count_loss: extern "C" fn(),
+    /// Counts a span that is nested too deep for the caller.
+    pub count_too_deep: extern "C" fn(),
     /// Opens a span that any thread may enter: text, identifier, parent.
     pub begin_span: extern "C" fn(u32, u64, u64),
     /// Records that this thread was inside a span since a time in ticks.
@@ -69,7 +69,7 @@ pub struct Api {
     pub end_span: extern "C" fn(u32, u64),
     /// Records that a span follows from another one.
     pub follows: extern "C" fn(u32, u64, u64),
-    /// Records a moment inside a span, or outside of spans (0).
+    /// Records an event inside a span, or outside of spans (0).
     pub event: extern "C" fn(u32, u64),
     /// Records a value of a span: text of its name, span, type and bits (RANKLOG.md, "Kind 10, mark").
     pub field: extern "C" fn(u32, u64, u8, u64),
@@ -101,7 +101,7 @@ impl Api {
             begin_collective: begin_collective::<T>,
             end_collective: end_collective::<T>,
             now,
-            count_loss,
+            count_too_deep,
             begin_span: begin_span::<T>,
             entered_span: entered_span::<T>,
             end_span: end_span::<T>,
@@ -195,8 +195,8 @@ extern "C" fn now() -> u64 {
     ticks()
 }
 
-extern "C" fn count_loss() {
-    marks::count_loss(ticks());
+extern "C" fn count_too_deep() {
+    marks::count_too_deep();
 }
 
 extern "C" fn begin_span<T: Threads>(text: u32, id: u64, parent: u64) {

@@ -107,11 +107,11 @@ pub fn begin(thread: &CollectiveThread, lane: &'static ThreadLane, call: &Call) 
     let depth = thread.depth.get();
     thread.depth.set(depth.saturating_add(1));
     if depth > 0 {
-        count_loss();
+        count_wrong_use();
         return;
     }
     let Some(entry) = entry(call) else {
-        count_loss();
+        count_wrong_use();
         thread.open.set(None);
         return;
     };
@@ -158,11 +158,11 @@ pub fn end(thread: &CollectiveThread, lane: &'static ThreadLane, has_failed: boo
 
 /// Counts an operation that is not recorded: its communicator is unknown, or it is inside another one.
 #[cold]
-fn count_loss() {
+fn count_wrong_use() {
     if let Some(set) = life::definitions() {
         let now = ticks();
         set.area
-            .count_loss(LossCause::NoDefinition, RecordKind::Call, 1, now, now);
+            .count_loss(LossCause::WrongUse, RecordKind::Call, 1, now, now);
     }
 }
 

@@ -10,7 +10,7 @@
 //! | [`adapters`], [`life`] | start, fork and end of recording |
 //! | [`communicators`], [`pending`], [`sampling`], [`rate`] | communicators of the process, and the state kept for each |
 //! | [`texts`], [`hash`] | text definitions; hash for identities |
-//! | [`marks`], [`collectives`] | what the program reports of itself: spans, steps, counters; its own collectives |
+//! | [`marks`], [`collectives`] | marks of the program: spans, steps, counters; its own collectives |
 //! | [`api`] | the same as a table of C functions |
 
 pub mod adapters;

@@ -1,4 +1,4 @@
-//! What the program reports of itself: spans of threads, steps, counts and counters.
+//! Marks of the program: spans, events, steps, counts and counters.
 //!
 //! Spans and counters start no recorder: processes that load data would each start a log. Steps, communicators and [`start`] do,
 //! and wait once, at most 100 ms. No other function waits, and none allocates or fails visibly. What cannot be stored is counted
@@ -23,8 +23,8 @@ pub struct MarkThread {
     /// Process life in which the spans were opened.
     life: Cell<u32>,
     depth: Cell<u32>,
-    /// Number of the next moment of this thread, which connects it with its fields.
-    moment: Cell<u32>,
+    /// Number of the next event of this thread, which joins the event and its values.
+    events: Cell<u32>,
     /// Number of the thread, for the identifiers of its spans; 0 before its first span.
     number: Cell<u64>,
     /// Number of spans that the thread has opened.
@@ -50,7 +50,7 @@ impl MarkThread {
         Self {
             life: Cell::new(0),
             depth: Cell::new(0),
-            moment: Cell::new(0),
+            events: Cell::new(0),
             number: Cell::new(0),
             opened: Cell::new(0),
             open: [const { Cell::new(NOTHING) }; DEPTH],
@@ -108,26 +108,28 @@ pub fn start() -> bool {
     !life::has_failed()
 }
 
-/// Returns the number of a text; [`NO_TEXT`] if there are too many. Longer texts than 256 bytes are cut.
+/// Returns the number of a text; [`NO_TEXT`] if there are too many. Each mark with [`NO_TEXT`] is counted as a loss. Texts
+/// longer than 256 bytes are cut.
 pub fn text(bytes: &[u8]) -> u32 {
-    texts::number(&[bytes]).unwrap_or(NO_TEXT)
+    texts::find(&[bytes]).unwrap_or(NO_TEXT)
 }
 
-/// Commits a record about a text, once a recorder runs.
+/// Commits a mark once a recorder runs.
 #[inline]
-fn commit(lane: &'static ThreadLane, text: u32, record: &Record) {
+fn commit(lane: &'static ThreadLane, mark: &Record) {
     // Without a recorder nothing is recorded, and nothing is lost. While it starts, records are counted.
     if life::number() == 0 {
         return;
     }
+    let text = mark.object as u32;
     if life::definitions().is_none() || texts::write_down(text) {
-        life::commit(lane, record);
+        life::commit(lane, mark);
     } else if text == NO_TEXT {
-        count_loss(record.leave_ticks);
+        texts::count_loss();
     }
 }
 
-fn record(kind: MarkKind, text: u32, enter_ticks: u64, leave_ticks: u64) -> Record {
+fn mark(kind: MarkKind, text: u32, enter_ticks: u64, leave_ticks: u64) -> Record {
     Record {
         operation: kind as u8,
         enter_ticks,
@@ -137,14 +139,20 @@ fn record(kind: MarkKind, text: u32, enter_ticks: u64, leave_ticks: u64) -> Reco
     }
 }
 
+/// Returns a mark of this instant.
+#[inline]
+fn instant(kind: MarkKind, text: u32) -> Record {
+    let now = ticks();
+    mark(kind, text, now, now)
+}
+
 /// Opens a span of this thread.
 pub fn push(thread: &MarkThread, lane: &'static ThreadLane, text: u32) {
     thread.enter_life();
     let depth = thread.depth.get();
     thread.depth.set(depth.saturating_add(1));
     let Some(place) = thread.open.get(depth as usize) else {
-        let now = ticks();
-        count_loss(now);
+        count_too_deep();
         return;
     };
     let parent = (depth as usize)
@@ -152,18 +160,17 @@ pub fn push(thread: &MarkThread, lane: &'static ThreadLane, text: u32) {
         .and_then(|parent| thread.open.get(parent))
         .map_or(NO_SPAN, |parent| parent.get().id);
     let id = thread.next_id();
-    let enter_ticks = ticks();
-    place.set(OpenSpan {
-        enter_ticks,
-        id,
-        text,
-    });
     let begin = Record {
         aux: id,
         bytes: parent,
-        ..record(MarkKind::Begin, text, enter_ticks, enter_ticks)
+        ..instant(MarkKind::Begin, text)
     };
-    commit(lane, text, &begin);
+    place.set(OpenSpan {
+        enter_ticks: begin.enter_ticks,
+        id,
+        text,
+    });
+    commit(lane, &begin);
 }
 
 /// Closes the span that this thread opened last.
@@ -176,105 +183,105 @@ pub fn pop(thread: &MarkThread, lane: &'static ThreadLane) {
     let Some(open) = thread.open.get(depth as usize).map(Cell::get) else {
         return;
     };
-    let end = Record {
+    let span = Record {
         aux: open.id,
-        ..record(MarkKind::ThreadSpan, open.text, open.enter_ticks, ticks())
+        ..mark(MarkKind::ThreadSpan, open.text, open.enter_ticks, ticks())
     };
-    commit(lane, open.text, &end);
+    commit(lane, &span);
 }
 
 /// Opens a span that any thread may enter and close. `id` must differ from that of every other open span, and its highest
 /// bit must be 0. `parent` is [`NO_SPAN`] for a root.
 pub fn begin(lane: &'static ThreadLane, text: u32, id: u64, parent: u64) {
-    let now = ticks();
     let begin = Record {
         aux: id,
         bytes: parent,
-        ..record(MarkKind::Begin, text, now, now)
+        ..instant(MarkKind::Begin, text)
     };
-    commit(lane, text, &begin);
+    commit(lane, &begin);
 }
 
 /// Records that this thread was inside a span, from a time to now.
 pub fn entered(lane: &'static ThreadLane, text: u32, id: u64, enter_ticks: u64) {
     let entered = Record {
         aux: id,
-        ..record(MarkKind::Entered, text, enter_ticks, ticks())
+        ..mark(MarkKind::Entered, text, enter_ticks, ticks())
     };
-    commit(lane, text, &entered);
+    commit(lane, &entered);
 }
 
 /// Closes a span that [`begin`] opened.
 pub fn end(lane: &'static ThreadLane, text: u32, id: u64) {
-    let now = ticks();
     let end = Record {
         aux: id,
-        ..record(MarkKind::End, text, now, now)
+        ..instant(MarkKind::End, text)
     };
-    commit(lane, text, &end);
+    commit(lane, &end);
 }
 
 /// Records that a span follows from another one.
 pub fn follows(lane: &'static ThreadLane, text: u32, id: u64, from: u64) {
-    let now = ticks();
     let link = Record {
         aux: id,
         bytes: from,
-        ..record(MarkKind::Follows, text, now, now)
+        ..instant(MarkKind::Follows, text)
     };
-    commit(lane, text, &link);
+    commit(lane, &link);
 }
 
-/// Records a moment, inside the span `id` or [`NO_SPAN`]. The fields since the last moment of this thread are its own.
+/// Records an event inside the span `id` or [`NO_SPAN`]. The values since the last event of this thread belong to it.
 pub fn event(thread: &MarkThread, lane: &'static ThreadLane, text: u32, id: u64) {
-    let now = ticks();
-    let moment = thread.moment.get();
-    thread.moment.set(moment.wrapping_add(1));
+    let number = thread.events.get();
+    thread.events.set(number.wrapping_add(1));
     let event = Record {
         aux: id,
-        sequence: moment,
-        ..record(MarkKind::Event, text, now, now)
+        sequence: number,
+        ..instant(MarkKind::Event, text)
     };
-    commit(lane, text, &event);
+    commit(lane, &event);
 }
 
 /// Records a named value of the span `id`.
 pub fn field(lane: &'static ThreadLane, key: u32, id: u64, value: FieldValue) {
-    put_field(lane, MarkKind::Field, key, id, value, 0);
+    put_field(lane, instant(MarkKind::Field, key), id, value);
 }
 
 /// Records a named value of the next event on this thread.
 pub fn event_field(thread: &MarkThread, lane: &'static ThreadLane, key: u32, id: u64, value: FieldValue) {
-    put_field(lane, MarkKind::EventField, key, id, value, thread.moment.get());
+    let field = Record {
+        sequence: thread.events.get(),
+        ..instant(MarkKind::EventField, key)
+    };
+    put_field(lane, field, id, value);
 }
 
-fn put_field(lane: &'static ThreadLane, mark: MarkKind, key: u32, id: u64, value: FieldValue, moment: u32) {
+fn put_field(lane: &'static ThreadLane, field: Record, id: u64, value: FieldValue) {
     if let FieldValue::Text(number) = value
         && life::definitions().is_some()
         && !texts::write_down(number)
     {
+        if number == NO_TEXT {
+            texts::count_loss();
+        }
         return;
     }
-    let now = ticks();
     let (kind, bits) = value.to_bits();
     let field = Record {
         aux: id,
         element_bytes: kind,
         bytes: bits,
-        sequence: moment,
-        ..record(mark, key, now, now)
+        ..field
     };
-    commit(lane, key, &field);
+    commit(lane, &field);
 }
 
 /// Records a sample of a counter.
 pub fn counter(lane: &'static ThreadLane, text: u32, value: f64) {
-    let now = ticks();
     let sample = Record {
         bytes: value.to_bits(),
-        ..record(MarkKind::Counter, text, now, now)
+        ..instant(MarkKind::Counter, text)
     };
-    commit(lane, text, &sample);
+    commit(lane, &sample);
 }
 
 /// The step that began last: process life and number.
@@ -310,18 +317,20 @@ pub fn count(lane: &'static ThreadLane, what: &[u8], number: u64) {
 const MAX_NUMBER: u32 = u32::MAX - 1;
 
 fn commit_numbered(lane: &'static ThreadLane, text: u32, number: u32) {
-    let now = ticks();
-    let mut mark = record(MarkKind::Range, text, now, now);
-    mark.tag = 1;
-    mark.sequence = number;
-    commit(lane, text, &mark);
+    let numbered = Record {
+        tag: 1,
+        sequence: number,
+        ..instant(MarkKind::Range, text)
+    };
+    commit(lane, &numbered);
 }
 
-/// Counts a report that is not stored.
+/// Counts a span that is nested too deep.
 #[cold]
-pub fn count_loss(now: u64) {
+pub fn count_too_deep() {
     if let Some(set) = life::definitions() {
+        let now = ticks();
         set.area
-            .count_loss(LossCause::NoDefinition, RecordKind::Mark, 1, now, now);
+            .count_loss(LossCause::NoRange, RecordKind::Mark, 1, now, now);
     }
 }

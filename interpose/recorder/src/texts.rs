@@ -47,6 +47,15 @@ static PLACE: [Place; PLACES] = [const {
 /// Returns the number of the string that these pieces form. If the table has no slot for it, counts a loss and returns
 /// `None`.
 pub fn number(pieces: &[&[u8]]) -> Option<u32> {
+    let found = find(pieces);
+    if found.is_none() {
+        count_loss();
+    }
+    found
+}
+
+/// As [`number`], but counts no loss.
+pub fn find(pieces: &[&[u8]]) -> Option<u32> {
     let hash = pieces
         .iter()
         .fold(Hash128::new(), |hash, piece| hash.add(piece))
@@ -77,7 +86,6 @@ pub fn number(pieces: &[&[u8]]) -> Option<u32> {
             }
         }
     }
-    count_loss();
     None
 }
 
@@ -156,8 +164,9 @@ fn take_room(life: u32, bytes: u64, room: u64) -> bool {
         .is_ok()
 }
 
+/// Counts a mark whose text is not stored.
 #[cold]
-fn count_loss() {
+pub fn count_loss() {
     if let Some(set) = life::definitions() {
         let now = ticks();
         set.area

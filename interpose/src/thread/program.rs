@@ -1,4 +1,4 @@
-//! State of the functions by which a program reports of itself, in one thread.
+//! State of a thread for the functions by which a program marks its work.
 
 use super::state;
 use crate::core::api::{Thread, Threads};

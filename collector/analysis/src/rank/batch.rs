@@ -21,7 +21,7 @@ pub struct RankBatch {
     pub steps: Vec<StepCut>,
     /// Spans next to operations.
     pub spans: Vec<SpanRow>,
-    /// Spans and moments of the program.
+    /// Spans and events of the program.
     pub program_spans: Vec<ProgramSpanRow>,
     /// Samples of counters.
     pub counters: Vec<CounterRow>,

@@ -7,7 +7,7 @@ use crate::model::interval::Interval;
 use crate::model::log_communicator::LogCommunicator;
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::activity::Activity;
-use rankscope_ranklog::mark::{FieldValue, MarkKind};
+use rankscope_ranklog::mark::{FieldValue, MarkKind, NO_SPAN};
 use rankscope_ranklog::record::{
     BlockedIn, CONTINUATION_COUNTS, DeviceWork, Enqueued, FLAG_BYTES_UNKNOWN, FLAG_CAPTURED, FLAG_CLOCK,
     FLAG_EVENTS, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN, FLAG_SIMULATED, FLAG_TRAFFIC, MemoryCall, ProxyWaits,
@@ -202,7 +202,7 @@ impl LogEvent {
             MarkKind::Range => {
                 return Some(Self::Mark(Mark {
                     text,
-                    object: record.object,
+                    span: NO_SPAN,
                     number: (record.tag == 1).then_some(record.sequence),
                 }));
             }
@@ -221,12 +221,12 @@ impl LogEvent {
             MarkKind::End => ProgramSpan::End(mark),
             MarkKind::Event => ProgramSpan::Event {
                 mark,
-                moment: record.sequence,
+                number: record.sequence,
             },
             MarkKind::Field => ProgramSpan::Field(field()),
             MarkKind::EventField => ProgramSpan::EventField {
                 field: field(),
-                moment: record.sequence,
+                number: record.sequence,
             },
             MarkKind::Follows => ProgramSpan::Follows {
                 mark,
@@ -422,21 +422,21 @@ pub enum ProgramSpan {
     Entered(SpanMark),
     /// It was closed.
     End(SpanMark),
-    /// A moment in it.
+    /// An event in it.
     Event {
         /// The span.
         mark: SpanMark,
-        /// Number of the moment.
-        moment: u32,
+        /// Number of the event.
+        number: u32,
     },
     /// A value.
     Field(Field),
-    /// A value of the next moment on the lane.
+    /// A value of the next event on the lane.
     EventField {
         /// The value.
         field: Field,
-        /// Number of the moment.
-        moment: u32,
+        /// Number of the event.
+        number: u32,
     },
     /// It follows from another span.
     Follows {
@@ -452,8 +452,8 @@ pub enum ProgramSpan {
 pub struct Mark {
     /// Number of its text in the log.
     pub text: u32,
-    /// Object of the record.
-    pub object: u64,
+    /// Number of the program's span; 0 if the range belongs to none.
+    pub span: u64,
     /// The number after the text, if the program gave one.
     pub number: Option<u32>,
 }

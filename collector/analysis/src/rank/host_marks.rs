@@ -39,7 +39,7 @@ impl HostMarks {
         out: &mut RankBatch,
     ) {
         let Some(text) = context.log.texts.get(&mark.text) else {
-            out.span(SpanKind::Mark, stamp, mark.object, None);
+            out.span(SpanKind::Mark, stamp, mark.span, None);
             return;
         };
         if text == UNUSED_SEARCH && !context.is_before(stamp.enter_ns) {
@@ -51,7 +51,7 @@ impl HostMarks {
         } else {
             self.named(mark, text, stamp, context, breakdown, out);
         }
-        out.span(SpanKind::Mark, stamp, mark.object, Some(name(mark, text)));
+        out.span(SpanKind::Mark, stamp, mark.span, Some(name(mark, text)));
     }
 
     /// Ends the time between two passes. It is unknown where the pass before the first one ended.

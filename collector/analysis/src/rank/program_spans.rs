@@ -1,4 +1,4 @@
-//! Spans and moments that the program reported with their parents and fields.
+//! Spans and events of the program, with their parents and fields.
 //!
 //! A slice of a thread's time is a mark like any other ([`super::host_marks`]). Here are the spans as a whole: they may begin
 //! on one thread, be entered on others many times, and end on a third one.
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 const OF_THREAD: u64 = 1 << 63;
 /// Maximum number of open spans. A span whose end was lost stays open.
 const MAX_OPEN: usize = 1 << 16;
-/// Maximum number of fields of a span or moment.
+/// Maximum number of fields of a span or event.
 const MAX_FIELDS: usize = 32;
 /// Maximum number of fields of all open spans, of some hundred bytes each.
 const MAX_ALL_FIELDS: usize = 1 << 17;
@@ -43,8 +43,8 @@ pub struct Field {
 #[derive(Default)]
 pub struct ProgramSpans {
     open: FxHashMap<u64, Open>,
-    /// Fields of the next moment, by lane: its number, and the fields.
-    of_moments: FxHashMap<u32, (u32, Map<String, Value>)>,
+    /// Fields of the next event, by lane: its number, and the fields.
+    of_events: FxHashMap<u32, (u32, Map<String, Value>)>,
     /// Number of fields of the open spans.
     fields: usize,
     /// Number of spans and fields that were not stored, because there are too many.
@@ -75,23 +75,14 @@ impl ProgramSpans {
         if self.open.len() >= MAX_OPEN {
             self.emit_oldest(out);
         }
+        let kind = if mark.span & OF_THREAD != 0 {
+            ProgramSpanKind::Thread
+        } else {
+            ProgramSpanKind::Span
+        };
         let row = ProgramSpanRow {
-            span: mark.span,
-            parent: (parent != NO_SPAN).then_some(parent),
-            kind: if mark.span & OF_THREAD != 0 {
-                ProgramSpanKind::Thread
-            } else {
-                ProgramSpanKind::Span
-            },
-            name: name(mark.text, texts),
-            thread_id: stamp.thread_id,
-            start_ns: stamp.enter_ns,
-            end_ns: stamp.enter_ns,
             is_open: true,
-            entered: 0,
-            entered_ns: 0,
-            follows: None,
-            fields: None,
+            ..row(mark, parent, kind, stamp, texts)
         };
         let fields = Map::new();
         self.open.insert(mark.span, Open { row, fields });
@@ -170,44 +161,31 @@ impl ProgramSpans {
         self.fields += open.fields.len() - before;
     }
 
-    /// Adds a value to the next moment on this lane.
-    pub fn moment_field(&mut self, field: Field, moment: u32, lane: u32, texts: &Texts) {
-        let (of, fields) = self.of_moments.entry(lane).or_default();
-        if *of != moment {
-            // The earlier moment itself was lost.
+    /// Adds a value to the next event on this lane.
+    pub fn event_field(&mut self, field: Field, number: u32, lane: u32, texts: &Texts) {
+        let (of, fields) = self.of_events.entry(lane).or_default();
+        if *of != number {
+            // The earlier event itself was lost.
             fields.clear();
-            *of = moment;
+            *of = number;
         }
         let is_stored = add(fields, field, texts);
         self.not_stored += u64::from(!is_stored);
     }
 
-    /// Adds a moment.
-    pub fn moment(
+    /// Adds an event.
+    pub fn event(
         &mut self,
         mark: SpanMark,
-        moment: u32,
+        number: u32,
         stamp: &Stamp,
         texts: &Texts,
         out: &mut Vec<ProgramSpanRow>,
     ) {
-        let fields = self.of_moments.remove(&stamp.lane);
-        let fields = fields.filter(|(of, _)| *of == moment).map(|(_, fields)| fields);
+        let fields = self.of_events.remove(&stamp.lane);
+        let fields = fields.filter(|(of, _)| *of == number).map(|(_, fields)| fields);
         let fields = fields.unwrap_or_default();
-        let row = ProgramSpanRow {
-            span: mark.span,
-            parent: (mark.span != NO_SPAN).then_some(mark.span),
-            kind: ProgramSpanKind::Event,
-            name: name(mark.text, texts),
-            thread_id: stamp.thread_id,
-            start_ns: stamp.enter_ns,
-            end_ns: stamp.enter_ns,
-            is_open: false,
-            entered: 0,
-            entered_ns: 0,
-            follows: None,
-            fields: None,
-        };
+        let row = row(mark, mark.span, ProgramSpanKind::Event, stamp, texts);
         out.push(Open { row, fields }.into_row());
     }
 
@@ -229,8 +207,22 @@ impl Open {
     }
 }
 
-fn name(text: u32, texts: &Texts) -> String {
-    texts.get(&text).cloned().unwrap_or_default()
+/// Returns the row of a span that begins, or of an event.
+fn row(mark: SpanMark, parent: u64, kind: ProgramSpanKind, stamp: &Stamp, texts: &Texts) -> ProgramSpanRow {
+    ProgramSpanRow {
+        span: mark.span,
+        parent: (parent != NO_SPAN).then_some(parent),
+        kind,
+        name: texts.get(&mark.text).cloned().unwrap_or_default(),
+        thread_id: stamp.thread_id,
+        start_ns: stamp.enter_ns,
+        end_ns: stamp.enter_ns,
+        is_open: false,
+        entered: 0,
+        entered_ns: 0,
+        follows: None,
+        fields: None,
+    }
 }
 
 /// Adds a value. Returns false if it was not stored.
@@ -333,19 +325,19 @@ mod tests {
     }
 
     #[test]
-    fn values_of_a_moment_precede_it_on_its_lane() {
+    fn values_of_an_event_precede_it_on_its_lane() {
         let (texts, mut spans, mut out) = (texts(), ProgramSpans::default(), Vec::new());
         let value = |number| Field {
             span: 7,
             key: 4,
             value: Some(FieldValue::Unsigned(number)),
         };
-        spans.moment_field(value(2), 5, 0, &texts);
-        spans.moment_field(value(9), 5, 1, &texts);
-        spans.moment(mark(7), 5, &stamp(0, 10, 10), &texts, &mut out);
-        spans.moment(mark(0), 6, &stamp(0, 11, 11), &texts, &mut out);
-        // Moment 5 of the other lane was lost.
-        spans.moment(mark(0), 6, &stamp(1, 12, 12), &texts, &mut out);
+        spans.event_field(value(2), 5, 0, &texts);
+        spans.event_field(value(9), 5, 1, &texts);
+        spans.event(mark(7), 5, &stamp(0, 10, 10), &texts, &mut out);
+        spans.event(mark(0), 6, &stamp(0, 11, 11), &texts, &mut out);
+        // Event 5 of the other lane was lost.
+        spans.event(mark(0), 6, &stamp(1, 12, 12), &texts, &mut out);
         assert_eq!(out[0].fields.as_deref(), Some(r#"{"retry":2}"#));
         assert_eq!((out[0].kind, out[0].parent), (ProgramSpanKind::Event, Some(7)));
         assert_eq!((out[1].fields.as_deref(), out[1].parent), (None, None));

@@ -238,13 +238,13 @@ impl<'a> Stages<'a> {
                 self.take_slice(mark, stamp, out);
             }
             ProgramSpan::End(mark) => self.program_spans.ended(mark, stamp.leave_ns, rows),
-            ProgramSpan::Event { mark, moment } => {
-                self.program_spans.moment(mark, moment, stamp, texts, rows);
+            ProgramSpan::Event { mark, number } => {
+                self.program_spans.event(mark, number, stamp, texts, rows);
                 self.take_slice(mark, stamp, out);
             }
             ProgramSpan::Field(field) => self.program_spans.field(field, texts),
-            ProgramSpan::EventField { field, moment } => {
-                self.program_spans.moment_field(field, moment, stamp.lane, texts);
+            ProgramSpan::EventField { field, number } => {
+                self.program_spans.event_field(field, number, stamp.lane, texts);
             }
             ProgramSpan::Follows { mark, from } => self.program_spans.followed(mark, from),
         }
@@ -254,7 +254,7 @@ impl<'a> Stages<'a> {
     fn take_slice(&mut self, slice: SpanMark, stamp: &Stamp, out: &mut RankBatch) {
         let mark = Mark {
             text: slice.text,
-            object: slice.span,
+            span: slice.span,
             number: None,
         };
         let breakdown = &mut self.threads.breakdown;

@@ -4,7 +4,7 @@ use super::rank_tracks::{lanes, slice_in};
 use rankscope_formats::perfetto::{
     Arg, ArgValue, CounterId, CounterUnit, CounterValue, Error, Lanes, Slice, TraceWriter, TrackId,
 };
-use rankscope_formats::session::{ProgramSpanKind, ProgramSpanRow};
+use rankscope_formats::session::{ProgramSpanKind, ProgramSpanRow, counter_unit};
 use rankscope_formats::whole_file::WholeFile;
 use std::collections::BTreeMap;
 
@@ -86,13 +86,11 @@ pub fn is_shown(row: &ProgramSpanRow) -> bool {
     row.is_open || row.kind == ProgramSpanKind::Span && row.entered != 1
 }
 
-/// Returns the unit in the name of a counter.
 fn unit(name: &str) -> CounterUnit<'static> {
-    if name.ends_with("_bytes") {
-        CounterUnit::Bytes
-    } else if name.ends_with("_ns") {
-        CounterUnit::Nanoseconds
-    } else {
-        CounterUnit::Plain
+    match counter_unit(name) {
+        "bytes" => CounterUnit::Bytes,
+        "ns" => CounterUnit::Nanoseconds,
+        "count" => CounterUnit::Plain,
+        other => CounterUnit::Named(other),
     }
 }

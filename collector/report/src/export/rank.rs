@@ -216,10 +216,10 @@ impl<'a, 'w> RankExport<'a, 'w> {
             _ => "blocked",
         };
         let is_launch = matches!(row.kind, SpanKind::Launch | SpanKind::DeviceWait);
-        let args: &[Arg<'_>] = if is_launch {
-            &[("correlation", ArgValue::Uint(row.object))]
-        } else {
-            &[("work", ArgValue::Pointer(row.object))]
+        let arg = match row.kind {
+            SpanKind::Launch | SpanKind::DeviceWait => ("correlation", ArgValue::Uint(row.object)),
+            SpanKind::Mark => ("span", ArgValue::Uint(row.object)),
+            _ => ("work", ArgValue::Pointer(row.object)),
         };
         let flow = is_launch
             .then(|| flow_of(self.rank.index, row.object as u32))
@@ -229,7 +229,7 @@ impl<'a, 'w> RankExport<'a, 'w> {
             duration_ns: self.axis.at(row.end_ns).saturating_sub(start_ns),
             name,
             category,
-            args: if row.object == 0 { &[] } else { args },
+            args: if row.object == 0 { &[] } else { std::slice::from_ref(&arg) },
             flows: flow.as_slice(),
             ..Slice::default()
         };

@@ -4,7 +4,7 @@ use super::line::{Level, Line};
 use crate::figures::{Shown, counted, mean, quoted, tiny};
 use crate::prose::{Prose, prose};
 use crate::source::{among, number};
-use rankscope_formats::session::{CounterSummary, Session};
+use rankscope_formats::session::{CounterSummary, Session, counter_unit};
 use std::collections::BTreeMap;
 
 /// Maximum number of counters that are listed.
@@ -45,7 +45,7 @@ fn of_all_ranks(name: &str, entries: &[Entry<'_>]) -> Option<Prose> {
         .max_by(|one, other| of(one.1.max).total_cmp(&of(other.1.max)))?;
     let shown = |value: Option<f64>, at: usize, field: &str| -> Shown {
         let (value, from) = (of(value), format!("/counters/{at}/{field}"));
-        let unit = unit(name);
+        let unit = counter_unit(name);
         // A learning rate would be shown as 0.000.
         if unit == "count" && value != 0.0 && value.abs() < 1e-3 {
             tiny(value, from)
@@ -73,17 +73,4 @@ fn of_all_ranks(name: &str, entries: &[Entry<'_>]) -> Option<Prose> {
 
 fn of(value: Option<f64>) -> f64 {
     value.unwrap_or(f64::NAN)
-}
-
-/// Returns the unit in the name of a counter.
-fn unit(name: &str) -> &'static str {
-    if name.ends_with("_bytes_per_s") {
-        "bytes/s"
-    } else if name.ends_with("_bytes") {
-        "bytes"
-    } else if name.ends_with("_ns") {
-        "ns"
-    } else {
-        "count"
-    }
 }

@@ -248,44 +248,34 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_times_of_calls_that_were_entered_one_by_one_are_kept() {
+    /// Adds reports with this doubt, of which number 300 ends too late. Returns the calls whose times are left out.
+    fn left_out_around_300(doubt: Doubt) -> Vec<u32> {
         let mut found = Overwritten::default();
         let mut order = ReportOrder::default();
         for sequence in 0..600 {
             let report = Reported {
                 sequence,
                 group: None,
-                // One report in the middle is wrong, whatever the reason.
                 end_ns: true_end(u64::from(sequence)) + if sequence == 300 { 25 } else { 0 },
-                doubt: Doubt::after(5, false),
+                doubt,
             };
             order.reported(ONE, report, &mut found);
         }
-        let left_out: Vec<u32> = (0..600)
-            .filter(|&sequence| found.contains(ONE, sequence))
-            .collect();
-        assert_eq!(left_out, [300]);
         assert!(!found.contains(LogCommunicator(1), 300));
+        (0..600)
+            .filter(|&sequence| found.contains(ONE, sequence))
+            .collect()
+    }
+
+    #[test]
+    fn the_times_of_calls_that_were_entered_one_by_one_are_kept() {
+        assert_eq!(left_out_around_300(Doubt::after(5, false)), [300]);
     }
 
     #[test]
     fn with_replays_the_operations_just_before_are_doubtful() {
-        let mut found = Overwritten::default();
-        let mut order = ReportOrder::default();
-        for sequence in 0..600 {
-            let report = Reported {
-                sequence,
-                group: None,
-                end_ns: true_end(u64::from(sequence)) + if sequence == 300 { 25 } else { 0 },
-                doubt: Doubt::after(0, true),
-            };
-            order.reported(ONE, report, &mut found);
-        }
-        let left_out: Vec<u32> = (0..600)
-            .filter(|&sequence| found.contains(ONE, sequence))
-            .collect();
-        assert_eq!(left_out, Vec::from_iter(301 - DOUBTFUL..=300));
+        let expected = Vec::from_iter(301 - DOUBTFUL..=300);
+        assert_eq!(left_out_around_300(Doubt::after(0, true)), expected);
     }
 
     #[test]
