@@ -229,7 +229,11 @@ impl<'a, 'w> RankExport<'a, 'w> {
             duration_ns: self.axis.at(row.end_ns).saturating_sub(start_ns),
             name,
             category,
-            args: if row.object == 0 { &[] } else { std::slice::from_ref(&arg) },
+            args: if row.object == 0 {
+                &[]
+            } else {
+                std::slice::from_ref(&arg)
+            },
             flows: flow.as_slice(),
             ..Slice::default()
         };
