@@ -19,11 +19,17 @@ pub mod torch;
 
 use crate::core::adapters::{self, Adapter};
 use crate::core::api::{API_VERSION, Api};
-use crate::core::{communicators, life};
+use crate::core::{communicators, life, system_counters};
 use crate::thread::ProgramThreads;
 
 /// All adapters, in the order in which they write their definitions.
-static ADAPTERS: &[&Adapter] = &[&SILENCE, &communicators::ADAPTER, &nccl::ADAPTER, &cupti::ADAPTER];
+static ADAPTERS: &[&Adapter] = &[
+    &SILENCE,
+    &communicators::ADAPTER,
+    &nccl::ADAPTER,
+    &cupti::ADAPTER,
+    &system_counters::ADAPTER,
+];
 
 /// The library contains its own copy of the standard library, which would print a panic's message into the job's output.
 static SILENCE: Adapter = Adapter {

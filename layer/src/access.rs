@@ -4,7 +4,7 @@ use crate::layer::RankscopeLayer;
 use crate::threads::OwnThreads;
 use rankscope_recorder::adapters::Adapter;
 use rankscope_recorder::api::{API_VERSION, Api};
-use rankscope_recorder::{adapters, communicators, configuration, life};
+use rankscope_recorder::{adapters, communicators, configuration, life, system_counters};
 use std::ffi::{CStr, c_void};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -19,7 +19,7 @@ const SEARCHED: u32 = 2;
 
 /// Functions of this crate's own recorder.
 static OWN: Api = Api::of::<OwnThreads>();
-static ADAPTERS: &[&Adapter] = &[&communicators::ADAPTER];
+static ADAPTERS: &[&Adapter] = &[&communicators::ADAPTER, &system_counters::ADAPTER];
 
 type Find = unsafe extern "C" fn(u32) -> *const Api;
 

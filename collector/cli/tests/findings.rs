@@ -1154,3 +1154,91 @@ fn a_restart_costs_the_time_between_the_attempts() {
         "restart",
     );
 }
+
+/// Merges a job of three ranks on two hosts. The resident memory of each has a sample per second.
+fn with_memory(seconds: u64, left_bytes: f64, resident_bytes: impl Fn(u32, u64) -> f64) -> Session {
+    const SECOND: u64 = 1000 * MS;
+    const COUNTERS: [(u32, &str); 2] = [(800, RESIDENT_MEMORY), (801, AVAILABLE_MEMORY)];
+    let job = Ddp {
+        steps: 60,
+        ..Ddp::default()
+    };
+    session_with(&job, &["a", "a", "b"], |rank, log| {
+        for (text, name) in COUNTERS {
+            log.definition(KIND_TEXT, Payload::text(text, name.as_bytes()))
+                .expect("text");
+        }
+        for second in 0..seconds {
+            for ((text, _), value) in COUNTERS
+                .into_iter()
+                .zip([resident_bytes(rank, second), left_bytes])
+            {
+                log.push(
+                    9,
+                    Record {
+                        operation: MarkKind::Counter as u8,
+                        tag: SYSTEM_COUNTER,
+                        object: u64::from(text),
+                        bytes: value.to_bits(),
+                        enter_ticks: START + second * SECOND,
+                        leave_ticks: START + second * SECOND,
+                        ..Record::new(RecordKind::Mark)
+                    },
+                );
+            }
+        }
+    })
+}
+
+#[test]
+fn memory_that_grows_over_the_whole_run_is_reported() {
+    const MIB: f64 = 1048576.0;
+    let leaks = |mib_per_s: f64| {
+        move |rank: u32, second: u64| {
+            let garbage = (second % 9) as f64 * 3.0 * MIB;
+            let kept = if rank == 1 {
+                second as f64 * mib_per_s * MIB
+            } else {
+                0.0
+            };
+            500.0 * MIB + garbage + kept
+        }
+    };
+    let session = with_memory(200, 50e9, leaks(2.0));
+    let finding = only(&session, "growing-memory");
+    is_whole(finding);
+    assert_eq!(
+        (finding.severity, &finding.ranks[..]),
+        (Severity::Warning, &[1][..])
+    );
+    let counter = session
+        .counters
+        .iter()
+        .find(|counter| counter.rank == 1 && counter.name == RESIDENT_MEMORY);
+    let growth = counter.and_then(|counter| counter.growth).expect("growth");
+    let expected = 2.0 * 3600.0 * MIB;
+    assert!((growth.per_hour() / expected - 1.0).abs() < 0.05, "{growth:?}");
+    assert!(
+        finding.title.contains("grows by 7.") && finding.title.contains("GB per hour"),
+        "{}",
+        finding.title
+    );
+    assert!(
+        finding
+            .evidence
+            .iter()
+            .any(|line| line.contains("50.0 GB are left on a: enough for 6.")),
+        "{:?}",
+        finding.evidence
+    );
+    // So much memory is left that nobody needs to hurry.
+    let session = with_memory(200, 50e12, leaks(2.0));
+    assert_eq!(only(&session, "growing-memory").severity, Severity::Note);
+    // Near misses: too little growth, a run too short, memory that levels off, and memory that goes up and down.
+    is_silent(&with_memory(200, 50e9, leaks(0.3)), "growing-memory");
+    is_silent(&with_memory(60, 50e9, leaks(2.0)), "growing-memory");
+    let fills_up = |_: u32, second: u64| 500.0 * MIB + (second.min(120) * 4) as f64 * MIB;
+    is_silent(&with_memory(200, 50e9, fills_up), "growing-memory");
+    let saw = |_: u32, second: u64| 500.0 * MIB + (second % 50 * 40) as f64 * MIB;
+    is_silent(&with_memory(200, 50e9, saw), "growing-memory");
+}

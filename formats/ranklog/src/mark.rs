@@ -6,6 +6,9 @@ use crate::numbered::numbered_enum;
 /// `aux` or `bytes` of a mark that belongs to no span, or has no parent.
 pub const NO_SPAN: u64 = 0;
 
+/// `tag` of a counter's sample that the recorder took, not the program.
+pub const SYSTEM_COUNTER: i32 = 1;
+
 numbered_enum! {
     /// What a mark describes: its `operation`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,7 +29,7 @@ numbered_enum! {
         Field = 6 => "field",
         /// The span `aux` follows from the span `bytes`.
         Follows = 7 => "follows",
-        /// A sample of a counter: `bytes` is a double.
+        /// A sample of a counter: `bytes` is a double. With `tag` [`SYSTEM_COUNTER`] the recorder took it.
         Counter = 8 => "counter",
         /// A named value of the event with the same `sequence`, which follows on this thread. Otherwise as a field.
         EventField = 9 => "event field",

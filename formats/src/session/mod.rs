@@ -55,7 +55,9 @@ mod waits;
 
 pub use axis::{Axis, AxisEvidence, AxisMethod, ClockKnot, ClockPair, ClockSegment};
 pub use compared_rows::{ComparedInstance, ComparedOperation, ComparedStep, ComparedWork};
-pub use counters::{CounterSummary, counter_unit};
+pub use counters::{
+    AVAILABLE_MEMORY, CounterGrowth, CounterSource, CounterSummary, RESIDENT_MEMORY, counter_unit,
+};
 pub use devices::{
     CauseSum, DeviceActivity, DeviceSource, DeviceStalls, DeviceStream, IdleSum, KernelSum, LateSum,
     RecurringStall,

@@ -17,7 +17,7 @@ struct Configuration {
 }
 
 /// All variables of the configuration. This table is their documentation. `nvtx` reads RANKSCOPE_NVTX_NEXT separately.
-const VARIABLES: [(&CStr, &str); 13] = [
+const VARIABLES: [(&CStr, &str); 18] = [
     (c"RANKSCOPE_DIR", "run directory; unset: the library does nothing"),
     (
         c"RANKSCOPE_LIVE_DIR",
@@ -64,7 +64,17 @@ const VARIABLES: [(&CStr, &str); 13] = [
         INJECTION,
         "read only: names another tool that the driver loads, to which CUPTI is left",
     ),
+    (
+        c"RANKSCOPE_COUNTERS",
+        "seconds between samples of memory, processor time and network traffic, default 1; off: none",
+    ),
+    (c"LOCAL_RANK", LOCAL_RANK_OF),
+    (c"OMPI_COMM_WORLD_LOCAL_RANK", LOCAL_RANK_OF),
+    (c"MPI_LOCALRANKID", LOCAL_RANK_OF),
+    (c"SLURM_LOCALID", LOCAL_RANK_OF),
 ];
+const LOCAL_RANK_OF: &str =
+    "read only: the local rank, as a launcher sets it. Local rank 0 samples the host's counters";
 const DIR: usize = 0;
 const LIVE_DIR: usize = 1;
 const LIVE_MIB: usize = 2;
@@ -78,6 +88,9 @@ const KERNELS: usize = 9;
 const CUPTI: usize = 10;
 const CUPTI_DUMP: usize = 11;
 const OTHER_INJECTION: usize = 12;
+const COUNTERS: usize = 13;
+/// Variables of torchrun, Open MPI, MPICH and srun. The first one that is set counts.
+const LOCAL_RANKS: std::ops::Range<usize> = 14..18;
 
 const INJECTION: &CStr = c"CUDA_INJECTION64_PATH";
 
@@ -190,6 +203,23 @@ pub fn wanted_events() -> u32 {
 /// Returns false if the user forbids events, even where no other source of times exists.
 pub fn allows_events() -> bool {
     CONFIGURATION.number(NCCL_EVENTS) != Some(0)
+}
+
+/// Returns the interval between samples of the system's counters; `None` if there shall be none.
+pub fn counter_interval() -> Option<Duration> {
+    match CONFIGURATION.number(COUNTERS) {
+        Some(0) => None,
+        Some(seconds) => Some(Duration::from_secs(seconds)),
+        None if CONFIGURATION.bytes(COUNTERS).is_some_and(|value| value == b"off") => None,
+        None => Some(Duration::from_secs(1)),
+    }
+}
+
+/// Returns the number of this rank on its host, if the launcher has set it.
+pub fn local_rank() -> Option<u64> {
+    LOCAL_RANKS
+        .into_iter()
+        .find_map(|index| CONFIGURATION.number(index))
 }
 
 /// Returns the path of the CUPTI library to load if the program has loaded none.

@@ -10,6 +10,7 @@
 //! | [`adapters`], [`life`] | start, fork and end of recording |
 //! | [`communicators`], [`pending`], [`sampling`], [`rate`] | communicators of the process, and the state kept for each |
 //! | [`texts`], [`hash`] | text definitions; hash for identities |
+//! | [`system_counters`] | memory, processor time and network traffic, on the recorder's thread |
 //! | [`marks`], [`collectives`] | marks of the program: spans, steps, counters; its own collectives |
 //! | [`api`] | the same as a table of C functions |
 
@@ -26,5 +27,6 @@ pub mod own_thread;
 pub mod pending;
 pub mod rate;
 pub mod sampling;
+pub mod system_counters;
 pub mod texts;
 pub mod thread_lane;

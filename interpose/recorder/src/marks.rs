@@ -8,7 +8,7 @@ use crate::thread_lane::ThreadLane;
 use crate::{adapters, life, texts};
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::loss::LossCause;
-use rankscope_ranklog::mark::{FieldValue, MarkKind, NO_SPAN};
+use rankscope_ranklog::mark::{FieldValue, MarkKind, NO_SPAN, SYSTEM_COUNTER};
 use rankscope_ranklog::record::{Record, RecordKind};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -280,6 +280,17 @@ pub fn counter(lane: &'static ThreadLane, text: u32, value: f64) {
     let sample = Record {
         bytes: value.to_bits(),
         ..instant(MarkKind::Counter, text)
+    };
+    commit(lane, &sample);
+}
+
+/// Records a sample that the recorder itself took. The value holds from the first to the second timestamp, or is that of one
+/// instant.
+pub fn system_counter(lane: &'static ThreadLane, text: u32, value: f64, (from, to): (u64, u64)) {
+    let sample = Record {
+        tag: SYSTEM_COUNTER,
+        bytes: value.to_bits(),
+        ..mark(MarkKind::Counter, text, from, to)
     };
     commit(lane, &sample);
 }

@@ -14,6 +14,6 @@ pub mod resolve;
 pub mod stub;
 
 pub use rankscope_recorder::{
-    adapters, api, collectives, communicators, configuration, hash, life, marks, own_thread, pending, texts,
-    thread_lane,
+    adapters, api, collectives, communicators, configuration, hash, life, marks, own_thread, pending,
+    system_counters, texts, thread_lane,
 };

@@ -37,6 +37,7 @@ pub const RULES: &[Rule] = &[
     crate::findings::environment::different_versions::RULE,
     crate::findings::environment::unread_variables::RULE,
     crate::findings::recording::another_profiler::RULE,
+    crate::findings::environment::growing_memory::RULE,
     crate::findings::environment::crowded_host::RULE,
     crate::findings::recording::coverage::MISSING_RANKS,
     crate::findings::recording::coverage::LOSSES,

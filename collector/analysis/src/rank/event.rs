@@ -5,9 +5,10 @@
 use super::program_spans::{Field, SpanMark};
 use crate::model::interval::Interval;
 use crate::model::log_communicator::LogCommunicator;
+use rankscope_formats::session::CounterSource;
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::activity::Activity;
-use rankscope_ranklog::mark::{FieldValue, MarkKind, NO_SPAN};
+use rankscope_ranklog::mark::{FieldValue, MarkKind, NO_SPAN, SYSTEM_COUNTER};
 use rankscope_ranklog::record::{
     BlockedIn, CONTINUATION_COUNTS, DeviceWork, Enqueued, FLAG_BYTES_UNKNOWN, FLAG_CAPTURED, FLAG_CLOCK,
     FLAG_EVENTS, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN, FLAG_SIMULATED, FLAG_TRAFFIC, MemoryCall, ProxyWaits,
@@ -92,6 +93,8 @@ pub enum LogEvent {
         text: u32,
         /// Value.
         value: f64,
+        /// Who took it.
+        source: CounterSource,
     },
     /// A call that put an operation on a device's stream.
     Enqueue(Enqueue),
@@ -210,6 +213,11 @@ impl LogEvent {
                 return Some(Self::Counter {
                     text,
                     value: f64::from_bits(record.bytes),
+                    source: if record.tag == SYSTEM_COUNTER {
+                        CounterSource::System
+                    } else {
+                        CounterSource::Program
+                    },
                 });
             }
             MarkKind::Begin => ProgramSpan::Begin {

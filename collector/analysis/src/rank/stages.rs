@@ -25,7 +25,7 @@ use crate::clocks::clock::Line;
 use crate::model::operation::{NO_COMMUNICATOR, NO_TIME, RankOperation};
 use crate::model::sources::CUPTI;
 use rankscope_formats::ids::CommunicatorId;
-use rankscope_formats::session::{CounterRow, OperationState, SpanKind};
+use rankscope_formats::session::{CounterRow, CounterSource, OperationState, SpanKind};
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::record::{BlockedIn, Record};
 use std::collections::{BTreeMap, BTreeSet};
@@ -219,7 +219,7 @@ impl<'a> Stages<'a> {
                 self.marks.marked(mark, stamp, &self.context, breakdown, out);
             }
             LogEvent::ProgramSpan(ref span) => self.take_program_span(span, stamp, out),
-            LogEvent::Counter { text, value } => self.take_sample(text, value, stamp, out),
+            LogEvent::Counter { text, value, source } => self.take_sample(text, value, source, stamp, out),
             _ => self.take_span(event, stamp, out),
         }
     }
@@ -261,7 +261,14 @@ impl<'a> Stages<'a> {
         self.marks.marked(&mark, stamp, &self.context, breakdown, out);
     }
 
-    fn take_sample(&mut self, text: u32, value: f64, stamp: &Stamp, out: &mut RankBatch) {
+    fn take_sample(
+        &mut self,
+        text: u32,
+        value: f64,
+        source: CounterSource,
+        stamp: &Stamp,
+        out: &mut RankBatch,
+    ) {
         if self.context.is_before(stamp.enter_ns) {
             return;
         }
@@ -271,8 +278,8 @@ impl<'a> Stages<'a> {
         let sum = self
             .counters
             .entry(text)
-            .or_insert_with(|| CounterSum::new(name.clone()));
-        sum.add(value);
+            .or_insert_with(|| CounterSum::new(name.clone(), source));
+        sum.add(stamp.enter_ns, value);
         out.counters.push(CounterRow {
             name: name.clone(),
             at_ns: stamp.enter_ns,

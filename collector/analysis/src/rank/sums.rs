@@ -3,13 +3,14 @@
 use super::activity::ActivitySums;
 use super::event::Stamp;
 use super::evidence::Nested;
+use super::growth::Minima;
 use super::named_pauses::PauseSums;
 use super::proxies::TrafficSums;
 use crate::intervals::overlap::Parts;
 use crate::model::interval::Interval;
 use crate::model::operation::RankOperation;
 use rankscope_formats::ids::{CommunicatorId, MemberIndex};
-use rankscope_formats::session::OperationState;
+use rankscope_formats::session::{CounterSource, OperationState, RESIDENT_MEMORY};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Sums over a whole log.
@@ -53,6 +54,8 @@ pub struct RankSums {
 pub struct CounterSum {
     /// Name.
     pub name: String,
+    /// Who took the samples.
+    pub source: CounterSource,
     /// Number of samples.
     pub samples: u64,
     /// Sum of the finite samples.
@@ -65,13 +68,18 @@ pub struct CounterSum {
     pub max: f64,
     /// Last sample.
     pub last: f64,
+    /// Smallest samples over time, of the resident memory only.
+    pub minima: Option<Minima>,
 }
 
 impl CounterSum {
     /// Returns a counter without samples.
-    pub fn new(name: String) -> Self {
+    pub fn new(name: String, source: CounterSource) -> Self {
+        let may_leak = source == CounterSource::System && name == RESIDENT_MEMORY;
         Self {
+            minima: may_leak.then(Minima::new),
             name,
+            source,
             samples: 0,
             sum: 0.0,
             finite: 0,
@@ -82,7 +90,7 @@ impl CounterSum {
     }
 
     /// Adds a sample. Samples that are not finite are counted, and enter no figure.
-    pub fn add(&mut self, value: f64) {
+    pub fn add(&mut self, at_ns: i64, value: f64) {
         self.samples += 1;
         self.last = value;
         if value.is_finite() {
@@ -90,6 +98,9 @@ impl CounterSum {
             self.sum += value;
             self.min = self.min.min(value);
             self.max = self.max.max(value);
+            if let Some(minima) = &mut self.minima {
+                minima.add(at_ns, value);
+            }
         }
     }
 }

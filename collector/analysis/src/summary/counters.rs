@@ -1,7 +1,7 @@
 //! Counters, for `session.json`.
 
 use crate::measures::merge_result::MergeResult;
-use crate::rank::CounterSum;
+use crate::rank::{CounterSum, Minima};
 use rankscope_formats::session::CounterSummary;
 use std::collections::BTreeSet;
 
@@ -46,10 +46,12 @@ fn of(rank: u32, sum: &CounterSum) -> CounterSummary {
     CounterSummary {
         rank,
         name: sum.name.clone(),
+        source: sum.source,
         samples: sum.samples,
         min: known(sum.min),
         mean: known(sum.sum / sum.finite as f64),
         max: known(sum.max),
         last: sum.last.is_finite().then_some(sum.last),
+        growth: sum.minima.as_ref().and_then(Minima::growth),
     }
 }

@@ -117,6 +117,13 @@ pub struct Run {
           value_parser = kernels::parse)]
     kernels: Option<String>,
 
+    /// Sample memory, processor time and network traffic at this interval (default 1), or not at all (`off`).
+    ///
+    /// The recorder's own thread reads them from /proc and /sys. The rank with local rank 0 samples its host. Each sample is a
+    /// row of the table counters.
+    #[arg(long, value_name = "SECONDS", value_parser = counter_interval)]
+    counters: Option<String>,
+
     /// Record the command N times, one run after the other.
     ///
     /// A comparison needs several runs per side: one run cannot show how much two runs of the same program differ.
@@ -144,6 +151,18 @@ pub struct Run {
         value_name = "CMD"
     )]
     command: Vec<OsString>,
+}
+
+/// Checks the value of `--counters`.
+fn counter_interval(value: &str) -> Result<String, String> {
+    let is_interval = value
+        .parse::<u32>()
+        .is_ok_and(|seconds| (1..=3600).contains(&seconds));
+    if is_interval || value == "off" {
+        Ok(value.to_owned())
+    } else {
+        Err("it is a number of seconds from 1 to 3600, or off".to_owned())
+    }
 }
 
 impl Run {
@@ -221,6 +240,9 @@ impl Run {
         }
         if let Some(request) = &self.kernels {
             command.env("RANKSCOPE_KERNELS", request);
+        }
+        if let Some(interval) = &self.counters {
+            command.env("RANKSCOPE_COUNTERS", interval);
         }
         // Devices produce far more records than libraries.
         let default = self.kernels.is_some().then_some(LIVE_MIB_WITH_KERNELS);

@@ -467,6 +467,9 @@ fn counters_section(out: &mut String, session: &Session) {
     for line in sentences::counters(session) {
         section(out, "Counters", None, &paragraph("", &line.text));
     }
+    for line in sentences::system_counters(session) {
+        section(out, "System", None, &paragraph("", &line.text));
+    }
 }
 
 /// Adds sums by host, device and role. Each level adds up to the level below it.

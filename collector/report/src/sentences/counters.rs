@@ -4,7 +4,7 @@ use super::line::{Level, Line};
 use crate::figures::{Shown, counted, mean, quoted, tiny};
 use crate::prose::{Prose, prose};
 use crate::source::{among, number};
-use rankscope_formats::session::{CounterSummary, Session, counter_unit};
+use rankscope_formats::session::{CounterSource, CounterSummary, Session, counter_unit};
 use std::collections::BTreeMap;
 
 /// Maximum number of counters that are listed.
@@ -17,7 +17,7 @@ type Entry<'a> = (usize, &'a CounterSummary);
 pub fn counters(session: &Session) -> Vec<Line> {
     let mut names: BTreeMap<&str, Vec<Entry<'_>>> = BTreeMap::new();
     for (at, counter) in session.counters.iter().enumerate() {
-        if counter.mean.is_some() {
+        if counter.source == CounterSource::Program && counter.mean.is_some() {
             names.entry(&counter.name).or_default().push((at, counter));
         }
     }

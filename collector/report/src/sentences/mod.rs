@@ -1,7 +1,8 @@
 //! Sentences about a session, shared by the terminal and the HTML page.
 //!
 //! `line` has what all share. The other files are one subject each, in the order of the report: `coverage`, `losses`,
-//! `headline`, `run`, `device_times`, `activity`, `steps`, `named_times`, `counters`, `matching`, `clocks`, `operations`,
+//! `headline`, `run`, `device_times`, `activity`, `steps`, `named_times`, `counters`,
+//! `system_counters`, `matching`, `clocks`, `operations`,
 //! `breakdown`, `stalls`, `finding` and `score`.
 
 mod line;
@@ -22,6 +23,7 @@ mod run;
 mod score;
 mod stalls;
 mod steps;
+mod system_counters;
 
 pub use activity::activity;
 pub use breakdown::{exposed_transfer_ns, has_device_breakdown, mean_share};
@@ -40,3 +42,4 @@ pub use run::run;
 pub use score::{score_total, score_weight};
 pub use stalls::{stall_cause, stalls};
 pub use steps::{steps, throughput};
+pub use system_counters::system_counters;

@@ -58,6 +58,9 @@ pub fn summary_text(session: &Session, places: &Places, layout: &TextLayout) -> 
     for line in sentences::counters(session) {
         text.labelled("Counters", &line);
     }
+    for line in sentences::system_counters(session) {
+        text.labelled("System", &line);
+    }
     for (at, line) in sentences::matching(session).iter().enumerate() {
         text.labelled(if at == 0 { "Matching" } else { "" }, line);
     }

@@ -1,0 +1,115 @@
+//! Memory of the process, and memory that is left for it.
+
+use super::samples::Samples;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Samples of memory.
+pub struct Memory {
+    page_bytes: u64,
+    samples_host: bool,
+    /// Directory of the process's control group, if it has the files of version 2.
+    group: Option<PathBuf>,
+}
+
+impl Memory {
+    /// Prepares the samples. With `samples_host`, memory that is left is sampled, too.
+    pub fn new(samples_host: bool) -> Self {
+        // SAFETY: sysconf has no preconditions.
+        let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        Self {
+            page_bytes: u64::try_from(page_bytes).unwrap_or(4096),
+            samples_host,
+            group: samples_host.then(group).flatten(),
+        }
+    }
+
+    /// Samples the resident memory, and the memory that is left.
+    pub fn sample(&self, samples: &Samples) {
+        if let Some(pages) = read("/proc/self/statm").as_deref().and_then(resident_pages) {
+            samples.put(
+                &[b"process_resident_memory_bytes"],
+                (pages * self.page_bytes) as f64,
+            );
+        }
+        if self.samples_host
+            && let Some(left) = self.left_bytes()
+        {
+            samples.put(&[b"host_available_memory_bytes"], left as f64);
+        }
+    }
+
+    /// Returns the memory that is left: on the host, or below the limit of the control group if that is less.
+    fn left_bytes(&self) -> Option<u64> {
+        let on_host = read("/proc/meminfo").as_deref().and_then(available_bytes)?;
+        let in_group = self.group.as_deref().and_then(left_in_group);
+        Some(in_group.map_or(on_host, |bytes| bytes.min(on_host)))
+    }
+}
+
+fn read(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok()
+}
+
+/// Returns the resident pages: the second number of `/proc/PID/statm` (proc_pid_statm(5)).
+fn resident_pages(statm: &str) -> Option<u64> {
+    statm.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Returns `MemAvailable` of `/proc/meminfo` (proc_meminfo(5)).
+fn available_bytes(meminfo: &str) -> Option<u64> {
+    let line = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+/// Returns the directory of this process's control group. `/proc/self/cgroup` has the line `0::PATH` under version 2
+/// (cgroups(7)).
+fn group() -> Option<PathBuf> {
+    let groups = read("/proc/self/cgroup")?;
+    let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let directory = Path::new("/sys/fs/cgroup").join(path);
+    directory.join("memory.max").exists().then_some(directory)
+}
+
+/// Returns what is left below the group's limit; `None` without a limit. Cached files that the kernel can drop do not
+/// count as used.
+fn left_in_group(directory: &Path) -> Option<u64> {
+    let text = |name: &str| fs::read_to_string(directory.join(name)).ok();
+    let limit: u64 = text("memory.max")?.trim().parse().ok()?;
+    let used: u64 = text("memory.current")?.trim().parse().ok()?;
+    let droppable = text("memory.stat")?
+        .lines()
+        .find_map(|line| line.strip_prefix("inactive_file "))
+        .and_then(|bytes| bytes.trim().parse().ok())
+        .unwrap_or(0);
+    Some(limit.saturating_sub(used.saturating_sub(droppable)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_the_kernel_are_read() {
+        assert_eq!(resident_pages("5000 1234 300 1 0 900 0\n"), Some(1234));
+        assert_eq!(resident_pages("5000"), None);
+        let meminfo = "MemTotal:       100 kB\nMemFree:   1 kB\nMemAvailable:      70 kB\n";
+        assert_eq!(available_bytes(meminfo), Some(70 << 10));
+        assert_eq!(available_bytes("MemTotal: 100 kB\n"), None);
+    }
+
+    #[test]
+    fn a_limit_leaves_what_neither_is_used_nor_droppable() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let put = |name: &str, text: &str| fs::write(directory.path().join(name), text).expect("a file");
+        put("memory.max", "max\n");
+        put("memory.current", "600\n");
+        put("memory.stat", "anon 400\ninactive_file 150\n");
+        assert_eq!(left_in_group(directory.path()), None, "no limit");
+        put("memory.max", "1000\n");
+        assert_eq!(left_in_group(directory.path()), Some(550));
+    }
+}
