@@ -9,6 +9,8 @@ pub mod comparison;
 #[cfg(feature = "import")]
 pub mod flight_recorder;
 #[cfg(feature = "session")]
+pub mod gpu_samples;
+#[cfg(feature = "session")]
 pub mod ids;
 #[cfg(feature = "index")]
 pub mod index;

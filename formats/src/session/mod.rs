@@ -30,6 +30,7 @@ mod document;
 mod encoding;
 mod figure;
 mod findings;
+mod gpus;
 mod imported;
 mod layout;
 mod losses;
@@ -65,6 +66,7 @@ pub use devices::{
 pub use document::{Document, LeftOut, Pair, Pairs};
 pub use figure::{Figure, Quantiles, Ratio};
 pub use findings::{Condition, Finding, LookAt, Score, Scorecard, Severity};
+pub use gpus::GpuSummary;
 pub use imported::{HtaFigures, HtaIdle, HtaOverlap, HtaTemporal, Imported};
 pub use losses::{LossSummary, ProblemSummary, Problems};
 pub use matching::{Matching, ReasonCount, Unmatched};

@@ -9,6 +9,7 @@ use super::axis::Axis;
 use super::counters::CounterSummary;
 use super::devices::{DeviceActivity, DeviceSource};
 use super::findings::{Finding, Scorecard};
+use super::gpus::GpuSummary;
 use super::imported::Imported;
 use super::losses::{LossSummary, Problems};
 use super::matching::Matching;
@@ -83,6 +84,9 @@ pub struct Session {
     /// Counters of the ranks, if there are any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<CounterSummary>,
+    /// GPUs that were sampled, if there are any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<GpuSummary>,
     /// Device times that libraries reported; one entry per rank with such times.
     #[serde(default)]
     pub devices: Vec<DeviceSource>,

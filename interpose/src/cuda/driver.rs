@@ -79,6 +79,8 @@ functions! {
     device_at(device: *mut i32, ordinal: i32) = c"cuDeviceGet";
     /// Reads the name of a device's model. Needs no context.
     device_name(name: *mut c_char, most_bytes: i32, device: i32) = c"cuDeviceGetName";
+    /// Reads the PCI address of a device, as text. Needs no context.
+    device_address(address: *mut c_char, most_bytes: i32, device: i32) = c"cuDeviceGetPCIBusId";
     /// Reads a number that no other context of the process ever has (since CUDA 12).
     context_id(context: usize, id: *mut u64) = c"cuCtxGetId";
     /// Pushes a context on the thread's stack, which makes it current.
@@ -166,11 +168,12 @@ fn find_hip() {
 
 /// Returns true if all functions that events need exist.
 pub fn is_whole() -> bool {
-    const OTHERS: [Number; 4] = [
+    const OTHERS: [Number; 5] = [
         Number::context_id,
         Number::driver_version,
         Number::device_at,
         Number::device_name,
+        Number::device_address,
     ];
     FOUND.load(Ordering::Acquire)
         && ADDRESS.iter().enumerate().all(|(number, address)| {

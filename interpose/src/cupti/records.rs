@@ -4,7 +4,7 @@ use super::links;
 use super::names::Names;
 use super::state::{self, Overheads};
 use crate::core::life;
-use crate::cuda::device_model;
+use crate::cuda::device_properties;
 use crate::thread::ThreadState;
 use rankscope_cupti_sys::bindings as cupti;
 use rankscope_cupti_sys::record as sys;
@@ -312,7 +312,7 @@ impl Records {
                 .count_loss(LossCause::NoDefinition, RecordKind::Activity, 1, now, now);
             return UNKNOWN_STREAM;
         }
-        device_model::learn(place.device);
+        device_properties::learn(place.device);
         self.streams.insert(key, index);
         index
     }

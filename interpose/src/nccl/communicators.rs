@@ -15,7 +15,7 @@ use crate::core::life;
 use crate::core::real_call::{RealCall, Returned};
 use crate::core::resolve;
 use crate::core::stub::{Arguments, ById, Narrow, OnStack, Wide};
-use crate::cuda::{device_model, driver};
+use crate::cuda::{device_properties, driver};
 use crate::thread;
 use crate::thread::ThreadState;
 use rankscope_ranklog::clock::ticks;
@@ -194,7 +194,7 @@ fn unknown(handle: usize, real: usize, entry: Option<&'static Entry>) -> Option<
 fn learn_surroundings(real: usize) {
     driver::find();
     version::learn(real);
-    device_model::learn_current();
+    device_properties::learn_current();
     events::prepare();
 }
 

@@ -19,7 +19,7 @@ pub mod result;
 pub mod version;
 
 use crate::core::adapters::Adapter;
-use crate::cuda::device_model;
+use crate::cuda::device_properties;
 use calls::{Roles, enqueue};
 use communicators::{Ending, end};
 
@@ -29,7 +29,7 @@ pub static ADAPTER: Adapter = Adapter {
         plugin::define(set);
         events::define(set);
         version::define(set);
-        device_model::forget();
+        device_properties::forget();
     },
     kernels_missing: events::substitute,
     ..Adapter::NOTHING

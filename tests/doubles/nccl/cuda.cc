@@ -532,6 +532,13 @@ int cuDeviceGetName(char* name, int most, int device) {
   return kSuccess;
 }
 
+int cuDeviceGetPCIBusId(char* address, int most, int device) {
+  if (!isReady) return kNotInitialised;
+  if (most < 13 || device < 0 || device >= kDevices) return kInvalidValue;
+  std::snprintf(address, static_cast<size_t>(most), "0000:%02x:00.0", 0x17 + device);
+  return kSuccess;
+}
+
 int cuCtxPushCurrent_v2(uintptr_t context) {
   if (depth == 8) return kInvalidValue;
   contexts[depth++] = context;

@@ -359,6 +359,20 @@ impl Clocks {
         });
     }
 
+    /// Returns the conversion of a host's MONOTONIC_RAW, in nanoseconds, to the axis; `None` if its logs have no calibration.
+    pub fn line_of_raw(&self, logs: &[RankLog], host: usize) -> Option<Line> {
+        let of_host = self.hosts.get(host)?.logs.iter();
+        let (line, calibration) = of_host
+            .filter_map(|&log| Some((self.lines.get(log)?, logs.get(log)?.calibrations.first()?)))
+            .next()?;
+        Some(Line {
+            ticks0: calibration.monotonic_raw_ns.cast_unsigned(),
+            ns0: line.absolute(calibration.ticks),
+            ns_per_tick: 1 << FRACTION_BITS,
+            correction: line.correction.clone(),
+        })
+    }
+
     fn place_origin(&mut self, logs: &[RankLog]) {
         let first = logs
             .iter()

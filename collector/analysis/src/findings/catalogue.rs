@@ -23,6 +23,8 @@ pub const RULES: &[Rule] = &[
     crate::findings::ranks::rotating_lateness::RULE,
     crate::findings::steps::recurring_stall::RULE,
     crate::findings::devices::utilisation::RULE,
+    crate::findings::devices::clocks::THROTTLED,
+    crate::findings::devices::clocks::SLOW_CLOCK,
     crate::findings::network::exposed_communication::RULE,
     crate::findings::steps::restart::RULE,
     crate::findings::steps::slow_start::RULE,

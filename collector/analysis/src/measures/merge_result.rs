@@ -3,7 +3,7 @@
 use crate::clocks::clock::Clocks;
 use crate::identity::Identities;
 use crate::measures::all::Measures;
-use crate::rank::RankSums;
+use crate::rank::{GpuSum, RankSums};
 use crate::steps::plan::StepPlan;
 use crate::structure::Structure;
 use rankscope_formats::ras::RasStatus;
@@ -33,6 +33,8 @@ pub struct MergeResult<'a> {
     pub measures: &'a Measures<'a>,
     /// Status files of NCCL's RAS subsystem in the run directories.
     pub ras: Vec<RasStatus>,
+    /// Sampled GPUs that no rank uses.
+    pub other_gpus: Vec<GpuSum>,
     /// Problems during the merge.
     pub problems: Vec<ProblemSummary>,
 }

@@ -6,6 +6,7 @@
 use crate::clocks::clock::Clocks;
 use crate::identity::Identities;
 use crate::identity::world_error;
+use crate::ingest::gpu_samples::SampledGpus;
 use crate::ingest::part::LeftOut;
 use crate::matching::{Matcher, stride};
 use crate::measures::all::Measures;
@@ -66,12 +67,13 @@ pub fn match_ranks<'a>(
     options: &MergeOptions,
     logs: Logs<'a>,
     identities: &'a Identities,
+    gpus: &SampledGpus,
     worlds: Worlds<'a>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Matched<'a>, MergeError> {
     let ranks = identities.ranks.len();
     let limits = row_limits(ranks);
-    let tasks = rank_tasks(options, logs, identities, worlds, limits)?;
+    let tasks = rank_tasks(options, logs, identities, gpus, worlds, limits)?;
     let steps = StepTables::create(&options.output, ranks, limits)?;
     let instances = InstanceTable::create(&options.output)?;
     let span = RunSpan::of(logs, identities);
@@ -150,6 +152,7 @@ fn rank_tasks<'a>(
     options: &MergeOptions,
     logs: Logs<'a>,
     identities: &Identities,
+    gpus: &SampledGpus,
     worlds: Worlds<'_>,
     limits: RowLimits,
 ) -> Result<Vec<RankTask<'a>>, TableError> {
@@ -158,7 +161,10 @@ fn rank_tasks<'a>(
         .map(RankIndex::of)
         .map(|rank| {
             let anchors = worlds.anchors_of(identities, rank);
-            let reader = logs.reader(identities, rank, anchors).with_stride(stride(ranks));
+            let reader = logs
+                .reader(identities, rank, anchors)
+                .with_stride(stride(ranks))
+                .with_gpus(gpus.of_rank(rank, identities, logs.clocks, logs.all));
             RankTask::new(rank, reader, &options.output, limits)
         })
         .collect()

@@ -25,6 +25,7 @@ pub use error::MergeError;
 pub use options::MergeOptions;
 pub use progress::Progress;
 
+use crate::ingest::gpu_samples::SampledGpus;
 use crate::ingest::open_files::allow_many_files;
 use crate::ingest::part::Last;
 use crate::ingest::ras;
@@ -72,7 +73,8 @@ pub fn merge_last(
         plans: &plans,
         structures: &structures,
     };
-    let mut matched = match_ranks(options, logs, &identities, worlds, progress)?;
+    let gpus = SampledGpus::of_directories(&options.directories, &clocks, &mut problems);
+    let mut matched = match_ranks(options, logs, &identities, &gpus, worlds, progress)?;
 
     let operations = matched.measures.totals.operations;
     progress(Progress::of_phase("writing", operations));
@@ -89,6 +91,7 @@ pub fn merge_last(
         sums: &matched.sums,
         measures: &matched.measures,
         ras,
+        other_gpus: gpus.of_no_rank(&identities, &clocks, logs.all),
         problems,
     });
     let host_of = |rank: RankIndex| clocks.host_of[identities.ranks[rank.index()].log] as u32;

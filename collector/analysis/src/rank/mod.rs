@@ -13,6 +13,7 @@
 //!    - device activity: `activity`
 //!    - named host time: `host_marks`, with `named_pauses`
 //!    - traffic of NCCL's proxies: `proxies`
+//!    - samples of the rank's GPUs, which are not in its log: `gpu_counters`
 //!    - calls in progress at the end: `in_flight`
 //! 3. `held` holds operations until `release` has joined everything that is known about them. `groups` and `ordinals`
 //!    have the outcomes of groups.
@@ -27,6 +28,7 @@ mod context;
 mod device_calls;
 mod event;
 mod evidence;
+mod gpu_counters;
 mod groups;
 mod growth;
 mod held;
@@ -52,15 +54,17 @@ pub use activity::{ActivitySums, CAUSES, DeliveryDelay, DevicePartSums, Place};
 pub use batch::{EvidenceMessage, RankBatch, StepCut};
 pub use device_calls::{DeviceClock, DeviceClocks};
 pub use evidence::Nested;
+pub use gpu_counters::GpuTrack;
 pub use growth::Minima;
 pub use named_pauses::{PauseSums, by_kind};
 pub use proxies::TrafficSums;
-pub use sums::{CounterSum, DeviceClockSums, ErrorWidth, RankSums};
+pub use sums::{CounterSum, DeviceClockSums, ErrorWidth, GpuSum, RankSums};
 
 use crate::clocks::clock::Line;
 use crate::model::log_communicator::LogCommunicator;
 use anchors::Anchors;
 use context::LogContext;
+use gpu_counters::GpuCounters;
 use input::Input;
 use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex};
 use rankscope_ranklog::reader::{Problem, RankLog};
@@ -136,6 +140,13 @@ impl<'a> RankReader<'a> {
         self
     }
 
+    /// Adds the samples of the rank's GPUs.
+    #[must_use]
+    pub fn with_gpus(mut self, tracks: Vec<GpuTrack>) -> Self {
+        self.stages.gpus = GpuCounters::new(tracks);
+        self
+    }
+
     /// Shares a cache for the lateness of device activity among all readers of this log with the same line. It takes a
     /// separate pass to determine.
     #[must_use]
@@ -183,11 +194,13 @@ impl<'a> RankReader<'a> {
             }
             self.input.give_back(part);
             self.stages.release(false, out);
+            self.stages.take_gpu_samples(false, out);
         } else {
             self.progress = Progress::Ended;
             self.stages.take_in_flight(out);
             self.stages.release(true, out);
             self.stages.finish(out);
+            self.stages.take_gpu_samples(true, out);
         }
         self.stages.leave_out_before_part(out);
         true

@@ -49,6 +49,8 @@ pub struct Stages<'a> {
     marks: HostMarks,
     program_spans: ProgramSpans,
     counters: BTreeMap<u32, CounterSum>,
+    /// Samples of the rank's GPUs.
+    pub gpus: GpuCounters,
     held: HeldOperations,
     steps: Steps,
     /// Sums over the records so far.
@@ -75,6 +77,7 @@ impl<'a> Stages<'a> {
             marks: HostMarks::default(),
             program_spans: ProgramSpans::default(),
             counters: BTreeMap::new(),
+            gpus: GpuCounters::default(),
             held: HeldOperations::default(),
             steps: Steps::new(anchors),
             log_sums: LogSums::default(),
@@ -114,7 +117,13 @@ impl<'a> Stages<'a> {
             pauses: self.marks.pauses.sums.clone(),
             steps: self.steps.sums,
             in_flight: self.in_flight.clone(),
-            counters: self.counters.values().cloned().collect(),
+            counters: self
+                .counters
+                .values()
+                .chain(self.gpus.counters())
+                .cloned()
+                .collect(),
+            gpus: self.gpus.gpus(),
             program_spans_not_stored: self.program_spans.not_stored,
             message_counters_forgotten: self.messages.counters_forgotten,
         }
@@ -285,6 +294,26 @@ impl<'a> Stages<'a> {
             at_ns: stamp.enter_ns,
             value,
         });
+    }
+
+    /// Emits the samples of GPUs until the time that was reached. With `is_end`, until the log's end.
+    pub fn take_gpu_samples(&mut self, is_end: bool, out: &mut RankBatch) {
+        let LogContext {
+            log, line, from_ns, ..
+        } = &self.context;
+        let calibrations = &log.calibrations;
+        let (Some(first), Some(last)) = (calibrations.first(), calibrations.last()) else {
+            return;
+        };
+        // Before its first and after its last calibration the process may not exist.
+        let from_ns = line.ns(first.ticks).max(from_ns.unwrap_or(i64::MIN));
+        let reached_ns = self.log_sums.span.map_or(i64::MIN, |span| span.end_ns);
+        let until_ns = if is_end {
+            reached_ns.max(line.ns(last.ticks))
+        } else {
+            reached_ns
+        };
+        self.gpus.emit(from_ns, until_ns, &mut out.counters);
     }
 
     /// Handles an event that is only shown as a span.

@@ -9,6 +9,7 @@ use super::proxies::TrafficSums;
 use crate::intervals::overlap::Parts;
 use crate::model::interval::Interval;
 use crate::model::operation::RankOperation;
+use rankscope_formats::gpu_samples::Gpu;
 use rankscope_formats::ids::{CommunicatorId, MemberIndex};
 use rankscope_formats::session::{CounterSource, OperationState, RESIDENT_MEMORY};
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,8 +46,35 @@ pub struct RankSums {
     pub message_counters_forgotten: bool,
     /// Counters, in the order of their texts.
     pub counters: Vec<CounterSum>,
+    /// GPUs that were sampled.
+    pub gpus: Vec<GpuSum>,
     /// Number of spans of the program, and of their fields, that were not stored, because there were too many.
     pub program_spans_not_stored: u64,
+}
+
+/// Samples of one GPU. Busy samples are those whose utilization is at least 50 %.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GpuSum {
+    /// The GPU.
+    pub gpu: Gpu,
+    /// Ordinal of the device in its process, if the process has several.
+    pub device: Option<u32>,
+    /// Number of samples.
+    pub samples: u64,
+    /// Number of busy samples.
+    pub busy: u64,
+    /// Number of busy samples with a clock.
+    pub busy_with_clock: u64,
+    /// Sum of the clocks of the multiprocessors over these samples, in MHz.
+    pub busy_clock_sum_mhz: u64,
+    /// Number of busy samples whose reasons for reduced clocks are known.
+    pub busy_with_reasons: u64,
+    /// Number of these with clocks that the temperature reduces.
+    pub thermal: u64,
+    /// Number of these with clocks that the power limit or power supply reduces.
+    pub power: u64,
+    /// Number of these with clocks that the hardware reduces.
+    pub hardware: u64,
 }
 
 /// Samples of one counter.

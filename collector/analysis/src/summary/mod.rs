@@ -3,6 +3,7 @@
 pub mod axis;
 pub mod counters;
 pub mod devices;
+pub mod gpus;
 pub mod job_structure;
 pub mod named_pauses;
 pub mod scorecard;
@@ -84,6 +85,7 @@ pub fn session(parts: &MergeResult<'_>) -> Session {
         steps: steps(parts, &breakdown),
         named_times: named_pauses::named_times(parts),
         counters: counters::counters(parts),
+        gpus: gpus::gpus(parts),
         breakdown,
         activity: devices::activity(parts),
         devices: devices(parts),

@@ -1,4 +1,5 @@
 //! Findings about devices.
 
+pub mod clocks;
 pub mod synchronising;
 pub mod utilisation;
