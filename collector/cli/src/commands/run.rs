@@ -9,6 +9,7 @@ use super::print::message as print_message;
 use super::size::Size;
 use super::{Exit, kernels, merge};
 use crate::launch::ending::Ending;
+use crate::launch::gpu_sampler::GpuSampler;
 use crate::launch::job::Job;
 use crate::launch::live::{self, LiveAreas};
 use crate::launch::record::{self, LaunchRecord};
@@ -18,12 +19,14 @@ use crate::launch::stop::StopWatch;
 use crate::launch::{environment, free_space, library};
 use anyhow::Result;
 use clap::Args;
+use rankscope_analysis::ingest::gpu_samples;
 use rankscope_doctor::program;
 use rankscope_ranklog::activity_request::CONTROL_FILE;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -117,11 +120,11 @@ pub struct Run {
           value_parser = kernels::parse)]
     kernels: Option<String>,
 
-    /// Sample memory, processor time and network traffic at this interval (default 1), or not at all (`off`).
+    /// Sample memory, processor time, network traffic and GPUs at this interval (default 1), or not at all (`off`).
     ///
-    /// The recorder's own thread reads them from /proc and /sys. The rank with local rank 0 samples its host. Each sample is a
-    /// row of the table counters.
-    #[arg(long, value_name = "SECONDS", value_parser = counter_interval)]
+    /// The recorder's own thread reads memory, time and traffic from /proc and /sys. The rank with local rank 0 samples its host.
+    /// This process reads the state of the GPUs from NVML. Each sample is a row of the table counters.
+    #[arg(long, value_name = "SECONDS", value_parser = interval_or_off)]
     counters: Option<String>,
 
     /// Record the command N times, one run after the other.
@@ -154,7 +157,7 @@ pub struct Run {
 }
 
 /// Checks the value of `--counters`.
-fn counter_interval(value: &str) -> Result<String, String> {
+fn interval_or_off(value: &str) -> Result<String, String> {
     let is_interval = value
         .parse::<u32>()
         .is_ok_and(|seconds| (1..=3600).contains(&seconds));
@@ -170,6 +173,12 @@ impl Run {
     #[cfg(test)]
     pub fn command(&self) -> &[OsString] {
         &self.command
+    }
+
+    /// Returns the interval of samples; `None` for none.
+    fn counter_interval(&self) -> Option<Duration> {
+        let given = self.counters.as_deref().unwrap_or("1");
+        given.parse().ok().map(Duration::from_secs)
     }
 
     pub fn run(self) -> Result<Exit> {
@@ -199,7 +208,9 @@ impl Run {
                     std::process::exit(report_start_error(&self.command[0], &error));
                 }
             };
+        let sampler = GpuSampler::start(&directory.path, self.counter_interval());
         let ending = job.accompany();
+        drop(sampler);
         // From here on no failure changes the exit status of the job.
         let directory_path = directory.path.clone();
         let _watch = StopWatch::start(move |_signal| {
@@ -276,6 +287,9 @@ impl Run {
         let logs = run_directory::logs(&directory.path)?.len();
         if logs == directory.earlier_logs {
             launch.remove(&directory.path);
+            if directory.earlier_logs == 0 {
+                gpu_samples::remove(&directory.path)?;
+            }
             directory.remove_if_empty();
             print_message(&why_nothing(&self.command[0]));
             return Ok(());

@@ -8,6 +8,7 @@
 pub mod ending;
 pub mod environment;
 pub mod free_space;
+pub mod gpu_sampler;
 pub mod inherited;
 pub mod job;
 pub mod library;

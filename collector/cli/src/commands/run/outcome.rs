@@ -3,6 +3,7 @@
 use super::plan::Planned;
 use super::{Run, print_message, report_live_areas, report_start_error, shown, why_nothing};
 use crate::launch::ending::Ending;
+use crate::launch::gpu_sampler::GpuSampler;
 use crate::launch::inherited::Inherited;
 use crate::launch::job::{Accompanied, Job};
 use crate::launch::record::LaunchRecord;
@@ -67,8 +68,10 @@ pub fn record(run: &Run, planned: &Planned, library: &Path, inherited: Inherited
             });
         }
     };
+    let sampler = GpuSampler::start(&directory.path, run.counter_interval());
     let Accompanied { ending, asked_to_end } = job.accompany_and_note();
     let took = started.elapsed();
+    drop(sampler);
     launch.end(ending);
     launch.write(&directory.path)?;
     report_live_areas(&live::collect_all(&directory.path, &[])?);
