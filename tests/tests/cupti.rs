@@ -43,9 +43,18 @@ fn every_version_reports_every_work_with_its_times() {
                 .iter()
                 .filter(|(key, _)| key.ends_with(".model"));
             assert!(models.clone().count() > 0, "{:?}", log.log.properties);
-            for (key, model) in models {
+            for (key, model) in models.clone() {
                 assert!(key.starts_with("device."), "{key}");
                 assert_eq!(model, "Double of a GPU", "{key}");
+            }
+            let addresses = log.log.properties.iter();
+            let addresses = addresses.filter(|(key, _)| key.ends_with(".address"));
+            assert_eq!(addresses.clone().count(), models.clone().count());
+            for (key, address) in addresses {
+                assert!(
+                    address.starts_with("0000:") && address.ends_with(":00.0"),
+                    "{key}: {address}"
+                );
             }
             let printed = run.printed(rank, "launched");
             let launched = printed["launched"].as_u64().expect("a number");

@@ -535,7 +535,10 @@ int cuDeviceGetName(char* name, int most, int device) {
 int cuDeviceGetPCIBusId(char* address, int most, int device) {
   if (!isReady) return kNotInitialised;
   if (most < 13 || device < 0 || device >= kDevices) return kInvalidValue;
-  std::snprintf(address, static_cast<size_t>(most), "0000:%02x:00.0", 0x17 + device);
+  // Each rank of a job may have another first GPU, as with CUDA_VISIBLE_DEVICES.
+  const char* first = std::getenv("CUDA_DOUBLE_FIRST_BUS");
+  const int bus = 0x17 + (first != nullptr ? std::atoi(first) : 0) + device;
+  std::snprintf(address, static_cast<size_t>(most), "0000:%02x:00.0", bus);
   return kSuccess;
 }
 

@@ -22,6 +22,7 @@ use clap::Args;
 use rankscope_analysis::ingest::gpu_samples;
 use rankscope_doctor::program;
 use rankscope_ranklog::activity_request::CONTROL_FILE;
+use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -156,6 +157,9 @@ pub struct Run {
     command: Vec<OsString>,
 }
 
+/// Variable of the library with the interval of samples.
+const COUNTERS: &str = "RANKSCOPE_COUNTERS";
+
 /// Checks the value of `--counters`.
 fn interval_or_off(value: &str) -> Result<String, String> {
     let is_interval = value
@@ -177,8 +181,15 @@ impl Run {
 
     /// Returns the interval of samples; `None` for none.
     fn counter_interval(&self) -> Option<Duration> {
-        let given = self.counters.as_deref().unwrap_or("1");
-        given.parse().ok().map(Duration::from_secs)
+        let given = self.counters.clone().or_else(|| env::var(COUNTERS).ok());
+        match given.as_deref() {
+            None => Some(Duration::from_secs(1)),
+            Some(given) => given
+                .parse()
+                .ok()
+                .filter(|&seconds| seconds > 0)
+                .map(Duration::from_secs),
+        }
     }
 
     pub fn run(self) -> Result<Exit> {
@@ -253,7 +264,7 @@ impl Run {
             command.env("RANKSCOPE_KERNELS", request);
         }
         if let Some(interval) = &self.counters {
-            command.env("RANKSCOPE_COUNTERS", interval);
+            command.env(COUNTERS, interval);
         }
         // Devices produce far more records than libraries.
         let default = self.kernels.is_some().then_some(LIVE_MIB_WITH_KERNELS);
