@@ -10,13 +10,14 @@ use rankscope_analysis::findings::{RULES, contradiction, contradictory};
 use rankscope_analysis::{MergeOptions, merge};
 use rankscope_fixtures::logs::{Ddp, START, SyntheticLog, call};
 use rankscope_fixtures::sessions::Job;
+use rankscope_formats::gpu_samples::{FORMAT, Gpu, Header, Sample, throttle};
 use rankscope_formats::ids::RankIndex;
-use rankscope_formats::session::Severity;
-use rankscope_formats::session::{Finding, Session};
+use rankscope_formats::session::{AVAILABLE_MEMORY, Finding, RESIDENT_MEMORY, Session, Severity};
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::activity::{Activity, Coverage, HostCall, Work};
 use rankscope_ranklog::definition::{KIND_STREAM, KIND_TEXT, Payload, Stream};
 use rankscope_ranklog::loss::{Loss, LossCause};
+use rankscope_ranklog::mark::{MarkKind, SYSTEM_COUNTER};
 use rankscope_ranklog::record::{FLAG_FAILED, Record, RecordKind};
 use std::fs::File;
 use std::io::BufWriter;
@@ -1206,7 +1207,6 @@ fn memory_that_grows_over_the_whole_run_is_reported() {
     };
     let session = with_memory(200, 50e9, leaks(2.0));
     let finding = only(&session, "growing-memory");
-    is_whole(finding);
     assert_eq!(
         (finding.severity, &finding.ranks[..]),
         (Severity::Warning, &[1][..])
@@ -1231,7 +1231,7 @@ fn memory_that_grows_over_the_whole_run_is_reported() {
         "{:?}",
         finding.evidence
     );
-    // So much memory is left that nobody needs to hurry.
+    // The memory that is left suffices for months.
     let session = with_memory(200, 50e12, leaks(2.0));
     assert_eq!(only(&session, "growing-memory").severity, Severity::Note);
     // Near misses: too little growth, a run too short, memory that levels off, and memory that goes up and down.
@@ -1241,4 +1241,142 @@ fn memory_that_grows_over_the_whole_run_is_reported() {
     is_silent(&with_memory(200, 50e9, fills_up), "growing-memory");
     let saw = |_: u32, second: u64| 500.0 * MIB + (second % 50 * 40) as f64 * MIB;
     is_silent(&with_memory(200, 50e9, saw), "growing-memory");
+}
+
+/// State of one GPU in all of its samples.
+#[derive(Clone, Copy)]
+struct GpuState {
+    clock_mhz: u32,
+    utilization: u32,
+    reasons: u64,
+    /// Share of the samples that have these reasons, in percent.
+    often: u64,
+}
+
+const AT_WORK: GpuState = GpuState {
+    clock_mhz: 1980,
+    utilization: 97,
+    reasons: 0,
+    often: 100,
+};
+
+/// Merges a job of one rank per GPU. Its run directory has 100 samples of each GPU on two hosts.
+fn with_gpus(states: &[GpuState]) -> Session {
+    let folder = tempfile::tempdir().expect("a folder");
+    let hosts: Vec<&str> = (0..states.len())
+        .map(|rank| if rank % 2 == 0 { "a" } else { "b" })
+        .collect();
+    let address = |rank: usize| format!("0000:{:02x}:00.0", 0x17 + rank);
+    let mut logs = logs_on(folder.path(), &hosts);
+    for (rank, log) in logs.iter_mut().enumerate() {
+        log.property("device.0.address", &address(rank))
+            .expect("property");
+    }
+    let job = Ddp {
+        ranks: states.len() as u32,
+        steps: 60,
+        ..Ddp::default()
+    };
+    job.fill(&mut logs).expect("fill");
+    logs.into_iter().for_each(|log| drop(log.end().expect("end")));
+    for host in ["a", "b"] {
+        let own: Vec<usize> = (0..states.len()).filter(|&rank| hosts[rank] == host).collect();
+        let gpus = own.iter().map(|&rank| Gpu {
+            address: format!("0000{}", address(rank).to_uppercase()),
+            model: Some("H100".to_owned()),
+            max_sm_clock_mhz: Some(1980),
+            ..Gpu::default()
+        });
+        let header = Header {
+            format: FORMAT.to_owned(),
+            host: host.to_owned(),
+            boot_id: Some(format!("boot-of-{host}")),
+            time_namespace: Some("4026531834".to_owned()),
+            driver: None,
+            gpus: gpus.collect(),
+        };
+        let mut lines = vec![serde_json::to_string(&header).expect("JSON")];
+        for number in 0..100_u64 {
+            for (&rank, gpu) in own.iter().zip(0..) {
+                let state = states[rank];
+                let sample = Sample {
+                    raw_ns: (START + MS + number * MS) as i64,
+                    gpu,
+                    utilization_percent: Some(state.utilization),
+                    sm_clock_mhz: Some(state.clock_mhz),
+                    throttle_reasons: Some(if number < state.often { state.reasons } else { 0 }),
+                    ..Sample::default()
+                };
+                lines.push(serde_json::to_string(&sample).expect("JSON"));
+            }
+        }
+        std::fs::write(
+            folder.path().join(format!("gpus-{host}.jsonl")),
+            lines.join("\n") + "\n",
+        )
+        .expect("a file");
+    }
+    let session = merged(folder.path());
+    assert_eq!(session.problems.total, 0, "{:?}", session.problems);
+    assert_eq!(session.gpus.len(), states.len());
+    for (rank, gpu) in (0..).zip(&session.gpus) {
+        assert_eq!((gpu.rank, gpu.samples), (Some(rank), 100));
+    }
+    session
+}
+
+#[test]
+fn gpus_with_reduced_clocks_are_reported() {
+    let hot = GpuState {
+        reasons: throttle::THERMAL | throttle::HARDWARE,
+        often: 6,
+        ..AT_WORK
+    };
+    let session = with_gpus(&[AT_WORK, hot, AT_WORK, AT_WORK]);
+    let finding = only(&session, "throttled-gpu");
+    assert_eq!(
+        (finding.severity, &finding.ranks[..]),
+        (Severity::Warning, &[1][..])
+    );
+    assert!(
+        finding
+            .title
+            .contains("because of their temperature in up to 6 %"),
+        "{}",
+        finding.title
+    );
+    is_silent(&session, "slow-clock");
+    // Near misses: rarely, idle, and another reason.
+    let rarely = GpuState { often: 4, ..hot };
+    is_silent(&with_gpus(&[AT_WORK, rarely, AT_WORK, AT_WORK]), "throttled-gpu");
+    let idle = GpuState {
+        utilization: 49,
+        ..hot
+    };
+    is_silent(&with_gpus(&[AT_WORK, idle, AT_WORK, AT_WORK]), "throttled-gpu");
+    // A power limit is a note, and only if it costs a tenth of the clock.
+    let capped = |clock_mhz: u32| GpuState {
+        reasons: throttle::POWER_CAP,
+        clock_mhz,
+        ..AT_WORK
+    };
+    is_silent(&with_gpus(&[capped(1800); 4]), "throttled-gpu");
+    let session = with_gpus(&[capped(1700); 4]);
+    let finding = only(&session, "throttled-gpu");
+    assert_eq!((finding.severity, finding.ranks.len()), (Severity::Note, 4));
+}
+
+#[test]
+fn a_gpu_with_a_lower_clock_than_its_peers_is_reported() {
+    let slow = |clock_mhz: u32| GpuState { clock_mhz, ..AT_WORK };
+    let session = with_gpus(&[AT_WORK, AT_WORK, slow(1500), AT_WORK]);
+    let finding = only(&session, "slow-clock");
+    assert_eq!(
+        (finding.severity, &finding.ranks[..]),
+        (Severity::Warning, &[2][..])
+    );
+    assert!(finding.title.contains("76 % of the clock"), "{}", finding.title);
+    is_silent(&with_gpus(&[AT_WORK, AT_WORK, slow(1882), AT_WORK]), "slow-clock");
+    is_silent(&with_gpus(&[AT_WORK, slow(1500)]), "slow-clock");
+    is_silent(&with_gpus(&[slow(1500); 4]), "slow-clock");
 }
