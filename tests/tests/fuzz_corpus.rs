@@ -92,6 +92,11 @@ fn statuses_of_ras() {
 }
 
 #[test]
+fn samples_of_gpus() {
+    replay("gpu_samples", rankscope_fuzz_bodies::gpu_samples);
+}
+
+#[test]
 fn files_that_doctor_reads() {
     replay("machine_files", rankscope_fuzz_bodies::machine_files);
 }

@@ -42,7 +42,7 @@ fn by_program() -> CounterSource {
     CounterSource::Program
 }
 
-/// Growth of a counter (METRICS.md, section 7). The time of its samples is cut into intervals of equal length. The first
+/// Growth of a counter (METRICS.md, section 6). The time of its samples is cut into intervals of equal length. The first
 /// quarter is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CounterGrowth {

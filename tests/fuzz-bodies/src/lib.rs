@@ -364,6 +364,31 @@ pub fn ras(input: &[u8]) {
     }
 }
 
+/// Reads samples of GPUs. Each whole line is a sample, a header or a problem.
+pub fn gpu_samples(input: &[u8]) {
+    let read = rankscope_formats::gpu_samples::GpuSamples::read(input).expect("memory can be read");
+    for problem in &read.problems {
+        assert!(problem.offset <= input.len() as u64, "{problem:?}");
+    }
+    for recording in &read.recordings {
+        for gpu in &recording.header.gpus {
+            let _ = rankscope_formats::gpu_samples::PciAddress::parse(&gpu.address);
+        }
+        for sample in &recording.samples {
+            assert!((sample.gpu as usize) < recording.header.gpus.len());
+        }
+    }
+    let kept: usize = read
+        .recordings
+        .iter()
+        .map(|recording| 1 + recording.samples.len())
+        .sum();
+    let lines = input
+        .split(|&byte| byte == b'\n')
+        .filter(|line| !line.trim_ascii().is_empty());
+    assert!(kept <= lines.count());
+}
+
 /// Reads an index of the viewer. The checksum of its footer is repaired first, so that the code after it is reached.
 pub fn view(input: &[u8]) {
     use rankscope_formats::index::{BLOCK_SPANS, Sweep, ViewFile};
