@@ -1,4 +1,4 @@
-//! Counters of the system: memory, processor time and network.
+//! Counters of the system: memory, processor time, network and clocks of GPUs.
 
 use super::line::{Level, Line};
 use crate::figures::{decimal, mean, quoted, rank};
@@ -16,13 +16,14 @@ const NETWORK: &str = "network_";
 /// A summary, and its position in the list of the session.
 type Entry<'a> = (usize, &'a CounterSummary);
 
-/// Returns the memory, processor time and network traffic of the job; nothing if they were not sampled.
+/// Returns the memory, processor time, network traffic and GPU clocks of the job; nothing if they were not sampled.
 pub fn system_counters(session: &Session) -> Vec<Line> {
     let parts: Vec<Prose> = [
         memory(session),
         processors(session),
         left(session),
         network(session),
+        gpu_clocks(session),
     ]
     .into_iter()
     .flatten()
@@ -90,5 +91,22 @@ fn network(session: &Session) -> Option<Prose> {
         quoted(&*busiest.name, format!("/counters/{at}/name")),
         " ",
         mean(per_s, counter_unit(&busiest.name), format!("/counters/{at}/mean"))
+    ])
+}
+
+fn gpu_clocks(session: &Session) -> Option<Prose> {
+    let clocks = session.gpus.iter().enumerate().filter_map(|(at, gpu)| {
+        let clock = gpu.rank.and(gpu.busy_sm_clock_mhz.value)?;
+        Some((at, clock))
+    });
+    let clock = |(at, clock): (usize, f64)| decimal(clock, 0, format!("/gpus/{at}/busy_sm_clock_mhz/value"));
+    let lowest = clocks.clone().min_by(|one, other| one.1.total_cmp(&other.1))?;
+    let highest = clocks.max_by(|one, other| one.1.total_cmp(&other.1))?;
+    Some(prose![
+        "busy GPUs at ",
+        clock(lowest),
+        " to ",
+        clock(highest),
+        " MHz on average"
     ])
 }
