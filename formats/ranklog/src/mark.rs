@@ -7,7 +7,7 @@ use crate::numbered::numbered_enum;
 pub const NO_SPAN: u64 = 0;
 
 /// `tag` of a counter's sample that the recorder took, not the program.
-pub const SYSTEM_COUNTER: i32 = 1;
+pub const SYSTEM_COUNTER: u32 = 1;
 
 numbered_enum! {
     /// What a mark describes: its `operation`.

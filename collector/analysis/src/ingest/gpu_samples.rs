@@ -120,7 +120,7 @@ impl SampledGpus {
                     (at_ns, *sample)
                 });
                 Some(GpuTrack::new(
-                    sampled.gpu.clone(),
+                    &sampled.gpu,
                     (!is_only).then_some(device),
                     samples.collect(),
                 ))

@@ -40,7 +40,6 @@ const COUNTERS: [(&str, fn(&Sample) -> Option<f64>); 9] = [
 /// Samples of one GPU on the axis.
 #[derive(Clone, Debug)]
 pub struct GpuTrack {
-    gpu: Gpu,
     /// Ordinal of the device in its process, if the process has several.
     device: Option<u32>,
     /// Samples by time, in nanoseconds on the axis.
@@ -52,11 +51,10 @@ pub struct GpuTrack {
 
 impl GpuTrack {
     /// Creates the track at its first sample.
-    pub fn new(gpu: Gpu, device: Option<u32>, mut samples: Vec<(i64, Sample)>) -> Self {
+    pub fn new(gpu: &Gpu, device: Option<u32>, mut samples: Vec<(i64, Sample)>) -> Self {
         samples.sort_by_key(|&(at_ns, _)| at_ns);
         Self {
-            sum: GpuSum::new(&gpu, device),
-            gpu,
+            sum: GpuSum::new(gpu, device),
             device,
             samples,
             taken: 0,
@@ -186,7 +184,7 @@ mod tests {
             (20, sample(300, false, throttle::THERMAL)),
             (40, sample(1980, true, 0)),
         ];
-        let mut counters = GpuCounters::new(vec![GpuTrack::new(Gpu::default(), Some(3), samples)]);
+        let mut counters = GpuCounters::new(vec![GpuTrack::new(&Gpu::default(), Some(3), samples)]);
         let mut out = Vec::new();
         counters.emit(15, 30, &mut out);
         counters.emit(15, 30, &mut out);

@@ -8,6 +8,7 @@ use super::context::LogContext;
 use super::device_calls::DeviceCalls;
 use super::event::{Complete, Enqueue, GroupEnd, LogEvent, Mark, OperationFields, ProgramSpan, Stamp};
 use super::evidence::{self, Nested};
+use super::gpu_counters::GpuCounters;
 use super::held::{HeldFor, HeldOperations};
 use super::host_marks::HostMarks;
 use super::in_flight::LogEnd;

@@ -180,7 +180,10 @@ fn sample(nvml: &Nvml, number: u32, gpu: &Gpu) -> Sample {
         memory_clock_mhz: device.clock_info(Clock::Memory).ok(),
         power_milliwatts: device.power_usage().ok(),
         temperature_celsius: device.temperature(TemperatureSensor::Gpu).ok(),
-        throttle_reasons: device.current_throttle_reasons_raw().ok(),
+        throttle_reasons: device
+            .current_throttle_reasons()
+            .ok()
+            .map(|reasons| reasons.bits()),
         ..empty
     }
 }
