@@ -1196,7 +1196,7 @@ fn memory_that_grows_over_the_whole_run_is_reported() {
     const MIB: f64 = 1048576.0;
     let leaks = |mib_per_s: f64| {
         move |rank: u32, second: u64| {
-            let garbage = (second % 9) as f64 * 3.0 * MIB;
+            let garbage = (second % 3) as f64 * 9.0 * MIB;
             let kept = if rank == 1 {
                 second as f64 * mib_per_s * MIB
             } else {
@@ -1300,7 +1300,7 @@ fn with_gpus(states: &[GpuState]) -> Session {
             for (&rank, gpu) in own.iter().zip(0..) {
                 let state = states[rank];
                 let sample = Sample {
-                    raw_ns: (START + MS + number * MS) as i64,
+                    raw_ns: (START + MS + number * MS / 2) as i64,
                     gpu,
                     utilization_percent: Some(state.utilization),
                     sm_clock_mhz: Some(state.clock_mhz),

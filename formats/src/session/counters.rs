@@ -52,8 +52,8 @@ pub struct CounterGrowth {
     pub to_ns: i64,
     /// Smallest sample of the first interval.
     pub first: f64,
-    /// Smallest sample of the interval in the middle.
-    pub middle: f64,
+    /// Smallest sample of the interval at two thirds.
+    pub two_thirds: f64,
     /// Smallest sample of the last interval.
     pub last: f64,
     /// Number of intervals whose smallest sample is larger than that of the interval before.

@@ -77,7 +77,7 @@ impl Minima {
             from_ns: at(bound(LEFT_OUT)),
             to_ns: at(slots.len()),
             first: *smallest.first()?,
-            middle: *smallest.get(smallest.len() / 2)?,
+            two_thirds: *smallest.get(smallest.len() * 2 / 3)?,
             last: *smallest.last()?,
             rises: smallest.windows(2).filter(|pair| pair[1] > pair[0]).count() as u32,
             intervals: smallest.len() as u32,
@@ -121,7 +121,7 @@ mod tests {
     fn a_level_that_is_reached_does_not_rise() {
         let growth = of((0..320).map(|second| f64::from(second.min(100)))).expect("enough samples");
         assert!(growth.rises <= 2, "{growth:?}");
-        assert_eq!(growth.middle, growth.last);
+        assert_eq!(growth.two_thirds, growth.last);
         let saw = of((0..320).map(|second| f64::from(second % 7))).expect("enough samples");
         assert_eq!((saw.rises, saw.first, saw.last), (0, 0.0, 0.0));
     }

@@ -13,8 +13,8 @@ const MIN_WINDOW_NS: i64 = 60_000_000_000;
 const MIN_GROWTH_BYTES: f64 = 64.0 * (1 << 20) as f64;
 /// Minimum growth as a share of the memory at the begin.
 const MIN_GROWTH_SHARE: f64 = 0.02;
-/// Minimum share of the growth that belongs to the second half. Caches fill up, and level off.
-const MIN_LATE_SHARE: f64 = 0.25;
+/// Minimum share of the growth that belongs to the last third. Caches fill up, and level off.
+const MIN_LATE_SHARE: f64 = 0.15;
 /// Minimum number of rises between 12 intervals. Of 11 pairs, memory without a trend rises in about 5.
 const MIN_RISES: u32 = 9;
 /// Remaining time below which the finding is a warning, in hours.
@@ -26,7 +26,7 @@ pub const RULE: Rule = Rule {
     title: "Resident memory grows and does not level off",
     means: "A process keeps more and more memory. In the end the kernel kills it, or the host swaps.",
     fires: "The smallest values of 12 equal intervals are compared, after the first quarter of the run. At least 9 of 11 \
-            rise. The growth is at least 64 MiB and 2 %, and a quarter of it belongs to the second half. The 12 \
+            rise. The growth is at least 64 MiB and 2 %, and 15 % of it belong to the last third. The 12 \
             intervals take at least 60 s. A warning if the memory that is left on the host suffices for less than 24 h.",
     silent: "Runs below 80 s. Memory that levels off. Memory of processes that are no ranks, such as those that load \
              data. Memory of devices. Recordings with --counters off.",
@@ -73,7 +73,7 @@ fn fires(growth: &CounterGrowth) -> bool {
     growth.to_ns - growth.from_ns >= MIN_WINDOW_NS
         && growth.rises >= MIN_RISES
         && grown >= MIN_GROWTH_BYTES.max(growth.first * MIN_GROWTH_SHARE)
-        && growth.last - growth.middle >= grown * MIN_LATE_SHARE
+        && growth.last - growth.two_thirds >= grown * MIN_LATE_SHARE
 }
 
 /// Returns the memory that was left on a host at the end, in bytes.
@@ -161,8 +161,8 @@ fn draft(facts: &Facts<'_>, host: u32, known: &Host, growing: &[&Growing]) -> Dr
                 "",
             )
             .holds(
-                "share of the growth in the second half",
-                (growth.last - growth.middle) / grown(largest) * 100.0,
+                "share of the growth in the last third",
+                (growth.last - growth.two_thirds) / grown(largest) * 100.0,
                 ">=",
                 MIN_LATE_SHARE * 100.0,
                 "%",
