@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use rankscope_analysis::selection::{SelectError, SelectionRequest, marks, select};
-use rankscope_fixtures::sessions::Job;
+use rankscope_fixtures::sessions::{Job, structured};
 use rankscope_formats::ids::{CommunicatorId, RankIndex, StepIndex};
 use rankscope_formats::index::{Footer, LaneKind, Sample, Span, ViewFile, ViewWriter, part, view_path};
 use rankscope_formats::session::*;
@@ -191,15 +191,12 @@ fn made(events: &[(i64, u64)], lengths: &[i64]) -> Made {
     }
     writer.finish().expect("finish");
     session.activity = vec![activity(0, stalls.len() as u64), activity(1, 0)];
+    let pattern = structured().counters[0].clone();
     session.counters = (0..RANKS)
         .map(|rank| CounterSummary {
             rank,
             name: "queue_bytes".to_owned(),
-            samples: 3,
-            min: Some(f64::from(rank)),
-            mean: Some(f64::from(rank)),
-            max: Some(f64::from(rank)),
-            last: Some(f64::from(rank)),
+            ..pattern.clone()
         })
         .collect();
     let mut hosts = Vec::new();

@@ -23,7 +23,7 @@ pub enum Which {
     Stalls,
     /// Last arrivals, and waits.
     Lateness,
-    /// Counters of the program.
+    /// Counters.
     Counters,
 }
 
@@ -306,7 +306,7 @@ pub fn table_of(selection: &Selection, session: &Session, which: Which) -> Selec
     };
     let reason = match which {
         Which::StallCauses | Which::Stalls => selection.stalls.reason.clone(),
-        Which::Counters => Some("the program reported no counters".to_owned()),
+        Which::Counters => Some("no counter was recorded".to_owned()),
         Which::Parts | Which::Operations | Which::Lateness => None,
     };
     SelectionTable {

@@ -32,7 +32,7 @@ pub struct Selection {
     pub stalls: Figure<SelectedStalls>,
     /// Last arrivals and waits, one entry per rank.
     pub lateness: Vec<RankLateness>,
-    /// Counters of the program, by rank and name.
+    /// Counters, by rank and name.
     pub counters: Vec<SelectedCounter>,
 }
 

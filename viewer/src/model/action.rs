@@ -87,7 +87,7 @@ pub enum PanelTab {
     Lateness,
     /// Heat maps: rank × step and rank × rank.
     HeatMaps,
-    /// Counters of the program.
+    /// Counters.
     Counters,
 }
 

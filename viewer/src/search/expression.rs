@@ -148,7 +148,7 @@ pub enum Kind {
     Operation,
     /// Device activity: kernels, copies.
     Kernel,
-    /// Counters of the program. They have no spans.
+    /// Counters. They have no spans.
     Counter,
 }
 

@@ -1,4 +1,4 @@
-//! Counters of the program in the window, from the index.
+//! Counters in the window, from the index.
 
 use super::parallel::stop_if;
 use super::request::{SelectError, SelectionRequest};

@@ -8,7 +8,7 @@
 //! - [`instances`] reads the instances that begin in the window once, for [`operations`] (with [`scopes`] of
 //!   communicators and [`bins`] of histograms) and [`lateness`].
 //! - [`stalls`] reads device stalls.
-//! - [`counters`] computes the ranges and means of the program's counters, from the index.
+//! - [`counters`] computes the ranges and means of counters, from the index.
 //! - [`marks`] finds the instances that a bin of a histogram counts.
 
 mod bins;
