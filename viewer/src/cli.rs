@@ -83,6 +83,7 @@ enum Tab {
     Stalls,
     Lateness,
     HeatMaps,
+    Counters,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -144,6 +145,7 @@ impl Cli {
                 Tab::Stalls => PanelTab::Stalls,
                 Tab::Lateness => PanelTab::Lateness,
                 Tab::HeatMaps => PanelTab::HeatMaps,
+                Tab::Counters => PanelTab::Counters,
             }),
             light: self.theme.map(|theme| matches!(theme, Theme::Light)),
             filter: self.filter.clone(),

@@ -85,6 +85,21 @@ impl Theme {
         self.pick(0x4b5561, 0xc3ccd5)
     }
 
+    /// Area between zero and the mean of a counter.
+    pub fn counter_area(self) -> Color32 {
+        self.pick(0x2f4f6b, 0xc5dcef)
+    }
+
+    /// Band between the smallest and the largest value of a counter.
+    pub fn counter_band(self) -> Color32 {
+        self.pick(0x56809f, 0x93bbdc)
+    }
+
+    /// Line at the mean of a counter.
+    pub fn counter_line(self) -> Color32 {
+        self.pick(0xb5dcf7, 0x1f6aa5)
+    }
+
     /// Marks of a panel or a search.
     pub fn mark(self) -> Color32 {
         self.pick(0xffe14d, 0xc28a00)
@@ -191,7 +206,8 @@ pub enum Pattern {
 }
 
 impl Shade {
-    const fn plain(colour: Color32) -> Self {
+    /// Creates a shade without a pattern.
+    pub const fn plain(colour: Color32) -> Self {
         Self {
             colour,
             pattern: Pattern::Plain,

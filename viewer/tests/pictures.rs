@@ -11,10 +11,11 @@ use egui::{Key, Modifiers, Pos2, pos2, vec2};
 use rankscope_analysis::{MergeOptions, index, merge};
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{LaneKind, Span};
+use rankscope_formats::session::Session;
 use rankscope_tests::artefacts::root;
 use rankscope_viewer::app::Start;
 use rankscope_viewer::model::{PanelTab, Window};
-use rankscope_viewer::timeline::layout::RowKind;
+use rankscope_viewer::timeline::layout::{MAX_COUNTERS, RowKind};
 use rasterised::Driven;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -313,6 +314,162 @@ fn the_tooltip_counts_operations_in_flight() {
         driven.harness().query_by_label_contains("in flight").is_some(),
         "a tooltip"
     );
+}
+
+fn counted(folder: &Path) -> PathBuf {
+    support::counted(folder, 0)
+}
+
+/// Returns the counters that have rows, by rank and name.
+fn counter_rows(driven: &mut Driven) -> Vec<(RankIndex, String)> {
+    let workspace = driven.workspace();
+    let rows = workspace.timeline.rows().iter();
+    rows.filter_map(|row| match row.kind {
+        RowKind::Counter { rank, counter } => {
+            let view = workspace.opened.open_view(rank)?;
+            Some((rank, view.footer().counters[counter].name.clone()))
+        }
+        _ => None,
+    })
+    .collect()
+}
+
+/// Removes everything but the timeline and the drawer, and scrolls to the counters of rank 0.
+fn show_counters(driven: &mut Driven) {
+    let workspace = driven.workspace();
+    workspace.state.view.findings = false;
+    let rows = workspace.timeline.rows().iter();
+    let first = rows
+        .into_iter()
+        .find(|row| matches!(row.kind, RowKind::Counter { .. }));
+    workspace.state.view.scroll = first.expect("a counter").top - 60.0;
+    driven.settle();
+}
+
+#[test]
+fn counters_have_rows_and_a_table() {
+    let (_folder, mut driven) = open(counted, dark());
+    let names = ["balance", "loss", "queue_bytes"];
+    let of = |rank: u32| names.map(|name| (RankIndex(rank), name.to_owned()));
+    assert_eq!(counter_rows(&mut driven), [of(0), of(1)].concat());
+    show_counters(&mut driven);
+    driven.press(Modifiers::NONE, Key::Num6);
+    assert_eq!(driven.workspace().state.view.tab, PanelTab::Counters);
+    driven.snapshot("counters-whole");
+    let whole = driven.workspace().state.whole;
+    driven.workspace().state.view.window = Some(whole.zoomed(0.02, 0.4));
+    driven.press(Modifiers::NONE, Key::T);
+    driven.snapshot("counters-close-light");
+}
+
+#[test]
+fn counters_are_hidden_by_a_key_and_by_collapsing() {
+    let (_folder, mut driven) = open(counted, dark());
+    let all = driven.workspace().timeline.rows().len();
+    driven.press(Modifiers::NONE, Key::V);
+    assert_eq!(counter_rows(&mut driven), []);
+    assert_eq!(driven.workspace().timeline.rows().len(), all - 6);
+    driven.press(Modifiers::COMMAND, Key::P);
+    driven.write("hide counters");
+    driven.press(Modifiers::NONE, Key::Enter);
+    assert_eq!(counter_rows(&mut driven).len(), 6);
+    driven.press(Modifiers::SHIFT, Key::C);
+    assert_eq!(counter_rows(&mut driven), []);
+}
+
+#[test]
+fn the_tooltip_of_a_counter_has_its_value_and_those_of_the_pixel() {
+    use egui_kittest::kittest::Queryable;
+    let (_folder, mut driven) = open(counted, dark());
+    show_counters(&mut driven);
+    let is_queue = |kind| {
+        matches!(
+            kind,
+            RowKind::Counter {
+                rank: RankIndex(0),
+                counter: 2
+            }
+        )
+    };
+    let middle = driven.workspace().state.whole.at(0.5);
+    let at = place(&mut driven, middle, is_queue);
+    driven.point(at);
+    for label in [
+        "queue_bytes",
+        "value",
+        "since",
+        "in this pixel",
+        "min",
+        "mean",
+        "max",
+    ] {
+        let found = driven.harness().query_all_by_label(label).count();
+        assert!(found > 0, "{label}");
+    }
+    // The loss has few samples, so it is described by its value alone.
+    let is_loss = |kind| {
+        matches!(
+            kind,
+            RowKind::Counter {
+                rank: RankIndex(0),
+                counter: 1
+            }
+        )
+    };
+    let at = place(&mut driven, middle / 8, is_loss);
+    driven.point(at);
+    assert!(driven.harness().query_by_label("since").is_some());
+    assert!(driven.harness().query_by_label("in this pixel").is_none());
+}
+
+/// A filter by name chooses which of many counters have rows. The number of the others is shown.
+#[test]
+fn many_counters_have_a_limited_number_of_rows() {
+    let many = |folder: &Path| support::counted(folder, 40);
+    let (_folder, mut driven) = open(many, dark());
+    let more = |driven: &mut Driven| -> Vec<u32> {
+        let rows = driven.workspace().timeline.rows().iter();
+        rows.filter_map(|row| match row.kind {
+            RowKind::MoreCounters { count, .. } => Some(count),
+            _ => None,
+        })
+        .collect()
+    };
+    assert_eq!(counter_rows(&mut driven).len(), 2 * MAX_COUNTERS);
+    assert_eq!(more(&mut driven), [43 - MAX_COUNTERS as u32; 2]);
+    let last = (RankIndex(0), "queue_bytes".to_owned());
+    assert!(!counter_rows(&mut driven).contains(&last));
+    driven.workspace().state.view.filter = "queue_bytes or more_39".to_owned();
+    driven.settle();
+    let filtered = counter_rows(&mut driven);
+    assert_eq!(filtered.len(), 2 * MAX_COUNTERS);
+    assert_eq!(filtered[0].1, "more_39");
+    assert_eq!(filtered[1], last);
+    show_counters(&mut driven);
+    driven.snapshot("counters-filter");
+    // Low rows, with the number of the counters that have none.
+    driven.press(Modifiers::NONE, Key::Z);
+    let workspace = driven.workspace();
+    let mut rows = workspace.timeline.rows().iter();
+    let more = rows.find(|row| matches!(row.kind, RowKind::MoreCounters { .. }));
+    workspace.state.view.scroll = more.expect("a row").top - 200.0;
+    driven.settle();
+    driven.snapshot("counters-more");
+}
+
+/// A followed run gets a new session several times. Its counters may be others.
+#[test]
+fn a_newer_session_has_its_own_counters() {
+    let (folder, mut driven) = open(counted, dark());
+    show_counters(&mut driven);
+    let newer = support::counted(&folder.path().join("newer"), 1).join("session");
+    let session = Session::read(&newer).expect("a session");
+    let ctx = driven.harness().ctx.clone();
+    driven.workspace().replace_session(&newer, session, &ctx);
+    driven.settle();
+    let names: Vec<String> = counter_rows(&mut driven).into_iter().map(|row| row.1).collect();
+    let expected = ["balance", "loss", "more_00", "queue_bytes"];
+    assert_eq!(names, [expected, expected].concat());
 }
 
 #[test]

@@ -2,6 +2,8 @@
 //!
 //! Every field is documented and has the declared type, and no required field is missing.
 
+use rankscope_fixtures::logs::Ddp;
+use rankscope_fixtures::logs::counters::{self, CounterSamples};
 use rankscope_fixtures::sessions::{Job, damaged, structured, traffic};
 use rankscope_formats::session::{SESSION_VERSION, Session, schema, selection_schema};
 use rankscope_report::document;
@@ -199,6 +201,41 @@ fn printed_sessions_match_the_schema() {
             file[more] = reported[more].clone();
         }
         assert_eq!(file, reported, "{}", files[0]);
+    }
+}
+
+#[test]
+fn a_window_with_counters_matches_the_schema() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let job = Ddp {
+        ranks: 2,
+        steps: 20,
+        ..Ddp::default()
+    };
+    let counters = |rank: u32| {
+        let samples = |name: &str, values: [f64; 3]| CounterSamples {
+            name: name.to_owned(),
+            samples: (1..).map(|at| at * 3_000_000).zip(values).collect(),
+        };
+        vec![
+            samples("loss", [2.5, f64::NAN, 1.5 + f64::from(rank)]),
+            samples("broken_bytes", [f64::INFINITY; 3]),
+        ]
+    };
+    counters::write(folder.path(), &job, counters).expect("logs");
+    let run = folder.path().display().to_string();
+    rankscope(&["merge", &run]);
+    // The second window is before the first sample.
+    for (range, is_known) in [("0s..1h", true), ("0s..1ms", false)] {
+        let window = rankscope(&["report", "--range", range, "--json", &run]);
+        let window: Value = serde_json::from_slice(&window).expect("JSON");
+        expect_as_in(&selection_schema(), range, &window);
+        let listed = window["counters"].as_array().expect("a list");
+        assert_eq!(listed.len(), 4, "{range}");
+        for counter in listed {
+            assert_eq!(counter["figures"]["value"].is_object(), is_known, "{counter}");
+            assert_eq!(counter["figures"]["reason"].is_string(), !is_known, "{counter}");
+        }
     }
 }
 

@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 use rankscope_analysis::selection::{SelectError, SelectionRequest, marks, select};
-use rankscope_fixtures::sessions::Job;
+use rankscope_fixtures::sessions::{Job, structured};
 use rankscope_formats::ids::{CommunicatorId, RankIndex, StepIndex};
-use rankscope_formats::index::{Footer, LaneKind, Span, ViewFile, ViewWriter, part, view_path};
+use rankscope_formats::index::{Footer, LaneKind, Sample, Span, ViewFile, ViewWriter, part, view_path};
 use rankscope_formats::session::*;
 use rankscope_ranklog::Operation;
 use rankscope_report::selection_rows::{Which, table_of};
@@ -191,6 +191,14 @@ fn made(events: &[(i64, u64)], lengths: &[i64]) -> Made {
     }
     writer.finish().expect("finish");
     session.activity = vec![activity(0, stalls.len() as u64), activity(1, 0)];
+    let pattern = structured().counters[0].clone();
+    session.counters = (0..RANKS)
+        .map(|rank| CounterSummary {
+            rank,
+            name: "queue_bytes".to_owned(),
+            ..pattern.clone()
+        })
+        .collect();
     let mut hosts = Vec::new();
     let views = (0..RANKS)
         .map(|rank| {
@@ -206,6 +214,11 @@ fn made(events: &[(i64, u64)], lengths: &[i64]) -> Made {
             writer.push(of_another, host[0]).expect("push");
             for span in pieces(i64::from(rank) * 50, lengths, true) {
                 writer.push(of_device, span).expect("push");
+            }
+            let counter = writer.counter("queue_bytes", 20_000);
+            for at_ns in [-1000, 500, 2500] {
+                let value = f64::from(rank);
+                writer.sample(counter, Sample { at_ns, value }).expect("a sample");
             }
             hosts.push(host);
             writer

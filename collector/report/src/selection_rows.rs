@@ -5,7 +5,9 @@ use crate::sentences::stall_cause;
 use rankscope_analysis::model::labels::{rank_name, sizes};
 use rankscope_analysis::model::units;
 use rankscope_formats::ids::RankIndex;
-use rankscope_formats::session::{Figure, Quantiles, SelectedOperations, Selection, Session};
+use rankscope_formats::session::{
+    Figure, Quantiles, SelectedCounter, SelectedOperations, Selection, Session, counter_unit,
+};
 use std::cmp::Ordering;
 
 /// Table of a selection.
@@ -21,16 +23,19 @@ pub enum Which {
     Stalls,
     /// Last arrivals, and waits.
     Lateness,
+    /// Counters.
+    Counters,
 }
 
 impl Which {
     /// All tables in display order.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Parts,
         Self::Operations,
         Self::StallCauses,
         Self::Stalls,
         Self::Lateness,
+        Self::Counters,
     ];
 
     /// Returns the title of the table.
@@ -41,6 +46,7 @@ impl Which {
             Self::StallCauses => "Stalls that start in the window",
             Self::Stalls => "Longest stalls",
             Self::Lateness => "Last arrivals",
+            Self::Counters => "Counters",
         }
     }
 }
@@ -223,6 +229,17 @@ const LATENESS: [Heading; 5] = [
     number("own waiting", "exposed_wait_ns"),
 ];
 
+const COUNTERS: [Heading; 8] = [
+    words("rank", "rank"),
+    words("counter", "counter"),
+    number("samples", "samples"),
+    number("min", "min"),
+    number("mean", "mean"),
+    number("max", "max"),
+    number("first", "first"),
+    number("last", "last"),
+];
+
 fn text(text: impl Into<String>) -> Cell {
     let text = text.into();
     Cell {
@@ -285,13 +302,18 @@ pub fn table_of(selection: &Selection, session: &Session, which: Which) -> Selec
         Which::StallCauses => (&STALL_CAUSES, stall_causes(selection)),
         Which::Stalls => (&STALLS, stalls(selection, session)),
         Which::Lateness => (&LATENESS, lateness(selection, session)),
+        Which::Counters => (&COUNTERS, counters(selection, session)),
     };
-    let is_of_stalls = matches!(which, Which::StallCauses | Which::Stalls);
+    let reason = match which {
+        Which::StallCauses | Which::Stalls => selection.stalls.reason.clone(),
+        Which::Counters => Some("no counter was recorded".to_owned()),
+        Which::Parts | Which::Operations | Which::Lateness => None,
+    };
     SelectionTable {
         which,
         headings: headings.to_vec(),
+        reason: reason.filter(|_| rows.is_empty()),
         rows,
-        reason: selection.stalls.reason.clone().filter(|_| is_of_stalls),
     }
 }
 
@@ -407,6 +429,38 @@ fn lateness(selection: &Selection, session: &Session) -> Vec<Vec<Cell>> {
             ]
         })
         .collect()
+}
+
+fn counters(selection: &Selection, session: &Session) -> Vec<Vec<Cell>> {
+    let row = |counter: &SelectedCounter| {
+        let unit = counter_unit(&counter.name);
+        let value = |value: Option<f64>, reason: &str| match value {
+            Some(value) => Cell {
+                text: units::counter_value(value, unit),
+                value: Value::Real(value),
+            },
+            None => unknown(reason),
+        };
+        let head = [
+            text(rank_name(session, RankIndex(counter.rank))),
+            text(counter.name.as_str()),
+        ];
+        let none = "no value in the window is a finite number";
+        let of_one = "this value is not a finite number";
+        let values = match counter.figures.get() {
+            Ok(figures) => vec![
+                count(figures.samples),
+                value(figures.min, none),
+                value(figures.mean, "no finite value holds for any time in the window"),
+                value(figures.max, none),
+                value(figures.first, of_one),
+                value(figures.last, of_one),
+            ],
+            Err(reason) => vec![unknown(reason); COUNTERS.len() - head.len()],
+        };
+        head.into_iter().chain(values).collect()
+    };
+    selection.counters.iter().map(row).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Footer of an index file, with its lanes and names.
 
-use super::Sums;
+use super::{CounterInfo, Sums};
 use serde::{Deserialize, Serialize};
 
 /// Last part of the file: its lanes and names.
@@ -13,6 +13,8 @@ pub struct Footer {
     pub rank: u32,
     /// Lanes, in the order in which they are displayed.
     pub lanes: Vec<LaneInfo>,
+    /// Counters, by name.
+    pub counters: Vec<CounterInfo>,
     /// Names of spans.
     pub names: Vec<Name>,
     /// Parts of the tables that could not be read, or that are inconsistent.

@@ -8,16 +8,20 @@
 //! The spans of a lane are in blocks of [`BLOCK_SPANS`]. A directory has the start of each block, and the time of each
 //! class before it. The sums over adjacent windows therefore always add up to the sum over all of them, at any zoom.
 //!
+//! A **counter** is a row of samples. [`counters`] describes its blocks and its tree.
+//!
 //! ```text
 //! session/view/rank=R.view   R: index of the rank in session.json; all numbers little-endian
 //!   magic       8 bytes  "RSVIEW", 0, version
 //!   blocks               in the order in which they became full: blocks of one moment are close together
 //!   directories          one per lane: 96 bytes per block, see directory.rs
-//!   footer               JSON: lanes with the offsets of their directories, names
+//!   trees                one per counter, see counters/
+//!   footer               JSON: lanes and counters with the offsets of their directories, names
 //!   trailer     32 bytes   offset of the footer (u64), its length (u64), CRC-32 of it (u32), 0 (u32), magic
 //! ```
 
 mod block;
+pub mod counters;
 mod directory;
 mod footer;
 mod lane;
@@ -26,6 +30,7 @@ mod reader;
 mod sweep;
 mod writer;
 
+pub use counters::{Counter, CounterInfo, Sample, Spread};
 pub use directory::Sums;
 pub use footer::{Footer, LaneInfo, LaneKind, Name};
 pub use lane::Lane;
@@ -48,7 +53,7 @@ pub const CLASSES: usize = 8;
 /// Thread ID of lanes that many threads share, because there were too many threads for separate lanes.
 pub const OTHER_THREADS: u32 = u32::MAX;
 
-const MAGIC: [u8; 8] = *b"RSVIEW\0\x02";
+const MAGIC: [u8; 8] = *b"RSVIEW\0\x03";
 
 /// Returns the path of the index of one rank.
 pub fn view_path(session: &Path, rank: u32) -> PathBuf {

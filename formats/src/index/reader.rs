@@ -1,7 +1,7 @@
 //! Reader of the index of one rank. It reads only the parts that are requested.
 
 use super::directory::ENTRY_BYTES;
-use super::{Footer, Lane, LaneKind, MAGIC, Name};
+use super::{Counter, Footer, Lane, LaneKind, MAGIC, Name};
 use memmap2::Mmap;
 use std::fs::File;
 use std::io;
@@ -111,6 +111,18 @@ impl ViewFile {
         (0..self.footer.lanes.len())
             .filter_map(|position| Some((position, self.lane(position)?)))
             .filter(move |(_, lane)| wanted(lane.info.kind))
+    }
+
+    /// Returns a counter by its index in [`Footer::counters`].
+    pub fn counter(&self, position: usize) -> Option<Counter<'_>> {
+        Counter::new(self.footer.counters.get(position)?, &self.bytes)
+    }
+
+    /// Returns a counter by its name.
+    pub fn counter_named(&self, name: &str) -> Option<Counter<'_>> {
+        let counters = &self.footer.counters;
+        let position = counters.binary_search_by(|counter| counter.name.as_str().cmp(name));
+        self.counter(position.ok()?)
     }
 
     /// Returns a name by its number.

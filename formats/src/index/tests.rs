@@ -208,10 +208,11 @@ fn a_file_of_another_kind_or_version_is_refused_with_a_reason() {
     for (bytes, reason) in [
         (&b"something else that is long enough to be one"[..], "no index"),
         (b"RSVIEW\0\x09________________________________", "another version"),
-        // Version 1 has no lanes of overhead, so the index is built again.
+        // Version 1 has no lanes of overhead, and version 2 no counters, so the index is built again.
         (b"RSVIEW\0\x01________________________________", "another version"),
-        (b"RSVIEW\0\x02", "trailer"),
-        (b"RSVIEW\0\x02________________________________", "cut off"),
+        (b"RSVIEW\0\x02________________________________", "another version"),
+        (b"RSVIEW\0\x03", "trailer"),
+        (b"RSVIEW\0\x03________________________________", "cut off"),
     ] {
         std::fs::write(&path, bytes).expect("write");
         let error = ViewFile::open(&path).expect_err("refused").to_string();

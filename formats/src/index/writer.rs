@@ -2,8 +2,9 @@
 
 use super::ViewError;
 use super::block::encode;
+use super::counters::OpenCounter;
 use super::directory::{Block, ENTRY_BYTES};
-use super::{BLOCK_SPANS, CLASSES, Footer, LaneInfo, LaneKind, MAGIC, Name, Span, Sums};
+use super::{BLOCK_SPANS, CLASSES, CounterInfo, Footer, LaneInfo, LaneKind, MAGIC, Name, Sample, Span, Sums};
 use crate::whole_file::WholeFile;
 use rustc_hash::FxHashMap;
 use std::fs;
@@ -20,6 +21,7 @@ pub struct ViewWriter {
     path: PathBuf,
     offset: u64,
     lanes: Vec<OpenLane>,
+    counters: Vec<OpenCounter>,
     names: Vec<Name>,
     numbers: FxHashMap<Name, u32>,
     packed: Vec<u8>,
@@ -50,6 +52,7 @@ impl ViewWriter {
             path: path.to_path_buf(),
             offset: MAGIC.len() as u64,
             lanes: Vec::new(),
+            counters: Vec::new(),
             names: Vec::new(),
             numbers: FxHashMap::default(),
             packed: Vec::new(),
@@ -69,6 +72,33 @@ impl ViewWriter {
             directory: Vec::new(),
         });
         self.lanes.len() - 1
+    }
+
+    /// Creates a counter and returns its number. Its last value holds until `end_ns`.
+    pub fn counter(&mut self, name: &str, end_ns: i64) -> usize {
+        self.counters.push(OpenCounter::new(name.to_owned(), end_ns));
+        self.counters.len() - 1
+    }
+
+    /// Appends a sample of a counter. If it is before the last one, it is moved to the time of that.
+    pub fn sample(&mut self, counter: usize, sample: Sample) -> Result<(), ViewError> {
+        let is_full = self.counters.get(counter).is_some_and(OpenCounter::is_full);
+        if is_full {
+            self.end_samples(counter, sample.at_ns)?;
+        }
+        if let Some(open) = self.counters.get_mut(counter) {
+            open.push(sample);
+        }
+        Ok(())
+    }
+
+    fn end_samples(&mut self, counter: usize, until_ns: i64) -> Result<(), ViewError> {
+        let Some(open) = self.counters.get_mut(counter) else {
+            return Ok(());
+        };
+        self.packed.clear();
+        open.end_block(until_ns, self.offset, &mut self.packed);
+        self.write_packed()
     }
 
     /// Returns the number of a name. If there are too many names, the last ones share a number.
@@ -146,6 +176,10 @@ impl ViewWriter {
         .write(&mut open.directory);
         open.waiting.iter().for_each(|span| open.sums.add(span));
         open.waiting.clear();
+        self.write_packed()
+    }
+
+    fn write_packed(&mut self) -> Result<(), ViewError> {
         let packed = std::mem::take(&mut self.packed);
         let written = self.write(&packed);
         self.packed = packed;
@@ -158,6 +192,23 @@ impl ViewWriter {
             .map_err(|source| error(&self.path, source))?;
         self.offset += bytes.len() as u64;
         Ok(())
+    }
+
+    /// Writes the rest of the counters, and returns those that have samples by name.
+    fn write_counters(&mut self) -> Result<Vec<CounterInfo>, ViewError> {
+        for counter in 0..self.counters.len() {
+            let until_ns = self.counters.get(counter).map_or(0, OpenCounter::end_ns);
+            self.end_samples(counter, until_ns)?;
+        }
+        let mut written = Vec::new();
+        for counter in std::mem::take(&mut self.counters) {
+            let (info, tree) = counter.finish(self.offset);
+            self.write(&tree)?;
+            written.push(info);
+        }
+        written.retain(|counter| counter.samples > 0);
+        written.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(written)
     }
 
     /// Writes the rest of the file and returns its size. Lanes are displayed in the order of their kinds. `footer`
@@ -182,6 +233,7 @@ impl ViewWriter {
             });
             self.write(&lane.directory)?;
         }
+        footer.counters = self.write_counters()?;
         footer.names = std::mem::take(&mut self.names);
         let text =
             serde_json::to_vec(&footer).map_err(|source| error(&self.path, io::Error::other(source)))?;

@@ -87,8 +87,8 @@ pub use rows::{
 pub(crate) use schema::schema_of;
 pub use schema::{schema, selection_schema};
 pub use selection::{
-    Parts, RankLateness, RankParts, SelectedOperations, SelectedStall, SelectedStalls, Selection,
-    SelectionTotals, SlowestInstance, TimeBin, TimeHistogram,
+    CounterFigures, Parts, RankLateness, RankParts, SelectedCounter, SelectedOperations, SelectedStall,
+    SelectedStalls, Selection, SelectionTotals, SlowestInstance, TimeBin, TimeHistogram,
 };
 pub use selection_rows::{SelectedInstance, SelectedStallRow};
 pub use steps::{RankBreakdown, StepSummary, Steps, Window};

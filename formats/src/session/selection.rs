@@ -32,6 +32,8 @@ pub struct Selection {
     pub stalls: Figure<SelectedStalls>,
     /// Last arrivals and waits, one entry per rank.
     pub lateness: Vec<RankLateness>,
+    /// Counters, by rank and name.
+    pub counters: Vec<SelectedCounter>,
 }
 
 impl Selection {
@@ -243,4 +245,34 @@ pub struct RankLateness {
     pub exposed_wait_where_last_rank_ns: i64,
     /// Exposed wait of this rank in the window, in nanoseconds; the same as in its parts.
     pub exposed_wait_ns: Figure<i64>,
+}
+
+/// A counter of one rank in the window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SelectedCounter {
+    /// Index into [`super::Session::ranks`].
+    pub rank: u32,
+    /// Name. Its end names the unit: `_bytes_per_s`, `_bytes`, `_ns`; otherwise it is a number.
+    pub name: String,
+    /// Figures of its values, or the reason why they are unknown.
+    pub figures: Figure<CounterFigures>,
+}
+
+/// Figures of the values of a counter that hold in the window (METRICS.md, section 6). A value holds from its sample
+/// until the next one. The value at the start of the window may have its sample before it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CounterFigures {
+    /// Number of samples in the window.
+    pub samples: u64,
+    /// Smallest value; missing if no value is a finite number.
+    pub min: Option<f64>,
+    /// Mean, weighted by the time for which each value holds. Values that are not finite numbers do not count. Missing
+    /// if no other value holds for any time.
+    pub mean: Option<f64>,
+    /// Largest value; missing if no value is a finite number.
+    pub max: Option<f64>,
+    /// First value; missing if it is not a finite number.
+    pub first: Option<f64>,
+    /// Last value; missing if it is not a finite number.
+    pub last: Option<f64>,
 }

@@ -407,6 +407,22 @@ pub fn view(input: &[u8]) {
     let Ok(view) = ViewFile::from_bytes(bytes) else {
         return;
     };
+    for position in 0..view.footer().counters.len() {
+        let Some(counter) = view.counter(position) else {
+            continue;
+        };
+        let first = counter.sample(0).map_or(0, |sample| sample.at_ns);
+        for ns in [i64::MIN, first, first.saturating_add(1000), i64::MAX] {
+            counter.held_at(ns);
+            assert!(counter.samples_before(ns) <= counter.len());
+            let spread = counter.spread_in(first, ns);
+            assert!(
+                spread
+                    .min()
+                    .is_none_or(|min| spread.max().is_some_and(|max| min <= max))
+            );
+        }
+    }
     for position in 0..view.footer().lanes.len() {
         let Some(lane) = view.lane(position) else { continue };
         let (mut spans, mut starts) = (0, Vec::new());

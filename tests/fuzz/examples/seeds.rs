@@ -194,7 +194,7 @@ fn main() {
 
 /// Makes an index with one lane of spans of every shape, and an empty lane.
 fn view(spans: i64) -> Vec<u8> {
-    use rankscope_formats::index::{Footer, LaneKind, Name, Span, ViewWriter};
+    use rankscope_formats::index::{Footer, LaneKind, Name, Sample, Span, ViewWriter};
     let path = std::env::temp_dir().join(format!("seed-{}.view", std::process::id()));
     let mut writer = ViewWriter::create(&path).expect("a file");
     let lane = writer.lane(LaneKind::Operations { communicator: Some(1) }, 0);
@@ -213,6 +213,12 @@ fn view(spans: i64) -> Vec<u8> {
             instance: (number % 4 != 0).then_some(number as u64),
         };
         writer.push(lane, span).expect("a span");
+    }
+    let counter = writer.counter("loss", spans * 1000);
+    for number in 0..spans {
+        let value = if number % 5 == 4 { f64::NAN } else { number as f64 / 8.0 };
+        let sample = Sample { at_ns: number * 1000, value };
+        writer.sample(counter, sample).expect("a sample");
     }
     writer.finish(Footer::default()).expect("an index");
     let bytes = std::fs::read(&path).expect("an index");

@@ -90,6 +90,7 @@ impl Workspace {
                 actions.extend(order.map(Action::Order));
             }
             CommandId::ToggleDense => actions.push(Action::ToggleDense),
+            CommandId::ToggleCounters => actions.push(Action::ToggleCounters),
             CommandId::ToggleAllRanks => actions.push(Action::ToggleAllRanks),
             CommandId::ToggleRank => actions.extend(rank.map(Action::ToggleRank)),
             CommandId::Tab(tab) => actions.push(Action::Tab(tab)),

@@ -1,7 +1,7 @@
 //! The filter of the timeline, compiled for each session.
 
 use crate::model::Opened;
-use crate::picture::painter::SpanFilter;
+use crate::picture::painter::HighlightFilter;
 use crate::search::{expression::Filter, parse};
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ pub struct Filters {
     /// Text that was compiled. `None`: compile again.
     text: Option<String>,
     /// Filter of the session.
-    pub own: Option<SpanFilter>,
+    pub own: Option<HighlightFilter>,
     /// Filter of the compared session.
-    pub other: Option<SpanFilter>,
+    pub other: Option<HighlightFilter>,
     /// The reason why the text is no filter.
     pub error: Option<String>,
 }
@@ -54,7 +54,6 @@ impl Filters {
     }
 }
 
-fn compiled(filter: &Filter, opened: &Opened) -> SpanFilter {
-    let matcher = filter.compile(opened);
-    Arc::new(move |rank, lane: &_, span: &_, view: &_| matcher.span(rank, lane, span, view))
+fn compiled(filter: &Filter, opened: &Opened) -> HighlightFilter {
+    Arc::new(filter.compile(opened))
 }

@@ -200,7 +200,12 @@ impl Workspace {
         self.drawer.show(ui, &self.opened, &self.state, &mut actions);
         Panel::bottom("legend").show(ui, |ui| {
             let opened = &self.opened;
-            legend::show(ui, Theme::of(ui.ctx()), opened.has_devices, opened.has_overhead);
+            let drawn = legend::Drawn {
+                devices: opened.has_devices,
+                overhead: opened.has_overhead,
+                counters: self.state.view.counters && !opened.counter_scales.is_empty(),
+            };
+            legend::show(ui, Theme::of(ui.ctx()), drawn);
         });
         self.side.show(
             ui,

@@ -35,6 +35,8 @@ pub enum Action {
     ToggleRank(RankIndex),
     /// Switch between low and high rows.
     ToggleDense,
+    /// Show or hide the rows of counters.
+    ToggleCounters,
     /// Show the lanes of all ranks. If all are shown, show none.
     ToggleAllRanks,
     /// Show or hide the ranks of a host.
@@ -58,12 +60,15 @@ impl Action {
             self,
             Self::ToggleRank(_)
                 | Self::ToggleDense
+                | Self::ToggleCounters
                 | Self::ToggleAllRanks
                 | Self::ToggleHost(_)
                 | Self::TogglePin(_)
                 | Self::Hide(_)
                 | Self::ShowHidden
                 | Self::Order(_)
+                // If a rank has many counters, those that match have rows.
+                | Self::Filter(_)
         )
     }
 }
@@ -82,16 +87,19 @@ pub enum PanelTab {
     Lateness,
     /// Heat maps: rank × step and rank × rank.
     HeatMaps,
+    /// Counters.
+    Counters,
 }
 
 impl PanelTab {
     /// All tabs in display order.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Time,
         Self::Operations,
         Self::Stalls,
         Self::Lateness,
         Self::HeatMaps,
+        Self::Counters,
     ];
 
     /// Returns the displayed name.
@@ -102,6 +110,7 @@ impl PanelTab {
             Self::Stalls => "Stalls",
             Self::Lateness => "Lateness",
             Self::HeatMaps => "Heat maps",
+            Self::Counters => "Counters",
         }
     }
 }

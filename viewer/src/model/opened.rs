@@ -1,5 +1,6 @@
 //! The open session: its summary and the indices of its ranks, which are opened when they are first drawn.
 
+use super::CounterScales;
 use rankscope_analysis::index;
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{ViewFile, view_path};
@@ -19,6 +20,8 @@ pub struct Opened {
     pub has_devices: bool,
     /// Whether the recorder's own overhead was recorded.
     pub has_overhead: bool,
+    /// Scales of the counters.
+    pub counter_scales: CounterScales,
     views: Vec<Slot>,
     queue: Arc<Queue>,
     closed: Arc<AtomicBool>,
@@ -108,6 +111,7 @@ impl Opened {
                 .activity
                 .iter()
                 .any(|activity| activity.recorder_ns.value.is_some_and(|time_ns| time_ns > 0)),
+            counter_scales: CounterScales::of(&session),
             views: session.ranks.iter().map(|_| Slot::default()).collect(),
             session,
             queue: Arc::default(),

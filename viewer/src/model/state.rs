@@ -89,6 +89,8 @@ pub struct ViewState {
     pub findings: bool,
     /// Whether rows are low, so that more of them are visible.
     pub dense: bool,
+    /// Whether expanded ranks have rows of counters.
+    pub counters: bool,
     /// Counter of changes to the set or the order of rows.
     #[serde(skip)]
     pub row_changes: u64,
@@ -111,6 +113,7 @@ impl Default for ViewState {
             drawer: true,
             findings: true,
             dense: false,
+            counters: true,
             row_changes: 0,
             scroll: 0.0,
         }
@@ -207,6 +210,7 @@ impl State {
             Action::ToggleDrawer => self.view.drawer = !self.view.drawer,
             Action::ToggleFindings => self.view.findings = !self.view.findings,
             Action::ToggleDense => self.view.dense = !self.view.dense,
+            Action::ToggleCounters => self.view.counters = !self.view.counters,
             Action::ToggleRank(rank) => toggle(&mut self.view.collapsed, rank),
             Action::ToggleAllRanks => {
                 let all = (0..self.ranks).map(RankIndex);

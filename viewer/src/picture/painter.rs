@@ -1,9 +1,9 @@
 //! Background threads that paint the requested pictures, the most important first. Requests that are out of date are
 //! dropped.
 
-use super::in_flight;
 use super::paint::{IsHighlighted, Picture, Style, paint};
-use crate::model::{Opened, View, Window};
+use super::{counters, in_flight};
+use crate::model::{CounterScale, Opened, View, Window};
 use crate::theme::Theme;
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{LaneInfo, Span, ViewFile};
@@ -19,6 +19,8 @@ pub enum Subject {
     Lane(usize),
     /// Number of operations in flight.
     InFlight,
+    /// One counter, by its position in the index.
+    Counter(usize),
 }
 
 /// Identity of a picture. Two pictures with the same key are equal.
@@ -50,8 +52,17 @@ impl PictureKey {
     }
 }
 
-/// Returns whether a span of a rank's lane is highlighted.
-pub type SpanFilter = Arc<dyn Fn(RankIndex, &LaneInfo, &Span, &ViewFile) -> bool + Send + Sync>;
+/// Filter for what is highlighted.
+pub trait Highlight: Send + Sync {
+    /// Returns whether a span of a rank's lane is highlighted.
+    fn span(&self, rank: RankIndex, lane: &LaneInfo, span: &Span, view: &ViewFile) -> bool;
+
+    /// Returns whether a counter of a rank is highlighted.
+    fn counter(&self, rank: RankIndex, name: &str) -> bool;
+}
+
+/// A filter that several threads share.
+pub type HighlightFilter = Arc<dyn Highlight>;
 
 /// Options that all current pictures share.
 #[derive(Clone)]
@@ -62,8 +73,8 @@ pub struct PictureOptions {
     pub theme: Theme,
     /// Marked instances.
     pub marked: Arc<BTreeSet<u64>>,
-    /// Filter for the highlighted spans.
-    pub filter: Option<SpanFilter>,
+    /// Filter for the highlighted spans and counters.
+    pub filter: Option<HighlightFilter>,
 }
 
 /// A finished picture.
@@ -179,26 +190,7 @@ fn work(shared: &Shared, opened: &Opened, ready: &Sender<Ready>, done: &dyn Fn()
             }
         };
         let picture = match opened.view(key.rank) {
-            View::Open(view) => {
-                let matches = options
-                    .filter
-                    .as_ref()
-                    .map(|filter| move |lane: &_, span: &_| filter(key.rank, lane, span, view));
-                let style = Style {
-                    theme: options.theme,
-                    exact: key.exact,
-                    blur_px: key.blur_px,
-                    marked: &options.marked,
-                    highlighted: matches.as_ref().map(|matches| matches as &IsHighlighted<'_>),
-                };
-                let size = (key.width, key.height);
-                match key.subject {
-                    Subject::Lane(lane) => view
-                        .lane(lane)
-                        .map(|lane| paint(view, lane, key.window, size, style)),
-                    Subject::InFlight => Some(in_flight::paint(view, key.window, size, style)),
-                }
-            }
+            View::Open(view) => picture_of(&key, &options, opened, view),
             View::Pending | View::Missing => None,
         };
         let sent = ready.send(Ready {
@@ -213,5 +205,36 @@ fn work(shared: &Shared, opened: &Opened, ready: &Sender<Ready>, done: &dyn Fn()
             return;
         }
         done();
+    }
+}
+
+/// Paints a requested picture.
+fn picture_of(
+    key: &PictureKey,
+    options: &PictureOptions,
+    opened: &Opened,
+    view: &ViewFile,
+) -> Option<Picture> {
+    let filter = options.filter.as_ref();
+    let matches = filter.map(|filter| move |lane: &_, span: &_| filter.span(key.rank, lane, span, view));
+    let style = Style {
+        theme: options.theme,
+        exact: key.exact,
+        blur_px: key.blur_px,
+        marked: &options.marked,
+        highlighted: matches.as_ref().map(|matches| matches as &IsHighlighted<'_>),
+    };
+    let size = (key.width, key.height);
+    match key.subject {
+        Subject::Lane(lane) => view
+            .lane(lane)
+            .map(|lane| paint(view, lane, key.window, size, style)),
+        Subject::InFlight => Some(in_flight::paint(view, key.window, size, style)),
+        Subject::Counter(counter) => view.counter(counter).map(|counter| {
+            let name = &counter.info.name;
+            let scale = opened.counter_scales.get(name).unwrap_or(CounterScale::NONE);
+            let is_highlighted = filter.is_none_or(|filter| filter.counter(key.rank, name));
+            counters::paint(counter, scale, key.window, size, options.theme, is_highlighted)
+        }),
     }
 }

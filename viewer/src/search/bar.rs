@@ -9,7 +9,7 @@ use crate::model::{Action, Opened, PickedInstance, State, Window, bytes_text, du
 use egui::text::{CCursor, CCursorRange, LayoutJob, TextFormat};
 use egui::{Align, EventFilter, FontSelection, Id, Key, Modifiers, ScrollArea, Stroke, TextEdit, Ui};
 use rankscope_analysis::model::time_range::TimeRange;
-use rankscope_formats::ids::CommunicatorId;
+use rankscope_formats::ids::{CommunicatorId, RankIndex};
 use rankscope_formats::index::LaneKind;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -42,6 +42,8 @@ pub struct SearchBar {
     place: Option<Result<Place, String>>,
     error: Option<FilterError>,
     search: Search,
+    /// Number of counters that match. They have no spans to go to.
+    counters: usize,
     current: Option<Found>,
     scroll_to: Option<usize>,
     filters: bool,
@@ -291,6 +293,7 @@ impl SearchBar {
         self.searched = Some((self.text.clone(), Arc::downgrade(opened)));
         let had_found = !self.search.found().is_empty();
         self.search.clear();
+        self.counters = 0;
         self.current = None;
         self.error = None;
         self.place = place_of(&self.text, opened, state, self.is_going);
@@ -300,6 +303,10 @@ impl SearchBar {
                 Ok(filter) => {
                     let ctx = ui.ctx().clone();
                     let matcher = Arc::new(filter.compile(opened));
+                    let counters = opened.session.counters.iter();
+                    self.counters = counters
+                        .filter(|counter| matcher.counter(RankIndex(counter.rank), &counter.name))
+                        .count();
                     self.search.start(opened, &matcher, move || ctx.request_repaint());
                 }
                 Err(error) => self.error = Some(error),
@@ -360,11 +367,17 @@ impl SearchBar {
         let at = self.current.and_then(|current| search.position(&current));
         let mut out = match (at, kept) {
             (Some(at), _) => format!("{} of {count}", at + 1),
+            (None, 0) if !search.is_running() && self.counters > 0 => "No spans found".to_owned(),
             (None, 0) if !search.is_running() => "No matches".to_owned(),
             _ => format!("{count} found"),
         };
         if (kept as u64) < count {
             out += &format!(", first {kept} listed");
+        }
+        match self.counters {
+            0 => {}
+            1 => out += ", and 1 counter: filter the timeline to highlight its row",
+            count => out += &format!(", and {count} counters: filter the timeline to highlight their rows"),
         }
         if search.is_running() {
             let progress = search.progress();
@@ -418,7 +431,7 @@ const SYNTAX: &str = "\
 words and \"phrases\" match names
 rank:3  rank:0-7,12  host:NAME  thread:1234  step:12
 op:all-reduce  comm:NAME  role:data  scope:across-hosts
-kind:operation, call, mark, kernel, step, stall, pause, overhead, part
+kind:operation, call, mark, kernel, step, stall, pause, overhead, part, counter
 class:waiting  class:failed  class:in-flight
 size>1MiB  duration>5ms  wait>1ms  wait>20%
 or, not (also -), parentheses
@@ -533,7 +546,6 @@ mod tests {
     use egui::accesskit::Role;
     use egui_kittest::Harness;
     use egui_kittest::kittest::Queryable;
-    use rankscope_formats::ids::RankIndex;
     use std::time::{Duration, Instant};
 
     struct Shown {
@@ -704,6 +716,18 @@ mod tests {
         assert_eq!(harness.state().state.view.filter, "gemm rank:1,2");
         assert!(harness.state().state.marked.is_empty());
         assert!(harness.query_by_label("Search").is_none());
+    }
+
+    #[test]
+    fn matching_counters_are_counted() {
+        let mut harness = self::harness(|shown| shown.bar.open());
+        type_text(&mut harness, "queue_bytes");
+        harness.get_by_label_contains("No spans found, and 1 counter:");
+        type_text(&mut harness, " or loss or gemm");
+        harness.get_by_label_contains("4 found, and 4 counters:");
+        let mut harness = self::harness(|shown| shown.bar.open());
+        type_text(&mut harness, "nothing-like-this");
+        harness.get_by_label_contains("No matches");
     }
 
     #[test]

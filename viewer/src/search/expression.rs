@@ -25,7 +25,8 @@ pub enum Filter {
 /// A single test of a span.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Test {
-    /// The name contains this text, which is in lower case. Steps have names like `step 12`; breakdowns have no names.
+    /// The name of the span or counter contains this text, which is in lower case. Steps have names like `step 12`;
+    /// breakdowns have no names.
     Name(String),
     /// The rank has one of these numbers in its world.
     Rank(Ranges),
@@ -41,7 +42,7 @@ pub enum Test {
     Thread(Ranges),
     /// This operation.
     Operation(Operation),
-    /// The lane has this kind.
+    /// The row has this kind.
     Kind(Kind),
     /// The class has this name, or else starts with it. The text is in lower case, with hyphens between words.
     Class(String),
@@ -126,7 +127,7 @@ impl Ranges {
     }
 }
 
-/// Kinds of lanes, as users distinguish them.
+/// Kinds of rows, as users distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Training steps, evaluations, checkpoints.
@@ -147,11 +148,13 @@ pub enum Kind {
     Operation,
     /// Device activity: kernels, copies.
     Kernel,
+    /// Counters. They have no spans.
+    Counter,
 }
 
 impl Kind {
-    /// All kinds in the order of their lanes.
-    pub const ALL: [Self; 9] = [
+    /// All kinds in the order of their rows.
+    pub const ALL: [Self; 10] = [
         Self::Step,
         Self::Part,
         Self::Stall,
@@ -161,6 +164,7 @@ impl Kind {
         Self::Pause,
         Self::Operation,
         Self::Kernel,
+        Self::Counter,
     ];
 
     /// Returns the kind of a lane.
@@ -191,6 +195,7 @@ impl Kind {
             Self::Pause => "pause",
             Self::Operation => "operation",
             Self::Kernel => "kernel",
+            Self::Counter => "counter",
         }
     }
 
@@ -204,7 +209,7 @@ impl Kind {
             Self::Overhead => &index::overhead::NAMES,
             Self::Operation => &index::operation::NAMES,
             Self::Kernel => &index::work::NAMES,
-            Self::Stall | Self::Mark | Self::Pause => &[],
+            Self::Stall | Self::Mark | Self::Pause | Self::Counter => &[],
         }
     }
 }

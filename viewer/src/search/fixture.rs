@@ -168,6 +168,7 @@ fn session() -> Session {
         ..rankscope_fixtures::sessions::Job::new(RANKS, 6)
     };
     let mut session = job.session();
+    session.counters = rankscope_fixtures::sessions::structured().counters;
     for (index, (role, scope, members)) in [
         ("data", Scope::InsideHost, [0, 1]),
         ("tensor+context", Scope::AcrossHosts, [2, 3]),

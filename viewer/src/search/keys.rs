@@ -61,6 +61,8 @@ pub enum CommandId {
     ShowHidden,
     /// Switches between low and high rows.
     ToggleDense,
+    /// Shows or hides the rows of counters.
+    ToggleCounters,
     /// Moves the rank one place up.
     MoveRankUp,
     /// Moves the rank one place down.
@@ -226,6 +228,7 @@ commands! {
         "move-rank-up", "Move the rank up", CommandId::MoveRankUp, [alt(Key::ArrowUp)];
     "move-rank-down", "Move the rank down", CommandId::MoveRankDown, [alt(Key::ArrowDown)];
     "toggle-dense", "Toggle low and high rows", CommandId::ToggleDense, [key(Key::Z)];
+    "toggle-counters", "Show or hide counters", CommandId::ToggleCounters, [key(Key::V)];
     "toggle-all-ranks", "Expand or collapse all ranks", CommandId::ToggleAllRanks, [shift(Key::C)];
     "show-hidden", "Show hidden ranks", CommandId::ShowHidden, [shift(Key::H)];
     }
@@ -235,6 +238,7 @@ commands! {
         "tab-stalls", "Show stalls", CommandId::Tab(PanelTab::Stalls), [key(Key::Num3)];
         "tab-lateness", "Show which ranks are late", CommandId::Tab(PanelTab::Lateness), [key(Key::Num4)];
         "tab-heat-maps", "Show heat maps", CommandId::Tab(PanelTab::HeatMaps), [key(Key::Num5)];
+        "tab-counters", "Show the values of counters", CommandId::Tab(PanelTab::Counters), [key(Key::Num6)];
         "toggle-drawer", "Open or close the drawer", CommandId::ToggleDrawer, [key(Key::B)];
         "toggle-findings", "Open or close the findings", CommandId::ToggleFindings, [key(Key::L)];
     }

@@ -5,6 +5,7 @@
 
 use super::expression::{Communicator, Comparison, Filter, Kind, NumberRange, Ranges, Test};
 use crate::model::Opened;
+use crate::picture::painter::Highlight;
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{CLASSES, LaneInfo, LaneKind, Span, ViewFile, operation};
 use rankscope_formats::session::{CommunicatorSummary, Session, StepSummary};
@@ -277,6 +278,11 @@ impl Matcher {
         self.node.of_span(rank, lane.kind, span, lookups)
     }
 
+    /// Returns true if a counter matches. It has a rank, a kind and a name; other conditions are about spans.
+    pub fn counter(&self, rank: RankIndex, name: &str) -> bool {
+        self.node.of_counter(rank, name)
+    }
+
     fn lookups_of(&self, rank: RankIndex, view: &ViewFile) -> Vec<Lookup> {
         let names = &view.footer().names;
         self.tables
@@ -353,6 +359,16 @@ fn waiting(kind: LaneKind, span: &Span) -> Option<i64> {
     (is_judged && matches!(kind, LaneKind::Operations { .. })).then_some(span.wait_ns)
 }
 
+impl Highlight for Matcher {
+    fn span(&self, rank: RankIndex, lane: &LaneInfo, span: &Span, view: &ViewFile) -> bool {
+        Self::span(self, rank, lane, span, view)
+    }
+
+    fn counter(&self, rank: RankIndex, name: &str) -> bool {
+        Self::counter(self, rank, name)
+    }
+}
+
 #[inline]
 fn has_name(kind: LaneKind) -> bool {
     !matches!(kind, LaneKind::Steps | LaneKind::Parts { .. })
@@ -410,6 +426,27 @@ impl Node {
                 _ => Some(false),
             },
             Self::Duration(..) | Self::Step(..) => None,
+        }
+    }
+
+    fn of_counter(&self, rank: RankIndex, name: &str) -> bool {
+        match self {
+            Self::And(parts) => parts.iter().all(|part| part.of_counter(rank, name)),
+            Self::Or(parts) => parts.iter().any(|part| part.of_counter(rank, name)),
+            Self::Not(part) => !part.of_counter(rank, name),
+            Self::All => true,
+            Self::Rank(ranks) => ranks.has(rank.0),
+            Self::Kind(kind) => *kind == Kind::Counter,
+            Self::Name(_, text) => contains_lower(name, text),
+            Self::Communicator { .. }
+            | Self::Thread(_)
+            | Self::Class(_)
+            | Self::Operation(_)
+            | Self::Size(_)
+            | Self::Duration(..)
+            | Self::Wait(..)
+            | Self::WaitShare(..)
+            | Self::Step(..) => false,
         }
     }
 
@@ -683,6 +720,28 @@ mod tests {
         ] {
             let filter = parse(text).expect(text);
             assert_eq!(check(&made, &filter).expect(text), count, "{text}");
+        }
+    }
+
+    #[test]
+    fn counters_match_by_rank_kind_and_name() {
+        let made = Made::new();
+        for (text, expected) in [
+            ("", [true, true, true]),
+            ("loss", [true, true, false]),
+            ("LOSS rank:1", [false, true, false]),
+            ("-loss", [false, false, true]),
+            ("queue or rank:0", [true, false, true]),
+            ("kind:counter", [true, true, true]),
+            ("kind:operation", [false, false, false]),
+            ("host:node0 kind:counter -bytes", [true, true, false]),
+            ("duration>0ns", [false, false, false]),
+            ("class:waiting or comm:1 or role:data", [false, false, false]),
+        ] {
+            let matcher = parse(text).expect(text).compile(&made.opened);
+            let counters = [(0, "Loss"), (1, "Loss"), (1, "queue_bytes")];
+            let found = counters.map(|(rank, name)| matcher.counter(RankIndex(rank), name));
+            assert_eq!(found, expected, "{text}");
         }
     }
 

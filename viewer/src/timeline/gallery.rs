@@ -3,7 +3,7 @@
 //! A picture of another window is drawn at its place until a better one arrives. So nothing blocks, and nothing jumps.
 
 use crate::model::{Opened, Window};
-use crate::picture::painter::{PictureOptions, SpanFilter};
+use crate::picture::painter::{HighlightFilter, PictureOptions};
 use crate::picture::{Named, Painter, PictureKey, Ready, Subject};
 use crate::theme::Theme;
 use egui::{Color32, Context, Mesh, Pos2, Rect, TextureHandle, TextureOptions};
@@ -93,7 +93,12 @@ impl Gallery {
     }
 
     /// Sets the theme, marks and filter of the pictures.
-    pub fn set_options(&mut self, theme: Theme, marked: &Arc<BTreeSet<u64>>, filter: Option<&SpanFilter>) {
+    pub fn set_options(
+        &mut self,
+        theme: Theme,
+        marked: &Arc<BTreeSet<u64>>,
+        filter: Option<&HighlightFilter>,
+    ) {
         let is_same_filter = match (&self.options.filter, filter) {
             (None, None) => true,
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
@@ -113,6 +118,11 @@ impl Gallery {
     /// Returns true if all rows of the last frame are as exact as pixels allow.
     pub fn is_exact(&self) -> bool {
         self.is_exact
+    }
+
+    /// Returns the width of the rows in the last frame, in pixels.
+    pub fn width_px(&self) -> usize {
+        self.shown.map_or(1, |(_, width_px)| width_px)
     }
 
     /// Takes over finished pictures, and requests those of these rows, `width` points wide. The time until all is exact

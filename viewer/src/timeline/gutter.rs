@@ -1,10 +1,11 @@
 //! Titles to the left of the rows.
 
 use super::layout::RowKind;
-use crate::model::Opened;
+use crate::model::{CounterScale, Opened};
+use rankscope_analysis::model::units::counter_value;
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{LaneKind, OTHER_THREADS};
-use rankscope_formats::session::{CommunicatorSummary, Session};
+use rankscope_formats::session::{CommunicatorSummary, Session, counter_unit};
 
 /// Returns the title of a row.
 pub fn title(opened: &Opened, kind: RowKind) -> String {
@@ -23,6 +24,11 @@ pub fn title(opened: &Opened, kind: RowKind) -> String {
             }),
         RowKind::Rank { rank, .. } => opened.name_of(rank).to_owned(),
         RowKind::InFlight { most, .. } => format!("in flight, up to {most}"),
+        RowKind::Counter { rank, counter } => counter_name(opened, rank, counter),
+        RowKind::MoreCounters { count, .. } => match count {
+            1 => "1 more counter".to_owned(),
+            count => format!("{count} more counters"),
+        },
         RowKind::Pending(_) => "indexing …".to_owned(),
         // The comparison names its own rows.
         RowKind::Difference(_) | RowKind::Other { .. } | RowKind::OtherPending(_) | RowKind::Unmatched(_) => {
@@ -89,4 +95,26 @@ pub fn communicator_title(communicator: &CommunicatorSummary) -> String {
         "{} {} of {}",
         communicator.library, communicator.role, communicator.size
     )
+}
+
+/// Returns the name of a counter, by its position in the index of a rank.
+pub fn counter_name(opened: &Opened, rank: RankIndex, counter: usize) -> String {
+    opened
+        .open_view(rank)
+        .and_then(|view| Some(view.footer().counters.get(counter)?.name.clone()))
+        .unwrap_or_default()
+}
+
+/// Returns the values at the bottom and the top of the rows of a counter.
+pub fn counter_range(opened: &Opened, name: &str) -> String {
+    let Some(CounterScale { lowest, highest }) = opened.counter_scales.get(name) else {
+        return "no finite value".to_owned();
+    };
+    let unit = counter_unit(name);
+    let highest = counter_value(highest, unit);
+    if lowest == 0.0 {
+        format!("0 to {highest}")
+    } else {
+        format!("{} to {highest}", counter_value(lowest, unit))
+    }
 }

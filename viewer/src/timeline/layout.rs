@@ -3,10 +3,14 @@
 use crate::compare::counterparts::{Counterparts, OtherRank};
 use crate::model::{HostIndex, Opened, View, ViewState};
 use crate::picture::Subject;
+use crate::picture::painter::HighlightFilter;
 use rankscope_formats::ids::RankIndex;
-use rankscope_formats::index::{LaneInfo, LaneKind};
+use rankscope_formats::index::{CounterInfo, LaneInfo, LaneKind};
 use rustc_hash::FxHashSet;
 use std::ops::Range;
+
+/// Maximum number of rows of counters of a rank.
+pub const MAX_COUNTERS: usize = 24;
 
 /// Content of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,6 +42,20 @@ pub enum RowKind {
         /// Number of lanes, which corresponds to the full height of the row.
         most: u32,
     },
+    /// Values of a counter of a rank.
+    Counter {
+        /// Position in the session.
+        rank: RankIndex,
+        /// Position in the rank's index.
+        counter: usize,
+    },
+    /// Number of counters of a rank that have no row.
+    MoreCounters {
+        /// Position in the session.
+        rank: RankIndex,
+        /// Number of counters.
+        count: u32,
+    },
     /// Placeholder for the lanes of a rank whose index is not open yet.
     Pending(RankIndex),
     /// Difference of a rank's steps to the compared session.
@@ -66,7 +84,7 @@ impl RowKind {
     pub fn lane(self) -> Option<(RankIndex, usize)> {
         match self.subject()? {
             (rank, Subject::Lane(lane)) => Some((rank, lane)),
-            (_, Subject::InFlight) => None,
+            (_, Subject::InFlight | Subject::Counter(_)) => None,
         }
     }
 
@@ -76,8 +94,10 @@ impl RowKind {
             Self::Rank { rank, parts } => Some((rank, Subject::Lane(parts?))),
             Self::Lane { rank, lane, .. } => Some((rank, Subject::Lane(lane))),
             Self::InFlight { rank, .. } => Some((rank, Subject::InFlight)),
+            Self::Counter { rank, counter } => Some((rank, Subject::Counter(counter))),
             // The other session has a separate gallery.
             Self::Host(_)
+            | Self::MoreCounters { .. }
             | Self::Pending(_)
             | Self::Difference(_)
             | Self::Other { .. }
@@ -92,6 +112,8 @@ impl RowKind {
             Self::Rank { rank, .. }
             | Self::Lane { rank, .. }
             | Self::InFlight { rank, .. }
+            | Self::Counter { rank, .. }
+            | Self::MoreCounters { rank, .. }
             | Self::Pending(rank)
             | Self::Difference(rank)
             | Self::Other { rank, .. }
@@ -123,6 +145,8 @@ impl RowKind {
             Self::Rank { .. } => 26.0,
             Self::Pending(_) => 96.0,
             Self::InFlight { .. } => 18.0,
+            Self::Counter { .. } => 30.0,
+            Self::MoreCounters { .. } => 16.0,
             Self::Difference(_) | Self::Unmatched(_) => 16.0,
             // The same height as the breakdown of this session, which is in the row of the rank's title.
             Self::Other {
@@ -194,13 +218,38 @@ pub fn parts_lane(lanes: &[LaneInfo]) -> Option<usize> {
         })
 }
 
+/// What determines the rows.
+#[derive(Clone, Copy)]
+pub struct Inputs<'a> {
+    /// The session.
+    pub opened: &'a Opened,
+    /// State of the view.
+    pub state: &'a ViewState,
+    /// Ranks that were visible in the last frame.
+    pub seen: &'a [RankIndex],
+    /// The compared session.
+    pub other: Option<OtherSession<'a>>,
+    /// Filter for what is highlighted.
+    pub filter: Option<&'a HighlightFilter>,
+}
+
+/// Returns the index of a rank. Unless it `is_wanted`, it is not opened.
+fn view_of(opened: &Opened, rank: RankIndex, is_wanted: bool) -> View<'_> {
+    if opened.is_open(rank) || is_wanted {
+        opened.view_soon(rank)
+    } else {
+        View::Pending
+    }
+}
+
 /// The state that determines the rows. Comparing sets of thousands of ranks in every frame is too slow, so this
 /// contains a change counter and the sizes of the sets. The sizes catch changes without a counter.
 #[derive(Clone, Copy, PartialEq)]
 struct Key {
     change: u64,
-    sizes: [usize; 5],
+    sizes: [usize; 6],
     is_dense: bool,
+    has_counters: bool,
 }
 
 impl Key {
@@ -213,22 +262,24 @@ impl Key {
                 state.pinned.len(),
                 state.hidden.len(),
                 state.order.len(),
+                state.filter.len(),
             ],
             is_dense: state.dense,
+            has_counters: state.counters,
         }
     }
 }
 
 impl Layout {
-    /// Rebuilds the rows if their state changed. Opens indices only for `seen`, the ranks that were visible in the last
-    /// frame.
-    pub fn update(
-        &mut self,
-        opened: &Opened,
-        state: &ViewState,
-        seen: &[RankIndex],
-        other: Option<OtherSession<'_>>,
-    ) -> bool {
+    /// Rebuilds the rows if their state changed. Opens indices only for the ranks that were visible in the last frame.
+    pub fn update(&mut self, inputs: Inputs<'_>) -> bool {
+        let Inputs {
+            opened,
+            state,
+            seen,
+            other,
+            ..
+        } = inputs;
         let key = Key::of(state);
         let same = self.key == Some(key);
         let came = seen
@@ -246,7 +297,7 @@ impl Layout {
         }
         self.key = Some(key);
         self.is_dense = state.dense;
-        self.build(opened, state, seen, other);
+        self.build(inputs);
         true
     }
 
@@ -255,13 +306,8 @@ impl Layout {
         self.key = None;
     }
 
-    fn build(
-        &mut self,
-        opened: &Opened,
-        state: &ViewState,
-        seen: &[RankIndex],
-        other: Option<OtherSession<'_>>,
-    ) {
+    fn build(&mut self, inputs: Inputs<'_>) {
+        let Inputs { opened, state, .. } = inputs;
         self.rows.clear();
         self.ranks.clear();
         self.pending.clear();
@@ -284,8 +330,8 @@ impl Layout {
             .collect();
         in_order(&mut pinned);
         for rank in pinned {
-            self.push_rank(opened, state, rank, seen);
-            self.push_counterpart(state, rank, seen, other);
+            self.push_rank(inputs, rank);
+            self.push_counterpart(inputs, rank);
         }
         for (host, described) in session.hosts.iter().enumerate() {
             let mut ranks: Vec<RankIndex> = described
@@ -307,8 +353,8 @@ impl Layout {
                 }
             }
             for rank in ranks {
-                self.push_rank(opened, state, rank, seen);
-                self.push_counterpart(state, rank, seen, other);
+                self.push_rank(inputs, rank);
+                self.push_counterpart(inputs, rank);
             }
         }
     }
@@ -319,13 +365,11 @@ impl Layout {
         self.rows.push(Row { kind, top, height });
     }
 
-    fn push_rank(&mut self, opened: &Opened, state: &ViewState, rank: RankIndex, seen: &[RankIndex]) {
+    fn push_rank(&mut self, inputs: Inputs<'_>, rank: RankIndex) {
+        let Inputs { opened, state, .. } = inputs;
         self.ranks.push(rank);
-        let view = if opened.is_open(rank) || seen.contains(&rank) || self.ranks.len() <= 16 {
-            opened.view_soon(rank)
-        } else {
-            View::Pending
-        };
+        let is_wanted = inputs.seen.contains(&rank) || self.ranks.len() <= 16;
+        let view = view_of(opened, rank, is_wanted);
         let View::Open(view) = view else {
             self.push(RowKind::Rank { rank, parts: None });
             if matches!(view, View::Pending) {
@@ -360,27 +404,43 @@ impl Layout {
                 });
             }
         }
+        if state.counters {
+            self.push_counters(&view.footer().counters, rank, inputs.filter);
+        }
     }
 
-    /// Adds the rows of the counterpart below a rank: the difference of the steps, then the lanes.
-    fn push_counterpart(
-        &mut self,
-        state: &ViewState,
-        rank: RankIndex,
-        seen: &[RankIndex],
-        other: Option<OtherSession<'_>>,
-    ) {
-        let Some(other) = other else { return };
+    /// Adds the rows of the counters of a rank. If there are too many, those that match the filter come first.
+    fn push_counters(&mut self, counters: &[CounterInfo], rank: RankIndex, filter: Option<&HighlightFilter>) {
+        let mut shown: Vec<usize> = (0..counters.len()).collect();
+        if let Some(filter) = filter.filter(|_| counters.len() > MAX_COUNTERS) {
+            shown.sort_by_cached_key(|&counter| {
+                let name = counters.get(counter).map_or("", |info| info.name.as_str());
+                !filter.counter(rank, name)
+            });
+        }
+        let more = counters.len().saturating_sub(MAX_COUNTERS);
+        shown.truncate(MAX_COUNTERS);
+        for counter in shown {
+            self.push(RowKind::Counter { rank, counter });
+        }
+        if more > 0 {
+            let count = u32::try_from(more).unwrap_or(u32::MAX);
+            self.push(RowKind::MoreCounters { rank, count });
+        }
+    }
+
+    /// Adds the rows of the counterpart below a rank: the difference of the steps, then the lanes. The counterpart has no
+    /// rows of counters.
+    fn push_counterpart(&mut self, inputs: Inputs<'_>, rank: RankIndex) {
+        let Inputs { state, seen, .. } = inputs;
+        let Some(other) = inputs.other else { return };
         let Some(of) = other.counterparts.of(rank) else {
             self.push(RowKind::Unmatched(rank));
             return;
         };
         self.push(RowKind::Difference(rank));
-        let view = if other.opened.is_open(of.0) || seen.contains(&rank) || self.ranks.len() <= 16 {
-            other.opened.view_soon(of.0)
-        } else {
-            View::Pending
-        };
+        let is_wanted = seen.contains(&rank) || self.ranks.len() <= 16;
+        let view = view_of(other.opened, of.0, is_wanted);
         let View::Open(view) = view else {
             self.push(RowKind::OtherPending(rank));
             if matches!(view, View::Pending) {

@@ -1,6 +1,6 @@
 //! Legend of the colours, in one line below the timeline.
 
-use crate::theme::Theme;
+use crate::theme::{Shade, Theme};
 use crate::timeline::tooltip::class_name;
 use egui::scroll_area::ScrollBarVisibility;
 use egui::{Align2, FontId, Pos2, Rect, ScrollArea, Sense, Ui, Vec2};
@@ -9,9 +9,20 @@ use rankscope_formats::index::{self, LaneKind, call, operation, part, work};
 /// Side of a swatch, in points.
 const SWATCH: f32 = 11.0;
 
-/// Draws the line. `devices` means that breakdowns are those of devices, `overhead` that the recorder's overhead is
-/// drawn.
-pub fn show(ui: &mut Ui, theme: Theme, devices: bool, overhead: bool) {
+/// What the timeline draws.
+#[derive(Clone, Copy, Debug)]
+pub struct Drawn {
+    /// Breakdowns are those of devices.
+    pub devices: bool,
+    /// The recorder's overhead.
+    pub overhead: bool,
+    /// Counters.
+    pub counters: bool,
+}
+
+/// Draws the line.
+pub fn show(ui: &mut Ui, theme: Theme, drawn: Drawn) {
+    let Drawn { devices, .. } = drawn;
     let parts = LaneKind::Parts { device: devices };
     let operations = LaneKind::Operations { communicator: None };
     // One line at any width, because the rows need the space more.
@@ -66,12 +77,22 @@ pub fn show(ui: &mut Ui, theme: Theme, devices: bool, overhead: bool) {
                 heading(ui, "threads");
                 swatch(ui, theme, calls, call::BLOCKED, class_name(calls, call::BLOCKED));
             }
-            if overhead {
+            if drawn.overhead {
                 let kind = LaneKind::Overhead { thread_id: 0 };
                 heading(ui, "overhead");
                 for class in [index::overhead::RECORDER, index::overhead::DRIVER] {
                     swatch(ui, theme, kind, class, class_name(kind, class));
                 }
+            }
+            if drawn.counters {
+                heading(ui, "counters");
+                shaded(ui, theme, Shade::plain(theme.counter_line()), "mean");
+                shaded(
+                    ui,
+                    theme,
+                    Shade::plain(theme.counter_band()),
+                    "smallest to largest",
+                );
             }
         })
     });
@@ -82,13 +103,16 @@ fn heading(ui: &mut Ui, text: &str) {
 }
 
 fn swatch(ui: &mut Ui, theme: Theme, kind: LaneKind, class: u8, name: &str) {
+    shaded(ui, theme, theme.classes(kind)[usize::from(class)], name);
+}
+
+fn shaded(ui: &mut Ui, theme: Theme, shade: Shade, name: &str) {
     let galley = ui
         .painter()
         .layout_no_wrap(name.to_owned(), FontId::proportional(10.5), theme.text());
     let size = Vec2::new(SWATCH + 4.0 + galley.size().x, 14.0);
     let (rect, response) = ui.allocate_exact_size(size, Sense::hover());
     response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Label, true, name));
-    let shade = theme.classes(kind)[usize::from(class)];
     let box_ = Rect::from_min_size(
         Pos2::new(rect.left(), rect.center().y - SWATCH / 2.0),
         Vec2::splat(SWATCH),

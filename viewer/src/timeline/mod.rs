@@ -7,7 +7,8 @@
 //! - [`gutter`] has the titles of the rows.
 //! - [`instance_members`] finds one instance on all ranks.
 //! - [`clock_error`] computes the uncertainty between hosts, and the blur that shows it.
-//! - [`names`] labels spans, [`tooltip`] describes what is under the mouse, and [`legend`] explains the colours.
+//! - [`names`] labels spans, [`tooltip`] and [`counter_tooltip`] describe what is under the mouse, and [`legend`] explains
+//!   the colours.
 //! - [`compared`] draws a second session below the first.
 //! - [`strokes`] has shared drawing functions.
 //! - [`widget`] draws everything and handles the mouse.
@@ -17,6 +18,7 @@
 pub mod axis;
 pub mod clock_error;
 pub mod compared;
+pub mod counter_tooltip;
 pub mod gallery;
 pub mod gutter;
 pub mod instance_members;

@@ -3,6 +3,7 @@
 
 use rankscope_analysis::{MergeOptions, index, merge};
 use rankscope_fixtures::logs::Ddp;
+use rankscope_fixtures::logs::counters::{self, CounterSamples};
 use rankscope_import::ImportOptions;
 use rankscope_tests::artefacts::root;
 use rankscope_tests::job::Job;
@@ -40,6 +41,52 @@ pub fn made(directory: &Path, ranks: u32, steps: u32) -> PathBuf {
     };
     job.write(directory).expect("a run");
     merged(directory)
+}
+
+/// Writes a training of two ranks that report counters: a queue with many samples, a loss with a gap, a balance that is
+/// also negative, and `more` counters with one sample. Returns the run directory.
+pub fn counted(directory: &Path, more: usize) -> PathBuf {
+    let job = Ddp {
+        ranks: 2,
+        steps: 40,
+        ..Ddp::default()
+    };
+    counters::write(directory, &job, |rank| counters_of(rank, more)).expect("a run");
+    merged(directory)
+}
+
+fn counters_of(rank: u32, more: usize) -> Vec<CounterSamples> {
+    let samples = |name: &str, samples: Vec<(u64, f64)>| CounterSamples {
+        name: name.to_owned(),
+        samples,
+    };
+    // Pseudo-random numbers.
+    let noise = |at: u64| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as f64 / (1 << 24) as f64;
+    let queue = (0..20_000).map(|at| {
+        let wave = (at as f64 / 1500.0 + f64::from(rank)).sin() + 1.2;
+        (at * 2_000, (wave * (2.0 + noise(at)) * 1e6).round())
+    });
+    let loss = (0..40u64).map(|step| {
+        let value = if (18..22).contains(&step) {
+            f64::NAN
+        } else {
+            2.5 / (1.0 + step as f64 / 6.0) + 0.1 * noise(step)
+        };
+        (1_000_000 + step * 1_000_000, value)
+    });
+    let balance = (0..400u64).map(|at| {
+        (
+            at * 100_000,
+            (at as f64 / 40.0).sin() * (40.0 + f64::from(rank) * 20.0),
+        )
+    });
+    let mut counters = vec![
+        samples("queue_bytes", queue.collect()),
+        samples("loss", loss.collect()),
+        samples("balance", balance.collect()),
+    ];
+    counters.extend((0..more).map(|number| samples(&format!("more_{number:02}"), vec![(5_000_000, 1.0)])));
+    counters
 }
 
 /// Imports torch.profiler traces. Returns the run directory.

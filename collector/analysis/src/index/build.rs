@@ -1,6 +1,7 @@
 //! Builds the index of one rank.
 
 use super::ViewBuildError;
+use super::counters;
 use super::parts::Parts;
 use super::stream::Stream;
 use rankscope_formats::index::{
@@ -33,6 +34,10 @@ pub fn build(
     let mut tables = LargeTables::open(path, rank)?;
     builder.read_names(path, rank)?;
     builder.small_tables(path, rank, session)?;
+    let (writer, problems) = (&mut builder.writer, &mut builder.problems);
+    if !counters::add((path, rank), session, builder.end_ns, writer, problems, cancelled)? {
+        return Ok(false);
+    }
     let mut rows = 0u64;
     while let Some((start_ns, table)) = tables.peek() {
         builder.fold_parts(start_ns)?;

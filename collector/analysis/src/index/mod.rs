@@ -2,12 +2,13 @@
 //! with the run.
 //!
 //! In the order of the data: [`stream`] reads a table in order of time, [`parts`] computes where the rank's time went.
-//! [`build`] creates the lanes of one rank, and [`ensure`] those of all ranks without an index. The index is a separate
-//! pass. The merge writes tables as fast as it matches, and with a thousand ranks none has memory to spare. Here, one
-//! rank at a time has all of the memory.
+//! [`build`] creates the lanes of one rank, with its [`counters`], and [`ensure`] those of all ranks without an index.
+//! The index is a separate pass. The merge writes tables as fast as it matches, and with a thousand ranks none has
+//! memory to spare. Here, one rank at a time has all of the memory.
 
 mod build;
 mod classify;
+mod counters;
 mod ensure;
 mod parts;
 mod stream;

@@ -140,6 +140,23 @@ pub fn mean_count(mean: f64) -> String {
     }
 }
 
+/// Formats a value of a counter in the unit that its name gives (`counter_unit`).
+pub fn counter_value(value: f64, unit: &str) -> String {
+    let magnitude = value.abs();
+    let shown = match unit {
+        _ if !value.is_finite() => "no number".to_owned(),
+        // Counters may have any value, and the other formats have digits for usual ones.
+        "count" if magnitude >= 1e15 || (magnitude > 0.0 && magnitude < 1e-3) => format!("{value:.2e}"),
+        "count" => mean_count(value),
+        unit if magnitude >= 1e18 => format!("{value:.2e} {unit}"),
+        "ns" => time_f(value),
+        "bytes/s" => rate(value),
+        "bytes" => bytes_f(value),
+        unit => format!("{} {unit}", digits(value)),
+    };
+    with_minus(shown)
+}
+
 /// Formats a mean or a change of bytes in powers of 1000.
 pub fn bytes_f(mean: f64) -> String {
     scaled(mean.round(), 1000.0, &["B", "kB", "MB", "GB", "TB", "PB"])
@@ -249,5 +266,24 @@ mod tests {
         assert_eq!(mean_count(12.5), "12.5");
         assert_eq!(mean_count(-12_345.6), "-12,346");
         assert_eq!(bytes_f(-1_500_000.4), "-1.50 MB");
+    }
+
+    #[test]
+    fn values_of_counters_have_their_unit_at_any_size() {
+        let cases = [
+            (1536.0, "bytes", "1.54 kB"),
+            (2.5e9, "bytes/s", "2.50 GB/s"),
+            (1_250_000.0, "ns", "1.25 ms"),
+            (-4.0, "count", "−4"),
+            (3e-7, "count", "3.00e-7"),
+            (0.0, "count", "0"),
+            (2.5, "count", "2.50"),
+            (1e300, "count", "1.00e300"),
+            (-1e300, "ns", "−1.00e300 ns"),
+            (f64::NAN, "bytes", "no number"),
+        ];
+        for (value, unit, shown) in cases {
+            assert_eq!(counter_value(value, unit), shown);
+        }
     }
 }

@@ -8,9 +8,11 @@
 //! - [`instances`] reads the instances that begin in the window once, for [`operations`] (with [`scopes`] of
 //!   communicators and [`bins`] of histograms) and [`lateness`].
 //! - [`stalls`] reads device stalls.
+//! - [`counters`] computes the ranges and means of counters, from the index.
 //! - [`marks`] finds the instances that a bin of a histogram counts.
 
 mod bins;
+mod counters;
 mod instances;
 mod lateness;
 mod marks;
@@ -43,6 +45,7 @@ pub fn select(
     let parts = parts::parts(session, view, &request)?;
     let found = instances::sum_up(directory, session, &request)?;
     let stalls = stalls::stalls(directory, session, &request)?;
+    let counters = counters::counters(session, view, &request)?;
     Ok(Selection {
         from_ns: request.window.0,
         to_ns: request.window.1,
@@ -53,6 +56,7 @@ pub fn select(
         operations: found.operations.table(&found.scopes),
         stalls,
         lateness: found.lateness.table(session, &request, &parts),
+        counters,
         parts,
     })
 }

@@ -93,7 +93,7 @@ pub struct Report {
     by: Option<Level>,
 
     /// Print only this interval since the start of the session, for example 10s..12.5s: breakdown, operations, stalls,
-    /// last ranks.
+    /// last ranks, counters.
     #[arg(
         long,
         value_name = "FROM..TO",

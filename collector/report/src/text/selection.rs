@@ -1,4 +1,4 @@
-//! Text of a selected window on a terminal: totals, then breakdown, operations, stalls, and last arrivals.
+//! Text of a selected window on a terminal: totals, then breakdown, operations, stalls, last arrivals, and counters.
 
 use super::painter::Painter;
 use super::summary::wrapped;
@@ -33,7 +33,7 @@ pub fn selection_text(selection: &Selection, session: &Session, layout: &TextLay
     }
     for which in Which::ALL {
         let table = table_of(selection, session, which);
-        if table.rows.is_empty() && which == Which::Stalls {
+        if table.rows.is_empty() && matches!(which, Which::Stalls | Which::Counters) {
             continue;
         }
         text.section(&table);
@@ -96,6 +96,10 @@ fn note(which: Which) -> &'static str {
             "A stall counts in the window in which it starts, with all of its time, including time after the window."
         }
         Which::Stalls => "",
+        Which::Counters => {
+            "A value holds until the next sample. The first value may have its sample before the window. The mean is \
+             weighted by time."
+        }
         Which::Lateness => {
             "Waiting where it was last: the exposed wait of all members of those launches. Other ranks may have \
              caused some of it. Own waiting is cut at the ends of the window."

@@ -83,6 +83,13 @@ pub fn meaning(name: &str) -> &'static str {
         "wait_ns" => "Waiting for peers during the stall",
         "step" => "Step in which the stall starts",
         "last_arrivals" => "Launches in the selection in which it arrived last",
+        "counter" => "Name of the counter. Its end names the unit",
+        "samples" => "Samples in the selection",
+        "min" => "Smallest value that holds in the selection. A value holds until the next sample",
+        "mean" => "Mean, weighted by the time for which each value holds",
+        "max" => "Largest value that holds in the selection",
+        "first" => "Value at the start of the selection, else the first sample",
+        "last" => "Value at the end of the selection",
         "launches" => "Launches in the selection in which it took part, with at least two members",
         _ => "",
     }

@@ -1,4 +1,4 @@
-//! Panels of a selected time range: breakdown per rank, operations, stalls and lateness.
+//! Panels of a selected time range: breakdown per rank, operations, stalls, lateness and counters.
 //!
 //! The numbers are those of `rankscope report --range`, from the same code. Only sums over ranks are computed here.
 //!
@@ -150,6 +150,7 @@ impl SelectionPanels {
                 PanelTab::Lateness => self.ranks(ui, Which::Lateness, &summed, state, actions),
                 PanelTab::Operations => self.operations(ui, opened, &summed, actions),
                 PanelTab::Stalls => self.stalls(ui, &summed, actions),
+                PanelTab::Counters => self.counters(ui, &summed, state, actions),
                 PanelTab::HeatMaps => {}
             }
         });
@@ -200,6 +201,10 @@ impl SelectionPanels {
                 which: Which::Stalls,
                 by: By::Rank,
             },
+            PanelTab::Counters => Shape {
+                which: Which::Counters,
+                by: By::Rank,
+            },
             PanelTab::Operations | PanelTab::HeatMaps => Shape {
                 which: Which::Operations,
                 by: By::Rank,
@@ -233,7 +238,7 @@ impl SelectionPanels {
                     ui.checkbox(&mut self.all_columns, "All columns")
                         .on_hover_text("Also show columns that are equal in all rows");
                 }
-                PanelTab::Stalls | PanelTab::HeatMaps => {}
+                PanelTab::Stalls | PanelTab::Counters | PanelTab::HeatMaps => {}
             }
             if let Some(words) = totals(summed, tab) {
                 ui.label(RichText::new(words).weak());
@@ -249,7 +254,7 @@ impl SelectionPanels {
         });
         if !summed.pending.is_empty() {
             let ranks = units::counted(summed.pending.len() as u64, "rank");
-            let text = format!("Indexing {ranks}. Their time breakdown follows.");
+            let text = format!("Indexing {ranks}. Their time breakdown and counters follow.");
             ui.label(RichText::new(text).color(severity_colours::colour(ui, Level::Warning)));
         }
         if summed.wrong > 0 {
@@ -289,7 +294,23 @@ impl SelectionPanels {
         state: &State,
         actions: &mut Vec<Action>,
     ) {
-        let shape = Shape { which, by: self.by };
+        self.rows_of_ranks(ui, Shape { which, by: self.by }, summed, state, actions);
+    }
+
+    fn counters(&mut self, ui: &mut Ui, summed: &Arc<Summed>, state: &State, actions: &mut Vec<Action>) {
+        let shape = self.shape(PanelTab::Counters);
+        self.rows_of_ranks(ui, shape, summed, state, actions);
+    }
+
+    /// Draws rows whose target is their rank.
+    fn rows_of_ranks(
+        &mut self,
+        ui: &mut Ui,
+        shape: Shape,
+        summed: &Arc<Summed>,
+        state: &State,
+        actions: &mut Vec<Action>,
+    ) {
         let is_picked = |target| matches!(target, Target::Rank(rank) if state.rank == Some(rank));
         if let Some(Target::Rank(rank)) = self.grid(ui, summed, shape, &is_picked) {
             actions.push(Action::Rank(Some(rank)));
@@ -536,7 +557,7 @@ fn totals(summed: &Summed, tab: PanelTab) -> Option<String> {
                 units::rank_time(stalls.ns)
             ))
         }
-        PanelTab::Time | PanelTab::Lateness | PanelTab::HeatMaps => None,
+        PanelTab::Time | PanelTab::Lateness | PanelTab::Counters | PanelTab::HeatMaps => None,
     }
 }
 

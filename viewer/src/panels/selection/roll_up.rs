@@ -302,6 +302,7 @@ mod tests {
                     exposed_wait_ns: Figure::known(seed[2]),
                 })
                 .collect(),
+            counters: Vec::new(),
         }
     }
 

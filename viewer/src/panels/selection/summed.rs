@@ -9,6 +9,7 @@ use rankscope_formats::index::ViewFile;
 use rankscope_formats::session::Selection;
 use rankscope_report::selection_rows::Which;
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -18,7 +19,7 @@ pub struct Summed {
     pub selection: Selection,
     /// Rows of each shape, by [`Shape::index`].
     rows: Vec<Option<Rows>>,
-    /// Ranks whose index was not available yet. Their breakdowns are missing.
+    /// Ranks whose index was not available yet. Their breakdowns and counters are missing.
     pub pending: Vec<RankIndex>,
     /// Number of breakdowns that do not add up to their window: a bug.
     pub wrong: u64,
@@ -27,12 +28,13 @@ pub struct Summed {
 impl Summed {
     /// Sums up a window over all ranks, including hidden ones.
     pub fn compute(opened: &Opened, window: Window, cancelled: &AtomicBool) -> Result<Self, SelectError> {
-        let pending = RefCell::new(Vec::new());
+        // The index of a rank is needed more than once.
+        let pending = RefCell::new(BTreeSet::new());
         let view = |rank: RankIndex| -> Option<Arc<ViewFile>> {
             match opened.view(rank) {
                 View::Open(view) => Some(view.clone()),
                 View::Pending => {
-                    pending.borrow_mut().push(rank);
+                    pending.borrow_mut().insert(rank);
                     None
                 }
                 View::Missing => None,
@@ -54,7 +56,7 @@ impl Summed {
             wrong,
             rows: rows.collect(),
             selection,
-            pending: pending.into_inner(),
+            pending: pending.into_inner().into_iter().collect(),
         })
     }
 

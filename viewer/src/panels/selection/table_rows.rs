@@ -45,6 +45,7 @@ impl Shape {
             Which::StallCauses => "stall-causes",
             Which::Stalls => "stalls",
             Which::Lateness => "lateness",
+            Which::Counters => "counters",
         };
         match self.by {
             By::Rank => which.to_owned(),
@@ -106,7 +107,7 @@ impl Rows {
         match shape.which {
             Which::Parts => Some(Self::of_parts(&groups, selection, session, shape.by)),
             Which::Lateness => Some(Self::of_lateness(&groups, selection, session, shape.by)),
-            Which::Operations | Which::StallCauses | Which::Stalls => None,
+            Which::Operations | Which::StallCauses | Which::Stalls | Which::Counters => None,
         }
     }
 
@@ -122,6 +123,12 @@ impl Rows {
             Which::Lateness => {
                 let ranks = selection.lateness.iter();
                 ranks.map(|entry| Target::Rank(RankIndex(entry.rank))).collect()
+            }
+            Which::Counters => {
+                let counters = selection.counters.iter();
+                counters
+                    .map(|entry| Target::Rank(RankIndex(entry.rank)))
+                    .collect()
             }
             Which::Operations => (0..selection.operations.len()).map(Target::Class).collect(),
             Which::Stalls => stalls

@@ -13,7 +13,7 @@ use crate::compare::steps::Steps;
 use crate::model::{Action, Hovered, Opened, PickedInstance, View, Window};
 use crate::picture::Named;
 use crate::picture::Subject;
-use crate::picture::painter::SpanFilter;
+use crate::picture::painter::HighlightFilter;
 use crate::theme::Theme;
 use crate::timeline::compared::table::Table;
 use crate::timeline::gallery::{Gallery, PictureRow};
@@ -146,7 +146,7 @@ impl Compared {
     }
 
     /// Sets the theme and filter of B's pictures.
-    pub fn set_options(&mut self, theme: Theme, filter: Option<&SpanFilter>) {
+    pub fn set_options(&mut self, theme: Theme, filter: Option<&HighlightFilter>) {
         // No marks: they are instances of A, and the same numbers are different instances in B.
         self.gallery.set_options(theme, &self.no_marks, filter);
     }
@@ -244,6 +244,8 @@ impl Compared {
             | RowKind::Rank { .. }
             | RowKind::Lane { .. }
             | RowKind::InFlight { .. }
+            | RowKind::Counter { .. }
+            | RowKind::MoreCounters { .. }
             | RowKind::Pending(_) => None,
         }
     }

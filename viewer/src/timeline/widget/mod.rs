@@ -19,6 +19,7 @@ use self::paint::ranges::MeasuredRange;
 use self::paint::{members, ranges, rows, titles};
 use self::scrolled_rows::ScrolledRows;
 use super::clock_error;
+use super::counter_tooltip::{self, PointedCounter};
 use super::gallery::{Gallery, PictureRow};
 use super::instance_members::Instances;
 use super::layout::{OtherSession, Row, RowKind};
@@ -28,7 +29,7 @@ use super::ruler::{self, ClockErrorLabel, Cursor};
 use super::tooltip;
 use crate::model::{Action, Opened, State, Window};
 use crate::picture::in_flight::InFlight;
-use crate::picture::painter::SpanFilter;
+use crate::picture::painter::HighlightFilter;
 use crate::theme::Theme;
 use crate::timeline::compared::{Compared, PlacedRow, comparison_tooltip};
 use egui::{Context, Painter, Rect, Response, Sense, Ui, Vec2};
@@ -41,10 +42,10 @@ use std::time::Duration;
 pub struct Outside<'a> {
     /// Notes: time range and text.
     pub notes: &'a [(Window, String)],
-    /// Filter for the highlighted spans.
-    pub filter: Option<&'a SpanFilter>,
+    /// Filter for the highlighted spans and counters.
+    pub filter: Option<&'a HighlightFilter>,
     /// The same for the compared session.
-    pub compared_filter: Option<&'a SpanFilter>,
+    pub compared_filter: Option<&'a HighlightFilter>,
 }
 
 /// The timeline.
@@ -57,6 +58,8 @@ pub struct Timeline {
     compared: Option<Compared>,
     /// Rank and number of its operations under the mouse, if the mouse points at such a row.
     in_flight: Option<(RankIndex, InFlight)>,
+    /// Counter under the mouse.
+    counter: Option<PointedCounter>,
     drag: Option<Drag>,
     /// Area of the rows in the last frame.
     pub rows_rect: Rect,
@@ -86,6 +89,7 @@ impl Timeline {
             instances: Instances::default(),
             compared: None,
             in_flight: None,
+            counter: None,
             drag: None,
             rows_rect: Rect::NOTHING,
             measures: false,
@@ -196,7 +200,7 @@ impl Timeline {
         let painter = ui.painter_at(areas.all);
         self.rows_rect = areas.rows;
 
-        self.update_rows(opened, state, areas.rows.height());
+        self.update_rows(opened, state, areas.rows.height(), outside.filter);
         self.gallery.set_options(theme, &state.marked, outside.filter);
         self.input(&response, areas, opened, state, actions);
         let visible = self.rows.visible(state.view.scroll, areas.rows.height());
@@ -220,12 +224,18 @@ impl Timeline {
     }
 
     /// Updates the set of rows and the scroll position.
-    fn update_rows(&mut self, opened: &Opened, state: &mut State, height: f32) {
+    fn update_rows(
+        &mut self,
+        opened: &Opened,
+        state: &mut State,
+        height: f32,
+        filter: Option<&HighlightFilter>,
+    ) {
         let other = self.compared.as_ref().map(|compared| OtherSession {
             opened: &compared.other,
             counterparts: &compared.counterparts,
         });
-        self.rows.update(opened, &mut state.view, height, other);
+        self.rows.update(opened, &mut state.view, height, other, filter);
     }
 
     /// Requests the pictures of the visible rows.
@@ -261,7 +271,7 @@ impl Timeline {
         &mut self,
         ctx: &Context,
         frame: &Frame<'_>,
-        filter: Option<&SpanFilter>,
+        filter: Option<&HighlightFilter>,
     ) -> Vec<PlacedRow> {
         let Some(compared) = &mut self.compared else {
             return Vec::new();
@@ -296,6 +306,7 @@ impl Timeline {
         }
         self.paint_pictures(&inside, frame, pictures, placed);
         rows::losses(&inside, frame);
+        rows::more_counters(&inside, frame);
         titles::titles(&gutter, frame, self.compared.as_ref());
         members::hovered(&inside, frame);
         if let Some(shown) = &self.instances.shown
@@ -378,6 +389,8 @@ impl Timeline {
             response.on_hover_ui_at_pointer(|ui| tooltip::show(ui, opened, hovered));
         } else if let Some((rank, in_flight)) = self.in_flight {
             response.on_hover_ui_at_pointer(|ui| tooltip::show_in_flight(ui, opened, rank, in_flight));
+        } else if let Some(counter) = self.counter {
+            response.on_hover_ui_at_pointer(|ui| counter_tooltip::show(ui, opened, counter));
         } else if let Some(compared) = self.compared.as_ref().filter(|it| it.pointed.is_some()) {
             response.on_hover_ui_at_pointer(|ui| comparison_tooltip::show(ui, opened, compared));
         }

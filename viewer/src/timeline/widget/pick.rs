@@ -3,8 +3,9 @@
 use super::Timeline;
 use super::areas::Areas;
 use crate::model::{Hovered, Opened, State, View};
-use crate::picture::in_flight;
+use crate::picture::{counters, in_flight};
 use crate::timeline::compared::PointerPrecision;
+use crate::timeline::counter_tooltip::PointedCounter;
 use crate::timeline::layout::RowKind;
 use egui::Pos2;
 
@@ -16,6 +17,7 @@ impl Timeline {
     pub(super) fn clear_pointed(&mut self, state: &mut State) {
         state.hovered = None;
         self.in_flight = None;
+        self.counter = None;
         if let Some(compared) = &mut self.compared {
             compared.pointed = None;
         }
@@ -50,6 +52,17 @@ impl Timeline {
             && let View::Open(view) = opened.view(rank)
         {
             self.in_flight = Some((rank, in_flight::at(view, ns)));
+        }
+        if let RowKind::Counter { rank, counter } = kind
+            && let View::Open(view) = opened.view(rank)
+            && let Some(of) = view.counter(counter)
+        {
+            let width_px = self.gallery.width_px();
+            self.counter = Some(PointedCounter {
+                rank,
+                counter,
+                values: counters::at(of, window, width_px, share),
+            });
         }
         let Some((rank, lane)) = kind.lane() else {
             return;

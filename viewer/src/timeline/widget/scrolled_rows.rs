@@ -1,7 +1,8 @@
 //! The rows at their scroll position, and the ranks that are visible.
 
 use crate::model::{Opened, ViewState};
-use crate::timeline::layout::{Layout, OtherSession, Row, RowKind};
+use crate::picture::painter::HighlightFilter;
+use crate::timeline::layout::{Inputs, Layout, OtherSession, Row, RowKind};
 use rankscope_formats::ids::RankIndex;
 
 /// All rows, and which of them are visible.
@@ -49,8 +50,16 @@ impl ScrolledRows {
         view: &mut ViewState,
         height: f32,
         other: Option<OtherSession<'_>>,
+        filter: Option<&HighlightFilter>,
     ) {
-        if self.layout.update(opened, view, &self.visible_ranks, other)
+        let inputs = Inputs {
+            opened,
+            state: view,
+            seen: &self.visible_ranks,
+            other,
+            filter,
+        };
+        if self.layout.update(inputs)
             && let Some((kind, offset)) = self.anchor
             && let Some(row) = self.layout.find(kind)
         {

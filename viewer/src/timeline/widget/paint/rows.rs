@@ -4,6 +4,7 @@ use super::frame::Frame;
 use crate::model::View;
 use crate::timeline::compared::colour::{GutterColours, gutter};
 use crate::timeline::layout::RowKind;
+use crate::timeline::strokes::label;
 use egui::{Align2, FontId, Painter, Rect, Stroke, Vec2};
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::LaneKind;
@@ -56,7 +57,10 @@ pub fn backgrounds(painter: &Painter, frame: &Frame<'_>) {
                     painter.rect_filled(bar, 0.0, edge);
                 }
             }
-            RowKind::Lane { .. } | RowKind::InFlight { .. } => {}
+            RowKind::Lane { .. }
+            | RowKind::InFlight { .. }
+            | RowKind::Counter { .. }
+            | RowKind::MoreCounters { .. } => {}
         }
     }
 }
@@ -89,6 +93,17 @@ pub fn steps(painter: &Painter, frame: &Frame<'_>, rank: RankIndex) {
         line(span.end_ns);
         true
     });
+}
+
+/// Paints why counters have no row, above the step boundaries.
+pub fn more_counters(painter: &Painter, frame: &Frame<'_>) {
+    for row in frame.rows {
+        if let RowKind::MoreCounters { .. } = row.kind {
+            let text = "not drawn. A filter draws those that match it, and the tab Counters lists all";
+            let at = frame.rect_of(row).left_top() + Vec2::new(8.0, 0.0);
+            label(painter, at, text.to_owned(), frame.theme, frame.theme.weak());
+        }
+    }
 }
 
 /// Paints losses at the time at which they happened. The breakdown does not contain them.

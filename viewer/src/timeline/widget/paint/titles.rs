@@ -2,11 +2,14 @@
 
 use super::frame::Frame;
 use crate::timeline::compared::Compared;
-use crate::timeline::gutter::title;
+use crate::timeline::gutter::{counter_range, title};
 use crate::timeline::layout::RowKind;
 use crate::timeline::strokes::{chevron, elided};
 use egui::{Painter, Pos2, Stroke};
 use rankscope_formats::index::LaneKind;
+
+/// Height of a line of a title of two lines, in points.
+const LINE: f32 = 13.0;
 
 /// Paints the titles, with a triangle at rows that can be collapsed and a dot at pinned ranks.
 pub fn titles(painter: &Painter, frame: &Frame<'_>, compared: Option<&Compared>) {
@@ -18,7 +21,10 @@ pub fn titles(painter: &Painter, frame: &Frame<'_>, compared: Option<&Compared>)
         let (indent, size, colour) = match row.kind {
             RowKind::Host(_) => (18.0, 12.5, theme.text()),
             RowKind::Rank { .. } => (22.0, 12.5, theme.text()),
-            RowKind::Lane { .. } | RowKind::InFlight { .. } => (32.0, 10.5, theme.weak()),
+            RowKind::Lane { .. }
+            | RowKind::InFlight { .. }
+            | RowKind::Counter { .. }
+            | RowKind::MoreCounters { .. } => (32.0, 10.5, theme.weak()),
             RowKind::Pending(_) => continue,
             RowKind::Other {
                 kind: LaneKind::Parts { .. },
@@ -40,9 +46,30 @@ pub fn titles(painter: &Painter, frame: &Frame<'_>, compared: Option<&Compared>)
         }
         let of_compared = compared.and_then(|it| it.title(row.kind));
         let text = of_compared.unwrap_or_else(|| title(frame.opened, row.kind));
-        let galley = elided(painter, text, size, colour, gutter.width() - indent - 6.0);
-        let y = rect.center().y - galley.size().y / 2.0;
-        painter.galley(Pos2::new(left + indent, y), galley, colour);
+        let width = gutter.width() - indent - 6.0;
+        let lines = match row.kind {
+            RowKind::Counter { .. } => {
+                let range = counter_range(frame.opened, &text);
+                // The range is below the name if both fit.
+                if 2.0 * LINE <= rect.height() {
+                    vec![text, range]
+                } else {
+                    vec![format!("{text}, {range}")]
+                }
+            }
+            _ => vec![text],
+        };
+        let galleys = lines
+            .into_iter()
+            .map(|line| elided(painter, line, size, colour, width));
+        let galleys: Vec<_> = galleys.collect();
+        let height: f32 = galleys.iter().map(|galley| galley.size().y).sum();
+        let mut at = Pos2::new(left + indent, rect.center().y - height / 2.0);
+        for galley in galleys {
+            let below = galley.size().y;
+            painter.galley(at, galley, colour);
+            at.y += below;
+        }
         if let RowKind::Rank { rank, .. } = row.kind
             && state.view.pinned.contains(&rank)
         {
