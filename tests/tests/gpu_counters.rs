@@ -135,12 +135,9 @@ fn no_gpu_is_sampled_if_counters_are_off() {
     }
     assert_eq!(results::session(directory.path())["gpus"], Value::Null);
     let entries = std::fs::read_dir(directory.path()).expect("a directory");
-    let names = entries
+    let names: Vec<String> = entries
         .flatten()
-        .map(|entry| entry.file_name().to_string_lossy().into_owned());
-    assert!(
-        !names.clone().any(|name| name.starts_with("gpus-")),
-        "{:?}",
-        names.collect::<Vec<_>>()
-    );
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    assert!(!names.iter().any(|name| name.starts_with("gpus-")), "{names:?}");
 }

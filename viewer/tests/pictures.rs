@@ -367,10 +367,12 @@ fn counters_are_hidden_by_a_key_and_by_collapsing() {
     let (_folder, mut driven) = open(counted, dark());
     let all = driven.workspace().timeline.rows().len();
     driven.press(Modifiers::NONE, Key::V);
+    assert_eq!(counter_rows(&mut driven).len(), 6, "all are of the program");
+    driven.press(Modifiers::NONE, Key::V);
     assert_eq!(counter_rows(&mut driven), []);
     assert_eq!(driven.workspace().timeline.rows().len(), all - 6);
     driven.press(Modifiers::COMMAND, Key::P);
-    driven.write("hide counters");
+    driven.write("counters of the program");
     driven.press(Modifiers::NONE, Key::Enter);
     assert_eq!(counter_rows(&mut driven).len(), 6);
     driven.press(Modifiers::SHIFT, Key::C);
@@ -420,6 +422,35 @@ fn the_tooltip_of_a_counter_has_its_value_and_those_of_the_pixel() {
     driven.point(at);
     assert!(driven.harness().query_by_label("since").is_some());
     assert!(driven.harness().query_by_label("in this pixel").is_none());
+}
+
+/// Rows of the system's counters come after those of the program, on request or if they match the filter.
+#[test]
+fn counters_of_the_system_have_rows_on_request() {
+    let system = |folder: &Path| support::counted_with_system(folder);
+    let (_folder, mut driven) = open(system, dark());
+    let names = |driven: &mut Driven| -> Vec<String> {
+        let rows = counter_rows(driven).into_iter();
+        rows.filter(|row| row.0 == RankIndex(0))
+            .map(|row| row.1)
+            .collect()
+    };
+    let of_program = ["balance", "loss", "queue_bytes"].map(str::to_owned);
+    let with_memory = [&of_program[..], &["process_resident_memory_bytes".to_owned()]].concat();
+    assert_eq!(names(&mut driven), of_program);
+    driven.workspace().state.view.filter = "resident".to_owned();
+    driven.settle();
+    assert_eq!(names(&mut driven), with_memory);
+    driven.workspace().state.view.filter = "loss".to_owned();
+    driven.settle();
+    assert_eq!(names(&mut driven), of_program);
+    driven.workspace().state.view.filter = String::new();
+    driven.press(Modifiers::NONE, Key::V);
+    assert_eq!(names(&mut driven), with_memory);
+    driven.press(Modifiers::NONE, Key::V);
+    assert_eq!(names(&mut driven), [""; 0]);
+    driven.press(Modifiers::NONE, Key::V);
+    assert_eq!(names(&mut driven), of_program);
 }
 
 /// A filter by name chooses which of many counters have rows. The number of the others is shown.

@@ -90,7 +90,7 @@ impl Workspace {
                 actions.extend(order.map(Action::Order));
             }
             CommandId::ToggleDense => actions.push(Action::ToggleDense),
-            CommandId::ToggleCounters => actions.push(Action::ToggleCounters),
+            CommandId::NextCounters => actions.push(Action::NextCounters),
             CommandId::ToggleAllRanks => actions.push(Action::ToggleAllRanks),
             CommandId::ToggleRank => actions.extend(rank.map(Action::ToggleRank)),
             CommandId::Tab(tab) => actions.push(Action::Tab(tab)),

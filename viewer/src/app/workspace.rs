@@ -8,7 +8,7 @@ use super::side::Side;
 use super::top_bar::{self, TopBar};
 use crate::app::comparing::comparison_bar;
 use crate::app::comparing::opening::Comparing;
-use crate::model::{Action, Opened, State, ViewState, Window};
+use crate::model::{Action, CounterRows, Opened, State, ViewState, Window};
 use crate::panels::Notes;
 use crate::search::SearchBar;
 use crate::theme::Theme;
@@ -203,7 +203,8 @@ impl Workspace {
             let drawn = legend::Drawn {
                 devices: opened.has_devices,
                 overhead: opened.has_overhead,
-                counters: self.state.view.counters && !opened.counter_scales.is_empty(),
+                counters: self.state.view.counters != CounterRows::Hidden
+                    && !opened.counter_scales.is_empty(),
             };
             legend::show(ui, Theme::of(ui.ctx()), drawn);
         });

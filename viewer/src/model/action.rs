@@ -35,8 +35,8 @@ pub enum Action {
     ToggleRank(RankIndex),
     /// Switch between low and high rows.
     ToggleDense,
-    /// Show or hide the rows of counters.
-    ToggleCounters,
+    /// Show the next choice of counters: of the program, all, none.
+    NextCounters,
     /// Show the lanes of all ranks. If all are shown, show none.
     ToggleAllRanks,
     /// Show or hide the ranks of a host.
@@ -60,7 +60,7 @@ impl Action {
             self,
             Self::ToggleRank(_)
                 | Self::ToggleDense
-                | Self::ToggleCounters
+                | Self::NextCounters
                 | Self::ToggleAllRanks
                 | Self::ToggleHost(_)
                 | Self::TogglePin(_)

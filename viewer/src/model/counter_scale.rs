@@ -1,6 +1,6 @@
 //! Scales of counters: the same for all ranks, so that the heights of their rows compare.
 
-use rankscope_formats::session::Session;
+use rankscope_formats::session::{CounterSource, Session};
 use rustc_hash::FxHashMap;
 
 /// Scale of a counter.
@@ -10,6 +10,8 @@ pub struct CounterScale {
     pub lowest: f64,
     /// Value at the top of a row: the largest value of all ranks, at least 0.
     pub highest: f64,
+    /// Whether rankscope took the samples, and not the program.
+    pub is_of_system: bool,
 }
 
 impl CounterScale {
@@ -17,6 +19,7 @@ impl CounterScale {
     pub const NONE: Self = Self {
         lowest: 0.0,
         highest: 0.0,
+        is_of_system: false,
     };
 
     /// Returns the height of a value: 0 is the bottom of a row, 1 the top.
@@ -46,6 +49,7 @@ impl CounterScales {
             let scale = scales.entry(counter.name.clone()).or_insert(CounterScale::NONE);
             scale.lowest = scale.lowest.min(min);
             scale.highest = scale.highest.max(max);
+            scale.is_of_system = counter.source == CounterSource::System;
         }
         Self(scales)
     }
@@ -53,6 +57,11 @@ impl CounterScales {
     /// Returns the scale of a counter; `None` if no sample of it is a finite number.
     pub fn get(&self, name: &str) -> Option<CounterScale> {
         self.0.get(name).copied()
+    }
+
+    /// Returns true if rankscope took the samples of a counter, and not the program.
+    pub fn is_of_system(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|scale| scale.is_of_system)
     }
 
     /// Returns true without counters.

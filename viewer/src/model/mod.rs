@@ -3,6 +3,7 @@
 //! Everything here is plain data with tests. Drawing code reads it, and changes it only through [`Action`]s.
 
 mod action;
+mod counter_rows;
 mod counter_scale;
 mod host_index;
 mod opened;
@@ -11,6 +12,7 @@ mod units;
 mod window;
 
 pub use action::{Action, PanelTab};
+pub use counter_rows::CounterRows;
 pub use counter_scale::{CounterScale, CounterScales};
 pub use host_index::HostIndex;
 pub use opened::{Opened, View};

@@ -1,6 +1,6 @@
 //! State of the view: visible time range, selection, and what the mouse points at.
 
-use super::{Action, HostIndex, PanelTab, Window};
+use super::{Action, CounterRows, HostIndex, PanelTab, Window};
 use rankscope_formats::ids::{CommunicatorId, RankIndex};
 use rankscope_formats::index::{LaneKind, Span};
 use rankscope_formats::session::{Host, Session};
@@ -89,8 +89,8 @@ pub struct ViewState {
     pub findings: bool,
     /// Whether rows are low, so that more of them are visible.
     pub dense: bool,
-    /// Whether expanded ranks have rows of counters.
-    pub counters: bool,
+    /// Counters that have rows below expanded ranks.
+    pub counters: CounterRows,
     /// Counter of changes to the set or the order of rows.
     #[serde(skip)]
     pub row_changes: u64,
@@ -113,7 +113,7 @@ impl Default for ViewState {
             drawer: true,
             findings: true,
             dense: false,
-            counters: true,
+            counters: CounterRows::OfProgram,
             row_changes: 0,
             scroll: 0.0,
         }
@@ -210,7 +210,7 @@ impl State {
             Action::ToggleDrawer => self.view.drawer = !self.view.drawer,
             Action::ToggleFindings => self.view.findings = !self.view.findings,
             Action::ToggleDense => self.view.dense = !self.view.dense,
-            Action::ToggleCounters => self.view.counters = !self.view.counters,
+            Action::NextCounters => self.view.counters = self.view.counters.next(),
             Action::ToggleRank(rank) => toggle(&mut self.view.collapsed, rank),
             Action::ToggleAllRanks => {
                 let all = (0..self.ranks).map(RankIndex);

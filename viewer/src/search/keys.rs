@@ -61,8 +61,8 @@ pub enum CommandId {
     ShowHidden,
     /// Switches between low and high rows.
     ToggleDense,
-    /// Shows or hides the rows of counters.
-    ToggleCounters,
+    /// Shows the next choice of counters: of the program, all, none.
+    NextCounters,
     /// Moves the rank one place up.
     MoveRankUp,
     /// Moves the rank one place down.
@@ -228,7 +228,7 @@ commands! {
         "move-rank-up", "Move the rank up", CommandId::MoveRankUp, [alt(Key::ArrowUp)];
     "move-rank-down", "Move the rank down", CommandId::MoveRankDown, [alt(Key::ArrowDown)];
     "toggle-dense", "Toggle low and high rows", CommandId::ToggleDense, [key(Key::Z)];
-    "toggle-counters", "Show or hide counters", CommandId::ToggleCounters, [key(Key::V)];
+    "next-counters", "Show counters of the program, all, or none", CommandId::NextCounters, [key(Key::V)];
     "toggle-all-ranks", "Expand or collapse all ranks", CommandId::ToggleAllRanks, [shift(Key::C)];
     "show-hidden", "Show hidden ranks", CommandId::ShowHidden, [shift(Key::H)];
     }

@@ -1,7 +1,7 @@
 //! Set and places of the rows.
 
 use crate::compare::counterparts::{Counterparts, OtherRank};
-use crate::model::{HostIndex, Opened, View, ViewState};
+use crate::model::{CounterRows, HostIndex, Opened, View, ViewState};
 use crate::picture::Subject;
 use crate::picture::painter::HighlightFilter;
 use rankscope_formats::ids::RankIndex;
@@ -249,7 +249,7 @@ struct Key {
     change: u64,
     sizes: [usize; 6],
     is_dense: bool,
-    has_counters: bool,
+    counters: CounterRows,
 }
 
 impl Key {
@@ -265,7 +265,7 @@ impl Key {
                 state.filter.len(),
             ],
             is_dense: state.dense,
-            has_counters: state.counters,
+            counters: state.counters,
         }
     }
 }
@@ -404,23 +404,25 @@ impl Layout {
                 });
             }
         }
-        if state.counters {
-            self.push_counters(&view.footer().counters, rank, inputs.filter);
-        }
+        self.push_counters(&view.footer().counters, rank, inputs);
     }
 
-    /// Adds the rows of the counters of a rank. If there are too many, those that match the filter come first.
-    fn push_counters(&mut self, counters: &[CounterInfo], rank: RankIndex, filter: Option<&HighlightFilter>) {
-        let mut shown: Vec<usize> = (0..counters.len()).collect();
-        if let Some(filter) = filter.filter(|_| counters.len() > MAX_COUNTERS) {
-            shown.sort_by_cached_key(|&counter| {
-                let name = counters.get(counter).map_or("", |info| info.name.as_str());
-                !filter.counter(rank, name)
-            });
-        }
-        let more = counters.len().saturating_sub(MAX_COUNTERS);
+    /// Adds the rows of the counters of a rank: those of the program, then those of the system. If there are too many, those
+    /// that match the filter come first.
+    fn push_counters(&mut self, counters: &[CounterInfo], rank: RankIndex, inputs: Inputs<'_>) {
+        let scales = &inputs.opened.counter_scales;
+        let matches = |name: &str| inputs.filter.is_some_and(|filter| filter.counter(rank, name));
+        let has_row = |name: &str| match inputs.state.counters {
+            CounterRows::All => true,
+            CounterRows::OfProgram => !scales.is_of_system(name) || matches(name),
+            CounterRows::Hidden => false,
+        };
+        let names = counters.iter().map(|info| info.name.as_str());
+        let mut shown: Vec<(usize, &str)> = names.enumerate().filter(|(_, name)| has_row(name)).collect();
+        let more = shown.len().saturating_sub(MAX_COUNTERS);
+        shown.sort_by_cached_key(|&(_, name)| (more > 0 && !matches(name), scales.is_of_system(name)));
         shown.truncate(MAX_COUNTERS);
-        for counter in shown {
+        for (counter, _) in shown {
             self.push(RowKind::Counter { rank, counter });
         }
         if more > 0 {

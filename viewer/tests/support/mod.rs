@@ -4,6 +4,7 @@
 use rankscope_analysis::{MergeOptions, index, merge};
 use rankscope_fixtures::logs::Ddp;
 use rankscope_fixtures::logs::counters::{self, CounterSamples};
+use rankscope_formats::session::RESIDENT_MEMORY;
 use rankscope_import::ImportOptions;
 use rankscope_tests::artefacts::root;
 use rankscope_tests::job::Job;
@@ -52,6 +53,27 @@ pub fn counted(directory: &Path, more: usize) -> PathBuf {
         ..Ddp::default()
     };
     counters::write(directory, &job, |rank| counters_of(rank, more)).expect("a run");
+    merged(directory)
+}
+
+/// Records a run whose ranks also have a counter of the system.
+pub fn counted_with_system(directory: &Path) -> PathBuf {
+    let job = Ddp {
+        ranks: 2,
+        steps: 40,
+        ..Ddp::default()
+    };
+    let counters = |rank| {
+        let mut counters = counters_of(rank, 0);
+        counters.push(CounterSamples {
+            name: RESIDENT_MEMORY.to_owned(),
+            samples: (0..10u64)
+                .map(|at| (at * 4_000_000, (5 + at) as f64 * 1e8))
+                .collect(),
+        });
+        counters
+    };
+    counters::write(directory, &job, counters).expect("a run");
     merged(directory)
 }
 

@@ -8,8 +8,11 @@ use std::collections::BTreeMap;
 /// Utilization from which a sample counts as busy, in percent.
 const BUSY_PERCENT: u32 = 50;
 
+/// Value of a counter in a sample; `None` if NVML does not know it.
+type Value = fn(&Sample) -> Option<f64>;
+
 /// Names of the counters after `gpu_`, and their values.
-const COUNTERS: [(&str, fn(&Sample) -> Option<f64>); 9] = [
+const COUNTERS: [(&str, Value); 9] = [
     ("utilization_percent", |sample| {
         sample.utilization_percent.map(f64::from)
     }),

@@ -20,6 +20,12 @@ pub struct Minima {
     slots: Vec<f64>,
 }
 
+impl Default for Minima {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Minima {
     /// Returns a counter without samples.
     pub fn new() -> Self {
