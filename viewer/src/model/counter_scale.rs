@@ -1,7 +1,7 @@
 //! Scales of counters: the same for all ranks, so that the heights of their rows compare.
 
 use rankscope_formats::session::{CounterSource, Session};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Scale of a counter.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -10,8 +10,6 @@ pub struct CounterScale {
     pub lowest: f64,
     /// Value at the top of a row: the largest value of all ranks, at least 0.
     pub highest: f64,
-    /// Whether rankscope took the samples, and not the program.
-    pub is_of_system: bool,
 }
 
 impl CounterScale {
@@ -19,7 +17,6 @@ impl CounterScale {
     pub const NONE: Self = Self {
         lowest: 0.0,
         highest: 0.0,
-        is_of_system: false,
     };
 
     /// Returns the height of a value: 0 is the bottom of a row, 1 the top.
@@ -36,12 +33,17 @@ impl CounterScale {
 
 /// Scales of all counters of a session.
 #[derive(Debug, Default)]
-pub struct CounterScales(FxHashMap<String, CounterScale>);
+pub struct CounterScales {
+    by_name: FxHashMap<String, CounterScale>,
+    /// Names of counters whose samples rankscope took.
+    of_system: FxHashSet<String>,
+}
 
 impl CounterScales {
     /// Computes the scales from the summaries of the counters.
     pub fn of(session: &Session) -> Self {
         let mut scales: FxHashMap<String, CounterScale> = FxHashMap::default();
+        let mut of_system = FxHashSet::default();
         for counter in &session.counters {
             let (Some(min), Some(max)) = (counter.min, counter.max) else {
                 continue;
@@ -49,24 +51,29 @@ impl CounterScales {
             let scale = scales.entry(counter.name.clone()).or_insert(CounterScale::NONE);
             scale.lowest = scale.lowest.min(min);
             scale.highest = scale.highest.max(max);
-            scale.is_of_system = counter.source == CounterSource::System;
+            if counter.source == CounterSource::System {
+                of_system.insert(counter.name.clone());
+            }
         }
-        Self(scales)
+        Self {
+            by_name: scales,
+            of_system,
+        }
     }
 
     /// Returns the scale of a counter; `None` if no sample of it is a finite number.
     pub fn get(&self, name: &str) -> Option<CounterScale> {
-        self.0.get(name).copied()
+        self.by_name.get(name).copied()
     }
 
     /// Returns true if rankscope took the samples of a counter, and not the program.
     pub fn is_of_system(&self, name: &str) -> bool {
-        self.get(name).is_some_and(|scale| scale.is_of_system)
+        self.of_system.contains(name)
     }
 
     /// Returns true without counters.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.by_name.is_empty()
     }
 }
 

@@ -160,7 +160,11 @@ mod tests {
         let mut time = ProcessorTime::new();
         let busy = std::thread::Builder::new()
             .name("pt_autograd_7".to_owned())
-            .spawn(|| while !ENDS.load(Ordering::Relaxed) {})
+            .spawn(|| {
+                while !ENDS.load(Ordering::Relaxed) {
+                    std::hint::spin_loop()
+                }
+            })
             .expect("a thread");
         let started = clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID).expect("a clock");
         while clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID).expect("a clock") - started < 50_000_000 {
