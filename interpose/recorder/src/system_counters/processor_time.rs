@@ -9,7 +9,7 @@ use std::fs;
 /// Maximum number of threads that are read one by one. Further threads count as others.
 const MAX_THREADS: usize = 1024;
 
-/// Classes besides the rest, with the beginnings of their threads' names.
+/// Classes other than the rest, with the beginnings of their threads' names.
 const CLASSES: [(&[u8], &[&str]); 4] = [
     (MAIN, &[]),
     (b"processors_autograd", &["pt_autograd"]),
@@ -40,6 +40,8 @@ pub struct ProcessorTime {
     /// Threads, sorted by their IDs.
     threads: Vec<Thread>,
     seen: Vec<Thread>,
+    /// Classes that have used a processor. The others have no counter.
+    active: [bool; CLASSES.len()],
 }
 
 impl ProcessorTime {
@@ -51,6 +53,7 @@ impl ProcessorTime {
             process_ns: clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID).unwrap_or(0),
             threads: Vec::new(),
             seen: Vec::new(),
+            active: [false; CLASSES.len()],
         };
         time.read_threads(&mut [0; CLASSES.len()]);
         time
@@ -66,10 +69,13 @@ impl ProcessorTime {
         let whole_ns = process_ns.saturating_sub(self.process_ns);
         self.process_ns = process_ns;
         let others_ns = whole_ns.saturating_sub(classes.iter().sum());
-        let all = CLASSES.iter().map(|(name, _)| *name).zip(classes);
-        for (name, used_ns) in all.chain([(OTHERS, others_ns)]) {
-            samples.put_rate(&[name], used_ns as f64 * 1e-9);
+        for (((name, _), used_ns), is_active) in CLASSES.iter().zip(classes).zip(&mut self.active) {
+            *is_active |= used_ns > 0;
+            if *is_active {
+                samples.put_rate(&[name], used_ns as f64 * 1e-9);
+            }
         }
+        samples.put_rate(&[OTHERS], others_ns as f64 * 1e-9);
     }
 
     /// Reads the processor time of the threads, and adds its growth to their classes.
@@ -152,6 +158,37 @@ mod tests {
         assert_eq!(name(class_of("NCCL Progress 0\n")), Some(CLASSES[2].0));
         assert_eq!(name(class_of("rankscope-keep\n")), Some(CLASSES[3].0));
         assert_eq!(name(class_of("python\n")), None);
+    }
+
+    /// Prints the price of a sample: `cargo test --release -p rankscope-recorder price -- --ignored --nocapture`.
+    #[test]
+    #[ignore = "a benchmark, which needs a machine of its own"]
+    fn the_price_of_reading_the_threads() {
+        for more in [8, 64, 512] {
+            let (ends, waits) = std::sync::mpsc::channel::<()>();
+            let waits = std::sync::Arc::new(std::sync::Mutex::new(waits));
+            let threads: Vec<_> = (0..more)
+                .map(|_| {
+                    let waits = waits.clone();
+                    std::thread::spawn(move || drop(waits.lock().map(|waits| waits.recv())))
+                })
+                .collect();
+            let mut time = ProcessorTime::new();
+            const ROUNDS: u32 = 200;
+            let began = std::time::Instant::now();
+            for _ in 0..ROUNDS {
+                time.read_threads(&mut [0; CLASSES.len()]);
+            }
+            let all = time.threads.len();
+            println!(
+                "{all} threads: {:.1} us",
+                began.elapsed().as_secs_f64() * 1e6 / f64::from(ROUNDS)
+            );
+            drop(ends);
+            threads
+                .into_iter()
+                .for_each(|thread| thread.join().expect("no panic"));
+        }
     }
 
     #[test]
