@@ -47,6 +47,16 @@
 //! All other fields are shown with their span. Texts are stored once. A process can have some hundred long or about 4,000 short
 //! ones: names, values and messages together. Further ones are dropped and counted.
 //!
+//! # Counters of the system
+//!
+//! This crate's own recorder samples the memory and processor time of the process, and memory and network of its host, once a
+//! second on its own thread. `RANKSCOPE_COUNTERS=off` switches this off.
+//!
+//! # Platforms
+//!
+//! Linux on x86-64 with Rust 1.95. It compiles for aarch64, where nothing has run it. A change of the minimum version of Rust is a
+//! minor release.
+//!
 //! # Cost
 //!
 //! After a thread's first span, recording takes no lock, does not allocate and makes no system call.
