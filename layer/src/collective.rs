@@ -35,7 +35,30 @@ pub enum Operation {
 }
 
 impl Operation {
-    fn number(self) -> u8 {
+    const ALL: [Self; 12] = [
+        Self::AllReduce,
+        Self::AllGather,
+        Self::ReduceScatter,
+        Self::AllToAll,
+        Self::Barrier,
+        Self::Broadcast,
+        Self::Scatter,
+        Self::Reduce,
+        Self::Gather,
+        Self::Send,
+        Self::Receive,
+        Self::Scan,
+    ];
+
+    /// Returns the operation with a name, such as `all-reduce`, `all_reduce` or `allreduce`.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        let recorded = rankscope_ranklog::Operation::named(name)? as u8;
+        Self::ALL
+            .into_iter()
+            .find(|operation| operation.number() == recorded)
+    }
+
+    pub(crate) fn number(self) -> u8 {
         use rankscope_ranklog::Operation as Recorded;
         let recorded = match self {
             Self::AllReduce => Recorded::AllReduce,
@@ -154,5 +177,23 @@ impl Drop for Collective<'_> {
             let is_unwinding = thread::panicking() && !self.was_panicking;
             (api.end_collective)(i32::from(self.has_failed || is_unwinding));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_understood_in_their_usual_forms() {
+        for operation in Operation::ALL {
+            let recorded = rankscope_ranklog::Operation::from_u8(operation.number()).expect("an operation");
+            assert_eq!(Operation::named(recorded.name()), Some(operation));
+        }
+        assert_eq!(Operation::named("AllReduce"), Some(Operation::AllReduce));
+        assert_eq!(Operation::named("all_reduce"), Some(Operation::AllReduce));
+        assert_eq!(Operation::named("recv"), Some(Operation::Receive));
+        assert_eq!(Operation::named("matmul"), None);
+        assert_eq!(Operation::named(""), None);
     }
 }

@@ -1,6 +1,8 @@
 //! Fields of spans and events.
 
+use crate::collective::Operation;
 use crate::names;
+use crate::operations::KnownFields;
 use rankscope_ranklog::mark::FieldValue;
 use rankscope_recorder::api::Api;
 use std::error::Error;
@@ -20,6 +22,8 @@ pub struct Fields<'a> {
     is_event: bool,
     /// Number of the text of an event.
     pub message: Option<u32>,
+    /// Values of fields that the analysis knows.
+    pub known: KnownFields,
 }
 
 impl<'a> Fields<'a> {
@@ -30,6 +34,7 @@ impl<'a> Fields<'a> {
             span,
             is_event: false,
             message: None,
+            known: KnownFields::default(),
         }
     }
 
@@ -53,6 +58,7 @@ impl<'a> Fields<'a> {
     }
 
     fn put_text(&mut self, field: &Field, text: &str) {
+        self.known_text(field, text);
         // The recorder would hash a text of megabytes to its end.
         let end = text.floor_char_boundary(MAX_VALUE_BYTES);
         let number = names::intern(self.api, &text[..end]);
@@ -63,15 +69,26 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Handles a field that the analysis knows.
-    fn known(&self, field: &Field, value: u64) {
+    /// Handles a number that the analysis knows.
+    fn known_number(&mut self, field: &Field, value: u64) {
         match field.name() {
             "step" => (self.api.step)(value),
             what @ ("tokens" | "samples") => {
                 // SAFETY: the text has this length.
                 unsafe { (self.api.count)(what.as_ptr().cast(), what.len(), value) };
             }
+            "rank" => self.known.rank = Some(value),
+            "world" => self.known.world = Some(value),
+            "bytes" => self.known.bytes = value,
+            "peer" => self.known.peer = Some(value),
             _ => {}
+        }
+    }
+
+    /// Handles a text that the analysis knows.
+    fn known_text(&mut self, field: &Field, text: &str) {
+        if field.name() == "op" {
+            self.known.operation = Operation::named(text);
         }
     }
 }
@@ -79,13 +96,13 @@ impl<'a> Fields<'a> {
 impl Visit for Fields<'_> {
     fn record_i64(&mut self, field: &Field, value: i64) {
         if let Ok(value) = u64::try_from(value) {
-            self.known(field, value);
+            self.known_number(field, value);
         }
         self.put(field, FieldValue::Signed(value));
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.known(field, value);
+        self.known_number(field, value);
         self.put(field, FieldValue::Unsigned(value));
     }
 

@@ -2,6 +2,7 @@
 
 use crate::access::{Builder, api};
 use crate::fields::Fields;
+use crate::operations::Operations;
 use crate::span_texts::SpanTexts;
 use crate::{names, spans};
 use rankscope_recorder::api::Api;
@@ -33,6 +34,7 @@ pub struct RankscopeLayer {
     /// Number of the layer in the upper bits of its spans: each registry numbers its own spans.
     prefix: u64,
     texts: SpanTexts,
+    operations: Operations,
 }
 
 /// Number of layers in this process.
@@ -47,6 +49,7 @@ impl RankscopeLayer {
         Self {
             prefix: prefix << NUMBER_BITS,
             texts: SpanTexts::new(),
+            operations: Operations::new(),
         }
     }
 
@@ -81,12 +84,17 @@ where
         let text = names::number(api, attributes.metadata().name());
         self.texts.created(id.into_u64(), text);
         (api.begin_span)(text, self.number(id), parent);
-        attributes.record(&mut Fields::of_span(api, self.number(id)));
+        let mut fields = Fields::of_span(api, self.number(id));
+        attributes.record(&mut fields);
+        fields.known.define_world(api);
+        self.operations.created(api, id.into_u64(), &fields.known);
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, _: Context<'_, S>) {
         if let Some(api) = api() {
-            values.record(&mut Fields::of_span(api, self.number(id)));
+            let mut fields = Fields::of_span(api, self.number(id));
+            values.record(&mut fields);
+            fields.known.define_world(api);
         }
     }
 
@@ -105,6 +113,7 @@ where
             .map_or(0, |span| self.number(&span.id()));
         let mut fields = Fields::of_event(api, span);
         event.record(&mut fields);
+        fields.known.define_world(api);
         // Too many different messages: the event has its name, which is the line of the source.
         let message = fields.message.filter(|&text| text != u32::MAX);
         let text = message.unwrap_or_else(|| names::number(api, event.metadata().name()));
@@ -114,9 +123,13 @@ where
     #[inline]
     fn on_enter(&self, id: &Id, _: Context<'_, S>) {
         if let Some(api) = api() {
+            let is_operation = self.operations.entered(api, id.into_u64());
             let now = (api.now)();
-            if !spans::enter(self.number(id), now) {
+            if !spans::enter(self.number(id), now, is_operation) {
                 (api.count_too_deep)();
+                if is_operation {
+                    (api.end_collective)(0);
+                }
             }
         }
     }
@@ -124,14 +137,19 @@ where
     #[inline]
     fn on_exit(&self, id: &Id, context: Context<'_, S>) {
         if let Some(api) = api()
-            && let Some(ticks) = spans::exit(self.number(id))
-            && let Some(text) = self.text(api, id, &context)
+            && let Some((ticks, is_operation)) = spans::exit(self.number(id))
         {
-            (api.entered_span)(text, self.number(id), ticks);
+            if is_operation {
+                (api.end_collective)(i32::from(std::thread::panicking()));
+            }
+            if let Some(text) = self.text(api, id, &context) {
+                (api.entered_span)(text, self.number(id), ticks);
+            }
         }
     }
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
+        self.operations.closed(id.into_u64());
         if let Some(api) = api()
             && let Some(text) = self.text(api, &id, &context)
         {

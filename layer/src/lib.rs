@@ -44,6 +44,22 @@
 //! | `step`, an integer | a step begins, as with [`step`]. The number of the current step again has no effect |
 //! | `tokens`, `samples`, integers | what the step processes, as with [`count`] |
 //!
+//! | `rank`, `world`, integers of one span or event | this process is member `rank` of `world` members of the program's communicator |
+//! | `op`, a text such as `all-reduce`, of a span | the stay in the span is this operation on that communicator |
+//! | `bytes`, `peer`, integers of the same span | its payload, and its peer or root |
+//!
+//! ```
+//! tracing::info!(rank = 1, world = 4, "started");
+//! let gradients = vec![0f32; 1024];
+//! let bytes = (gradients.len() * size_of::<f32>()) as u64;
+//! tracing::info_span!("reduce gradients", op = "all-reduce", bytes).in_scope(|| {
+//!     // ... the program's own all-reduce, which blocks ...
+//! });
+//! ```
+//!
+//! A span with `op` is for a call that blocks: it is one operation, and each further stay in it is counted as a loss. For
+//! asynchronous operations and for several communicators use [`Communicator`].
+//!
 //! All other fields are shown with their span. Texts are stored once. A process can have some hundred long or about 4,000 short
 //! ones: names, values and messages together. Further ones are dropped and counted.
 //!
@@ -68,6 +84,7 @@ mod counter;
 mod fields;
 mod layer;
 mod names;
+mod operations;
 mod span_texts;
 mod spans;
 mod threads;

@@ -9,6 +9,7 @@ const DEPTH: usize = 64;
 struct Entered {
     span: u64,
     ticks: u64,
+    is_operation: bool,
 }
 
 struct Spans {
@@ -23,40 +24,45 @@ thread_local! {
     static SPANS: Spans = const {
         Spans {
             depth: Cell::new(0),
-            entered: [const { Cell::new(Entered { span: 0, ticks: 0 }) }; DEPTH],
+            entered: [const { Cell::new(Entered { span: 0, ticks: 0, is_operation: false }) }; DEPTH],
         }
     };
 }
 
-/// Stores that this thread entered a span. Returns false if it is inside too many.
+/// Stores that this thread entered a span, which may be an operation. Returns false if it is inside too many.
 #[inline]
-pub fn enter(span: u64, ticks: u64) -> bool {
+pub fn enter(span: u64, ticks: u64, is_operation: bool) -> bool {
     SPANS.with(|spans| {
         let depth = spans.depth.get();
         let Some(place) = spans.entered.get(depth) else {
             return false;
         };
-        place.set(Entered { span, ticks });
+        place.set(Entered {
+            span,
+            ticks,
+            is_operation,
+        });
         spans.depth.set(depth + 1);
         true
     })
 }
 
-/// Removes the span that this thread entered last with this number. Returns when it did. `tracing` lets programs leave spans in
+/// Removes the span that this thread entered last with this number. Returns when it did, and whether it
+/// is an operation. `tracing` lets programs leave spans in
 /// any order.
 #[inline]
-pub fn exit(span: u64) -> Option<u64> {
+pub fn exit(span: u64) -> Option<(u64, bool)> {
     SPANS.with(|spans| {
         let depth = spans.depth.get();
         let at = (0..depth)
             .rev()
             .find(|&at| spans.entered[at].get().span == span)?;
-        let ticks = spans.entered[at].get().ticks;
+        let entered = spans.entered[at].get();
         for next in at + 1..depth {
             spans.entered[next - 1].set(spans.entered[next].get());
         }
         spans.depth.set(depth - 1);
-        Some(ticks)
+        Some((entered.ticks, entered.is_operation))
     })
 }
 
@@ -66,22 +72,22 @@ mod tests {
 
     #[test]
     fn spans_can_be_left_in_any_order() {
-        assert!(enter(1, 10) && enter(2, 20) && enter(1, 30));
-        assert_eq!(exit(2), Some(20));
-        assert_eq!(exit(1), Some(30), "the last one first");
+        assert!(enter(1, 10, false) && enter(2, 20, true) && enter(1, 30, false));
+        assert_eq!(exit(2), Some((20, true)));
+        assert_eq!(exit(1), Some((30, false)), "the last one first");
         assert_eq!(exit(3), None);
-        assert_eq!(exit(1), Some(10));
+        assert_eq!(exit(1), Some((10, false)));
         assert_eq!(exit(1), None);
     }
 
     #[test]
     fn what_is_too_deep_is_not_stored() {
         for span in 0..DEPTH as u64 + 3 {
-            assert_eq!(enter(span, span), span < DEPTH as u64);
+            assert_eq!(enter(span, span, false), span < DEPTH as u64);
         }
         assert_eq!(exit(DEPTH as u64 + 1), None);
         for span in (0..DEPTH as u64).rev() {
-            assert_eq!(exit(span), Some(span));
+            assert_eq!(exit(span), Some((span, false)));
         }
     }
 }

@@ -115,14 +115,17 @@ impl Operation {
         }
     }
 
-    /// Returns the operation with a name in any common spelling: `all-reduce`, `all_reduce`, `AllReduce`.
+    /// Returns the operation with a name in any common spelling: `all-reduce`, `all_reduce`, `AllReduce`, `recv`. It does not
+    /// allocate.
     pub fn named(name: &str) -> Option<Self> {
-        let letters = |name: &str| name.replace(['-', '_'], "").to_lowercase();
-        let wanted = letters(name);
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|operation| letters(operation.name()) == wanted)
+        fn letters(text: &str) -> impl Iterator<Item = u8> {
+            let letters = text.bytes().filter(|letter| !matches!(letter, b'-' | b'_'));
+            letters.map(|letter| letter.to_ascii_lowercase())
+        }
+        let is = |short: &str| letters(short).eq(letters(name));
+        let mut all = Self::ALL.iter().copied();
+        all.find(|operation| is(operation.name()))
+            .or_else(|| is("recv").then_some(Self::Receive))
     }
 
     /// Returns the bus-bandwidth factor for `members` members, after nccl-tests' doc/PERFORMANCE.md (METRICS.md,
