@@ -61,7 +61,7 @@ impl<'a> Fields<'a> {
         self.known_text(field, text);
         // The recorder would hash a text of megabytes to its end.
         let end = text.floor_char_boundary(MAX_VALUE_BYTES);
-        let number = names::intern(self.api, &text[..end]);
+        let number = names::value(self.api, &text[..end]);
         if self.is_event && field.name() == MESSAGE {
             self.message = Some(number);
         } else {

@@ -61,7 +61,7 @@
 //! asynchronous operations and for several communicators use [`Communicator`].
 //!
 //! All other fields are shown with their span. Texts are stored once. A process can have some hundred long or about 4,000 short
-//! ones: names, values and messages together. Further ones are dropped and counted.
+//! ones. At most half of them are values and messages, so that names have room. Further ones are dropped and counted.
 //!
 //! # Counters of the system
 //!

@@ -49,6 +49,12 @@ pub fn intern(api: &Api, text: &str) -> u32 {
     unsafe { (api.text)(text.as_ptr().cast(), text.len()) }
 }
 
+/// Returns the number of a value or a message. There is room for fewer of them than of names.
+pub fn value(api: &Api, text: &str) -> u32 {
+    // SAFETY: the text has this length.
+    unsafe { (api.value_text)(text.as_ptr().cast(), text.len()) }
+}
+
 #[cold]
 fn store(api: &Api, text: &'static str, place: &Place) -> u32 {
     let number = intern(api, text);

@@ -75,6 +75,8 @@ pub struct Api {
     pub field: extern "C" fn(u32, u64, u8, u64),
     /// Records a value of the next event on this thread.
     pub event_field: extern "C" fn(u32, u64, u8, u64),
+    /// Returns the number of a value or a message of `length` bytes. There is room for fewer of them than of names.
+    pub value_text: unsafe extern "C" fn(*const c_char, usize) -> u32,
 }
 
 /// Provides the state of the calling thread.
@@ -109,6 +111,7 @@ impl Api {
             event: event::<T>,
             field: field::<T>,
             event_field: event_field::<T>,
+            value_text,
         }
     }
 }
@@ -132,6 +135,11 @@ extern "C" fn start() -> i32 {
 unsafe extern "C" fn text(text: *const c_char, length: usize) -> u32 {
     // SAFETY: the caller guarantees it.
     marks::text(unsafe { bytes(text, length) })
+}
+
+unsafe extern "C" fn value_text(text: *const c_char, length: usize) -> u32 {
+    // SAFETY: the caller guarantees it.
+    marks::value_text(unsafe { bytes(text, length) })
 }
 
 extern "C" fn push<T: Threads>(text: u32) {

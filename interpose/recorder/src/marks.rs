@@ -114,6 +114,11 @@ pub fn text(bytes: &[u8]) -> u32 {
     texts::find(&[bytes]).unwrap_or(NO_TEXT)
 }
 
+/// Returns the number of a value or a message, as [`text`] does for names. There is room for fewer values than names.
+pub fn value_text(bytes: &[u8]) -> u32 {
+    texts::find_value(bytes).unwrap_or(NO_TEXT)
+}
+
 /// Commits a mark once a recorder runs.
 #[inline]
 fn commit(lane: &'static ThreadLane, mark: &Record) {

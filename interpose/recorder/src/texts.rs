@@ -19,6 +19,9 @@ const PLACES: usize = 4096;
 const MAX_STEPS: usize = 32;
 /// Strings may take one part in SHARE of the capacity for definitions, because communicators need the rest.
 const SHARE: u64 = 4;
+/// Values may take one part in VALUE_SHARE of the slots and of the capacity. A program that reports many different values still
+/// has names for its spans.
+const VALUE_SHARE: usize = 2;
 /// Maximum length of a string, in bytes. Longer strings are truncated.
 pub const MOST_BYTES: usize = 256;
 
@@ -28,6 +31,8 @@ struct Place {
     life: AtomicU32,
     /// Length of the string plus one; 0 while the string is being copied.
     length: AtomicU32,
+    /// 1 for a value, 0 for a name.
+    is_value: AtomicU32,
     text: UnsafeCell<[u8; MOST_BYTES]>,
 }
 
@@ -40,6 +45,7 @@ static PLACE: [Place; PLACES] = [const {
         hash: AtomicU64::new(0),
         life: AtomicU32::new(0),
         length: AtomicU32::new(0),
+        is_value: AtomicU32::new(0),
         text: UnsafeCell::new([0; MOST_BYTES]),
     }
 }; PLACES];
@@ -56,6 +62,18 @@ pub fn number(pieces: &[&[u8]]) -> Option<u32> {
 
 /// As [`number`], but counts no loss.
 pub fn find(pieces: &[&[u8]]) -> Option<u32> {
+    find_of_class(pieces, false)
+}
+
+/// As [`find`], for a value or a message. There is less room for values than for names.
+pub fn find_value(value: &[u8]) -> Option<u32> {
+    find_of_class(&[value], true)
+}
+
+/// Number of slots with values.
+static VALUES: AtomicU32 = AtomicU32::new(0);
+
+fn find_of_class(pieces: &[&[u8]], is_value: bool) -> Option<u32> {
     let hash = pieces
         .iter()
         .fold(Hash128::new(), |hash, piece| hash.add(piece))
@@ -73,11 +91,18 @@ pub fn find(pieces: &[&[u8]]) -> Option<u32> {
             return Some(number as u32);
         }
         if found == 0 {
+            if is_value && VALUES.load(Ordering::Relaxed) as usize >= PLACES / VALUE_SHARE {
+                return None;
+            }
             match place
                 .hash
                 .compare_exchange(0, hash, Ordering::Relaxed, Ordering::Relaxed)
             {
                 Ok(_) => {
+                    if is_value {
+                        VALUES.fetch_add(1, Ordering::Relaxed);
+                        place.is_value.store(1, Ordering::Relaxed);
+                    }
                     place.keep(pieces);
                     return Some(number as u32);
                 }
@@ -122,7 +147,9 @@ impl Place {
         // A definition contains a number and the text. A text that is still being copied has no length, and no record
         // refers to it.
         let bytes = framed_bytes(size_of::<u32>() + length.saturating_sub(1)) as u64;
-        let room = set.area.layout().definitions_bytes / SHARE;
+        let all = set.area.layout().definitions_bytes / SHARE;
+        let is_value = self.is_value.load(Ordering::Relaxed) == 1;
+        let room = if is_value { all / VALUE_SHARE as u64 } else { all };
         if length == 0 || !take_room(now, bytes, room) {
             count_loss();
             return false;
@@ -184,6 +211,17 @@ mod tests {
         assert!(one.is_some());
         assert_eq!(number(&[b"forward"]), one);
         assert_ne!(number(&[b"back", b"ward"]), one);
+    }
+
+    #[test]
+    fn values_leave_slots_for_names() {
+        let values = (0..PLACES).filter_map(|value| find_value(format!("value {value}").as_bytes()));
+        let values = values.count();
+        assert!((PLACES / 3..=PLACES / VALUE_SHARE).contains(&values), "{values}");
+        assert!(find_value(b"value 0").is_some(), "a stored value is found");
+        assert_eq!(find_value(b"one more"), None);
+        let names = (0..PLACES / 4).filter_map(|name| find(&[format!("name {name}").as_bytes()]));
+        assert!(names.count() > PLACES / 5);
     }
 
     #[test]
