@@ -441,9 +441,11 @@ fn counters_of_the_system_have_rows_on_request() {
     driven.workspace().state.view.filter = "resident".to_owned();
     driven.settle();
     assert_eq!(names(&mut driven), with_memory);
-    driven.workspace().state.view.filter = "loss".to_owned();
-    driven.settle();
-    assert_eq!(names(&mut driven), of_program);
+    for filter in ["loss", "rank:0", "-op:barrier", "-loss"] {
+        driven.workspace().state.view.filter = filter.to_owned();
+        driven.settle();
+        assert_eq!(names(&mut driven), of_program, "{filter}");
+    }
     driven.workspace().state.view.filter = String::new();
     driven.press(Modifiers::NONE, Key::V);
     assert_eq!(names(&mut driven), with_memory);

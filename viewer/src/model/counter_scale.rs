@@ -51,7 +51,7 @@ impl CounterScales {
             let scale = scales.entry(counter.name.clone()).or_insert(CounterScale::NONE);
             scale.lowest = scale.lowest.min(min);
             scale.highest = scale.highest.max(max);
-            if counter.source == CounterSource::System {
+            if counter.source == CounterSource::System && !of_system.contains(&counter.name) {
                 of_system.insert(counter.name.clone());
             }
         }
@@ -69,6 +69,11 @@ impl CounterScales {
     /// Returns true if rankscope took the samples of a counter, and not the program.
     pub fn is_of_system(&self, name: &str) -> bool {
         self.of_system.contains(name)
+    }
+
+    /// Returns true if a counter is of the program.
+    pub fn has_of_program(&self) -> bool {
+        self.by_name.len() > self.of_system.len()
     }
 
     /// Returns true without counters.

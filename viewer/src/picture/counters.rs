@@ -114,8 +114,8 @@ fn column(
     let edge = |value: f64| (scale.share_of(value) * height as f64).round() as usize;
     // The pixel below the edge of a value, or above it for values below zero, so that the area has its height.
     let pixel = |value: f64| {
-        let edge = edge(value);
-        let pixel = if value > 0.0 { edge.saturating_sub(1) } else { edge };
+        let (edge, zero) = (edge(value), edge(0.0));
+        let pixel = if edge > zero { edge - 1 } else { edge };
         pixel.min(height.saturating_sub(1))
     };
     if let Some(mean) = spread.mean() {

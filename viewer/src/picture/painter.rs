@@ -59,6 +59,9 @@ pub trait Highlight: Send + Sync {
 
     /// Returns whether a counter of a rank is highlighted.
     fn counter(&self, rank: RankIndex, name: &str) -> bool;
+
+    /// Returns whether the filter searches for counters: by a name or their kind.
+    fn names_counters(&self) -> bool;
 }
 
 /// A filter that several threads share.

@@ -305,6 +305,7 @@ impl SearchBar {
                     let matcher = Arc::new(filter.compile(opened));
                     let counters = opened.session.counters.iter();
                     self.counters = counters
+                        .filter(|_| matcher.names_counters())
                         .filter(|counter| matcher.counter(RankIndex(counter.rank), &counter.name))
                         .count();
                     self.search.start(opened, &matcher, move || ctx.request_repaint());

@@ -283,6 +283,11 @@ impl Matcher {
         self.node.of_counter(rank, name)
     }
 
+    /// Returns true if the expression searches for counters: by a name or their kind. Other conditions match counters by chance.
+    pub fn names_counters(&self) -> bool {
+        self.node.names_counters()
+    }
+
     fn lookups_of(&self, rank: RankIndex, view: &ViewFile) -> Vec<Lookup> {
         let names = &view.footer().names;
         self.tables
@@ -367,6 +372,10 @@ impl Highlight for Matcher {
     fn counter(&self, rank: RankIndex, name: &str) -> bool {
         Self::counter(self, rank, name)
     }
+
+    fn names_counters(&self) -> bool {
+        Self::names_counters(self)
+    }
 }
 
 #[inline]
@@ -447,6 +456,15 @@ impl Node {
             | Self::Wait(..)
             | Self::WaitShare(..)
             | Self::Step(..) => false,
+        }
+    }
+
+    fn names_counters(&self) -> bool {
+        match self {
+            Self::And(parts) | Self::Or(parts) => parts.iter().any(Self::names_counters),
+            Self::Name(..) => true,
+            Self::Kind(kind) => *kind == Kind::Counter,
+            _ => false,
         }
     }
 

@@ -84,6 +84,9 @@ impl Gallery {
         if has_moved {
             self.cached.clear();
         }
+        // Counters are numbered by their names, and a newer session may have more of them.
+        self.cached
+            .retain(|(_, subject), _| !matches!(subject, Subject::Counter(_)));
         // The names are in another index now, with other numbers.
         self.cached.values_mut().for_each(|cached| cached.named.clear());
         let wake = ctx.clone();
@@ -188,13 +191,16 @@ impl Gallery {
     fn missing(&mut self, row: &PictureRow, resolution: Resolution) -> Option<PictureKey> {
         let place = (row.rank, row.subject);
         let height = resolution.height_px(row.rect.height());
+        // Counters are exact at once, and have no blur.
+        let is_counter = matches!(row.subject, Subject::Counter(_));
+        let blur_px = if is_counter { 0 } else { row.blur_px };
         let cached = self.cached.get_mut(&place);
         let has_picture = cached.is_some();
         if let Some(cached) = cached {
             cached.seen_in = self.frame;
             if cached.key.options == self.options.number
                 && cached.key.height == height
-                && cached.key.blur_px == row.blur_px
+                && cached.key.blur_px == blur_px
                 && cached.key.exact
                 && resolution.fits(&cached.key, row.window)
             {
@@ -208,10 +214,10 @@ impl Gallery {
             width: resolution.picture_px(),
             height,
             options: self.options.number,
-            blur_px: row.blur_px,
+            blur_px,
             // The directory suffices for the first picture. With a cold cache, the blocks must be read from the
             // disk.
-            exact: has_picture,
+            exact: has_picture || is_counter,
         };
         // A picture that is being painted is not requested again if it is good enough.
         match self.requested.get(&place) {

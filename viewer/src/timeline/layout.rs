@@ -411,7 +411,8 @@ impl Layout {
     /// that match the filter come first.
     fn push_counters(&mut self, counters: &[CounterInfo], rank: RankIndex, inputs: Inputs<'_>) {
         let scales = &inputs.opened.counter_scales;
-        let matches = |name: &str| inputs.filter.is_some_and(|filter| filter.counter(rank, name));
+        let filter = inputs.filter.filter(|filter| filter.names_counters());
+        let matches = |name: &str| filter.is_some_and(|filter| filter.counter(rank, name));
         let has_row = |name: &str| match inputs.state.counters {
             CounterRows::All => true,
             CounterRows::OfProgram => !scales.is_of_system(name) || matches(name),

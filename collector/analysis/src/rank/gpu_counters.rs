@@ -87,7 +87,7 @@ impl GpuCounters {
     }
 
     /// Emits the samples from `from_ns` to `until_ns` that were not emitted yet. Earlier ones are left out.
-    pub fn emit(&mut self, from_ns: i64, until_ns: i64, out: &mut Vec<CounterRow>) {
+    pub fn emit(&mut self, from_ns: i64, until_ns: i64, mut out: impl FnMut(CounterRow)) {
         for track in &mut self.tracks {
             let prefix = track.prefix();
             while let Some(&(at_ns, sample)) = track
@@ -110,7 +110,7 @@ impl GpuCounters {
                         .entry(name.clone())
                         .or_insert_with(|| CounterSum::new(name.clone(), CounterSource::System));
                     sum.add(at_ns, value);
-                    out.push(CounterRow { name, at_ns, value });
+                    out(CounterRow { name, at_ns, value });
                 }
             }
         }
@@ -189,15 +189,15 @@ mod tests {
         ];
         let mut counters = GpuCounters::new(vec![GpuTrack::new(&Gpu::default(), Some(3), samples)]);
         let mut out = Vec::new();
-        counters.emit(15, 30, &mut out);
-        counters.emit(15, 30, &mut out);
+        counters.emit(15, 30, |row| out.push(row));
+        counters.emit(15, 30, |row| out.push(row));
         let clocks: Vec<(i64, f64)> = out
             .iter()
             .filter(|row| row.name == "gpu_3_sm_clock_mhz")
             .map(|row| (row.at_ns, row.value))
             .collect();
         assert_eq!(clocks, [(20, 300.0), (30, 1500.0)]);
-        counters.emit(15, i64::MAX, &mut out);
+        counters.emit(15, i64::MAX, |row| out.push(row));
         let sums = counters.gpus();
         let sum = &sums[0];
         assert_eq!((sum.samples, sum.busy, sum.thermal, sum.power), (3, 2, 1, 0));

@@ -13,7 +13,7 @@
 //!    - device activity: `activity`
 //!    - named host time: `host_marks`, with `named_pauses`
 //!    - traffic of NCCL's proxies: `proxies`
-//!    - samples of the rank's GPUs, which are not in its log: `gpu_counters`
+//!    - samples of the rank's GPUs, which are not in its log: `gpu_counters`; order of all samples: `counter_rows`
 //!    - calls in progress at the end: `in_flight`
 //! 3. `held` holds operations until `release` has joined everything that is known about them. `groups` and `ordinals`
 //!    have the outcomes of groups.
@@ -25,6 +25,7 @@ pub mod anchors;
 mod batch;
 mod calls;
 mod context;
+mod counter_rows;
 mod device_calls;
 mod event;
 mod evidence;
@@ -194,13 +195,13 @@ impl<'a> RankReader<'a> {
             }
             self.input.give_back(part);
             self.stages.release(false, out);
-            self.stages.take_gpu_samples(false, out);
+            self.stages.emit_counters(false, out);
         } else {
             self.progress = Progress::Ended;
             self.stages.take_in_flight(out);
             self.stages.release(true, out);
             self.stages.finish(out);
-            self.stages.take_gpu_samples(true, out);
+            self.stages.emit_counters(true, out);
         }
         self.stages.leave_out_before_part(out);
         true

@@ -5,6 +5,7 @@ use super::anchors::Anchors;
 use super::batch::RankBatch;
 use super::calls;
 use super::context::LogContext;
+use super::counter_rows::CounterRows;
 use super::device_calls::DeviceCalls;
 use super::event::{Complete, Enqueue, GroupEnd, LogEvent, Mark, OperationFields, ProgramSpan, Stamp};
 use super::evidence::{self, Nested};
@@ -50,6 +51,7 @@ pub struct Stages<'a> {
     marks: HostMarks,
     program_spans: ProgramSpans,
     counters: BTreeMap<u32, CounterSum>,
+    counter_rows: CounterRows,
     /// Samples of the rank's GPUs.
     pub gpus: GpuCounters,
     held: HeldOperations,
@@ -78,6 +80,7 @@ impl<'a> Stages<'a> {
             marks: HostMarks::default(),
             program_spans: ProgramSpans::default(),
             counters: BTreeMap::new(),
+            counter_rows: CounterRows::default(),
             gpus: GpuCounters::default(),
             held: HeldOperations::default(),
             steps: Steps::new(anchors),
@@ -229,7 +232,7 @@ impl<'a> Stages<'a> {
                 self.marks.marked(mark, stamp, &self.context, breakdown, out);
             }
             LogEvent::ProgramSpan(ref span) => self.take_program_span(span, stamp, out),
-            LogEvent::Counter { text, value, source } => self.take_sample(text, value, source, stamp, out),
+            LogEvent::Counter { text, value, source } => self.take_sample(text, value, source, stamp),
             _ => self.take_span(event, stamp, out),
         }
     }
@@ -271,14 +274,7 @@ impl<'a> Stages<'a> {
         self.marks.marked(&mark, stamp, &self.context, breakdown, out);
     }
 
-    fn take_sample(
-        &mut self,
-        text: u32,
-        value: f64,
-        source: CounterSource,
-        stamp: &Stamp,
-        out: &mut RankBatch,
-    ) {
+    fn take_sample(&mut self, text: u32, value: f64, source: CounterSource, stamp: &Stamp) {
         if self.context.is_before(stamp.enter_ns) {
             return;
         }
@@ -290,15 +286,24 @@ impl<'a> Stages<'a> {
             .entry(text)
             .or_insert_with(|| CounterSum::new(name.clone(), source));
         sum.add(stamp.enter_ns, value);
-        out.counters.push(CounterRow {
+        let row = CounterRow {
             name: name.clone(),
             at_ns: stamp.enter_ns,
             value,
-        });
+        };
+        match source {
+            CounterSource::System => self.counter_rows.add_of_system(row, stamp.leave_ns),
+            CounterSource::Program => self.counter_rows.add(row),
+        }
     }
 
-    /// Emits the samples of GPUs until the time that was reached. With `is_end`, until the log's end.
-    pub fn take_gpu_samples(&mut self, is_end: bool, out: &mut RankBatch) {
+    /// Emits samples of counters, those of GPUs until the time that was reached. With `is_end`, until the log's end.
+    pub fn emit_counters(&mut self, is_end: bool, out: &mut RankBatch) {
+        self.take_gpu_samples(is_end);
+        self.counter_rows.emit(is_end, &mut out.counters);
+    }
+
+    fn take_gpu_samples(&mut self, is_end: bool) {
         let LogContext {
             log, line, from_ns, ..
         } = &self.context;
@@ -314,7 +319,8 @@ impl<'a> Stages<'a> {
         } else {
             reached_ns
         };
-        self.gpus.emit(from_ns, until_ns, &mut out.counters);
+        let rows = &mut self.counter_rows;
+        self.gpus.emit(from_ns, until_ns, |row| rows.add(row));
     }
 
     /// Handles an event that is only shown as a span.
