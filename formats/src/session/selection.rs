@@ -252,7 +252,7 @@ pub struct RankLateness {
 pub struct SelectedCounter {
     /// Index into [`super::Session::ranks`].
     pub rank: u32,
-    /// Name. Its end names the unit: `_bytes_per_s`, `_bytes`, `_ns`; otherwise it is a number.
+    /// Name. Its end names the unit ([`super::counter_unit`]).
     pub name: String,
     /// Figures of its values, or the reason why they are unknown.
     pub figures: Figure<CounterFigures>,

@@ -203,8 +203,11 @@ impl Workspace {
             let drawn = legend::Drawn {
                 devices: opened.has_devices,
                 overhead: opened.has_overhead,
-                counters: self.state.view.counters != CounterRows::Hidden
-                    && !opened.counter_scales.is_empty(),
+                counters: match self.state.view.counters {
+                    CounterRows::OfProgram => opened.counter_scales.has_of_program(),
+                    CounterRows::All => !opened.counter_scales.is_empty(),
+                    CounterRows::Hidden => false,
+                },
             };
             legend::show(ui, Theme::of(ui.ctx()), drawn);
         });

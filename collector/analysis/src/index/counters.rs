@@ -30,7 +30,9 @@ pub(super) fn add(
         return Ok(true);
     }
     let mut table = Stream::<CounterRow>::open(path, rank)?;
-    let mut rows = 0u64;
+    let (mut rows, mut late) = (0u64, 0u64);
+    // Rows of different counters may be out of order.
+    let mut last_ns = vec![i64::MIN; numbers.len()];
     while let Some(row) = table.next() {
         if let Some(&number) = numbers.get(row.name.as_str()) {
             let sample = Sample {
@@ -38,16 +40,19 @@ pub(super) fn add(
                 value: row.value,
             };
             writer.sample(number, sample)?;
+            if let Some(last_ns) = last_ns.get_mut(number) {
+                late += u64::from(row.at_ns < *last_ns);
+                *last_ns = row.at_ns.max(*last_ns);
+            }
         }
         rows += 1;
         if rows.is_multiple_of(ROWS_PER_CHECK) && cancelled.load(Ordering::Relaxed) {
             return Ok(false);
         }
     }
-    if table.late > 0 {
+    if late > 0 {
         problems.push(format!(
-            "{} samples of counters are far out of order in the table: they are drawn too late",
-            table.late
+            "{late} samples of counters are far out of order in the table: they are drawn too late"
         ));
     }
     problems.extend(table.problem);

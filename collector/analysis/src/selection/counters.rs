@@ -4,10 +4,11 @@ use super::parallel::stop_if;
 use super::request::{SelectError, SelectionRequest};
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{Counter, ViewFile};
-use rankscope_formats::session::{CounterFigures, Figure, SelectedCounter, Session};
+use rankscope_formats::session::{CounterFigures, CounterSource, Figure, SelectedCounter, Session};
+use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Returns the counters of the selected ranks, by rank and name.
+/// Returns the counters of the selected ranks by rank and name, first those of the program.
 pub fn counters(
     session: &Session,
     view: &dyn Fn(RankIndex) -> Option<Arc<ViewFile>>,
@@ -45,17 +46,22 @@ pub fn counters(
             figures,
         });
     }
+    let of_system: HashSet<&str> = session
+        .counters
+        .iter()
+        .filter(|counter| counter.source == CounterSource::System)
+        .map(|counter| counter.name.as_str())
+        .collect();
+    out.sort_by_key(|counter| of_system.contains(counter.name.as_str()));
     Ok(out)
 }
 
 fn figures(counter: &Counter<'_>, (from_ns, to_ns): (i64, i64)) -> Figure<CounterFigures> {
     let (before, after) = (counter.samples_before(from_ns), counter.samples_before(to_ns));
     let samples = after.saturating_sub(before);
-    let first = match counter.held_at(from_ns) {
-        // Of several samples at the start of the window, this is the last one.
-        Some(held) if held.at_ns < from_ns => Some(held),
-        _ => counter.sample(before).filter(|_| samples > 0),
-    };
+    let first = counter
+        .held_at(from_ns)
+        .or_else(|| counter.sample(before).filter(|_| samples > 0));
     let Some(first) = first.filter(|_| from_ns < to_ns) else {
         return Figure::unknown("it has no value in the window");
     };
