@@ -6,7 +6,9 @@
 //! in the frames after the previous watermark.
 
 use super::codec;
+use super::mark::{MarkKind, SYSTEM_COUNTER};
 use super::reader::{FrameAt, RankLog};
+use super::record::{Record, RecordKind};
 use super::segment::{FRAME_HEADER_BYTES, FrameKind};
 use std::os::unix::fs::FileExt;
 
@@ -62,6 +64,13 @@ pub(super) struct Begin {
     pub(super) first_frame: usize,
 }
 
+/// Returns true for a sample that the recorder took. It shows no activity of the job.
+fn is_system_counter(record: &Record) -> bool {
+    record.kind == RecordKind::Mark as u8
+        && record.operation == MarkKind::Counter as u8
+        && record.tag == SYSTEM_COUNTER
+}
+
 impl RankLog {
     /// Returns the watermarks at which a part of this log can start, the last one first. The list ends at the first
     /// part with more than `most` records. Also returns the number of records of the whole log, unless the list ended
@@ -87,8 +96,24 @@ impl RankLog {
 
     /// Reads the records that were written last, and those in the live area. They are the records since a watermark, or
     /// the whole log if it has none yet: a process writes the first one after seconds.
+    ///
+    /// The recorder samples counters also while the job is stuck. So the tail reaches back to a record of the job itself, and
+    /// only such records determine the end.
     pub fn tail(&self) -> Tail {
-        let first_frame = self.first_frame_of_tail();
+        let mut first_frame = self.first_frame_of_tail(self.frames.len());
+        let mut step = 1;
+        loop {
+            let tail = self.tail_from(first_frame);
+            if tail.end_ticks.is_some() || first_frame == 0 {
+                return tail;
+            }
+            // Steps grow, so that a long time with nothing but samples is read a few times.
+            first_frame = self.first_frame_of_tail(first_frame.saturating_sub(step));
+            step *= 2;
+        }
+    }
+
+    fn tail_from(&self, first_frame: usize) -> Tail {
         let before = first_frame
             .checked_sub(1)
             .and_then(|before| self.frames.get(before));
@@ -99,11 +124,12 @@ impl RankLog {
         let mut is_whole = true;
         let mut batch = Vec::new();
         while stream.next_batch(&mut batch) {
-            let left = batch.iter().map(|entry| entry.record.leave_ticks);
-            end_ticks = end_ticks.max(left.clone().max());
+            let of_job = batch.iter().filter(|entry| !is_system_counter(&entry.record));
+            end_ticks = end_ticks.max(of_job.map(|entry| entry.record.leave_ticks).max());
             is_whole = is_whole && times.len() + batch.len() <= MAX_TAIL_RECORDS;
             if is_whole {
                 // A live area also keeps older records, which earlier frames contain.
+                let left = batch.iter().map(|entry| entry.record.leave_ticks);
                 times.extend(left.filter(|&ticks| ticks >= from_ticks));
             }
         }
@@ -116,15 +142,16 @@ impl RankLog {
         }
     }
 
-    /// Returns the index of the first frame after the watermark that precedes the last written records. A stuck process
-    /// keeps writing watermarks, and its last call may be long before them.
-    fn first_frame_of_tail(&self) -> usize {
+    /// Returns the index of the first frame after the watermark that precedes the last records before the frame `until`. A
+    /// stuck process keeps writing watermarks, and its last call may be long before them.
+    fn first_frame_of_tail(&self, until: usize) -> usize {
+        let frames = &self.frames[..until.min(self.frames.len())];
         let is_kind = |frame: &FrameAt, kind: FrameKind| frame.header.kind == kind as u8;
         let has_records = |at: &FrameAt| is_kind(at, FrameKind::Records) && self.records_in(*at) > 0;
-        let last = self.frames.iter().rposition(has_records);
+        let last = frames.iter().rposition(has_records);
         // Records that are written together are between two watermarks.
-        last.map_or(self.frames.len(), |last| {
-            let before = &self.frames[..last];
+        last.map_or(frames.len(), |last| {
+            let before = &frames[..last];
             before
                 .iter()
                 .rposition(|at| is_kind(at, FrameKind::Watermark))

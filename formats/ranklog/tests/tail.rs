@@ -3,6 +3,7 @@
 
 use rankscope_ranklog::clock::Counter;
 use rankscope_ranklog::lanes::LaneSet;
+use rankscope_ranklog::mark::{MarkKind, SYSTEM_COUNTER};
 use rankscope_ranklog::reader::{RankLog, ThreadRecord};
 use rankscope_ranklog::record::{Record, RecordKind};
 use rankscope_ranklog::recorder::{Options, Recorder};
@@ -232,5 +233,39 @@ fn a_log_without_watermarks_has_boundaries() {
         part.begin_at(boundary.ticks);
         assert_eq!(part.all_records().0.len() as u64, boundary.records);
         recorder.finish(Duration::from_secs(10));
+    }
+}
+
+/// Tests that samples of the recorder do not move the end of a stuck run.
+#[test]
+fn the_end_is_that_of_the_job_and_not_of_the_samples_after_it() {
+    for stuck_frames in [0, 1, 2, 7, 100] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("stuck.rslog");
+        let file = File::create(&path).expect("a log");
+        let mut log = LogWriter::new(file, Counter::MonotonicRaw, 7, 9).expect("a header");
+        let sample = |at: u64| Record {
+            kind: RecordKind::Mark as u8,
+            operation: MarkKind::Counter as u8,
+            ..left_at(at, SYSTEM_COUNTER)
+        };
+        for frame in 0..3u64 {
+            let calls: Vec<Record> = (1..=20)
+                .map(|call| left_at(1000 * frame + 40 * call, 0))
+                .collect();
+            log.records(&[(0, 100, &calls), (1, 101, &[sample(1000 * frame + 900)])])
+                .expect("records");
+            log.watermark(1000 * (frame + 1)).expect("a watermark");
+        }
+        for frame in 3..3 + stuck_frames {
+            let samples: Vec<Record> = (1..=10)
+                .map(|number| sample(1000 * frame + 90 * number))
+                .collect();
+            log.records(&[(1, 101, &samples)]).expect("records");
+            log.watermark(1000 * (frame + 1)).expect("a watermark");
+        }
+        log.end().expect("an end");
+        let log = RankLog::open(&path).expect("a log");
+        assert_eq!(log.tail().end_ticks, Some(2800), "{stuck_frames} frames");
     }
 }

@@ -132,7 +132,7 @@ fn longest(logs: &[RankLog], tails: &[Tail], clocks: &Clocks, ends: &[i64], most
             let boundaries = tail.boundaries.iter().copied().chain(watermarks).chain(start);
             let mut points: Vec<(i64, u64)> = vec![(0, 0)];
             points.extend(boundaries.map(|boundary| (before_end_ns(boundary.ticks), boundary.records)));
-            ascending(points)
+            without_samples_after_the_end(ascending(points))
         })
         .collect();
     let records =
@@ -161,6 +161,19 @@ fn ascending(mut points: Vec<(i64, u64)>) -> Vec<(i64, u64)> {
     for (_, records) in &mut points {
         largest = largest.max(*records);
         *records = largest;
+    }
+    points
+}
+
+/// Removes the records after the end of the run: samples that the recorder took while the job was stuck. They are read, and
+/// must not displace operations.
+fn without_samples_after_the_end(mut points: Vec<(i64, u64)>) -> Vec<(i64, u64)> {
+    let at_end = points
+        .iter()
+        .take_while(|&&(before_end_ns, _)| before_end_ns == 0);
+    let after = at_end.map(|&(_, records)| records).max().unwrap_or(0);
+    for (_, records) in &mut points {
+        *records = records.saturating_sub(after);
     }
     points
 }
