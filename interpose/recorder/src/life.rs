@@ -245,7 +245,8 @@ extern "C" fn background(_: *mut c_void) -> *mut c_void {
         // Creates a separate, empty descriptor table. With it, the program's `closefrom` cannot close one of our
         // descriptors between two of our calls and give its number to a checkpoint file. It also takes none of the
         // numbers that the program may use. Kernels before 5.9 refuse.
-        libc::syscall(libc::SYS_close_range, 0, u32::MAX, CLOSE_RANGE_UNSHARE);
+        let outcome = libc::syscall(libc::SYS_close_range, 0, u32::MAX, CLOSE_RANGE_UNSHARE);
+        OWN_DESCRIPTORS.store(outcome == 0, Ordering::Relaxed);
     }
     // A panic of this library ends the recording but not the job. The live area stays readable.
     let _ = std::panic::catch_unwind(|| match configuration::recorder_options() {
@@ -257,6 +258,14 @@ extern "C" fn background(_: *mut c_void) -> *mut c_void {
     // At a regular exit, or if recording could not start, other threads are left. The keeper then leaves at once.
     keeper::release(IS_LAST.load(Ordering::Acquire));
     std::ptr::null_mut()
+}
+
+/// True if the recorder's thread has a separate descriptor table.
+static OWN_DESCRIPTORS: AtomicBool = AtomicBool::new(false);
+
+/// Returns true if the recorder's thread has a separate descriptor table. Only that thread asks.
+pub fn has_own_descriptors() -> bool {
+    OWN_DESCRIPTORS.load(Ordering::Relaxed)
 }
 
 /// Runs just before the first record is taken. The start itself ran at the job's own priority. It takes some

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub struct Memory {
     page_bytes: u64,
     samples_host: bool,
-    /// Directory of the process's control group, if it has the files of version 2.
+    /// Directory of the process's control group under version 2.
     group: Option<PathBuf>,
 }
 
@@ -26,10 +26,16 @@ impl Memory {
 
     /// Samples the resident memory, and the memory that is left.
     pub fn sample(&self, samples: &Samples) {
-        if let Some(pages) = read("/proc/self/statm").as_deref().and_then(resident_pages) {
+        // `/proc/self` is the main thread, and without memory once that has ended.
+        if let Some((resident, shared)) = read("/proc/thread-self/statm")
+            .as_deref()
+            .and_then(resident_pages)
+        {
+            let bytes = |pages: u64| (pages * self.page_bytes) as f64;
+            samples.put(&[b"process_resident_memory_bytes"], bytes(resident));
             samples.put(
-                &[b"process_resident_memory_bytes"],
-                (pages * self.page_bytes) as f64,
+                &[b"process_private_memory_bytes"],
+                bytes(resident.saturating_sub(shared)),
             );
         }
         if self.samples_host
@@ -42,8 +48,12 @@ impl Memory {
     /// Returns the memory that is left: on the host, or below the limit of the control group if that is less.
     fn left_bytes(&self) -> Option<u64> {
         let on_host = read("/proc/meminfo").as_deref().and_then(available_bytes)?;
-        let in_group = self.group.as_deref().and_then(left_in_group);
-        Some(in_group.map_or(on_host, |bytes| bytes.min(on_host)))
+        // Each group above this one may have a limit.
+        let groups = self.group.iter().flat_map(|group| group.ancestors());
+        let in_groups = groups
+            .take_while(|group| group.starts_with(GROUPS))
+            .filter_map(left_in_group);
+        Some(in_groups.fold(on_host, u64::min))
     }
 }
 
@@ -51,9 +61,11 @@ fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok()
 }
 
-/// Returns the resident pages: the second number of `/proc/PID/statm` (proc_pid_statm(5)).
-fn resident_pages(statm: &str) -> Option<u64> {
-    statm.split_whitespace().nth(1)?.parse().ok()
+/// Returns the resident pages, and those of them that belong to files or are shared: the second and third number of
+/// `/proc/PID/statm` (proc_pid_statm(5)).
+fn resident_pages(statm: &str) -> Option<(u64, u64)> {
+    let mut numbers = statm.split_whitespace().skip(1).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 /// Returns `MemAvailable` of `/proc/meminfo` (proc_meminfo(5)).
@@ -65,13 +77,15 @@ fn available_bytes(meminfo: &str) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
+/// Directory of the control groups of version 2.
+const GROUPS: &str = "/sys/fs/cgroup";
+
 /// Returns the directory of this process's control group. `/proc/self/cgroup` has the line `0::PATH` under version 2
 /// (cgroups(7)).
 fn group() -> Option<PathBuf> {
     let groups = read("/proc/self/cgroup")?;
     let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    let directory = Path::new("/sys/fs/cgroup").join(path);
-    directory.join("memory.max").exists().then_some(directory)
+    Some(Path::new(GROUPS).join(path))
 }
 
 /// Returns what is left below the group's limit; `None` without a limit. Cached files that the kernel can drop do not
@@ -94,8 +108,8 @@ mod tests {
 
     #[test]
     fn files_of_the_kernel_are_read() {
-        assert_eq!(resident_pages("5000 1234 300 1 0 900 0\n"), Some(1234));
-        assert_eq!(resident_pages("5000"), None);
+        assert_eq!(resident_pages("5000 1234 300 1 0 900 0\n"), Some((1234, 300)));
+        assert_eq!(resident_pages("5000 1"), None);
         let meminfo = "MemTotal:       100 kB\nMemFree:   1 kB\nMemAvailable:      70 kB\n";
         assert_eq!(available_bytes(meminfo), Some(70 << 10));
         assert_eq!(available_bytes("MemTotal: 100 kB\n"), None);

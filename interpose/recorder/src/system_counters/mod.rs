@@ -5,10 +5,13 @@
 //! |---|---|
 //! | `memory` | memory of the process; memory that is left |
 //! | `processor_time` | processor time per class of threads |
-//! | `network` | traffic of network interfaces and of InfiniBand ports |
+//! | `network` | traffic of network interfaces |
 //! | `samples` | the records |
 //!
 //! One process per host samples the host: the one with local rank 0. A process without a local rank samples it, too.
+//!
+//! All files are those of `/proc` and of control groups, which the kernel answers from memory. Counters of devices can block
+//! for a minute, and the process could not end meanwhile.
 
 mod memory;
 mod network;
@@ -16,13 +19,13 @@ mod processor_time;
 mod samples;
 
 use crate::adapters::Adapter;
-use crate::configuration;
+use crate::{configuration, life};
 use memory::Memory;
 use network::Network;
 use processor_time::ProcessorTime;
 use rankscope_ranklog::lanes::LaneSet;
 use samples::Samples;
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -48,14 +51,19 @@ struct Sampler {
 }
 
 thread_local! {
-    /// Used on the recorder's thread only. A forked child has another recorder's thread, and so a fresh state.
-    static SAMPLER: RefCell<Option<Box<Sampler>>> = const { RefCell::new(None) };
+    /// Used on the recorder's thread only; null if there are no samples. A forked child has another recorder's thread, and so a
+    /// fresh state. The sampler is never freed: thread-local state of the library has no destructor.
+    static SAMPLER: Cell<*mut Sampler> = const { Cell::new(std::ptr::null_mut()) };
 }
 
 fn begin(_: &LaneSet) {
     let Some(interval) = configuration::counter_interval() else {
         return;
     };
+    // A file that is opened in the program's table could be closed by its `closefrom`, and takes its numbers.
+    if !life::has_own_descriptors() {
+        return;
+    }
     let samples_host = configuration::local_rank().is_none_or(|local_rank| local_rank == 0);
     let sampler = Sampler {
         interval,
@@ -65,27 +73,24 @@ fn begin(_: &LaneSet) {
         processor_time: ProcessorTime::new(),
         network: samples_host.then(|| Network::new(Path::new("/"))),
     };
-    SAMPLER.with_borrow_mut(|place| *place = Some(Box::new(sampler)));
+    SAMPLER.set(Box::into_raw(Box::new(sampler)));
 }
 
 fn each_second(_: &Path) -> usize {
-    SAMPLER.with_borrow_mut(|sampler| {
-        if let Some(sampler) = sampler {
-            sampler.sample();
-        }
-    });
+    // SAFETY: null, or a sampler that this thread has leaked. Only this function uses it, and it does not call itself.
+    if let Some(sampler) = unsafe { SAMPLER.get().as_mut() } {
+        sampler.sample();
+    }
     0
 }
 
 impl Sampler {
     fn sample(&mut self) {
         let now = Instant::now();
-        let elapsed = now.duration_since(self.last);
-        if elapsed + TOLERANCE < self.interval {
+        if now.duration_since(self.last) + TOLERANCE < self.interval {
             return;
         }
         self.last = now;
-        self.samples.begin_interval(elapsed);
         self.memory.sample(&self.samples);
         self.processor_time.sample(&self.samples);
         if let Some(network) = &mut self.network {

@@ -3,7 +3,7 @@
 //! The names of threads give their classes. NCCL names its threads only with `NCCL_SET_THREAD_NAME=1`; otherwise they count
 //! as others. The classes add up to the process: others are the rest, with threads that have ended.
 
-use super::samples::Samples;
+use super::samples::{Interval, Samples};
 use std::fs;
 
 /// Maximum number of threads that are read one by one. Further threads count as others.
@@ -31,7 +31,12 @@ struct Thread {
     class: Option<usize>,
     /// Processor time until the last sample, in nanoseconds.
     used_ns: u64,
+    /// How often its name was read. A library names a thread after it has started it.
+    looks: u8,
 }
+
+/// How often the name of a thread is read.
+const MAX_LOOKS: u8 = 3;
 
 /// Processor time until the last sample.
 pub struct ProcessorTime {
@@ -40,8 +45,7 @@ pub struct ProcessorTime {
     /// Threads, sorted by their IDs.
     threads: Vec<Thread>,
     seen: Vec<Thread>,
-    /// Classes that have used a processor. The others have no counter.
-    active: [bool; CLASSES.len()],
+    interval: Interval,
 }
 
 impl ProcessorTime {
@@ -53,33 +57,32 @@ impl ProcessorTime {
             process_ns: clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID).unwrap_or(0),
             threads: Vec::new(),
             seen: Vec::new(),
-            active: [false; CLASSES.len()],
+            interval: Interval::begin(),
         };
-        time.read_threads(&mut [0; CLASSES.len()]);
+        time.read_threads(&mut [0; CLASSES.len()], u64::MAX);
         time
     }
 
     /// Samples the processor time since the last sample.
     pub fn sample(&mut self, samples: &Samples) {
-        let mut classes = [0; CLASSES.len()];
-        self.read_threads(&mut classes);
         let Some(process_ns) = clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID) else {
             return;
         };
+        let past = self.interval.end();
+        let mut classes = [0; CLASSES.len()];
+        self.read_threads(&mut classes, past.ns());
         let whole_ns = process_ns.saturating_sub(self.process_ns);
         self.process_ns = process_ns;
         let others_ns = whole_ns.saturating_sub(classes.iter().sum());
-        for (((name, _), used_ns), is_active) in CLASSES.iter().zip(classes).zip(&mut self.active) {
-            *is_active |= used_ns > 0;
-            if *is_active {
-                samples.put_rate(&[name], used_ns as f64 * 1e-9);
-            }
+        let all = CLASSES.iter().map(|(name, _)| *name).zip(classes);
+        for (name, used_ns) in all.chain([(OTHERS, others_ns)]) {
+            samples.put_rate(&[name], used_ns as f64 * 1e-9, &past);
         }
-        samples.put_rate(&[OTHERS], others_ns as f64 * 1e-9);
     }
 
-    /// Reads the processor time of the threads, and adds its growth to their classes.
-    fn read_threads(&mut self, classes: &mut [u64; CLASSES.len()]) {
+    /// Reads the processor time of the threads, and adds its growth to their classes. None can have used more than
+    /// `elapsed_ns`. That limits threads which are seen for the first time, but not because they are new.
+    fn read_threads(&mut self, classes: &mut [u64; CLASSES.len()], elapsed_ns: u64) {
         self.seen.clear();
         let Ok(entries) = fs::read_dir("/proc/self/task") else {
             return;
@@ -98,14 +101,23 @@ impl ProcessorTime {
                 .and_then(|at| self.threads.get(at))
                 // A new thread may have the ID of one that has ended.
                 .filter(|before| before.used_ns <= used_ns);
-            let (class, grown_ns) = match before {
-                Some(before) => (before.class, used_ns - before.used_ns),
-                None => (self.class(id), used_ns),
+            let (mut class, grown_ns, mut looks) = match before {
+                Some(before) => (before.class, used_ns - before.used_ns, before.looks),
+                None => (None, used_ns.min(elapsed_ns), 0),
             };
+            if class.is_none() && looks < MAX_LOOKS {
+                class = self.class(id);
+                looks += 1;
+            }
             if let Some(sum) = class.and_then(|class| classes.get_mut(class)) {
                 *sum += grown_ns;
             }
-            self.seen.push(Thread { id, class, used_ns });
+            self.seen.push(Thread {
+                id,
+                class,
+                used_ns,
+                looks,
+            });
         }
         self.seen.sort_unstable_by_key(|thread| thread.id);
         std::mem::swap(&mut self.threads, &mut self.seen);
@@ -177,7 +189,7 @@ mod tests {
             const ROUNDS: u32 = 200;
             let began = std::time::Instant::now();
             for _ in 0..ROUNDS {
-                time.read_threads(&mut [0; CLASSES.len()]);
+                time.read_threads(&mut [0; CLASSES.len()], 1);
             }
             let all = time.threads.len();
             println!(
@@ -193,30 +205,58 @@ mod tests {
 
     #[test]
     fn a_busy_thread_counts_for_its_class() {
+        const OWN_NS: u64 = 30_000_000;
         static ENDS: AtomicBool = AtomicBool::new(false);
         let mut time = ProcessorTime::new();
+        let (report, reported) = std::sync::mpsc::channel();
         let busy = std::thread::Builder::new()
             .name("pt_autograd_7".to_owned())
-            .spawn(|| {
+            .spawn(move || {
+                while clock_ns(libc::CLOCK_THREAD_CPUTIME_ID) < Some(OWN_NS) {
+                    std::hint::spin_loop();
+                }
+                let _ = report.send(());
                 while !ENDS.load(Ordering::Relaxed) {
-                    std::hint::spin_loop()
+                    std::thread::sleep(Duration::from_millis(1));
                 }
             })
             .expect("a thread");
-        let started = clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID).expect("a clock");
-        while clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID).expect("a clock") - started < 50_000_000 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        reported.recv().expect("a report");
         let mut classes = [0; CLASSES.len()];
-        time.read_threads(&mut classes);
-        // Other tests of this process may run beside it, so the share of the class is not known.
-        let first = classes[1];
-        assert!(first > 1_000_000, "{classes:?}");
+        time.read_threads(&mut classes, u64::MAX);
+        assert!((OWN_NS..2 * OWN_NS).contains(&classes[1]), "{classes:?}");
+        // A thread that is seen late has not used all of its time since the last sample.
+        let mut late = ProcessorTime::new();
+        late.threads.clear();
+        let mut classes = [0; CLASSES.len()];
+        late.read_threads(&mut classes, 1_000_000);
+        assert_eq!(classes[1], 1_000_000);
         ENDS.store(true, Ordering::Relaxed);
         busy.join().expect("no panic");
-        let mut classes = [0; CLASSES.len()];
-        time.read_threads(&mut classes);
-        assert_eq!(classes[1], 0, "the thread has ended");
-        assert!(classes[MAIN_CLASS] < first.max(1_000_000_000));
+    }
+
+    #[test]
+    fn a_thread_that_is_named_later_gets_its_class() {
+        let (name_it, named) = std::sync::mpsc::channel::<()>();
+        let (report, reported) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let _ = report.send(());
+            let _ = named.recv();
+            // SAFETY: PR_SET_NAME reads a NUL-terminated static string.
+            unsafe { libc::prctl(libc::PR_SET_NAME, c"NCCL Progress 0".as_ptr()) };
+            let _ = report.send(());
+            let _ = named.recv();
+        });
+        reported.recv().expect("a report");
+        let mut time = ProcessorTime::new();
+        let communication =
+            |time: &ProcessorTime| time.threads.iter().filter(|one| one.class == Some(2)).count();
+        assert_eq!(communication(&time), 0);
+        name_it.send(()).expect("it waits");
+        reported.recv().expect("a report");
+        time.read_threads(&mut [0; CLASSES.len()], 1);
+        assert_eq!(communication(&time), 1);
+        drop(name_it);
+        thread.join().expect("no panic");
     }
 }
