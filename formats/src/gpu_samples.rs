@@ -6,7 +6,7 @@
 
 use crate::problem::Problem;
 use serde::{Deserialize, Serialize};
-use std::io::{self, BufRead, Read};
+use std::io::{self, BufRead};
 
 /// Value of [`Header::format`].
 pub const FORMAT: &str = "rankscope-gpu-samples-1";
@@ -14,8 +14,6 @@ pub const FORMAT: &str = "rankscope-gpu-samples-1";
 pub const NAME: (&str, &str) = ("gpus-", ".jsonl");
 /// Maximum length of a line, in bytes. The rest of a longer one is skipped.
 const MAX_LINE_BYTES: u64 = 1 << 20;
-/// Maximum number of samples of a file that are kept: six days of eight GPUs at one per second.
-const MAX_SAMPLES: usize = 1 << 22;
 /// Maximum number of problems that are listed one by one.
 const MAX_PROBLEMS: usize = 16;
 
@@ -143,108 +141,108 @@ impl PciAddress {
     }
 }
 
-/// One recording of a file.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Recording {
-    /// Its header.
-    pub header: Header,
-    /// Its samples, in the order of the file.
-    pub samples: Vec<Sample>,
+/// A line of a file.
+#[derive(Clone, Debug, PartialEq)]
+pub enum GpuLine {
+    /// A recording begins.
+    Header(Header),
+    /// A sample of the recording.
+    Sample(Sample),
 }
 
-/// Content of a file.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct GpuSamples {
-    /// Recordings in the order of the file.
-    pub recordings: Vec<Recording>,
-    /// Lines that could not be read.
-    pub problems: Vec<Problem>,
-    kept: usize,
-    left_out: usize,
-    unreadable: usize,
+/// Reader of a file, line by line. What is not readable is a problem, and the rest is kept.
+pub struct Reader<R> {
+    source: R,
+    line: Vec<u8>,
+    /// Offset of the next line.
+    offset: u64,
+    /// Number of GPUs of the last header; `None` before the first.
+    gpus: Option<usize>,
+    problems: Vec<Problem>,
+    unlisted: usize,
 }
 
-impl GpuSamples {
-    /// Reads a file. What is not readable is a problem, and the rest is kept.
-    ///
-    /// # Errors
-    ///
-    /// If the source cannot be read.
-    pub fn read(mut source: impl BufRead) -> io::Result<Self> {
-        let mut out = Self::default();
-        let (mut line, mut offset) = (Vec::new(), 0);
+impl<R: BufRead> Reader<R> {
+    /// Reads from the start of a file.
+    pub fn new(source: R) -> Self {
+        Self {
+            source,
+            line: Vec::new(),
+            offset: 0,
+            gpus: None,
+            problems: Vec::new(),
+            unlisted: 0,
+        }
+    }
+
+    /// Returns the next line that can be read; `None` at the end, and if the source cannot be read further.
+    pub fn next_line(&mut self) -> Option<GpuLine> {
         loop {
-            line.clear();
-            let read = source
-                .by_ref()
-                .take(MAX_LINE_BYTES)
-                .read_until(b'\n', &mut line)?;
-            if read == 0 {
-                break;
-            }
-            let is_whole = line.ends_with(b"\n");
-            let skipped = if is_whole || (read as u64) < MAX_LINE_BYTES {
-                0
-            } else {
-                source.skip_until(b'\n')?
-            };
-            if is_whole {
-                out.take_line(&line, offset);
-            } else {
-                let what = if skipped > 0 {
-                    "a line is too long"
-                } else {
-                    "the last line is incomplete"
-                };
-                out.problem(offset, format!("{what}; it was skipped"));
-            }
-            offset += (read + skipped) as u64;
-        }
-        out.summarise(offset);
-        Ok(out)
-    }
-
-    fn take_line(&mut self, line: &[u8], offset: u64) {
-        if line.trim_ascii().is_empty() {
-            return;
-        }
-        // Samples are by far the most lines.
-        if let Ok(sample) = serde_json::from_slice::<Sample>(line) {
-            self.take_sample(sample, offset);
-            return;
-        }
-        match serde_json::from_slice::<Header>(line) {
-            Ok(header) if header.format == FORMAT => self.recordings.push(Recording {
-                header,
-                samples: Vec::new(),
-            }),
-            Ok(header) => self.problem(
-                offset,
-                format!("the format '{}' is unknown; the line was skipped", header.format),
-            ),
-            Err(error) => self.problem(
-                offset,
-                format!("neither a header nor a sample: {error}; the line was skipped"),
-            ),
-        }
-    }
-
-    fn take_sample(&mut self, sample: Sample, offset: u64) {
-        let has_room = self.kept < MAX_SAMPLES;
-        match self.recordings.last_mut() {
-            Some(recording) if (sample.gpu as usize) < recording.header.gpus.len() => {
-                if has_room {
-                    recording.samples.push(sample);
-                    self.kept += 1;
-                } else {
-                    self.left_out += 1;
+            let offset = self.offset;
+            match self.read_line() {
+                Ok(Some(true)) => {}
+                Ok(Some(false)) => continue,
+                Ok(None) => return None,
+                Err(error) => {
+                    self.problem(offset, format!("the file could not be read further: {error}"));
+                    return None;
                 }
             }
-            Some(_) => self.problem(
-                offset,
-                format!("no header names GPU {}; the sample was skipped", sample.gpu),
-            ),
-            None => self.problem(offset, "a sample precedes the header; it was skipped".to_owned()),
+            match self.parsed() {
+                Ok(Some(line)) => return Some(line),
+                Ok(None) => {}
+                Err(what) => self.problem(offset, format!("{what}; the line was skipped")),
+            }
+        }
+    }
+
+    /// Reads a line. Returns false if it is not whole, and `None` at the end.
+    fn read_line(&mut self) -> io::Result<Option<bool>> {
+        self.line.clear();
+        let offset = self.offset;
+        let limited = &mut self.source;
+        let read = limited.take(MAX_LINE_BYTES).read_until(b'\n', &mut self.line)?;
+        if read == 0 {
+            return Ok(None);
+        }
+        let is_whole = self.line.ends_with(b"\n");
+        let is_long = !is_whole && read as u64 == MAX_LINE_BYTES;
+        let skipped = if is_long {
+            self.source.skip_until(b'\n')?
+        } else {
+            0
+        };
+        self.offset += (read + skipped) as u64;
+        if !is_whole {
+            let what = if is_long {
+                "a line is too long"
+            } else {
+                "the last line is incomplete"
+            };
+            self.problem(offset, format!("{what}; it was skipped"));
+        }
+        Ok(Some(is_whole))
+    }
+
+    fn parsed(&mut self) -> Result<Option<GpuLine>, String> {
+        if self.line.trim_ascii().is_empty() {
+            return Ok(None);
+        }
+        // Samples are by far the most lines.
+        if let Ok(sample) = serde_json::from_slice::<Sample>(&self.line) {
+            return match self.gpus {
+                Some(gpus) if (sample.gpu as usize) < gpus => Ok(Some(GpuLine::Sample(sample))),
+                Some(_) => Err(format!("no header names GPU {}", sample.gpu)),
+                None => Err("a sample precedes the header".to_owned()),
+            };
+        }
+        match serde_json::from_slice::<Header>(&self.line) {
+            Ok(header) if header.format == FORMAT => {
+                self.gpus = Some(header.gpus.len());
+                Ok(Some(GpuLine::Header(header)))
+            }
+            Ok(header) => Err(format!("the format '{}' is unknown", header.format)),
+            Err(error) => Err(format!("neither a header nor a sample: {error}")),
         }
     }
 
@@ -252,26 +250,17 @@ impl GpuSamples {
         if self.problems.len() < MAX_PROBLEMS {
             self.problems.push(Problem { offset, what });
         } else {
-            self.unreadable += 1;
+            self.unlisted += 1;
         }
     }
 
-    fn summarise(&mut self, end: u64) {
-        if self.unreadable > 0 {
-            self.problems.push(Problem {
-                offset: end,
-                what: format!("{} more lines were skipped", self.unreadable),
-            });
-        }
-        if self.left_out > 0 {
-            self.problems.push(Problem {
-                offset: end,
-                what: format!(
-                    "only the first {MAX_SAMPLES} samples were read; {} follow",
-                    self.left_out
-                ),
-            });
-        }
+    /// Returns the problems so far.
+    pub fn problems(&self) -> Vec<Problem> {
+        let more = (self.unlisted > 0).then(|| Problem {
+            offset: self.offset,
+            what: format!("{} more lines were skipped", self.unlisted),
+        });
+        self.problems.iter().cloned().chain(more).collect()
     }
 }
 
@@ -295,8 +284,10 @@ mod tests {
         serde_json::to_string(value).expect("serialisable") + "\n"
     }
 
-    fn read(text: &str) -> GpuSamples {
-        GpuSamples::read(text.as_bytes()).expect("memory")
+    fn read(text: &str) -> (Vec<GpuLine>, Vec<Problem>) {
+        let mut reader = Reader::new(text.as_bytes());
+        let lines = std::iter::from_fn(|| reader.next_line()).collect();
+        (lines, reader.problems())
     }
 
     #[test]
@@ -308,17 +299,13 @@ mod tests {
             ..Sample::default()
         };
         let text = line(&header()) + &line(&sample) + &line(&header()) + &line(&Sample::default());
-        let read = read(&text);
-        assert_eq!(read.problems, []);
-        let recordings: Vec<(&Header, &[Sample])> = read
-            .recordings
-            .iter()
-            .map(|recording| (&recording.header, &recording.samples[..]))
-            .collect();
-        assert_eq!(
-            recordings,
-            [(&header(), &[sample][..]), (&header(), &[Sample::default()][..])]
-        );
+        let expected = [
+            GpuLine::Header(header()),
+            GpuLine::Sample(sample),
+            GpuLine::Header(header()),
+            GpuLine::Sample(Sample::default()),
+        ];
+        assert_eq!(read(&text), (expected.into(), Vec::new()));
         assert_eq!(
             (sample.is_thermal(), sample.is_power(), sample.is_hardware()),
             (Some(false), Some(true), Some(false))
@@ -329,26 +316,27 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_a_problem_with_its_place() {
         let early = line(&Sample::default());
-        let text = early.clone()
-            + &line(&header())
-            + "{}\n"
-            + r#"{"raw_ns":1,"gpu":7}"#
-            + "\n"
-            + &early
-            + r#"{"raw_ns":2,"#;
-        let found = read(&text);
-        assert_eq!(found.recordings.len(), 1);
-        assert_eq!(found.recordings[0].samples, [Sample::default()]);
-        let offsets: Vec<u64> = found.problems.iter().map(|problem| problem.offset).collect();
+        let last = r#"{"raw_ns":2,"#;
+        let text =
+            early.clone() + &line(&header()) + "{}\n" + r#"{"raw_ns":1,"gpu":7}"# + "\n\n" + &early + last;
+        let (lines, problems) = read(&text);
+        assert_eq!(
+            lines,
+            [GpuLine::Header(header()), GpuLine::Sample(Sample::default())]
+        );
+        let offsets: Vec<u64> = problems.iter().map(|problem| problem.offset).collect();
         let third = (early.len() + line(&header()).len()) as u64;
-        let last = text.rfind(r#"{"raw_ns":2,"#).expect("the line") as u64;
-        assert_eq!(offsets, [0, third, third + 3, last], "{:?}", found.problems);
-        assert!(found.problems[3].what.contains("incomplete"));
-        let many = read(&"x\n".repeat(100));
-        assert_eq!(many.problems.len(), MAX_PROBLEMS + 1);
-        assert!(many.problems[MAX_PROBLEMS].what.contains("84 more lines"));
-        let long = read(&("x".repeat(3 << 20) + "\n" + &line(&header())));
-        assert_eq!((long.recordings.len(), long.problems.len()), (1, 1));
+        assert_eq!(
+            offsets,
+            [0, third, third + 3, (text.len() - last.len()) as u64],
+            "{problems:?}"
+        );
+        assert!(problems[3].what.contains("incomplete"));
+        let (_, many) = read(&"x\n".repeat(100));
+        assert_eq!(many.len(), MAX_PROBLEMS + 1);
+        assert!(many[MAX_PROBLEMS].what.contains("84 more lines"));
+        let (long, problems) = read(&("x".repeat(3 << 20) + "\n" + &line(&header())));
+        assert_eq!((long.len(), problems.len()), (1, 1));
     }
 
     #[test]

@@ -91,6 +91,10 @@ fn samples_are_what_the_ranks_measured_of_themselves() {
             let apart_ns = pair[1].0 - pair[0].0;
             assert!((900_000_000..3_000_000_000).contains(&apart_ns), "{context}");
         }
+        let private = &samples["process_private_memory_bytes"];
+        for (all, private) in memory.iter().zip(private) {
+            assert!(private.1 < all.1 && private.1 > 0.2 * all.1, "{context}");
+        }
         // The last sample is less than two intervals old, and memory grows by 40 MiB in each.
         let resident = truth.number(truth.0.len() - 1, "resident_bytes");
         let last = memory.last().expect("a sample").1;

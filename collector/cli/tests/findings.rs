@@ -12,7 +12,7 @@ use rankscope_fixtures::logs::{Ddp, START, SyntheticLog, call};
 use rankscope_fixtures::sessions::Job;
 use rankscope_formats::gpu_samples::{FORMAT, Gpu, Header, Sample, throttle};
 use rankscope_formats::ids::RankIndex;
-use rankscope_formats::session::{AVAILABLE_MEMORY, Finding, RESIDENT_MEMORY, Session, Severity};
+use rankscope_formats::session::{AVAILABLE_MEMORY, Finding, PRIVATE_MEMORY, Session, Severity};
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::activity::{Activity, Coverage, HostCall, Work};
 use rankscope_ranklog::definition::{KIND_STREAM, KIND_TEXT, Payload, Stream};
@@ -1159,7 +1159,7 @@ fn a_restart_costs_the_time_between_the_attempts() {
 /// Merges a job of three ranks on two hosts. The resident memory of each has a sample per second.
 fn with_memory(seconds: u64, left_bytes: f64, resident_bytes: impl Fn(u32, u64) -> f64) -> Session {
     const SECOND: u64 = 1000 * MS;
-    const COUNTERS: [(u32, &str); 2] = [(800, RESIDENT_MEMORY), (801, AVAILABLE_MEMORY)];
+    const COUNTERS: [(u32, &str); 2] = [(800, PRIVATE_MEMORY), (801, AVAILABLE_MEMORY)];
     let job = Ddp {
         steps: 60,
         ..Ddp::default()
@@ -1214,7 +1214,7 @@ fn memory_that_grows_over_the_whole_run_is_reported() {
     let counter = session
         .counters
         .iter()
-        .find(|counter| counter.rank == 1 && counter.name == RESIDENT_MEMORY);
+        .find(|counter| counter.rank == 1 && counter.name == PRIVATE_MEMORY);
     let growth = counter.and_then(|counter| counter.growth).expect("growth");
     let expected = 2.0 * 3600.0 * MIB;
     assert!((growth.per_hour() / expected - 1.0).abs() < 0.05, "{growth:?}");
@@ -1300,7 +1300,7 @@ fn with_gpus(states: &[GpuState]) -> Session {
             for (&rank, gpu) in own.iter().zip(0..) {
                 let state = states[rank];
                 let sample = Sample {
-                    raw_ns: (START + MS + number * MS / 2) as i64,
+                    raw_ns: (START + MS + number * 500 * MS) as i64,
                     gpu,
                     utilization_percent: Some(state.utilization),
                     sm_clock_mhz: Some(state.clock_mhz),
@@ -1375,8 +1375,14 @@ fn a_gpu_with_a_lower_clock_than_its_peers_is_reported() {
         (finding.severity, &finding.ranks[..]),
         (Severity::Warning, &[2][..])
     );
-    assert!(finding.title.contains("76 % of the clock"), "{}", finding.title);
+    assert!(finding.title.contains("down to 76 %"), "{}", finding.title);
     is_silent(&with_gpus(&[AT_WORK, AT_WORK, slow(1882), AT_WORK]), "slow-clock");
     is_silent(&with_gpus(&[AT_WORK, slow(1500)]), "slow-clock");
     is_silent(&with_gpus(&[slow(1500); 4]), "slow-clock");
+    // The rank with the most work reaches its power limit, and has the lowest clock.
+    let capped = GpuState {
+        reasons: throttle::POWER_CAP,
+        ..slow(1500)
+    };
+    is_silent(&with_gpus(&[AT_WORK, AT_WORK, capped, AT_WORK]), "slow-clock");
 }

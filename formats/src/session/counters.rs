@@ -24,6 +24,8 @@ pub fn counter_unit(name: &str) -> &'static str {
 
 /// Name of the counter of a process's resident memory.
 pub const RESIDENT_MEMORY: &str = "process_resident_memory_bytes";
+/// Name of the counter of the part of it that belongs to no file and is not shared.
+pub const PRIVATE_MEMORY: &str = "process_private_memory_bytes";
 /// Name of the counter of the memory that is left on a host.
 pub const AVAILABLE_MEMORY: &str = "host_available_memory_bytes";
 
@@ -93,7 +95,7 @@ pub struct CounterSummary {
     pub max: Option<f64>,
     /// Last sample; missing if it is not a finite number.
     pub last: Option<f64>,
-    /// Growth; only of the resident memory of a process, if there are enough samples.
+    /// Growth; only of the private memory of a process, if there are enough samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub growth: Option<CounterGrowth>,
 }

@@ -57,7 +57,8 @@ mod waits;
 pub use axis::{Axis, AxisEvidence, AxisMethod, ClockKnot, ClockPair, ClockSegment};
 pub use compared_rows::{ComparedInstance, ComparedOperation, ComparedStep, ComparedWork};
 pub use counters::{
-    AVAILABLE_MEMORY, CounterGrowth, CounterSource, CounterSummary, RESIDENT_MEMORY, counter_unit,
+    AVAILABLE_MEMORY, CounterGrowth, CounterSource, CounterSummary, PRIVATE_MEMORY, RESIDENT_MEMORY,
+    counter_unit,
 };
 pub use devices::{
     CauseSum, DeviceActivity, DeviceSource, DeviceStalls, DeviceStream, IdleSum, KernelSum, LateSum,

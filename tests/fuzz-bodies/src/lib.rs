@@ -364,25 +364,26 @@ pub fn ras(input: &[u8]) {
     }
 }
 
-/// Reads samples of GPUs. Each whole line is a sample, a header or a problem.
+/// Reads samples of GPUs. Each whole line is a sample, a header, a problem or empty.
 pub fn gpu_samples(input: &[u8]) {
-    let read = rankscope_formats::gpu_samples::GpuSamples::read(input).expect("memory can be read");
-    for problem in &read.problems {
+    use rankscope_formats::gpu_samples::{GpuLine, PciAddress, Reader};
+    let mut reader = Reader::new(input);
+    let (mut kept, mut gpus) = (0, 0);
+    while let Some(line) = reader.next_line() {
+        kept += 1;
+        match line {
+            GpuLine::Header(header) => {
+                gpus = header.gpus.len();
+                for gpu in &header.gpus {
+                    let _ = PciAddress::parse(&gpu.address);
+                }
+            }
+            GpuLine::Sample(sample) => assert!((sample.gpu as usize) < gpus),
+        }
+    }
+    for problem in reader.problems() {
         assert!(problem.offset <= input.len() as u64, "{problem:?}");
     }
-    for recording in &read.recordings {
-        for gpu in &recording.header.gpus {
-            let _ = rankscope_formats::gpu_samples::PciAddress::parse(&gpu.address);
-        }
-        for sample in &recording.samples {
-            assert!((sample.gpu as usize) < recording.header.gpus.len());
-        }
-    }
-    let kept: usize = read
-        .recordings
-        .iter()
-        .map(|recording| 1 + recording.samples.len())
-        .sum();
     let lines = input
         .split(|&byte| byte == b'\n')
         .filter(|line| !line.trim_ascii().is_empty());

@@ -1,95 +1,189 @@
 //! Samples of GPUs in run directories, joined with the ranks that use the GPUs.
+//!
+//! The files are read once, line by line. Memory is bounded: if there are too many samples, every second one of a GPU is
+//! dropped, as often as necessary.
 
-use crate::clocks::clock::Clocks;
+use crate::clocks::clock::{Clocks, Line};
 use crate::identity::Identities;
 use crate::rank::{GpuSum, GpuTrack};
-use rankscope_formats::gpu_samples::{Gpu, GpuSamples, Header, NAME, PciAddress, Sample};
+use rankscope_formats::gpu_samples::{Gpu, GpuLine, Header, NAME, PciAddress, Reader, Sample};
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::ProblemSummary;
 use rankscope_ranklog::reader::RankLog;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, BufReader};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-/// A GPU with its samples. The time of a sample is on the host's MONOTONIC_RAW.
+/// Maximum number of samples over all GPUs: about 400 MB.
+const MAX_SAMPLES: usize = 1 << 22;
+/// Two samples of a GPU that are closer than this come from two launchers. The shortest interval is 1 s.
+const SAME_SAMPLE_NS: i64 = 300_000_000;
+
+/// A GPU of one host.
+type Place = (usize, PciAddress);
+
+/// Samples of one GPU on the axis.
 struct Sampled {
     gpu: Gpu,
-    /// Host, as a position in [`Clocks::hosts`].
-    host: usize,
-    samples: Vec<Sample>,
+    is_of_rank: bool,
+    /// Kept samples: every `stride`-th.
+    samples: Vec<(i64, Sample)>,
+    stride: usize,
+    /// Number of samples so far.
+    count: usize,
+    /// Sums of a GPU that no rank uses. Its samples are not kept.
+    sum: GpuSum,
+}
+
+impl Sampled {
+    fn add(&mut self, at_ns: i64, sample: Sample, most: usize) {
+        if !self.is_of_rank {
+            self.sum.add(&sample);
+            return;
+        }
+        if self.count.is_multiple_of(self.stride) {
+            self.samples.push((at_ns, sample));
+        }
+        self.count += 1;
+        if self.samples.len() > most {
+            self.stride *= 2;
+            let mut number = 0usize;
+            self.samples.retain(|_| {
+                number += 1;
+                number % 2 == 1
+            });
+        }
+    }
 }
 
 /// Samples of all GPUs of a run.
 #[derive(Default)]
 pub struct SampledGpus {
-    by_place: BTreeMap<(usize, PciAddress), Sampled>,
+    by_place: BTreeMap<Place, Sampled>,
+}
+
+/// What the samples are joined with.
+struct Run<'a> {
+    clocks: &'a Clocks,
+    logs: &'a [RankLog],
+    from_ns: i64,
+    /// GPUs of ranks.
+    of_ranks: &'a BTreeMap<Place, ()>,
+    /// Maximum number of samples per GPU.
+    most: usize,
 }
 
 impl SampledGpus {
-    /// Reads the files of run directories. Files and lines that cannot be read are problems.
+    /// Reads the files of run directories, for the part of the run from `from_ns` on. Files and lines that cannot be read
+    /// are problems.
     pub fn of_directories(
         directories: &[PathBuf],
-        clocks: &Clocks,
+        (clocks, identities, logs): (&Clocks, &Identities, &[RankLog]),
+        from_ns: Option<i64>,
         problems: &mut Vec<ProblemSummary>,
     ) -> Self {
         let mut out = Self::default();
-        for directory in directories.iter().filter(|directory| directory.is_dir()) {
-            for path in files(directory) {
-                let mut problem = |offset_bytes: Option<u64>, what: String| {
-                    problems.push(ProblemSummary {
-                        rank: None,
-                        file: Some(path.display().to_string()),
-                        offset_bytes,
-                        what,
-                    });
-                };
-                match File::open(&path).and_then(|file| GpuSamples::read(BufReader::new(file))) {
-                    Ok(read) => {
-                        for found in read.problems {
-                            problem(Some(found.offset), found.what);
-                        }
-                        for recording in read.recordings {
-                            if let Err(what) = out.add(&recording.header, &recording.samples, clocks) {
-                                problem(None, what);
-                            }
-                        }
+        let paths: Vec<PathBuf> = directories
+            .iter()
+            .filter(|directory| directory.is_dir())
+            .flat_map(|directory| files(directory))
+            .collect();
+        if paths.is_empty() {
+            return out;
+        }
+        let places = identities.ranks.iter().flat_map(|rank| {
+            let host = clocks.host_of[rank.log];
+            devices_of(&logs[rank.log])
+                .into_values()
+                .map(move |address| ((host, address), ()))
+        });
+        let of_ranks: BTreeMap<Place, ()> = places.collect();
+        let run = Run {
+            clocks,
+            logs,
+            from_ns: from_ns.unwrap_or(i64::MIN),
+            most: MAX_SAMPLES / of_ranks.len().max(1),
+            of_ranks: &of_ranks,
+        };
+        for path in &paths {
+            let mut problem = |offset_bytes: Option<u64>, what: String| {
+                problems.push(ProblemSummary {
+                    rank: None,
+                    file: Some(path.display().to_string()),
+                    offset_bytes,
+                    what,
+                });
+            };
+            match File::open(path) {
+                Ok(file) => {
+                    let mut reader = Reader::new(BufReader::new(file));
+                    out.read(&mut reader, &run);
+                    for found in reader.problems() {
+                        problem(Some(found.offset), found.what);
                     }
-                    Err(error) => problem(None, format!("the samples of GPUs could not be read: {error}")),
                 }
+                Err(error) => problem(None, format!("the samples of GPUs could not be read: {error}")),
             }
+        }
+        if let Some(stride) = out
+            .by_place
+            .values()
+            .map(|sampled| sampled.stride)
+            .max()
+            .filter(|&stride| stride > 1)
+        {
+            problems.push(ProblemSummary {
+                rank: None,
+                file: None,
+                offset_bytes: None,
+                what: format!("there are too many samples of GPUs; of some GPUs, one in {stride} was kept"),
+            });
         }
         out
     }
 
-    fn add(&mut self, header: &Header, samples: &[Sample], clocks: &Clocks) -> Result<(), String> {
-        let is_same =
-            |known: &Option<String>, of_header: &Option<String>| of_header.is_some() && known == of_header;
-        let host = clocks.hosts.iter().position(|host| {
-            is_same(&host.boot_id, &header.boot_id) && is_same(&host.time_namespace, &header.time_namespace)
-        });
-        let Some(host) = host else {
-            return Err(format!(
-                "no rank has the clock of host {}, so the samples of its GPUs have no time; they were left out",
-                header.host
-            ));
-        };
-        for (gpu, number) in header.gpus.iter().zip(0..) {
-            let Some(address) = PciAddress::parse(&gpu.address) else {
-                return Err(format!(
-                    "'{}' is no PCI address; the samples of this GPU were left out",
-                    gpu.address
-                ));
-            };
-            let of_gpu = samples.iter().filter(|sample| sample.gpu == number);
-            let sampled = self.by_place.entry((host, address)).or_insert_with(|| Sampled {
-                gpu: gpu.clone(),
-                host,
-                samples: Vec::new(),
-            });
-            sampled.samples.extend(of_gpu);
+    fn read(&mut self, reader: &mut Reader<BufReader<File>>, run: &Run<'_>) {
+        // Place of each GPU of the header, and the conversion of the host's clock. A host without ranks has none.
+        let mut current: Option<(Vec<Option<Place>>, Line)> = None;
+        while let Some(line) = reader.next_line() {
+            match line {
+                GpuLine::Header(header) => current = self.begin(&header, run),
+                GpuLine::Sample(sample) => {
+                    let Some((places, line)) = &current else { continue };
+                    let at_ns = line.ns(sample.raw_ns.cast_unsigned());
+                    if let Some(place) = places.get(sample.gpu as usize).copied().flatten()
+                        && at_ns >= run.from_ns
+                        && let Some(sampled) = self.by_place.get_mut(&place)
+                    {
+                        sampled.add(at_ns, sample, run.most);
+                    }
+                }
+            }
         }
-        Ok(())
+    }
+
+    fn begin(&mut self, header: &Header, run: &Run<'_>) -> Option<(Vec<Option<Place>>, Line)> {
+        // Kernels before 5.6 have no time namespaces.
+        let is_host = |boot_id: &Option<String>, time_namespace: &Option<String>| {
+            boot_id.is_some() && *boot_id == header.boot_id && *time_namespace == header.time_namespace
+        };
+        let mut hosts = run.clocks.hosts.iter();
+        let host = hosts.position(|host| is_host(&host.boot_id, &host.time_namespace))?;
+        let line = run.clocks.line_of_raw(run.logs, host)?;
+        let places = header.gpus.iter().map(|gpu| {
+            let place = (host, PciAddress::parse(&gpu.address)?);
+            self.by_place.entry(place).or_insert_with(|| Sampled {
+                gpu: gpu.clone(),
+                is_of_rank: run.of_ranks.contains_key(&place),
+                samples: Vec::new(),
+                stride: 1,
+                count: 0,
+                sum: GpuSum::new(gpu, None),
+            });
+            Some(place)
+        });
+        Some((places.collect(), line))
     }
 
     /// Returns the GPUs of a rank on the axis, with the number of the device if it has several.
@@ -105,47 +199,26 @@ impl SampledGpus {
         }
         let log = identities.ranks[rank.index()].log;
         let host = clocks.host_of[log];
-        let devices = devices_of(&logs[log]);
-        let found: Vec<(u32, &Sampled)> = devices
+        let found: Vec<(u32, &Sampled)> = devices_of(&logs[log])
             .into_iter()
             .filter_map(|(device, address)| Some((device, self.by_place.get(&(host, address))?)))
             .collect();
         let is_only = found.len() == 1;
         found
             .into_iter()
-            .filter_map(|(device, sampled)| {
-                let line = clocks.line_of_raw(logs, sampled.host)?;
-                let samples = sampled.samples.iter().map(|sample| {
-                    let at_ns = line.ns(sample.raw_ns.cast_unsigned());
-                    (at_ns, *sample)
-                });
-                Some(GpuTrack::new(
-                    &sampled.gpu,
-                    (!is_only).then_some(device),
-                    samples.collect(),
-                ))
+            .map(|(device, sampled)| {
+                let mut samples = sampled.samples.clone();
+                samples.sort_by_key(|&(at_ns, _)| at_ns);
+                samples.dedup_by(|later, kept| later.0 - kept.0 < SAME_SAMPLE_NS);
+                GpuTrack::new(&sampled.gpu, (!is_only).then_some(device), samples)
             })
             .collect()
     }
+
     /// Returns the GPUs that no rank uses.
-    pub fn of_no_rank(&self, identities: &Identities, clocks: &Clocks, logs: &[RankLog]) -> Vec<GpuSum> {
-        let of_ranks: BTreeSet<(usize, PciAddress)> = identities
-            .ranks
-            .iter()
-            .flat_map(|rank| {
-                let host = clocks.host_of[rank.log];
-                devices_of(&logs[rank.log])
-                    .into_values()
-                    .map(move |address| (host, address))
-            })
-            .collect();
-        let others = self
-            .by_place
-            .iter()
-            .filter(|(place, _)| !of_ranks.contains(place));
-        others
-            .map(|(_, sampled)| GpuSum::of_all(&sampled.gpu, &sampled.samples))
-            .collect()
+    pub fn of_no_rank(&self) -> Vec<GpuSum> {
+        let others = self.by_place.values().filter(|sampled| !sampled.is_of_rank);
+        others.map(|sampled| sampled.sum.clone()).collect()
     }
 }
 
@@ -176,11 +249,25 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Removes the files of a run directory.
-///
-/// # Errors
-///
-/// If a file cannot be removed.
-pub fn remove(directory: &Path) -> io::Result<()> {
-    files(directory).iter().try_for_each(fs::remove_file)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_many_samples_are_thinned_evenly() {
+        let mut sampled = Sampled {
+            gpu: Gpu::default(),
+            is_of_rank: true,
+            samples: Vec::new(),
+            stride: 1,
+            count: 0,
+            sum: GpuSum::default(),
+        };
+        for at_ns in 0..1000 {
+            sampled.add(at_ns, Sample::default(), 100);
+        }
+        let times: Vec<i64> = sampled.samples.iter().map(|&(at_ns, _)| at_ns).collect();
+        assert_eq!(sampled.stride, 16);
+        assert_eq!(times, Vec::from_iter((0..1000).step_by(16)));
+    }
 }

@@ -73,7 +73,12 @@ pub fn merge_last(
         plans: &plans,
         structures: &structures,
     };
-    let gpus = SampledGpus::of_directories(&options.directories, &clocks, &mut problems);
+    let gpus = SampledGpus::of_directories(
+        &options.directories,
+        (&clocks, &identities, logs.all),
+        from_ns,
+        &mut problems,
+    );
     let mut matched = match_ranks(options, logs, &identities, &gpus, worlds, progress)?;
 
     let operations = matched.measures.totals.operations;
@@ -91,7 +96,7 @@ pub fn merge_last(
         sums: &matched.sums,
         measures: &matched.measures,
         ras,
-        other_gpus: gpus.of_no_rank(&identities, &clocks, logs.all),
+        other_gpus: gpus.of_no_rank(),
         problems,
     });
     let host_of = |rank: RankIndex| clocks.host_of[identities.ranks[rank.index()].log] as u32;

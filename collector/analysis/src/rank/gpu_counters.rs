@@ -128,14 +128,8 @@ impl GpuCounters {
 }
 
 impl GpuSum {
-    /// Returns the sums of all samples of a GPU.
-    pub fn of_all(gpu: &Gpu, samples: &[Sample]) -> Self {
-        let mut sum = Self::new(gpu, None);
-        samples.iter().for_each(|sample| sum.add(sample));
-        sum
-    }
-
-    fn new(gpu: &Gpu, device: Option<u32>) -> Self {
+    /// Returns the sums of a GPU without samples.
+    pub fn new(gpu: &Gpu, device: Option<u32>) -> Self {
         Self {
             gpu: gpu.clone(),
             device,
@@ -143,7 +137,8 @@ impl GpuSum {
         }
     }
 
-    fn add(&mut self, sample: &Sample) {
+    /// Adds a sample.
+    pub fn add(&mut self, sample: &Sample) {
         self.samples += 1;
         if sample
             .utilization_percent

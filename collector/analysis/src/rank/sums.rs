@@ -11,7 +11,7 @@ use crate::model::interval::Interval;
 use crate::model::operation::RankOperation;
 use rankscope_formats::gpu_samples::Gpu;
 use rankscope_formats::ids::{CommunicatorId, MemberIndex};
-use rankscope_formats::session::{CounterSource, OperationState, RESIDENT_MEMORY};
+use rankscope_formats::session::{CounterSource, OperationState, PRIVATE_MEMORY};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Sums over a whole log.
@@ -96,14 +96,14 @@ pub struct CounterSum {
     pub max: f64,
     /// Last sample.
     pub last: f64,
-    /// Smallest samples over time, of the resident memory only.
+    /// Smallest samples over time, of the private memory only.
     pub minima: Option<Minima>,
 }
 
 impl CounterSum {
     /// Returns a counter without samples.
     pub fn new(name: String, source: CounterSource) -> Self {
-        let may_leak = source == CounterSource::System && name == RESIDENT_MEMORY;
+        let may_leak = source == CounterSource::System && name == PRIVATE_MEMORY;
         Self {
             minima: may_leak.then(Minima::new),
             name,

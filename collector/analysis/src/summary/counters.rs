@@ -2,7 +2,9 @@
 
 use crate::measures::merge_result::MergeResult;
 use crate::rank::{CounterSum, Minima};
-use rankscope_formats::session::{AVAILABLE_MEMORY, CounterSource, CounterSummary, RESIDENT_MEMORY};
+use rankscope_formats::session::{
+    AVAILABLE_MEMORY, CounterSource, CounterSummary, PRIVATE_MEMORY, RESIDENT_MEMORY,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of entries. A program may name a counter after each of its objects.
@@ -14,7 +16,7 @@ const MIN_NAMES: usize = 16;
 fn class(source: CounterSource, name: &str) -> u8 {
     match source {
         CounterSource::Program => 0,
-        CounterSource::System if matches!(name, RESIDENT_MEMORY | AVAILABLE_MEMORY) => 1,
+        CounterSource::System if matches!(name, PRIVATE_MEMORY | RESIDENT_MEMORY | AVAILABLE_MEMORY) => 1,
         CounterSource::System => 2,
     }
 }

@@ -80,10 +80,10 @@ fn available_bytes(meminfo: &str) -> Option<u64> {
 /// Directory of the control groups of version 2.
 const GROUPS: &str = "/sys/fs/cgroup";
 
-/// Returns the directory of this process's control group. `/proc/self/cgroup` has the line `0::PATH` under version 2
+/// Returns the directory of this process's control group. `/proc/thread-self/cgroup` has the line `0::PATH` under version 2
 /// (cgroups(7)).
 fn group() -> Option<PathBuf> {
-    let groups = read("/proc/self/cgroup")?;
+    let groups = read("/proc/thread-self/cgroup")?;
     let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
     Some(Path::new(GROUPS).join(path))
 }

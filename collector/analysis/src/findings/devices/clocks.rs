@@ -5,10 +5,12 @@ use crate::findings::shown::{counted, some};
 use crate::findings::{Draft, Facts};
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{Figure, GpuSummary, Ratio, Severity};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Minimum number of busy samples of a GPU.
 const MIN_BUSY_SAMPLES: u64 = 20;
+/// Minimum number of busy samples with reduced clocks. NVML may report one while a clock changes.
+const MIN_THROTTLED_SAMPLES: i64 = 3;
 /// Share of busy samples from which a reduction by temperature or hardware is reported, in percent.
 const MIN_THROTTLED_PERCENT: f64 = 5.0;
 /// Share of busy samples from which a reduction by the power limit is reported, in percent.
@@ -25,9 +27,9 @@ pub const THROTTLED: Rule = Rule {
     id: "throttled-gpu",
     title: "A GPU's clocks are reduced while it works",
     means: "The GPU computes more slowly than it could. If only some GPUs are affected, all ranks wait for them.",
-    fires: "NVML reports reduced clocks in at least 5 % of the busy samples, because of the temperature or by the hardware: \
-            a warning. Or because of the power limit in at least 50 %, with a mean clock below 90 % of the highest: a \
-            note. A sample is busy if the utilization is at least 50 %; at least 20 are needed.",
+    fires: "NVML reports reduced clocks in at least three and 5 % of the busy samples, because of the temperature or by the \
+            hardware: a warning. It is a note if the power limit reduces them in at least 50 %, and the mean clock is \
+            below 90 % of the highest. A sample is busy if the utilization is at least 50 %; at least 20 are needed.",
     silent: "Idle GPUs. A power limit that costs less than a tenth of the clock. Clocks that an administrator has set. \
              Runs without samples of the GPUs, or whose ranks have no GPU address.",
     find: Some(throttled),
@@ -41,7 +43,8 @@ pub const SLOW_CLOCK: Rule = Rule {
     means: "The rank of this GPU computes more slowly than the other ranks, and they wait for it.",
     fires: "The mean clock over busy samples is below 95 % of the median over all GPUs of this model. At least three GPUs \
             of the model have 20 busy samples.",
-    silent: "Jobs on fewer than three GPUs of a model. Different models. Clocks that are low on all GPUs.",
+    silent: "Jobs on fewer than three GPUs of a model. Different models. Clocks that are low on all GPUs. GPUs that their \
+             power limit slows down: those with the most work have the lowest clocks.",
     find: Some(slow_clock),
     find_declared: None,
 };
@@ -58,13 +61,17 @@ impl Reason {
     /// Most specific first: a reduction because of the temperature may also be one by the hardware.
     const ALL: [Self; 3] = [Self::Temperature, Self::Hardware, Self::Power];
 
-    fn share(self, gpu: &GpuSummary) -> f64 {
+    fn ratio(self, gpu: &GpuSummary) -> Option<Ratio> {
         let share: &Figure<Ratio> = match self {
             Self::Temperature => &gpu.throttled_by_temperature,
             Self::Hardware => &gpu.throttled_by_hardware,
             Self::Power => &gpu.throttled_by_power,
         };
-        share.value.map_or(0.0, Ratio::share) * 100.0
+        share.value
+    }
+
+    fn share(self, gpu: &GpuSummary) -> f64 {
+        self.ratio(gpu).map_or(0.0, Ratio::share) * 100.0
     }
 
     fn limit(self) -> f64 {
@@ -75,7 +82,11 @@ impl Reason {
     }
 
     fn fires(self, gpu: &GpuSummary) -> bool {
-        let is_often = gpu.busy_samples >= MIN_BUSY_SAMPLES && self.share(gpu) >= self.limit();
+        let is_often = self.ratio(gpu).is_some_and(|ratio| {
+            ratio.denominator >= MIN_BUSY_SAMPLES as i64
+                && ratio.numerator >= MIN_THROTTLED_SAMPLES
+                && ratio.share() * 100.0 >= self.limit()
+        });
         is_often
             && match self {
                 Self::Temperature | Self::Hardware => true,
@@ -122,9 +133,8 @@ fn of_highest_percent(gpu: &GpuSummary) -> Option<f64> {
 }
 
 fn ranks_of(gpus: &[&GpuSummary]) -> Vec<RankIndex> {
-    let mut ranks: Vec<RankIndex> = gpus.iter().filter_map(|gpu| gpu.rank.map(RankIndex)).collect();
-    ranks.dedup();
-    ranks
+    let ranks: BTreeSet<RankIndex> = gpus.iter().filter_map(|gpu| gpu.rank.map(RankIndex)).collect();
+    ranks.into_iter().collect()
 }
 
 fn throttled(facts: &Facts<'_>) -> Vec<Draft> {
@@ -234,7 +244,9 @@ fn draft_slow(facts: &Facts<'_>, model: &str, gpus: &[(&GpuSummary, f64)]) -> Op
     let mut slow: Vec<(&GpuSummary, f64)> = gpus
         .iter()
         .copied()
-        .filter(|&(_, clock)| percent(clock) < MAX_OF_PEERS_PERCENT)
+        .filter(|&(gpu, clock)| {
+            percent(clock) < MAX_OF_PEERS_PERCENT && Reason::Power.share(gpu) < MIN_THROTTLED_PERCENT
+        })
         .collect();
     slow.sort_by(|one, other| one.1.total_cmp(&other.1));
     let &(_, lowest) = slow.first()?;
@@ -243,7 +255,7 @@ fn draft_slow(facts: &Facts<'_>, model: &str, gpus: &[(&GpuSummary, f64)]) -> Op
         SLOW_CLOCK.id,
         some(&facts.names(&ranks)),
         format!(
-            "the {} of {} run at {:.0} % of the clock of their peers, or a little more",
+            "the {} of {} have lower clocks than their peers, down to {:.0} %",
             counted(slow.len() as u64, "GPU"),
             some(&facts.names(&ranks)),
             percent(lowest)

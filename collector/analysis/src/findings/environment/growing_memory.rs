@@ -1,11 +1,11 @@
-//! Resident memory that grows over the whole run.
+//! Private memory that grows over the whole run.
 
 use crate::findings::rule::Rule;
 use crate::findings::shown::{counted, in_unit, some};
 use crate::findings::{Draft, Facts};
 use crate::model::units;
 use rankscope_formats::ids::RankIndex;
-use rankscope_formats::session::{AVAILABLE_MEMORY, CounterGrowth, Host, LookAt, RESIDENT_MEMORY, Severity};
+use rankscope_formats::session::{AVAILABLE_MEMORY, CounterGrowth, Host, LookAt, PRIVATE_MEMORY, Severity};
 
 /// Minimum duration of the observed growth, in nanoseconds.
 const MIN_WINDOW_NS: i64 = 60_000_000_000;
@@ -23,12 +23,12 @@ const URGENT_HOURS: f64 = 24.0;
 /// Growing memory.
 pub const RULE: Rule = Rule {
     id: "growing-memory",
-    title: "Resident memory grows and does not level off",
+    title: "Memory grows and does not level off",
     means: "A process keeps more and more memory. In the end the kernel kills it, or the host swaps.",
     fires: "The smallest values of 12 equal intervals are compared, after the first quarter of the run. At least 9 of 11 \
-            rise. The growth is at least 64 MiB and 2 %, and 15 % of it belong to the last third. The 12 \
+            rise. The growth is at least 64 MiB and 2 %, and at least 15 % of it belongs to the last third. The 12 \
             intervals take at least 60 s. A warning if the memory that is left on the host suffices for less than 24 h.",
-    silent: "Runs below 80 s. Memory that levels off. Memory of processes that are no ranks, such as those that load \
+    silent: "Runs below 80 s. Memory that levels off. Mapped files and shared memory, which the kernel can drop or which several ranks share. Memory of processes that are no ranks, such as those that load \
              data. Memory of devices. Recordings with --counters off.",
     find: Some(find),
     find_declared: None,
@@ -57,7 +57,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
 fn measure(facts: &Facts<'_>) -> Vec<Growing> {
     let counters = facts.session.counters.iter();
     counters
-        .filter(|counter| counter.name == RESIDENT_MEMORY)
+        .filter(|counter| counter.name == PRIVATE_MEMORY)
         .filter_map(|counter| {
             Some(Growing {
                 rank: RankIndex(counter.rank),
@@ -95,7 +95,7 @@ fn draft(facts: &Facts<'_>, host: u32, known: &Host, growing: &[&Growing]) -> Dr
         RULE.id,
         format!("host {}", known.name),
         format!(
-            "resident memory of {} on {} grows by {} per hour{of_all}",
+            "private memory of {} on {} grows by {} per hour{of_all}",
             if ranks.len() > 1 {
                 counted(ranks.len() as u64, "rank")
             } else {
@@ -147,7 +147,7 @@ fn draft(facts: &Facts<'_>, host: u32, known: &Host, growing: &[&Growing]) -> Dr
         let growth = &largest.growth;
         draft = draft
             .holds(
-                "growth of the resident memory",
+                "growth of the private memory",
                 grown(largest),
                 ">=",
                 MIN_GROWTH_BYTES,
@@ -168,7 +168,7 @@ fn draft(facts: &Facts<'_>, host: u32, known: &Host, growing: &[&Growing]) -> Dr
                 "%",
             )
             .look_at([LookAt {
-                what: "resident memory grows".to_owned(),
+                what: "private memory grows".to_owned(),
                 rank: Some(largest.rank.0),
                 instance: None,
                 step: None,
