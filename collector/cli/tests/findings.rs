@@ -1275,6 +1275,7 @@ fn with_gpus(states: &[GpuState]) -> Session {
     let job = Ddp {
         ranks: states.len() as u32,
         steps: 60,
+        forward_ns: 1000 * MS,
         ..Ddp::default()
     };
     job.fill(&mut logs).expect("fill");

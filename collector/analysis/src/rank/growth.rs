@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn too_few_samples_have_no_growth() {
-        assert_eq!(of((0..16).map(f64::from)), None);
+        assert_eq!(of((0..13).map(f64::from)), None);
         assert_eq!(of([]), None);
         let mut minima = Minima::new();
         minima.add(0, 1.0);

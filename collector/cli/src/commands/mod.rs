@@ -19,6 +19,7 @@ mod reference;
 mod report;
 mod rules;
 mod run;
+mod sample_gpus;
 mod selftest;
 mod session;
 mod size;
@@ -95,6 +96,8 @@ enum Command {
     Completions(completions::Completions),
     #[command(hide = true)]
     Reference(reference::Reference),
+    #[command(hide = true)]
+    SampleGpus(sample_gpus::SampleGpus),
 }
 
 impl Cli {
@@ -117,6 +120,7 @@ impl Cli {
             Command::Selftest(selftest) => selftest.run(),
             Command::Completions(completions) => completions.run(),
             Command::Reference(reference) => reference.run(),
+            Command::SampleGpus(sample) => sample.run(),
         }
     }
 }
