@@ -58,6 +58,8 @@ pub struct CounterGrowth {
     pub two_thirds: f64,
     /// Smallest sample of the last interval.
     pub last: f64,
+    /// Sum of the decreases from one interval to the next.
+    pub fallen: f64,
     /// Number of intervals whose smallest sample is larger than that of the interval before.
     pub rises: u32,
     /// Number of intervals.

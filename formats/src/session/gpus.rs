@@ -20,7 +20,7 @@ pub struct GpuSummary {
     pub model: Option<String>,
     /// Highest clock of the multiprocessors, in MHz; `null` if unknown.
     pub max_sm_clock_mhz: Option<u32>,
-    /// Number of samples during the life of the rank.
+    /// Number of samples during the life of the rank, or in the run if no rank uses the GPU.
     pub samples: u64,
     /// Number of busy samples.
     pub busy_samples: u64,

@@ -209,8 +209,13 @@ pub fn allows_events() -> bool {
 pub fn counter_interval() -> Option<Duration> {
     match CONFIGURATION.number(COUNTERS) {
         Some(0) => None,
-        Some(seconds) => Some(Duration::from_secs(seconds)),
-        None if CONFIGURATION.bytes(COUNTERS).is_some_and(|value| value == b"off") => None,
+        Some(seconds) => Some(Duration::from_secs(seconds.min(3600))),
+        None if CONFIGURATION
+            .bytes(COUNTERS)
+            .is_some_and(|value| value.trim_ascii() == b"off") =>
+        {
+            None
+        }
         None => Some(Duration::from_secs(1)),
     }
 }

@@ -85,6 +85,7 @@ impl Minima {
             first: *smallest.first()?,
             two_thirds: *smallest.get(smallest.len() * 2 / 3)?,
             last: *smallest.last()?,
+            fallen: smallest.windows(2).map(|pair| (pair[0] - pair[1]).max(0.0)).sum(),
             rises: smallest.windows(2).filter(|pair| pair[1] > pair[0]).count() as u32,
             intervals: smallest.len() as u32,
         })

@@ -19,7 +19,6 @@ use crate::launch::stop::StopWatch;
 use crate::launch::{environment, free_space, library};
 use anyhow::Result;
 use clap::Args;
-use rankscope_analysis::ingest::gpu_samples;
 use rankscope_doctor::program;
 use rankscope_ranklog::activity_request::CONTROL_FILE;
 use std::env;
@@ -160,11 +159,14 @@ pub struct Run {
 /// Variable of the library with the interval of samples.
 const COUNTERS: &str = "RANKSCOPE_COUNTERS";
 
+/// Longest interval of samples, in seconds.
+const MAX_INTERVAL_S: u64 = 3600;
+
 /// Checks the value of `--counters`.
 fn interval_or_off(value: &str) -> Result<String, String> {
     let is_interval = value
         .parse::<u32>()
-        .is_ok_and(|seconds| (1..=3600).contains(&seconds));
+        .is_ok_and(|seconds| (1..=MAX_INTERVAL_S).contains(&u64::from(seconds)));
     if is_interval || value == "off" {
         Ok(value.to_owned())
     } else {
@@ -182,14 +184,13 @@ impl Run {
     /// Returns the interval of samples; `None` for none.
     fn counter_interval(&self) -> Option<Duration> {
         let given = self.counters.clone().or_else(|| env::var(COUNTERS).ok());
-        match given.as_deref() {
-            None => Some(Duration::from_secs(1)),
-            Some(given) => given
-                .parse()
-                .ok()
-                .filter(|&seconds| seconds > 0)
-                .map(Duration::from_secs),
-        }
+        let seconds: u64 = match given.as_deref().map(str::trim) {
+            Some("off" | "0") => return None,
+            // The recorder ignores a value that it does not understand, too.
+            Some(given) => given.parse().unwrap_or(1),
+            None => 1,
+        };
+        Some(Duration::from_secs(seconds.clamp(1, MAX_INTERVAL_S)))
     }
 
     pub fn run(self) -> Result<Exit> {
@@ -298,9 +299,6 @@ impl Run {
         let logs = run_directory::logs(&directory.path)?.len();
         if logs == directory.earlier_logs {
             launch.remove(&directory.path);
-            if directory.earlier_logs == 0 {
-                gpu_samples::remove(&directory.path)?;
-            }
             directory.remove_if_empty();
             print_message(&why_nothing(&self.command[0]));
             return Ok(());

@@ -15,6 +15,8 @@ const MIN_GROWTH_BYTES: f64 = 64.0 * (1 << 20) as f64;
 const MIN_GROWTH_SHARE: f64 = 0.02;
 /// Minimum share of the growth that belongs to the last third. Caches fill up, and level off.
 const MIN_LATE_SHARE: f64 = 0.15;
+/// Maximum sum of the decreases as a share of the growth. Memory that goes up and down may end high.
+const MAX_FALLEN_SHARE: f64 = 0.25;
 /// Minimum number of rises between 12 intervals. Of 11 pairs, memory without a trend rises in about 5.
 const MIN_RISES: u32 = 9;
 /// Remaining time below which the finding is a warning, in hours.
@@ -74,6 +76,7 @@ fn fires(growth: &CounterGrowth) -> bool {
         && growth.rises >= MIN_RISES
         && grown >= MIN_GROWTH_BYTES.max(growth.first * MIN_GROWTH_SHARE)
         && growth.last - growth.two_thirds >= grown * MIN_LATE_SHARE
+        && growth.fallen <= grown * MAX_FALLEN_SHARE
 }
 
 /// Returns the memory that was left on a host at the end, in bytes.

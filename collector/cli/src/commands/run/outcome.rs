@@ -10,7 +10,6 @@ use crate::launch::record::LaunchRecord;
 use crate::launch::run_directory::{self, RunDirectory};
 use crate::launch::{free_space, live};
 use anyhow::Result;
-use rankscope_analysis::ingest::gpu_samples;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -82,7 +81,6 @@ pub fn record(run: &Run, planned: &Planned, library: &Path, inherited: Inherited
     let logs = run_directory::logs(&directory.path)?.len();
     if logs == 0 {
         launch.remove(&directory.path);
-        gpu_samples::remove(&directory.path)?;
         print_message(&why_nothing(&planned.command[0]));
     }
     Ok(Outcome {
