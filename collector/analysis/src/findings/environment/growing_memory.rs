@@ -28,8 +28,8 @@ pub const RULE: Rule = Rule {
     title: "Memory grows and does not level off",
     means: "A process keeps more and more memory. In the end the kernel kills it, or the host swaps.",
     fires: "The smallest values of 12 equal intervals are compared, after the first quarter of the run. At least 9 of 11 \
-            rise. The growth is at least 64 MiB and 2 %, and at least 15 % of it belongs to the last third. The 12 \
-            intervals take at least 60 s. A warning if the memory that is left on the host suffices for less than 24 h.",
+            rise. The growth is at least 64 MiB and 2 %, and at least 15 % of it belongs to the last third. \
+            Decreases add up to at most a quarter of it. The 12 intervals take at least 60 s. A warning if the memory that is left on the host suffices for less than 24 h.",
     silent: "Runs below 80 s. Memory that levels off. Mapped files and shared memory, which the kernel can drop or which several ranks share. Memory of processes that are no ranks, such as those that load \
              data. Memory of devices. Recordings with --counters off.",
     find: Some(find),
