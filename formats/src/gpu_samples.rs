@@ -6,7 +6,7 @@
 
 use crate::problem::Problem;
 use serde::{Deserialize, Serialize};
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read};
 
 /// Value of [`Header::format`].
 pub const FORMAT: &str = "rankscope-gpu-samples-1";
@@ -200,8 +200,7 @@ impl<R: BufRead> Reader<R> {
     fn read_line(&mut self) -> io::Result<Option<bool>> {
         self.line.clear();
         let offset = self.offset;
-        let limited = &mut self.source;
-        let read = limited.take(MAX_LINE_BYTES).read_until(b'\n', &mut self.line)?;
+        let read = Read::take(&mut self.source, MAX_LINE_BYTES).read_until(b'\n', &mut self.line)?;
         if read == 0 {
             return Ok(None);
         }
