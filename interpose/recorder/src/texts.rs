@@ -82,7 +82,8 @@ fn find_of_class(pieces: &[&[u8]], is_value: bool) -> Option<u32> {
     let hash = u64::from_le_bytes([
         hash[0], hash[1], hash[2], hash[3], hash[4], hash[5], hash[6], hash[7],
     ]) | 1;
-    let start = (hash >> 40) as usize;
+    // The upper bits of an FNV hash differ little between similar texts. The product spreads them over the table.
+    let start = (hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as usize;
     for step in 0..MAX_STEPS {
         let number = (start + step) % PLACES;
         let place = &PLACE[number];
