@@ -26,6 +26,7 @@ const MAX_GPUS: u32 = 64;
 
 /// Sample the GPUs of this host until the standard input is closed.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  rankscope run -- torchrun train.py   starts this command")]
 pub struct SampleGpus {
     /// Run directory.
     directory: PathBuf,
