@@ -1,7 +1,7 @@
 //! Fields of spans and events.
 
-use crate::collective::Operation;
 use crate::names;
+use crate::operation::Operation;
 use crate::operations::KnownFields;
 use rankscope_ranklog::mark::FieldValue;
 use rankscope_recorder::api::Api;

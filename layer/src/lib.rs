@@ -84,12 +84,14 @@ mod counter;
 mod fields;
 mod layer;
 mod names;
+mod operation;
 mod operations;
 mod span_texts;
 mod spans;
 mod threads;
 
 pub use access::{Builder, is_recording};
-pub use collective::{Collective, Communicator, Operation};
+pub use collective::{Collective, Communicator};
 pub use counter::{Counter, count, counter, step};
 pub use layer::{RankscopeLayer, layer};
+pub use operation::Operation;

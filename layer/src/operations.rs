@@ -2,7 +2,7 @@
 //!
 //! What a span's fields say is kept from its creation to its entry, without a lock and without an allocation.
 
-use crate::collective::Operation;
+use crate::operation::Operation;
 use rankscope_recorder::api::Api;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
