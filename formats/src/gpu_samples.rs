@@ -31,6 +31,9 @@ pub struct Header {
     pub time_namespace: Option<String>,
     /// Version of the driver.
     pub driver: Option<String>,
+    /// Reason why there are no samples, or no further ones; `None` if there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
     /// The GPUs. [`Sample::gpu`] is a position in this list.
     pub gpus: Vec<Gpu>,
 }

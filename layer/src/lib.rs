@@ -45,7 +45,7 @@
 //! | `tokens`, `samples`, integers | what the step processes, as with [`count`] |
 //!
 //! | `rank`, `world`, integers of one span or event | this process is member `rank` of `world` members of the program's communicator |
-//! | `op`, a text such as `all-reduce`, of a span | the stay in the span is this operation on that communicator |
+//! | `op`, a text such as `all-reduce`, of a span | the time inside the span is this operation on that communicator |
 //! | `bytes`, `peer`, integers of the same span | its payload, and its peer or root |
 //!
 //! ```
@@ -57,7 +57,7 @@
 //! });
 //! ```
 //!
-//! A span with `op` is for a call that blocks: it is one operation, and each further stay in it is counted as a loss. For
+//! A span with `op` is for a call that blocks: its first entry is the operation. Each further entry is counted as a loss. For
 //! asynchronous operations and for several communicators use [`Communicator`].
 //!
 //! All other fields are shown with their span. Texts are stored once. A process can have some hundred long or about 4,000 short

@@ -128,7 +128,8 @@ impl Operations {
         let Some(place) = self.find(id) else { return false };
         let what = place.what.fetch_or(WAS_ENTERED, Ordering::Relaxed);
         let (peer, operation) = (what as u32, (what >> OPERATION_SHIFT) as u8);
-        // An operation is one stay in its span. Further ones belong to no communicator, and are counted.
+        // Only the first entry is the operation. With handle 0, which is no communicator, the recorder counts the others as
+        // losses.
         let communicator = if what & WAS_ENTERED == 0 {
             WORLD.load(Ordering::Acquire)
         } else {

@@ -33,7 +33,7 @@ fn child() {
     }));
     // Not entered, so it did not happen.
     drop(info_span!("never", op = "barrier"));
-    // One operation, and two further stays in the same span.
+    // One operation, and two further entries of the same span.
     let again = info_span!("again", op = "all-gather", bytes = 32);
     for _ in 0..3 {
         again.in_scope(|| {});
@@ -103,7 +103,7 @@ fn operations_are_recorded_with_their_fields() {
         .collect();
     assert_eq!(posts, [(8, 0)]);
     assert_eq!(calls.len(), 3 + 1 + 1 + 1 + 1 + 8);
-    // Two further stays, and four nested operations.
+    // Two further entries, and four nested operations.
     let wrong = recorded
         .log
         .losses

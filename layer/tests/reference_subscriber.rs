@@ -112,7 +112,7 @@ fn the_recording_is_what_the_reference_subscriber_demands() {
         New(name) => Some(*name),
         _ => None,
     };
-    // A stay in a span is recorded when it ends.
+    // The time inside a span is recorded when the span is left.
     let exits = |report: &Report| match report {
         Exit(name) => Some(*name),
         _ => None,

@@ -19,8 +19,8 @@ program=$1; store=$2; steps=$3
 for rank in 0 1; do CUDA_DOUBLE_FIRST_BUS=$rank "$program" $rank 2 "$store" $steps >/dev/null & started="$started $!"; done
 for process in $started; do wait $process || exit 1; done"#;
 
-/// Records the job with these options. Returns the run directory.
-fn run(options: &[&str]) -> Option<tempfile::TempDir> {
+/// Records the job with these options, and with this behaviour of NVML's initialisation. Returns the run directory.
+fn run(options: &[&str], initialisation: Option<&str>) -> Option<tempfile::TempDir> {
     let turn = turn::take();
     let program = compile::nccl_loading("cupti_job.cc")?;
     let (cupti, cupti_name) = compile::cupti_double(130_500)?;
@@ -48,7 +48,8 @@ fn run(options: &[&str]) -> Option<tempfile::TempDir> {
         .env("CUPTI_JOB_LIBRARY", cupti_name)
         .env("NCCL_DOUBLE_MEET", meet.path())
         .env("CUDA_DOUBLE_TRUTH", truth.path())
-        .env("RANKSCOPE_LIVE_DIR", process::memory());
+        .env("RANKSCOPE_LIVE_DIR", process::memory())
+        .envs(initialisation.map(|outcome| ("NVML_DOUBLE_INIT", outcome)));
     let ended = process::run(command, LIMIT);
     assert_eq!(ended.code(), 0, "{}{}", ended.text(), ended.complaints());
     drop(turn);
@@ -68,7 +69,7 @@ fn counters(run: &Path, rank: u32) -> BTreeMap<String, Vec<f64>> {
 
 #[test]
 fn each_rank_has_the_samples_of_its_own_gpu() {
-    let Some(directory) = run(&[]) else { return };
+    let Some(directory) = run(&[], None) else { return };
     let session = results::session(directory.path());
     assert_eq!(session["problems"]["total"], 0, "{}", session["problems"]);
     for (rank, clock, reduced, celsius) in [(0, 1980.0, 0.0, 60.0), (1, 1200.0, 1.0, 91.0)] {
@@ -127,7 +128,7 @@ fn each_rank_has_the_samples_of_its_own_gpu() {
 
 #[test]
 fn no_gpu_is_sampled_if_counters_are_off() {
-    let Some(directory) = run(&["--counters", "off"]) else {
+    let Some(directory) = run(&["--counters", "off"], None) else {
         return;
     };
     for rank in 0..2 {
@@ -140,4 +141,47 @@ fn no_gpu_is_sampled_if_counters_are_off() {
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect();
     assert!(!names.iter().any(|name| name.starts_with("gpus-")), "{names:?}");
+}
+
+#[test]
+fn a_failure_of_nvml_is_a_problem_and_a_missing_driver_is_none() {
+    // 999 is an unknown error, and 9 a driver that is not loaded.
+    for (outcome, problems) in [("999", 1), ("9", 0)] {
+        let Some(directory) = run(&[], Some(outcome)) else {
+            return;
+        };
+        let session = results::session(directory.path());
+        assert_eq!(session["problems"]["total"], problems, "{}", session["problems"]);
+        let is_named = session["problems"].to_string().contains("were not sampled: ");
+        assert_eq!(is_named, problems > 0, "{}", session["problems"]);
+        assert_eq!(session["gpus"], Value::Null);
+    }
+}
+
+#[test]
+fn a_gpu_that_does_not_answer_delays_nothing() {
+    let began = std::time::Instant::now();
+    if run(&[], None).is_none() {
+        return;
+    }
+    let usual = began.elapsed();
+    let began = std::time::Instant::now();
+    let directory = run(&[], Some("hang")).expect("as before");
+    // The launcher waits for the sampler, for half a second. The rest is noise of this machine.
+    assert!(
+        began.elapsed() < usual + Duration::from_secs(4),
+        "{:?} instead of {usual:?}",
+        began.elapsed()
+    );
+    let session = results::session(directory.path());
+    assert_eq!(session["coverage"]["ranks_seen"], 2);
+    let own = format!("sample-gpus\0{}", directory.path().display());
+    let is_left = std::fs::read_dir("/proc")
+        .expect("processes")
+        .flatten()
+        .any(|process| {
+            std::fs::read(process.path().join("cmdline"))
+                .is_ok_and(|line| String::from_utf8_lossy(&line).contains(&own))
+        });
+    assert!(!is_left, "a call that can be interrupted is killed");
 }

@@ -8,7 +8,7 @@ mod findings_support;
 use findings_support::{is_silent, kinds, only};
 use rankscope_analysis::findings::{RULES, contradiction, contradictory};
 use rankscope_analysis::{MergeOptions, merge};
-use rankscope_fixtures::logs::{Ddp, START, SyntheticLog, call};
+use rankscope_fixtures::logs::{Ddp, START, SyntheticLog, call, counters};
 use rankscope_fixtures::sessions::Job;
 use rankscope_formats::gpu_samples::{FORMAT, Gpu, Header, Sample, throttle};
 use rankscope_formats::ids::RankIndex;
@@ -17,7 +17,6 @@ use rankscope_ranklog::Operation;
 use rankscope_ranklog::activity::{Activity, Coverage, HostCall, Work};
 use rankscope_ranklog::definition::{KIND_STREAM, KIND_TEXT, Payload, Stream};
 use rankscope_ranklog::loss::{Loss, LossCause};
-use rankscope_ranklog::mark::{MarkKind, SYSTEM_COUNTER};
 use rankscope_ranklog::record::{FLAG_FAILED, Record, RecordKind};
 use std::fs::File;
 use std::io::BufWriter;
@@ -1174,18 +1173,7 @@ fn with_memory(seconds: u64, left_bytes: f64, resident_bytes: impl Fn(u32, u64) 
                 .into_iter()
                 .zip([resident_bytes(rank, second), left_bytes])
             {
-                log.push(
-                    9,
-                    Record {
-                        operation: MarkKind::Counter as u8,
-                        tag: SYSTEM_COUNTER,
-                        object: u64::from(text),
-                        bytes: value.to_bits(),
-                        enter_ticks: START + second * SECOND,
-                        leave_ticks: START + second * SECOND,
-                        ..Record::new(RecordKind::Mark)
-                    },
-                );
+                log.push(9, counters::sample(text, START + second * SECOND, value, true));
             }
         }
     })
@@ -1227,11 +1215,11 @@ fn memory_that_grows_over_the_whole_run_is_reported() {
         finding
             .evidence
             .iter()
-            .any(|line| line.contains("50.0 GB are left on a: enough for 6.")),
+            .any(|line| line.contains("50.0 GB available on a: enough for 6.")),
         "{:?}",
         finding.evidence
     );
-    // The memory that is left suffices for months.
+    // The available memory suffices for months.
     let session = with_memory(200, 50e12, leaks(2.0));
     assert_eq!(only(&session, "growing-memory").severity, Severity::Note);
     // Near misses: too little growth, a run too short, memory that levels off, and memory that goes up and down.
@@ -1293,8 +1281,8 @@ fn with_gpus(states: &[GpuState]) -> Session {
             host: host.to_owned(),
             boot_id: Some(format!("boot-of-{host}")),
             time_namespace: Some("4026531834".to_owned()),
-            driver: None,
             gpus: gpus.collect(),
+            ..Header::default()
         };
         let mut lines = vec![serde_json::to_string(&header).expect("JSON")];
         for number in 0..100_u64 {
@@ -1340,9 +1328,7 @@ fn gpus_with_reduced_clocks_are_reported() {
         (Severity::Warning, &[1][..])
     );
     assert!(
-        finding
-            .title
-            .contains("because of their temperature in up to 6 %"),
+        finding.title.contains("throttled by temperature in up to 6 %"),
         "{}",
         finding.title
     );
@@ -1376,7 +1362,11 @@ fn a_gpu_with_a_lower_clock_than_its_peers_is_reported() {
         (finding.severity, &finding.ranks[..]),
         (Severity::Warning, &[2][..])
     );
-    assert!(finding.title.contains("down to 76 %"), "{}", finding.title);
+    assert!(
+        finding.title.contains("down to 76 % of the median"),
+        "{}",
+        finding.title
+    );
     is_silent(&with_gpus(&[AT_WORK, AT_WORK, slow(1882), AT_WORK]), "slow-clock");
     is_silent(&with_gpus(&[AT_WORK, slow(1500)]), "slow-clock");
     is_silent(&with_gpus(&[slow(1500); 4]), "slow-clock");

@@ -17,8 +17,12 @@ fn links_are_read_from_a_double() {
         .status()
         .expect("a C compiler");
     assert!(built.success());
-    let name = CString::new(library.to_str().expect("a plain name")).expect("no NUL");
-    let found = nvml::links(&name);
+    let path = library.to_str().expect("a plain name");
+    let name = CString::new(path).expect("no NUL");
+    // SAFETY: the name is NUL-terminated. The double only stores numbers when it is loaded.
+    let double = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
+    assert!(!double.is_null());
+    let found = nvml::links(path);
     let shown: Vec<(String, Vec<bool>)> = found
         .iter()
         .map(|(address, links)| (address.clone(), links.iter().map(|link| link.is_active).collect()))
@@ -31,12 +35,10 @@ fn links_are_read_from_a_double() {
         ]
     );
     assert_eq!(found[0].1[3].version, Some(7));
-    assert!(nvml::links(c"no-such-library.so").is_empty());
+    assert!(nvml::links("no-such-library.so").is_empty());
     // NVML is shut down as often as it is initialised.
-    // SAFETY: the name is NUL-terminated, and the library is still loaded. The function has this type in the double.
+    // SAFETY: the library is still loaded. The function has this type in the double.
     let opened = unsafe {
-        let double = libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD);
-        assert!(!double.is_null());
         let address = libc::dlsym(double, c"nvml_double_opened".as_ptr());
         assert!(!address.is_null());
         std::mem::transmute::<*mut libc::c_void, extern "C" fn() -> libc::c_int>(address)()

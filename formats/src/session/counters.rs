@@ -1,8 +1,10 @@
 //! Counters: samples that the program or rankscope took.
 
+use super::Session;
 use crate::vocabulary::vocabulary;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 
 /// Endings of names, and their units.
 const UNITS: [(&str, &str); 8] = [
@@ -100,4 +102,15 @@ pub struct CounterSummary {
     /// Growth; only of the private memory of a process, if there are enough samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub growth: Option<CounterGrowth>,
+}
+
+impl Session {
+    /// Returns the names of the counters that rankscope sampled, and not the program.
+    pub fn system_counters(&self) -> HashSet<&str> {
+        let counters = self.counters.iter();
+        counters
+            .filter(|counter| counter.source == CounterSource::System)
+            .map(|counter| counter.name.as_str())
+            .collect()
+    }
 }

@@ -8,7 +8,7 @@ use super::side::Side;
 use super::top_bar::{self, TopBar};
 use crate::app::comparing::comparison_bar;
 use crate::app::comparing::opening::Comparing;
-use crate::model::{Action, CounterRows, Opened, State, ViewState, Window};
+use crate::model::{Action, Opened, ShownCounters, State, ViewState, Window};
 use crate::panels::Notes;
 use crate::search::SearchBar;
 use crate::theme::Theme;
@@ -204,9 +204,9 @@ impl Workspace {
                 devices: opened.has_devices,
                 overhead: opened.has_overhead,
                 counters: match self.state.view.counters {
-                    CounterRows::OfProgram => opened.counter_scales.has_of_program(),
-                    CounterRows::All => !opened.counter_scales.is_empty(),
-                    CounterRows::Hidden => false,
+                    ShownCounters::OfProgram => opened.counter_scales.has_of_program(),
+                    ShownCounters::All => !opened.counter_scales.is_empty(),
+                    ShownCounters::Hidden => false,
                 },
             };
             legend::show(ui, Theme::of(ui.ctx()), drawn);

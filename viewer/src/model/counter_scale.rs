@@ -1,6 +1,6 @@
 //! Scales of counters: the same for all ranks, so that the heights of their rows compare.
 
-use rankscope_formats::session::{CounterSource, Session};
+use rankscope_formats::session::Session;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Scale of a counter.
@@ -43,7 +43,6 @@ impl CounterScales {
     /// Computes the scales from the summaries of the counters.
     pub fn of(session: &Session) -> Self {
         let mut scales: FxHashMap<String, CounterScale> = FxHashMap::default();
-        let mut of_system = FxHashSet::default();
         for counter in &session.counters {
             let (Some(min), Some(max)) = (counter.min, counter.max) else {
                 continue;
@@ -51,13 +50,10 @@ impl CounterScales {
             let scale = scales.entry(counter.name.clone()).or_insert(CounterScale::NONE);
             scale.lowest = scale.lowest.min(min);
             scale.highest = scale.highest.max(max);
-            if counter.source == CounterSource::System && !of_system.contains(&counter.name) {
-                of_system.insert(counter.name.clone());
-            }
         }
         Self {
             by_name: scales,
-            of_system,
+            of_system: session.system_counters().into_iter().map(str::to_owned).collect(),
         }
     }
 
@@ -73,7 +69,7 @@ impl CounterScales {
 
     /// Returns true if a counter is of the program.
     pub fn has_of_program(&self) -> bool {
-        self.by_name.len() > self.of_system.len()
+        self.by_name.keys().any(|name| !self.of_system.contains(name))
     }
 
     /// Returns true without counters.

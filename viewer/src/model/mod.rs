@@ -3,19 +3,19 @@
 //! Everything here is plain data with tests. Drawing code reads it, and changes it only through [`Action`]s.
 
 mod action;
-mod counter_rows;
 mod counter_scale;
 mod host_index;
 mod opened;
+mod shown_counters;
 mod state;
 mod units;
 mod window;
 
 pub use action::{Action, PanelTab};
-pub use counter_rows::CounterRows;
 pub use counter_scale::{CounterScale, CounterScales};
 pub use host_index::HostIndex;
 pub use opened::{Opened, View};
+pub use shown_counters::ShownCounters;
 pub use state::{Hovered, PickedInstance, State, ViewState};
 pub use units::{bytes_text, duration_text, moment_text, rate_text};
 pub use window::Window;

@@ -1,6 +1,6 @@
 //! State of the view: visible time range, selection, and what the mouse points at.
 
-use super::{Action, CounterRows, HostIndex, PanelTab, Window};
+use super::{Action, HostIndex, PanelTab, ShownCounters, Window};
 use rankscope_formats::ids::{CommunicatorId, RankIndex};
 use rankscope_formats::index::{LaneKind, Span};
 use rankscope_formats::session::{Host, Session};
@@ -90,7 +90,7 @@ pub struct ViewState {
     /// Whether rows are low, so that more of them are visible.
     pub dense: bool,
     /// Counters that have rows below expanded ranks.
-    pub counters: CounterRows,
+    pub counters: ShownCounters,
     /// Counter of changes to the set or the order of rows.
     #[serde(skip)]
     pub row_changes: u64,
@@ -113,7 +113,7 @@ impl Default for ViewState {
             drawer: true,
             findings: true,
             dense: false,
-            counters: CounterRows::OfProgram,
+            counters: ShownCounters::OfProgram,
             row_changes: 0,
             scroll: 0.0,
         }

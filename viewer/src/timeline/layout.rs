@@ -1,7 +1,7 @@
 //! Set and places of the rows.
 
 use crate::compare::counterparts::{Counterparts, OtherRank};
-use crate::model::{CounterRows, HostIndex, Opened, View, ViewState};
+use crate::model::{HostIndex, Opened, ShownCounters, View, ViewState};
 use crate::picture::Subject;
 use crate::picture::painter::HighlightFilter;
 use rankscope_formats::ids::RankIndex;
@@ -249,7 +249,7 @@ struct Key {
     change: u64,
     sizes: [usize; 6],
     is_dense: bool,
-    counters: CounterRows,
+    counters: ShownCounters,
 }
 
 impl Key {
@@ -414,9 +414,9 @@ impl Layout {
         let filter = inputs.filter.filter(|filter| filter.names_counters());
         let matches = |name: &str| filter.is_some_and(|filter| filter.counter(rank, name));
         let has_row = |name: &str| match inputs.state.counters {
-            CounterRows::All => true,
-            CounterRows::OfProgram => !scales.is_of_system(name) || matches(name),
-            CounterRows::Hidden => false,
+            ShownCounters::All => true,
+            ShownCounters::OfProgram => !scales.is_of_system(name) || matches(name),
+            ShownCounters::Hidden => false,
         };
         let names = counters.iter().map(|info| info.name.as_str());
         let mut shown: Vec<(usize, &str)> = names.enumerate().filter(|(_, name)| has_row(name)).collect();

@@ -118,7 +118,9 @@ impl SampledGpus {
             match File::open(path) {
                 Ok(file) => {
                     let mut reader = Reader::new(BufReader::new(file));
-                    out.read(&mut reader, &run);
+                    for what in out.read(&mut reader, &run) {
+                        problem(None, what);
+                    }
                     for found in reader.problems() {
                         problem(Some(found.offset), found.what);
                     }
@@ -143,12 +145,19 @@ impl SampledGpus {
         out
     }
 
-    fn read(&mut self, reader: &mut Reader<BufReader<File>>, run: &Run<'_>) {
+    /// Reads a file. Returns why hosts were not sampled.
+    fn read(&mut self, reader: &mut Reader<BufReader<File>>, run: &Run<'_>) -> Vec<String> {
+        let mut not_sampled = Vec::new();
         // Place of each GPU of the header, and the conversion of the host's clock. A host without ranks has none.
         let mut current: Option<(Vec<Option<Place>>, Line)> = None;
         while let Some(line) = reader.next_line() {
             match line {
-                GpuLine::Header(header) => current = self.begin(&header, run),
+                GpuLine::Header(header) => {
+                    if let Some(problem) = &header.problem {
+                        not_sampled.push(format!("GPUs of {} were not sampled: {problem}", header.host));
+                    }
+                    current = self.begin(&header, run);
+                }
                 GpuLine::Sample(sample) => {
                     let Some((places, line)) = &current else { continue };
                     let at_ns = line.ns(sample.raw_ns.cast_unsigned());
@@ -161,6 +170,7 @@ impl SampledGpus {
                 }
             }
         }
+        not_sampled
     }
 
     fn begin(&mut self, header: &Header, run: &Run<'_>) -> Option<(Vec<Option<Place>>, Line)> {

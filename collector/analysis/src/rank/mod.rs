@@ -13,7 +13,7 @@
 //!    - device activity: `activity`
 //!    - named host time: `host_marks`, with `named_pauses`
 //!    - traffic of NCCL's proxies: `proxies`
-//!    - samples of the rank's GPUs, which are not in its log: `gpu_counters`; order of all samples: `counter_rows`
+//!    - samples of the rank's GPUs, which are not in its log: `gpu_counters`; order of all samples: `sample_order`
 //!    - calls in progress at the end: `in_flight`
 //! 3. `held` holds operations until `release` has joined everything that is known about them. `groups` and `ordinals`
 //!    have the outcomes of groups.
@@ -25,7 +25,6 @@ pub mod anchors;
 mod batch;
 mod calls;
 mod context;
-mod counter_rows;
 mod device_calls;
 mod event;
 mod evidence;
@@ -44,6 +43,7 @@ mod ordinals;
 mod program_spans;
 mod proxies;
 mod release;
+mod sample_order;
 mod spans;
 mod stages;
 mod steps;

@@ -5,7 +5,6 @@ use super::anchors::Anchors;
 use super::batch::RankBatch;
 use super::calls;
 use super::context::LogContext;
-use super::counter_rows::CounterRows;
 use super::device_calls::DeviceCalls;
 use super::event::{Complete, Enqueue, GroupEnd, LogEvent, Mark, OperationFields, ProgramSpan, Stamp};
 use super::evidence::{self, Nested};
@@ -18,6 +17,7 @@ use super::messages::Messages;
 use super::program_spans::{ProgramSpans, SpanMark};
 use super::proxies::Proxies;
 use super::release::Release;
+use super::sample_order::SampleOrder;
 use super::spans;
 use super::steps::{StepInputs, Steps};
 use super::sums::{ConnectSums, CounterSum, InFlightSums, LogSums, RankSums};
@@ -51,7 +51,7 @@ pub struct Stages<'a> {
     marks: HostMarks,
     program_spans: ProgramSpans,
     counters: BTreeMap<u32, CounterSum>,
-    counter_rows: CounterRows,
+    sample_order: SampleOrder,
     /// Samples of the rank's GPUs.
     pub gpus: GpuCounters,
     held: HeldOperations,
@@ -80,7 +80,7 @@ impl<'a> Stages<'a> {
             marks: HostMarks::default(),
             program_spans: ProgramSpans::default(),
             counters: BTreeMap::new(),
-            counter_rows: CounterRows::default(),
+            sample_order: SampleOrder::default(),
             gpus: GpuCounters::default(),
             held: HeldOperations::default(),
             steps: Steps::new(anchors),
@@ -292,15 +292,15 @@ impl<'a> Stages<'a> {
             value,
         };
         match source {
-            CounterSource::System => self.counter_rows.add_of_system(row, stamp.leave_ns),
-            CounterSource::Program => self.counter_rows.add(row),
+            CounterSource::System => self.sample_order.add_of_system(row, stamp.leave_ns),
+            CounterSource::Program => self.sample_order.add(row),
         }
     }
 
     /// Emits samples of counters, those of GPUs until the time that was reached. With `is_end`, until the log's end.
     pub fn emit_counters(&mut self, is_end: bool, out: &mut RankBatch) {
         self.take_gpu_samples(is_end);
-        self.counter_rows.emit(is_end, &mut out.counters);
+        self.sample_order.emit(is_end, &mut out.counters);
     }
 
     fn take_gpu_samples(&mut self, is_end: bool) {
@@ -319,7 +319,7 @@ impl<'a> Stages<'a> {
         } else {
             reached_ns
         };
-        let rows = &mut self.counter_rows;
+        let rows = &mut self.sample_order;
         self.gpus.emit(from_ns, until_ns, |row| rows.add(row));
     }
 

@@ -4,8 +4,7 @@ use super::parallel::stop_if;
 use super::request::{SelectError, SelectionRequest};
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{Counter, ViewFile};
-use rankscope_formats::session::{CounterFigures, CounterSource, Figure, SelectedCounter, Session};
-use std::collections::HashSet;
+use rankscope_formats::session::{CounterFigures, Figure, SelectedCounter, Session};
 use std::sync::Arc;
 
 /// Returns the counters of the selected ranks by rank and name, first those of the program.
@@ -46,12 +45,7 @@ pub fn counters(
             figures,
         });
     }
-    let of_system: HashSet<&str> = session
-        .counters
-        .iter()
-        .filter(|counter| counter.source == CounterSource::System)
-        .map(|counter| counter.name.as_str())
-        .collect();
+    let of_system = session.system_counters();
     out.sort_by_key(|counter| of_system.contains(counter.name.as_str()));
     Ok(out)
 }

@@ -1,4 +1,4 @@
-//! `rankscope sample-gpus`: the process that samples the GPUs of this host for `rankscope run`. It is no command for users.
+//! `rankscope sample-gpus`: the process that samples the GPUs of this host for `rankscope run`. Users do not call it.
 //!
 //! A host without GPUs of NVIDIA has no NVML, and the process ends at once. No real GPU has run this code yet; its tests use a
 //! double of NVML.
@@ -9,6 +9,8 @@ use anyhow::{Context, Result};
 use clap::Args;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
+use nvml_wrapper::error::NvmlError;
+use rankscope_doctor::facts::nvml::LIBRARY;
 use rankscope_formats::gpu_samples::{FORMAT, Gpu, Header, NAME, Sample};
 use rankscope_ranklog::{clock, process};
 use serde::Serialize;
@@ -19,8 +21,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The library, as the driver installs it.
-const LIBRARY: &str = "libnvidia-ml.so.1";
 /// Maximum number of GPUs of a host.
 const MAX_GPUS: u32 = 64;
 
@@ -40,10 +40,37 @@ impl SampleGpus {
     pub fn run(self) -> Result<Exit> {
         let interval = Duration::from_secs(u64::from(self.interval));
         if let Err(error) = record(&self.directory, interval) {
-            tracing::debug!("the GPUs are not sampled: {error:#}");
+            note(&self.directory, interval, &error)?;
         }
         Ok(Exit::Fine)
     }
+}
+
+/// Returns true if the host has no GPU of NVIDIA, or no driver for it.
+fn has_no_gpus(error: &anyhow::Error) -> bool {
+    matches!(
+        error.downcast_ref(),
+        Some(NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound | NvmlError::DriverNotLoaded)
+    )
+}
+
+/// Writes why there are no samples, or no further ones, once the run has a rank log.
+fn note(directory: &Path, interval: Duration, error: &anyhow::Error) -> Result<()> {
+    if has_no_gpus(error) {
+        return Ok(());
+    }
+    let mut has_ended = false;
+    while run_directory::logs(directory)?.is_empty() {
+        if has_ended {
+            return Ok(());
+        }
+        has_ended = launcher_has_ended(interval);
+    }
+    let header = Header {
+        problem: Some(format!("{error:#}")),
+        ..of_this_host()
+    };
+    write(&mut new_file(directory, &header)?, [&header])
 }
 
 /// Samples all GPUs until the launcher ends.
@@ -105,19 +132,27 @@ fn header(nvml: &Nvml) -> Result<Header> {
             max_sm_clock_mhz: device.max_clock_info(Clock::SM).ok(),
         })
     });
+    Ok(Header {
+        driver: nvml.sys_driver_version().ok(),
+        gpus: gpus.collect(),
+        ..of_this_host()
+    })
+}
+
+/// Returns a header that names this host, and no GPU.
+fn of_this_host() -> Header {
     let properties = process::properties();
     let property = |name: &str| {
         let found = properties.iter().find(|(key, _)| key == name);
         found.map(|(_, value)| value.clone())
     };
-    Ok(Header {
+    Header {
         format: FORMAT.to_owned(),
         host: process::host_name(),
         boot_id: property("boot_id"),
         time_namespace: property("time_namespace"),
-        driver: nvml.sys_driver_version().ok(),
-        gpus: gpus.collect(),
-    })
+        ..Header::default()
+    }
 }
 
 /// A held lock. It ends with the process.

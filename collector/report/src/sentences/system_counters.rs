@@ -21,7 +21,7 @@ pub fn system_counters(session: &Session) -> Vec<Line> {
     let parts: Vec<Prose> = [
         memory(session),
         processors(session),
-        left(session),
+        available(session),
         network(session),
         gpu_clocks(session),
     ]
@@ -70,7 +70,7 @@ fn processors(session: &Session) -> Option<Prose> {
     ])
 }
 
-fn left(session: &Session) -> Option<Prose> {
+fn available(session: &Session) -> Option<Prose> {
     let all = entries(session, |name| name == AVAILABLE_MEMORY);
     let (at, bytes) = all
         .filter_map(|(at, counter)| Some((at, counter.min?)))
@@ -78,7 +78,7 @@ fn left(session: &Session) -> Option<Prose> {
     Some(prose![
         "at least ",
         mean(bytes, "bytes", format!("/counters/{at}/min")),
-        " of memory left"
+        " of memory available"
     ])
 }
 

@@ -147,7 +147,73 @@ proptest! {
     }
 }
 
-/// The tree has more than two levels, and no interval reads all samples.
+/// A counter with a sample per microsecond.
+fn long(samples: usize) -> (tempfile::TempDir, ViewFile) {
+    let samples: Vec<Sample> = (0..samples as i64)
+        .map(|number| Sample {
+            at_ns: number * 1_000,
+            value: (number.wrapping_mul(7919) % 2003) as f64,
+        })
+        .collect();
+    written(&samples, samples.len() as i64 * 1_000)
+}
+
+/// Compares two times of one run, so that the speed of the machine does not matter.
+#[test]
+fn a_long_interval_does_not_read_its_samples() {
+    let (_folder, view) = long(100_000);
+    let counter = view.counter_named("loss").expect("a counter");
+    let began = std::time::Instant::now();
+    let sum: f64 = (0..counter.len())
+        .filter_map(|number| counter.sample(number))
+        .map(|sample| sample.value)
+        .sum();
+    let one_pass = began.elapsed();
+    let began = std::time::Instant::now();
+    const INTERVALS: i64 = 50;
+    for number in 0..INTERVALS {
+        let spread = counter.spread_in(number, 99_999_999 - number);
+        assert_eq!(spread.max(), Some(2002.0));
+    }
+    let intervals = began.elapsed();
+    assert!(
+        sum > 0.0 && intervals < one_pass * INTERVALS as u32 / 5,
+        "{intervals:?}, {one_pass:?}"
+    );
+}
+
+/// Prints what a picture costs: `cargo test --release -p rankscope-formats --features index price -- --ignored --nocapture`.
+#[test]
+#[ignore = "a benchmark, which needs a machine of its own"]
+fn the_price_of_a_picture() {
+    const SAMPLES: usize = 1_000_000;
+    const COLUMNS: i64 = 4_000;
+    let (folder, view) = long(SAMPLES);
+    let bytes = std::fs::metadata(view_path(folder.path(), 0))
+        .expect("a file")
+        .len();
+    println!("{:.1} bytes per sample", bytes as f64 / (2 * SAMPLES) as f64);
+    let counter = view.counter_named("loss").expect("a counter");
+    for window_ns in [1_000_000_000i64, 100_000_000, 10_000_000, 1_000_000, 10_000] {
+        let edge =
+            |column: i64| 1_000 + (i128::from(window_ns) * i128::from(column) / i128::from(COLUMNS)) as i64;
+        let began = std::time::Instant::now();
+        let known = (0..COLUMNS).filter(|&column| {
+            counter
+                .spread_in(edge(column), edge(column + 1).max(edge(column) + 1))
+                .min()
+                .is_some()
+        });
+        let known = known.count();
+        println!(
+            "{COLUMNS} columns of {window_ns} ns: {:.2} ms",
+            began.elapsed().as_secs_f64() * 1e3
+        );
+        assert_eq!(known, COLUMNS as usize);
+    }
+}
+
+/// The tree has more than two levels.
 #[test]
 fn a_long_counter_has_the_same_values_as_all_its_samples() {
     let value = |number: i64| match number % 1000 {

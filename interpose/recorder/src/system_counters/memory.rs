@@ -1,4 +1,4 @@
-//! Memory of the process, and memory that is left for it.
+//! Memory of the process, and available memory.
 
 use super::samples::Samples;
 use std::fs;
@@ -13,7 +13,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Prepares the samples. With `samples_host`, memory that is left is sampled, too.
+    /// Prepares the samples. With `samples_host`, available memory is sampled, too.
     pub fn new(samples_host: bool) -> Self {
         // SAFETY: sysconf has no preconditions.
         let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
@@ -24,7 +24,7 @@ impl Memory {
         }
     }
 
-    /// Samples the resident memory, and the memory that is left.
+    /// Samples the memory of the process, and the available memory.
     pub fn sample(&self, samples: &Samples) {
         // `/proc/self` is the main thread, and without memory once that has ended.
         if let Some((resident, shared)) = read("/proc/thread-self/statm")
@@ -39,20 +39,20 @@ impl Memory {
             );
         }
         if self.samples_host
-            && let Some(left) = self.left_bytes()
+            && let Some(bytes) = self.memory_available_bytes()
         {
-            samples.put(&[b"host_available_memory_bytes"], left as f64);
+            samples.put(&[b"host_available_memory_bytes"], bytes as f64);
         }
     }
 
-    /// Returns the memory that is left: on the host, or below the limit of the control group if that is less.
-    fn left_bytes(&self) -> Option<u64> {
-        let on_host = read("/proc/meminfo").as_deref().and_then(available_bytes)?;
+    /// Returns the available memory: of the host, or below the limits of the control groups if that is less.
+    fn memory_available_bytes(&self) -> Option<u64> {
+        let on_host = read("/proc/meminfo").as_deref().and_then(host_available_bytes)?;
         // Each group above this one may have a limit.
         let groups = self.group.iter().flat_map(|group| group.ancestors());
         let in_groups = groups
             .take_while(|group| group.starts_with(GROUPS))
-            .filter_map(left_in_group);
+            .filter_map(available_in_group);
         Some(in_groups.fold(on_host, u64::min))
     }
 }
@@ -69,7 +69,7 @@ fn resident_pages(statm: &str) -> Option<(u64, u64)> {
 }
 
 /// Returns `MemAvailable` of `/proc/meminfo` (proc_meminfo(5)).
-fn available_bytes(meminfo: &str) -> Option<u64> {
+fn host_available_bytes(meminfo: &str) -> Option<u64> {
     let line = meminfo
         .lines()
         .find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -88,18 +88,17 @@ fn group() -> Option<PathBuf> {
     Some(Path::new(GROUPS).join(path))
 }
 
-/// Returns what is left below the group's limit; `None` without a limit. Cached files that the kernel can drop do not
-/// count as used.
-fn left_in_group(directory: &Path) -> Option<u64> {
+/// Returns the memory below the group's limit; `None` without a limit. Reclaimable page cache does not count as used.
+fn available_in_group(directory: &Path) -> Option<u64> {
     let text = |name: &str| fs::read_to_string(directory.join(name)).ok();
     let limit: u64 = text("memory.max")?.trim().parse().ok()?;
     let used: u64 = text("memory.current")?.trim().parse().ok()?;
-    let droppable = text("memory.stat")?
+    let reclaimable = text("memory.stat")?
         .lines()
         .find_map(|line| line.strip_prefix("inactive_file "))
         .and_then(|bytes| bytes.trim().parse().ok())
         .unwrap_or(0);
-    Some(limit.saturating_sub(used.saturating_sub(droppable)))
+    Some(limit.saturating_sub(used.saturating_sub(reclaimable)))
 }
 
 #[cfg(test)]
@@ -111,19 +110,19 @@ mod tests {
         assert_eq!(resident_pages("5000 1234 300 1 0 900 0\n"), Some((1234, 300)));
         assert_eq!(resident_pages("5000 1"), None);
         let meminfo = "MemTotal:       100 kB\nMemFree:   1 kB\nMemAvailable:      70 kB\n";
-        assert_eq!(available_bytes(meminfo), Some(70 << 10));
-        assert_eq!(available_bytes("MemTotal: 100 kB\n"), None);
+        assert_eq!(host_available_bytes(meminfo), Some(70 << 10));
+        assert_eq!(host_available_bytes("MemTotal: 100 kB\n"), None);
     }
 
     #[test]
-    fn a_limit_leaves_what_neither_is_used_nor_droppable() {
+    fn reclaimable_memory_of_a_group_is_available() {
         let directory = tempfile::tempdir().expect("a directory");
         let put = |name: &str, text: &str| fs::write(directory.path().join(name), text).expect("a file");
         put("memory.max", "max\n");
         put("memory.current", "600\n");
         put("memory.stat", "anon 400\ninactive_file 150\n");
-        assert_eq!(left_in_group(directory.path()), None, "no limit");
+        assert_eq!(available_in_group(directory.path()), None, "no limit");
         put("memory.max", "1000\n");
-        assert_eq!(left_in_group(directory.path()), Some(550));
+        assert_eq!(available_in_group(directory.path()), Some(550));
     }
 }

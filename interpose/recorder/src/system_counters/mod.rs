@@ -3,7 +3,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `memory` | memory of the process; memory that is left |
+//! | `memory` | memory of the process; available memory |
 //! | `processor_time` | processor time per class of threads |
 //! | `network` | traffic of network interfaces |
 //! | `samples` | the records |

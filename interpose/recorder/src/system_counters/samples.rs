@@ -26,7 +26,7 @@ impl Samples {
     }
 
     /// Writes the rate at which something grew during an interval, per second.
-    pub fn put_rate(&self, name: &[&[u8]], growth: f64, during: &Past) {
+    pub fn put_rate(&self, name: &[&[u8]], growth: f64, during: &EndedInterval) {
         if during.seconds > 0.0 {
             self.commit(name, growth / during.seconds, during.ticks);
         }
@@ -47,7 +47,7 @@ pub struct Interval {
 }
 
 /// Interval that has ended.
-pub struct Past {
+pub struct EndedInterval {
     ticks: (u64, u64),
     seconds: f64,
 }
@@ -62,16 +62,16 @@ impl Interval {
     }
 
     /// Ends the interval, and begins the next.
-    pub fn end(&mut self) -> Past {
+    pub fn end(&mut self) -> EndedInterval {
         let before = std::mem::replace(self, Self::begin());
-        Past {
+        EndedInterval {
             ticks: (before.began_ticks, self.began_ticks),
             seconds: self.began.duration_since(before.began).as_secs_f64(),
         }
     }
 }
 
-impl Past {
+impl EndedInterval {
     /// Returns the length, in nanoseconds.
     pub fn ns(&self) -> u64 {
         (self.seconds * 1e9) as u64

@@ -1,7 +1,7 @@
 //! GPUs whose clocks are reduced, and GPUs with lower clocks than their peers.
 
 use crate::findings::rule::Rule;
-use crate::findings::shown::{counted, some};
+use crate::findings::shown::some;
 use crate::findings::{Draft, Facts};
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{Figure, GpuSummary, Ratio, Severity};
@@ -25,7 +25,7 @@ const MIN_PEERS: usize = 3;
 /// Reduced clocks.
 pub const THROTTLED: Rule = Rule {
     id: "throttled-gpu",
-    title: "A GPU's clocks are reduced while it works",
+    title: "A GPU is throttled under load",
     means: "The GPU computes more slowly than it could. If only some GPUs are affected, all ranks wait for them.",
     fires: "NVML reports reduced clocks in at least three and 5 % of the busy samples, because of the temperature or by the \
             hardware: a warning. It is a note if the power limit reduces them in at least 50 %, and the mean clock is \
@@ -96,9 +96,9 @@ impl Reason {
 
     fn text(self) -> &'static str {
         match self {
-            Self::Temperature => "because of their temperature",
-            Self::Hardware => "by their hardware",
-            Self::Power => "by their power limit",
+            Self::Temperature => "by temperature",
+            Self::Hardware => "by the hardware",
+            Self::Power => "by the power limit",
         }
     }
 
@@ -159,8 +159,7 @@ fn draft_throttled(facts: &Facts<'_>, reason: Reason, gpus: &[&GpuSummary]) -> O
         THROTTLED.id,
         some(&facts.names(&ranks)),
         format!(
-            "clocks of the {} of {} are reduced {} in up to {:.0} % of the time in which they work",
-            counted(gpus.len() as u64, "GPU"),
+            "GPU clocks of {} are throttled {} in up to {:.0} % of the busy samples",
             some(&facts.names(&ranks)),
             reason.text(),
             reason.share(worst)
@@ -255,8 +254,7 @@ fn draft_slow(facts: &Facts<'_>, model: &str, gpus: &[(&GpuSummary, f64)]) -> Op
         SLOW_CLOCK.id,
         some(&facts.names(&ranks)),
         format!(
-            "the {} of {} have lower clocks than their peers, down to {:.0} %",
-            counted(slow.len() as u64, "GPU"),
+            "GPU clocks of {} are lower than those of their peers, down to {:.0} % of the median",
             some(&facts.names(&ranks)),
             percent(lowest)
         ),

@@ -29,7 +29,7 @@ pub const RULE: Rule = Rule {
     means: "A process keeps more and more memory. In the end the kernel kills it, or the host swaps.",
     fires: "The smallest values of 12 equal intervals are compared, after the first quarter of the run. At least 9 of 11 \
             rise. The growth is at least 64 MiB and 2 %, and at least 15 % of it belongs to the last third. \
-            Decreases add up to at most a quarter of it. The 12 intervals take at least 60 s. A warning if the memory that is left on the host suffices for less than 24 h.",
+            Decreases add up to at most a quarter of it. The 12 intervals take at least 60 s. A warning if the available memory of the host suffices for less than 24 h.",
     silent: "Runs below 80 s. Memory that levels off. Mapped files and shared memory, which the kernel can drop or which several ranks share. Memory of processes that are no ranks, such as those that load \
              data. Memory of devices. Recordings with --counters off.",
     find: Some(find),
@@ -79,8 +79,8 @@ fn fires(growth: &CounterGrowth) -> bool {
         && growth.fallen <= grown * MAX_FALLEN_SHARE
 }
 
-/// Returns the memory that was left on a host at the end, in bytes.
-fn left_bytes(facts: &Facts<'_>, host: &Host) -> Option<f64> {
+/// Returns the available memory of a host at the end, in bytes.
+fn available_bytes(facts: &Facts<'_>, host: &Host) -> Option<f64> {
     let counters = facts.session.counters.iter();
     counters
         .filter(|counter| counter.name == AVAILABLE_MEMORY && host.ranks.contains(&counter.rank))
@@ -90,8 +90,8 @@ fn left_bytes(facts: &Facts<'_>, host: &Host) -> Option<f64> {
 fn draft(facts: &Facts<'_>, host: u32, known: &Host, growing: &[&Growing]) -> Draft {
     let per_hour: f64 = growing.iter().map(|growing| growing.growth.per_hour()).sum();
     let ranks: Vec<RankIndex> = growing.iter().map(|growing| growing.rank).collect();
-    let left = left_bytes(facts, known);
-    let hours = left.map(|left| left / per_hour);
+    let available = available_bytes(facts, known);
+    let hours = available.map(|bytes| bytes / per_hour);
     let is_urgent = hours.is_some_and(|hours| hours < URGENT_HOURS);
     let of_all = if ranks.len() > 1 { " in all" } else { "" };
     let mut draft = Draft::new(
@@ -136,10 +136,10 @@ fn draft(facts: &Facts<'_>, host: u32, known: &Host, growing: &[&Growing]) -> Dr
             intervals.saturating_sub(1),
         ));
     }
-    if let (Some(left), Some(hours)) = (left, hours) {
+    if let (Some(bytes), Some(hours)) = (available, hours) {
         draft = draft.evidence(format!(
-            "{} are left on {}: enough for {hours:.1} hours",
-            units::bytes_f(left),
+            "{} available on {}: enough for {hours:.1} hours",
+            units::bytes_f(bytes),
             known.name
         ));
     }

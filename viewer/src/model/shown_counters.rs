@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Counters that have rows below an expanded rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum CounterRows {
+pub enum ShownCounters {
     /// Those of the program, and those of the system that match the filter. The system has about ten on each rank.
     #[default]
     OfProgram,
@@ -14,7 +14,7 @@ pub enum CounterRows {
     Hidden,
 }
 
-impl CounterRows {
+impl ShownCounters {
     /// Returns the next choice.
     pub fn next(self) -> Self {
         match self {

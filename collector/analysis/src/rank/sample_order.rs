@@ -10,13 +10,13 @@ const MAX_HELD: usize = 1 << 16;
 
 /// Samples that are held.
 #[derive(Debug, Default)]
-pub struct CounterRows {
+pub struct SampleOrder {
     held: Vec<CounterRow>,
     /// No rate begins earlier. `None` before the first rate: nothing is held.
     reached_ns: Option<i64>,
 }
 
-impl CounterRows {
+impl SampleOrder {
     /// Adds a sample of the system. It was taken at `end_ns`, and the next interval begins there.
     pub fn add_of_system(&mut self, row: CounterRow, end_ns: i64) {
         self.reached_ns = Some(
@@ -59,7 +59,7 @@ mod tests {
         }
     }
 
-    fn emitted(rows: &mut CounterRows, is_end: bool) -> Vec<i64> {
+    fn emitted(rows: &mut SampleOrder, is_end: bool) -> Vec<i64> {
         let mut out = Vec::new();
         rows.emit(is_end, &mut out);
         out.iter().map(|row| row.at_ns).collect()
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_rate_precedes_the_samples_of_its_interval() {
-        let mut rows = CounterRows::default();
+        let mut rows = SampleOrder::default();
         rows.add(row(5));
         assert_eq!(emitted(&mut rows, false), [5], "there are no rates");
         // The first interval is from 0 to 10, the second to 20.
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_without_further_rates() {
-        let mut rows = CounterRows::default();
+        let mut rows = SampleOrder::default();
         rows.add_of_system(row(0), 10);
         for at_ns in 0..=MAX_HELD as i64 {
             rows.add(row(20 + at_ns));
