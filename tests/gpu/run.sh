@@ -30,7 +30,7 @@ chmod +x "$rankscope" 2>/dev/null || { cp "$rankscope" "$work/rankscope"; chmod 
 parts=(
     "machine 15 versions and the device"
     "single 30 one rank, eager training, preloaded"
-    "selftest 90 rankscope selftest: NCCL by calls, plugin and events, kernels of known times, kills, another profiler"
+    "selftest 150 rankscope selftest: NCCL by calls, plugin and events, kernels of known times, kills, another profiler"
     "plugin_alone 35 two ranks on the one GPU, every collective with a known size, by the plugin alone"
     "traffic 35 the same with what proxies move"
     "ddp 45 two ranks, DDP training"
@@ -44,6 +44,9 @@ parts=(
 
 # Run only if they are named, because all together would take too long.
 more=(
+    "doctor 40 rankscope doctor of a machine with a GPU"
+    "counters 60 rankscope run --kernels=all with a sampled GPU, as a user starts it"
+    "bench 60 rankscope bench of NCCL on one GPU"
     "overhead_events 55 step time with launches timed by events and not, two ranks, in interleaved blocks"
     "torch_profiler 90 torch.profiler before, beside and after our recording: its records and ours"
     "overlap_known 50 compute and communication that overlap by a known amount, within 2 %"
@@ -129,6 +132,33 @@ selftest() {
 checked() {
     part "$1" 2 collectives.py "$out/$1.truth" && "$python" "$here/programs/check.py" "$out/$1.truth" \
         "$out/$1/session.json" "$2" >"$out/$1/check.txt" 2>&1
+}
+
+doctor() {
+    "$rankscope" doctor --json -- "$python" "$here/programs/train.py" >"$out/doctor.json" 2>"$out/doctor.err"
+    "$rankscope" doctor -- "$python" "$here/programs/train.py" >"$out/doctor.txt" 2>&1
+}
+
+counters() {
+    local directory=$work/counters status
+    mkdir -p "$out/counters"
+    # The command finds CUPTI and NVML itself.
+    RANKSCOPE_LIBRARY=$library \
+        "$rankscope" run --kernels=all -o "$directory" -- "$python" "$here/programs/load.py" 15 \
+        >"$out/counters/run.txt" 2>&1
+    status=$?
+    cp "$directory"/gpus-*.jsonl "$out/counters/" 2>/dev/null
+    keep counters "$directory"
+    "$rankscope" report --json "$directory" >"$out/counters/report.json" 2>"$out/counters/report.txt"
+    results "$python" "$here/programs/check_counters.py" "$out/counters/report.json" 15 && return "$status"
+}
+
+bench() {
+    RANKSCOPE_LIBRARY=$library "$rankscope" bench -o "$work/bench" --backend nccl --max 64M --factor 8 \
+        >"$out/bench.txt" 2>&1
+    local status=$?
+    cp "$work"/bench/bench.json "$out/" 2>/dev/null
+    return "$status"
 }
 
 plugin_alone() {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`bindings`] | records, numbers and signatures: `generate.sh` generates them from the headers of one version and asserts their layout. Enums are named numbers, so values of a later version are not undefined behaviour |
 //! | [`table`] | functions of the library that the process has loaded; each of them may be missing |
+//! | [`functions`] | numbers of functions in the lists of the driver and of the runtime library, by version |
 //! | [`record`] | content of an activity record, in terms that all versions since 11.8 have |
 //! | [`dump`] | records as a library wrote them, saved to a file that tests replay |
 //!
@@ -23,5 +24,6 @@
 #[rustfmt::skip]
 pub mod bindings;
 pub mod dump;
+pub mod functions;
 pub mod record;
 pub mod table;

@@ -88,9 +88,9 @@ functions! {
     register_timestamp_callback: cuptiActivityRegisterTimestampCallback;
     /// Returns the time of that clock.
     timestamp: cuptiGetTimestamp;
-    /// Enables records of a single driver function (12.6).
+    /// Excludes a single driver function from the records while its kind is enabled, or includes it again (12.6).
     enable_driver_api: cuptiActivityEnableDriverApi;
-    /// Enables records of a single function of the runtime library (12.6).
+    /// Excludes a single function of the runtime library; see [`Table::enable_driver_api`].
     enable_runtime_api: cuptiActivityEnableRuntimeApi;
     /// Returns a stream's number in records.
     stream_id: cuptiGetStreamIdEx;

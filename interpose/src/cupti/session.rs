@@ -16,11 +16,12 @@ use crate::core::life;
 use crate::cuda::driver;
 use crate::thread;
 use rankscope_cupti_sys::bindings::{self as cupti, CUpti_ActivityKind as Kind, CUptiResult};
+use rankscope_cupti_sys::functions::{FunctionBounds, function_bounds};
 use rankscope_cupti_sys::record::OLDEST;
 use rankscope_cupti_sys::table::Table;
 use rankscope_ranklog::activity::Coverage;
 use rankscope_ranklog::clock::ticks;
-use rankscope_ranklog::cuda_calls::CUDA_FUNCTIONS;
+use rankscope_ranklog::cuda_calls::cuda_function;
 use rankscope_ranklog::loss::LossCause;
 use rankscope_ranklog::record::RecordKind;
 use std::ffi::{CStr, c_int, c_void};
@@ -28,13 +29,18 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
-/// Activity kinds that are recorded. A work without the call that requested it would be unlinked, so calls and
-/// correlations are enabled first.
+/// Kinds of work that are recorded.
 const KINDS: [Kind; 4] = [
     Kind::CUPTI_ACTIVITY_KIND_MEMCPY,
     Kind::CUPTI_ACTIVITY_KIND_MEMCPY2,
     Kind::CUPTI_ACTIVITY_KIND_MEMSET,
     Kind::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
+];
+/// Kinds that link works to calls. They are enabled first, because a work without its call would be unlinked.
+const LINKING_KINDS: [Kind; 3] = [
+    Kind::CUPTI_ACTIVITY_KIND_DRIVER,
+    Kind::CUPTI_ACTIVITY_KIND_RUNTIME,
+    Kind::CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION,
 ];
 /// Overhead of CUPTI and of the driver. It is reported separately, and no other record depends on it.
 const OVERHEAD: Kind = Kind::CUPTI_ACTIVITY_KIND_OVERHEAD;
@@ -302,7 +308,7 @@ impl Changing {
                     inner.asked_overhead = false;
                 }
                 self.ask_overhead(wanted == Mode::All);
-                let is_linking = table.enable_driver_api.is_some() && table.push_external_id.is_some();
+                let is_linking = selectable(table).is_some() && table.push_external_id.is_some();
                 streams::forget();
                 ASKS.store(if is_linking { LINKS } else { STREAMS }, Ordering::Release);
             }
@@ -490,55 +496,87 @@ fn start_recording(table: &Table) -> Result<(), CUptiResult> {
     Ok(())
 }
 
-/// Enables the kinds to record. Calls are recorded function by function if the version supports it (12.6).
+/// Enables the kinds to record. Calls are recorded if the version can exclude functions (12.6), because all calls would
+/// be too many.
 fn enable_kinds(table: &Table) -> CUptiResult {
     let Some(enable) = table.enable else { return OLDER };
-    set_functions(table, true);
-    // SAFETY: the function belongs to the loaded CUPTI, which still exists. Callbacks are registered.
-    own(|| unsafe {
-        if table.enable_driver_api.is_some() {
-            let linked = enable(Kind::CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION);
-            if linked != SUCCESS {
-                return linked;
-            }
-        }
-        KINDS
-            .iter()
-            .map(|&kind| enable(kind))
-            .find(|&enabled| enabled != SUCCESS)
-            .unwrap_or(SUCCESS)
-    })
+    let links: &[Kind] = if selectable(table).is_some() {
+        &LINKING_KINDS
+    } else {
+        &[]
+    };
+    let enable_all = |kinds: &[Kind]| {
+        // SAFETY: the function belongs to the loaded CUPTI, which still exists. Callbacks are registered.
+        let mut results = kinds.iter().map(|&kind| own(|| unsafe { enable(kind) }));
+        results.find(|&enabled| enabled != SUCCESS)
+    };
+    let refused = enable_all(links).or_else(|| {
+        set_other_functions(table, false);
+        enable_all(&KINDS)
+    });
+    refused.unwrap_or(SUCCESS)
 }
 
 fn disable_kinds(table: &Table) {
     let Some(disable) = table.disable else { return };
-    // SAFETY: the function belongs to the loaded CUPTI, which still exists. CUPTI refuses to disable a kind that was
-    // never enabled, which does no harm.
-    own(|| unsafe {
-        disable(OVERHEAD);
-        for kind in KINDS {
-            disable(kind);
-        }
-        if table.enable_driver_api.is_some() {
-            disable(Kind::CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION);
+    // Another profiler expects records of all functions. A function can only be included while its kind is enabled.
+    set_other_functions(table, true);
+    let links: &[Kind] = if selectable(table).is_some() {
+        &LINKING_KINDS
+    } else {
+        &[]
+    };
+    own(|| {
+        for &kind in [OVERHEAD].iter().chain(&KINDS).chain(links) {
+            // SAFETY: the function belongs to the loaded CUPTI, which still exists. CUPTI refuses to disable a kind
+            // that was never enabled, which does no harm.
+            unsafe { disable(kind) };
         }
     });
-    set_functions(table, false);
 }
 
-fn set_functions(table: &Table, is_on: bool) {
-    for function in CUDA_FUNCTIONS {
-        let set = if function.is_runtime {
-            table.enable_runtime_api
-        } else {
-            table.enable_driver_api
-        };
-        if let Some(set) = set {
-            // SAFETY: the function belongs to the loaded CUPTI, which still exists. A version that does not know the
-            // number refuses it.
-            own(|| unsafe { set(function.number, u8::from(is_on)) });
+/// Functions that include or exclude a function of the driver or of the runtime library, with the bounds of its
+/// numbers.
+struct Selectable {
+    driver: cupti::cuptiActivityEnableDriverApi,
+    runtime: cupti::cuptiActivityEnableRuntimeApi,
+    bounds: FunctionBounds,
+}
+
+/// Returns `None` if this version of CUPTI cannot exclude functions.
+fn selectable(table: &Table) -> Option<Selectable> {
+    Some(Selectable {
+        driver: table.enable_driver_api?,
+        runtime: table.enable_runtime_api?,
+        bounds: function_bounds(VERSION.load(Ordering::Relaxed))?,
+    })
+}
+
+/// Includes or excludes all functions that rankscope does not record. While a kind is not enabled, CUPTI ignores this:
+/// to include single functions of a kind that is not enabled has no effect (seen on 13.0).
+fn set_other_functions(table: &Table, is_included: bool) {
+    let Some(selectable) = selectable(table) else {
+        return;
+    };
+    let Selectable {
+        driver,
+        runtime,
+        bounds,
+    } = selectable;
+    own(|| {
+        for number in 1..bounds.driver {
+            if cuda_function(number, false).is_none() {
+                // SAFETY: the function belongs to the loaded CUPTI, which still exists, and knows the number.
+                unsafe { driver(number, u8::from(is_included)) };
+            }
         }
-    }
+        for number in 1..bounds.runtime {
+            if cuda_function(number, true).is_none() {
+                // SAFETY: as above.
+                unsafe { runtime(number, u8::from(is_included)) };
+            }
+        }
+    });
 }
 
 fn register(table: &Table, requested: usize, completed: usize) -> CUptiResult {

@@ -214,7 +214,9 @@ struct State {
 State& state = *new State;
 
 std::atomic<uint64_t> kinds;
-std::array<std::atomic<bool>, kFunctions> driverFunctions, runtimeFunctions, driverCallbacks;
+// Functions that are excluded from records. Like CUPTI 13.0, a function can only be excluded while its kind is enabled.
+// Unlike it, the exclusion outlasts the kind: a caller must not rely on its end.
+std::array<std::atomic<bool>, kFunctions> driverExcluded, runtimeExcluded, driverCallbacks;
 std::atomic<bool> isSubscribed, isOfSecondInterface;
 std::atomic<uint32_t> correlations;
 std::atomic<uint64_t> flushes, stuck;
@@ -516,7 +518,7 @@ void callBack(DoubleCall* call, uint32_t site, int result) {
 
 void enter(DoubleCall* call) {
   call->correlation = ++correlations;
-  call->isRecorded = driverFunctions[call->function].load(std::memory_order_relaxed);
+  call->isRecorded = isEnabled(kDriver) && !driverExcluded[call->function].load(std::memory_order_relaxed);
   if (call->isRecorded || isEnabled(kSynchronization)) call->enteredAt = now();
   callBack(call, 0, 0);
 }
@@ -644,8 +646,7 @@ const DoubleTracer tracer = {enter, leave, launched, finished, waited};
 
 // Traces the driver as long as anything needs its events.
 void traceIfNeeded() {
-  auto isAny = [](const auto& all) { return std::any_of(all.begin(), all.end(), [](const auto& one) { return one.load(); }); };
-  const bool isNeeded = kinds != 0 || isSubscribed || isAny(driverFunctions) || isAny(runtimeFunctions);
+  const bool isNeeded = kinds != 0 || isSubscribed;
   driver.traceBy(isNeeded ? &tracer : nullptr);
 }
 
@@ -659,9 +660,6 @@ int enable(uint32_t kind) {
   if (kind == kConcurrentKernel && isEnabled(kSerialKernel)) return kNotCompatible;
   if (kind == kSerialKernel && isEnabled(kConcurrentKernel)) return kNotCompatible;
   kinds |= 1ull << kind;
-  // Overrides settings of single functions.
-  if (kind == kDriver) setAll(driverFunctions, true);
-  if (kind == kRuntime) setAll(runtimeFunctions, true);
   traceIfNeeded();
   sample();
   return kSuccess;
@@ -670,8 +668,6 @@ int enable(uint32_t kind) {
 int disable(uint32_t kind) {
   if (kind == 0 || kind >= kKinds) return kInvalidKind;
   kinds &= ~(1ull << kind);
-  if (kind == kDriver) setAll(driverFunctions, false);
-  if (kind == kRuntime) setAll(runtimeFunctions, false);
   traceIfNeeded();
   return kSuccess;
 }
@@ -914,8 +910,7 @@ int cuptiActivityEnableDriverApi(uint32_t function, uint8_t isOn) {
   MAY_FAIL();
   FIRST_INTERFACE();
   if (function >= kFunctions) return kInvalidParameter;
-  driverFunctions[function] = isOn != 0;
-  traceIfNeeded();
+  if (isEnabled(kDriver)) driverExcluded[function] = isOn == 0;
   return kSuccess;
 }
 
@@ -924,8 +919,7 @@ int cuptiActivityEnableRuntimeApi(uint32_t function, uint8_t isOn) {
   MAY_FAIL();
   FIRST_INTERFACE();
   if (function >= kFunctions) return kInvalidParameter;
-  runtimeFunctions[function] = isOn != 0;
-  traceIfNeeded();
+  if (isEnabled(kRuntime)) runtimeExcluded[function] = isOn == 0;
   return kSuccess;
 }
 #endif
@@ -1005,7 +999,7 @@ int cuptiFinalize() {
   NEEDS_DRIVER();
   isEnded = true;
   kinds = 0;
-  setAll(driverFunctions, false), setAll(runtimeFunctions, false), setAll(driverCallbacks, false);
+  setAll(driverExcluded, false), setAll(runtimeExcluded, false), setAll(driverCallbacks, false);
   traceIfNeeded();
   std::unique_lock<std::mutex> lock(state.mutex);
   state.delivered.wait(lock, [] { return state.delivering == 0; });

@@ -7,6 +7,8 @@ dist.init_process_group("nccl")
 data = torch.ones(4096, device="cuda")
 weight = torch.randn(64, 64, device="cuda")
 for _ in range(3):
+    # The first product creates cuBLAS's handle, which a capture does not allow.
+    product = weight @ weight
     dist.all_reduce(data)
 torch.cuda.synchronize()
 graph = torch.cuda.CUDAGraph()

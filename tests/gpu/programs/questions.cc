@@ -246,6 +246,41 @@ static std::vector<std::string> words(const std::vector<Record>& records) {
 
 static int on(uint32_t kind) { return cupti->enable(kind); }
 
+// Numbers of functions by version (CUPTI_DRIVER_TRACE_CBID_SIZE and CUPTI_RUNTIME_TRACE_CBID_SIZE in its headers).
+static std::pair<uint32_t, uint32_t> functionNumbers() {
+  uint32_t version = 0;
+  FINE(cupti->version(&version));
+  if (version >= 130500) return {877, 567};
+  if (version >= 130201) return {846, 559};
+  if (version >= 130000) return {807, 523};
+  if (version >= 28) return {784, 487};
+  return {763, 480};
+}
+
+// Sets all functions of both lists, except these. Returns how many CUPTI refused.
+static int setAllBut(const std::set<uint32_t>& driver, const std::set<uint32_t>& runtime, uint8_t isOn) {
+  const auto [drivers, runtimes] = functionNumbers();
+  int refused = 0;
+  for (uint32_t number = 1; number < drivers; number++)
+    if (driver.count(number) == 0) refused += cupti->driverFunction(number, isOn) != 0;
+  for (uint32_t number = 1; number < runtimes; number++)
+    if (runtime.count(number) == 0) refused += cupti->runtimeFunction(number, isOn) != 0;
+  return refused;
+}
+
+// Records calls of these functions and of no others. A function can only be denied while its kind is enabled.
+static void onlyFunctions(const std::set<uint32_t>& driver, const std::set<uint32_t>& runtime) {
+  if (!driver.empty()) FINE(on(kDriver));
+  if (!runtime.empty()) FINE(on(kRuntime));
+  setAllBut(driver, runtime, 0);
+}
+
+static void noFunctions() {
+  setAllBut({}, {}, 1);
+  cupti->disable(kDriver);
+  cupti->disable(kRuntime);
+}
+
 // ---- clocks ---------------------------------------------------------------------------------------------------------
 
 static uint64_t tsc() { return __rdtsc(); }
@@ -410,7 +445,7 @@ static Json flushes(const Asking& asking) {
   constexpr uint64_t kLong = 300000000;
   Json json;
   listen();
-  FINE(cupti->driverFunction(kLaunchKernel, 1));
+  onlyFunctions({kLaunchKernel}, {});
   FINE(on(kKernel));
   auto gently = [] { return cupti->flush(0); };
   auto byForce = [] { return cupti->flush(1); };
@@ -497,6 +532,37 @@ static Json runtimeAndDriver(const Asking& asking) {
   FINE(on(kDriver));
   FINE(on(kRuntime));
   work("all_of_both");
+  const std::set<uint32_t> driverSet(std::begin(ofDriver), std::end(ofDriver)), runtimeSet(std::begin(ofRuntime), std::end(ofRuntime));
+  auto timed = [&](const char* what, uint8_t isOn) {
+    const int64_t begun = clockNs(CLOCK_MONOTONIC_RAW);
+    const int refused = setAllBut(driverSet, runtimeSet, isOn);
+    json.add(std::string(what) + "_us", static_cast<double>(clockNs(CLOCK_MONOTONIC_RAW) - begun) / 1000).add(std::string(what) + "_refused", refused);
+  };
+  timed("deny_all_but", 0);
+  work("both_denied_all_but");
+  cupti->disable(kRuntime);
+  work("driver_denied_all_but");
+  FINE(on(kRuntime));
+  work("runtime_off_and_on_again");
+  setAllBut(driverSet, runtimeSet, 0);
+  cupti->disable(kDriver);
+  work("runtime_denied_all_but");
+  cupti->disable(kRuntime);
+  FINE(on(kDriver));
+  FINE(on(kRuntime));
+  work("both_off_and_on_again");
+  setAllBut(driverSet, runtimeSet, 0);
+  FINE(on(kDriver));
+  FINE(on(kRuntime));
+  work("enabled_twice");
+  timed("allow_all", 1);
+  work("both_allowed_again");
+  cupti->disable(kDriver);
+  cupti->disable(kRuntime);
+  setAllBut({}, {}, 0);
+  FINE(on(kDriver));
+  FINE(on(kRuntime));
+  work("denied_while_off");
   return json;
 }
 
@@ -529,13 +595,13 @@ static Json external(const Asking& asking) {
     json.list(how, answers);
   };
   work("no_function");
-  FINE(cupti->driverFunction(kLaunchKernel, 1));
+  onlyFunctions({kLaunchKernel}, {});
   work("cuLaunchKernel");
   // Number of another user on the same call.
   FINE(cupti->push(3, 77));
   work("and_another_kind_pushed");
   FINE(cupti->pop(3, nullptr));
-  FINE(cupti->driverFunction(kLaunchKernel, 0));
+  noFunctions();
   FINE(on(kDriver));
   work("all_of_the_driver");
   return json;
@@ -550,7 +616,7 @@ static Json threads(const Asking& asking, bool isShared) {
     json.add("set_attribute", cupti->setAttribute(kPerThread, &bytes, &no));
   }
   listen();
-  FINE(cupti->driverFunction(kLaunchKernel, 1));
+  onlyFunctions({kLaunchKernel}, {});
   FINE(on(kKernel));
   std::map<long, std::string> names = {{threadId(), "main"}};
   auto work = [&](const char* name) {
@@ -617,7 +683,7 @@ static Json clockChange(const Asking& asking) {
   };
   json.add("register_first", cupti->registerClock(realtime));
   listen();
-  FINE(cupti->driverFunction(kLaunchKernel, 1));
+  onlyFunctions({kLaunchKernel}, {});
   FINE(on(kKernel));
   settled();
   asking.run(10);
@@ -664,7 +730,7 @@ static Json clockError(const Asking& asking, bool isTsc) {
   const int64_t firstNs = clockNs(CLOCK_MONOTONIC_RAW);
   json.add("register", cupti->registerClock(clock));
   listen();
-  FINE(cupti->driverFunction(kLaunchKernel, 1));
+  onlyFunctions({kLaunchKernel}, {});
   FINE(on(kKernel));
   std::vector<Launch> launches;
   const int64_t until = firstNs + kSeconds * 1000000000LL;
@@ -727,6 +793,13 @@ static Json cost(const Asking& asking) {
   };
   const Driver& driver = asking.device.driver;
   std::vector<double> single;
+  int (*const query)(Handle) = Found(driver.handle, "cuStreamQuery");
+  // A call that is recorded only with all of the driver.
+  auto others = [&] {
+    const int64_t begun = clockNs(CLOCK_MONOTONIC_RAW);
+    for (int one = 0; one < kLaunches; one++) query(asking.stream);
+    return static_cast<double>(clockNs(CLOCK_MONOTONIC_RAW) - begun) / kLaunches / 1000;
+  };
   auto block = [&](const How& how) {
     double sum = 0;
     for (int at = 0; at < kLaunches; at += kAtOnce) {
@@ -748,23 +821,24 @@ static Json cost(const Asking& asking) {
   json.add("before_cupti_us", spread(never));
   FINE(cupti->registerClock(tsc));
   listen();
-  std::map<std::string, std::vector<double>> all;
+  std::map<std::string, std::vector<double>> all, allOthers;
   size_t kernels = 0, launched = 0;
   for (int round = 0; round < kRounds; round++) {
     std::vector<How> order(std::begin(hows), std::end(hows));
     // The order alternates, so that a drift affects all equally.
     if (round % 2 == 1) std::reverse(order.begin(), order.end());
     for (const How& how : order) {
-      if (how.function) FINE(cupti->driverFunction(kLaunchKernel, 1));
+      if (how.function) onlyFunctions({kLaunchKernel}, {kCudaLaunchKernel});
       if (how.external) FINE(on(kExternal));
       if (how.driver) FINE(on(kDriver));
       if (how.kernels) FINE(on(kKernel));
       all[how.name].push_back(block(how));
+      allOthers[how.name].push_back(others());
       if (how.kernels) FINE(cupti->disable(kKernel));
       launched += how.kernels ? kLaunches : 0;
       if (how.external) FINE(cupti->disable(kExternal));
       if (how.driver) FINE(cupti->disable(kDriver));
-      if (how.function) FINE(cupti->driverFunction(kLaunchKernel, 0));
+      if (how.function) noFunctions();
       FINE(cupti->flush(0));
       kernels += count(taken(), kKernel);
     }
@@ -779,7 +853,7 @@ static Json cost(const Asking& asking) {
     // Student's t for 39 degrees of freedom.
     const double half = 2.023 * std::sqrt(square / kRounds);
     Json answer;
-    answer.add("launch_us", spread(all[how.name])).add("more_us", mean);
+    answer.add("launch_us", spread(all[how.name])).add("other_call_us", spread(allOthers[how.name])).add("more_us", mean);
     json.add(how.name, answer.list("more_us_95", std::vector<double>{mean - half, mean + half}));
   }
   return json;
@@ -815,8 +889,7 @@ static Json ncclRank(const Asking& asking) {
   FINE(asking.device.driver.synchronize(asking.stream));
   Json json;
   listen();
-  for (const uint32_t number : {kLaunchKernel, kLaunchKernelEx}) FINE(cupti->driverFunction(number, 1));
-  for (const uint32_t number : {kCudaLaunchKernel, kCudaLaunchKernelExC}) FINE(cupti->runtimeFunction(number, 1));
+  onlyFunctions({kLaunchKernel, kLaunchKernelEx}, {kCudaLaunchKernel, kCudaLaunchKernelExC});
   FINE(on(kExternal));
   FINE(on(kKernel));
   for (uint64_t at = 0; at < 5; at++) {
