@@ -44,6 +44,11 @@ parts=(
 
 # Run only if they are named, because all together would take too long.
 more=(
+    "graphs_plain 35 two ranks, communication inside CUDA graphs, without rankscope"
+    "graphs_calls 35 the same, recorded by calls alone"
+    "graphs_plugin 35 the same, recorded by the plugin alone"
+    "ddp_kernels 60 two ranks, DDP training, with kernels"
+    "fsdp_kernels 60 two ranks, FSDP training, with kernels"
     "doctor 40 rankscope doctor of a machine with a GPU"
     "counters 60 rankscope run --kernels=all with a sampled GPU, as a user starts it"
     "bench 60 rankscope bench of NCCL on one GPU"
@@ -186,6 +191,35 @@ fsdp() {
 
 graphs() {
     part graphs 2 graphs.py
+}
+
+# The same without rankscope, by calls alone and by the plugin alone.
+graphs_plain() {
+    settings=()
+    part graphs_plain 2 graphs.py
+}
+
+graphs_calls() {
+    settings+=(NCCL_PROFILER_PLUGIN=none)
+    part graphs_calls 2 graphs.py
+}
+
+graphs_plugin() {
+    settings=(NCCL_PROFILER_PLUGIN="$library")
+    part graphs_plugin 2 graphs.py
+}
+
+# Two ranks with NCCL's calls, the plugin and the kernels of both.
+ddp_kernels() {
+    record_devices
+    settings+=(RANKSCOPE_KERNELS=all)
+    part ddp_kernels 2 train.py --steps 40
+}
+
+fsdp_kernels() {
+    record_devices
+    settings+=(RANKSCOPE_KERNELS=all)
+    part fsdp_kernels 2 train.py --steps 20 --fsdp
 }
 
 hang() {

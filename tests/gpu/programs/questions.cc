@@ -772,6 +772,17 @@ static Json clockError(const Asking& asking, bool isTsc) {
     call.push_back(ns(found->second.start, launch.before));
     back.push_back(ns(launch.after, found->second.end));
   }
+  // The smallest distances by time show a clock error that changes.
+  constexpr double kBinNs = 1e8;
+  std::map<size_t, std::pair<double, double>> bins;
+  for (size_t one = 0; one < early.size(); one++) {
+    const auto bin = static_cast<size_t>(ns(launches[one].before, launches[0].before) / kBinNs);
+    const auto found = bins.emplace(bin, std::make_pair(early[one], late[one])).first;
+    found->second = {std::min(found->second.first, early[one]), std::min(found->second.second, late[one])};
+  }
+  std::vector<double> earlyBins, lateBins;
+  for (const auto& [bin, least] : bins) earlyBins.push_back(std::round(least.first)), lateBins.push_back(std::round(least.second));
+  json.list("least_from_launch_to_start_ns_by_100_ms", earlyBins).list("least_from_end_to_return_ns_by_100_ms", lateBins);
   json.add("launched", launches.size()).add("kernels", kernels.size()).add("ticks_per_ns", perNs).add("spin_ns", kSpinNs);
   json.add("from_launch_to_start_ns", spread(early)).add("from_end_to_return_ns", spread(late)).add("lasted_ns", spread(lasted));
   return json.add("from_launch_to_call_ns", spread(call)).add("from_call_to_return_ns", spread(back));
