@@ -49,6 +49,7 @@ pub fn register_adapters() {
 pub extern "C" fn rankscope_pause() {
     life::RECORDER.pause();
     nccl::plugin::pause();
+    cupti::worker::pause(true);
 }
 
 /// Resumes recording after [`rankscope_pause`].
@@ -56,6 +57,7 @@ pub extern "C" fn rankscope_pause() {
 pub extern "C" fn rankscope_resume() {
     life::RECORDER.resume();
     nccl::plugin::resume();
+    cupti::worker::pause(false);
 }
 
 /// Functions by which programs mark their work.

@@ -35,7 +35,7 @@ parts=(
     "traffic 35 the same with what proxies move"
     "ddp 45 two ranks, DDP training"
     "fsdp 45 two ranks, FSDP training"
-    "graphs 35 two ranks, communication inside CUDA graphs"
+    "graphs 35 one rank, communication inside CUDA graphs"
     "hang 45 two ranks, of which one never comes"
     "kill 40 kill -9 in mid-run"
     "overhead_calls 50 step time with calls recorded and not, one rank, in interleaved blocks"
@@ -44,9 +44,6 @@ parts=(
 
 # Run only if they are named, because all together would take too long.
 more=(
-    "graphs_plain 35 two ranks, communication inside CUDA graphs, without rankscope"
-    "graphs_calls 35 the same, recorded by calls alone"
-    "graphs_plugin 35 the same, recorded by the plugin alone"
     "ddp_kernels 60 two ranks, DDP training, with kernels"
     "fsdp_kernels 60 two ranks, FSDP training, with kernels"
     "doctor 40 rankscope doctor of a machine with a GPU"
@@ -189,24 +186,9 @@ fsdp() {
     part fsdp 2 train.py --steps 10 --fsdp
 }
 
+# Two ranks on one GPU hang in a graph with communication, also without rankscope.
 graphs() {
-    part graphs 2 graphs.py
-}
-
-# The same without rankscope, by calls alone and by the plugin alone.
-graphs_plain() {
-    settings=()
-    part graphs_plain 2 graphs.py
-}
-
-graphs_calls() {
-    settings+=(NCCL_PROFILER_PLUGIN=none)
-    part graphs_calls 2 graphs.py
-}
-
-graphs_plugin() {
-    settings=(NCCL_PROFILER_PLUGIN="$library")
-    part graphs_plugin 2 graphs.py
+    part graphs 1 graphs.py
 }
 
 # Two ranks with NCCL's calls, the plugin and the kernels of both.

@@ -328,6 +328,14 @@ static void finalize() {
   std::fflush(stdout);
 }
 
+// Pauses or resumes the recording, if this program is recorded. The device is idle.
+static void recording(const char* name) {
+  auto* const change = reinterpret_cast<void (*)()>(dlsym(RTLD_DEFAULT, name));
+  if (change != nullptr) change();
+  std::printf("{\"%s\":{\"launched\":%" PRIu64 "}}\n", name, DRIVER(cuDoubleLaunched)());
+  std::fflush(stdout);
+}
+
 int main(int argc, char** argv) {
   if (std::getenv("CUPTI_JOB_CHILD") != nullptr) becomeChild();
   owner = getpid();
@@ -371,6 +379,7 @@ int main(int argc, char** argv) {
     });
   }
   const bool hasOther = std::getenv("CUPTI_JOB_OTHER") != nullptr && tracer != nullptr;
+  const bool pauses = std::getenv("CUPTI_JOB_PAUSE") != nullptr;
   const bool forks = std::getenv("CUPTI_JOB_FORK") != nullptr;
   const bool finalizes = std::getenv("CUPTI_JOB_FINALIZE") != nullptr;
   std::thread finalizer;
@@ -409,6 +418,8 @@ int main(int argc, char** argv) {
     CHECK(synchronize(&compute) == 0);
     CHECK(synchronize(&communication) == 0);
     if (forks && (step == steps / 2 || step == steps / 2 + 1)) child(step == steps / 2);
+    if (pauses && step == steps / 3) recording("rankscope_pause");
+    if (pauses && step == steps * 2 / 3) recording("rankscope_resume");
     if (hasOther && step + 1 == steps * 2 / 3) other.end();
     if (finalizes && step + 1 == steps * 2 / 3) finalizer = std::thread(finalize);
   }

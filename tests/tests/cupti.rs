@@ -774,6 +774,68 @@ fn a_window_and_the_running_job_switch_recording_on_and_off() {
     );
 }
 
+#[test]
+fn a_pause_keeps_the_works_before_it_and_records_none_meanwhile() {
+    let turn = turn::take();
+    let settings = Settings {
+        steps: 300,
+        more: &[("CUPTI_JOB_PAUSE", "1")],
+        ..Settings::default()
+    };
+    let Some(run) = run(&turn, &settings) else { return };
+    run.expect_well();
+    for (rank, log) in run.logs().iter().enumerate() {
+        let launched = |when: &str| {
+            let line = &run.printed(rank, when)[when];
+            let number = if when == "launched" {
+                line
+            } else {
+                &line["launched"]
+            };
+            number.as_u64().expect("a number")
+        };
+        let (paused, resumed, ended) = (
+            launched("rankscope_pause"),
+            launched("rankscope_resume"),
+            launched("launched"),
+        );
+        let recorded = works(log);
+        // The recording begins a moment after the program, and again after the pause.
+        let most = paused + (ended - resumed);
+        assert!(recorded > most * 9 / 10, "{recorded} of {most}");
+        // It stops a moment after the pause begins.
+        assert!(
+            recorded < most + (resumed - paused) / 5,
+            "{recorded} of {most}, then {resumed} - {paused}"
+        );
+        let mut changes: Vec<Coverage> = activities(log)
+            .iter()
+            .filter_map(|activity| match activity {
+                Activity::Covered { coverage, .. } => Some(*coverage),
+                _ => None,
+            })
+            .collect();
+        changes.dedup();
+        assert_eq!(
+            changes,
+            [Coverage::All, Coverage::Off, Coverage::All, Coverage::Off]
+        );
+        // Works that ran when the recording stopped are counted. No other launch lacks its work, and no work its launch.
+        let counted: u64 = lost(log).values().sum();
+        assert!(counted < 100, "{:?}", lost(log));
+        let (mut called, mut ran) = (BTreeSet::new(), BTreeSet::new());
+        for activity in activities(log) {
+            if let Activity::Call { call, waits: false } = activity {
+                called.insert(call.correlation);
+            } else if let Some(work) = work_of(&activity) {
+                ran.insert(work.correlation);
+            }
+        }
+        assert!(called.difference(&ran).count() as u64 <= counted, "rank {rank}");
+        assert_eq!(ran.difference(&called).count(), 0, "rank {rank}");
+    }
+}
+
 /// With a real library but no driver, none of the library's functions is called, whatever the settings.
 #[test]
 fn a_real_cupti_without_a_driver_is_left_alone() {

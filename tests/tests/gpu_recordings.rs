@@ -177,3 +177,38 @@ fn records_of_cupti_are_read() {
         assert_eq!((kernel.place.device, kernel.place.context), (0, 1));
     }
 }
+
+#[test]
+fn a_report_says_how_far_device_times_can_be_wrong() {
+    let (run, session) = merged("ddp_kernels");
+    let path = run.path().to_str().expect("a plain name");
+    let text = results::rankscope(["report", path]).text();
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        words.contains(
+            "kernels start at least 4.46 µs after their launch; they end at least 25.8 µs before a call that waits for \
+             them returns"
+        ),
+        "{words}"
+    );
+    assert!(!words.contains("device times are too"), "{words}");
+    // As on a GPU whose CUPTI converted its times wrongly.
+    for (figure, expected) in [
+        (
+            "shortest_launch_ns",
+            "a kernel starts before its launch: device times are too early",
+        ),
+        (
+            "shortest_wait_ns",
+            "a kernel ends after the wait for it: device times are too late",
+        ),
+    ] {
+        let mut wrong = session.clone();
+        wrong["activity"][1][figure]["value"] = Value::from(-67_000);
+        let file = run.path().join("session/session.json");
+        fs::write(&file, serde_json::to_vec(&wrong).expect("JSON")).expect("a session");
+        let text = results::rankscope(["report", path]).text();
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(expected), "{words}");
+    }
+}

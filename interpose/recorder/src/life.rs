@@ -58,18 +58,32 @@ fn page() -> &'static WipedPage {
 /// first event of a thread takes a lane. Afterwards this function is four loads.
 #[inline]
 pub fn lane(thread: &'static ThreadLane) -> Option<(&'static LaneSet, &'static Lane)> {
+    lane_in(thread, Recorder::lanes)
+}
+
+/// Returns the calling thread's lane as [`lane`] does, also while recording is paused. For records of work that ran
+/// before the pause and is reported later.
+pub fn lane_even_if_paused(thread: &'static ThreadLane) -> Option<(&'static LaneSet, &'static Lane)> {
+    lane_in(thread, Recorder::lanes_even_if_paused)
+}
+
+#[inline]
+fn lane_in(
+    thread: &'static ThreadLane,
+    lanes: impl Fn(&Recorder) -> Option<&'static LaneSet>,
+) -> Option<(&'static LaneSet, &'static Lane)> {
     if SWITCH.load(Ordering::Relaxed) == OFF {
         return None;
     }
     let epoch = page().epoch.load(Ordering::Relaxed);
     let lane = thread.lane.get();
     if epoch != 0 && thread.epoch.get() == epoch && !lane.is_null() {
-        let set = RECORDER.lanes()?;
+        let set = lanes(&RECORDER)?;
         // SAFETY: the epochs are equal, so this thread took the lane in this process life. The memory of such a lane is
         // never unmapped.
         return Some((set, unsafe { &*lane }));
     }
-    slow_lane(thread)
+    slow_lane(thread, lanes)
 }
 
 /// Returns true if the lane that a hook holds still belongs to this process. It does not if the real function forked.
@@ -105,13 +119,16 @@ fn count_unplaced(record: &Record) {
 }
 
 #[cold]
-fn slow_lane(thread: &'static ThreadLane) -> Option<(&'static LaneSet, &'static Lane)> {
+fn slow_lane(
+    thread: &'static ThreadLane,
+    lanes: impl Fn(&Recorder) -> Option<&'static LaneSet>,
+) -> Option<(&'static LaneSet, &'static Lane)> {
     start();
     let epoch = page().epoch.load(Ordering::Acquire);
     if epoch == 0 {
         return None;
     }
-    let set = RECORDER.lanes()?;
+    let set = lanes(&RECORDER)?;
     let mut name = [0u8; 16];
     // SAFETY: PR_GET_NAME writes at most 16 bytes, and `name` has 16.
     unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };

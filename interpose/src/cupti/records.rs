@@ -82,8 +82,9 @@ impl Records {
         only_communication: bool,
         may_wait: &dyn Fn() -> bool,
     ) {
-        let Some((set, lane)) = life::lane(&thread.lane) else {
-            // Recording is paused, which is no loss, or there is no lane, which is counted.
+        // During a pause nothing is requested of CUPTI. These works ran before it.
+        let Some((set, lane)) = life::lane_even_if_paused(&thread.lane) else {
+            // There is no lane, which is counted.
             life::commit(&thread.lane, &Record::new(RecordKind::Activity));
             return;
         };
@@ -327,7 +328,7 @@ pub fn cover(thread: &'static ThreadState, start_ticks: u64, end_ticks: u64, cov
         works,
     };
     // Without a log, nothing that happened is lost.
-    if let Some((set, lane)) = life::lane(&thread.lane) {
+    if let Some((set, lane)) = life::lane_even_if_paused(&thread.lane) {
         lane.commit(set, &covered.to_record());
     }
 }

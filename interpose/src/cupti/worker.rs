@@ -24,7 +24,7 @@ use rankscope_ranklog::loss::LossCause;
 use rankscope_ranklog::record::RecordKind;
 use std::ffi::c_void;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Time between two flushes.
@@ -45,6 +45,17 @@ const ENDED: u32 = 3;
 
 /// Last request, from the environment or the run directory, and the time at which it came.
 static ASKED: Mutex<Option<(ActivityRequest, Instant)>> = Mutex::new(None);
+
+/// True between a pause of the program and its end.
+static IS_PAUSED: AtomicBool = AtomicBool::new(false);
+
+/// Stops the recording of device work for a pause, or starts it again.
+pub fn pause(is_paused: bool) {
+    IS_PAUSED.store(is_paused, Ordering::Release);
+    if is_running() {
+        wake();
+    }
+}
 
 /// Returns true while this process has a CUPTI thread.
 pub fn is_running() -> bool {
@@ -156,7 +167,7 @@ fn last_request() -> (ActivityRequest, Duration) {
 /// recorded.
 fn mode_of(wanted: &ActivityRequest, since: Duration) -> Option<Mode> {
     let set = life::definitions()?;
-    Some(if set.is_stopped() {
+    Some(if set.is_stopped() || IS_PAUSED.load(Ordering::Acquire) {
         Mode::Off
     } else {
         wanted.now(since, mode::last_step())

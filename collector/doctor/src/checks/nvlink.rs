@@ -1,4 +1,4 @@
-//! NVLink links that are down. The facts come from NVML, and no GPU has run this check.
+//! NVLink links that are down. The facts come from NVML, and no machine with NVLink has run this check.
 
 use crate::check::{Check, Severity, Subject};
 use crate::facts::topology::Topology;

@@ -1,6 +1,6 @@
 //! NVLink links from NVML. The library is loaded at run time, and only if the machine has GPUs of NVIDIA.
 //!
-//! This code has run only with a test double (`tests/nvml_double.c`), never with a GPU.
+//! This code has run with one GPU, and with a test double (`tests/nvml_double.c`).
 
 use nvml_wrapper::{Device, Nvml};
 use schemars::JsonSchema;

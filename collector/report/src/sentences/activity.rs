@@ -27,6 +27,7 @@ fn total(entries: &[DeviceActivity], of: fn(&DeviceActivity) -> u64) -> u64 {
 /// Returns the number of kernels and other works, and whether they start after their launch.
 fn work(entries: &[DeviceActivity]) -> Vec<Line> {
     const EARLIEST: &str = "/activity/*/shortest_launch_ns/value";
+    const LATEST: &str = "/activity/*/shortest_wait_ns/value";
     let kernels = total(entries, |entry| entry.kernels + entry.communication_kernels);
     let others = total(entries, |entry| entry.copies + entry.sets + entry.graphs);
     if kernels + others == 0 {
@@ -62,11 +63,25 @@ fn work(entries: &[DeviceActivity]) -> Vec<Line> {
             " after their launch"
         ]);
     }
+    let latest = entries.iter().filter_map(|entry| entry.shortest_wait_ns.value);
+    if let Some(latest) = latest.clone().min() {
+        text.push(prose![
+            "; they end at least ",
+            time(latest, min(LATEST)),
+            " before a call that waits for them returns"
+        ]);
+    }
     let mut lines = vec![Line::new(Level::Plain, text)];
     if earliest.clone().any(|ns| ns < 0) {
         lines.push(Line::new(
             Level::Warning,
-            "a kernel starts before its launch: device times are wrong by at least this much",
+            "a kernel starts before its launch: device times are too early by at least this much",
+        ));
+    }
+    if latest.clone().any(|ns| ns < 0) {
+        lines.push(Line::new(
+            Level::Warning,
+            "a kernel ends after the wait for it: device times are too late by at least this much",
         ));
     }
     lines
