@@ -10,8 +10,9 @@ use rankscope_formats::session::{CounterRow, TableReader, rank_path};
 use rankscope_tests::{artefacts, compile, process, results, turn};
 use serde_json::Value;
 
-/// Steps of 2.5 ms or more.
+/// Numbers of steps, of 2.5 ms or more: enough for several samples, and enough for the start of the sampler.
 const STEPS: &str = "1500";
+const FEW_STEPS: &str = "400";
 const LIMIT: Duration = Duration::from_secs(120);
 /// Starts one process per rank, each on another GPU.
 const START: &str = r#"
@@ -21,11 +22,15 @@ for process in $started; do wait $process || exit 1; done"#;
 
 /// Records the job with these options, and with this behaviour of NVML's initialisation. Returns the run directory.
 fn run(options: &[&str], initialisation: Option<&str>) -> Option<tempfile::TempDir> {
-    timed(options, initialisation).map(|(directory, _)| directory)
+    timed(options, initialisation, FEW_STEPS).map(|(directory, _)| directory)
 }
 
-/// Records the job as [`run`] does, and returns how long it took. The wait for the turn does not count.
-fn timed(options: &[&str], initialisation: Option<&str>) -> Option<(tempfile::TempDir, Duration)> {
+/// Records the job as [`run`] does, with this number of steps, and returns how long it took. The wait for the turn does not count.
+fn timed(
+    options: &[&str],
+    initialisation: Option<&str>,
+    steps: &str,
+) -> Option<(tempfile::TempDir, Duration)> {
     let turn = turn::take();
     let program = compile::nccl_loading("cupti_job.cc")?;
     let (cupti, cupti_name) = compile::cupti_double(130_500)?;
@@ -45,7 +50,7 @@ fn timed(options: &[&str], initialisation: Option<&str>) -> Option<(tempfile::Te
         .args(["--", "sh", "-c", START, "sh"])
         .arg(program)
         .arg(store.path())
-        .arg(STEPS)
+        .arg(steps)
         .env(
             "LD_LIBRARY_PATH",
             format!("{}:{}", libraries.path().display(), cupti.display()),
@@ -76,7 +81,9 @@ fn counters(run: &Path, rank: u32) -> BTreeMap<String, Vec<f64>> {
 
 #[test]
 fn each_rank_has_the_samples_of_its_own_gpu() {
-    let Some(directory) = run(&[], None) else { return };
+    let Some((directory, _)) = timed(&[], None, STEPS) else {
+        return;
+    };
     let session = results::session(directory.path());
     assert_eq!(session["problems"]["total"], 0, "{}", session["problems"]);
     for (rank, clock, reduced, celsius) in [(0, 1980.0, 0.0, 60.0), (1, 1200.0, 1.0, 91.0)] {
@@ -167,10 +174,10 @@ fn a_failure_of_nvml_is_a_problem_and_a_missing_driver_is_none() {
 
 #[test]
 fn a_gpu_that_does_not_answer_delays_nothing() {
-    let Some((_, usual)) = timed(&[], None) else {
+    let Some((_, usual)) = timed(&[], None, FEW_STEPS) else {
         return;
     };
-    let (directory, took) = timed(&[], Some("hang")).expect("as before");
+    let (directory, took) = timed(&[], Some("hang"), FEW_STEPS).expect("as before");
     // The launcher waits for the sampler, for half a second. The rest is noise of this machine.
     assert!(
         took < usual + Duration::from_secs(4),
