@@ -18,6 +18,7 @@
 //! machine lacks are skipped with a message ([`skip()`]). With `CI=true` a skip is a failure.
 
 pub mod artefacts;
+pub mod behaviour;
 pub mod compile;
 pub mod counter;
 pub mod cupti_run;

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::time::Duration;
 
-use crate::artefacts::root;
+use crate::artefacts::{root, target_directory};
 use crate::skip;
 
 /// A Python with PyTorch.
@@ -59,7 +60,32 @@ impl Python {
     }
 }
 
+/// Time for which a found Python is not checked again. The check imports PyTorch, which takes seconds in every test
+/// program.
+const KNOWN_FOR: Duration = Duration::from_secs(3600);
+
 fn find(name: &'static str) -> Option<Python> {
+    let known = target_directory()
+        .join("test-programs")
+        .join(format!("python-{name}"));
+    let age = || known.metadata().ok()?.modified().ok()?.elapsed().ok();
+    if age().is_some_and(|age| age < KNOWN_FOR)
+        && let Ok(path) = std::fs::read_to_string(&known)
+        && Path::new(&path).is_file()
+    {
+        return Some(Python {
+            name,
+            path: PathBuf::from(path),
+        });
+    }
+    let python = check(name)?;
+    // Without the file, the next test program checks again.
+    let _ = known.parent().map(std::fs::create_dir_all);
+    let _ = std::fs::write(&known, python.path.as_os_str().as_encoded_bytes());
+    Some(python)
+}
+
+fn check(name: &'static str) -> Option<Python> {
     let script = root().join("tests/setup/python.sh");
     let output = Command::new(&script).arg(name).output();
     let output = output.unwrap_or_else(|error| panic!("{}: {error}", script.display()));

@@ -399,7 +399,7 @@ fn another_profiler_sees_no_difference() {
 
 #[test]
 fn a_refusal_and_a_missing_driver_are_reported_and_do_no_harm() {
-    let turn = turn::take();
+    let turn = turn::share();
     for fails in ["15", "39", "999"] {
         let settings = Settings {
             more: &[("CUPTI_DOUBLE_FAILS", fails)],
@@ -475,7 +475,7 @@ fn a_refusal_and_a_missing_driver_are_reported_and_do_no_harm() {
 
 #[test]
 fn what_cupti_drops_is_counted() {
-    let turn = turn::take();
+    let turn = turn::share();
     let settings = Settings {
         more: &[("CUPTI_DOUBLE_DROPS", "10")],
         ..Settings::default()
@@ -573,7 +573,7 @@ fn the_end_of_a_process_loses_what_was_not_delivered_and_no_more() {
 
 #[test]
 fn forked_children_and_captures_are_left_alone() {
-    let turn = turn::take();
+    let turn = turn::share();
     let settings = Settings {
         steps: 120,
         more: &[("CUPTI_JOB_FORK", "1"), ("CUPTI_JOB_CAPTURE", "1")],
@@ -605,7 +605,7 @@ fn forked_children_and_captures_are_left_alone() {
 
 #[test]
 fn cupti_is_not_touched_without_a_request() {
-    let turn = turn::take();
+    let turn = turn::share();
     // Four cases: the default, another profiler, recording switched off, and a window that never opens.
     for (kernels, has_other) in [
         (None, false),
@@ -686,7 +686,7 @@ fn communication_alone_keeps_only_its_kernels() {
 
 #[test]
 fn a_window_and_the_running_job_switch_recording_on_and_off() {
-    let turn = turn::take();
+    let turn = turn::share();
     let settings = Settings {
         steps: 800,
         kernels: Some("all@0.5+0.5"),
@@ -846,7 +846,7 @@ fn a_real_cupti_without_a_driver_is_left_alone() {
         skip("no real CUPTI library");
         return;
     }
-    let turn = turn::take();
+    let turn = turn::share();
     let Some(program) = compile::gloo("gloo_all.cc") else {
         return;
     };
@@ -879,7 +879,7 @@ fn a_real_cupti_without_a_driver_is_left_alone() {
 fn saved_records_are_the_works() {
     use rankscope_cupti_sys::dump::Dump;
     use rankscope_cupti_sys::record;
-    let turn = turn::take();
+    let turn = turn::share();
     for (version, _) in compile::CUPTI_VERSIONS {
         let saved = tempfile::tempdir().expect("a temporary directory");
         let directory = saved.path().to_str().expect("a plain name").to_owned();

@@ -87,9 +87,10 @@ fn expect_whole_until(run: &Run, rank: usize, log: &Recorded, until_ns: i64) {
 
 #[test]
 fn a_flush_that_never_returns_delays_the_end_of_the_job_by_a_second() {
-    let turn = turn::take();
+    let turn = turn::share();
     // The second flush is at the end of the short job, and in the middle of the longer one.
-    for (steps, exit) in [(60, ""), (60, "exit"), (600, ""), (600, "exit"), (600, "_exit")] {
+    let cases = [(60, ""), (60, "exit"), (600, ""), (600, "exit"), (600, "_exit")];
+    turn::side_by_side(cases, |(steps, exit)| {
         let settings = Settings {
             steps,
             more: &[("CUPTI_DOUBLE_STUCK", "2"), ("CUPTI_JOB_EXIT", exit)],
@@ -112,46 +113,46 @@ fn a_flush_that_never_returns_delays_the_end_of_the_job_by_a_second() {
             expect_no_violation(&run, rank);
             assert!(works(log) < WORKS * steps);
         }
-    }
+    });
 }
 
 #[test]
 fn the_library_calls_nothing_after_the_program_ended_cupti() {
-    let turn = turn::take();
-    for (version, _) in compile::CUPTI_VERSIONS {
-        for other in ["", "1"] {
-            let mut more = vec![("CUPTI_DOUBLE_ENDS", "1"), ("CUPTI_JOB_FINALIZE", "1")];
+    let turn = turn::share();
+    let versions = compile::CUPTI_VERSIONS.iter();
+    let cases = versions.flat_map(|&(version, _)| [(version, ""), (version, "1")]);
+    turn::side_by_side(cases, |(version, other)| {
+        let mut more = vec![("CUPTI_DOUBLE_ENDS", "1"), ("CUPTI_JOB_FINALIZE", "1")];
+        if !other.is_empty() {
+            more.push(("CUPTI_JOB_OTHER", other));
+        }
+        let settings = Settings {
+            version,
+            steps: 600,
+            more: &more,
+            ..Settings::default()
+        };
+        let Some(run) = run(&turn, &settings) else { return };
+        run.expect_well();
+        for (rank, log) in run.logs().iter().enumerate() {
+            let finalized = run.printed(rank, "finalized")["finalized"].clone();
+            assert_eq!(finalized["result"], 0);
+            expect_no_violation(&run, rank);
+            let printed = run.printed(rank, "launched");
+            assert_eq!(printed["kinds"], 0, "{printed}");
+            // A call in flight when rankscope unsubscribed may have requested one more buffer.
+            let outstanding = printed["outstanding"].as_i64();
+            assert!(outstanding.is_some_and(|buffers| buffers <= 1), "{printed}");
+            assert_eq!(ended(log), "another profiler ended CUPTI");
+            assert_eq!(covered(log).last(), Some(&Coverage::Off), "version {version}");
+            assert!(works(log) < launched(&run, rank));
             if !other.is_empty() {
-                more.push(("CUPTI_JOB_OTHER", other));
-            }
-            let settings = Settings {
-                version,
-                steps: 600,
-                more: &more,
-                ..Settings::default()
-            };
-            let Some(run) = run(&turn, &settings) else { return };
-            run.expect_well();
-            for (rank, log) in run.logs().iter().enumerate() {
-                let finalized = run.printed(rank, "finalized")["finalized"].clone();
-                assert_eq!(finalized["result"], 0);
-                expect_no_violation(&run, rank);
-                let printed = run.printed(rank, "launched");
-                assert_eq!(printed["kinds"], 0, "{printed}");
-                // A call in flight when rankscope unsubscribed may have requested one more buffer.
-                let outstanding = printed["outstanding"].as_i64();
-                assert!(outstanding.is_some_and(|buffers| buffers <= 1), "{printed}");
-                assert_eq!(ended(log), "another profiler ended CUPTI");
-                assert_eq!(covered(log).last(), Some(&Coverage::Off), "version {version}");
-                assert!(works(log) < launched(&run, rank));
-                if !other.is_empty() {
-                    let theirs = run.printed(rank, "other")["other"].clone();
-                    assert_eq!(theirs["received"], theirs["launched"], "{theirs}");
-                    assert_eq!((&theirs["wrong"], &theirs["result"]), (&0.into(), &0.into()));
-                }
+                let theirs = run.printed(rank, "other")["other"].clone();
+                assert_eq!(theirs["received"], theirs["launched"], "{theirs}");
+                assert_eq!((&theirs["wrong"], &theirs["result"]), (&0.into(), &0.into()));
             }
         }
-    }
+    });
 }
 
 #[test]
@@ -177,9 +178,9 @@ fn works_before_the_end_of_cupti_are_recorded() {
 
 #[test]
 fn a_subscriber_of_the_second_interface_keeps_cupti() {
-    let turn = turn::take();
+    let turn = turn::share();
     // One case subscribes before rankscope has started to record devices, the other after.
-    for (kernels, has_started) in [("all", true), ("all@2+10", false)] {
+    turn::side_by_side([("all", true), ("all@2+10", false)], |(kernels, has_started)| {
         let settings = Settings {
             steps: 1200,
             kernels: Some(kernels),
@@ -212,13 +213,13 @@ fn a_subscriber_of_the_second_interface_keeps_cupti() {
                 assert_eq!(recorded, 0);
             }
         }
-    }
+    });
 }
 
 #[test]
 fn a_profiler_that_bypasses_the_library_gets_cupti() {
-    let turn = turn::take();
-    for (version, _) in compile::CUPTI_VERSIONS {
+    let turn = turn::share();
+    turn::side_by_side(compile::CUPTI_VERSIONS, |(version, _)| {
         let settings = Settings {
             version,
             steps: 900,
@@ -256,33 +257,33 @@ fn a_profiler_that_bypasses_the_library_gets_cupti() {
                 );
             }
         }
-    }
+    });
 }
 
 #[test]
 fn a_profiler_that_frees_every_buffer_does_no_harm() {
-    let turn = turn::take();
-    for (other, is_past_us) in [("free", false), ("direct, free", true)] {
-        for version in [18, 130_500] {
-            let settings = Settings {
-                version,
-                steps: 900,
-                more: &[("CUPTI_JOB_OTHER", other)],
-                ..Settings::default()
-            };
-            let Some(run) = run(&turn, &settings) else { return };
-            run.expect_well();
-            for (rank, log) in run.logs().iter().enumerate() {
-                expect_no_violation(&run, rank);
-                let theirs = run.printed(rank, "other")["other"].clone();
-                assert_eq!(theirs["received"], theirs["launched"], "{theirs}");
-                assert_eq!((&theirs["wrong"], &theirs["result"]), (&0.into(), &0.into()));
-                let foreign = theirs["foreign_buffers"].as_u64().expect("a number");
-                assert_eq!(foreign > 0, is_past_us, "the trouble has come: {theirs}");
-                assert!(works(log) > 0);
-            }
+    let turn = turn::share();
+    let others = [("free", false), ("direct, free", true)].into_iter();
+    let cases = others.flat_map(|other| [(other, 18), (other, 130_500)]);
+    turn::side_by_side(cases, |((other, is_past_us), version)| {
+        let settings = Settings {
+            version,
+            steps: 900,
+            more: &[("CUPTI_JOB_OTHER", other)],
+            ..Settings::default()
+        };
+        let Some(run) = run(&turn, &settings) else { return };
+        run.expect_well();
+        for (rank, log) in run.logs().iter().enumerate() {
+            expect_no_violation(&run, rank);
+            let theirs = run.printed(rank, "other")["other"].clone();
+            assert_eq!(theirs["received"], theirs["launched"], "{theirs}");
+            assert_eq!((&theirs["wrong"], &theirs["result"]), (&0.into(), &0.into()));
+            let foreign = theirs["foreign_buffers"].as_u64().expect("a number");
+            assert_eq!(foreign > 0, is_past_us, "the trouble has come: {theirs}");
+            assert!(works(log) > 0);
         }
-    }
+    });
 }
 
 #[test]
@@ -368,7 +369,7 @@ fn an_exit_while_buffers_are_emptied_leaves_none_outstanding() {
 
 #[test]
 fn cupti_is_not_called_after_the_deadline_of_an_exit() {
-    let turn = turn::take();
+    let turn = turn::share();
     let settings = Settings {
         steps: 60,
         more: &[("RANKSCOPE_EXIT_WAIT_MS", "0"), ("CUPTI_JOB_LINGER", "1")],
@@ -406,7 +407,7 @@ fn a_log_that_is_full_switches_cupti_off() {
 
 #[test]
 fn a_child_that_starts_with_cuda_is_recorded() {
-    let turn = turn::take();
+    let turn = turn::share();
     let settings = Settings {
         steps: 120,
         more: &[("CUPTI_JOB_CHILD", "1")],

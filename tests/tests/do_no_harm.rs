@@ -1,48 +1,13 @@
-//! Tests that every program of `tests/programs/` behaves the same without the library and while being recorded.
+//! Tests that every C++ program of `tests/programs/` behaves the same without the library, with an idle preload, and
+//! while being recorded.
 //!
-//! Exit status, output, operations and caught exceptions are the same. The small programs also run with an idle
-//! preload.
+//! Exit status, output, operations and caught exceptions are the same. `truth_torch.rs` has the same test of PyTorch's
+//! programs, on the recordings that it needs anyway.
 
+use rankscope_tests::behaviour::Behaviour;
 use rankscope_tests::compile;
-use rankscope_tests::job::{Finished, Job, for_each_python};
+use rankscope_tests::job::Job;
 use rankscope_tests::turn::{self, Turn};
-use serde_json::Value;
-
-/// Behaviour that must not change: statuses, output (in any order, because threads and children print too), and the
-/// truth except for times.
-#[derive(Debug, PartialEq)]
-struct Behaviour {
-    statuses: Vec<i32>,
-    outputs: Vec<Vec<String>>,
-    operations: Vec<Vec<String>>,
-}
-
-impl Behaviour {
-    fn of(finished: &Finished) -> Behaviour {
-        let sorted = |mut lines: Vec<String>| {
-            lines.sort();
-            lines
-        };
-        let timeless = |mut line: Value| {
-            if let Some(fields) = line.as_object_mut() {
-                fields.retain(|name, _| !name.ends_with("_ns"));
-            }
-            line.to_string()
-        };
-        let ranks = 0..finished.ranks.len();
-        Behaviour {
-            statuses: finished.ranks.iter().map(|rank| rank.code()).collect(),
-            outputs: finished
-                .ranks
-                .iter()
-                .map(|rank| sorted(rank.text().lines().map(str::to_owned).collect()))
-                .collect(),
-            operations: ranks
-                .map(|rank| sorted(finished.truth(rank).into_iter().map(timeless).collect()))
-                .collect(),
-        }
-    }
-}
 
 /// Runs a job alone and recorded. Both must end with these statuses.
 fn compare(turn: &Turn, what: &str, statuses: &[i32], job: impl Fn() -> Job) -> Behaviour {
@@ -52,19 +17,13 @@ fn compare(turn: &Turn, what: &str, statuses: &[i32], job: impl Fn() -> Job) -> 
 
     let directory = tempfile::tempdir().expect("a temporary directory");
     let recorded = job().record_into(directory.path()).run(turn);
-    let reported: Vec<String> = recorded.ranks.iter().map(|rank| rank.complaints()).collect();
-    assert_eq!(
-        Behaviour::of(&recorded),
-        plain,
-        "{what}: recorded; standard error:\n{}",
-        reported.join("\n")
-    );
+    plain.expect_of(&recorded, what);
     plain
 }
 
 /// Compares a C++ program, with an additional argument unless it is empty.
 fn gloo(source: &str, argument: &str, statuses: &[i32]) {
-    let turn = turn::take();
+    let turn = turn::share();
     let Some(program) = compile::gloo(source) else {
         return;
     };
@@ -80,16 +39,6 @@ fn gloo(source: &str, argument: &str, statuses: &[i32]) {
     let plain = compare(&turn, &what, statuses, job);
     let idle = job().preload_idle().run(&turn);
     assert_eq!(Behaviour::of(&idle), plain, "{what}: preloaded, nothing to do");
-}
-
-fn torch(source: &str, statuses: &[i32]) {
-    let turn = turn::take();
-    for_each_python(|python| {
-        let what = format!("{source} on {}", python.name);
-        compare(&turn, &what, statuses, || {
-            Job::torch(python, source, statuses.len())
-        });
-    });
 }
 
 #[test]
@@ -161,44 +110,4 @@ fn counted_operations() {
     let finished = Job::program(&program, 2).arg("1000").counted().run(&turn);
     finished.expect_status(0);
     assert_eq!(finished.counts, [1000, 1000]);
-}
-
-#[test]
-fn every_c10d_collective() {
-    torch("collectives.py", &[0, 0, 0]);
-}
-
-#[test]
-fn overlapping_groups() {
-    torch("subgroups.py", &[0, 0, 0]);
-}
-
-#[test]
-fn worlds_one_after_another() {
-    torch("reinit.py", &[0, 0]);
-}
-
-#[test]
-fn a_known_wait() {
-    torch("blocked.py", &[0, 0]);
-}
-
-#[test]
-fn a_dying_peer() {
-    torch("peer_dies.py", &[7, 7, 0]);
-}
-
-#[test]
-fn ranks_that_leave_early() {
-    torch("early_exit.py", &[0, 5, 0]);
-}
-
-#[test]
-fn training_with_buckets() {
-    torch("ddp.py", &[0, 0]);
-}
-
-#[test]
-fn asynchronous_work_of_two_threads() {
-    torch("swapped.py", &[0, 0]);
 }

@@ -16,6 +16,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Returns the number of calls of each row. The environment can set it for a soak test.
@@ -253,8 +254,9 @@ fn no_allocation_no_lock_no_system_call_after_a_threads_first_event() {
         );
     }
     let calls = calls();
-    let (mut hot, mut recorded, mut lost) = (0, 0, 0);
-    for symbol in symbols() {
+    let [hot, recorded, lost] = [const { AtomicU64::new(0) }; 3];
+    // A row keeps one core busy.
+    turn::side_by_side(symbols(), |symbol| {
         let (ended, log) = run(driver, &["hot", symbol, &calls.to_string()]);
         assert_eq!(ended.code(), 0, "{symbol}: {}", ended.complaints());
         let text = ended.text();
@@ -262,9 +264,9 @@ fn no_allocation_no_lock_no_system_call_after_a_threads_first_event() {
         let is_cold = COLD.iter().any(|(part, _)| symbol.contains(part));
         assert_eq!(kind == "cold", is_cold, "{symbol} is {kind}");
         if is_cold {
-            continue;
+            return;
         }
-        hot += 1;
+        hot.fetch_add(1, Ordering::Relaxed);
         let log = log.unwrap_or_else(|| panic!("{symbol}: no log"));
         assert_eq!(log.ending, Ending::Closed, "{symbol}");
         let kept = Kept::of(&log);
@@ -307,9 +309,10 @@ fn no_allocation_no_lock_no_system_call_after_a_threads_first_event() {
             kept.of_no_communicator, 0,
             "{symbol}: buildNccl in tests/doubles/rows/driver.cc has the communicator elsewhere than the row's Roles"
         );
-        recorded += kept.records.iter().sum::<u64>();
-        lost += kept.lost.iter().sum::<u64>();
-    }
+        recorded.fetch_add(kept.records.iter().sum(), Ordering::Relaxed);
+        lost.fetch_add(kept.lost.iter().sum(), Ordering::Relaxed);
+    });
+    let [hot, recorded, lost] = [hot, recorded, lost].map(AtomicU64::into_inner);
     drop(turn);
     println!(
         "{hot} rows, {calls} calls each: {recorded} records kept, {lost} counted as lost; exempt: {}",

@@ -388,7 +388,7 @@ fn expect_calls_to_be_found(run: &Run) {
 
 #[test]
 fn times_after_a_copy_to_itself_are_left_out() {
-    let turn = turn::take();
+    let turn = turn::share();
     for version in [4, 5, 6] {
         let Some(run) = run(&turn, version, None, &[]) else {
             return;
@@ -414,7 +414,7 @@ fn kernel_times_are_requested_until_an_event_could_wait_forever() {
     const WITHOUT_GRAPH: Setting = ("NCCL_PROFILED_WITHOUT_GRAPH", "1");
     const BROADCAST: Setting = ("NCCL_PROFILED_BROADCAST", "1");
     const AFTER_COPY: Setting = ("NCCL_PROFILED_BROADCAST", "copied");
-    let turn = turn::take();
+    let turn = turn::share();
     // Version of NCCL, what the program does, and the reason for which the request ends.
     let cases: [(&str, &[Setting], Option<&str>); 6] = [
         ("22809", &[BROADCAST], None),
@@ -465,7 +465,7 @@ fn kernel_times_are_requested_until_an_event_could_wait_forever() {
 
 #[test]
 fn the_first_versions_report_the_algorithm_and_no_times() {
-    let turn = turn::take();
+    let turn = turn::share();
     for version in [1, 2, 3] {
         let Some(run) = run(&turn, version, None, &[]) else {
             return;
@@ -563,7 +563,7 @@ fn traffic_between_ranks_is_measured_on_request() {
 
 #[test]
 fn a_plugin_that_the_user_chose_is_kept() {
-    let turn = turn::take();
+    let turn = turn::share();
     for chosen in ["none", "/nowhere/libnccl-profiler-other.so"] {
         let Some(run) = run(&turn, 5, None, &[("NCCL_PROFILER_PLUGIN", chosen)]) else {
             return;
@@ -634,7 +634,7 @@ fn by_ctypes(turn: &Turn, version: u32, is_preloaded: bool) -> Option<(TempDir, 
 
 #[test]
 fn callers_that_bypass_a_preload_are_seen_by_the_plugin() {
-    let turn = turn::take();
+    let turn = turn::share();
     for (version, is_preloaded) in [(5, true), (5, false), (4, true), (6, false)] {
         let what = format!("version {version}, preloaded: {is_preloaded}");
         let Some((directory, logs)) = by_ctypes(&turn, version, is_preloaded) else {
@@ -847,7 +847,7 @@ fn every_device_of_one_process_is_timed_by_its_own_events() {
 
 #[test]
 fn a_driver_that_fails_is_not_queried_again() {
-    let turn = turn::take();
+    let turn = turn::share();
     // The program's own check counts further queries.
     let settings = [("RANKSCOPE_NCCL_EVENTS", "100000"), ("NCCL_DOUBLE_FAILS", "200")];
     let Some(run) = run(&turn, 0, None, &settings) else {
@@ -916,7 +916,7 @@ fn a_device_that_its_library_reports_is_not_timed_twice() {
 
 #[test]
 fn without_a_run_directory_the_plugin_requests_nothing() {
-    let turn = turn::take();
+    let turn = turn::share();
     let Some(program) = compile::nccl("nccl_profiled.cc") else {
         return;
     };

@@ -127,7 +127,7 @@ fn on_doubles(parts: &str, more: &[(&str, &str)]) -> Option<(Ended, Value)> {
 
 #[test]
 fn known_device_work_is_held_against_the_recording() {
-    let turn = turn::take();
+    let turn = turn::share();
     let parts = "kernels,early-graph,kernels-exit,kernels-killed,other-profiler";
     let Some((ended, document)) = on_doubles(parts, &[]) else {
         return;
@@ -160,7 +160,7 @@ fn known_device_work_is_held_against_the_recording() {
 /// A wrong recording must fail.
 #[test]
 fn wrong_times_are_found() {
-    let turn = turn::take();
+    let turn = turn::share();
     // The recorded kernels are 50 us longer than the kernels themselves say.
     let Some((ended, document)) = on_doubles("kernels", &[("CUDA_DOUBLE_SPIN_OFF_NS", "50000")]) else {
         return;

@@ -1,5 +1,5 @@
-//! Tests that the recording of PyTorch jobs agrees with their own reports, on the current wheel and on Debian's
-//! PyTorch, which has a different Gloo.
+//! Tests that the recording of PyTorch jobs agrees with their own reports, and that the recorded jobs behave as without
+//! the library. Runs on the current wheel and on Debian's PyTorch, which has a different Gloo.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,6 +10,7 @@ use rankscope_ranklog::reader::{Ending, ThreadRecord};
 use rankscope_ranklog::record::{
     BlockedIn, FLAG_BYTES_UNKNOWN, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN, Record, RecordKind,
 };
+use rankscope_tests::behaviour::Behaviour;
 use rankscope_tests::job::{Finished, Job, for_each_python};
 use rankscope_tests::process::{self, Process};
 use rankscope_tests::python::Python;
@@ -41,6 +42,23 @@ fn record(turn: &Turn, job: Job, statuses: &[i32]) -> Recording {
         logs,
         _directory: directory,
     }
+}
+
+/// Runs a job alone, then records it. It must behave the same, and end with these statuses.
+fn record_as_alone(turn: &Turn, what: &str, statuses: &[i32], job: impl Fn() -> Job) -> Recording {
+    let alone = job().run(turn);
+    alone.expect_statuses(statuses);
+    let recording = record(turn, job(), statuses);
+    Behaviour::of(&alone).expect_of(&recording.finished, what);
+    recording
+}
+
+/// Does so with a program of `tests/programs/torch/`.
+fn record_program(turn: &Turn, python: &Python, source: &str, statuses: &[i32]) -> Recording {
+    let what = format!("{source} on {}", python.name);
+    record_as_alone(turn, &what, statuses, || {
+        Job::torch(python, source, statuses.len())
+    })
 }
 
 /// Key of an operation, equal on all its members: identity, operation, tag, sequence.
@@ -138,8 +156,7 @@ fn every_c10d_operation_is_recorded_as_it_happened() {
     let turn = turn::take();
     for_each_python(|python| {
         let size = 3;
-        let job = Job::torch(python, "collectives.py", size);
-        let Recording { finished, logs, .. } = record(&turn, job, &[0; 3]);
+        let Recording { finished, logs, .. } = record_program(&turn, python, "collectives.py", &[0; 3]);
         for (rank, recorded) in logs.iter().enumerate() {
             let lines = finished.truth(rank);
             let done: Vec<Value> = lines
@@ -256,7 +273,7 @@ fn groups(recording: &Recording) -> BTreeMap<String, usize> {
 fn overlapping_groups_are_distinguished() {
     let turn = turn::take();
     for_each_python(|python| {
-        let recording = record(&turn, Job::torch(python, "subgroups.py", 3), &[0; 3]);
+        let recording = record_program(&turn, python, "subgroups.py", &[0; 3]);
         let sizes: Vec<(String, usize)> = groups(&recording).into_iter().collect();
         let expected = [
             ("head", 2),
@@ -273,7 +290,7 @@ fn overlapping_groups_are_distinguished() {
 fn successive_worlds_are_distinguished() {
     let turn = turn::take();
     for_each_python(|python| {
-        let recording = record(&turn, Job::torch(python, "reinit.py", 2), &[0; 2]);
+        let recording = record_program(&turn, python, "reinit.py", &[0; 2]);
         let worlds = groups(&recording);
         assert_eq!(worlds.len(), 3);
         for recorded in &recording.logs {
@@ -301,7 +318,7 @@ fn successive_worlds_are_distinguished() {
 fn asynchronous_work_of_two_threads_is_paired_correctly() {
     let turn = turn::take();
     for_each_python(|python| {
-        let recording = record(&turn, Job::torch(python, "swapped.py", 2), &[0; 2]);
+        let recording = record_program(&turn, python, "swapped.py", &[0; 2]);
         assert_eq!(groups(&recording).len(), 2);
         for recorded in &recording.logs {
             expect_works(recorded);
@@ -316,8 +333,10 @@ fn gradients_of_a_training_are_counted_to_the_byte() {
     const GRADIENT_BYTES: u64 = 8 * (256 * 256 + 256) * 4;
     let turn = turn::take();
     for_each_python(|python| {
-        let job = Job::torch(python, "ddp.py", 2).env("STEPS", STEPS.to_string());
-        let Recording { finished, logs, .. } = record(&turn, job, &[0; 2]);
+        let what = format!("ddp.py on {}", python.name);
+        let Recording { finished, logs, .. } = record_as_alone(&turn, &what, &[0; 2], || {
+            Job::torch(python, "ddp.py", 2).env("STEPS", STEPS.to_string())
+        });
         assert_eq!(finished.truth(0).len(), STEPS);
         for recorded in &logs {
             let reduced = recorded
@@ -347,10 +366,16 @@ fn a_known_wait_is_found_within_five_percent() {
     const KNOWN_MS: f64 = 300.0;
     let turn = turn::take();
     let test = |python: &Python, asynchronous: &str| {
-        let job = Job::torch(python, "blocked.py", 2)
-            .env("BLOCKED_MS", KNOWN_MS.to_string())
-            .env("BLOCKED_ASYNC", asynchronous);
-        let Recording { finished, logs, .. } = record(&turn, job, &[0; 2]);
+        let job = || {
+            Job::torch(python, "blocked.py", 2)
+                .env("BLOCKED_MS", KNOWN_MS.to_string())
+                .env("BLOCKED_ASYNC", asynchronous)
+        };
+        let Recording { finished, logs, .. } = if asynchronous == "1" {
+            record(&turn, job(), &[0; 2])
+        } else {
+            record_as_alone(&turn, &format!("blocked.py on {}", python.name), &[0; 2], job)
+        };
         for (rank, recorded) in logs.iter().enumerate() {
             let reported: Vec<f64> = finished
                 .truth(rank)
@@ -392,8 +417,7 @@ fn a_known_wait_is_found_within_five_percent() {
 fn the_failure_of_a_dead_peer_is_recorded() {
     let turn = turn::take();
     for_each_python(|python| {
-        let Recording { finished, logs, .. } =
-            record(&turn, Job::torch(python, "peer_dies.py", 3), &[7, 7, 0]);
+        let Recording { finished, logs, .. } = record_program(&turn, python, "peer_dies.py", &[7, 7, 0]);
         for (rank, recorded) in logs.iter().enumerate() {
             let sizes: Vec<u64> = recorded
                 .calls()
@@ -426,8 +450,7 @@ fn the_failure_of_a_dead_peer_is_recorded() {
 fn ranks_that_leave_early_lose_nothing() {
     let turn = turn::take();
     for_each_python(|python| {
-        let Recording { finished, logs, .. } =
-            record(&turn, Job::torch(python, "early_exit.py", 3), &[0, 5, 0]);
+        let Recording { finished, logs, .. } = record_program(&turn, python, "early_exit.py", &[0, 5, 0]);
         for (rank, recorded) in logs.iter().enumerate() {
             let lines = finished.truth(rank);
             assert_eq!(

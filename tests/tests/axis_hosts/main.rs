@@ -207,7 +207,7 @@ fn least(recording: &Recording) -> Vec<Vec<i64>> {
 }
 
 /// Runs all cases, and prints each of them and the table of the bars. Returns `None` if this machine has no namespaces.
-fn table(seeds: std::ops::Range<u64>, seconds: i64, late_us: i64) -> Option<Vec<Found>> {
+fn table(seeds: impl IntoIterator<Item = u64>, seconds: i64, late_us: i64) -> Option<Vec<Found>> {
     let program = compile::gloo("gloo_steps.cc")?;
     let turn = turn::take();
     let mut all = Vec::new();
@@ -303,7 +303,9 @@ fn assert_bars(all: &[Found], most_to_cycle: f64) {
 
 #[test]
 fn real_jobs_on_hosts_with_different_clocks() {
-    if let Some(all) = table(0..10, 4, LATE_US) {
+    // Every number of hosts with a late rank and with mismatches, and the sleep and the step of a clock, each alone and
+    // both. The numbers left out repeat these: AXIS_FIRST=0 AXIS_RUNS=10 AXIS_SECONDS=4 of the benchmark has them.
+    if let Some(all) = table([0, 1, 2, 3, 4, 5, 9], 4, LATE_US) {
         assert_bars(&all, 2.0);
     }
 }
