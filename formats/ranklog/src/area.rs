@@ -1,5 +1,6 @@
 //! Live area in memory: typed access to the mapped bytes, which the recording threads and the background thread share.
 
+use super::call_slot;
 use super::clock::{CALIBRATION_BYTES, Calibration};
 use super::definition;
 use super::layout::{
@@ -274,12 +275,13 @@ impl Area {
             .fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the address of an in-flight slot of a lane.
+    /// Returns an in-flight slot of a lane.
     #[inline]
-    pub fn in_flight_slot(&self, index: u32, slot: u32) -> *mut u64 {
+    pub fn call_slot(&self, index: u32, slot: u32) -> &[AtomicU64; 8] {
         let offset = self.lane_offset(index) + 64 + u64::from(slot) * RECORD_BYTES as u64;
         // SAFETY: inside the mapping: at all callers `slot` is below IN_FLIGHT_SLOTS and `index` below the lane count.
-        unsafe { self.base.add(offset as usize).cast() }
+        // Slots are aligned to 64 bytes, and all accesses are atomic.
+        unsafe { &*self.base.add(offset as usize).cast() }
     }
 
     /// Returns the offset of a chunk.
@@ -375,30 +377,6 @@ impl Area {
         }
     }
 
-    /// Copies an in-flight slot; `None` if it is empty, or its owner changes it all the time.
-    ///
-    /// The first word alone does not show a change: a later call of the same operation has an equal one. Two equal
-    /// copies, each with a complete first word before it, are one call.
-    fn stable_words(&self, at: u64) -> Option<[u64; 8]> {
-        const ATTEMPTS: u32 = 8;
-        let mut before = None;
-        for _ in 0..ATTEMPTS {
-            let word = self.u64_at(at).load(Ordering::Acquire);
-            if word == 0 {
-                return None;
-            }
-            let mut words = [word; 8];
-            for (step, value) in words.iter_mut().enumerate().skip(1) {
-                *value = self.u64_at(at + 8 * step as u64).load(Ordering::Acquire);
-            }
-            if before == Some(words) {
-                return before;
-            }
-            before = Some(words);
-        }
-        None
-    }
-
     /// Copies the calls in progress of all lanes: (lane, thread ID, record without leave).
     pub fn in_flight(&self) -> Vec<(u32, u32, Record)> {
         let mut out = Vec::new();
@@ -410,10 +388,14 @@ impl Area {
             let thread_id = self
                 .u32_at(offset + lane::THREAD_ID as u64)
                 .load(Ordering::Relaxed);
-            for slot in 0..super::layout::IN_FLIGHT_SLOTS as u64 {
-                let at = offset + 64 + slot * RECORD_BYTES as u64;
-                if let Some(words) = self.stable_words(at) {
-                    out.push((index, thread_id, Record::from_words(words)));
+            for slot in 0..super::layout::IN_FLIGHT_SLOTS as u32 {
+                if let Some(words) = call_slot::copy(self.call_slot(index, slot)) {
+                    let record = Record {
+                        // Of the slot, and without meaning outside it.
+                        generation: 0,
+                        ..Record::from_words(words)
+                    };
+                    out.push((index, thread_id, record));
                 }
             }
         }

@@ -2,6 +2,7 @@
 //! and makes no system call.
 
 use super::area::Area;
+use super::call_slot;
 use super::layout::{IN_FLIGHT_SLOTS, RECORDS_PER_CHUNK};
 use super::loss::LossCause;
 use super::record::{RECORD_BYTES, Record, RecordKind};
@@ -104,6 +105,8 @@ pub struct Lane {
     chunk_index: Cell<u32>,
     index: Cell<u32>,
     depth: Cell<u32>,
+    /// Number of calls that were ever in progress, without 0: the generation of the next slot.
+    calls: Cell<u32>,
     thread_id: Cell<u32>,
     ordinal: Cell<u64>,
     next_free: AtomicU32,
@@ -224,23 +227,26 @@ impl LaneSet {
     }
 }
 
-/// Writes a record, with its commit word last.
+/// Returns the words of a record, the commit word first.
 ///
 /// It reads the fields with separate volatile loads, which a compiler would otherwise combine. A hook has just written
 /// the fields separately. The processor cannot forward such stores to one wide load, and stalls. This stall was half of
 /// the cost of a call.
-///
-/// # Safety
-/// `slot` must be valid for a record, aligned to eight bytes, and not written by anyone else.
 #[inline(always)]
-unsafe fn write_record(slot: *mut u64, record: &Record, generation: u32) {
+fn words_of(record: &Record, generation: u32) -> [u64; 8] {
     // SAFETY: `field` is a reference, so it is valid for reads.
     let byte = |field: &u8| u64::from(unsafe { std::ptr::read_volatile(field) });
     // SAFETY: as above.
     let half = |field: &u32| u64::from(unsafe { std::ptr::read_volatile(field) });
     // SAFETY: as above; only the bits of the value matter.
     let peer = unsafe { std::ptr::read_volatile(&raw const record.peer) } as u32;
-    let body = [
+    let commit_word = u64::from(generation)
+        | byte(&record.kind) << 32
+        | byte(&record.operation) << 40
+        | byte(&record.flags) << 48
+        | byte(&record.element_bytes) << 56;
+    [
+        commit_word,
         record.enter_ticks,
         record.leave_ticks,
         record.bytes,
@@ -248,18 +254,16 @@ unsafe fn write_record(slot: *mut u64, record: &Record, generation: u32) {
         half(&record.communicator) | half(&record.tag) << 32,
         half(&record.sequence) | u64::from(peer) << 32,
         record.aux,
-    ];
-    for (step, value) in body.into_iter().enumerate() {
-        // SAFETY: the caller guarantees that `slot` is valid for a record.
-        unsafe { (*slot.add(1 + step).cast::<AtomicU64>()).store(value, Ordering::Relaxed) };
+    ]
+}
+
+/// Writes a record, with its commit word last.
+#[inline(always)]
+fn write_record(slot: &[AtomicU64; 8], words: [u64; 8]) {
+    for (word, value) in slot.iter().zip(words).skip(1) {
+        word.store(value, Ordering::Relaxed);
     }
-    let commit_word = u64::from(generation)
-        | byte(&record.kind) << 32
-        | byte(&record.operation) << 40
-        | byte(&record.flags) << 48
-        | byte(&record.element_bytes) << 56;
-    // SAFETY: the caller guarantees that `slot` is valid for a record.
-    unsafe { (*slot.cast::<AtomicU64>()).store(commit_word, Ordering::Release) };
+    slot[0].store(words[0], Ordering::Release);
 }
 
 impl Lane {
@@ -277,15 +281,15 @@ impl Lane {
         }
         let position = self.next.get();
         // SAFETY: `chunk` points to a chunk that this lane owns, and `position` is below RECORDS_PER_CHUNK, so the slot
-        // is inside it. Nobody else writes it, and readers wait for the commit word.
-        unsafe {
-            let slot = self
+        // is inside it, and aligned. Nobody else writes it, and readers wait for the commit word.
+        let slot = unsafe {
+            &*self
                 .chunk
                 .get()
                 .add((position as usize + 1) * RECORD_BYTES)
-                .cast::<u64>();
-            write_record(slot, record, self.generation.get());
-        }
+                .cast::<[AtomicU64; 8]>()
+        };
+        write_record(slot, words_of(record, self.generation.get()));
         self.next.set(position + 1);
         true
     }
@@ -333,12 +337,12 @@ impl Lane {
             set.area.count_in_flight_lost(self.index.get());
             return;
         }
-        let slot = set.area.in_flight_slot(self.index.get(), depth);
-        // SAFETY: the slot belongs to this lane and therefore to this thread. Readers in this process compare two copies.
-        unsafe {
-            // Chunks never use generation 0. Here 1 marks a slot in use, whatever the kind.
-            write_record(slot, record, 1);
-        }
+        // 0 marks a free slot.
+        let generation = self.calls.get().wrapping_add(1).max(1);
+        self.calls.set(generation);
+        // The slot belongs to this lane and therefore to this thread.
+        let slot = set.area.call_slot(self.index.get(), depth);
+        call_slot::put(slot, words_of(record, generation));
     }
 
     /// Removes the innermost blocking call in progress.
@@ -347,9 +351,7 @@ impl Lane {
         let depth = self.depth.get().saturating_sub(1);
         self.depth.set(depth);
         if (depth as usize) < IN_FLIGHT_SLOTS {
-            let slot = set.area.in_flight_slot(self.index.get(), depth);
-            // SAFETY: as in `enter`.
-            unsafe { (*slot.cast::<AtomicU64>()).store(0, Ordering::Release) };
+            call_slot::clear(set.area.call_slot(self.index.get(), depth));
         }
     }
 }

@@ -6,6 +6,7 @@
 pub mod activity;
 pub mod activity_request;
 pub mod area;
+pub mod call_slot;
 pub mod clock;
 pub mod codec;
 pub mod collect;

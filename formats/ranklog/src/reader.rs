@@ -181,7 +181,7 @@ impl RankLog {
     pub fn open_with_live(path: &Path, live: Option<&Path>) -> Result<Self, OpenError> {
         let mut log = Self::open_segments(path)?;
         if let Some(live) = live {
-            match fs::read(live) {
+            match read_live_area(live) {
                 Ok(bytes) => log.take_live_area(live, &bytes),
                 Err(error) => log.live_problem(live, 0, format!("the live area cannot be read: {error}")),
             }
@@ -410,7 +410,7 @@ impl RankLog {
             std::mem::take(&mut self.in_flight),
             std::mem::take(&mut self.losses),
         );
-        match fs::read(&live) {
+        match read_live_area(&live) {
             Ok(bytes) => {
                 self.take_live_area(&live, &bytes);
                 if self.ending == Ending::LiveArea && self.is_running() {
@@ -1173,6 +1173,78 @@ fn read_up_to(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> 
         }
     }
     Ok(got)
+}
+
+/// Number of copies of a slot that changes all the time. Such a call is not stuck.
+const SLOT_ATTEMPTS: usize = 8;
+
+/// Reads a live area whose process may write meanwhile. Each in-flight slot is one call, or free.
+///
+/// The slots are read before the records. So a call that ends meanwhile is in progress, or has a record, or both.
+fn read_live_area(path: &Path) -> io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    let mut head = [0u8; HEADER_BYTES];
+    let is_whole =
+        read_up_to(&file, &mut head, 0)? == HEADER_BYTES && u64_at(&head, header::MAGIC) == LIVE_MAGIC;
+    let start = u64_at(&head, header::LANES_OFFSET);
+    let size = u64::from(u32_at(&head, header::LANE_COUNT)).saturating_mul(LANE_BYTES as u64);
+    let length = file.metadata()?.len();
+    let lanes = if is_whole && start.checked_add(size).is_some_and(|end| end <= length) {
+        read_lanes(&file, start, size as usize)?
+    } else {
+        Vec::new()
+    };
+    let mut bytes = fs::read(path)?;
+    // The file may have been replaced or cut meanwhile. `take_live_area` says so.
+    if let Some(part) = bytes
+        .get_mut(start as usize..)
+        .and_then(|rest| rest.get_mut(..lanes.len()))
+    {
+        part.copy_from_slice(&lanes);
+    }
+    Ok(bytes)
+}
+
+/// Reads the lane blocks until each slot was the same call before and after it was read. A slot that never is becomes
+/// free.
+///
+/// The generation in the first word is different for each call, so an equal first word means that the slot did not
+/// change in between ([`super::call_slot`]). A copy by the kernel has no order, so the first words are read before and
+/// after the copy whose other words count.
+fn read_lanes(file: &File, start: u64, bytes: usize) -> io::Result<Vec<u8>> {
+    let read = || {
+        let mut copy = vec![0u8; bytes];
+        let got = read_up_to(file, &mut copy, start)?;
+        copy.truncate(got);
+        Ok::<_, io::Error>(copy)
+    };
+    let [mut before, mut copy] = [read()?, read()?];
+    let mut result = copy.clone();
+    let slots = (0..bytes / LANE_BYTES)
+        .flat_map(|lane| (0..IN_FLIGHT_SLOTS).map(move |slot| lane * LANE_BYTES + 64 + slot * RECORD_BYTES));
+    let mut changing: Vec<usize> = slots.collect();
+    for _ in 0..SLOT_ATTEMPTS {
+        let after = read()?;
+        changing.retain(|&at| {
+            let is_same = u64_at(&before, at) == u64_at(&after, at);
+            let slot = copy.get(at..at + RECORD_BYTES);
+            let target = result.get_mut(at..at + RECORD_BYTES);
+            if is_same && let (Some(slot), Some(target)) = (slot, target) {
+                target.copy_from_slice(slot);
+            }
+            !is_same
+        });
+        if changing.is_empty() {
+            break;
+        }
+        (before, copy) = (copy, after);
+    }
+    for at in changing {
+        if let Some(slot) = result.get_mut(at..at + RECORD_BYTES) {
+            slot.fill(0);
+        }
+    }
+    Ok(result)
 }
 
 /// Finds the next complete frame header at or after `from`.

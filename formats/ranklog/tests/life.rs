@@ -9,6 +9,7 @@ use rankscope_ranklog::record::{Record, RecordKind};
 use rankscope_ranklog::recorder::{Options, Recorder};
 use rankscope_ranklog::{Library, Operation};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 fn define_nothing(_: &LaneSet) {}
@@ -195,4 +196,50 @@ fn any_flipped_byte_is_noticed_or_harmless() {
             bytes.len()
         );
     }
+}
+
+#[test]
+fn a_call_in_progress_of_a_running_process_is_never_a_mixture_of_two_calls() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let recorder = start(dir.path());
+    let set = recorder.lanes().expect("recording");
+    write_some(set, 1);
+    let log = only_log(dir.path());
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let lane = set.acquire(43, [0; 16], 1).expect("a lane");
+            for n in 1.. {
+                let call = Record {
+                    enter_ticks: n,
+                    bytes: n,
+                    object: n,
+                    aux: n,
+                    ..Record::new(RecordKind::Call)
+                };
+                lane.enter(set, &call);
+                // Some calls last for several copies, and most change during a copy.
+                for _ in 0..if n % 1_000 == 0 { 20_000 } else { 0 } {
+                    std::hint::spin_loop();
+                }
+                lane.leave(set);
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        let mut seen = Vec::new();
+        for _ in 0..3_000 {
+            let opened = RankLog::open(&log).expect("a log");
+            seen.extend(opened.in_flight.iter().map(|call| call.record));
+        }
+        is_over.store(true, Ordering::Relaxed);
+        assert!(seen.len() > 20, "{}", seen.len());
+        for call in &seen {
+            let n = call.enter_ticks;
+            assert_eq!((call.bytes, call.object, call.aux), (n, n, n));
+        }
+        assert!(seen.is_sorted_by_key(|call| call.enter_ticks));
+    });
+    recorder.finish(Duration::from_secs(10));
 }

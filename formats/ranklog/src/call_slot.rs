@@ -1,0 +1,70 @@
+//! A slot for a call in progress: the hook of the call writes it, and readers copy it meanwhile.
+//!
+//! It is a sequence lock with one writer. The first word is 0 while the slot is free. Otherwise its low half is the
+//! generation: a counter of the writer's calls, never 0. So two calls of one kind in a row have different first words.
+//! A reader that finds the same first word before and after the other words has copied one call.
+//!
+//! The words are atomics, and the fences are those that the memory model of C++ and Rust asks for. They cost the writer
+//! nothing on x86-64. `tests/call_slot.rs` checks all interleavings of this code with loom.
+
+use std::sync::atomic::Ordering;
+
+/// Atomic word of a slot, and the fence that belongs to it: those of `std`, or of a model checker.
+pub trait Word {
+    /// Reads the word.
+    fn load(&self, order: Ordering) -> u64;
+    /// Writes the word.
+    fn store(&self, value: u64, order: Ordering);
+    /// Orders the accesses before it with those after it.
+    fn fence(order: Ordering);
+}
+
+impl Word for std::sync::atomic::AtomicU64 {
+    #[inline(always)]
+    fn load(&self, order: Ordering) -> u64 {
+        Self::load(self, order)
+    }
+
+    #[inline(always)]
+    fn store(&self, value: u64, order: Ordering) {
+        Self::store(self, value, order);
+    }
+
+    #[inline(always)]
+    fn fence(order: Ordering) {
+        std::sync::atomic::fence(order);
+    }
+}
+
+/// Writes the words of a call into a free slot, the commit word first. Only the owner of the slot may call this.
+#[inline(always)]
+pub fn put<W: Word, const WORDS: usize>(slot: &[W; WORDS], words: [u64; WORDS]) {
+    // A reader that sees one of the following words also sees that the slot was freed before.
+    W::fence(Ordering::Release);
+    for (word, value) in slot.iter().zip(words).skip(1) {
+        word.store(value, Ordering::Relaxed);
+    }
+    slot[0].store(words[0], Ordering::Release);
+}
+
+/// Frees a slot. Only its owner may call this.
+#[inline(always)]
+pub fn clear<W: Word, const WORDS: usize>(slot: &[W; WORDS]) {
+    slot[0].store(0, Ordering::Release);
+}
+
+/// Copies a slot.
+///
+/// Returns `None` if it is free, or if its owner began another call meanwhile. Such a call is not stuck.
+pub fn copy<W: Word, const WORDS: usize>(slot: &[W; WORDS]) -> Option<[u64; WORDS]> {
+    let first = slot[0].load(Ordering::Acquire);
+    if first == 0 {
+        return None;
+    }
+    let mut words = [first; WORDS];
+    for (value, word) in words.iter_mut().zip(slot).skip(1) {
+        *value = word.load(Ordering::Relaxed);
+    }
+    W::fence(Ordering::Acquire);
+    (slot[0].load(Ordering::Relaxed) == first).then_some(words)
+}
