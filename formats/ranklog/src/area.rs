@@ -389,7 +389,9 @@ impl Area {
                 .u32_at(offset + lane::THREAD_ID as u64)
                 .load(Ordering::Relaxed);
             for slot in 0..super::layout::IN_FLIGHT_SLOTS as u32 {
-                if let Some(words) = call_slot::copy(self.call_slot(index, slot)) {
+                let [first, rest @ ..] = self.call_slot(index, slot);
+                if let Some((commit_word, [b0, b1, b2, b3, b4, b5, b6])) = call_slot::copy(first, rest) {
+                    let words = [commit_word, b0, b1, b2, b3, b4, b5, b6];
                     let record = Record {
                         // Of the slot, and without meaning outside it.
                         generation: 0,

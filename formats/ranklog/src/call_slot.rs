@@ -36,35 +36,32 @@ impl Word for std::sync::atomic::AtomicU64 {
     }
 }
 
-/// Writes the words of a call into a free slot, the commit word first. Only the owner of the slot may call this.
+/// Writes a call into a free slot. Only the owner of the slot may call this.
 #[inline(always)]
-pub fn put<W: Word, const WORDS: usize>(slot: &[W; WORDS], words: [u64; WORDS]) {
+pub fn put<W: Word, const BODY: usize>(first: &W, rest: &[W; BODY], commit_word: u64, body: [u64; BODY]) {
     // A reader that sees one of the following words also sees that the slot was freed before.
     W::fence(Ordering::Release);
-    for (word, value) in slot.iter().zip(words).skip(1) {
-        word.store(value, Ordering::Relaxed);
+    for (at, value) in body.into_iter().enumerate() {
+        rest[at].store(value, Ordering::Relaxed);
     }
-    slot[0].store(words[0], Ordering::Release);
+    first.store(commit_word, Ordering::Release);
 }
 
 /// Frees a slot. Only its owner may call this.
 #[inline(always)]
-pub fn clear<W: Word, const WORDS: usize>(slot: &[W; WORDS]) {
-    slot[0].store(0, Ordering::Release);
+pub fn clear<W: Word>(first: &W) {
+    first.store(0, Ordering::Release);
 }
 
-/// Copies a slot.
+/// Copies a slot: the commit word and the other words.
 ///
 /// Returns `None` if it is free, or if its owner began another call meanwhile. Such a call is not stuck.
-pub fn copy<W: Word, const WORDS: usize>(slot: &[W; WORDS]) -> Option<[u64; WORDS]> {
-    let first = slot[0].load(Ordering::Acquire);
-    if first == 0 {
+pub fn copy<W: Word, const BODY: usize>(first: &W, rest: &[W; BODY]) -> Option<(u64, [u64; BODY])> {
+    let commit_word = first.load(Ordering::Acquire);
+    if commit_word == 0 {
         return None;
     }
-    let mut words = [first; WORDS];
-    for (value, word) in words.iter_mut().zip(slot).skip(1) {
-        *value = word.load(Ordering::Relaxed);
-    }
+    let body = rest.each_ref().map(|word| word.load(Ordering::Relaxed));
     W::fence(Ordering::Acquire);
-    (slot[0].load(Ordering::Relaxed) == first).then_some(words)
+    (first.load(Ordering::Relaxed) == commit_word).then_some((commit_word, body))
 }

@@ -227,26 +227,18 @@ impl LaneSet {
     }
 }
 
-/// Returns the words of a record, the commit word first.
+/// Returns the words of a record after its commit word.
 ///
 /// It reads the fields with separate volatile loads, which a compiler would otherwise combine. A hook has just written
 /// the fields separately. The processor cannot forward such stores to one wide load, and stalls. This stall was half of
 /// the cost of a call.
 #[inline(always)]
-fn words_of(record: &Record, generation: u32) -> [u64; 8] {
+fn body_of(record: &Record) -> [u64; 7] {
     // SAFETY: `field` is a reference, so it is valid for reads.
-    let byte = |field: &u8| u64::from(unsafe { std::ptr::read_volatile(field) });
-    // SAFETY: as above.
     let half = |field: &u32| u64::from(unsafe { std::ptr::read_volatile(field) });
     // SAFETY: as above; only the bits of the value matter.
     let peer = unsafe { std::ptr::read_volatile(&raw const record.peer) } as u32;
-    let commit_word = u64::from(generation)
-        | byte(&record.kind) << 32
-        | byte(&record.operation) << 40
-        | byte(&record.flags) << 48
-        | byte(&record.element_bytes) << 56;
     [
-        commit_word,
         record.enter_ticks,
         record.leave_ticks,
         record.bytes,
@@ -257,13 +249,16 @@ fn words_of(record: &Record, generation: u32) -> [u64; 8] {
     ]
 }
 
-/// Writes a record, with its commit word last.
+/// Returns the commit word of a record, read in the same way.
 #[inline(always)]
-fn write_record(slot: &[AtomicU64; 8], words: [u64; 8]) {
-    for (word, value) in slot.iter().zip(words).skip(1) {
-        word.store(value, Ordering::Relaxed);
-    }
-    slot[0].store(words[0], Ordering::Release);
+fn commit_word_of(record: &Record, generation: u32) -> u64 {
+    // SAFETY: `field` is a reference, so it is valid for reads.
+    let byte = |field: &u8| u64::from(unsafe { std::ptr::read_volatile(field) });
+    u64::from(generation)
+        | byte(&record.kind) << 32
+        | byte(&record.operation) << 40
+        | byte(&record.flags) << 48
+        | byte(&record.element_bytes) << 56
 }
 
 impl Lane {
@@ -289,7 +284,11 @@ impl Lane {
                 .add((position as usize + 1) * RECORD_BYTES)
                 .cast::<[AtomicU64; 8]>()
         };
-        write_record(slot, words_of(record, self.generation.get()));
+        let [first, rest @ ..] = slot;
+        for (word, value) in rest.iter().zip(body_of(record)) {
+            word.store(value, Ordering::Relaxed);
+        }
+        first.store(commit_word_of(record, self.generation.get()), Ordering::Release);
         self.next.set(position + 1);
         true
     }
@@ -341,8 +340,8 @@ impl Lane {
         let generation = self.calls.get().wrapping_add(1).max(1);
         self.calls.set(generation);
         // The slot belongs to this lane and therefore to this thread.
-        let slot = set.area.call_slot(self.index.get(), depth);
-        call_slot::put(slot, words_of(record, generation));
+        let [first, rest @ ..] = set.area.call_slot(self.index.get(), depth);
+        call_slot::put(first, rest, commit_word_of(record, generation), body_of(record));
     }
 
     /// Removes the innermost blocking call in progress.
@@ -351,7 +350,7 @@ impl Lane {
         let depth = self.depth.get().saturating_sub(1);
         self.depth.set(depth);
         if (depth as usize) < IN_FLIGHT_SLOTS {
-            call_slot::clear(set.area.call_slot(self.index.get(), depth));
+            call_slot::clear(&set.area.call_slot(self.index.get(), depth)[0]);
         }
     }
 }
