@@ -1,5 +1,6 @@
 //! Compiles the programs of `tests/programs/` when a test needs them.
 
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -241,6 +242,19 @@ fn compile(compiler: &str, source: &str, arguments: &[&str]) -> Option<PathBuf> 
     build(compiler, &input, stem, arguments)
 }
 
+/// Lets a compiler run only when nothing else needs its processor. Meanwhile the job of another test may run, and its
+/// recorder has the same priority.
+fn run_when_idle(command: &mut Command) {
+    // SAFETY: between fork and exec only this system call is made, on a local. If it fails, the priority stays.
+    unsafe {
+        command.pre_exec(|| {
+            let parameters = libc::sched_param { sched_priority: 0 };
+            libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters);
+            Ok(())
+        })
+    };
+}
+
 /// Compiles `input` into `output` in the directory of test programs, unless the output exists and is newer than all
 /// sources.
 fn build(compiler: &str, input: &Path, output: &str, arguments: &[&str]) -> Option<PathBuf> {
@@ -262,13 +276,15 @@ fn build(compiler: &str, input: &Path, output: &str, arguments: &[&str]) -> Opti
     } else {
         &["-O1", "-g"]
     };
-    let result = Command::new(compiler)
+    let mut command = Command::new(compiler);
+    command
         .args(optimised)
         .arg("-o")
         .arg(&fresh)
         .arg(input)
-        .args(arguments)
-        .output();
+        .args(arguments);
+    run_when_idle(&mut command);
+    let result = command.output();
     let result = match result {
         Ok(result) => result,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

@@ -212,3 +212,54 @@ fn a_report_says_how_far_device_times_can_be_wrong() {
         assert!(words.contains(expected), "{words}");
     }
 }
+
+#[test]
+fn a_hang_on_the_device_names_the_operation_and_who_never_called_it() {
+    let (run, session) = merged("hang");
+    let pending = &session["ranks"][0]["pending_on_device"];
+    assert_eq!(pending["operation"], "all-reduce");
+    assert_eq!(
+        (&pending["sequence"], &pending["later"]),
+        (&Value::from(10), &Value::from(0))
+    );
+    // The ranks were killed after 30 s, and the start of PyTorch took some of them.
+    for figure in ["for_ns", "silent_for_ns"] {
+        let ns = pending[figure].as_i64().expect("a time");
+        assert!((15_000_000_000..30_000_000_000).contains(&ns), "{figure}: {ns}");
+    }
+    assert_eq!(session["ranks"][1]["pending_on_device"], Value::Null);
+    let findings = session["findings"].as_array().expect("findings");
+    let finding = findings
+        .iter()
+        .find(|one| one["kind"] == "never-finished")
+        .expect("a finding");
+    assert_eq!(finding["severity"], "critical");
+    assert_eq!(finding["ranks"], serde_json::json!([0]));
+    let evidence = finding["evidence"].to_string();
+    assert!(evidence.contains("no call of rank 1"), "{evidence}");
+    assert!(
+        evidence.contains("was enqueued on the device and has not completed for"),
+        "{evidence}"
+    );
+    // The first sentence of the report is about it.
+    let text = results::rankscope(["report", run.path().to_str().expect("a plain name")]).text();
+    assert!(
+        text.contains("1 rank was communicating when the log ended"),
+        "{text}"
+    );
+}
+
+#[test]
+fn jobs_that_made_progress_to_their_end_are_not_stuck_on_their_devices() {
+    for name in ["ddp_kernels", "fsdp_kernels", "load", "killed"] {
+        let (_run, session) = merged(name);
+        // The device of a killed job still had work.
+        let pending = &session["ranks"][0]["pending_on_device"];
+        assert_eq!(pending.is_object(), name == "killed", "{name}: {pending}");
+        let findings = session["findings"].as_array().expect("findings");
+        assert!(
+            findings.iter().all(|one| one["kind"] != "never-finished"),
+            "{name}"
+        );
+    }
+}

@@ -19,6 +19,9 @@ pub const MAX_PENDING: usize = 1 << 19;
 /// Reason of an instance in which a call was in progress when its log ended, and which another member never called.
 pub const MEMBER_DID_NOT_CALL: &str = "the call was in progress when the log ended, and a member is missing";
 
+/// Reason of an instance that a member can no longer call.
+pub const MEMBER_ENDED: &str = "a member's log is missing or ended before";
+
 /// Key of an instance on its communicator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
@@ -183,7 +186,7 @@ impl Matcher {
         if pending.arrived as usize == pending.members.size() {
             self.emit(communicator, slot, "", &mut emit);
         } else if state.absent_count > 0 && nobody_else_comes(&state.absent, &pending.members, is_message) {
-            let reason = "a member's log is missing or ended before";
+            let reason = MEMBER_ENDED;
             self.emit(communicator, slot, reason, &mut emit);
         }
         self.limit_pending(&mut emit);
@@ -335,7 +338,7 @@ impl Matcher {
                 .collect();
             over.sort_unstable();
             for (_, slot) in over {
-                let reason = "a member's log is missing or ended before";
+                let reason = MEMBER_ENDED;
                 self.emit(communicator, slot, reason, &mut emit);
             }
         }

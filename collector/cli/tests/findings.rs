@@ -18,6 +18,7 @@ use rankscope_ranklog::activity::{Activity, Coverage, HostCall, Work};
 use rankscope_ranklog::definition::{KIND_STREAM, KIND_TEXT, Payload, Stream};
 use rankscope_ranklog::loss::{Loss, LossCause};
 use rankscope_ranklog::record::{FLAG_FAILED, Record, RecordKind};
+use rankscope_report::{Places, TextLayout, summary_text};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
@@ -1118,10 +1119,10 @@ fn squeezed(source: &str) -> String {
     plain.replace(",)", ")").replace(",]", "]")
 }
 
-#[test]
-fn a_restart_costs_the_time_between_the_attempts() {
+/// Merges a job of two ranks with this number of attempts, one call each, five seconds apart.
+fn with_attempts(attempts: u8) -> Session {
     let folder = tempfile::tempdir().expect("a folder");
-    for restart in 0..2u8 {
+    for restart in 0..attempts {
         let run = folder.path().join(format!("attempt-{restart}"));
         std::fs::create_dir(&run).expect("mkdir");
         for rank in 0..2 {
@@ -1139,7 +1140,12 @@ fn a_restart_costs_the_time_between_the_attempts() {
             log.end().expect("end");
         }
     }
-    let session = merged(folder.path());
+    merged(folder.path())
+}
+
+#[test]
+fn a_restart_costs_the_time_between_the_attempts() {
+    let session = with_attempts(2);
     let finding = only(&session, "restart");
     // Calibrations are at the end of each log. The first record of the second attempt is therefore its call.
     let cost = finding.cost_ns.value.expect("a cost");
@@ -1152,6 +1158,46 @@ fn a_restart_costs_the_time_between_the_attempts() {
             ..Ddp::default()
         }),
         "restart",
+    );
+}
+
+#[test]
+fn many_restarts_are_one_finding_and_one_line() {
+    let restarts_of = |session: &Session| {
+        let findings = session.findings.iter();
+        findings.filter(|finding| finding.kind == "restart").count()
+    };
+    let lines_of = |session: &Session| {
+        let places = Places {
+            session: "session".into(),
+            trace: None,
+            report: None,
+        };
+        let text = summary_text(session, &places, &TextLayout::plain(160));
+        text.lines()
+            .filter(|line| line.contains("the job was restarted"))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let few = with_attempts(4);
+    assert_eq!(restarts_of(&few), 3);
+    let many = with_attempts(30);
+    let finding = only(&many, "restart");
+    assert!(
+        finding.text.contains("the job was restarted 29 times"),
+        "{}",
+        finding.text
+    );
+    let cost = finding.cost_ns.value.expect("a cost");
+    assert!((29 * 4_990..=29 * 5_000).contains(&(cost / MS as i64)), "{cost}");
+    assert_eq!(finding.look_at.len(), 3);
+    assert_eq!(lines_of(&few).len(), 4, "three notes, and the costliest finding");
+    let lines = lines_of(&many);
+    assert!(
+        lines[0].contains(
+            "the job was restarted 29 times; 145 s passed between attempts, at most 5.00 s at once"
+        ),
+        "{lines:?}"
     );
 }
 

@@ -61,6 +61,16 @@ fn all_made_up() -> Vec<Reported> {
         })
         .collect();
     all.push(made_up("damaged", &damaged(), &[]));
+    for restarts in [2, 9] {
+        let mut session = Job::new(1, 5).session();
+        let first = session.attempts[0].clone();
+        session.attempts.extend((1..=restarts).map(|restart| Attempt {
+            restart,
+            lost_before_ns: Some(i64::from(restart) * 1_000_000_007),
+            ..first.clone()
+        }));
+        all.push(made_up(&format!("{restarts} restarts"), &session, &[]));
+    }
     let structured = structured();
     all.push(made_up(
         "pipelines and named times",

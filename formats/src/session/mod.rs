@@ -75,7 +75,8 @@ pub use operations::{ClassCounts, Connect, OperationClass, SmallLaunches, Totals
 pub use part::{Part, PartLeftOut};
 pub use pauses::{Counted, NamedPart, NamedParts, NamedTimes, NotSeen};
 pub use ranks::{
-    Attempt, CommunicatorSummary, Coverage, Host, LogEnding, MissingRank, Rank, Scope, Surrounding, World,
+    Attempt, CommunicatorSummary, Coverage, Host, LogEnding, MissingRank, PendingOnDevice, Rank, Scope,
+    Surrounding, World,
 };
 pub use rollups::{Group, RoleSum, Rollup, Rollups, Sum};
 pub use row_groups::RowGroups;

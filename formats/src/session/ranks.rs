@@ -179,6 +179,28 @@ pub struct Rank {
     /// its process still ran. `null` if there are none.
     #[serde(default)]
     pub in_flight_for_ns: Option<i64>,
+    /// Oldest operation that was enqueued on a device and had not completed when the log ended. Missing if there is none,
+    /// or if completion is not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending_on_device: Option<PendingOnDevice>,
+}
+
+/// Operation that was enqueued on a device and had not completed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PendingOnDevice {
+    /// Kind of operation.
+    pub operation: String,
+    /// Communicator: index into [`Session::communicators`].
+    pub communicator: u32,
+    /// Sequence number on the communicator.
+    pub sequence: u32,
+    /// Number of operations after it on the communicator, which had not completed either.
+    pub later: u64,
+    /// Time from its request to the last sign of its process, in nanoseconds: the last calibration of its clock, or the
+    /// time of reading if it still runs.
+    pub for_ns: i64,
+    /// Time from the last record of the rank to that sign, in nanoseconds.
+    pub silent_for_ns: i64,
 }
 
 /// One communicator.

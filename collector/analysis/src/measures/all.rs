@@ -12,6 +12,7 @@ use crate::measures::hosts::Hosts;
 use crate::measures::launches::{Launch, Launches, Taken};
 use crate::measures::match_counts::{MatchCounts, is_replay};
 use crate::measures::pairs::Paths;
+use crate::measures::pending::PendingOperations;
 use crate::measures::rows::{InstanceColumns, Rows};
 use crate::measures::stalls;
 use crate::measures::stalls::StallBoard;
@@ -47,6 +48,8 @@ pub struct Measures<'a> {
     pub traffic: TrafficLedger,
     /// Transfers by path.
     pub paths: Paths,
+    /// Operations that had not completed on their devices.
+    pub pending: PendingOperations,
     /// Blame by rank.
     pub blame: BlameLedger,
     /// Causes of device stalls.
@@ -103,6 +106,7 @@ impl<'a> Measures<'a> {
             classes: Classes::new(&identities.communicators),
             traffic: TrafficLedger::default(),
             paths: Paths::default(),
+            pending: PendingOperations::new(ranks),
             blame: BlameLedger::new(ranks, stride(ranks)),
             stalls,
             steps: StepBoards::new(identities, boards),
@@ -197,6 +201,7 @@ impl<'a> Measures<'a> {
         totals.in_flight += u64::from(operation.state == OperationState::InFlight);
         totals.enqueued += u64::from(operation.state == OperationState::Enqueued);
         self.classes.operation(operation);
+        self.pending.add(operation);
     }
 
     /// Measures a complete instance, or adds it to its launch.

@@ -12,6 +12,7 @@ pub mod match_counts;
 pub mod merge_result;
 pub mod no_training;
 pub mod pairs;
+pub mod pending;
 pub mod routes;
 pub mod rows;
 pub mod stages;

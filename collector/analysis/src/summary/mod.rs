@@ -23,8 +23,8 @@ use crate::summary::scorecard::scorecard;
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{
     Attempt, CommunicatorSummary, Connect, Coverage, DeviceSource, Figure, Host, LossSummary, Part,
-    PartLeftOut, PeerTraffic, ProblemSummary, Problems, Rank, RankBreakdown, Ratio, ReasonCount,
-    SESSION_VERSION, Session, Steps, Tool, WaitMatrix, World,
+    PartLeftOut, PeerTraffic, PendingOnDevice, ProblemSummary, Problems, Rank, RankBreakdown, Ratio,
+    ReasonCount, SESSION_VERSION, Session, Steps, Tool, WaitMatrix, World,
 };
 use rankscope_formats::session::{LogEnding, Window};
 use rankscope_ranklog::definition::IdentitySource;
@@ -417,9 +417,34 @@ fn ranks(parts: &MergeResult<'_>, losses: &[LossSummary]) -> Vec<Rank> {
                     };
                     (until - since).max(0)
                 }),
+                pending_on_device: pending_on_device(parts, index),
             }
         })
         .collect()
+}
+
+/// Returns the oldest operation of a rank that had not completed on its device.
+fn pending_on_device(parts: &MergeResult<'_>, index: usize) -> Option<PendingOnDevice> {
+    let pending = parts.measures.pending.oldest(RankIndex(index as u32))?;
+    let rank = &parts.identities.ranks[index];
+    let log = &parts.logs[rank.log];
+    let last_ns = parts.sums[index].log.span?.end_ns;
+    let alive_until_ns = match log.ending {
+        Ending::Running => now_ns(parts),
+        // A calibration is taken every second, as long as the process lives.
+        _ => log
+            .calibrations
+            .last()
+            .map_or(last_ns, |last| parts.clocks.line(rank.log).ns(last.ticks)),
+    };
+    Some(PendingOnDevice {
+        operation: pending.operation.name().to_owned(),
+        communicator: pending.communicator.0,
+        sequence: pending.sequence,
+        later: pending.later,
+        for_ns: (alive_until_ns - pending.requested_ns).max(0),
+        silent_for_ns: (alive_until_ns - last_ns).max(0),
+    })
 }
 
 fn communicators(parts: &MergeResult<'_>) -> Vec<CommunicatorSummary> {

@@ -3,9 +3,8 @@
 use super::line::{Level, Line, some_prose};
 use crate::figures::{self, count, counted, quoted, time};
 use crate::prose::{Prose, prose};
-use crate::source::{among, less, number};
-use rankscope_formats::session::LogEnding;
-use rankscope_formats::session::{MissingRank, Session};
+use crate::source::{among, less, max, number, sum};
+use rankscope_formats::session::{Attempt, LogEnding, MissingRank, Session};
 
 /// Returns the number of ranks seen and expected. This is the first line of every output.
 pub fn coverage(session: &Session) -> Line {
@@ -171,7 +170,40 @@ pub fn coverage_notes(session: &Session) -> Vec<Line> {
             ],
         ));
     }
-    for (at, attempt) in session.attempts.iter().enumerate().skip(1) {
+    notes.extend(restarts(&session.attempts));
+    notes
+}
+
+/// Number of restarts up to which each has a line.
+const MOST_RESTART_LINES: usize = 3;
+
+/// Returns a line per restart, or one line for many of them.
+fn restarts(attempts: &[Attempt]) -> Vec<Line> {
+    let restarts = attempts.len().saturating_sub(1);
+    if restarts > MOST_RESTART_LINES {
+        let lost: Vec<i64> = attempts
+            .iter()
+            .filter_map(|attempt| attempt.lost_before_ns)
+            .collect();
+        let at = || among("/attempts", 1..attempts.len(), "/lost_before_ns");
+        let text = prose![
+            "the job was restarted ",
+            counted(
+                restarts as u64,
+                "time",
+                number(among("/attempts", 1..attempts.len(), "/restart"))
+            ),
+            lost.iter().max().map(|&longest| prose![
+                "; ",
+                time(lost.iter().sum(), sum(&[at()])),
+                " passed between attempts, at most ",
+                time(longest, max(at())),
+                " at once"
+            ])
+        ];
+        return vec![Line::new(Level::Warning, text)];
+    }
+    let line = |(at, attempt): (usize, &Attempt)| {
         let from = format!("/attempts/{at}");
         let lost = attempt.lost_before_ns.map(|ns| {
             prose![
@@ -180,15 +212,13 @@ pub fn coverage_notes(session: &Session) -> Vec<Line> {
                 " after the previous attempt"
             ]
         });
-        notes.push(Line::new(
-            Level::Warning,
-            prose![
-                "the job was restarted (restart ",
-                figures::plain(attempt.restart, format!("{from}/restart")),
-                ")",
-                lost
-            ],
-        ));
-    }
-    notes
+        let text = prose![
+            "the job was restarted (restart ",
+            figures::plain(attempt.restart, format!("{from}/restart")),
+            ")",
+            lost
+        ];
+        Line::new(Level::Warning, text)
+    };
+    attempts.iter().enumerate().skip(1).map(line).collect()
 }

@@ -3,9 +3,9 @@
 use crate::findings::rule::Rule;
 use crate::findings::shown::some;
 use crate::findings::{Draft, Facts};
-use crate::matching::MEMBER_DID_NOT_CALL;
+use crate::matching::{MEMBER_DID_NOT_CALL, MEMBER_ENDED};
 use rankscope_formats::ids::RankIndex;
-use rankscope_formats::session::{LogEnding, Severity, Unmatched};
+use rankscope_formats::session::{LogEnding, PendingOnDevice, Rank, Severity, Unmatched};
 use std::collections::BTreeMap;
 
 /// Maximum number of ranks in the evidence.
@@ -16,7 +16,7 @@ const MAX_COMMUNICATORS: usize = 4;
 /// Patience with a process that is still running, in median steps. Such a process is usually in the middle of an
 /// operation. It is stuck if the operation lasts longer than this and than [`LONG_NS`].
 const STEPS: i64 = 5;
-/// Minimum patience with a process that is still running, in ns.
+/// Minimum patience with a process that is still running, or with an operation on a device, in ns.
 const LONG_NS: i64 = 10_000_000_000;
 
 /// Operations that never finished.
@@ -25,8 +25,10 @@ pub const RULE: Rule = Rule {
     title: "Ranks were communicating when the log ended",
     means: "The job hung or was killed.",
     fires: "A log ends with operations in progress or with threads blocked for communication. For a process that is \
-            still running, one of them must have lasted longer than 10 s and longer than 5 median steps.",
-    silent: "Logs that end between operations. Jobs that make progress while they are observed.",
+            still running, one of them must have lasted longer than 10 s and longer than 5 median steps. Or an operation \
+            that was enqueued on a device had not completed, and its rank recorded nothing more, for as long.",
+    silent: "Logs that end between operations. Jobs that make progress while they are observed. Devices whose completion \
+             of operations is not recorded.",
     find: Some(find),
     find_declared: None,
 };
@@ -35,13 +37,22 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     let session = facts.session;
     let steps_ns = session.steps.median_ns.value.unwrap_or(0).saturating_mul(STEPS);
     let patience_ns = steps_ns.max(LONG_NS);
-    let stuck: Vec<_> = session
+    let is_stuck_on_host = |rank: &Rank| {
+        let is_long = rank.in_flight_for_ns.is_some_and(|ns| ns > patience_ns);
+        !rank.in_flight.is_empty() && (rank.ending != LogEnding::Running || is_long)
+    };
+    // Devices lag behind their hosts, so an operation without completion is usual at the end of a killed job.
+    let stuck_on_device = |rank: &Rank| {
+        let is_long = |pending: &&PendingOnDevice| pending.for_ns.min(pending.silent_for_ns) > patience_ns;
+        rank.pending_on_device
+            .clone()
+            .filter(|pending| rank.ending != LogEnding::Closed && is_long(&pending))
+    };
+    let stuck: Vec<(&Rank, Option<PendingOnDevice>)> = session
         .ranks
         .iter()
-        .filter(|rank| !rank.in_flight.is_empty())
-        .filter(|rank| {
-            rank.ending != LogEnding::Running || rank.in_flight_for_ns.is_some_and(|ns| ns > patience_ns)
-        })
+        .map(|rank| (rank, stuck_on_device(rank)))
+        .filter(|(rank, on_device)| is_stuck_on_host(rank) || on_device.is_some())
         .collect();
     if stuck.is_empty() {
         return Vec::new();
@@ -51,7 +62,8 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     } else {
         format!("{} ranks were", stuck.len())
     };
-    let goes_on = stuck.iter().all(|rank| rank.ending == LogEnding::Running);
+    let goes_on = stuck.iter().all(|(rank, _)| rank.ending == LogEnding::Running);
+    let waits_on_device = stuck.iter().any(|(_, on_device)| on_device.is_some());
     let what = if goes_on {
         "stuck in communication"
     } else {
@@ -62,7 +74,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         who.rsplit_once(' ').map_or(who.as_str(), |(ranks, _)| ranks),
         format!("{who} {what}"),
     )
-    .severity(if session.totals.in_flight > 0 || goes_on {
+    .severity(if session.totals.in_flight > 0 || goes_on || waits_on_device {
         Severity::Critical
     } else {
         Severity::Note
@@ -78,11 +90,21 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         0.0,
         "",
     )
-    .ranks(stuck.iter().map(|rank| RankIndex(rank.index)));
-    for listed in first_without_a_member(facts) {
+    .ranks(stuck.iter().map(|(rank, _)| RankIndex(rank.index)));
+    let on_devices: Vec<&PendingOnDevice> = stuck
+        .iter()
+        .filter_map(|(_, on_device)| on_device.as_ref())
+        .collect();
+    for listed in first_without_a_member(facts, &on_devices) {
         draft = draft.evidence(without_a_member(facts, listed));
     }
-    for rank in stuck.iter().take(MAX_RANKS) {
+    for (rank, on_device) in stuck.iter().take(MAX_RANKS) {
+        if let Some(pending) = on_device {
+            draft = draft.evidence(on_the_device(facts, rank, pending));
+        }
+        if !is_stuck_on_host(rank) {
+            continue;
+        }
         let shown: Vec<&str> = rank.in_flight.iter().take(3).map(String::as_str).collect();
         let more = if rank.in_flight.len() > 3 { ", …" } else { "" };
         let since = rank
@@ -98,12 +120,40 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     vec![draft.without_cost("the cost of a job that did not end is unknown")]
 }
 
+/// Describes what a rank waits for on its device.
+fn on_the_device(facts: &Facts<'_>, rank: &Rank, pending: &PendingOnDevice) -> String {
+    let later = match pending.later {
+        0 => String::new(),
+        later => format!(", and {later} after it"),
+    };
+    format!(
+        "{} ({}): {} {}{} was enqueued on the device and has not completed for {}{later}",
+        rank.name,
+        rank.ending,
+        pending.operation,
+        pending.sequence,
+        of_communicator(facts, pending.communicator),
+        crate::findings::shown(pending.for_ns)
+    )
+}
+
+/// Returns ` of NAME` for a communicator.
+fn of_communicator(facts: &Facts<'_>, index: u32) -> String {
+    let communicator = facts.session.communicators.get(index as usize);
+    communicator.map_or_else(String::new, |known| format!(" of {}", known.name))
+}
+
 /// Returns the first operation of each communicator that some members were in and others never called. It causes the
 /// later ones.
-fn first_without_a_member<'a>(facts: &Facts<'a>) -> Vec<&'a Unmatched> {
+fn first_without_a_member<'a>(facts: &Facts<'a>, on_devices: &[&PendingOnDevice]) -> Vec<&'a Unmatched> {
     let mut first: BTreeMap<u32, &Unmatched> = BTreeMap::new();
+    let is_on_device = |listed: &Unmatched| {
+        let mut pending = on_devices.iter();
+        listed.reason == MEMBER_ENDED
+            && pending.any(|one| (one.communicator, one.sequence) == (listed.communicator, listed.sequence))
+    };
     let listed = facts.session.matching.listed.iter();
-    for listed in listed.filter(|listed| listed.reason == MEMBER_DID_NOT_CALL) {
+    for listed in listed.filter(|listed| listed.reason == MEMBER_DID_NOT_CALL || is_on_device(listed)) {
         let known = first.entry(listed.communicator).or_insert(listed);
         if listed.start_ns < known.start_ns {
             *known = listed;
@@ -118,7 +168,7 @@ fn first_without_a_member<'a>(facts: &Facts<'a>) -> Vec<&'a Unmatched> {
 /// Describes an operation and the members that never called it.
 fn without_a_member(facts: &Facts<'_>, listed: &Unmatched) -> String {
     let communicator = facts.session.communicators.get(listed.communicator as usize);
-    let name = communicator.map_or_else(String::new, |known| format!(" of {}", known.name));
+    let name = of_communicator(facts, listed.communicator);
     // A member without a log may have called the operation.
     let (mut without_call, mut without_log) = (Vec::new(), Vec::new());
     for &member in &listed.missing_members {
