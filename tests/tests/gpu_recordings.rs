@@ -225,7 +225,7 @@ fn a_hang_on_the_device_names_the_operation_and_who_never_called_it() {
     // The ranks were killed after 30 s, and the start of PyTorch took some of them.
     for figure in ["for_ns", "silent_for_ns"] {
         let ns = pending[figure].as_i64().expect("a time");
-        assert!((15_000_000_000..30_000_000_000).contains(&ns), "{figure}: {ns}");
+        assert!((10_000_000_000..30_000_000_000).contains(&ns), "{figure}: {ns}");
     }
     assert_eq!(session["ranks"][1]["pending_on_device"], Value::Null);
     let findings = session["findings"].as_array().expect("findings");
@@ -236,7 +236,10 @@ fn a_hang_on_the_device_names_the_operation_and_who_never_called_it() {
     assert_eq!(finding["severity"], "critical");
     assert_eq!(finding["ranks"], serde_json::json!([0]));
     let evidence = finding["evidence"].to_string();
-    assert!(evidence.contains("no call of rank 1"), "{evidence}");
+    assert!(
+        evidence.contains("all-reduce 10 of communicator 0 (2 members): no call of rank 1"),
+        "{evidence}"
+    );
     assert!(
         evidence.contains("was enqueued on the device and has not completed for"),
         "{evidence}"
@@ -244,7 +247,7 @@ fn a_hang_on_the_device_names_the_operation_and_who_never_called_it() {
     // The first sentence of the report is about it.
     let text = results::rankscope(["report", run.path().to_str().expect("a plain name")]).text();
     assert!(
-        text.contains("1 rank was communicating when the log ended"),
+        text.contains("1 rank was waiting for an operation on the device when the log ended"),
         "{text}"
     );
 }

@@ -1123,7 +1123,7 @@ fn squeezed(source: &str) -> String {
 fn with_attempts(attempts: u8) -> Session {
     let folder = tempfile::tempdir().expect("a folder");
     for restart in 0..attempts {
-        let run = folder.path().join(format!("attempt-{restart}"));
+        let run = folder.path().join(format!("attempt-{restart:02}"));
         std::fs::create_dir(&run).expect("mkdir");
         for rank in 0..2 {
             let file = BufWriter::new(File::create(run.join(format!("{rank}.rslog"))).expect("create"));
@@ -1184,18 +1184,19 @@ fn many_restarts_are_one_finding_and_one_line() {
     let many = with_attempts(30);
     let finding = only(&many, "restart");
     assert!(
-        finding.text.contains("the job was restarted 29 times"),
+        finding.title.contains("the job was restarted 29 times"),
         "{}",
-        finding.text
+        finding.title
     );
     let cost = finding.cost_ns.value.expect("a cost");
     assert!((29 * 4_990..=29 * 5_000).contains(&(cost / MS as i64)), "{cost}");
     assert_eq!(finding.look_at.len(), 3);
-    assert_eq!(lines_of(&few).len(), 4, "three notes, and the costliest finding");
+    assert_eq!(lines_of(&few).len(), 6, "three notes and three findings");
     let lines = lines_of(&many);
+    assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(
         lines[0].contains(
-            "the job was restarted 29 times; 145 s passed between attempts, at most 5.00 s at once"
+            "the job was restarted 29 times; 2 min 25 s passed between attempts, at most 5.00 s at once"
         ),
         "{lines:?}"
     );

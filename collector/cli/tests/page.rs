@@ -12,7 +12,7 @@ use rankscope_fixtures::logs::{Ddp, START, SyntheticLog};
 use rankscope_fixtures::page::browser::Browser;
 use rankscope_fixtures::page::{CONTRAST, WALK, Walked, skip};
 use rankscope_fixtures::sessions::{Job, damaged, structured, traffic};
-use rankscope_formats::session::{DeviceActivity, Session, TrafficRow};
+use rankscope_formats::session::{Attempt, DeviceActivity, Session, TrafficRow};
 use rankscope_ranklog::loss::{Loss, LossCause};
 use rankscope_ranklog::record::RecordKind;
 use rankscope_report::{document, page, page_with};

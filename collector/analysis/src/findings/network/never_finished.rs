@@ -66,6 +66,8 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     let waits_on_device = stuck.iter().any(|(_, on_device)| on_device.is_some());
     let what = if goes_on {
         "stuck in communication"
+    } else if stuck.iter().all(|(rank, _)| rank.in_flight.is_empty()) {
+        "waiting for an operation on the device when the log ended"
     } else {
         "communicating when the log ended"
     };
@@ -137,10 +139,13 @@ fn on_the_device(facts: &Facts<'_>, rank: &Rank, pending: &PendingOnDevice) -> S
     )
 }
 
-/// Returns ` of NAME` for a communicator.
+/// Returns ` of NAME` for a communicator. Those of NCCL often have no name.
 fn of_communicator(facts: &Facts<'_>, index: u32) -> String {
-    let communicator = facts.session.communicators.get(index as usize);
-    communicator.map_or_else(String::new, |known| format!(" of {}", known.name))
+    match facts.session.communicators.get(index as usize) {
+        Some(known) if known.name.is_empty() => format!(" of communicator {index} ({} members)", known.size),
+        Some(known) => format!(" of {}", known.name),
+        None => String::new(),
+    }
 }
 
 /// Returns the first operation of each communicator that some members were in and others never called. It causes the
