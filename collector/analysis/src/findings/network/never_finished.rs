@@ -26,7 +26,7 @@ pub const RULE: Rule = Rule {
     means: "The job hung or was killed.",
     fires: "A log ends with operations in progress or with threads blocked for communication. For a process that is \
             still running, one of them must have lasted longer than 10 s and longer than 5 median steps. Or an operation \
-            that was enqueued on a device had not completed, and its rank recorded nothing more, for as long.",
+            that was enqueued on a device had not completed, and its rank soon recorded nothing more, for as long.",
     silent: "Logs that end between operations. Jobs that make progress while they are observed. Devices whose completion \
              of operations is not recorded.",
     find: Some(find),
@@ -43,10 +43,9 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     };
     // Devices lag behind their hosts, so an operation without completion is usual at the end of a killed job.
     let stuck_on_device = |rank: &Rank| {
-        let is_long = |pending: &&PendingOnDevice| pending.for_ns.min(pending.silent_for_ns) > patience_ns;
         rank.pending_on_device
             .clone()
-            .filter(|pending| rank.ending != LogEnding::Closed && is_long(&pending))
+            .filter(|pending| rank.ending != LogEnding::Closed && is_stuck(pending, patience_ns))
     };
     let stuck: Vec<(&Rank, Option<PendingOnDevice>)> = session
         .ranks
@@ -120,6 +119,16 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         ));
     }
     vec![draft.without_cost("the cost of a job that did not end is unknown")]
+}
+
+/// Returns true if a rank waits for its device, and not only lags behind it.
+///
+/// A host that waits for its device soon requests nothing more. If it went on for long, completion is no longer recorded,
+/// for example after a window of kernels.
+const fn is_stuck(pending: &PendingOnDevice, patience_ns: i64) -> bool {
+    pending.for_ns > patience_ns
+        && pending.silent_for_ns > patience_ns
+        && pending.for_ns - pending.silent_for_ns <= patience_ns
 }
 
 /// Describes what a rank waits for on its device.
@@ -200,4 +209,32 @@ fn without_a_member(facts: &Facts<'_>, listed: &Unmatched) -> String {
         listed.sequence,
         parts.join("; ")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_is_stuck_if_it_waits_for_long_and_soon_requested_nothing_more() {
+        const SECOND: i64 = 1_000_000_000;
+        let is_stuck = |for_s: i64, silent_for_s: i64| {
+            let pending = PendingOnDevice {
+                operation: "all-reduce".to_owned(),
+                communicator: 0,
+                sequence: 10,
+                later: 3,
+                for_ns: for_s * SECOND,
+                silent_for_ns: silent_for_s * SECOND,
+            };
+            super::is_stuck(&pending, LONG_NS)
+        };
+        assert!(is_stuck(29, 28));
+        assert!(is_stuck(29, 20));
+        // A killed job whose device had work.
+        assert!(!is_stuck(1, 0));
+        // The host goes on, or did so for long.
+        assert!(!is_stuck(29, 1));
+        assert!(!is_stuck(3600, 28));
+    }
 }
