@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use rankscope_formats::session::{TableReader, rank_path};
-use rankscope_ranklog::activity::{Activity, Work};
+use rankscope_ranklog::activity::{Activity, Coverage, Work};
 use rankscope_ranklog::clock::Calibration;
 use rankscope_ranklog::loss::LossCause;
 use rankscope_ranklog::record::RecordKind;
@@ -277,6 +277,19 @@ pub fn work_of(activity: &Activity) -> Option<&Work> {
         | Activity::Graph { work, .. } => Some(work),
         _ => None,
     }
+}
+
+/// Returns what the recording covered, one entry per change.
+pub fn covered(log: &Recorded) -> Vec<Coverage> {
+    let mut changes: Vec<Coverage> = activities(log)
+        .iter()
+        .filter_map(|activity| match activity {
+            Activity::Covered { coverage, .. } => Some(*coverage),
+            _ => None,
+        })
+        .collect();
+    changes.dedup();
+    changes
 }
 
 /// Counts the works in the log.

@@ -16,7 +16,7 @@ use rankscope_ranklog::activity::{Activity, ActivityKind, Coverage, overhead};
 use rankscope_ranklog::loss::LossCause;
 use rankscope_ranklog::record::{Record, RecordKind};
 use rankscope_tests::cupti_run::{
-    RANKS, Settings, Taken, Truth, WORKS, activities, expect_true, expect_true_overheads, job, lost,
+    RANKS, Settings, Taken, Truth, WORKS, activities, covered, expect_true, expect_true_overheads, job, lost,
     overheads, raw_ns, reported, run, true_works, work_of, works,
 };
 use rankscope_tests::engine::{count, engine};
@@ -754,15 +754,7 @@ fn a_window_and_the_running_job_switch_recording_on_and_off() {
     let finished = running.wait();
     finished.expect_status(0);
     for log in recorded::read_ranks(directory.path(), &finished.pids) {
-        let mut changes: Vec<Coverage> = activities(&log)
-            .iter()
-            .filter_map(|activity| match activity {
-                Activity::Covered { coverage, .. } => Some(*coverage),
-                _ => None,
-            })
-            .collect();
-        changes.dedup();
-        assert_eq!(changes, [Coverage::All, Coverage::Off]);
+        assert_eq!(covered(&log), [Coverage::All, Coverage::Off]);
         assert!(works(&log) > 1000);
     }
     let refused = results::rankscope(["ctl", path, "--kernels=some"]);
@@ -808,16 +800,8 @@ fn a_pause_keeps_the_works_before_it_and_records_none_meanwhile() {
             recorded < most + (resumed - paused) / 5,
             "{recorded} of {most}, then {resumed} - {paused}"
         );
-        let mut changes: Vec<Coverage> = activities(log)
-            .iter()
-            .filter_map(|activity| match activity {
-                Activity::Covered { coverage, .. } => Some(*coverage),
-                _ => None,
-            })
-            .collect();
-        changes.dedup();
         assert_eq!(
-            changes,
+            covered(log),
             [Coverage::All, Coverage::Off, Coverage::All, Coverage::Off]
         );
         // Works that ran when the recording stopped are counted. No other launch lacks its work, and no work its launch.

@@ -11,7 +11,7 @@ use rankscope_ranklog::activity::{Activity, Coverage};
 use rankscope_ranklog::loss::LossCause;
 use rankscope_ranklog::record::RecordKind;
 use rankscope_tests::cupti_run::{
-    Run, Settings, Told, WORKS, activities, lost, reported, run, true_works, works,
+    Run, Settings, Told, WORKS, activities, covered, lost, reported, run, true_works, works,
 };
 use rankscope_tests::recorded::Recorded;
 use rankscope_tests::{compile, recorded, turn};
@@ -41,19 +41,6 @@ fn lost_works(log: &Recorded) -> BTreeMap<LossCause, u64> {
     // Not a work: the recorder thread may report its coverage before a log exists.
     lost.remove(&LossCause::Starting);
     lost
-}
-
-/// Returns the coverages in the log in order.
-fn covered(log: &Recorded) -> Vec<Coverage> {
-    let mut changes: Vec<Coverage> = activities(log)
-        .iter()
-        .filter_map(|activity| match activity {
-            Activity::Covered { coverage, .. } => Some(*coverage),
-            _ => None,
-        })
-        .collect();
-    changes.dedup();
-    changes
 }
 
 fn ended(log: &Recorded) -> &str {

@@ -241,7 +241,7 @@ fn a_hang_on_the_device_names_the_operation_and_who_never_called_it() {
         "{evidence}"
     );
     assert!(
-        evidence.contains("was enqueued on the device and has not completed for"),
+        evidence.contains("was enqueued on the device, and has not completed for"),
         "{evidence}"
     );
     // The first sentence of the report is about it.

@@ -118,6 +118,15 @@ impl Recorder {
         unsafe { self.set.load(Ordering::Acquire).as_ref() }
     }
 
+    /// Returns the lanes from their creation until the recording ends, also during a pause. For records of work that ran
+    /// before the pause.
+    pub fn lanes_until_the_end(&self) -> Option<&'static LaneSet> {
+        match self.status.load(Ordering::Acquire) {
+            NOT_STARTED | RECORDING => self.lanes_even_if_paused(),
+            _ => None,
+        }
+    }
+
     /// Returns true once records are accepted, or once it is known that they never will be.
     pub fn is_settled(&self) -> bool {
         self.status.load(Ordering::Acquire) != NOT_STARTED

@@ -50,6 +50,11 @@ pub struct Attempt {
     pub worlds: Vec<u32>,
 }
 
+impl Attempt {
+    /// Number of restarts up to which outputs list each. More of them are summarized.
+    pub const MAX_LISTED: usize = 3;
+}
+
 /// World: a set of ranks that one communicator numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct World {
@@ -180,7 +185,7 @@ pub struct Rank {
     #[serde(default)]
     pub in_flight_for_ns: Option<i64>,
     /// Oldest operation that was enqueued on a device and had not completed when the log ended. Missing if there is none,
-    /// or if completion is not recorded.
+    /// or if completions are not recorded until the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending_on_device: Option<PendingOnDevice>,
 }

@@ -61,10 +61,10 @@ pub fn lane(thread: &'static ThreadLane) -> Option<(&'static LaneSet, &'static L
     lane_in(thread, Recorder::lanes)
 }
 
-/// Returns the calling thread's lane as [`lane`] does, also while recording is paused. For records of work that ran
-/// before the pause and is reported later.
-pub fn lane_even_if_paused(thread: &'static ThreadLane) -> Option<(&'static LaneSet, &'static Lane)> {
-    lane_in(thread, Recorder::lanes_even_if_paused)
+/// Returns the calling thread's lane as [`lane`] does, also during a pause. For records of work that ran before the pause
+/// and is reported later.
+pub fn lane_until_the_end(thread: &'static ThreadLane) -> Option<(&'static LaneSet, &'static Lane)> {
+    lane_in(thread, Recorder::lanes_until_the_end)
 }
 
 #[inline]

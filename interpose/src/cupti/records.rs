@@ -82,8 +82,8 @@ impl Records {
         only_communication: bool,
         may_wait: &dyn Fn() -> bool,
     ) {
-        // During a pause nothing is requested of CUPTI. These works ran before it.
-        let Some((set, lane)) = life::lane_even_if_paused(&thread.lane) else {
+        // CUPTI does not record during a pause. So a record that arrives then is of work before it.
+        let Some((set, lane)) = life::lane_until_the_end(&thread.lane) else {
             // There is no lane, which is counted.
             life::commit(&thread.lane, &Record::new(RecordKind::Activity));
             return;
@@ -192,10 +192,11 @@ impl Records {
     }
 
     fn call(&self, set: &LaneSet, call: &sys::Call) -> Option<Activity> {
+        // Until all other functions are excluded, CUPTI records them too.
+        let function = cuda_calls::cuda_function(call.function, call.is_runtime)?;
         if !self.is_stamped_by_us(set, call.span) {
             return None;
         }
-        let known = cuda_calls::cuda_function(call.function, call.is_runtime);
         Some(Activity::Call {
             call: HostCall {
                 start_ticks: call.span.start,
@@ -206,7 +207,7 @@ impl Records {
                 is_runtime: call.is_runtime,
                 has_failed: call.returned != 0,
             },
-            waits: known.is_some_and(|known| known.waits),
+            waits: function.waits,
         })
     }
 
@@ -328,7 +329,7 @@ pub fn cover(thread: &'static ThreadState, start_ticks: u64, end_ticks: u64, cov
         works,
     };
     // Without a log, nothing that happened is lost.
-    if let Some((set, lane)) = life::lane_even_if_paused(&thread.lane) {
+    if let Some((set, lane)) = life::lane_until_the_end(&thread.lane) {
         lane.commit(set, &covered.to_record());
     }
 }

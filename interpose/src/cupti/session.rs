@@ -308,7 +308,7 @@ impl Changing {
                     inner.asked_overhead = false;
                 }
                 self.ask_overhead(wanted == Mode::All);
-                let is_linking = selectable(table).is_some() && table.push_external_id.is_some();
+                let is_linking = function_filter(table).is_some() && table.push_external_id.is_some();
                 streams::forget();
                 ASKS.store(if is_linking { LINKS } else { STREAMS }, Ordering::Release);
             }
@@ -496,21 +496,15 @@ fn start_recording(table: &Table) -> Result<(), CUptiResult> {
     Ok(())
 }
 
-/// Enables the kinds to record. Calls are recorded if the version can exclude functions (12.6), because all calls would
-/// be too many.
+/// Enables the kinds to record.
 fn enable_kinds(table: &Table) -> CUptiResult {
     let Some(enable) = table.enable else { return OLDER };
-    let links: &[Kind] = if selectable(table).is_some() {
-        &LINKING_KINDS
-    } else {
-        &[]
-    };
     let enable_all = |kinds: &[Kind]| {
         // SAFETY: the function belongs to the loaded CUPTI, which still exists. Callbacks are registered.
         let mut results = kinds.iter().map(|&kind| own(|| unsafe { enable(kind) }));
         results.find(|&enabled| enabled != SUCCESS)
     };
-    let refused = enable_all(links).or_else(|| {
+    let refused = enable_all(linking_kinds(table)).or_else(|| {
         set_other_functions(table, false);
         enable_all(&KINDS)
     });
@@ -519,15 +513,10 @@ fn enable_kinds(table: &Table) -> CUptiResult {
 
 fn disable_kinds(table: &Table) {
     let Some(disable) = table.disable else { return };
-    // Another profiler expects records of all functions. A function can only be included while its kind is enabled.
+    // The next profiler expects records of all functions. They can only be included while their kind is enabled.
     set_other_functions(table, true);
-    let links: &[Kind] = if selectable(table).is_some() {
-        &LINKING_KINDS
-    } else {
-        &[]
-    };
     own(|| {
-        for &kind in [OVERHEAD].iter().chain(&KINDS).chain(links) {
+        for &kind in [OVERHEAD].iter().chain(&KINDS).chain(linking_kinds(table)) {
             // SAFETY: the function belongs to the loaded CUPTI, which still exists. CUPTI refuses to disable a kind
             // that was never enabled, which does no harm.
             unsafe { disable(kind) };
@@ -535,45 +524,49 @@ fn disable_kinds(table: &Table) {
     });
 }
 
-/// Functions that include or exclude a function of the driver or of the runtime library, with the bounds of its
-/// numbers.
-struct Selectable {
+/// Returns the kinds that link works to calls. There are none if this version cannot exclude functions: the records of
+/// all functions would be too many.
+fn linking_kinds(table: &Table) -> &'static [Kind] {
+    if function_filter(table).is_some() {
+        &LINKING_KINDS
+    } else {
+        &[]
+    }
+}
+
+/// CUPTI's functions that exclude calls from the records, or include them again.
+struct FunctionFilter {
     driver: cupti::cuptiActivityEnableDriverApi,
     runtime: cupti::cuptiActivityEnableRuntimeApi,
     bounds: FunctionBounds,
 }
 
 /// Returns `None` if this version of CUPTI cannot exclude functions.
-fn selectable(table: &Table) -> Option<Selectable> {
-    Some(Selectable {
+fn function_filter(table: &Table) -> Option<FunctionFilter> {
+    Some(FunctionFilter {
         driver: table.enable_driver_api?,
         runtime: table.enable_runtime_api?,
         bounds: function_bounds(VERSION.load(Ordering::Relaxed))?,
     })
 }
 
-/// Includes or excludes all functions that rankscope does not record. While a kind is not enabled, CUPTI ignores this:
-/// to include single functions of a kind that is not enabled has no effect (seen on 13.0).
+/// Includes or excludes all functions that rankscope does not record. CUPTI 13.0 ignores this for a kind that is not
+/// enabled.
 fn set_other_functions(table: &Table, is_included: bool) {
-    let Some(selectable) = selectable(table) else {
+    let Some(filter) = function_filter(table) else {
         return;
     };
-    let Selectable {
-        driver,
-        runtime,
-        bounds,
-    } = selectable;
     own(|| {
-        for number in 1..bounds.driver {
+        for number in 1..filter.bounds.driver {
             if cuda_function(number, false).is_none() {
                 // SAFETY: the function belongs to the loaded CUPTI, which still exists, and knows the number.
-                unsafe { driver(number, u8::from(is_included)) };
+                unsafe { (filter.driver)(number, u8::from(is_included)) };
             }
         }
-        for number in 1..bounds.runtime {
+        for number in 1..filter.bounds.runtime {
             if cuda_function(number, true).is_none() {
                 // SAFETY: as above.
-                unsafe { runtime(number, u8::from(is_included)) };
+                unsafe { (filter.runtime)(number, u8::from(is_included)) };
             }
         }
     });

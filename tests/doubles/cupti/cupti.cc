@@ -214,8 +214,8 @@ struct State {
 State& state = *new State;
 
 std::atomic<uint64_t> kinds;
-// Functions that are excluded from records. Like CUPTI 13.0, a function can only be excluded while its kind is enabled.
-// Unlike it, the exclusion outlasts the kind: a caller must not rely on its end.
+// Functions that are excluded from records. As with CUPTI 13.0, a function can only be excluded while its kind is enabled.
+// In CUPTI 13.0, enabling the kind again ends the exclusion. Here it does not, because a caller must not rely on that.
 std::array<std::atomic<bool>, kFunctions> driverExcluded, runtimeExcluded, driverCallbacks;
 std::atomic<bool> isSubscribed, isOfSecondInterface;
 std::atomic<uint32_t> correlations;

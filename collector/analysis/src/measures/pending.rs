@@ -26,7 +26,7 @@ pub struct Pending {
 
 /// Operations of one rank on one communicator.
 #[derive(Default)]
-struct Enqueued {
+struct OnStream {
     /// Request of the last operation that completed, in nanoseconds.
     completed_ns: Option<i64>,
     pending: Option<Pending>,
@@ -34,7 +34,7 @@ struct Enqueued {
 
 /// Pending operations of all ranks.
 pub struct PendingOperations {
-    of_ranks: Vec<FxHashMap<CommunicatorId, Enqueued>>,
+    of_ranks: Vec<FxHashMap<CommunicatorId, OnStream>>,
 }
 
 impl PendingOperations {

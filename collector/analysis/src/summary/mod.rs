@@ -426,12 +426,14 @@ fn ranks(parts: &MergeResult<'_>, losses: &[LossSummary]) -> Vec<Rank> {
 /// Returns the oldest operation of a rank that had not completed on its device.
 fn pending_on_device(parts: &MergeResult<'_>, index: usize) -> Option<PendingOnDevice> {
     let pending = parts.measures.pending.oldest(RankIndex(index as u32))?;
-    // Events are read by the next calls of the program, so the last operations have no completion.
-    if parts.sums[index].devices.by_events > 0 {
-        return None;
-    }
     let rank = &parts.identities.ranks[index];
     let log = &parts.logs[rank.log];
+    // The next calls of the program read the events, so the last operations have no completion. After the end of the
+    // kernel times, no operation has one.
+    let has_events = parts.sums[index].devices.by_events > 0;
+    if has_events || log.properties.contains_key(KERNEL_TIMES_ENDED) {
+        return None;
+    }
     let last_ns = parts.sums[index].log.span?.end_ns;
     let alive_until_ns = match log.ending {
         Ending::Running => now_ns(parts),

@@ -209,7 +209,7 @@ fn kernels(facts: &Facts) -> Vec<Check> {
                 "kernels: recorded on request, with --kernels",
             )
             .because(format!(
-                "CUPTI is {}. Each launch takes about 0.4 to 1 µs longer then",
+                "CUPTI is {}. With --kernels, each launch takes about 1 µs longer",
                 cupti.path.display()
             )),
         );

@@ -24,10 +24,35 @@ fn total(entries: &[DeviceActivity], of: fn(&DeviceActivity) -> u64) -> u64 {
     entries.iter().map(of).sum()
 }
 
-/// Returns the number of kernels and other works, and whether they start after their launch.
+/// Bound of the error of device times.
+struct ClockBound {
+    of: fn(&DeviceActivity) -> Option<i64>,
+    from: &'static str,
+    before: &'static str,
+    after: &'static str,
+    /// Warning if the smallest time is negative.
+    contradiction: &'static str,
+}
+
+const CLOCK_BOUNDS: [ClockBound; 2] = [
+    ClockBound {
+        of: |entry| entry.shortest_launch_ns.value,
+        from: "/activity/*/shortest_launch_ns/value",
+        before: "; kernels start at least ",
+        after: " after their launch",
+        contradiction: "a kernel starts before its launch: device times are too early by at least this much",
+    },
+    ClockBound {
+        of: |entry| entry.shortest_wait_ns.value,
+        from: "/activity/*/shortest_wait_ns/value",
+        before: "; they end at least ",
+        after: " before a call that waits for them returns",
+        contradiction: "a kernel ends after the wait for it: device times are too late by at least this much",
+    },
+];
+
+/// Returns the number of kernels and other works, and how far device times can be wrong.
 fn work(entries: &[DeviceActivity]) -> Vec<Line> {
-    const EARLIEST: &str = "/activity/*/shortest_launch_ns/value";
-    const LATEST: &str = "/activity/*/shortest_wait_ns/value";
     let kernels = total(entries, |entry| entry.kernels + entry.communication_kernels);
     let others = total(entries, |entry| entry.copies + entry.sets + entry.graphs);
     if kernels + others == 0 {
@@ -55,35 +80,17 @@ fn work(entries: &[DeviceActivity]) -> Vec<Line> {
             number(among("/activity", with_kernels, "/rank"))
         )
     ];
-    let earliest = entries.iter().filter_map(|entry| entry.shortest_launch_ns.value);
-    if let Some(earliest) = earliest.clone().min() {
-        text.push(prose![
-            "; kernels start at least ",
-            time(earliest, min(EARLIEST)),
-            " after their launch"
-        ]);
-    }
-    let latest = entries.iter().filter_map(|entry| entry.shortest_wait_ns.value);
-    if let Some(latest) = latest.clone().min() {
-        text.push(prose![
-            "; they end at least ",
-            time(latest, min(LATEST)),
-            " before a call that waits for them returns"
-        ]);
+    let mut warnings = Vec::new();
+    for bound in &CLOCK_BOUNDS {
+        if let Some(least) = entries.iter().filter_map(bound.of).min() {
+            text.push(prose![bound.before, time(least, min(bound.from)), bound.after]);
+            if least < 0 {
+                warnings.push(Line::new(Level::Warning, bound.contradiction));
+            }
+        }
     }
     let mut lines = vec![Line::new(Level::Plain, text)];
-    if earliest.clone().any(|ns| ns < 0) {
-        lines.push(Line::new(
-            Level::Warning,
-            "a kernel starts before its launch: device times are too early by at least this much",
-        ));
-    }
-    if latest.clone().any(|ns| ns < 0) {
-        lines.push(Line::new(
-            Level::Warning,
-            "a kernel ends after the wait for it: device times are too late by at least this much",
-        ));
-    }
+    lines.extend(warnings);
     lines
 }
 

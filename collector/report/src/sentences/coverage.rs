@@ -174,13 +174,10 @@ pub fn coverage_notes(session: &Session) -> Vec<Line> {
     notes
 }
 
-/// Number of restarts up to which each has a line.
-const MOST_RESTART_LINES: usize = 3;
-
 /// Returns a line per restart, or one line for many of them.
 fn restarts(attempts: &[Attempt]) -> Vec<Line> {
     let restarts = attempts.len().saturating_sub(1);
-    if restarts > MOST_RESTART_LINES {
+    if restarts > Attempt::MAX_LISTED {
         let lost: Vec<i64> = attempts
             .iter()
             .filter_map(|attempt| attempt.lost_before_ns)

@@ -26,14 +26,14 @@ pub const RULE: Rule = Rule {
     means: "The job hung or was killed.",
     fires: "A log ends with operations in progress or with threads blocked for communication. For a process that is \
             still running, one of them must have lasted longer than 10 s and longer than 5 median steps. Or an operation \
-            that was enqueued on a device had not completed, and its rank soon recorded nothing more, for as long.",
-    silent: "Logs that end between operations. Jobs that make progress while they are observed. Devices whose completion \
-             of operations is not recorded.",
+            on a device has not completed for that long, and its rank has recorded nothing else for that long.",
+    silent: "Logs that end between operations. Jobs that make progress while they are observed. Devices whose completed \
+             operations are not recorded. Ranks that recorded for 10 s and 5 steps after the operation.",
     find: Some(find),
     find_declared: None,
 };
 
-fn find(facts: &Facts<'_>) -> Vec<Draft> {
+fn find<'a>(facts: &Facts<'a>) -> Vec<Draft> {
     let session = facts.session;
     let steps_ns = session.steps.median_ns.value.unwrap_or(0).saturating_mul(STEPS);
     let patience_ns = steps_ns.max(LONG_NS);
@@ -42,12 +42,11 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         !rank.in_flight.is_empty() && (rank.ending != LogEnding::Running || is_long)
     };
     // Devices lag behind their hosts, so an operation without completion is usual at the end of a killed job.
-    let stuck_on_device = |rank: &Rank| {
-        rank.pending_on_device
-            .clone()
-            .filter(|pending| rank.ending != LogEnding::Closed && is_stuck(pending, patience_ns))
+    let stuck_on_device = |rank: &'a Rank| -> Option<&'a PendingOnDevice> {
+        let pending = rank.pending_on_device.as_ref()?;
+        (rank.ending != LogEnding::Closed && is_stuck(pending, patience_ns)).then_some(pending)
     };
-    let stuck: Vec<(&Rank, Option<PendingOnDevice>)> = session
+    let stuck: Vec<(&Rank, Option<&PendingOnDevice>)> = session
         .ranks
         .iter()
         .map(|rank| (rank, stuck_on_device(rank)))
@@ -92,10 +91,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         "",
     )
     .ranks(stuck.iter().map(|(rank, _)| RankIndex(rank.index)));
-    let on_devices: Vec<&PendingOnDevice> = stuck
-        .iter()
-        .filter_map(|(_, on_device)| on_device.as_ref())
-        .collect();
+    let on_devices: Vec<&PendingOnDevice> = stuck.iter().filter_map(|(_, on_device)| *on_device).collect();
     for listed in first_without_a_member(facts, &on_devices) {
         draft = draft.evidence(without_a_member(facts, listed));
     }
@@ -121,9 +117,9 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
     vec![draft.without_cost("the cost of a job that did not end is unknown")]
 }
 
-/// Returns true if a rank waits for its device, and not only lags behind it.
+/// Returns true if a rank waits for its device, and its device is not merely behind.
 ///
-/// A host that waits for its device soon requests nothing more. If it went on for long, completion is no longer recorded,
+/// A host that waits for its device soon requests nothing more. If it goes on for long, completions are no longer recorded,
 /// for example after a window of kernels.
 const fn is_stuck(pending: &PendingOnDevice, patience_ns: i64) -> bool {
     pending.for_ns > patience_ns
@@ -138,7 +134,7 @@ fn on_the_device(facts: &Facts<'_>, rank: &Rank, pending: &PendingOnDevice) -> S
         later => format!(", and {later} after it"),
     };
     format!(
-        "{} ({}): {} {}{} was enqueued on the device and has not completed for {}{later}",
+        "{} ({}): {} {}{} was enqueued on the device, and has not completed for {}{later}",
         rank.name,
         rank.ending,
         pending.operation,

@@ -3,7 +3,7 @@
 use crate::findings::draft::part::OUTSIDE;
 use crate::findings::rule::Rule;
 use crate::findings::{Draft, Facts, shown};
-use rankscope_formats::session::{Attempt, LookAt, Severity};
+use rankscope_formats::session::{Attempt, Finding, LookAt, Severity};
 
 /// The job was restarted.
 pub const RULE: Rule = Rule {
@@ -17,9 +17,6 @@ pub const RULE: Rule = Rule {
     find_declared: None,
 };
 
-/// Number of restarts up to which each is a finding. More of them are one finding.
-const MOST_SINGLE: usize = 3;
-
 fn find(facts: &Facts<'_>) -> Vec<Draft> {
     let restarts: Vec<(&Attempt, i64)> = facts
         .session
@@ -28,7 +25,7 @@ fn find(facts: &Facts<'_>) -> Vec<Draft> {
         .filter(|attempt| attempt.run_id.is_some())
         .filter_map(|attempt| Some((attempt, attempt.lost_before_ns?)))
         .collect();
-    if restarts.len() > MOST_SINGLE {
+    if restarts.len() > Attempt::MAX_LISTED {
         return vec![draft(facts, &restarts)];
     }
     restarts
@@ -59,7 +56,7 @@ fn draft(facts: &Facts<'_>, restarts: &[(&Attempt, i64)]) -> Draft {
     };
     let mut longest = restarts.to_vec();
     longest.sort_by_key(|(attempt, lost)| (-lost, attempt.restart));
-    longest.truncate(MOST_SINGLE);
+    longest.truncate(Finding::MAX_TO_LOOK_AT);
     Draft::new(RULE.id, subject, text)
         .severity(Severity::Critical)
         .cause("an attempt failed, or members joined or left")
