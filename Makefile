@@ -1,5 +1,5 @@
 # Targets for developers and CI. All of them are plain cargo underneath; see CONTRIBUTING.md.
-.PHONY: help build viewer portable demo test setup lint bench faults compare-study host-nccl fuzz docs
+.PHONY: help build viewer portable demo test setup lint bench faults compare-study hang-study host-nccl fuzz docs
 
 help:
 	@echo "make build   the program and the preloaded library, in target/release"
@@ -12,6 +12,7 @@ help:
 	@echo "make bench   the benchmarks"
 	@echo "make faults  what is found of faults of known size, and how silent it is without: an hour"
 	@echo "make compare-study  how often a comparison is wrong where nothing changed: 40 minutes"
+	@echo "make hang-study  how often a verdict on a hang is right, and a healthy job alarms: an hour"
 	@echo "make host-nccl  tests on the real NCCL without a GPU, from its sources: 25 minutes, and 10 to build it once"
 	@echo "make fuzz    each fuzz target for FUZZ_SECONDS (60); needs: cargo install cargo-fuzz"
 
@@ -75,6 +76,10 @@ faults: build
 # Records 200 runs of the demo's job, on a machine with nothing else to do.
 compare-study: build
 	tests/benchmarks/compare.sh study
+
+# Hundreds of trainings that hang, or are slow and healthy, on a machine with nothing else to do.
+hang-study: build
+	tests/benchmarks/hang_study.py --python "$$(tests/setup/python.sh wheel)" --python "$$(tests/setup/python.sh debian)"
 
 # Builds five versions of NCCL from the sources in the directory RANKSCOPE_NCCL_SOURCES, and runs all tests on them.
 # `make test` runs the short tests, on the versions that are built.

@@ -27,6 +27,8 @@ pub mod ras;
 #[cfg(feature = "session")]
 pub mod session;
 #[cfg(feature = "session")]
+pub mod status;
+#[cfg(feature = "session")]
 mod vocabulary;
 #[cfg(any(feature = "session", feature = "index"))]
 pub mod whole_file;

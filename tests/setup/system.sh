@@ -24,6 +24,7 @@ want chromium sh -c 'command -v chromium || command -v chromium-browser || comma
 want default-jre-headless command -v java
 want xvfb command -v Xvfb
 want xdotool command -v xdotool
+want tmux command -v tmux
 want libgl1-mesa-dri test -n "$(find /usr/lib -name swrast_dri.so -print -quit 2>/dev/null)"
 want libgl1 sh -c 'ldconfig -p | grep -q libGL.so.1'
 want libegl1 sh -c 'ldconfig -p | grep -q libEGL.so.1'
@@ -35,6 +36,13 @@ want libgloo-dev test -e /usr/include/gloo/config.h
 want python3-torch test -d /usr/lib/python3/dist-packages/torch
 want python3-numpy test -d /usr/lib/python3/dist-packages/numpy
 want python3-venv python3 -c 'import venv, ensurepip'
+
+# A test compiles the layer for another processor. It leaves that out if the toolchain cannot be extended.
+other=aarch64-unknown-linux-gnu
+if [ ! -d "$(rustc --print target-libdir --target "$other" 2>/dev/null)" ]; then
+    say "installing Rust's library for $other"
+    timeout 120 rustup target add "$other" >&2 || say "not available: $other"
+fi
 
 if [ ${#missing[@]} -eq 0 ]; then
     exit 0

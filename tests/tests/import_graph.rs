@@ -15,7 +15,7 @@ use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemMod, ItemUse, UseTree, Visibility};
 
 /// Crates of the project, by folder.
-const CRATES: [&str; 13] = [
+const CRATES: [&str; 15] = [
     "interpose",
     "interpose/recorder",
     "layer",
@@ -26,6 +26,8 @@ const CRATES: [&str; 13] = [
     "collector/compare",
     "collector/report",
     "collector/doctor",
+    "collector/hang",
+    "collector/live",
     "collector/workloads",
     "collector/cli",
     "viewer",

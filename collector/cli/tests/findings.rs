@@ -13,6 +13,9 @@ use rankscope_fixtures::sessions::Job;
 use rankscope_formats::gpu_samples::{FORMAT, Gpu, Header, Sample, throttle};
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{AVAILABLE_MEMORY, Finding, PRIVATE_MEMORY, Session, Severity};
+use rankscope_formats::status::{
+    Confidence, HangKind, HangVerdict, Health, ProcessState, RankStatus, STATUS_FORMAT, Status,
+};
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::activity::{Activity, Coverage, HostCall, Work};
 use rankscope_ranklog::definition::{KIND_STREAM, KIND_TEXT, Payload, Stream};
@@ -960,6 +963,92 @@ fn unrecorded_ranks_and_losses_are_found() {
     });
     is_silent(&session, "losses");
     is_silent(&session, "rank-mismatch");
+}
+
+#[test]
+fn a_hang_that_a_watcher_reported_is_found_and_a_report_without_a_verdict_is_not() {
+    let of = |taken_unix_ns, verdicts: Vec<HangVerdict>| {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (rank, mut log) in (0..).zip(logs_on(folder.path(), &["a"; 2])) {
+            log.push(0, call(Operation::AllReduce, START + 10, START + 20, 0, 64, 0));
+            if rank == 0 && !verdicts.is_empty() {
+                let barrier = call(Operation::Barrier, START + 30, 0, 1, 0, 0);
+                log.in_flight(&[(0, 100, barrier)]).expect("in flight");
+            }
+            log.flush(START + 1_000).expect("flush");
+        }
+        // The watcher orders ranks differently: its rank 0 wrote the log that the session lists second.
+        let mut ranks: Vec<RankStatus> = log_names(folder.path()).map(rank_status).collect();
+        ranks.sort_by(|one, other| other.log.cmp(&one.log));
+        let status = Status {
+            format: STATUS_FORMAT.to_owned(),
+            taken_unix_ns,
+            directories: vec![folder.path().display().to_string()],
+            health: Health::Hang,
+            sentence: "Rank 1 sleeps.".to_owned(),
+            verdicts,
+            groups: Vec::new(),
+            communicators: Vec::new(),
+            ranks,
+            notes: Vec::new(),
+        };
+        let report = serde_json::to_string(&status).expect("JSON");
+        std::fs::write(folder.path().join("hang-1-a.json"), report).expect("written");
+        merged(folder.path())
+    };
+    let verdict = HangVerdict {
+        kind: HangKind::MissingCaller,
+        confidence: Confidence::High,
+        sentence: "Rank 1 sleeps.".to_owned(),
+        culprits: vec![0],
+        culprit_names: vec!["rank 1".to_owned()],
+        waiting: vec![1],
+        communicator: None,
+        operation: Some("barrier".to_owned()),
+        sequence: Some(1),
+        for_ns: 5_000_000_000,
+        evidence: vec!["rank 0 waits.".to_owned()],
+    };
+    let session = of(AFTER_ALL_RECORDS_UNIX_NS, vec![verdict.clone()]);
+    let finding = only(&session, "hang");
+    assert_eq!(
+        (finding.severity.name(), &finding.ranks[..]),
+        ("critical", &[1][..])
+    );
+    assert_eq!(finding.title, "Rank 1 sleeps");
+    // The report says it already.
+    is_silent(&session, "never-finished");
+    // The job went on after this report.
+    let session = of(0, vec![verdict]);
+    only(&session, "hang");
+    only(&session, "never-finished");
+    let session = of(AFTER_ALL_RECORDS_UNIX_NS, Vec::new());
+    is_silent(&session, "hang");
+}
+
+const AFTER_ALL_RECORDS_UNIX_NS: i64 = i64::MAX / 2;
+
+fn log_names(run: &Path) -> impl Iterator<Item = String> {
+    let entries = std::fs::read_dir(run).expect("a folder");
+    let names = entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("text"));
+    names.filter(|name| name.ends_with(".rslog"))
+}
+
+fn rank_status(log: String) -> RankStatus {
+    RankStatus {
+        name: log.clone(),
+        number: None,
+        host: "a".to_owned(),
+        pid: 1,
+        process: ProcessState::Running,
+        ending: None,
+        log,
+        now: String::new(),
+        for_ns: None,
+        last_completed: None,
+        last_completed_ago_ns: None,
+        stack: None,
+    }
 }
 
 #[test]

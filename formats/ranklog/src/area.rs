@@ -377,10 +377,10 @@ impl Area {
         }
     }
 
-    /// Copies the calls in progress of all lanes: (lane, thread ID, record without leave).
-    pub fn in_flight(&self) -> Vec<(u32, u32, Record)> {
+    /// Copies the calls in progress of the first `lanes` lanes: (lane, thread ID, record without leave).
+    pub fn in_flight(&self, lanes: u32) -> Vec<(u32, u32, Record)> {
         let mut out = Vec::new();
-        for index in 0..self.layout.lane_count {
+        for index in 0..lanes.min(self.layout.lane_count) {
             let offset = self.lane_offset(index);
             if self.u32_at(offset + lane::STATE as u64).load(Ordering::Acquire) == 0 {
                 continue;

@@ -21,6 +21,7 @@ pub mod marks;
 pub mod nccl_version;
 mod numbered;
 pub mod operation;
+pub mod peek;
 pub mod place;
 pub mod process;
 pub mod reader;

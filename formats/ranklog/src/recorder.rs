@@ -315,6 +315,9 @@ struct Drain {
     last_space_check: Instant,
     reported_losses: Vec<Loss>,
     records_since_watermark: usize,
+    last_look_at_calls: Instant,
+    /// Long calls in progress that the segments list: lane and enter, in ticks.
+    listed_calls: Vec<(u32, u64)>,
     stopped: bool,
     /// Frames for the next write. The buffer is reused between cycles, as is `payload`.
     frames: Vec<u8>,
@@ -326,6 +329,10 @@ struct Drain {
 const CALIBRATION_INTERVAL_FIRST: Duration = Duration::from_secs(1);
 const CALIBRATION_INTERVAL_LAST: Duration = Duration::from_secs(10);
 const FLUSH_INTERVAL: Duration = Duration::from_millis(500);
+/// Time between two looks at the calls in progress.
+const CALLS_INTERVAL: Duration = Duration::from_secs(1);
+/// A call in progress that lasts this long is listed in the segments, in seconds. So readers on other hosts see it.
+const LONG_CALL_S: u64 = 2;
 /// Minimum number of full chunks that are written as a frame before half-full ones are due.
 const FULL_CHUNKS: usize = 32;
 /// Maximum number of records in one frame. It bounds the memory of writer and reader.
@@ -373,6 +380,8 @@ impl Drain {
             last_space_check: Instant::now(),
             reported_losses: Vec::new(),
             records_since_watermark: 0,
+            last_look_at_calls: Instant::now(),
+            listed_calls: Vec::new(),
             stopped: false,
             frames: Vec::new(),
             payload: Vec::new(),
@@ -424,7 +433,10 @@ impl Drain {
         if self.last_space_check.elapsed() >= Duration::from_secs(1) {
             self.check_space();
         }
+        let has_listed = self.last_look_at_calls.elapsed() >= CALLS_INTERVAL && self.list_long_calls();
+        // A reader of the list also needs the records before it.
         let partial = everything
+            || has_listed
             || self.last_partial.elapsed() >= self.options.partial_flush
             || self.records_since_watermark >= RECORDS_PER_WATERMARK;
         let crowded = self.set.free.len() < u64::from(self.set.area.layout().chunk_count) / 2;
@@ -457,6 +469,40 @@ impl Drain {
         } else {
             self.idle_cycles.saturating_add(1)
         };
+    }
+
+    /// Writes the long calls in progress into the segments if they changed. A reader on another host has no live area.
+    /// Returns true if it wrote any.
+    fn list_long_calls(&mut self) -> bool {
+        self.last_look_at_calls = Instant::now();
+        if self.stopped {
+            return false;
+        }
+        let before = ticks().saturating_sub(LONG_CALL_S.saturating_mul(clock::ticks_per_second()));
+        let mut calls = self.set.area.in_flight(self.set.used_lanes());
+        calls.retain(|(_, _, record)| record.enter_ticks <= before);
+        let listed: Vec<(u32, u64)> = calls
+            .iter()
+            .map(|(lane, _, record)| (*lane, record.enter_ticks))
+            .collect();
+        if listed == self.listed_calls {
+            return false;
+        }
+        // The communicators of the calls come first.
+        self.put_definitions();
+        self.put_in_flight(&calls);
+        if self.write_frames() {
+            self.listed_calls = listed;
+        }
+        !calls.is_empty()
+    }
+
+    fn put_in_flight(&mut self, calls: &[(u32, u32, Record)]) {
+        let mut payload = Vec::new();
+        for (lane, thread_id, record) in calls {
+            put_in_flight(*lane, *thread_id, record, &mut payload);
+        }
+        segment::put_frame(FrameKind::InFlight, 0, &payload, &mut self.frames);
     }
 
     fn calibrate(&mut self) {
@@ -624,12 +670,10 @@ impl Drain {
     /// Writes everything and marks the log as complete. After that it removes the live area.
     fn close(&mut self) {
         self.cycle(true);
-        let mut payload = Vec::new();
-        for (lane, thread_id, record) in self.set.area.in_flight() {
-            put_in_flight(lane, thread_id, &record, &mut payload);
-        }
-        if !payload.is_empty() {
-            segment::put_frame(FrameKind::InFlight, 0, &payload, &mut self.frames);
+        let calls = self.set.area.in_flight(self.set.used_lanes());
+        // An empty list replaces an earlier one.
+        if !calls.is_empty() || !self.listed_calls.is_empty() {
+            self.put_in_flight(&calls);
         }
         segment::put_frame(FrameKind::End, 0, &[], &mut self.frames);
         if !self.stopped && self.write_frames() {

@@ -86,8 +86,7 @@ pub use rows::{
     StallRow, StepKind, StepRow, TrafficRoute, TrafficRow, TrafficSource, WaitClass, WorkClass, WorkKind,
     WorkRow,
 };
-pub(crate) use schema::schema_of;
-pub use schema::{schema, selection_schema};
+pub use schema::{schema, schema_of, selection_schema};
 pub use selection::{
     CounterFigures, Parts, RankLateness, RankParts, SelectedCounter, SelectedOperations, SelectedStall,
     SelectedStalls, Selection, SelectionTotals, SlowestInstance, TimeBin, TimeHistogram,

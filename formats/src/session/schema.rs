@@ -23,7 +23,8 @@ pub fn selection_schema() -> Value {
     ))
 }
 
-pub(crate) fn schema_of<T: JsonSchema>(title: &str) -> Value {
+/// Returns the schema of what is written of a type, in draft 2020-12.
+pub fn schema_of<T: JsonSchema>(title: &str) -> Value {
     // Describes what is written, not what may be read: files of older versions lack some fields.
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();

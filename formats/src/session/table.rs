@@ -468,8 +468,8 @@ const MAX_PER_GROUP: usize = 1 << 20;
 /// Writes one Parquet file of a table. Rows need to arrive only nearly in the order of their start. In each row group
 /// they are sorted.
 pub struct TableWriter<T: Table> {
-    columns: Columns,
-    path: PathBuf,
+    /// Missing if the rows are dropped.
+    file: Option<TableFile>,
     limits: RowLimits,
     /// Rows of the current group that are already encoded, without the held rows.
     rows_in_group: usize,
@@ -477,7 +477,24 @@ pub struct TableWriter<T: Table> {
     held: Vec<T>,
 }
 
+/// File of a table that is being written.
+struct TableFile {
+    columns: Columns,
+    path: PathBuf,
+}
+
 impl<T: Table> TableWriter<T> {
+    /// Creates a writer that drops all rows, for a caller that needs only the summary of a session.
+    pub fn dropping() -> Self {
+        Self {
+            file: None,
+            limits: RowLimits::default(),
+            rows_in_group: 0,
+            last_key: i64::MIN,
+            held: Vec::new(),
+        }
+    }
+
     /// Creates the file and its directory. A row group has fewer rows than the limit if a row arrives too late to be
     /// sorted into it.
     pub fn create(path: &Path, limits: impl Into<RowLimits>) -> Result<Self, TableError> {
@@ -492,8 +509,10 @@ impl<T: Table> TableWriter<T> {
         let file =
             ParquetFile::create(path, T::schema(), &storage).map_err(|error| file_error(path, error))?;
         Ok(Self {
-            columns: Columns(file),
-            path: path.to_path_buf(),
+            file: Some(TableFile {
+                columns: Columns(file),
+                path: path.to_path_buf(),
+            }),
             limits: RowLimits {
                 per_group: limits.per_group.clamp(1, MAX_PER_GROUP),
                 ..limits
@@ -506,6 +525,10 @@ impl<T: Table> TableWriter<T> {
 
     /// Takes the rows and empties the vector, whose memory is kept for reuse.
     pub fn write(&mut self, rows: &mut Vec<T>) -> Result<(), TableError> {
+        if self.file.is_none() {
+            rows.clear();
+            return Ok(());
+        }
         // Reserves exactly: there are as many writers as ranks, and each keeps the memory that it once reserved.
         self.held.reserve_exact(rows.len());
         self.held.append(rows);
@@ -537,8 +560,10 @@ impl<T: Table> TableWriter<T> {
         if self.rows_in_group >= self.limits.per_group || first.sort_key() < self.last_key {
             self.end_group()?;
         }
-        for rows in rows.chunks(ROWS_AT_ONCE) {
-            T::encode(rows, &mut self.columns);
+        if let Some(file) = &mut self.file {
+            for rows in rows.chunks(ROWS_AT_ONCE) {
+                T::encode(rows, &mut file.columns);
+            }
         }
         self.last_key = last.sort_key();
         self.rows_in_group += rows.len();
@@ -547,17 +572,21 @@ impl<T: Table> TableWriter<T> {
 
     fn end_group(&mut self) -> Result<(), TableError> {
         let rows = std::mem::take(&mut self.rows_in_group);
-        let ended = self.columns.0.end_group(rows);
-        ended.map_err(|error| file_error(&self.path, error))
+        let Some(TableFile { columns, path }) = &mut self.file else {
+            return Ok(());
+        };
+        columns.0.end_group(rows).map_err(|error| file_error(path, error))
     }
 
-    /// Writes the held rows and the footer. Returns the rows and bytes of the file.
+    /// Writes the held rows and the footer. Returns the rows and bytes of the file, zeros without a file.
     pub fn finish(mut self) -> Result<(u64, u64), TableError> {
         let due = self.held.len();
         self.write_held(due)?;
         self.end_group()?;
-        let Self { columns, path, .. } = self;
-        columns.0.finish().map_err(|error| file_error(&path, error))
+        match self.file {
+            Some(TableFile { columns, path }) => columns.0.finish().map_err(|error| file_error(&path, error)),
+            None => Ok((0, 0)),
+        }
     }
 }
 

@@ -28,6 +28,7 @@ pub const RULES: &[Rule] = &[
     crate::findings::network::exposed_communication::RULE,
     crate::findings::steps::restart::RULE,
     crate::findings::steps::slow_start::RULE,
+    crate::findings::network::hang::RULE,
     crate::findings::network::never_finished::RULE,
     crate::findings::network::ras::RULE,
     crate::findings::network::mismatches::MISMATCHED,

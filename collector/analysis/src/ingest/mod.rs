@@ -3,6 +3,7 @@
 //! A file that cannot be read becomes a problem. All other files are read nevertheless.
 
 pub mod gpu_samples;
+pub mod hangs;
 pub mod imported;
 pub mod open_files;
 pub mod part;

@@ -8,6 +8,7 @@ use crate::steps::plan::StepPlan;
 use crate::structure::Structure;
 use rankscope_formats::ras::RasStatus;
 use rankscope_formats::session::ProblemSummary;
+use rankscope_formats::status::Status;
 use rankscope_ranklog::reader::RankLog;
 use std::path::PathBuf;
 
@@ -33,6 +34,8 @@ pub struct MergeResult<'a> {
     pub measures: &'a Measures<'a>,
     /// Status files of NCCL's RAS subsystem in the run directories.
     pub ras: Vec<RasStatus>,
+    /// Reports of hangs in the run directories, in the order of their times.
+    pub hangs: Vec<Status>,
     /// Sampled GPUs that no rank uses.
     pub other_gpus: Vec<GpuSum>,
     /// Problems during the merge.

@@ -18,7 +18,7 @@ use crate::merge::options::MergeOptions;
 use crate::merge::pool::{Pool, RankTask};
 use crate::merge::progress::Progress;
 use crate::merge::tables::{
-    InstanceTable, StallTables, StepTables, TableSizes, row_limits, rows_per_handover,
+    InstanceTable, StallTables, StepTables, TableSizes, TablesFolder, row_limits, rows_per_handover,
 };
 use crate::model::sources::CUPTI;
 use crate::rank::anchors::Anchors;
@@ -65,6 +65,7 @@ pub struct Matched<'a> {
 /// Reads all logs, matches their operations, and measures the instances.
 pub fn match_ranks<'a>(
     options: &MergeOptions,
+    folder: &TablesFolder,
     logs: Logs<'a>,
     identities: &'a Identities,
     gpus: &SampledGpus,
@@ -73,9 +74,9 @@ pub fn match_ranks<'a>(
 ) -> Result<Matched<'a>, MergeError> {
     let ranks = identities.ranks.len();
     let limits = row_limits(ranks);
-    let tasks = rank_tasks(options, logs, identities, gpus, worlds, limits)?;
-    let steps = StepTables::create(&options.output, ranks, limits)?;
-    let instances = InstanceTable::create(&options.output)?;
+    let tasks = rank_tasks(folder, logs, identities, gpus, worlds, limits)?;
+    let steps = StepTables::create(folder, ranks, limits)?;
+    let instances = InstanceTable::create(folder)?;
     let span = RunSpan::of(logs, identities);
     std::thread::scope(|scope| {
         let mut pass = MatchPass {
@@ -84,7 +85,7 @@ pub fn match_ranks<'a>(
             matcher: Matcher::new(&identities.communicators, ranks, options.pending_limit(ranks)),
             pool: Pool::start(scope, options.decoding_threads(), tasks),
             steps,
-            stalls: StallTables::new(&options.output, ranks, limits),
+            stalls: StallTables::new(folder, ranks, limits),
             instances: InstanceTable::start(scope, instances),
             handover: rows_per_handover(ranks),
         };
@@ -149,7 +150,7 @@ fn new_measures<'a>(logs: Logs<'a>, identities: &'a Identities, worlds: Worlds<'
 
 /// Opens the reader and the tables of each rank.
 fn rank_tasks<'a>(
-    options: &MergeOptions,
+    folder: &TablesFolder,
     logs: Logs<'a>,
     identities: &Identities,
     gpus: &SampledGpus,
@@ -165,7 +166,7 @@ fn rank_tasks<'a>(
                 .reader(identities, rank, anchors)
                 .with_stride(stride(ranks))
                 .with_gpus(gpus.of_rank(rank, identities, logs.clocks, logs.all));
-            RankTask::new(rank, reader, &options.output, limits)
+            RankTask::new(rank, reader, folder, limits)
         })
         .collect()
 }

@@ -28,15 +28,17 @@ pub use progress::Progress;
 use crate::ingest::gpu_samples::SampledGpus;
 use crate::ingest::open_files::allow_many_files;
 use crate::ingest::part::Last;
-use crate::ingest::ras;
+use crate::ingest::{hangs, ras};
 use crate::measures::merge_result::MergeResult;
 use crate::merge::logs::Logs;
 use crate::merge::match_pass::{Worlds, match_ranks};
 use crate::merge::opening::{Opened, open};
 use crate::merge::step_pass::{find_steps, find_structures};
+use crate::merge::tables::TablesFolder;
 use crate::summary;
 use rankscope_formats::ids::RankIndex;
-use rankscope_formats::session::Session;
+use rankscope_formats::session::{Problems, Session};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 /// Reads the logs of all directories and writes a session. Calls `progress` often, from this thread.
@@ -50,6 +52,32 @@ pub fn merge_last(
     last: Last,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Session, MergeError> {
+    merge_into(
+        &TablesFolder::of_session(&options.output),
+        options,
+        last,
+        progress,
+    )
+}
+
+/// Computes the summary of the last part of the run on the calling thread and a second one, and writes no file. A caller
+/// that reads a running job repeatedly creates no thousands of files, one per rank and table, each time.
+pub fn summarize_last(directories: &[PathBuf], last: Last) -> Result<Session, MergeError> {
+    let options = MergeOptions {
+        directories: directories.to_vec(),
+        output: PathBuf::new(),
+        threads: Some(1),
+        most_pending: None,
+    };
+    merge_into(&TablesFolder::none(), &options, last, &mut |_| {})
+}
+
+fn merge_into(
+    folder: &TablesFolder,
+    options: &MergeOptions,
+    last: Last,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Session, MergeError> {
     let Opened {
         logs,
         clocks,
@@ -57,7 +85,9 @@ pub fn merge_last(
         from_ns,
         mut problems,
     } = open(options, last, progress)?;
-    session_directory::prepare(&options.output)?;
+    if let Some(output) = folder.session() {
+        session_directory::prepare(output)?;
+    }
     allow_many_files();
 
     let delays: Vec<_> = logs.iter().map(|_| OnceLock::new()).collect();
@@ -79,12 +109,13 @@ pub fn merge_last(
         from_ns,
         &mut problems,
     );
-    let mut matched = match_ranks(options, logs, &identities, &gpus, worlds, progress)?;
+    let mut matched = match_ranks(options, folder, logs, &identities, &gpus, worlds, progress)?;
 
     let operations = matched.measures.totals.operations;
     progress(Progress::of_phase("writing", operations));
     problems.append(&mut matched.problems);
     let ras = ras::of_directories(&options.directories, &mut problems);
+    let hangs = hangs::of_directories(&options.directories, &mut problems);
     let mut session = summary::session(&MergeResult {
         directories: &options.directories,
         logs: logs.all,
@@ -96,11 +127,16 @@ pub fn merge_last(
         sums: &matched.sums,
         measures: &matched.measures,
         ras,
+        hangs,
         other_gpus: gpus.of_no_rank(),
         problems,
     });
+    let Some(output) = folder.session() else {
+        session.problems.listed.truncate(Problems::MAX_LISTED);
+        return Ok(session);
+    };
     let host_of = |rank: RankIndex| clocks.host_of[identities.ranks[rank.index()].log] as u32;
     let traffic = matched.measures.traffic.rows(&identities, &matched.sums, host_of);
-    session_directory::complete(&options.output, &mut session, matched.tables, traffic)?;
+    session_directory::complete(output, &mut session, matched.tables, traffic)?;
     Ok(session)
 }

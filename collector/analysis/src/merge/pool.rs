@@ -3,14 +3,13 @@
 //! The task of each rank is either at home (with the matching thread) or away (being advanced). One batch per rank is
 //! read ahead, so memory depends on the number of ranks and not on the size of their logs.
 
-use crate::merge::tables::TableSizes;
+use crate::merge::tables::{TableSizes, TablesFolder};
 use crate::rank::{RankBatch, RankReader};
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{
     CounterRow, NameRow, OperationRow, PauseRow, ProgramSpanRow, RowLimits, SpanRow, Table, TableError,
-    TableWriter, WorkRow, rank_path,
+    TableWriter, WorkRow,
 };
-use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
@@ -35,7 +34,7 @@ pub struct RankTask<'a> {
     program_spans: Option<TableWriter<ProgramSpanRow>>,
     /// Created with its first row.
     counters: Option<TableWriter<CounterRow>>,
-    session: PathBuf,
+    folder: TablesFolder,
     limits: RowLimits,
 }
 
@@ -46,11 +45,11 @@ struct DeviceTables {
 }
 
 impl<'a> RankTask<'a> {
-    /// Creates a task at the start of a log, and its tables in a session directory.
+    /// Creates a task at the start of a log, and its tables.
     pub fn new(
         rank: RankIndex,
         reader: RankReader<'a>,
-        session: &Path,
+        folder: &TablesFolder,
         limits: RowLimits,
     ) -> Result<Self, TableError> {
         Ok(Self {
@@ -59,13 +58,13 @@ impl<'a> RankTask<'a> {
             batch: RankBatch::default(),
             rows: Vec::new(),
             ended: false,
-            operations: TableWriter::create(&rank_path::<OperationRow>(session, rank.0), limits)?,
-            spans: TableWriter::create(&rank_path::<SpanRow>(session, rank.0), limits)?,
+            operations: folder.of_rank(rank, limits)?,
+            spans: folder.of_rank(rank, limits)?,
             devices: None,
             pauses: None,
             program_spans: None,
             counters: None,
-            session: session.to_path_buf(),
+            folder: folder.clone(),
             limits,
         })
     }
@@ -91,30 +90,24 @@ impl<'a> RankTask<'a> {
     }
 
     fn write_program(&mut self) -> Result<(), TableError> {
-        let (session, rank, limits) = (&self.session, self.rank, self.limits);
+        let (folder, rank, limits) = (&self.folder, self.rank, self.limits);
         write_if_any(
             &mut self.program_spans,
             &mut self.batch.program_spans,
-            session,
+            folder,
             rank,
             limits,
         )?;
-        write_if_any(
-            &mut self.counters,
-            &mut self.batch.counters,
-            session,
-            rank,
-            limits,
-        )
+        write_if_any(&mut self.counters, &mut self.batch.counters, folder, rank, limits)
     }
 
     /// Named times also stay in the batch, because they explain stalls.
     fn write_pauses(&mut self) -> Result<(), TableError> {
-        let (session, rank, limits) = (&self.session, self.rank, self.limits);
+        let (folder, rank, limits) = (&self.folder, self.rank, self.limits);
         write_if_any(
             &mut self.pauses,
             &mut self.batch.pauses.clone(),
-            session,
+            folder,
             rank,
             limits,
         )
@@ -128,10 +121,10 @@ impl<'a> RankTask<'a> {
         let devices = match &mut self.devices {
             Some(devices) => devices,
             none => {
-                let (session, rank, limits) = (&self.session, self.rank, self.limits);
+                let (folder, rank, limits) = (&self.folder, self.rank, self.limits);
                 none.insert(DeviceTables {
-                    works: TableWriter::create(&rank_path::<WorkRow>(session, rank.0), limits)?,
-                    names: TableWriter::create(&rank_path::<NameRow>(session, rank.0), limits)?,
+                    works: folder.of_rank(rank, limits)?,
+                    names: folder.of_rank(rank, limits)?,
                 })
             }
         };
@@ -165,7 +158,7 @@ impl<'a> RankTask<'a> {
 fn write_if_any<T: Table>(
     table: &mut Option<TableWriter<T>>,
     rows: &mut Vec<T>,
-    session: &Path,
+    folder: &TablesFolder,
     rank: RankIndex,
     limits: RowLimits,
 ) -> Result<(), TableError> {
@@ -174,7 +167,7 @@ fn write_if_any<T: Table>(
     }
     let table = match table {
         Some(table) => table,
-        none => none.insert(TableWriter::create(&rank_path::<T>(session, rank.0), limits)?),
+        none => none.insert(folder.of_rank(rank, limits)?),
     };
     table.write(rows)
 }

@@ -35,6 +35,47 @@ pub fn rows_per_handover(ranks: usize) -> usize {
     ((1 << 15) / ranks.max(1)).clamp(32, 4096)
 }
 
+/// Folder of the tables of a session. Without a folder, the rows of all tables are dropped.
+#[derive(Clone, Debug)]
+pub struct TablesFolder(Option<PathBuf>);
+
+impl TablesFolder {
+    /// Returns the folder of a session.
+    pub fn of_session(session: &Path) -> Self {
+        Self(Some(session.to_path_buf()))
+    }
+
+    /// Returns no folder.
+    pub fn none() -> Self {
+        Self(None)
+    }
+
+    /// Returns the session directory.
+    pub fn session(&self) -> Option<&Path> {
+        self.0.as_deref()
+    }
+
+    /// Creates the part of a table that belongs to one rank.
+    pub fn of_rank<T: Table>(
+        &self,
+        rank: RankIndex,
+        limits: RowLimits,
+    ) -> Result<TableWriter<T>, TableError> {
+        match &self.0 {
+            Some(session) => TableWriter::create(&rank_path::<T>(session, rank.0), limits),
+            None => Ok(TableWriter::dropping()),
+        }
+    }
+
+    /// Creates the only part of a table that is not partitioned.
+    fn only_part<T: Table>(&self, limits: RowLimits) -> Result<TableWriter<T>, TableError> {
+        match &self.0 {
+            Some(session) => TableWriter::create(&part_path::<T>(session), limits),
+            None => Ok(TableWriter::dropping()),
+        }
+    }
+}
+
 /// Number of rows and bytes of each table, over all of its files.
 #[derive(Default)]
 pub struct TableSizes(Vec<TableInfo>);
@@ -78,14 +119,14 @@ pub struct StepTables(Vec<StepTable>);
 
 impl StepTables {
     /// Creates the tables.
-    pub fn create(session: &Path, ranks: usize, limits: RowLimits) -> Result<Self, TableError> {
+    pub fn create(folder: &TablesFolder, ranks: usize, limits: RowLimits) -> Result<Self, TableError> {
         let limits = RowLimits {
             held: STEPS_HELD,
             ..limits
         };
         let create = |rank: RankIndex| {
             Ok(StepTable {
-                table: TableWriter::create(&rank_path::<StepRow>(session, rank.0), limits)?,
+                table: folder.of_rank(rank, limits)?,
                 rows: Vec::new(),
             })
         };
@@ -136,7 +177,7 @@ impl StepTables {
 
 /// Tables of stalls, one per rank, each created with its first row.
 pub struct StallTables {
-    session: PathBuf,
+    folder: TablesFolder,
     limits: RowLimits,
     tables: Vec<Option<TableWriter<StallRow>>>,
     rows: Vec<Vec<StallRow>>,
@@ -144,9 +185,9 @@ pub struct StallTables {
 
 impl StallTables {
     /// Prepares the tables.
-    pub fn new(session: &Path, ranks: usize, limits: RowLimits) -> Self {
+    pub fn new(folder: &TablesFolder, ranks: usize, limits: RowLimits) -> Self {
         Self {
-            session: session.to_path_buf(),
+            folder: folder.clone(),
             limits,
             tables: (0..ranks).map(|_| None).collect(),
             rows: vec![Vec::new(); ranks],
@@ -174,10 +215,7 @@ impl StallTables {
             }
             let table = match &mut self.tables[rank] {
                 Some(table) => table,
-                none => none.insert(TableWriter::create(
-                    &rank_path::<StallRow>(&self.session, rank as u32),
-                    self.limits,
-                )?),
+                none => none.insert(self.folder.of_rank(RankIndex::of(rank), self.limits)?),
             };
             table.write(rows)?;
         }
@@ -202,8 +240,8 @@ pub struct InstanceTable<'scope> {
 
 impl<'scope> InstanceTable<'scope> {
     /// Creates the file.
-    pub fn create(session: &Path) -> Result<TableWriter<InstanceRow>, TableError> {
-        TableWriter::create(&part_path::<InstanceRow>(session), RowLimits::default())
+    pub fn create(folder: &TablesFolder) -> Result<TableWriter<InstanceRow>, TableError> {
+        folder.only_part(RowLimits::default())
     }
 
     /// Starts the thread that writes rows to the file.

@@ -4,12 +4,14 @@ use super::batch::RankBatch;
 use super::context::LogContext;
 use super::event::{Call, DeviceReport, LogEvent, OperationFields, Stamp};
 use super::held::{HeldFor, HeldOperations};
+use super::listed_calls::ListedCalls;
+use super::messages::Messages;
 use super::spans::{blocked_kind, completing_kind};
 use super::sums::InFlightSums;
 use super::threads::HostThreads;
 use super::works::Works;
 use crate::model::interval::Interval;
-use crate::model::operation::{NO_TIME, RankOperation};
+use crate::model::operation::{Blocked, NO_TIME, RankOperation};
 use rankscope_formats::session::{OperationState, SpanKind};
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::reader::{Ending, InFlight};
@@ -25,6 +27,8 @@ pub struct LogEnd<'r, 'a> {
     pub works: &'r mut Works,
     /// Threads of the host.
     pub threads: &'r mut HostThreads,
+    /// Messages that were posted.
+    pub messages: &'r mut Messages,
     /// Held operations.
     pub held: &'r mut HeldOperations,
     /// Output.
@@ -33,9 +37,12 @@ pub struct LogEnd<'r, 'a> {
 
 impl LogEnd<'_, '_> {
     /// Adds the calls in progress of all threads.
-    pub fn take_all(&mut self, sums: &mut InFlightSums) {
+    pub fn take_all(&mut self, listed: &ListedCalls, sums: &mut InFlightSums) {
         let context = self.context;
         for call in &context.log.in_flight {
+            if listed.has_completed(call) {
+                continue;
+            }
             let Some(event) = LogEvent::of(&call.record) else {
                 continue;
             };
@@ -73,6 +80,15 @@ impl LogEnd<'_, '_> {
             LogEvent::Complete(complete) => {
                 self.threads.breakdown.blocked(call.lane, enter_ns, self.end_ns);
                 self.span(completing_kind(complete.operation), call, enter_ns);
+                let stamp = self.stamp(call, enter_ns);
+                if let Some(mut message) = self.messages.completed(complete, &stamp, self.context) {
+                    message.state = OperationState::InFlight;
+                    message.flags &= !FLAG_FAILED;
+                    message.leave_ns = NO_TIME;
+                    // Never empty: it shows that the program waits for the message now.
+                    message.blocked = Blocked::one(enter_ns, stamp.leave_ns.max(enter_ns + 1));
+                    self.hold(message, call.lane);
+                }
             }
             _ => {}
         }
@@ -137,13 +153,17 @@ impl LogEnd<'_, '_> {
 
     /// Adds the span of a thread that was blocked when its log ended.
     fn span(&mut self, kind: SpanKind, call: &InFlight, enter_ns: i64) {
-        let stamp = Stamp {
+        let stamp = self.stamp(call, enter_ns);
+        self.out.span(kind, &stamp, 0, None);
+    }
+
+    fn stamp(&self, call: &InFlight, enter_ns: i64) -> Stamp {
+        Stamp {
             thread_id: call.thread_id,
             lane: call.lane,
             enter_ns,
             leave_ns: self.end_ns.max(enter_ns),
-        };
-        self.out.span(kind, &stamp, 0, None);
+        }
     }
 }
 

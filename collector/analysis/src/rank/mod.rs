@@ -14,7 +14,7 @@
 //!    - named host time: `host_marks`, with `named_pauses`
 //!    - traffic of NCCL's proxies: `proxies`
 //!    - samples of the rank's GPUs, which are not in its log: `gpu_counters`; order of all samples: `sample_order`
-//!    - calls in progress at the end: `in_flight`
+//!    - calls in progress at the end: `in_flight`, without those that `listed_calls` finds completed
 //! 3. `held` holds operations until `release` has joined everything that is known about them. `groups` and `ordinals`
 //!    have the outcomes of groups.
 //! 4. `steps` cuts the rank's time into steps at [`anchors`].
@@ -36,6 +36,7 @@ mod host_marks;
 mod in_flight;
 mod input;
 mod lanes;
+mod listed_calls;
 mod member_counts;
 mod messages;
 mod named_pauses;
@@ -67,6 +68,7 @@ use anchors::Anchors;
 use context::LogContext;
 use gpu_counters::GpuCounters;
 use input::Input;
+use listed_calls::ListedCalls;
 use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex};
 use rankscope_ranklog::reader::{Problem, RankLog};
 use stages::Stages;
@@ -85,6 +87,7 @@ enum Progress {
 pub struct RankReader<'a> {
     input: Input<'a>,
     stages: Stages<'a>,
+    listed_calls: ListedCalls,
     progress: Progress,
     /// True if device work is emitted.
     emits_works: bool,
@@ -105,6 +108,7 @@ impl<'a> RankReader<'a> {
         Self {
             input: Input::new(log),
             stages: Stages::new(LogContext::new(rank, log, line, communicators), anchors),
+            listed_calls: ListedCalls::of(log),
             progress: Progress::NotBegun,
             emits_works: true,
             delay: None,
@@ -190,6 +194,7 @@ impl<'a> RankReader<'a> {
         // Device work is far from its position in time, so whole frames are sorted.
         if let Some(part) = self.input.next_part(self.stages.activity.is_some()) {
             for entry in part.records() {
+                self.listed_calls.completed(entry.lane, &entry.record);
                 let stamp = self.input.stamp(entry, self.stages.line());
                 self.stages.take(&entry.record, &stamp, out);
             }
@@ -198,7 +203,7 @@ impl<'a> RankReader<'a> {
             self.stages.emit_counters(false, out);
         } else {
             self.progress = Progress::Ended;
-            self.stages.take_in_flight(out);
+            self.stages.take_in_flight(&self.listed_calls, out);
             self.stages.release(true, out);
             self.stages.finish(out);
             self.stages.emit_counters(true, out);

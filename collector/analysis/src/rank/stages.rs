@@ -12,6 +12,7 @@ use super::gpu_counters::GpuCounters;
 use super::held::{HeldFor, HeldOperations};
 use super::host_marks::HostMarks;
 use super::in_flight::LogEnd;
+use super::listed_calls::ListedCalls;
 use super::member_counts::MemberCounts;
 use super::messages::Messages;
 use super::program_spans::{ProgramSpans, SpanMark};
@@ -431,16 +432,17 @@ impl<'a> Stages<'a> {
     }
 
     /// Adds calls in progress at the end of the log, and messages that never completed.
-    pub fn take_in_flight(&mut self, out: &mut RankBatch) {
+    pub fn take_in_flight(&mut self, listed: &ListedCalls, out: &mut RankBatch) {
         let mut end = LogEnd {
             end_ns: self.log_sums.span.map_or(0, |span| span.end_ns),
             context: &self.context,
             works: &mut self.works,
             threads: &mut self.threads,
+            messages: &mut self.messages,
             held: &mut self.held,
             out,
         };
-        end.take_all(&mut self.in_flight);
+        end.take_all(listed, &mut self.in_flight);
         for message in self.messages.finish(&self.context) {
             self.held.sums.add(&message);
             self.held.hold(message, HeldFor::nothing(0));

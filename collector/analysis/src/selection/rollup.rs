@@ -4,7 +4,10 @@
 //! unknown for one rank, it is unknown for every group with that rank.
 
 use rankscope_formats::ids::RankIndex;
-use rankscope_formats::session::{Figure, OperationClass, RankBreakdown, Session, TrafficRow, TrafficSource};
+use rankscope_formats::session::{
+    DeviceActivity, Figure, NamedParts, OperationClass, RankBlame, RankBreakdown, Session, TrafficRow,
+    TrafficSource,
+};
 pub use rankscope_formats::session::{Group, RoleSum, Rollup, Rollups, Sum};
 use std::collections::BTreeMap;
 
@@ -53,7 +56,7 @@ pub fn rollup(session: &Session, moved: &[TrafficRow], by: By) -> Rollup {
             roles: roles(session),
         };
     }
-    let traffic = traffic_of_ranks(session, moved);
+    let known = OfRanks::of(session, moved);
     let mut keys: BTreeMap<(u32, String, RankIndex), Vec<RankIndex>> = BTreeMap::new();
     for (rank, known) in (0..).map(RankIndex).zip(&session.ranks) {
         let key = match by {
@@ -76,14 +79,14 @@ pub fn rollup(session: &Session, moved: &[TrafficRow], by: By) -> Rollup {
             By::Device => format!("{}, {device}", host_name()),
             By::Host => host_name(),
         };
-        group(session, &traffic, name, ranks)
+        group(session, &known, name, ranks)
     });
     Rollup {
         by: by.name().to_owned(),
         groups: groups.collect(),
         total: Some(group(
             session,
-            &traffic,
+            &known,
             "all ranks".to_owned(),
             (0..session.ranks.len()).map(RankIndex::of).collect(),
         )),
@@ -147,7 +150,40 @@ fn traffic_of_ranks(session: &Session, moved: &[TrafficRow]) -> Vec<Traffic> {
     of_ranks
 }
 
-fn group(session: &Session, traffic: &[Traffic], name: String, ranks: Vec<RankIndex>) -> Group {
+/// Figures of the ranks, each at the index of its rank. A search per rank would take a second for thousands of ranks.
+struct OfRanks<'a> {
+    traffic: Vec<Traffic>,
+    breakdown: Vec<Option<&'a RankBreakdown>>,
+    blame: Vec<Option<&'a RankBlame>>,
+    activity: Vec<Option<&'a DeviceActivity>>,
+    named: Vec<Option<&'a NamedParts>>,
+}
+
+impl<'a> OfRanks<'a> {
+    fn of(session: &'a Session, moved: &[TrafficRow]) -> Self {
+        let ranks = session.ranks.len();
+        Self {
+            traffic: traffic_of_ranks(session, moved),
+            breakdown: by_rank(ranks, &session.breakdown, |entry| entry.rank),
+            blame: by_rank(ranks, &session.blame.ranks, |entry| entry.rank),
+            activity: by_rank(ranks, &session.activity, |entry| entry.rank),
+            named: by_rank(ranks, &session.named_times.ranks, |entry| entry.rank),
+        }
+    }
+}
+
+/// Puts entries at the indices of their ranks. Of several entries of a rank, the first counts.
+fn by_rank<T>(ranks: usize, entries: &[T], rank: impl Fn(&T) -> u32) -> Vec<Option<&T>> {
+    let mut out = vec![None; ranks];
+    for entry in entries {
+        if let Some(place) = out.get_mut(rank(entry) as usize) {
+            place.get_or_insert(entry);
+        }
+    }
+    out
+}
+
+fn group(session: &Session, of_ranks: &OfRanks<'_>, name: String, ranks: Vec<RankIndex>) -> Group {
     let mut sum = Group {
         name,
         ..Group::default()
@@ -157,17 +193,17 @@ fn group(session: &Session, traffic: &[Traffic], name: String, ranks: Vec<RankIn
             sum.operations += known.operations;
             sum.lost += known.lost;
         }
-        if let Some(moved) = traffic.get(rank.index()) {
+        if let Some(moved) = of_ranks.traffic.get(rank.index()) {
             sum.sent_bytes += moved.sent;
             sum.received_bytes += moved.received;
             sum.sent_to_other_hosts_bytes += moved.sent_to_other_hosts;
         }
-        if let Some(entry) = session.breakdown.iter().find(|entry| entry.rank == rank.0) {
+        if let Some(entry) = of_ranks.breakdown.get(rank.index()).copied().flatten() {
             add_breakdown(&mut sum, session, entry);
         }
-        let blame = session.blame.ranks.iter().find(|of| of.rank == rank.0);
+        let blame = of_ranks.blame.get(rank.index()).copied().flatten();
         sum.caused_exposed_rank_ns += blame.map_or(0, |of| of.caused_exposed_rank_ns);
-        let activity = session.activity.iter().find(|known| known.rank == rank.0);
+        let activity = of_ranks.activity.get(rank.index()).copied().flatten();
         let activity = activity.filter(|known| known.window_ns > 0);
         sum.stalled_rank_ns.add(
             activity
@@ -187,11 +223,7 @@ fn group(session: &Session, traffic: &[Traffic], name: String, ranks: Vec<RankIn
                 None => sum.stalled_by_cause.push(cause.clone()),
             }
         }
-        let named = session
-            .named_times
-            .ranks
-            .iter()
-            .find(|entry| entry.rank == rank.0);
+        let named = of_ranks.named.get(rank.index()).copied().flatten();
         for part in named.iter().flat_map(|entry| &entry.parts) {
             *sum.named.entry(part.kind.clone()).or_default() += part.in_run_ns;
         }

@@ -6,6 +6,7 @@ mod compare;
 mod completions;
 mod ctl;
 mod doctor;
+mod duration;
 mod exit;
 mod export;
 mod heatmap;
@@ -23,8 +24,11 @@ mod sample_gpus;
 mod selftest;
 mod session;
 mod size;
+mod status;
 mod timeline_picture;
+mod top;
 mod view;
+mod watch;
 mod worst_steps;
 
 pub use compare::with_sides;
@@ -39,11 +43,14 @@ Examples:
   rankscope run -- torchrun --nproc-per-node 8 train.py   record a job, merge, print the summary
   rankscope run -o shared/run1 -- python train.py         record into a directory of your choice
   rankscope report shared/run1                            print the summary again, write report.html
+  rankscope status shared/run1                            what does every rank do now, and who is missing
+  rankscope watch shared/run1                             report when a running job hangs
   rankscope rules                                         list all findings, with their conditions
   rankscope export --perfetto shared/run1 --ranks 0-3     write a trace for ui.perfetto.dev
   rankscope import kineto log/                            import traces of torch.profiler as a run
   rankscope compare base/ -- new/                         check whether a change made it worse
   rankscope view shared/run1                              open a window with the timeline of all ranks
+  rankscope top shared/run1                               watch a running job
   rankscope heatmap shared/run1                           draw waits, traffic between ranks, and bandwidth
   rankscope baseline add shared/run1                      store a summary for later comparisons
   rankscope doctor -- torchrun train.py                   check whether this command can be recorded
@@ -88,7 +95,10 @@ enum Command {
     Baseline(baseline::Baseline),
     Compare(compare::Compare),
     View(view::View),
+    Top(top::Top),
     Rules(rules::Rules),
+    Status(status::Status),
+    Watch(watch::Watch),
     Ctl(ctl::Ctl),
     Doctor(doctor::Doctor),
     Bench(Box<bench::Bench>),
@@ -113,7 +123,10 @@ impl Cli {
             Command::Baseline(baseline) => baseline.run(),
             Command::Compare(compare) => compare.run(),
             Command::View(view) => view.run(),
+            Command::Top(top) => top.run(),
             Command::Rules(rules) => rules.run(),
+            Command::Status(status) => status.run(),
+            Command::Watch(watch) => watch.run(),
             Command::Ctl(ctl) => ctl.run(),
             Command::Doctor(doctor) => doctor.run(),
             Command::Bench(bench) => bench.run(),

@@ -7,9 +7,11 @@ mod time_left;
 
 use super::print::message as print_message;
 use super::size::Size;
-use super::{Exit, kernels, merge};
+use super::watch::{self, HangOptions, OnHang};
+use super::{Exit, duration, kernels, merge};
 use crate::launch::ending::Ending;
 use crate::launch::gpu_sampler::GpuSampler;
+use crate::launch::hang_watcher::{ENDED_THE_JOB, HangWatcher};
 use crate::launch::job::Job;
 use crate::launch::live::{self, LiveAreas};
 use crate::launch::record::{self, LaunchRecord};
@@ -17,7 +19,7 @@ use crate::launch::run_directory::{self, RunDirectory};
 use crate::launch::signals::Signals;
 use crate::launch::stop::StopWatch;
 use crate::launch::{environment, free_space, library};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use rankscope_doctor::program;
 use rankscope_ranklog::activity_request::CONTROL_FILE;
@@ -35,6 +37,7 @@ Examples:
   rankscope run -o shared/run1 -- torchrun --nnodes 2 --node-rank 1 … train.py   on node 1; the last node merges
   rankscope run -o shared/run1 -- mpirun -x LD_PRELOAD -x RANKSCOPE_DIR -n 16 ./solver
   rankscope run --kernels=all@30+10 -- torchrun train.py      record all kernels of ten seconds
+  rankscope run --hang-timeout 60s -- torchrun train.py       report a hang while it lasts, with the rank to blame
   rankscope run --no-merge -- python train.py && rankscope merge rankscope-*
   rankscope run --repeat 5 -o runs/main -- torchrun train.py  record five runs, for comparisons
   rankscope run --repeat 5 --against 'torchrun old.py' -o runs/ab -- torchrun train.py
@@ -127,6 +130,26 @@ pub struct Run {
     #[arg(long, value_name = "SECONDS", value_parser = interval_or_off)]
     counters: Option<String>,
 
+    /// Report when the job hangs: when ranks have waited this long for a rank that will not come. A process beside the job
+    /// watches it.
+    ///
+    /// Each hang is printed once and stored as hang-TIME.json in the run directory. A wait that this job has shown before, and
+    /// a wait for a rank that works, may last longer.
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, conflicts_with = "repeat")]
+    hang_timeout: Option<Duration>,
+
+    /// On a hang only report, or also end the job. Then the exit status is 86.
+    #[arg(
+        long,
+        value_name = "WHAT",
+        default_value = "report",
+        requires = "hang_timeout"
+    )]
+    on_hang: OnHang,
+
+    #[command(flatten)]
+    hang: HangOptions,
+
     /// Record the command N times, one run after the other.
     ///
     /// A comparison needs several runs per side: one run cannot show how much two runs of the same program differ.
@@ -194,6 +217,9 @@ impl Run {
     }
 
     pub fn run(self) -> Result<Exit> {
+        if self.hang_timeout.is_none() && self.hang != HangOptions::default() {
+            bail!("--busy-timeout, --hang-command and --stacks need --hang-timeout");
+        }
         let library = library::find()?;
         if let Some(repeat) = self.repeat {
             return batch::run(&self, repeat, &library);
@@ -221,8 +247,10 @@ impl Run {
                 }
             };
         let sampler = GpuSampler::start(&directory.path, self.counter_interval());
+        let watcher = self.start_watcher(&directory.path, &launch.launch, job.pid());
         let ending = job.accompany();
         drop(sampler);
+        let was_ended = watcher.is_some_and(HangWatcher::finish);
         // From here on no failure changes the exit status of the job.
         let directory_path = directory.path.clone();
         let _watch = StopWatch::start(move |_signal| {
@@ -231,7 +259,7 @@ impl Run {
                 "interrupted; the recording is complete, to merge it",
                 &directory_path,
             );
-            ending.end_likewise()
+            end_as(ending, was_ended)
         });
         // The user may still stop this process or request a core dump of it.
         Signals::none().with(libc::SIGTSTP).with(libc::SIGQUIT).unblock();
@@ -239,7 +267,15 @@ impl Run {
             print_message(&format!("{error:#}"));
             print_next_step("the recording is intact, to merge it", &directory.path);
         }
-        ending.end_likewise()
+        end_as(ending, was_ended)
+    }
+
+    /// Starts the process that watches for hangs, if it was requested.
+    fn start_watcher(&self, directory: &Path, launch: &str, job_pid: i32) -> Option<HangWatcher> {
+        let options = watch::arguments(self.hang_timeout?, &self.hang, self.on_hang);
+        HangWatcher::start(directory, &options, launch, job_pid)
+            .inspect_err(|error| print_message(&format!("hangs are not watched: {error}")))
+            .ok()
     }
 
     /// Builds the command with everything that makes it record.
@@ -330,6 +366,14 @@ impl Run {
         }
         Ok(())
     }
+}
+
+/// Ends this process as the job ended, or with the status for a job that was ended because it hung.
+fn end_as(ending: Ending, was_ended: bool) -> ! {
+    if was_ended {
+        std::process::exit(ENDED_THE_JOB);
+    }
+    ending.end_likewise()
 }
 
 /// Prints why the command could not be started, as a shell does. Returns the exit status that a shell would return.

@@ -4,7 +4,7 @@
 //! double of NVML.
 
 use super::Exit;
-use crate::launch::run_directory;
+use crate::launch::{launcher_input, run_directory};
 use anyhow::{Context, Result};
 use clap::Args;
 use nvml_wrapper::Nvml;
@@ -64,7 +64,7 @@ fn note(directory: &Path, interval: Duration, error: &anyhow::Error) -> Result<(
         if has_ended {
             return Ok(());
         }
-        has_ended = launcher_has_ended(interval);
+        has_ended = launcher_input::has_ended(interval);
     }
     let header = Header {
         problem: Some(format!("{error:#}")),
@@ -102,23 +102,10 @@ fn record(directory: &Path, interval: Duration) -> Result<()> {
         }
         // A late sample does not make the next ones follow at once.
         due = (due + interval).max(Instant::now());
-        if launcher_has_ended(due.saturating_duration_since(Instant::now())) {
+        if launcher_input::has_ended(due.saturating_duration_since(Instant::now())) {
             return Ok(());
         }
     }
-}
-
-/// Waits, at most this long, until the launcher closes the standard input. Returns true if it has.
-fn launcher_has_ended(limit: Duration) -> bool {
-    let mut input = libc::pollfd {
-        fd: libc::STDIN_FILENO,
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    let ms = i32::try_from(limit.as_millis()).unwrap_or(i32::MAX);
-    // SAFETY: the call gets one valid entry.
-    let ready = unsafe { libc::poll(&raw mut input, 1, ms) };
-    ready > 0
 }
 
 fn header(nvml: &Nvml) -> Result<Header> {

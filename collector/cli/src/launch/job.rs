@@ -68,6 +68,11 @@ impl Job {
         }
     }
 
+    /// Returns the number of the first process. It is not waited for before [`Job::accompany`].
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
     /// Forwards signals to the job until it ends.
     pub fn accompany(self) -> Ending {
         self.accompany_and_note().ending

@@ -4,6 +4,7 @@ pub mod communicator_errors;
 pub mod declared_limits;
 pub mod exposed_communication;
 pub mod failed_operations;
+pub mod hang;
 pub mod mismatches;
 pub mod never_finished;
 pub mod ras;

@@ -19,6 +19,9 @@ const STEPS: i64 = 5;
 /// Minimum patience with a process that is still running, or with an operation on a device, in ns.
 const LONG_NS: i64 = 10_000_000_000;
 
+/// Time after the report of a hang in which a job that is ended may still record, in ns: calls that fail.
+const END_NS: i64 = 60_000_000_000;
+
 /// Operations that never finished.
 pub const RULE: Rule = Rule {
     id: "never-finished",
@@ -27,7 +30,7 @@ pub const RULE: Rule = Rule {
     fires: "A log ends with operations in progress or with threads blocked for communication. For a process that is \
             still running, one of them must have lasted longer than 10 s and longer than 5 median steps. Or an operation \
             on a device has not completed for that long, and its rank has recorded nothing else for that long.",
-    silent: "Logs that end between operations. Jobs that make progress while they are observed. Devices whose completed \
+    silent: "Runs that end with a hang that a watcher reported. Logs that end between operations. Jobs that make progress while they are observed. Devices whose completed \
              operations are not recorded. Ranks that recorded for 10 s and 5 steps after the operation.",
     find: Some(find),
     find_declared: None,
@@ -52,7 +55,8 @@ fn find<'a>(facts: &Facts<'a>) -> Vec<Draft> {
         .map(|rank| (rank, stuck_on_device(rank)))
         .filter(|(rank, on_device)| is_stuck_on_host(rank) || on_device.is_some())
         .collect();
-    if stuck.is_empty() {
+    // The report of the hang says more.
+    if stuck.is_empty() || ends_with_a_reported_hang(facts) {
         return Vec::new();
     }
     let who = if stuck.len() == 1 {
@@ -115,6 +119,24 @@ fn find<'a>(facts: &Facts<'a>) -> Vec<Draft> {
         ));
     }
     vec![draft.without_cost("the cost of a job that did not end is unknown")]
+}
+
+/// Returns true if a watcher reported a hang, and the job did not go on after it.
+fn ends_with_a_reported_hang(facts: &Facts<'_>) -> bool {
+    let Some(last) = facts
+        .parts
+        .hangs
+        .iter()
+        .rfind(|status| !status.verdicts.is_empty())
+    else {
+        return false;
+    };
+    let reported_ns = last
+        .taken_unix_ns
+        .saturating_sub(facts.parts.clocks.axis.origin_unix_ns);
+    let ranks = facts.session.ranks.iter();
+    let end_ns = ranks.filter_map(|rank| rank.end_ns.value).max();
+    end_ns.is_none_or(|end_ns| end_ns <= reported_ns.saturating_add(END_NS))
 }
 
 /// Returns true if a rank waits for its device, and its device is not merely behind.

@@ -1,0 +1,67 @@
+//! Calls in progress that a running process listed in its segments, and that have completed since.
+//!
+//! The list is up to a second old. A log whose live area is elsewhere has nothing newer.
+
+use rankscope_ranklog::reader::{Ending, InFlight, RankLog};
+use rankscope_ranklog::record::Record;
+use rustc_hash::FxHashSet;
+
+/// Lane, time of enter in ticks, kind and operation of a call.
+type Key = (u32, u64, u8, u8);
+
+/// Calls that the segments list, and those of them whose records were read.
+pub struct ListedCalls {
+    /// Bits of a time that segments keep.
+    mask: u64,
+    open: FxHashSet<Key>,
+    completed: FxHashSet<Key>,
+}
+
+impl ListedCalls {
+    /// Returns the listed calls of a log. A log with a live area, or that was closed, has no old list.
+    pub fn of(log: &RankLog) -> Self {
+        let quantum = log.properties.get("clock.quantum_ticks");
+        let quantum = quantum.and_then(|text| text.parse::<u64>().ok());
+        let mask = !(quantum.filter(|quantum| quantum.is_power_of_two()).unwrap_or(1) - 1);
+        let calls: &[InFlight] = match log.ending {
+            Ending::Torn => &log.in_flight,
+            Ending::Closed | Ending::LiveArea | Ending::Running => &[],
+        };
+        let mut listed = Self {
+            mask,
+            open: FxHashSet::default(),
+            completed: FxHashSet::default(),
+        };
+        listed.open = calls
+            .iter()
+            .map(|call| listed.key(call.lane, &call.record))
+            .collect();
+        listed
+    }
+
+    fn key(&self, lane: u32, record: &Record) -> Key {
+        (
+            lane,
+            record.enter_ticks & self.mask,
+            record.kind,
+            record.operation,
+        )
+    }
+
+    /// Adds a record that was read.
+    #[inline]
+    pub fn completed(&mut self, lane: u32, record: &Record) {
+        if self.open.is_empty() {
+            return;
+        }
+        let key = self.key(lane, record);
+        if self.open.remove(&key) {
+            self.completed.insert(key);
+        }
+    }
+
+    /// Returns true if the record of a call was read.
+    pub fn has_completed(&self, call: &InFlight) -> bool {
+        self.completed.contains(&self.key(call.lane, &call.record))
+    }
+}

@@ -1,0 +1,260 @@
+//! Looks at a job again and again, and judges.
+
+use crate::document::document;
+use crate::look::view;
+use crate::patience::{History, Limits};
+use crate::process::{Work, ticks_per_second};
+use crate::stacks;
+use crate::verdict::verdicts;
+use crate::view::{Rank, View};
+use crate::waits::Waits;
+use rankscope_analysis::ingest::{IngestError, ingest_in_place};
+use rankscope_formats::status::{Health, ProcessState, Status};
+use rustc_hash::FxHashMap;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Options of a judge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JudgeOptions {
+    /// Time after which a wait is a hang, in nanoseconds.
+    pub timeout_ns: i64,
+    /// The same for a wait on a rank that works, in nanoseconds.
+    pub busy_timeout_ns: i64,
+    /// True if stacks of the ranks that cause a wait are read, with py-spy or gdb.
+    pub stacks: bool,
+}
+
+impl JudgeOptions {
+    /// A rank that works may let its peers wait this many times longer.
+    pub const BUSY_TIMES: i64 = 10;
+
+    /// Returns the options for a timeout.
+    pub fn of_timeout(timeout: Duration) -> Self {
+        let timeout_ns = i64::try_from(timeout.as_nanos()).unwrap_or(i64::MAX / Self::BUSY_TIMES);
+        Self {
+            timeout_ns,
+            busy_timeout_ns: timeout_ns.saturating_mul(Self::BUSY_TIMES),
+            stacks: false,
+        }
+    }
+}
+
+/// Share of a processor that a process must use to count as busy.
+const BUSY_SHARE: f64 = 0.2;
+/// Bytes per second that a process must read or write to count as busy. The recorder itself reads a few kilobytes.
+const BUSY_BYTES_PER_S: f64 = 256.0 * 1024.0;
+/// Minimum time between two readings of a process that are compared.
+const LEAST_BETWEEN: Duration = Duration::from_millis(400);
+/// Time between the two looks of [`Judge::look`].
+const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
+
+/// Time between the first two looks, in which processes that work show it.
+const BETWEEN_FIRST_LOOKS: Duration = Duration::from_millis(700);
+
+/// What a process had done at a moment.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    at: Instant,
+    work: Option<Work>,
+    last_record_ns: i64,
+}
+
+/// Looks at a job, and keeps what it has shown.
+#[derive(Debug)]
+pub struct Judge {
+    directories: Vec<PathBuf>,
+    options: JudgeOptions,
+    history: History,
+    readings: FxHashMap<u64, Reading>,
+    /// How processes of this machine ended, by process id.
+    endings: FxHashMap<u32, String>,
+    /// Processes of this machine that ran at the last look.
+    running: Vec<RunningProcess>,
+}
+
+/// A process of this machine that records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunningProcess {
+    /// Name of its rank.
+    pub rank: String,
+    /// Process id.
+    pub pid: u32,
+    /// Start time, as /proc shows it.
+    pub start_time: String,
+    /// Path of its live area.
+    pub live: PathBuf,
+    /// Name of the launch of `rankscope run` that it belongs to.
+    pub launch: Option<String>,
+}
+
+impl Judge {
+    /// Creates a judge of these run directories.
+    pub fn new(directories: Vec<PathBuf>, options: JudgeOptions) -> Self {
+        Self {
+            directories,
+            options,
+            history: History::default(),
+            readings: FxHashMap::default(),
+            endings: FxHashMap::default(),
+            running: Vec::new(),
+        }
+    }
+
+    /// Returns the processes of this machine that ran at the last look.
+    pub fn running(&self) -> &[RunningProcess] {
+        &self.running
+    }
+
+    /// Returns the run directories.
+    pub fn directories(&self) -> &[PathBuf] {
+        &self.directories
+    }
+
+    /// Sets how processes of this machine ended, by process id.
+    pub fn set_endings(&mut self, endings: impl IntoIterator<Item = (u32, String)>) {
+        self.endings.extend(endings);
+    }
+
+    /// Notes that this process did not run between two times, in nanoseconds since 1970.
+    pub fn add_gap(&mut self, from_unix_ns: i64, until_unix_ns: i64) {
+        self.history.add_gap(from_unix_ns, until_unix_ns);
+    }
+
+    /// Looks at the job twice, a second apart, for a caller that looks only now: whether processes work shows only between
+    /// two looks.
+    pub fn first_look(&mut self) -> Result<Status, IngestError> {
+        if self
+            .glance()?
+            .ranks
+            .iter()
+            .all(|rank| rank.process == ProcessState::Gone)
+        {
+            return self.glance();
+        }
+        thread::sleep(BETWEEN_FIRST_LOOKS);
+        self.look()
+    }
+
+    /// Looks at the job once. What processes do since an earlier look is known only then.
+    pub fn glance(&mut self) -> Result<Status, IngestError> {
+        let view = self.view()?;
+        Ok(self.judge(&view))
+    }
+
+    /// Looks at the job, twice if a rank waits. A wait that one look shows and the next does not is over.
+    pub fn look(&mut self) -> Result<Status, IngestError> {
+        let first = self.glance()?;
+        if first.verdicts.is_empty() {
+            return Ok(first);
+        }
+        thread::sleep(BETWEEN_LOOKS);
+        let mut second = self.glance()?;
+        let is_same = first.verdicts.iter().any(|one| {
+            second.verdicts.first().is_some_and(|other| {
+                (one.operation.as_ref(), one.sequence) == (other.operation.as_ref(), other.sequence)
+                    && one.for_ns < other.for_ns
+            })
+        });
+        if second.health == Health::Hang && !is_same {
+            // Something else is stuck than half a second before: the job goes on.
+            second = self.glance()?;
+        }
+        if self.options.stacks {
+            stacks::add(&mut second);
+        }
+        Ok(second)
+    }
+
+    fn judge(&mut self, view: &View) -> Status {
+        // Also short waits are of interest: they show which communicators are in use, and that waits end.
+        let waits = Waits::of(view, 0);
+        self.history.add(view, &waits);
+        let limits = Limits {
+            timeout_ns: self.options.timeout_ns,
+            busy_timeout_ns: self.options.busy_timeout_ns,
+        };
+        let verdicts = verdicts(view, &waits, &self.history, limits);
+        let directories: Vec<String> = self
+            .directories
+            .iter()
+            .map(|directory| directory.display().to_string())
+            .collect();
+        document(view, &waits, verdicts, &directories, self.options.timeout_ns)
+    }
+
+    fn view(&mut self) -> Result<View, IngestError> {
+        let mut view = view(ingest_in_place(&self.directories)?);
+        let (at, now_ns) = (Instant::now(), view.now_ns);
+        self.running = view.ranks.iter().filter_map(running).collect();
+        for rank in &mut view.ranks {
+            if rank.process.is_gone() {
+                rank.ending = self.endings.get(&rank.pid).cloned().or(rank.ending.take());
+                self.readings.remove(&rank.nonce);
+                continue;
+            }
+            let now = Reading {
+                at,
+                work: rank.process.work,
+                last_record_ns: rank.last_record_ns,
+            };
+            match self.readings.get(&rank.nonce) {
+                Some(before) if at - before.at >= LEAST_BETWEEN => {
+                    rank.is_busy = is_busy(before, &now);
+                    rank.worked_ns = worked_ns(before, &now, now_ns);
+                    self.readings.insert(rank.nonce, now);
+                }
+                Some(before) => {
+                    rank.is_busy = is_busy(before, &now).filter(|&busy| busy);
+                    rank.worked_ns = worked_ns(before, &now, now_ns);
+                }
+                None => {
+                    self.readings.insert(rank.nonce, now);
+                }
+            }
+        }
+        Ok(view)
+    }
+}
+
+/// Returns the process of a rank, if it runs on this machine.
+fn running(rank: &Rank) -> Option<RunningProcess> {
+    let is_here = matches!(
+        rank.process.state,
+        ProcessState::Running | ProcessState::Stopped | ProcessState::InKernel
+    );
+    is_here.then(|| {
+        Some(RunningProcess {
+            rank: rank.name.clone(),
+            pid: rank.pid,
+            start_time: rank.start_time.clone()?,
+            live: rank.live.clone()?,
+            launch: rank.launch.clone(),
+        })
+    })?
+}
+
+/// Returns the time at which a process was last seen to work. Processor time before its last record belongs to the record.
+fn worked_ns(before: &Reading, now: &Reading, now_ns: i64) -> Option<i64> {
+    if now.last_record_ns > before.last_record_ns {
+        return Some(now.last_record_ns);
+    }
+    is_busy(before, now)?.then_some(now_ns)
+}
+
+/// Returns true if a process has worked between two readings; `None` if that is not known.
+fn is_busy(before: &Reading, now: &Reading) -> Option<bool> {
+    if now.last_record_ns > before.last_record_ns {
+        return Some(true);
+    }
+    let (one, two) = (before.work?, now.work?);
+    let seconds = (now.at - before.at).as_secs_f64();
+    if seconds <= 0.0 {
+        return None;
+    }
+    let ticks = two.processor_ticks.saturating_sub(one.processor_ticks) as f64;
+    let share = ticks / ticks_per_second() as f64 / seconds;
+    let bytes = two.file_bytes.saturating_sub(one.file_bytes) as f64 / seconds;
+    Some(share >= BUSY_SHARE || bytes >= BUSY_BYTES_PER_S)
+}

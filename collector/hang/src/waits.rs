@@ -1,0 +1,275 @@
+//! Who waits for whom: the operations that ranks wait in, the members that have not called them, and what these do.
+//!
+//! The graph has a node for each operation that a rank waits in. An edge leads to an operation in which a missing member
+//! waits. So the causes are at the nodes without edges, and a circle is a cause by itself.
+
+use crate::view::{Position, Rank, View};
+use petgraph::algo::kosaraju_scc;
+use petgraph::graph::{DiGraph, NodeIndex};
+use rankscope_analysis::model::operation::NO_COMMUNICATOR;
+use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex};
+use rankscope_formats::status::ProcessState;
+use rankscope_ranklog::{Library, Operation};
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A process whose log ends this long before those of its peers has ended before them, in nanoseconds. Every process
+/// gives a sign about once per second.
+const EARLIER_END_NS: i64 = 3_000_000_000;
+
+/// Identifies an operation of several ranks.
+pub type Key = (CommunicatorId, Position);
+
+/// The creation of a communicator, which has no identity before it ends.
+pub const CREATION: Key = (
+    NO_COMMUNICATOR,
+    Position::Used {
+        operation: Operation::Connect as u8,
+        tag: 0,
+        sequence: 0,
+    },
+);
+
+/// An operation that ranks wait in.
+#[derive(Clone, Debug)]
+pub struct Wait {
+    /// The operation.
+    pub key: Key,
+    /// Ranks that wait in it, in order, with the time since which they wait, in nanoseconds on the axis.
+    pub callers: Vec<(RankIndex, i64)>,
+    /// Members that have not called it, and why.
+    pub lacking: BTreeMap<Lack, Vec<RankIndex>>,
+    /// Members without a log, by their numbers in the communicator.
+    pub unseen: Vec<MemberIndex>,
+    /// Members that have completed it.
+    pub completed: Vec<RankIndex>,
+}
+
+impl Wait {
+    /// Returns the time since which the first rank waits, in nanoseconds on the axis.
+    pub fn since_ns(&self) -> i64 {
+        self.callers
+            .iter()
+            .map(|&(_, since)| since)
+            .min()
+            .unwrap_or(i64::MAX)
+    }
+
+    /// Returns all members that have not called it.
+    pub fn missing(&self) -> Vec<RankIndex> {
+        let mut all: Vec<RankIndex> = self.lacking.values().flatten().copied().collect();
+        all.sort_unstable();
+        all
+    }
+}
+
+/// What a member does that has not called an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Lack {
+    /// Its process has ended.
+    Gone,
+    /// Its process is stopped.
+    Stopped,
+    /// It is outside communication.
+    Outside,
+    /// It is inside a call whose operation is not known.
+    Elsewhere,
+    /// It waits in other operations.
+    Waiting,
+}
+
+/// All waits of a job.
+#[derive(Debug)]
+pub struct Waits {
+    /// The operations, in the order of their first wait.
+    pub all: Vec<Wait>,
+    /// Circles of operations whose callers wait for each other, as positions in `all`.
+    pub circles: Vec<Vec<usize>>,
+    edges: Vec<BTreeSet<usize>>,
+}
+
+impl Waits {
+    /// Finds all waits that last at least `least_ns`.
+    pub fn of(view: &View, least_ns: i64) -> Self {
+        let mut callers: FxHashMap<Key, Vec<(RankIndex, i64)>> = FxHashMap::default();
+        for (index, rank) in view.ranks.iter().enumerate() {
+            let index = RankIndex::of(index);
+            for call in &rank.calls {
+                let of_key = callers.entry((call.communicator, call.position)).or_default();
+                if of_key.last().is_none_or(|&(last, _)| last != index) {
+                    of_key.push((index, call.since_ns));
+                }
+            }
+            if let Some(thread) = rank.blocked.iter().find(|thread| thread.is_connecting) {
+                callers
+                    .entry(CREATION)
+                    .or_default()
+                    .push((index, thread.since_ns));
+            }
+        }
+        let mut all: Vec<Wait> = callers
+            .into_iter()
+            .map(|(key, callers)| wait(view, key, callers))
+            .filter(|wait| longest_ns(view, wait) >= least_ns)
+            .collect();
+        all.sort_by_key(|wait| (wait.since_ns(), wait.key));
+        let mut waits = Self {
+            edges: vec![BTreeSet::new(); all.len()],
+            all,
+            circles: Vec::new(),
+        };
+        waits.connect();
+        waits
+    }
+
+    /// Adds the edges, and finds circles.
+    fn connect(&mut self) {
+        let mut waits_in: FxHashMap<RankIndex, Vec<usize>> = FxHashMap::default();
+        for (at, wait) in self.all.iter().enumerate() {
+            for &(rank, _) in &wait.callers {
+                waits_in.entry(rank).or_default().push(at);
+            }
+        }
+        let mut graph = DiGraph::<(), ()>::new();
+        let nodes: Vec<NodeIndex> = self.all.iter().map(|_| graph.add_node(())).collect();
+        for (at, wait) in self.all.iter().enumerate() {
+            let waiting = wait.lacking.get(&Lack::Waiting);
+            for rank in waiting.into_iter().flatten() {
+                self.edges[at].extend(waits_in.get(rank).into_iter().flatten());
+            }
+            for &next in &self.edges[at] {
+                graph.add_edge(nodes[at], nodes[next], ());
+            }
+        }
+        self.circles = kosaraju_scc(&graph)
+            .into_iter()
+            .map(|nodes| nodes.iter().map(|node| node.index()).collect::<Vec<_>>())
+            .filter(|nodes| nodes.len() > 1)
+            .map(|mut nodes| {
+                nodes.sort_unstable();
+                nodes
+            })
+            .collect();
+        self.circles.sort();
+    }
+
+    /// Returns all ranks that wait for an operation of `from`, directly or through others.
+    pub fn waiting_for(&self, from: &[usize]) -> Vec<RankIndex> {
+        let mut before: Vec<Vec<usize>> = vec![Vec::new(); self.all.len()];
+        for (at, edges) in self.edges.iter().enumerate() {
+            for &next in edges {
+                before[next].push(at);
+            }
+        }
+        let mut seen: BTreeSet<usize> = from.iter().copied().collect();
+        let mut open = from.to_vec();
+        while let Some(at) = open.pop() {
+            for &previous in &before[at] {
+                if seen.insert(previous) {
+                    open.push(previous);
+                }
+            }
+        }
+        let ranks: BTreeSet<RankIndex> = seen
+            .iter()
+            .flat_map(|&at| self.all[at].callers.iter().map(|&(rank, _)| rank))
+            .collect();
+        ranks.into_iter().collect()
+    }
+
+    /// Returns true if the wait for this operation leads to others.
+    pub fn leads_on(&self, at: usize) -> bool {
+        !self.edges[at].is_empty()
+    }
+}
+
+fn longest_ns(view: &View, wait: &Wait) -> i64 {
+    let times = wait
+        .callers
+        .iter()
+        .filter_map(|&(rank, since_ns)| Some(view.waits_ns(view.ranks.get(rank.index())?, since_ns)));
+    times.max().unwrap_or(0)
+}
+
+/// Finds the members that an operation waits for.
+fn wait(view: &View, key: Key, callers: Vec<(RankIndex, i64)>) -> Wait {
+    let mut found = Wait {
+        key,
+        callers,
+        lacking: BTreeMap::new(),
+        unseen: Vec::new(),
+        completed: Vec::new(),
+    };
+    let is_caller: BTreeSet<RankIndex> = found.callers.iter().map(|&(rank, _)| rank).collect();
+    let ends_ns = is_caller
+        .iter()
+        .filter_map(|rank| view.ranks.get(rank.index()))
+        .map(|rank| view.until_ns(rank))
+        .max()
+        .unwrap_or(view.now_ns);
+    let mut lacks = |rank: RankIndex| {
+        if let Some(known) = view.ranks.get(rank.index()) {
+            let lack = lack(view, known, ends_ns);
+            found.lacking.entry(lack).or_default().push(rank);
+        }
+    };
+    if key == CREATION {
+        // A creation of a communicator involves all ranks of the world: c10d's new_group is called by all of them.
+        for index in (0..view.ranks.len()).map(RankIndex::of) {
+            if !is_caller.contains(&index) {
+                lacks(index);
+            }
+        }
+        return found;
+    }
+    let Some(communicator) = view.communicator(key.0) else {
+        return found;
+    };
+    let library = communicator.library;
+    for member in members(key.1, communicator.members.len()) {
+        let Some(rank) = communicator.members.get(member.index()).copied().flatten() else {
+            found.unseen.push(member);
+            continue;
+        };
+        if is_caller.contains(&rank) {
+            continue;
+        }
+        if has_completed(view, rank, key, library) {
+            found.completed.push(rank);
+        } else {
+            lacks(rank);
+        }
+    }
+    found
+}
+
+fn has_completed(view: &View, rank: RankIndex, key: Key, library: Library) -> bool {
+    let rank = view.ranks.get(rank.index());
+    rank.is_some_and(|rank| rank.has_passed(key.0, key.1, library))
+}
+
+/// Returns the members that take part in an operation.
+fn members(position: Position, size: usize) -> Vec<MemberIndex> {
+    match position {
+        Position::Message { sender, receiver, .. } => vec![sender, receiver],
+        _ => (0..size).map(MemberIndex::of).collect(),
+    }
+}
+
+/// Returns what a member does that has not called an operation whose callers waited until `ends_ns`.
+fn lack(view: &View, rank: &Rank, ends_ns: i64) -> Lack {
+    // After the end of all processes, only one that ended before the others is a cause.
+    let has_ended = rank.process.is_gone()
+        && (!view.is_over() || rank.last_sign_ns.saturating_add(EARLIER_END_NS) < ends_ns);
+    if has_ended {
+        Lack::Gone
+    } else if rank.process.state == ProcessState::Stopped {
+        Lack::Stopped
+    } else if !rank.is_blocked() && !rank.calls.iter().any(|call| call.is_on_device) {
+        Lack::Outside
+    } else if rank.calls.is_empty() && !rank.blocked.iter().any(|thread| thread.is_connecting) {
+        Lack::Elsewhere
+    } else {
+        Lack::Waiting
+    }
+}
