@@ -2,7 +2,8 @@
 
 Every rank runs the same blocks of steps. In a "blocks" run the preloaded library records in one block of each pair and
 pauses in the other, in an order drawn from a common seed. Rank 0 writes the time of every block. In a "steps" run
-nothing is switched, and rank 0 writes the time of every step after the warm-up. PROFILER=DIR runs torch.profiler over
+nothing is switched, and rank 0 writes the time of every step after the warm-up. In a "times" run it writes when every step
+ended, in nanoseconds since 1970. PROFILER=DIR runs torch.profiler over
 the whole run and exports its trace, for comparison.
 """
 
@@ -65,6 +66,10 @@ def main():
         with torch.profiler.profile(activities=activities) as profiler:
             result = [steps(1) for _ in range(count)]
         profiler.export_chrome_trace(os.path.join(os.environ["PROFILER"], f"rank{rank}.json"))
+    elif mode == "times":
+        for _ in range(count):
+            step()
+            result.append(time.time_ns())
     else:
         result = [steps(1) for _ in range(count)]
     dist.barrier()

@@ -24,6 +24,7 @@ pub mod counter;
 pub mod cupti_run;
 pub mod engine;
 pub mod host_nccl;
+pub mod http;
 pub mod job;
 pub mod nccl;
 pub mod network;

@@ -100,3 +100,8 @@ fn samples_of_gpus() {
 fn files_that_doctor_reads() {
     replay("machine_files", rankscope_fuzz_bodies::machine_files);
 }
+
+#[test]
+fn reports_of_hangs() {
+    replay("status", rankscope_fuzz_bodies::status);
+}

@@ -2,9 +2,10 @@
 
 use rankscope_analysis::ingest::part::Last;
 use rankscope_analysis::{MergeError, MergeOptions, merge_last, summarize_last};
-use rankscope_formats::session::Session;
+use rankscope_formats::session::{InstanceRow, Session};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant, SystemTime};
 use tempfile::TempDir;
 
@@ -13,6 +14,8 @@ use tempfile::TempDir;
 pub struct Window {
     /// Its figures.
     pub session: Session,
+    /// Its instances, in no particular order, if they were requested.
+    pub instances: Vec<InstanceRow>,
     /// Time at which reading began.
     pub taken: SystemTime,
     /// Time that reading took.
@@ -35,8 +38,18 @@ pub enum WindowError {
 pub struct WindowReader {
     directories: Vec<PathBuf>,
     last: Last,
-    /// Missing if no tables are written.
-    folder: Option<TempDir>,
+    output: Output,
+}
+
+/// What a window has in addition to the session.
+#[derive(Debug)]
+enum Output {
+    /// Nothing.
+    Nothing,
+    /// The rows of its instances, in memory.
+    Instances,
+    /// All tables, in this folder.
+    Tables(TempDir),
 }
 
 impl WindowReader {
@@ -46,7 +59,7 @@ impl WindowReader {
         Ok(Self {
             directories,
             last,
-            folder: Some(TempDir::with_prefix("rankscope-live-")?),
+            output: Output::Tables(TempDir::with_prefix("rankscope-live-")?),
         })
     }
 
@@ -55,7 +68,16 @@ impl WindowReader {
         Self {
             directories,
             last,
-            folder: None,
+            output: Output::Nothing,
+        }
+    }
+
+    /// Creates a reader of sessions without tables, and of the rows of their instances.
+    pub fn with_instances(directories: Vec<PathBuf>, last: Last) -> Self {
+        Self {
+            directories,
+            last,
+            output: Output::Instances,
         }
     }
 
@@ -67,8 +89,9 @@ impl WindowReader {
     /// Reads the last part as it is now. The tables of the previous window are replaced.
     pub fn read(&mut self) -> Result<Window, WindowError> {
         let (taken, started) = (SystemTime::now(), Instant::now());
-        let session = match &self.folder {
-            Some(folder) => {
+        let mut instances = Vec::new();
+        let session = match &self.output {
+            Output::Tables(folder) => {
                 let options = MergeOptions {
                     directories: self.directories.clone(),
                     output: folder.path().join("session"),
@@ -77,10 +100,17 @@ impl WindowReader {
                 };
                 merge_last(&options, self.last, &mut |_| {})?
             }
-            None => summarize_last(&self.directories, self.last)?,
+            Output::Instances => {
+                let (sender, rows) = channel();
+                let session = summarize_last(&self.directories, self.last, Some(sender))?;
+                instances.extend(rows.into_iter().flatten());
+                session
+            }
+            Output::Nothing => summarize_last(&self.directories, self.last, None)?,
         };
         Ok(Window {
             session,
+            instances,
             taken,
             cost: started.elapsed(),
         })
@@ -88,6 +118,9 @@ impl WindowReader {
 
     /// Returns the folder of the tables of the last window, if this reader writes tables.
     pub fn tables(&self) -> Option<&Path> {
-        self.folder.as_ref().map(TempDir::path)
+        match &self.output {
+            Output::Tables(folder) => Some(folder.path()),
+            Output::Nothing | Output::Instances => None,
+        }
     }
 }

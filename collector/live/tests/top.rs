@@ -86,6 +86,7 @@ fn document_of(session: Session) -> TopDocument {
     let read_ns = session.axis.origin_unix_ns + end_ns.expect("records") + 300_000_000;
     let window = Window {
         session,
+        instances: Vec::new(),
         taken: UNIX_EPOCH + Duration::from_nanos(read_ns.unsigned_abs()),
         cost: Duration::from_millis(33),
     };
@@ -213,6 +214,7 @@ fn a_rank_of_another_machine_is_not_called_killed() {
     session.hosts[1].boot_id = Some("there".to_owned());
     let window = Window {
         session,
+        instances: Vec::new(),
         taken: UNIX_EPOCH,
         cost: Duration::ZERO,
     };
@@ -415,6 +417,7 @@ fn a_stuck_job_and_a_failed_read_are_stated_first() {
         let read_ns = session.axis.origin_unix_ns + end_ns.expect("records") + late_ns;
         let window = Window {
             session,
+            instances: Vec::new(),
             taken: UNIX_EPOCH + Duration::from_nanos(read_ns.unsigned_abs()),
             cost: Duration::from_millis(33),
         };

@@ -136,6 +136,10 @@ pub fn live_area(input: &[u8]) {
     let (memory, live) = (MemoryFile::new(&segments), MemoryFile::new(&area));
     let log = RankLog::open_with_live(&memory.path(), Some(&live.path())).expect("a header that is right");
     read(&log, area.len().max(segments.len()));
+    // A watcher reads only the calls in progress. Each has a slot of its own.
+    if let Ok(calls) = rankscope_ranklog::peek::calls(&live.path()) {
+        assert!(calls.is_sorted_by(|one, next| one.slot < next.slot), "{calls:?}");
+    }
 }
 
 /// Makes a small live area like a recorder's, with some bytes changed.
@@ -362,6 +366,17 @@ pub fn ras(input: &[u8]) {
     for problem in &status.problems {
         assert!(problem.offset <= input.len() as u64, "{problem:?}");
     }
+}
+
+/// Reads a report of a hang. What is written of it is read back as the same.
+pub fn status(input: &[u8]) {
+    use rankscope_formats::status::Status;
+    let Ok(status) = serde_json::from_slice::<Status>(input) else {
+        return;
+    };
+    let written = serde_json::to_vec(&status).expect("JSON");
+    let again: Status = serde_json::from_slice(&written).expect("what was written");
+    assert_eq!(status, again);
 }
 
 /// Reads samples of GPUs. Each whole line is a sample, a header, a problem or empty.

@@ -37,9 +37,10 @@ use crate::merge::step_pass::{find_steps, find_structures};
 use crate::merge::tables::TablesFolder;
 use crate::summary;
 use rankscope_formats::ids::RankIndex;
-use rankscope_formats::session::{Problems, Session};
+use rankscope_formats::session::{InstanceRow, Problems, Session};
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::sync::mpsc::Sender;
 
 /// Reads the logs of all directories and writes a session. Calls `progress` often, from this thread.
 pub fn merge(options: &MergeOptions, progress: &mut dyn FnMut(Progress)) -> Result<Session, MergeError> {
@@ -62,14 +63,20 @@ pub fn merge_last(
 
 /// Computes the summary of the last part of the run on the calling thread and a second one, and writes no file. A caller
 /// that reads a running job repeatedly creates no thousands of files, one per rank and table, each time.
-pub fn summarize_last(directories: &[PathBuf], last: Last) -> Result<Session, MergeError> {
+///
+/// The rows of the table of instances are sent to `instances`, if it is given. Their number is at most that of the records.
+pub fn summarize_last(
+    directories: &[PathBuf],
+    last: Last,
+    instances: Option<Sender<Vec<InstanceRow>>>,
+) -> Result<Session, MergeError> {
     let options = MergeOptions {
         directories: directories.to_vec(),
         output: PathBuf::new(),
         threads: Some(1),
         most_pending: None,
     };
-    merge_into(&TablesFolder::none(), &options, last, &mut |_| {})
+    merge_into(&TablesFolder::none(instances), &options, last, &mut |_| {})
 }
 
 fn merge_into(

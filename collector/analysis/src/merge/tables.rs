@@ -11,7 +11,7 @@ use rankscope_formats::session::{
     rank_path,
 };
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
 /// Steps end in order, so few rows must be held back for late ones.
@@ -37,22 +37,32 @@ pub fn rows_per_handover(ranks: usize) -> usize {
 
 /// Folder of the tables of a session. Without a folder, the rows of all tables are dropped.
 #[derive(Clone, Debug)]
-pub struct TablesFolder(Option<PathBuf>);
+pub struct TablesFolder {
+    session: Option<PathBuf>,
+    /// Receives the rows of the table of instances, instead of a file.
+    instances: Option<Sender<Vec<InstanceRow>>>,
+}
 
 impl TablesFolder {
     /// Returns the folder of a session.
     pub fn of_session(session: &Path) -> Self {
-        Self(Some(session.to_path_buf()))
+        Self {
+            session: Some(session.to_path_buf()),
+            instances: None,
+        }
     }
 
-    /// Returns no folder.
-    pub fn none() -> Self {
-        Self(None)
+    /// Returns no folder. The rows of the table of instances are sent to `instances`, if it is given.
+    pub fn none(instances: Option<Sender<Vec<InstanceRow>>>) -> Self {
+        Self {
+            session: None,
+            instances,
+        }
     }
 
     /// Returns the session directory.
     pub fn session(&self) -> Option<&Path> {
-        self.0.as_deref()
+        self.session.as_deref()
     }
 
     /// Creates the part of a table that belongs to one rank.
@@ -61,7 +71,7 @@ impl TablesFolder {
         rank: RankIndex,
         limits: RowLimits,
     ) -> Result<TableWriter<T>, TableError> {
-        match &self.0 {
+        match &self.session {
             Some(session) => TableWriter::create(&rank_path::<T>(session, rank.0), limits),
             None => Ok(TableWriter::dropping()),
         }
@@ -69,7 +79,7 @@ impl TablesFolder {
 
     /// Creates the only part of a table that is not partitioned.
     fn only_part<T: Table>(&self, limits: RowLimits) -> Result<TableWriter<T>, TableError> {
-        match &self.0 {
+        match &self.session {
             Some(session) => TableWriter::create(&part_path::<T>(session), limits),
             None => Ok(TableWriter::dropping()),
         }
@@ -231,6 +241,13 @@ impl StallTables {
     }
 }
 
+/// Destination of the rows of the table of instances.
+pub struct InstanceRows {
+    file: TableWriter<InstanceRow>,
+    /// Receives the rows instead of the file.
+    receiver: Option<Sender<Vec<InstanceRow>>>,
+}
+
 /// Table of instances, written by its own thread.
 pub struct InstanceTable<'scope> {
     rows: SyncSender<Vec<InstanceRow>>,
@@ -240,16 +257,24 @@ pub struct InstanceTable<'scope> {
 
 impl<'scope> InstanceTable<'scope> {
     /// Creates the file.
-    pub fn create(folder: &TablesFolder) -> Result<TableWriter<InstanceRow>, TableError> {
-        folder.only_part(RowLimits::default())
+    pub fn create(folder: &TablesFolder) -> Result<InstanceRows, TableError> {
+        Ok(InstanceRows {
+            file: folder.only_part(RowLimits::default())?,
+            receiver: folder.instances.clone(),
+        })
     }
 
     /// Starts the thread that writes rows to the file.
-    pub fn start(scope: &'scope Scope<'scope, '_>, mut file: TableWriter<InstanceRow>) -> Self {
+    pub fn start(scope: &'scope Scope<'scope, '_>, to: InstanceRows) -> Self {
         let (rows, to_write) = sync_channel::<Vec<InstanceRow>>(MAX_WAITING_GROUPS);
+        let InstanceRows { mut file, receiver } = to;
         let writer = scope.spawn(move || {
             while let Ok(mut rows) = to_write.recv() {
-                file.write(&mut rows)?;
+                match &receiver {
+                    // A receiver that has ended needs no rows.
+                    Some(receiver) => drop(receiver.send(rows)),
+                    None => file.write(&mut rows)?,
+                }
             }
             file.finish()
         });

@@ -13,6 +13,7 @@ mod heatmap;
 mod import;
 mod kernels;
 mod merge;
+mod notify;
 mod print;
 mod progress;
 mod rank_list;
@@ -22,6 +23,7 @@ mod rules;
 mod run;
 mod sample_gpus;
 mod selftest;
+mod serve;
 mod session;
 mod size;
 mod status;
@@ -51,6 +53,7 @@ Examples:
   rankscope compare base/ -- new/                         check whether a change made it worse
   rankscope view shared/run1                              open a window with the timeline of all ranks
   rankscope top shared/run1                               watch a running job
+  rankscope serve shared/run1                             offer metrics of a running job to Prometheus
   rankscope heatmap shared/run1                           draw waits, traffic between ranks, and bandwidth
   rankscope baseline add shared/run1                      store a summary for later comparisons
   rankscope doctor -- torchrun train.py                   check whether this command can be recorded
@@ -99,6 +102,7 @@ enum Command {
     Rules(rules::Rules),
     Status(status::Status),
     Watch(watch::Watch),
+    Serve(serve::Serve),
     Ctl(ctl::Ctl),
     Doctor(doctor::Doctor),
     Bench(Box<bench::Bench>),
@@ -127,6 +131,7 @@ impl Cli {
             Command::Rules(rules) => rules.run(),
             Command::Status(status) => status.run(),
             Command::Watch(watch) => watch.run(),
+            Command::Serve(serve) => serve.run(),
             Command::Ctl(ctl) => ctl.run(),
             Command::Doctor(doctor) => doctor.run(),
             Command::Bench(bench) => bench.run(),

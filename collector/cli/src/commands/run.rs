@@ -6,12 +6,14 @@ mod plan;
 mod time_left;
 
 use super::print::message as print_message;
+use super::serve::{self, MetricsOptions};
 use super::size::Size;
-use super::watch::{self, HangOptions, OnHang};
+use super::watch::{self, HangOptions, OnHang, ReportOptions};
 use super::{Exit, duration, kernels, merge};
+use crate::launch::companion::Companion;
+use crate::launch::end_job::ENDED_THE_JOB;
 use crate::launch::ending::Ending;
 use crate::launch::gpu_sampler::GpuSampler;
-use crate::launch::hang_watcher::{ENDED_THE_JOB, HangWatcher};
 use crate::launch::job::Job;
 use crate::launch::live::{self, LiveAreas};
 use crate::launch::record::{self, LaunchRecord};
@@ -38,6 +40,8 @@ Examples:
   rankscope run -o shared/run1 -- mpirun -x LD_PRELOAD -x RANKSCOPE_DIR -n 16 ./solver
   rankscope run --kernels=all@30+10 -- torchrun train.py      record all kernels of ten seconds
   rankscope run --hang-timeout 60s -- torchrun train.py       report a hang while it lasts, with the rank to blame
+  rankscope run --warnings --metrics 127.0.0.1:9400 -- torchrun train.py
+                                                              report late ranks while it runs; metrics for Prometheus
   rankscope run --no-merge -- python train.py && rankscope merge rankscope-*
   rankscope run --repeat 5 -o runs/main -- torchrun train.py  record five runs, for comparisons
   rankscope run --repeat 5 --against 'torchrun old.py' -o runs/ab -- torchrun train.py
@@ -150,6 +154,12 @@ pub struct Run {
     #[command(flatten)]
     hang: HangOptions,
 
+    #[command(flatten)]
+    reports: ReportOptions,
+
+    #[command(flatten)]
+    metrics: MetricsOptions,
+
     /// Record the command N times, one run after the other.
     ///
     /// A comparison needs several runs per side: one run cannot show how much two runs of the same program differ.
@@ -220,6 +230,11 @@ impl Run {
         if self.hang_timeout.is_none() && self.hang != HangOptions::default() {
             bail!("--busy-timeout, --hang-command and --stacks need --hang-timeout");
         }
+        if self.hang_timeout.is_none() && !self.reports.warnings && self.reports.webhook.is_some() {
+            bail!("--webhook needs --hang-timeout or --warnings");
+        }
+        // A usage error must not appear only after the job has begun.
+        self.metrics.check()?;
         let library = library::find()?;
         if let Some(repeat) = self.repeat {
             return batch::run(&self, repeat, &library);
@@ -248,9 +263,11 @@ impl Run {
             };
         let sampler = GpuSampler::start(&directory.path, self.counter_interval());
         let watcher = self.start_watcher(&directory.path, &launch.launch, job.pid());
+        let server = self.start_server(&directory.path);
         let ending = job.accompany();
         drop(sampler);
-        let was_ended = watcher.is_some_and(HangWatcher::finish);
+        drop(server);
+        let was_ended = watcher.and_then(Companion::finish) == Some(ENDED_THE_JOB);
         // From here on no failure changes the exit status of the job.
         let directory_path = directory.path.clone();
         let _watch = StopWatch::start(move |_signal| {
@@ -270,11 +287,25 @@ impl Run {
         end_as(ending, was_ended)
     }
 
-    /// Starts the process that watches for hangs, if it was requested.
-    fn start_watcher(&self, directory: &Path, launch: &str, job_pid: i32) -> Option<HangWatcher> {
-        let options = watch::arguments(self.hang_timeout?, &self.hang, self.on_hang);
-        HangWatcher::start(directory, &options, launch, job_pid)
-            .inspect_err(|error| print_message(&format!("hangs are not watched: {error}")))
+    /// Starts the process that watches for hangs and warnings, if it was requested.
+    fn start_watcher(&self, directory: &Path, launch: &str, job_pid: i32) -> Option<Companion> {
+        if self.hang_timeout.is_none() && !self.reports.warnings {
+            return None;
+        }
+        let mut arguments = watch::arguments(self.hang_timeout, &self.hang, self.on_hang, &self.reports);
+        arguments.extend(["--beside".into(), launch.into()]);
+        arguments.extend(["--job-pid".into(), job_pid.to_string().into()]);
+        arguments.push(directory.into());
+        Companion::start(&arguments)
+            .inspect_err(|error| print_message(&format!("the job is not watched: {error}")))
+            .ok()
+    }
+
+    /// Starts the process that serves metrics, if it was requested.
+    fn start_server(&self, directory: &Path) -> Option<Companion> {
+        let arguments = serve::arguments(&self.metrics, directory)?;
+        Companion::start(&arguments)
+            .inspect_err(|error| print_message(&format!("there are no metrics: {error}")))
             .ok()
     }
 

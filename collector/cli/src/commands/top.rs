@@ -1,6 +1,7 @@
 //! `rankscope top`: the screen of a running job. Reading happens on another thread, so that keys are always answered.
 
 use super::{Exit, print};
+use crate::launch::companion::run_behind_the_job;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use rankscope_analysis::MergeError;
@@ -268,12 +269,6 @@ impl Top {
         }
         Ok(())
     }
-}
-
-/// Lets every other process of this machine go first.
-fn run_behind_the_job() {
-    // SAFETY: the call has no memory arguments. If it fails, the priority stays.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
 }
 
 /// Ends this process once the terminal is gone. There is nothing to restore then.

@@ -1,10 +1,11 @@
 //! `rankscope watch`, and what `rankscope run --hang-timeout` starts beside a job.
 
+use super::notify::{self, Notifier};
 use super::status::shown;
 use super::{Exit, duration, print};
-use crate::launch::end_job::{self, JobProcess};
-use crate::launch::hang_watcher::ENDED_THE_JOB;
-use crate::launch::{launcher_input, record};
+use crate::launch::companion::run_behind_the_job;
+use crate::launch::end_job::{self, ENDED_THE_JOB, JobProcess};
+use crate::launch::job_end::{Ended, JobEnd};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use rankscope_formats::status::{HANG_FILE_PREFIX, ProcessState, Status};
@@ -12,10 +13,13 @@ use rankscope_formats::whole_file;
 use rankscope_hang::judge::JudgeOptions;
 use rankscope_hang::stacks;
 use rankscope_hang::watch::{Found, LogLooks, Watch as Watcher};
+use rankscope_live::top::reading::{TopReader, is_empty, next_read};
+use rankscope_live::warnings::{Change, Warnings};
+use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,17 +28,19 @@ Examples:
   rankscope watch shared/run1                         report hangs of a job that runs, until it ends
   rankscope watch shared/run1 --hang-timeout 5m --exit-on-hang && echo finished
   rankscope watch shared/run1 --hang-command 'mail -s hang me@example.org'
+  rankscope watch shared/run1 --warnings --webhook https://hooks.example.org/services/T0/B0
   rankscope run --hang-timeout 60s -- torchrun train.py   the same beside a job that is started now
 
 Exit status: 0 the job has ended, 1 it hangs (with --exit-on-hang), 2 wrong usage or unreadable input, 3 no rank was \
 seen.";
 
-/// Time limit of `--hang-command`.
-const COMMAND_LIMIT: Duration = Duration::from_secs(60);
 /// Maximum number of processes that are listed when they end.
 const MAX_ENDS: usize = 4;
-/// A job without any process for this long has ended. Between two attempts, an elastic launcher needs some seconds.
-const ENDED_AFTER: Duration = Duration::from_secs(30);
+/// Length of the part of the run in which findings are warnings, without `--warning-window`.
+const WARNING_WINDOW: Duration = Duration::from_secs(30);
+
+/// Number of readings per length of such a part.
+const READINGS_PER_WINDOW: u32 = 3;
 
 /// What to do on a hang.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -62,6 +68,26 @@ pub struct HangOptions {
     pub stacks: bool,
 }
 
+/// Options on reports that `run` and `watch` share.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+pub struct ReportOptions {
+    /// Report findings of the last seconds while the job runs: each once when it lasts, and once when it is gone.
+    #[arg(long)]
+    pub warnings: bool,
+
+    /// Length of the part of the run in which a finding is a warning (default 30s). It is reported when it has lasted that long.
+    #[arg(long, value_name = "TIME", requires = "warnings", value_parser = duration::parse)]
+    pub warning_window: Option<Duration>,
+
+    /// Shell command to run when a warning is raised or cleared. It gets the event as JSON on its input.
+    #[arg(long, value_name = "COMMAND", requires = "warnings")]
+    pub warning_command: Option<String>,
+
+    /// Post each hang and warning to this URL as JSON. Its field `text` has the message, as chat services expect it.
+    #[arg(long, value_name = "URL", value_parser = notify::webhook)]
+    pub webhook: Option<String>,
+}
+
 /// Watch a running job, and report when it hangs: which rank is missing, in which operation, and what it does instead.
 ///
 /// It reads the run directory and the memory of the recorders. It sends no signal, and does not disturb the job. Each hang is
@@ -80,6 +106,13 @@ pub struct Watch {
     #[command(flatten)]
     options: HangOptions,
 
+    #[command(flatten)]
+    reports: ReportOptions,
+
+    /// Do not look for hangs.
+    #[arg(long, requires = "warnings", conflicts_with = "exit_on_hang")]
+    no_hangs: bool,
+
     /// Exit with status 1 on a hang.
     #[arg(long)]
     exit_on_hang: bool,
@@ -97,9 +130,18 @@ pub struct Watch {
     kill: bool,
 }
 
-/// Returns the options of `rankscope watch` for a launch.
-pub fn arguments(hang_timeout: Duration, options: &HangOptions, on_hang: OnHang) -> Vec<OsString> {
-    let mut out: Vec<OsString> = vec!["--hang-timeout".into(), in_ms(hang_timeout)];
+/// Returns the options of `rankscope watch` for a launch. Without a timeout, it does not look for hangs.
+pub fn arguments(
+    hang_timeout: Option<Duration>,
+    options: &HangOptions,
+    on_hang: OnHang,
+    reports: &ReportOptions,
+) -> Vec<OsString> {
+    let mut out: Vec<OsString> = vec!["watch".into()];
+    match hang_timeout {
+        Some(timeout) => out.extend(["--hang-timeout".into(), in_ms(timeout)]),
+        None => out.push("--no-hangs".into()),
+    }
     if let Some(busy) = options.busy_timeout {
         out.extend(["--busy-timeout".into(), in_ms(busy)]);
     }
@@ -112,6 +154,18 @@ pub fn arguments(hang_timeout: Duration, options: &HangOptions, on_hang: OnHang)
     if on_hang == OnHang::Kill {
         out.push("--kill".into());
     }
+    if reports.warnings {
+        out.push("--warnings".into());
+    }
+    if let Some(window) = reports.warning_window {
+        out.extend(["--warning-window".into(), in_ms(window)]);
+    }
+    if let Some(command) = &reports.warning_command {
+        out.extend(["--warning-command".into(), command.into()]);
+    }
+    if let Some(url) = &reports.webhook {
+        out.extend(["--webhook".into(), url.into()]);
+    }
     out
 }
 
@@ -121,7 +175,7 @@ fn in_ms(time: Duration) -> OsString {
 
 impl Watch {
     pub fn run(self) -> Result<Exit> {
-        lower_priority();
+        run_behind_the_job();
         let job = self.job_pid.map(JobProcess::open);
         let mut options = JudgeOptions::of_timeout(self.hang_timeout);
         if let Some(busy) = self.options.busy_timeout {
@@ -131,14 +185,18 @@ impl Watch {
             LogLooks::new(vec![self.directory.clone()], options),
             self.hang_timeout,
         );
-        let mut has_seen = false;
-        let mut last_seen = Instant::now();
-        let mut commands: Vec<(Child, Instant)> = Vec::new();
+        let mut end = JobEnd::new(vec![self.directory.clone()], self.beside.is_some());
+        let mut notifier = Notifier::new(self.reports.webhook.as_deref());
+        let changes = self.reports.warnings.then(|| self.read_warnings());
         loop {
             let (found, pause) = watcher.tick(Instant::now());
             match found {
+                _ if self.no_hangs => {}
                 Found::Nothing => {}
-                Found::GoesOn => print::message("the job goes on"),
+                Found::GoesOn => {
+                    print::message("the job goes on");
+                    notifier.post(&self.event("goes-on", "the job goes on", &Value::Null));
+                }
                 Found::Ended(ranks) => {
                     let more = ranks.len().saturating_sub(MAX_ENDS);
                     let mut shown = ranks[..ranks.len() - more].join("; ");
@@ -151,52 +209,76 @@ impl Watch {
                     if self.options.stacks {
                         stacks::add(&mut status);
                     }
-                    let file = self.report(&status);
-                    commands.extend(self.start_command(&status, file.as_deref()));
+                    self.report(&status, &mut notifier);
                     if let (true, Some(job), Some(launch)) = (self.kill, &job, &self.beside) {
                         print::message("ending the job, because it hangs (--on-hang kill)");
                         end_job::end(job, watcher.looks().running(), launch);
-                        wait_for(commands);
+                        notifier.finish();
                         std::process::exit(ENDED_THE_JOB);
                     }
                     if self.exit_on_hang {
-                        wait_for(commands);
+                        notifier.finish();
                         return Ok(Exit::Regression);
                     }
                 }
             }
-            commands.retain_mut(|(command, started)| {
-                let is_late = started.elapsed() > COMMAND_LIMIT;
-                if is_late {
-                    let _ = command.kill();
-                }
-                !is_late && matches!(command.try_wait(), Ok(None))
-            });
-            if self.beside.is_some() {
-                if launcher_input::has_ended(pause) {
-                    wait_for(commands);
-                    return Ok(Exit::Fine);
-                }
-                continue;
+            for change in changes.iter().flat_map(Receiver::try_iter) {
+                self.report_warning(&change, &mut notifier);
             }
-            if !watcher.looks().running().is_empty() {
-                (has_seen, last_seen) = (true, Instant::now());
+            notifier.tidy();
+            if let Some(ended) = end.wait(pause, !watcher.looks().running().is_empty()) {
+                notifier.finish();
+                return Ok(match ended {
+                    Ended::AfterRanks => Exit::Fine,
+                    Ended::WithoutRanks => Exit::Inconclusive,
+                });
             }
-            let is_recording = || {
-                record::read_all(&self.directory)
-                    .iter()
-                    .any(record::LaunchRecord::is_recording)
-            };
-            if last_seen.elapsed() > ENDED_AFTER && !is_recording() {
-                wait_for(commands);
-                return Ok(if has_seen { Exit::Fine } else { Exit::Inconclusive });
-            }
-            thread::sleep(pause);
         }
     }
 
-    /// Prints a hang and stores it. Returns the file.
-    fn report(&self, status: &Status) -> Option<PathBuf> {
+    /// Reads the findings of the last seconds on another thread: a reading of thousands of ranks takes seconds.
+    fn read_warnings(&self) -> Receiver<Change> {
+        let (sender, changes) = channel();
+        let directory = self.directory.clone();
+        let window = self.reports.warning_window.unwrap_or(WARNING_WINDOW);
+        thread::spawn(move || read_warnings(directory, window, &sender));
+        changes
+    }
+
+    /// Reports a warning that was raised or cleared.
+    fn report_warning(&self, change: &Change, notifier: &mut Notifier) {
+        let (name, warning, text) = match change {
+            Change::Raised(warning) => ("warning", warning, format!("warning: {}", warning.title)),
+            Change::Cleared(warning) => {
+                let subject = warning.subject.as_ref();
+                let subject = subject.map_or(String::new(), |subject| format!(", {subject}"));
+                let text = format!("no longer: {}{subject}", warning.kind);
+                ("warning-cleared", warning, text)
+            }
+        };
+        print::message(&text);
+        let event = self.event(name, &text, &json!({ "warning": warning }));
+        if let Some(command) = &self.reports.warning_command {
+            notifier.run("--warning-command", command, &[], &event);
+        }
+        notifier.post(&event);
+    }
+
+    /// Returns an event for a webhook. `details` are further fields.
+    fn event(&self, name: &str, text: &str, details: &Value) -> Value {
+        let mut event = json!({
+            "event": name,
+            "text": format!("rankscope, {}: {text}", self.directory.display()),
+            "directory": self.directory.display().to_string(),
+        });
+        if let (Some(event), Some(details)) = (event.as_object_mut(), details.as_object()) {
+            event.extend(details.clone());
+        }
+        event
+    }
+
+    /// Prints a hang, stores it, and passes it to the user's command and webhook.
+    fn report(&self, status: &Status, notifier: &mut Notifier) {
         let stored = store(&self.directory, status);
         let mut text = format!("rankscope: the job hangs. {}", shown(status));
         match &stored {
@@ -205,37 +287,41 @@ impl Watch {
         }
         // One write, so that lines of the job do not come in between.
         let _ = io::stderr().lock().write_all(text.as_bytes());
-        stored.ok()
+        let document = serde_json::to_value(status).unwrap_or_default();
+        if let Some(command) = &self.options.hang_command {
+            let file = stored.ok().map_or_else(OsString::new, PathBuf::into_os_string);
+            notifier.run(
+                "--hang-command",
+                command,
+                &[("RANKSCOPE_HANG_FILE", file)],
+                &document,
+            );
+        }
+        let text = format!("the job hangs. {}", status.sentence);
+        notifier.post(&self.event("hang", &text, &json!({ "status": document })));
     }
+}
 
-    /// Starts the user's command with the report on its input.
-    fn start_command(&self, status: &Status, file: Option<&Path>) -> Option<(Child, Instant)> {
-        let command = self.options.hang_command.as_ref()?;
-        let started = Command::new("sh")
-            .arg("-c")
-            .arg(command)
-            .env("RANKSCOPE_HANG_FILE", file.unwrap_or(Path::new("")))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .spawn();
-        match started {
-            Ok(mut child) => {
-                if let Some(mut input) = child.stdin.take() {
-                    let json = serde_json::to_vec_pretty(status).unwrap_or_default();
-                    // The command may not read its input.
-                    thread::spawn(move || {
-                        let _ = input.write_all(&json);
-                    });
+/// Reads windows until the receiver ends.
+fn read_warnings(directory: PathBuf, window: Duration, changes: &Sender<Change>) {
+    let window_ns = i64::try_from(window.as_nanos()).unwrap_or(i64::MAX);
+    let mut reader = TopReader::new(vec![directory], window_ns, None);
+    let mut warnings = Warnings::new(window);
+    let interval = window / READINGS_PER_WINDOW;
+    loop {
+        let started = Instant::now();
+        // Before the first record there is nothing to read.
+        if let Ok(document) = reader.read()
+            && !is_empty(&document)
+        {
+            for change in warnings.update(&document.warnings, started) {
+                if changes.send(change).is_err() {
+                    return;
                 }
-                Some((child, Instant::now()))
-            }
-            Err(error) => {
-                print::message(&format!(
-                    "the command of --hang-command could not be started: {error}"
-                ));
-                None
             }
         }
+        let cost = started.elapsed();
+        thread::sleep(next_read(interval, cost).saturating_sub(cost));
     }
 }
 
@@ -262,23 +348,4 @@ fn store(directory: &Path, status: &Status) -> Result<PathBuf> {
     let json = serde_json::to_vec_pretty(status)?;
     whole_file::write(&path, &json).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(path)
-}
-
-/// Waits for the user's commands, at most their time limit.
-fn wait_for(commands: Vec<(Child, Instant)>) {
-    for (mut command, started) in commands {
-        while matches!(command.try_wait(), Ok(None)) {
-            if started.elapsed() > COMMAND_LIMIT {
-                let _ = command.kill();
-                break;
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-    }
-}
-
-/// Gives this process the lowest priority.
-fn lower_priority() {
-    // SAFETY: the call only changes the priority of this process.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
 }

@@ -6,6 +6,8 @@ use rankscope_ranklog::process;
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// Exit status of `rankscope watch`, and of `rankscope run`, if the job was ended because it hung.
+pub const ENDED_THE_JOB: i32 = 86;
 /// Time in which the job may end by itself after SIGTERM. Launchers write their logs.
 const GRACE: Duration = Duration::from_secs(5);
 /// Time in which the launcher may end after its ranks.

@@ -5,14 +5,15 @@
 //! twice. Nothing is printed before the job starts. Later output goes to standard error, so the job's output is
 //! unchanged.
 
+pub mod companion;
 pub mod end_job;
 pub mod ending;
 pub mod environment;
 pub mod free_space;
 pub mod gpu_sampler;
-pub mod hang_watcher;
 pub mod inherited;
 pub mod job;
+pub mod job_end;
 pub mod launcher_input;
 pub mod library;
 pub mod live;

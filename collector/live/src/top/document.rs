@@ -208,6 +208,10 @@ pub struct TopClass {
 pub struct TopWarning {
     /// Kind of the finding.
     pub kind: String,
+    /// Rank, pair of ranks, or host that the finding is about; `null` if it is about more. Kind and subject identify a
+    /// finding in consecutive windows.
+    #[serde(default)]
+    pub subject: Option<String>,
     /// Severity.
     pub severity: Severity,
     /// Title: one sentence with numbers and units.

@@ -9,8 +9,8 @@ use rankscope_analysis::ingest::part::Last;
 use rankscope_analysis::model::labels;
 use rankscope_analysis::selection::rollup::{By, rollup};
 use rankscope_formats::session::{
-    AVAILABLE_MEMORY, CounterSource, CounterSummary, Figure, Group, LogEnding, OperationClass, Quantiles,
-    RESIDENT_MEMORY, Rank, Ratio, Session, Sum,
+    AVAILABLE_MEMORY, CounterSource, CounterSummary, Figure, Finding, Group, LogEnding, OperationClass,
+    Quantiles, RESIDENT_MEMORY, Rank, Ratio, Session, Sum,
 };
 use std::collections::BTreeMap;
 use std::time::UNIX_EPOCH;
@@ -174,6 +174,7 @@ fn warnings(session: &Session) -> Vec<TopWarning> {
     findings
         .map(|finding| TopWarning {
             kind: finding.kind.clone(),
+            subject: subject(session, finding),
             severity: finding.severity,
             title: finding.title.clone(),
             evidence: finding.evidence.clone(),
@@ -181,6 +182,18 @@ fn warnings(session: &Session) -> Vec<TopWarning> {
             cost_of_window: finding.cost_of_run.clone(),
         })
         .collect()
+}
+
+/// Returns what a finding is about. Larger sets of ranks vary from window to window, and identify nothing.
+fn subject(session: &Session, finding: &Finding) -> Option<String> {
+    let rank = |rank: &u32| Some(session.ranks.get(*rank as usize)?.name.clone());
+    let host = |host: &u32| Some(format!("host {}", session.hosts.get(*host as usize)?.name));
+    match (&finding.ranks[..], &finding.hosts[..]) {
+        ([one], _) => rank(one),
+        (_, [one]) => host(one),
+        ([one, other], _) => Some(format!("{} and {}", rank(one)?, rank(other)?)),
+        _ => None,
+    }
 }
 
 fn counters_by_rank(session: &Session) -> Vec<Vec<&CounterSummary>> {

@@ -2,7 +2,7 @@
 
 use super::document::TopDocument;
 use super::figures::{figures, newest_attempt};
-use crate::window::{WindowError, WindowReader};
+use crate::window::{Window, WindowError, WindowReader};
 use rankscope_analysis::ingest::part::Last;
 use rankscope_formats::session::Session;
 use rankscope_ranklog::process::boot_id;
@@ -43,19 +43,32 @@ impl TopReader {
         }
     }
 
-    /// Reads the window as it is now.
+    /// Creates a reader of windows with the rows of their instances.
+    pub fn with_instances(directories: Vec<PathBuf>, time_ns: i64, records: Option<u64>) -> Self {
+        Self {
+            reader: WindowReader::with_instances(directories.clone(), Last::default()),
+            ..Self::new(directories, time_ns, records)
+        }
+    }
+
+    /// Reads the figures of the window as it is now.
     pub fn read(&mut self) -> Result<TopDocument, WindowError> {
+        Ok(self.read_window()?.1)
+    }
+
+    /// Reads the window as it is now, and its figures.
+    pub fn read_window(&mut self) -> Result<(Window, TopDocument), WindowError> {
         let is_first = self.ranks == 0;
-        let document = self.read_once()?;
+        let (window, document) = self.read_once()?;
         // Only the first read shows how many ranks there are.
         let more = self.ranks * RECORDS_PER_RANK > FEW_RECORDS && self.records.is_none();
         if is_first && more && document.window.is_shortened {
             return self.read_once();
         }
-        Ok(document)
+        Ok((window, document))
     }
 
-    fn read_once(&mut self) -> Result<TopDocument, WindowError> {
+    fn read_once(&mut self) -> Result<(Window, TopDocument), WindowError> {
         let last = Last {
             time_ns: Some(self.time_ns),
             records: Some(
@@ -75,7 +88,8 @@ impl TopReader {
             window.cost += earlier;
         }
         self.ranks = window.session.ranks.len() as u64;
-        Ok(figures(&window, last, self.boot_id.as_deref()))
+        let document = figures(&window, last, self.boot_id.as_deref());
+        Ok((window, document))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The process beside a job that watches for hangs: `rankscope watch`, started by `rankscope run --hang-timeout`.
+//! A process of this program beside a job: `rankscope watch` or `rankscope serve`, started by `rankscope run`.
 //!
 //! It is a separate process, because it reads logs while the job runs, and `rankscope run` only waits. It has the lowest
 //! priority.
@@ -6,32 +6,23 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-/// Exit status of the watcher, and of `rankscope run`, if the watcher ended the job.
-pub const ENDED_THE_JOB: i32 = 86;
-/// Maximum time in which the watcher may end by itself. It may be in the middle of a look.
+/// Maximum time in which a companion may end by itself. It may be in the middle of a reading.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
-/// The process that watches. Dropping it ends it.
-pub struct HangWatcher {
+/// The process. Dropping it ends it.
+pub struct Companion {
     child: Child,
 }
 
-impl HangWatcher {
-    /// Starts the watcher of a job. `options` are options of `rankscope watch`.
-    pub fn start(run_directory: &Path, options: &[OsString], launch: &str, job_pid: i32) -> io::Result<Self> {
+impl Companion {
+    /// Starts this program with these arguments.
+    pub fn start(arguments: &[OsString]) -> io::Result<Self> {
         let child = Command::new(env::current_exe()?)
-            .arg("watch")
-            .args(options)
-            .arg("--beside")
-            .arg(launch)
-            .arg("--job-pid")
-            .arg(job_pid.to_string())
-            .arg(run_directory)
+            .args(arguments)
             // Its end tells the process to end, also if this one is killed.
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -41,24 +32,30 @@ impl HangWatcher {
         Ok(Self { child })
     }
 
-    /// Ends the watcher. Returns true if it ended the job.
-    pub fn finish(mut self) -> bool {
+    /// Ends the process. Returns its exit status, if it ended in time.
+    pub fn finish(mut self) -> Option<i32> {
         drop(self.child.stdin.take());
         let deadline = Instant::now() + LAST_WAIT;
         loop {
             match self.child.try_wait() {
-                Ok(Some(status)) => return status.code() == Some(ENDED_THE_JOB),
+                Ok(Some(status)) => return status.code(),
                 Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(2)),
-                _ => return false,
+                _ => return None,
             }
         }
     }
 }
 
-impl Drop for HangWatcher {
+impl Drop for Companion {
     fn drop(&mut self) {
         // Without effect if it has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Gives the calling thread, and the threads that it starts, the lowest priority.
+pub fn run_behind_the_job() {
+    // SAFETY: the call has no memory arguments. If it fails, the priority stays.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
 }
