@@ -260,7 +260,10 @@ fn a_real_prometheus_scrapes_what_the_report_says() {
     let step_time = sum(&samples, "rankscope_step_time_seconds_sum") / steps * 1e9;
     // The longest over the ranks is at least the median of all.
     let median = results::integer(&report, "/steps/median_ns/value") as f64;
-    assert!((0.95..1.5).contains(&(step_time / median)), "{step_time} and {median}");
+    assert!(
+        (0.95..1.5).contains(&(step_time / median)),
+        "{step_time} and {median}"
+    );
     let waited = sum(&samples, "rankscope_exposed_wait_rank_seconds_total") * 1e9;
     let expected = known("exposed_wait_rank_ns");
     assert!((waited / expected - 1.0).abs() < 0.03, "{waited} of {expected}");

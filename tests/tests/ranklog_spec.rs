@@ -845,6 +845,7 @@ fn the_tables_of_the_document_equal_the_code() {
         ("COUNTER", header::COUNTER),
         ("CALIBRATIONS", header::CALIBRATIONS),
         ("START_TICKS", header::START_TICKS),
+        ("FLIGHT_FROM_TICKS", header::FLIGHT_FROM_TICKS),
     ] {
         assert_eq!(row("Header page", name), offset, "{name}");
     }

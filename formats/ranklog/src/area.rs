@@ -106,6 +106,33 @@ impl Area {
         self.u32_at(header::STATE as u64).store(value, Ordering::Release);
     }
 
+    /// Publishes that records left before this tick may be dropped. It must precede the drop.
+    pub fn set_flight_from_ticks(&self, ticks: u64) {
+        self.u64_at(header::FLIGHT_FROM_TICKS as u64)
+            .fetch_max(ticks, Ordering::SeqCst);
+    }
+
+    /// Returns the tick before which records may have been dropped in flight mode; 0 if none were.
+    pub fn flight_from_ticks(&self) -> u64 {
+        self.u64_at(header::FLIGHT_FROM_TICKS as u64)
+            .load(Ordering::SeqCst)
+    }
+
+    /// Returns the calibrations of the ring, in no particular order.
+    pub fn calibrations(&self) -> Vec<Calibration> {
+        let mut out = Vec::new();
+        for position in 0..CALIBRATION_ENTRIES {
+            let offset = (CALIBRATION_OFFSET + position * CALIBRATION_BYTES) as u64;
+            let mut bytes = [0u8; CALIBRATION_BYTES];
+            for (word, target) in bytes.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+                let value = self.u64_at(offset + 8 * word as u64).load(Ordering::Acquire);
+                *target = value.to_le_bytes();
+            }
+            out.extend(Calibration::from_bytes(&bytes).filter(|entry| entry.ticks != 0));
+        }
+        out
+    }
+
     /// Publishes the size up to which the segment file is complete.
     pub fn set_segment_bytes(&self, value: u64) {
         self.u64_at(header::SEGMENT_BYTES as u64)

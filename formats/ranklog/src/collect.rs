@@ -5,10 +5,10 @@ use super::layout::RECORDS_PER_CHUNK;
 use super::reader::{Ending, OpenError, RankLog};
 use super::segment::{self, FrameKind};
 use super::{codec, recorder};
-use std::fs;
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Result of [`collect`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,15 @@ pub enum CollectError {
     #[error("cannot complete {path} from its live area (which stays where it is): {source}")]
     Write {
         /// Path of the segment file.
-        path: std::path::PathBuf,
+        path: PathBuf,
+        /// Cause of the error.
+        source: io::Error,
+    },
+    /// The copy cannot be written.
+    #[error("cannot copy to {path}: {source}")]
+    Copy {
+        /// Path of the copy.
+        path: PathBuf,
         /// Cause of the error.
         source: io::Error,
     },
@@ -71,7 +79,7 @@ pub fn collect(path: &Path) -> Result<Collected, CollectError> {
     if log.ending != Ending::LiveArea {
         return Ok(Collected::Nothing);
     }
-    let frames = log.live_frames();
+    let frames = log.live_frames(segment::END_COLLECTED);
     // A torn frame would swallow the first bytes of the frames after it.
     let written = file
         .set_len(log.whole_bytes())
@@ -87,11 +95,35 @@ pub fn collect(path: &Path) -> Result<Collected, CollectError> {
     Ok(Collected::Completed)
 }
 
+/// Writes a complete copy of a log into another directory: its segments, and what only the live area has. The process may
+/// go on, and its own log stays as it is.
+pub fn copy(path: &Path, directory: &Path) -> Result<PathBuf, CollectError> {
+    let log = RankLog::open(path)?;
+    let target = directory.join(path.file_name().unwrap_or_default());
+    let write_error = |source| CollectError::Copy {
+        path: target.clone(),
+        source,
+    };
+    let mut segments = Vec::new();
+    let whole = File::open(path).and_then(|file| file.take(log.whole_bytes()).read_to_end(&mut segments));
+    whole.map_err(write_error)?;
+    match log.ending {
+        Ending::Closed | Ending::Torn => {}
+        Ending::LiveArea => segments.extend(log.live_frames(segment::END_COLLECTED)),
+        Ending::Running => segments.extend(log.live_frames(segment::END_COPIED)),
+    }
+    fs::write(&target, segments).map_err(write_error)?;
+    Ok(target)
+}
+
 impl RankLog {
     /// Returns the frames that complete the segments: everything in the live area, with the end frame last.
-    fn live_frames(&self) -> Vec<u8> {
+    fn live_frames(&self, end: u32) -> Vec<u8> {
         let mut out = Vec::new();
         let mut payload = Vec::new();
+        if let Some(ticks) = self.flight_from_ticks {
+            recorder::put_flight_from(&ticks.to_string(), &mut out);
+        }
         let definitions = self.live_definitions();
         if !definitions.is_empty() {
             segment::put_frame(FrameKind::Definitions, 0, definitions, &mut out);
@@ -125,7 +157,7 @@ impl RankLog {
             codec::encode(part, 0, &mut payload);
             segment::put_frame(FrameKind::Records, 0, &payload, &mut out);
         }
-        segment::put_frame(FrameKind::End, segment::END_COLLECTED, &[], &mut out);
+        segment::put_frame(FrameKind::End, end, &[], &mut out);
         out
     }
 }

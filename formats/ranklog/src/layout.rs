@@ -71,6 +71,8 @@ pub mod header {
     pub const CALIBRATIONS: usize = 108;
     /// u64: tick at which the area was created.
     pub const START_TICKS: usize = 112;
+    /// u64: in flight mode, records that were left before this tick were dropped, or may have been. 0: none were.
+    pub const FLIGHT_FROM_TICKS: usize = 120;
 }
 
 /// Offsets of the fields in a lane's header line.

@@ -13,6 +13,7 @@ pub mod collect;
 pub mod communication_kernel;
 pub mod cuda_calls;
 pub mod definition;
+pub mod flight;
 pub mod lanes;
 pub mod layout;
 pub mod loss;

@@ -14,8 +14,10 @@ use super::layout::{
 use super::loss::{Loss, LossCause};
 use super::process;
 use super::record::{RECORD_BYTES, Record, RecordKind};
+use super::recorder::{FLIGHT_FROM_PROPERTY, FLIGHT_PROPERTY};
 use super::segment::{
-    END_COLLECTED, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileHeader, FrameHeader, FrameKind, HeaderFault,
+    END_COLLECTED, END_COPIED, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileHeader, FrameHeader, FrameKind,
+    HeaderFault,
 };
 use super::tail::Begin;
 use std::collections::{BTreeMap, HashMap};
@@ -142,6 +144,10 @@ pub struct RankLog {
     /// True if the log was closed by a collector. The process was killed or crashed, and the content of its live area
     /// was added later.
     pub was_collected: bool,
+    /// True if the log is a copy of one whose process still ran. Its live area belongs to that process.
+    pub was_copied: bool,
+    /// In flight mode: the tick before which records may have been dropped, 0 if none were. `None` in other modes.
+    pub flight_from_ticks: Option<u64>,
     /// Unexpected conditions in the log.
     pub problems: Vec<Problem>,
     /// Size of the segment file, in bytes.
@@ -223,6 +229,8 @@ impl RankLog {
             in_flight: Vec::new(),
             ending: Ending::Torn,
             was_collected: false,
+            was_copied: false,
+            flight_from_ticks: None,
             problems: Vec::new(),
             segment_bytes,
             file,
@@ -234,7 +242,17 @@ impl RankLog {
         };
         log.scan_frames(FILE_HEADER_BYTES as u64).map_err(io_error)?;
         log.calibrations.sort_by_key(|entry| entry.ticks);
+        log.learn_flight();
         Ok(log)
+    }
+
+    /// Takes the start of what flight mode kept from the properties.
+    fn learn_flight(&mut self) {
+        if self.properties.contains_key(FLIGHT_PROPERTY) {
+            let stated = self.properties.get(FLIGHT_FROM_PROPERTY);
+            let stated = stated.and_then(|ticks| ticks.parse().ok()).unwrap_or(0);
+            self.flight_from_ticks = Some(self.flight_from_ticks.unwrap_or(0).max(stated));
+        }
     }
 
     fn problem(&mut self, offset: u64, what: impl Into<String>) {
@@ -355,6 +373,7 @@ impl RankLog {
             FrameKind::End => {
                 self.ending = Ending::Closed;
                 self.was_collected = at.header.position == END_COLLECTED;
+                self.was_copied = at.header.position == END_COPIED;
             }
             FrameKind::Records | FrameKind::Watermark => {}
         }
@@ -436,7 +455,11 @@ impl RankLog {
     /// Returns the live area of a closed log whose process was killed before it could remove the area.
     pub(super) fn live_area_left_over(&self) -> Option<PathBuf> {
         let live = self.properties.get("live_path").filter(|path| *path != "none")?;
-        if self.ending != Ending::Closed || self.properties.get("boot_id") != process::boot_id().as_ref() {
+        // The area of a copied log is in use.
+        if self.ending != Ending::Closed
+            || self.was_copied
+            || self.properties.get("boot_id") != process::boot_id().as_ref()
+        {
             return None;
         }
         let mut head = [0u8; HEADER_BYTES];
@@ -468,6 +491,7 @@ impl RankLog {
         if self.ending == Ending::Closed {
             self.live.clear();
         }
+        self.learn_flight();
         self.calibrations.sort_by_key(|entry| entry.ticks);
     }
 
@@ -516,6 +540,9 @@ impl RankLog {
         self.read_live_definitions(path, bytes);
         self.read_live_lanes(path, bytes);
         self.read_live_chunks(path, bytes);
+        if self.properties.contains_key(FLIGHT_PROPERTY) {
+            self.flight_from_ticks = Some(u64_at(bytes, header::FLIGHT_FROM_TICKS));
+        }
     }
 
     fn read_live_calibrations(&mut self, bytes: &[u8]) {
@@ -1201,6 +1228,15 @@ fn read_live_area(path: &Path) -> io::Result<Vec<u8>> {
         .and_then(|rest| rest.get_mut(..lanes.len()))
     {
         part.copy_from_slice(&lanes);
+    }
+    // A chunk that was dropped while the area was read is before this tick, which was raised before the drop.
+    let at = header::FLIGHT_FROM_TICKS;
+    let mut from_ticks = [0u8; 8];
+    if let (Ok(()), Some(part)) = (
+        file.read_exact_at(&mut from_ticks, at as u64),
+        bytes.get_mut(at..at + 8),
+    ) {
+        part.copy_from_slice(&from_ticks);
     }
     Ok(bytes)
 }

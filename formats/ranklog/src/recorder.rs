@@ -6,7 +6,8 @@
 use super::area::{Area, ChunkHeader, chunk_state, state};
 use super::clock::{self, Calibration, Counter, ticks};
 use super::codec::{self, Group};
-use super::definition::{KIND_PROPERTY, Payload};
+use super::definition::{self, KIND_PROPERTY, Payload};
+use super::flight::Flight;
 use super::lanes::{FreeRing, LaneSet};
 use super::loss::{Loss, LossCause};
 use super::place::{self, Room, SEGMENT_EXTENSION};
@@ -37,7 +38,21 @@ pub struct Options {
     pub min_free_bytes: Option<u64>,
     /// Maximum time for which a half-full chunk may stay out of the segments.
     pub partial_flush: Duration,
+    /// Flight mode: no records are written while the process runs, and the live area keeps the last ones.
+    pub flight: Option<FlightOptions>,
 }
+
+/// Options of flight mode.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlightOptions {
+    /// Time that is kept; `None` if only the size of the live area limits it.
+    pub keep: Option<Duration>,
+}
+
+/// Property with the time that flight mode keeps.
+pub const FLIGHT_PROPERTY: &str = "flight";
+/// Property with the tick before which records of flight mode may have been dropped.
+pub const FLIGHT_FROM_PROPERTY: &str = "flight_from_ticks";
 
 impl Options {
     /// Returns the default options for a run directory.
@@ -49,6 +64,7 @@ impl Options {
             max_disk_bytes: 4 << 30,
             min_free_bytes: None,
             partial_flush: Duration::from_secs(10),
+            flight: None,
         }
     }
 }
@@ -318,6 +334,8 @@ struct Drain {
     last_look_at_calls: Instant,
     /// Long calls in progress that the segments list: lane and enter, in ticks.
     listed_calls: Vec<(u32, u64)>,
+    /// Present in flight mode, until the log is closed.
+    flight: Option<Flight>,
     stopped: bool,
     /// Frames for the next write. The buffer is reused between cycles, as is `payload`.
     frames: Vec<u8>,
@@ -382,6 +400,7 @@ impl Drain {
             records_since_watermark: 0,
             last_look_at_calls: Instant::now(),
             listed_calls: Vec::new(),
+            flight: None,
             stopped: false,
             frames: Vec::new(),
             payload: Vec::new(),
@@ -389,6 +408,11 @@ impl Drain {
         };
         drain.define_process();
         drain.calibrate();
+        let chunks = drain.set.area.layout().chunk_count;
+        drain.flight = drain
+            .options
+            .flight
+            .map(|options| Flight::new(options.keep, chunks));
         drain.put_definitions();
         // Written even if there is too little space to record: the losses are in the live area, and these bytes contain
         // its path.
@@ -404,7 +428,14 @@ impl Drain {
             .as_ref()
             .map_or_else(|| "none".to_owned(), |path| path.display().to_string());
         let quantum = (1u32 << self.quantum_bits).to_string();
-        for (key, value) in process::properties().into_iter().chain([
+        let flight = self.options.flight.map(|options| {
+            let kept = options.keep.map(|keep| keep.as_secs_f64().to_string());
+            (
+                FLIGHT_PROPERTY.to_owned(),
+                kept.unwrap_or_else(|| "area".to_owned()),
+            )
+        });
+        for (key, value) in process::properties().into_iter().chain(flight).chain([
             ("live_path".to_owned(), live),
             ("clock.counter".to_owned(), self.counter.name().to_owned()),
             ("clock.quantum_ticks".to_owned(), quantum),
@@ -418,6 +449,10 @@ impl Drain {
 
     fn pause_length(&self) -> Duration {
         let layout = self.set.area.layout();
+        if self.flight.is_some() {
+            let ms = if Flight::is_crowded(self.set) { 1 } else { 10 };
+            return Duration::from_millis(ms);
+        }
         if self.set.free.len() < u64::from(layout.chunk_count) / 2 && !self.stopped {
             Duration::from_millis(1)
         } else {
@@ -429,6 +464,9 @@ impl Drain {
     fn cycle(&mut self, everything: bool) {
         if self.last_calibration.elapsed() >= self.calibration_interval || everything {
             self.calibrate();
+        }
+        if self.flight.is_some() {
+            return self.fly();
         }
         if self.last_space_check.elapsed() >= Duration::from_secs(1) {
             self.check_space();
@@ -469,6 +507,31 @@ impl Drain {
         } else {
             self.idle_cycles.saturating_add(1)
         };
+    }
+
+    /// Runs one cycle in flight mode. Only new definitions are written: a reader finds the live area by them.
+    fn fly(&mut self) {
+        if let Some(flight) = &mut self.flight {
+            flight.drop_oldest(self.set, ticks());
+        }
+        // Calibrations are in the live area.
+        self.frames.clear();
+        self.put_definitions();
+        self.write_frames();
+    }
+
+    /// Ends flight mode. From here on everything is written, and it begins with what a log without flight mode has already.
+    fn land(&mut self) {
+        if self.flight.take().is_none() {
+            return;
+        }
+        let from = self.set.area.flight_from_ticks().to_string();
+        put_flight_from(&from, &mut self.frames);
+        let mut calibrations = self.set.area.calibrations();
+        calibrations.sort_by_key(|entry| entry.ticks);
+        let bytes: Vec<u8> = calibrations.iter().flat_map(|entry| entry.to_bytes()).collect();
+        segment::put_frame(FrameKind::Calibrations, 0, &bytes, &mut self.frames);
+        self.write_frames();
     }
 
     /// Writes the long calls in progress into the segments if they changed. A reader on another host has no live area.
@@ -669,6 +732,7 @@ impl Drain {
 
     /// Writes everything and marks the log as complete. After that it removes the live area.
     fn close(&mut self) {
+        self.land();
         self.cycle(true);
         let calls = self.set.area.in_flight(self.set.used_lanes());
         // An empty list replaces an earlier one.
@@ -683,6 +747,19 @@ impl Drain {
             }
         }
     }
+}
+
+/// Appends a frame with the tick before which records of flight mode may be missing.
+pub(super) fn put_flight_from(ticks: &str, out: &mut Vec<u8>) {
+    let payload = Payload::property(FLIGHT_FROM_PROPERTY, ticks.as_bytes());
+    let bytes = payload.as_bytes();
+    let mut framed = definition::commit_word(KIND_PROPERTY, bytes)
+        .to_le_bytes()
+        .to_vec();
+    framed.extend_from_slice(bytes);
+    framed.resize(definition::framed_bytes(bytes.len()), 0);
+    // The frame is no part of the live area's definitions.
+    segment::put_frame(FrameKind::Definitions, 0, &framed, out);
 }
 
 /// Appends a call in progress in the format of an in-flight frame.

@@ -102,6 +102,8 @@ pub enum HeaderFault {
 /// Value of `position` in an end frame that the process did not write itself. It was killed, and a collector completed
 /// its log.
 pub const END_COLLECTED: u32 = 1;
+/// Value of `position` in the end frame of a copy of a log whose process still ran.
+pub const END_COPIED: u32 = 2;
 
 /// Appends a frame to `out`.
 pub fn put_frame(kind: FrameKind, position: u32, payload: &[u8], out: &mut Vec<u8>) {

@@ -1,6 +1,6 @@
 //! The configuration: environment variables, copied once on the thread of the first event.
 
-use rankscope_ranklog::recorder::Options;
+use rankscope_ranklog::recorder::{FlightOptions, Options};
 use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ struct Configuration {
 }
 
 /// All variables of the configuration. This table is their documentation. `nvtx` reads RANKSCOPE_NVTX_NEXT separately.
-const VARIABLES: [(&CStr, &str); 18] = [
+const VARIABLES: [(&CStr, &str); 19] = [
     (c"RANKSCOPE_DIR", "run directory; unset: the library does nothing"),
     (
         c"RANKSCOPE_LIVE_DIR",
@@ -72,6 +72,10 @@ const VARIABLES: [(&CStr, &str); 18] = [
     (c"OMPI_COMM_WORLD_LOCAL_RANK", LOCAL_RANK_OF),
     (c"MPI_LOCALRANKID", LOCAL_RANK_OF),
     (c"SLURM_LOCALID", LOCAL_RANK_OF),
+    (
+        c"RANKSCOPE_FLIGHT",
+        "write no records while the process runs, and keep the last ones: a number of seconds, or area for all that fit",
+    ),
 ];
 const LOCAL_RANK_OF: &str =
     "read only: the local rank, as a launcher sets it. Local rank 0 samples the host's counters";
@@ -91,6 +95,7 @@ const OTHER_INJECTION: usize = 12;
 const COUNTERS: usize = 13;
 /// Variables of torchrun, Open MPI, MPICH and srun. The first one that is set counts.
 const LOCAL_RANKS: std::ops::Range<usize> = 14..18;
+const FLIGHT: usize = 18;
 
 const INJECTION: &CStr = c"CUDA_INJECTION64_PATH";
 
@@ -186,7 +191,21 @@ pub fn recorder_options() -> Option<Options> {
     if let Some(ms) = CONFIGURATION.number(PARTIAL_MS) {
         options.partial_flush = Duration::from_millis(ms);
     }
+    options.flight = flight();
     Some(options)
+}
+
+/// Returns the options of flight mode, if the user requested it.
+fn flight() -> Option<FlightOptions> {
+    let seconds = CONFIGURATION.number(FLIGHT);
+    match CONFIGURATION.bytes(FLIGHT)?.trim_ascii() {
+        b"area" => Some(FlightOptions { keep: None }),
+        _ => seconds
+            .filter(|&seconds| seconds > 0)
+            .map(|seconds| FlightOptions {
+                keep: Some(Duration::from_secs(seconds)),
+            }),
+    }
 }
 
 /// Returns true if the user requested the traffic of NCCL's proxies.

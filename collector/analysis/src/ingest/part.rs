@@ -50,18 +50,21 @@ pub struct Begin {
 
 impl Begin {
     /// Chooses the start for each log and skips the records before it. Returns `None` if the part is the whole run.
+    ///
+    /// Recordings of flight mode start where every one of them has all records.
     pub fn choose(logs: &mut [RankLog], clocks: &Clocks, last: Last) -> Option<Self> {
-        let tails: Vec<Tail> = logs.iter().map(RankLog::tail).collect();
-        let ends: Vec<i64> = ends(&tails, clocks)?;
-        let by_records = last
-            .records
-            .and_then(|most| longest(logs, &tails, clocks, &ends, most.max(MIN_RECORDS)));
-        let before_end_ns = last.time_ns.into_iter().chain(by_records).min()?.max(0);
-        let cuts: Vec<u64> = ends
-            .iter()
-            .enumerate()
-            .map(|(log, end)| clocks.line(log).ticks(end.saturating_sub(before_end_ns)))
-            .collect();
+        let flight_ns = whole_from_ns(logs, clocks);
+        let requested = Self::cuts_of(logs, clocks, last);
+        let cuts: Vec<u64> = match (requested, flight_ns) {
+            (None, None) => return None,
+            (requested, flight_ns) => (0..logs.len())
+                .map(|log| {
+                    let requested = requested.as_ref().and_then(|cuts| cuts.get(log)).copied();
+                    let flight = flight_ns.map(|ns| clocks.line(log).ticks(ns));
+                    requested.max(flight).unwrap_or(0)
+                })
+                .collect(),
+        };
         let begins_before = |(log, &ticks): (&RankLog, &u64)| {
             let first = log.calibrations.first();
             first.is_none_or(|first| first.ticks < ticks)
@@ -81,6 +84,24 @@ impl Begin {
         Some(Self { cuts })
     }
 
+    /// Returns the start of each log for the requested length, in ticks; `None` if it is the whole run.
+    fn cuts_of(logs: &[RankLog], clocks: &Clocks, last: Last) -> Option<Vec<u64>> {
+        if last == Last::default() {
+            return None;
+        }
+        let tails: Vec<Tail> = logs.iter().map(RankLog::tail).collect();
+        let ends: Vec<i64> = ends(&tails, clocks)?;
+        let by_records = last
+            .records
+            .and_then(|most| longest(logs, &tails, clocks, &ends, most.max(MIN_RECORDS)));
+        let before_end_ns = last.time_ns.into_iter().chain(by_records).min()?.max(0);
+        let ends = ends.iter().enumerate();
+        Some(
+            ends.map(|(log, end)| clocks.line(log).ticks(end.saturating_sub(before_end_ns)))
+                .collect(),
+        )
+    }
+
     /// Returns the time from which everything is recorded, in nanoseconds on the axis. It depends on the current
     /// correction of the clocks.
     pub fn from_ns(&self, clocks: &Clocks) -> i64 {
@@ -91,6 +112,16 @@ impl Begin {
             .map(|(log, &ticks)| clocks.line(log).ns(ticks));
         times.max().unwrap_or(i64::MIN)
     }
+}
+
+/// Returns the time from which all recordings of flight mode have all records, in nanoseconds on the axis; `None` if none
+/// has dropped any.
+fn whole_from_ns(logs: &[RankLog], clocks: &Clocks) -> Option<i64> {
+    let dropped = logs.iter().enumerate().filter_map(|(index, log)| {
+        let ticks = log.flight_from_ticks.filter(|&ticks| ticks > 0)?;
+        Some(clocks.line(index).ns(ticks))
+    });
+    dropped.max()
 }
 
 /// Returns the end of the recording for each log: the end of the run. If clocks are not known well, it is the end of

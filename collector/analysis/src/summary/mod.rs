@@ -389,6 +389,7 @@ fn ranks(parts: &MergeResult<'_>, losses: &[LossSummary]) -> Vec<Rank> {
                 log: log.path.display().to_string(),
                 log_bytes: log.segment_bytes,
                 ending: match log.ending {
+                    Ending::Closed if log.was_copied => LogEnding::Running,
                     Ending::Closed if !log.was_collected => LogEnding::Closed,
                     Ending::Closed | Ending::LiveArea => LogEnding::LiveArea,
                     Ending::Torn => LogEnding::Torn,

@@ -6,9 +6,11 @@ mod compare;
 mod completions;
 mod ctl;
 mod doctor;
+mod dump;
 mod duration;
 mod exit;
 mod export;
+mod flight;
 mod heatmap;
 mod import;
 mod kernels;
@@ -54,6 +56,7 @@ Examples:
   rankscope view shared/run1                              open a window with the timeline of all ranks
   rankscope top shared/run1                               watch a running job
   rankscope serve shared/run1                             offer metrics of a running job to Prometheus
+  rankscope dump shared/run1                              write what a job with --flight has in memory
   rankscope heatmap shared/run1                           draw waits, traffic between ranks, and bandwidth
   rankscope baseline add shared/run1                      store a summary for later comparisons
   rankscope doctor -- torchrun train.py                   check whether this command can be recorded
@@ -103,6 +106,7 @@ enum Command {
     Status(status::Status),
     Watch(watch::Watch),
     Serve(serve::Serve),
+    Dump(dump::Dump),
     Ctl(ctl::Ctl),
     Doctor(doctor::Doctor),
     Bench(Box<bench::Bench>),
@@ -132,6 +136,7 @@ impl Cli {
             Command::Status(status) => status.run(),
             Command::Watch(watch) => watch.run(),
             Command::Serve(serve) => serve.run(),
+            Command::Dump(dump) => dump.run(),
             Command::Ctl(ctl) => ctl.run(),
             Command::Doctor(doctor) => doctor.run(),
             Command::Bench(bench) => bench.run(),

@@ -5,6 +5,7 @@ mod outcome;
 mod plan;
 mod time_left;
 
+use super::flight::Flight;
 use super::print::message as print_message;
 use super::serve::{self, MetricsOptions};
 use super::size::Size;
@@ -21,7 +22,7 @@ use crate::launch::run_directory::{self, RunDirectory};
 use crate::launch::signals::Signals;
 use crate::launch::stop::StopWatch;
 use crate::launch::{environment, free_space, library};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use rankscope_doctor::program;
 use rankscope_ranklog::activity_request::CONTROL_FILE;
@@ -40,6 +41,8 @@ Examples:
   rankscope run -o shared/run1 -- mpirun -x LD_PRELOAD -x RANKSCOPE_DIR -n 16 ./solver
   rankscope run --kernels=all@30+10 -- torchrun train.py      record all kernels of ten seconds
   rankscope run --hang-timeout 60s -- torchrun train.py       report a hang while it lasts, with the rank to blame
+  rankscope run --flight 30s --hang-timeout 60s -- torchrun train.py
+                                                              keep the last seconds in memory, for a failure or a hang
   rankscope run --warnings --metrics 127.0.0.1:9400 -- torchrun train.py
                                                               report late ranks while it runs; metrics for Prometheus
   rankscope run --no-merge -- python train.py && rankscope merge rankscope-*
@@ -133,6 +136,13 @@ pub struct Run {
     /// This process reads the state of the GPUs from NVML. Each sample is a row of the table counters.
     #[arg(long, value_name = "SECONDS", value_parser = interval_or_off)]
     counters: Option<String>,
+
+    /// Flight mode: keep only the last part of the recording, in memory, for example 30s or 64MiB per process.
+    ///
+    /// Nothing is written while the job runs but names and identities. If the job fails, is killed or hangs, the last part
+    /// becomes an ordinary run. If it succeeds, nothing remains. `rankscope dump` writes the last part at any time.
+    #[arg(long, value_name = "TIME|SIZE", conflicts_with_all = ["live_mib", "repeat", "no_merge"])]
+    flight: Option<Flight>,
 
     /// Report when the job hangs: when ranks have waited this long for a rank that will not come. A process beside the job
     /// watches it.
@@ -261,7 +271,9 @@ impl Run {
                     std::process::exit(report_start_error(&self.command[0], &error));
                 }
             };
-        let sampler = GpuSampler::start(&directory.path, self.counter_interval());
+        // Samples of GPUs are a file that grows.
+        let interval = self.counter_interval().filter(|_| self.flight.is_none());
+        let sampler = GpuSampler::start(&directory.path, interval);
         let watcher = self.start_watcher(&directory.path, &launch.launch, job.pid());
         let server = self.start_server(&directory.path);
         let ending = job.accompany();
@@ -293,6 +305,9 @@ impl Run {
             return None;
         }
         let mut arguments = watch::arguments(self.hang_timeout, &self.hang, self.on_hang, &self.reports);
+        if self.flight.is_some() && self.on_hang == OnHang::Report {
+            arguments.push("--dump".into());
+        }
         arguments.extend(["--beside".into(), launch.into()]);
         arguments.extend(["--job-pid".into(), job_pid.to_string().into()]);
         arguments.push(directory.into());
@@ -307,6 +322,17 @@ impl Run {
         Companion::start(&arguments)
             .inspect_err(|error| print_message(&format!("there are no metrics: {error}")))
             .ok()
+    }
+
+    /// Removes what flight mode has recorded of a job that succeeded.
+    fn discard(&self, directory: &RunDirectory, launch: &LaunchRecord) -> Result<()> {
+        for log in run_directory::logs(&directory.path)? {
+            std::fs::remove_file(&log).with_context(|| format!("cannot remove {}", log.display()))?;
+        }
+        launch.remove(&directory.path);
+        directory.remove_if_empty();
+        print_message("the job succeeded, so nothing is kept (--flight)");
+        Ok(())
     }
 
     /// Builds the command with everything that makes it record.
@@ -336,8 +362,12 @@ impl Run {
         }
         // Devices produce far more records than libraries.
         let default = self.kernels.is_some().then_some(LIVE_MIB_WITH_KERNELS);
-        if let Some(mib) = self.live_mib.or(default) {
+        let of_flight = self.flight.map(Flight::live_mib);
+        if let Some(mib) = of_flight.or(self.live_mib.or(default).map(u64::from)) {
             command.env("RANKSCOPE_LIVE_MIB", mib.to_string());
+        }
+        if let Some(flight) = self.flight {
+            command.env("RANKSCOPE_FLIGHT", flight.variable());
         }
         if let Some(dir) = &self.live_dir {
             command.env(
@@ -368,6 +398,15 @@ impl Run {
             launch.remove(&directory.path);
             directory.remove_if_empty();
             print_message(&why_nothing(&self.command[0]));
+            return Ok(());
+        }
+        if self.flight.is_some()
+            && ending == Ending::Status(0)
+            && others.is_empty()
+            && directory.earlier_logs == 0
+        {
+            // A hang from which the job recovered was written when it was found.
+            self.discard(directory, launch)?;
             return Ok(());
         }
         if directory.earlier_logs > 0 && others.is_empty() {

@@ -2,7 +2,7 @@
 
 use super::notify::{self, Notifier};
 use super::status::shown;
-use super::{Exit, duration, print};
+use super::{Exit, dump, duration, print};
 use crate::launch::companion::run_behind_the_job;
 use crate::launch::end_job::{self, ENDED_THE_JOB, JobProcess};
 use crate::launch::job_end::{Ended, JobEnd};
@@ -113,6 +113,10 @@ pub struct Watch {
     #[arg(long, requires = "warnings", conflicts_with = "exit_on_hang")]
     no_hangs: bool,
 
+    /// On a hang, also write the last part of a recording in flight mode beside the run directory, and merge it.
+    #[arg(long)]
+    dump: bool,
+
     /// Exit with status 1 on a hang.
     #[arg(long)]
     exit_on_hang: bool,
@@ -210,6 +214,9 @@ impl Watch {
                         stacks::add(&mut status);
                     }
                     self.report(&status, &mut notifier);
+                    if self.dump {
+                        self.dump();
+                    }
                     if let (true, Some(job), Some(launch)) = (self.kill, &job, &self.beside) {
                         print::message("ending the job, because it hangs (--on-hang kill)");
                         end_job::end(job, watcher.looks().running(), launch);
@@ -233,6 +240,23 @@ impl Watch {
                     Ended::WithoutRanks => Exit::Inconclusive,
                 });
             }
+        }
+    }
+
+    /// Writes the last part of the recording while the job hangs.
+    fn dump(&self) {
+        match dump::dump(&self.directory) {
+            Ok(merged) => {
+                let session = merged.places.session;
+                let run = session.parent().unwrap_or(&session);
+                print::message(&format!(
+                    "the last part of the run is written: rankscope report {}",
+                    run.display()
+                ));
+            }
+            Err(error) => print::message(&format!(
+                "the last part of the run could not be written: {error:#}"
+            )),
         }
     }
 

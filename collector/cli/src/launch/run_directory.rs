@@ -105,6 +105,11 @@ pub fn logs(run_dir: &Path) -> Result<Vec<PathBuf>> {
 /// Returns a name such as `rankscope-20260131-235959-1a2b`, in local time. The last part lets two runs start in one
 /// second.
 fn default_name() -> String {
+    format!("rankscope-{}", time_name())
+}
+
+/// Returns the local time and a random number as a part of a file name: `20260131-235959-1a2b`.
+pub fn time_name() -> String {
     // SAFETY: time without a pointer only returns; localtime_r fills in valid memory; all zero is a valid value.
     let time = unsafe {
         let now = libc::time(std::ptr::null_mut());
@@ -118,7 +123,7 @@ fn default_name() -> String {
         random = (std::process::id() as u16).to_le_bytes();
     }
     format!(
-        "rankscope-{:04}{:02}{:02}-{:02}{:02}{:02}-{:02x}{:02x}",
+        "{:04}{:02}{:02}-{:02}{:02}{:02}-{:02x}{:02x}",
         time.tm_year + 1900,
         time.tm_mon + 1,
         time.tm_mday,
