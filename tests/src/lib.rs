@@ -22,6 +22,7 @@ pub mod behaviour;
 pub mod compile;
 pub mod counter;
 pub mod cupti_run;
+pub mod disturbed;
 pub mod engine;
 pub mod host_nccl;
 pub mod http;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rankscope_formats::comparison::Comparison;
+use rankscope_tests::disturbed::once_more;
 use rankscope_tests::job::Job;
 use rankscope_tests::network::{Link, Network};
 use rankscope_tests::turn::Turn;
@@ -159,13 +160,9 @@ fn names(comparison: &Comparison, kind: &str, words: &str) -> bool {
     changes.any(|change| change.kind == kind && change.text.contains(words))
 }
 
-/// Another process can disturb all runs of one variant. Then everything is recorded once more, with other seeds.
 #[test]
 fn real_changes_are_found_and_named() {
-    if std::panic::catch_unwind(|| changes_are_found_and_named(0)).is_err() {
-        println!("once more");
-        changes_are_found_and_named(1_000);
-    }
+    once_more(|attempt| changes_are_found_and_named(1_000 * attempt));
 }
 
 fn changes_are_found_and_named(seed: u64) {

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use rankscope_tests::disturbed::once_more;
 use rankscope_tests::network::{Link, Network};
 use rankscope_tests::training::{Fault, Outcome, Training};
 use rankscope_tests::{compile, turn};
@@ -105,6 +106,10 @@ fn a_late_rank_is_named_with_its_class_and_its_cost() {
 
 #[test]
 fn a_slow_link_is_named_with_both_its_ends() {
+    once_more(|_| slow_link());
+}
+
+fn slow_link() {
     let turn = turn::take();
     let Some(program) = compile::gloo("gloo_train.cc") else {
         return;

@@ -1,6 +1,7 @@
 //! Tests the structure of real jobs: a pipeline over Gloo's own sends and receives, with and without faults, and
 //! checkpoints that PyTorch writes.
 
+use rankscope_tests::disturbed::once_more;
 use rankscope_tests::job::Job;
 use rankscope_tests::python::Python;
 use rankscope_tests::turn::Turn;
@@ -100,6 +101,10 @@ fn a_real_pipeline_has_its_stages_and_no_late_rank_unless_there_is_one() {
 
 #[test]
 fn a_pipeline_without_any_collective_has_its_stages() {
+    once_more(|_| pipeline_without_collectives());
+}
+
+fn pipeline_without_collectives() {
     let turn = turn::take();
     let Some(python) = Python::wheel() else { return };
     // Without any collective, one of many micro-batches resembles a step.

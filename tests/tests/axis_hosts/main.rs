@@ -16,6 +16,7 @@ use rankscope_analysis::{MergeOptions, merge};
 use rankscope_formats::session::Session;
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::record::RecordKind;
+use rankscope_tests::disturbed::once_more;
 use rankscope_tests::job::Job;
 use rankscope_tests::python::Python;
 use rankscope_tests::turn::Turn;
@@ -305,9 +306,11 @@ fn assert_bars(all: &[Found], most_to_cycle: f64) {
 fn real_jobs_on_hosts_with_different_clocks() {
     // Every number of hosts with a late rank and with mismatches, and the sleep and the step of a clock, each alone and
     // both. The numbers left out repeat these: AXIS_FIRST=0 AXIS_RUNS=10 AXIS_SECONDS=4 of the benchmark has them.
-    if let Some(all) = table([0, 1, 2, 3, 4, 5, 9], 4, LATE_US) {
-        assert_bars(&all, 2.0);
-    }
+    once_more(|_| {
+        if let Some(all) = table([0, 1, 2, 3, 4, 5, 9], 4, LATE_US) {
+            assert_bars(&all, 2.0);
+        }
+    });
 }
 
 /// Tests a real training under PyTorch: the blame of a host with a late rank is that of a single clock.
