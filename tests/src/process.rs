@@ -94,6 +94,14 @@ impl Process {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
+        // A test run in the background of a shell inherits that Ctrl-C is ignored. The tests send it.
+        // SAFETY: between fork and exec only signal is called, which is allowed there.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                Ok(())
+            });
+        }
         let shown = format!("{command:?}");
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{shown}: {error}"));
         let stdout = child.stdout.take().map(drain);

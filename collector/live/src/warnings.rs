@@ -138,14 +138,14 @@ mod tests {
     #[test]
     fn a_finding_is_raised_once_when_it_lasts_longer_than_a_window() {
         let seen = [late(2)];
-        let found = run(&[&seen; 8]);
+        let found = run(&[&seen[..]; 8]);
         assert_eq!(found, ["", "", "", "+rank 2 late-rank", "", "", "", ""]);
     }
 
     #[test]
     fn one_event_is_in_three_windows_and_raises_nothing() {
-        let seen: &[TopWarning] = &[late(2)];
-        assert_eq!(run(&[&[], seen, seen, seen, &[], &[], seen, seen]), [""; 8]);
+        let (seen, none): (&[TopWarning], &[TopWarning]) = (&[late(2)], &[]);
+        assert_eq!(run(&[none, seen, seen, seen, none, none, seen, seen]), [""; 8]);
     }
 
     #[test]
@@ -178,7 +178,7 @@ mod tests {
             finding("crowded-host", "host a", Severity::Note),
             finding("hang", "rank 1", Severity::Critical),
         ];
-        let found = run(&[&seen; 5]);
+        let found = run(&[&seen[..]; 5]);
         assert_eq!(found[3], "+rank 1 late-rank +rank 2 late-rank");
         assert_eq!(found.iter().filter(|of| !of.is_empty()).count(), 1);
     }

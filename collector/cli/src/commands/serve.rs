@@ -175,10 +175,13 @@ impl Serve {
             interval: self.interval,
             published: Arc::clone(&published),
         };
-        thread::Builder::new()
+        let reader = thread::Builder::new()
             .name("reader".to_owned())
             .spawn(move || reader.read())?;
         loop {
+            if server.is_finished() || reader.is_finished() {
+                bail!("a thread ended unexpectedly; please report this");
+            }
             let (found, pause) = watch.tick(Instant::now());
             match found {
                 Found::Hang(status) => published.set_hang(status.verdicts.first().cloned()),

@@ -1,6 +1,6 @@
 //! Metrics of the whole job, and of reading it.
 
-use super::labels::{Number, OfBuild, OfHang, OfKind, OfState, OfWarning, seconds, set};
+use super::labels::{NoLabel, Number, OfBuild, OfHang, OfKind, OfState, OfWarning, seconds, set};
 use super::tally::Added;
 use crate::top::document::{TopDocument, TopState};
 use crate::warnings::{Change, Warnings};
@@ -21,7 +21,7 @@ const STEP_SECONDS: [f64; 18] = [
 ];
 
 /// A number that is unknown at times.
-type Unsteady = Family<(), Number>;
+type Unsteady = Family<NoLabel, Number>;
 
 /// Metric families of the job.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Labels of metrics, and the limits of their number. A server of metrics keeps a series for each set of labels, so a job must
 //! not create them without limit.
 
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelSetEncoder, LabelValueEncoder};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use rankscope_formats::session::Figure;
@@ -19,10 +19,22 @@ pub const MAX_BANDWIDTHS: usize = 32;
 /// A gauge with a floating-point value.
 pub type Number = Gauge<f64, AtomicU64>;
 
-/// Sets a gauge to a figure. It has no value while the figure is unknown.
-pub fn set(family: &Family<(), Number>, value: Option<f64>) {
+/// No label.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NoLabel;
+
+impl EncodeLabelSet for NoLabel {
+    fn encode(&self, _encoder: &mut LabelSetEncoder) -> fmt::Result {
+        Ok(())
+    }
+}
+
+/// Sets a gauge to a figure. It has no sample while the figure is unknown.
+pub fn set(family: &Family<NoLabel, Number>, value: Option<f64>) {
     match value {
-        Some(value) => drop(family.get_or_create(&()).set(value)),
+        Some(value) => {
+            family.get_or_create(&NoLabel).set(value);
+        }
         None => family.clear(),
     }
 }
