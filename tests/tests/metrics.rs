@@ -110,7 +110,8 @@ impl Prometheus {
         let config = std::fs::read_to_string(artefacts::root().join("examples/prometheus/prometheus.yml"))
             .expect("the example")
             .replace("127.0.0.1:9400", &format!("127.0.0.1:{target}"))
-            .replace("15s", "1s");
+            .replace("15s", "1s")
+            + "\nglobal:\n  evaluation_interval: 1s\n";
         std::fs::write(folder.path().join("prometheus.yml"), config).expect("written");
         let rules = artefacts::root().join("examples/prometheus/rankscope.rules.yml");
         std::fs::copy(rules, folder.path().join("rankscope.rules.yml")).expect("copied");
@@ -224,8 +225,11 @@ fn a_real_prometheus_scrapes_what_the_report_says() {
     let (status, json) = get(&format!("http://127.0.0.1:{port}/top.json"), &[]).expect("an answer");
     let top: Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!((status, &top["ranks_running"]), (200, &Value::from(4)));
-    let alerts = prometheus.query("ALERTS{alertname=\"RankscopeWarning\"}");
-    assert!(!alerts.is_empty(), "the alert is pending");
+    wait_until("the alert is pending", || {
+        !prometheus
+            .query("ALERTS{alertname=\"RankscopeWarning\"}")
+            .is_empty()
+    });
     let finished = running.wait();
     finished.expect_status(0);
 

@@ -3,12 +3,14 @@
 use super::codec::Group;
 use super::layout::RECORDS_PER_CHUNK;
 use super::reader::{Ending, OpenError, RankLog};
+use super::recorder::{COPIED_PROPERTY, FLIGHT_FROM_PROPERTY};
 use super::segment::{self, FrameKind};
 use super::{codec, recorder};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Result of [`collect`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +101,8 @@ pub fn collect(path: &Path) -> Result<Collected, CollectError> {
 /// go on, and its own log stays as it is.
 pub fn copy(path: &Path, directory: &Path) -> Result<PathBuf, CollectError> {
     let log = RankLog::open(path)?;
+    let copied = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let copied_ns = copied.as_nanos();
     let target = directory.join(path.file_name().unwrap_or_default());
     let write_error = |source| CollectError::Copy {
         path: target.clone(),
@@ -110,7 +114,10 @@ pub fn copy(path: &Path, directory: &Path) -> Result<PathBuf, CollectError> {
     match log.ending {
         Ending::Closed | Ending::Torn => {}
         Ending::LiveArea => segments.extend(log.live_frames(segment::END_COLLECTED)),
-        Ending::Running => segments.extend(log.live_frames(segment::END_COPIED)),
+        Ending::Running => {
+            recorder::put_property(COPIED_PROPERTY, &copied_ns.to_string(), &mut segments);
+            segments.extend(log.live_frames(segment::END_COPIED));
+        }
     }
     fs::write(&target, segments).map_err(write_error)?;
     Ok(target)
@@ -122,7 +129,7 @@ impl RankLog {
         let mut out = Vec::new();
         let mut payload = Vec::new();
         if let Some(ticks) = self.flight_from_ticks {
-            recorder::put_flight_from(&ticks.to_string(), &mut out);
+            recorder::put_property(FLIGHT_FROM_PROPERTY, &ticks.to_string(), &mut out);
         }
         let definitions = self.live_definitions();
         if !definitions.is_empty() {

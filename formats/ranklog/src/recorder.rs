@@ -51,6 +51,8 @@ pub struct FlightOptions {
 
 /// Property with the time that flight mode keeps.
 pub const FLIGHT_PROPERTY: &str = "flight";
+/// Property of a copied log: time of the copy, in nanoseconds since 1970.
+pub const COPIED_PROPERTY: &str = "copied_unix_ns";
 /// Property with the tick before which records of flight mode may have been dropped.
 pub const FLIGHT_FROM_PROPERTY: &str = "flight_from_ticks";
 
@@ -526,7 +528,7 @@ impl Drain {
             return;
         }
         let from = self.set.area.flight_from_ticks().to_string();
-        put_flight_from(&from, &mut self.frames);
+        put_property(FLIGHT_FROM_PROPERTY, &from, &mut self.frames);
         let mut calibrations = self.set.area.calibrations();
         calibrations.sort_by_key(|entry| entry.ticks);
         let bytes: Vec<u8> = calibrations.iter().flat_map(|entry| entry.to_bytes()).collect();
@@ -749,16 +751,15 @@ impl Drain {
     }
 }
 
-/// Appends a frame with the tick before which records of flight mode may be missing.
-pub(super) fn put_flight_from(ticks: &str, out: &mut Vec<u8>) {
-    let payload = Payload::property(FLIGHT_FROM_PROPERTY, ticks.as_bytes());
+/// Appends a frame with a property that is no part of the live area's definitions.
+pub(super) fn put_property(key: &str, value: &str, out: &mut Vec<u8>) {
+    let payload = Payload::property(key, value.as_bytes());
     let bytes = payload.as_bytes();
     let mut framed = definition::commit_word(KIND_PROPERTY, bytes)
         .to_le_bytes()
         .to_vec();
     framed.extend_from_slice(bytes);
     framed.resize(definition::framed_bytes(bytes.len()), 0);
-    // The frame is no part of the live area's definitions.
     segment::put_frame(FrameKind::Definitions, 0, &framed, out);
 }
 

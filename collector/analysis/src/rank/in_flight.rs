@@ -54,7 +54,8 @@ impl LogEnd<'_, '_> {
             self.take(&event, call, enter_ns);
             // A call that started before the part is only reported if the process still runs, because then it is stuck
             // in the part too.
-            let is_reported = !context.is_before(enter_ns) || context.log.ending == Ending::Running;
+            let runs = context.log.ending == Ending::Running || context.log.was_copied;
+            let is_reported = !context.is_before(enter_ns) || runs;
             if let Some(what) = describe(&event).filter(|_| is_reported) {
                 sums.add(format!("{what}, on thread {}", call.thread_id), enter_ns);
             }

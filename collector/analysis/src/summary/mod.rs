@@ -28,7 +28,8 @@ use rankscope_formats::session::{
 };
 use rankscope_formats::session::{LogEnding, Window};
 use rankscope_ranklog::definition::IdentitySource;
-use rankscope_ranklog::reader::Ending;
+use rankscope_ranklog::reader::{Ending, RankLog};
+use rankscope_ranklog::recorder::COPIED_PROPERTY;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Interface version of NCCL 2.27, the first that reports the traffic of proxies.
@@ -353,12 +354,17 @@ fn hosts(parts: &MergeResult<'_>) -> Vec<Host> {
         .collect()
 }
 
-/// Returns the current time on the axis, by this host's wall clock.
-fn now_ns(parts: &MergeResult<'_>) -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_nanos())
-        .unwrap_or(i64::MAX)
-        .saturating_sub(parts.clocks.axis.origin_unix_ns)
+/// Returns the time on the axis at which the log of a running process was read, by the wall clock of that host; `None` if the
+/// process has ended.
+fn observed_ns(parts: &MergeResult<'_>, log: &RankLog) -> Option<i64> {
+    let unix_ns = if log.ending == Ending::Running {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
+    } else {
+        let copied = log.properties.get(COPIED_PROPERTY).filter(|_| log.was_copied);
+        copied?.parse().ok()?
+    };
+    Some(unix_ns.saturating_sub(parts.clocks.axis.origin_unix_ns))
 }
 
 fn ranks(parts: &MergeResult<'_>, losses: &[LossSummary]) -> Vec<Rank> {
@@ -412,11 +418,8 @@ fn ranks(parts: &MergeResult<'_>, losses: &[LossSummary]) -> Vec<Rank> {
                     .sum(),
                 in_flight: sums.in_flight.calls.clone(),
                 in_flight_for_ns: sums.in_flight.since_ns.map(|since| {
-                    let until = match log.ending {
-                        Ending::Running => now_ns(parts),
-                        _ => sums.log.span.map_or(since, |span| span.end_ns),
-                    };
-                    (until - since).max(0)
+                    let end = || sums.log.span.map_or(since, |span| span.end_ns);
+                    (observed_ns(parts, log).unwrap_or_else(end) - since).max(0)
                 }),
                 pending_on_device: pending_on_device(parts, index),
             }
@@ -436,14 +439,13 @@ fn pending_on_device(parts: &MergeResult<'_>, index: usize) -> Option<PendingOnD
         return None;
     }
     let last_ns = parts.sums[index].log.span?.end_ns;
-    let alive_until_ns = match log.ending {
-        Ending::Running => now_ns(parts),
-        // A calibration is taken every second, as long as the process lives.
-        _ => log
-            .calibrations
+    // A calibration is taken every second, as long as the process lives.
+    let last_calibration = || {
+        log.calibrations
             .last()
-            .map_or(last_ns, |last| parts.clocks.line(rank.log).ns(last.ticks)),
+            .map_or(last_ns, |last| parts.clocks.line(rank.log).ns(last.ticks))
     };
+    let alive_until_ns = observed_ns(parts, log).unwrap_or_else(last_calibration);
     Some(PendingOnDevice {
         operation: pending.operation.name().to_owned(),
         communicator: pending.communicator.0,

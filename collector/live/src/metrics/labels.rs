@@ -60,11 +60,11 @@ pub struct OfHost {
     pub host: String,
 }
 
-/// Label of a quantile over the ranks, as in summaries of Prometheus.
+/// Label of a statistic over the ranks. `quantile` is a label of summaries of Prometheus alone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct OfQuantile {
-    /// `0`, `0.5`, `0.9`, `0.99` or `1`.
-    pub quantile: &'static str,
+pub struct OfStatistic {
+    /// `min`, `p50`, `p90`, `p99` or `max`.
+    pub statistic: &'static str,
 }
 
 /// Label of a state of ranks.

@@ -1,7 +1,7 @@
 //! Metrics of single ranks and hosts, and quantiles over the ranks.
 
 use super::job::{Registered, ratio};
-use super::labels::{Number, OfHost, OfQuantile, OfRank};
+use super::labels::{Number, OfHost, OfRank, OfStatistic};
 use crate::top::document::{TopDocument, TopRow};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::{Registry, Unit};
@@ -13,7 +13,7 @@ struct RankFigure {
     /// Returns the figure of a rank in a window of this length in nanoseconds; `None` if it is unknown.
     get: fn(&TopRow, Option<i64>) -> Option<f64>,
     of_ranks: Family<OfRank, Number>,
-    quantiles: Family<OfQuantile, Number>,
+    quantiles: Family<OfStatistic, Number>,
 }
 
 /// Metric families of ranks and hosts.
@@ -26,7 +26,13 @@ pub struct RankMetrics {
 }
 
 /// Quantiles over the ranks, and their labels.
-const QUANTILES: [(f64, &str); 5] = [(0.0, "0"), (0.5, "0.5"), (0.9, "0.9"), (0.99, "0.99"), (1.0, "1")];
+const QUANTILES: [(f64, &str); 5] = [
+    (0.0, "min"),
+    (0.5, "p50"),
+    (0.9, "p90"),
+    (0.99, "p99"),
+    (1.0, "max"),
+];
 
 impl RankMetrics {
     /// Registers the families. A job with more than `most` ranks has only quantiles.
@@ -47,8 +53,8 @@ impl RankMetrics {
                     figure.of_ranks.clone(),
                 );
                 known.add(
-                    &format!("rank_quantile_{name}"),
-                    &format!("Quantiles over the ranks: {help}"),
+                    &format!("rank_statistic_{name}"),
+                    &format!("Statistics over the ranks: {help}"),
                     unit,
                     figure.quantiles.clone(),
                 );
@@ -135,7 +141,7 @@ impl RankMetrics {
             values.sort_by(f64::total_cmp);
             for (quantile, label) in QUANTILES {
                 if let Some(&value) = values.get(nearest_rank(values.len(), quantile)) {
-                    let label = OfQuantile { quantile: label };
+                    let label = OfStatistic { statistic: label };
                     figure.quantiles.get_or_create(&label).set(value);
                 }
             }
