@@ -340,7 +340,7 @@ fn warnings_reach_a_webhook_and_a_command_once_while_the_job_runs() {
     let run = directory.path().join("run");
     let mailbox = Mailbox::start();
     let mut job = Job::program(&program, 4).record_into(&run);
-    for argument in ["ddp", "400", "25000", "persistent", "2", "400", "7"] {
+    for argument in ["ddp", "300", "25000", "persistent", "2", "400", "7"] {
         job = job.arg(argument);
     }
     let running = job.start(&turn);
