@@ -55,7 +55,7 @@ impl Flight {
         let mut has_dropped = false;
         for (end_ticks, index) in full {
             let is_old = keep_ticks.is_some_and(|keep| end_ticks.saturating_add(keep) < now_ticks);
-            if !is_old && !(is_crowded && set.free.len() < wanted) {
+            if !(is_old || is_crowded && set.free.len() < wanted) {
                 break;
             }
             set.area.set_flight_from_ticks(end_ticks.saturating_add(1));
