@@ -47,10 +47,10 @@ const BUSY_SHARE: f64 = 0.2;
 const BUSY_BYTES_PER_S: f64 = 256.0 * 1024.0;
 /// Minimum time between two readings of a process that are compared.
 const LEAST_BETWEEN: Duration = Duration::from_millis(400);
-/// Time between the two looks of [`Judge::look`].
+/// Time between the beginnings of the two looks of [`Judge::look`].
 const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 
-/// Time between the first two looks, in which processes that work show it.
+/// Time between the beginnings of the first two looks, in which processes that work show it.
 const BETWEEN_FIRST_LOOKS: Duration = Duration::from_millis(700);
 
 /// What a process had done at a moment.
@@ -125,6 +125,7 @@ impl Judge {
     /// Looks at the job twice, a second apart, for a caller that looks only now: whether processes work shows only between
     /// two looks.
     pub fn first_look(&mut self) -> Result<Status, IngestError> {
+        let started = Instant::now();
         if self
             .glance()?
             .ranks
@@ -133,7 +134,8 @@ impl Judge {
         {
             return self.glance();
         }
-        thread::sleep(BETWEEN_FIRST_LOOKS);
+        // A look at thousands of ranks takes a part of this time.
+        thread::sleep(BETWEEN_FIRST_LOOKS.saturating_sub(started.elapsed()));
         self.look()
     }
 
@@ -145,11 +147,12 @@ impl Judge {
 
     /// Looks at the job, twice if a rank waits. A wait that one look shows and the next does not is over.
     pub fn look(&mut self) -> Result<Status, IngestError> {
+        let started = Instant::now();
         let first = self.glance()?;
         if first.verdicts.is_empty() {
             return Ok(first);
         }
-        thread::sleep(BETWEEN_LOOKS);
+        thread::sleep(BETWEEN_LOOKS.saturating_sub(started.elapsed()));
         let mut second = self.glance()?;
         let is_same = first.verdicts.iter().any(|one| {
             second.verdicts.first().is_some_and(|other| {
