@@ -100,6 +100,10 @@ fn a_running_job_is_dumped_and_a_killed_one_leaves_its_last_part() {
         running.rank(rank).signal(libc::SIGKILL);
     }
     let _finished = running.wait();
+    // A dump of killed ranks leaves their memory to the run.
+    let after = folder.path().join("after");
+    let dumped = results::rankscope(["dump", run_text, "-o", after.to_str().expect("a name")]);
+    assert_eq!(dumped.code(), 0, "{}", dumped.complaints());
     // An operation of the killed ranks may be in progress.
     let report = results::session(&run);
     assert!(results::integer(&report, "/totals/operations") > 1_000);
@@ -170,6 +174,32 @@ fn a_job_that_fails_leaves_an_ordinary_run() {
     assert_eq!(report["part"], Value::Null);
     assert_eq!(results::integer(&report, "/matching/incomplete"), 0);
     assert!(results::integer(&report, "/steps/count") >= 99);
+}
+
+#[test]
+fn a_job_whose_rank_was_killed_and_that_succeeds_later_leaves_a_run() {
+    let _turn = turn::take();
+    let Some(program) = compile::gloo("gloo_train.cc") else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let run = folder.path().join("run");
+    // The script takes the place of a launcher that restarts the ranks and succeeds.
+    let ended = fly(
+        &program,
+        &run,
+        &[],
+        "sleep 1; kill -KILL $first $second; exit 0",
+        "",
+    );
+    assert_eq!(ended.code(), 0, "{}", ended.complaints());
+    assert_eq!(logs(&run).len(), 2, "{}", ended.complaints());
+    let report = results::report(&run);
+    assert!(
+        results::integer(&report, "/totals/operations") > 50,
+        "{}",
+        report["totals"]
+    );
 }
 
 #[test]

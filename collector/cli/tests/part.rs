@@ -678,3 +678,63 @@ fn a_rank_that_starts_in_the_part_has_no_time_before_its_start() {
     let late = part.session.breakdown.iter().map(|rank| rank.window_ns).min();
     assert!(late.is_some_and(|window_ns| window_ns <= 10_000), "{late:?}");
 }
+
+/// Two attempts of two ranks in flight mode. Of each, operations before its own start were dropped on rank 0 only.
+#[test]
+fn attempts_in_flight_mode_start_where_each_has_all_records() {
+    const MS: u64 = 1_000_000;
+    const OPERATIONS: u64 = 100;
+    let folder = tempfile::tempdir().expect("a folder");
+    for restart in 0..2u8 {
+        let start = START + u64::from(restart) * 60_000 * MS;
+        let at = |number: u64| start + number * 10 * MS;
+        for rank in 0..2 {
+            let name = folder.path().join("run").join(format!("attempt-{restart}"));
+            std::fs::create_dir_all(&name).expect("a directory");
+            let file = std::fs::File::create(name.join(format!("rank-{rank}.rslog"))).expect("a file");
+            let (nonce, process) = (
+                (u64::from(restart) << 8) | (u64::from(rank) + 1),
+                1 + u32::from(restart),
+            );
+            let mut log = SyntheticLog::new_of(file, rank, 2, "host", nonce, process).expect("a log");
+            log.property("env.TORCHELASTIC_RUN_ID", "job-7").expect("written");
+            log.property("env.TORCHELASTIC_RESTART_COUNT", &restart.to_string())
+                .expect("written");
+            log.property("flight", "area").expect("written");
+            // Rank 0 has dropped more than rank 1.
+            let first = if rank == 0 { 40 } else { 10 };
+            log.property("flight_from_ticks", &at(first).to_string())
+                .expect("written");
+            log.communicator(0, rank, 2, restart + 1).expect("communicator");
+            for number in first..OPERATIONS {
+                let enter = at(number);
+                let record = call(Operation::AllReduce, enter, enter + MS, number as u32, 4096, 0);
+                log.push(TRAINING.0, record);
+            }
+            log.flush(at(OPERATIONS)).expect("flushed");
+            log.end().expect("written");
+        }
+    }
+    let session = merge(&options(folder.path(), "whole"), &mut |_| {}).expect("merged");
+    let operations: Vec<(u32, u64)> = session
+        .ranks
+        .iter()
+        .map(|rank| (rank.attempt, rank.operations))
+        .collect();
+    // The first operation entered at the start itself.
+    assert!(
+        operations
+            .iter()
+            .all(|&(_, operations)| (59..=60).contains(&operations)),
+        "{operations:?}"
+    );
+    assert_eq!(
+        operations
+            .iter()
+            .map(|&(attempt, _)| attempt)
+            .collect::<BTreeSet<_>>()
+            .len(),
+        2
+    );
+    assert_eq!(session.matching.incomplete, 0, "{:?}", session.matching);
+}

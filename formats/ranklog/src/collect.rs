@@ -98,8 +98,10 @@ pub fn collect(path: &Path) -> Result<Collected, CollectError> {
 }
 
 /// Writes a complete copy of a log into another directory: its segments, and what only the live area has. The process may
-/// go on, and its own log stays as it is.
-pub fn copy(path: &Path, directory: &Path) -> Result<PathBuf, CollectError> {
+/// go on, and its own log stays as it is. The copy never leads to the live area again.
+///
+/// Returns `None`, and writes nothing, if the live area is needed and is not on this machine.
+pub fn copy(path: &Path, directory: &Path) -> Result<Option<PathBuf>, CollectError> {
     let log = RankLog::open(path)?;
     let copied = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let copied_ns = copied.as_nanos();
@@ -108,19 +110,24 @@ pub fn copy(path: &Path, directory: &Path) -> Result<PathBuf, CollectError> {
         path: target.clone(),
         source,
     };
+    if log.ending == Ending::Torn {
+        return Ok(None);
+    }
     let mut segments = Vec::new();
     let whole = File::open(path).and_then(|file| file.take(log.whole_bytes()).read_to_end(&mut segments));
     whole.map_err(write_error)?;
+    recorder::put_property(COPIED_PROPERTY, &copied_ns.to_string(), &mut segments);
     match log.ending {
         Ending::Closed | Ending::Torn => {}
         Ending::LiveArea => segments.extend(log.live_frames(segment::END_COLLECTED)),
-        Ending::Running => {
-            recorder::put_property(COPIED_PROPERTY, &copied_ns.to_string(), &mut segments);
-            segments.extend(log.live_frames(segment::END_COPIED));
-        }
+        Ending::Running => segments.extend(log.live_frames(segment::END_COPIED)),
     }
-    fs::write(&target, segments).map_err(write_error)?;
-    Ok(target)
+    // Another process sees the whole copy or none.
+    let unfinished = target.with_extension("copying");
+    fs::write(&unfinished, segments)
+        .and_then(|()| fs::rename(&unfinished, &target))
+        .map_err(write_error)?;
+    Ok(Some(target))
 }
 
 impl RankLog {

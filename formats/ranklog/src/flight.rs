@@ -7,12 +7,15 @@ use super::area::chunk_state;
 use super::clock::ticks_per_second;
 use super::lanes::LaneSet;
 use super::record::Record;
-use std::time::Duration;
+use super::tail::is_system_counter;
+use std::time::{Duration, Instant};
 
 /// Chunks are dropped if fewer than this part of them is free: one of four. Lanes fill the free ones until the next cycle.
 const CROWDED: u64 = 4;
 /// Then they are dropped until this part is free: three of eight.
 const ENOUGH: (u64, u64) = (3, 8);
+/// Time between two searches for chunks that are too old. Each reads the headers of all chunks.
+const BETWEEN_SEARCHES: Duration = Duration::from_millis(500);
 
 /// What the background thread knows about full chunks.
 pub struct Flight {
@@ -22,6 +25,9 @@ pub struct Flight {
     ends: Vec<Option<(u32, u64)>>,
     /// Records of one chunk. The buffer is reused.
     records: Vec<Record>,
+    last_search: Instant,
+    /// Last tick at which a record of the job was left, as far as it is known.
+    newest_ticks: u64,
 }
 
 impl Flight {
@@ -31,6 +37,8 @@ impl Flight {
             keep,
             ends: vec![None; chunks as usize],
             records: Vec::new(),
+            last_search: Instant::now(),
+            newest_ticks: 0,
         }
     }
 
@@ -40,21 +48,26 @@ impl Flight {
     }
 
     /// Drops the oldest full chunks. Returns true if it dropped any.
-    pub fn drop_oldest(&mut self, set: &LaneSet, now_ticks: u64) -> bool {
+    ///
+    /// The age of a record is its distance from the last record of the job. So a job that hangs keeps what preceded the hang.
+    pub fn drop_oldest(&mut self, set: &LaneSet) -> bool {
         let is_crowded = Self::is_crowded(set);
-        if !is_crowded && self.keep.is_none() {
+        let searches = self.keep.is_some() && self.last_search.elapsed() >= BETWEEN_SEARCHES;
+        if !is_crowded && !searches {
             return false;
         }
+        self.last_search = Instant::now();
         // The rate of the counter is known better with time.
         let keep_ticks = self
             .keep
             .map(|keep| (keep.as_secs_f64() * ticks_per_second() as f64) as u64);
         let mut full = self.full(set);
         full.sort_unstable();
+        let newest_ticks = keep_ticks.map_or(0, |_| self.newest_of_the_job(set));
         let wanted = u64::from(set.area.layout().chunk_count) * ENOUGH.0 / ENOUGH.1;
         let mut has_dropped = false;
         for (end_ticks, index) in full {
-            let is_old = keep_ticks.is_some_and(|keep| end_ticks.saturating_add(keep) < now_ticks);
+            let is_old = keep_ticks.is_some_and(|keep| end_ticks.saturating_add(keep) < newest_ticks);
             if !(is_old || is_crowded && set.free.len() < wanted) {
                 break;
             }
@@ -64,6 +77,22 @@ impl Flight {
             has_dropped = true;
         }
         has_dropped
+    }
+
+    /// Returns the last tick at which a record of the job was left. Samples of the system are no records of the job.
+    fn newest_of_the_job(&mut self, set: &LaneSet) -> u64 {
+        for index in 0..set.area.layout().chunk_count {
+            let header = set.area.chunk_header(index);
+            if header.state == chunk_state::OWNED {
+                self.records.clear();
+                set.area
+                    .copy_records(index, header.generation, 0, &mut self.records);
+                let of_job = self.records.iter().filter(|record| !is_system_counter(record));
+                let end_ticks = of_job.map(|record| record.leave_ticks).max();
+                self.newest_ticks = self.newest_ticks.max(end_ticks.unwrap_or(0));
+            }
+        }
+        self.newest_ticks
     }
 
     /// Returns the full chunks, each with the last tick at which one of its records was left.
@@ -80,6 +109,9 @@ impl Flight {
                     self.records.clear();
                     set.area
                         .copy_records(index, header.generation, 0, &mut self.records);
+                    let of_job = self.records.iter().filter(|record| !is_system_counter(record));
+                    let newest_ticks = of_job.map(|record| record.leave_ticks).max().unwrap_or(0);
+                    self.newest_ticks = self.newest_ticks.max(newest_ticks);
                     let left = self.records.iter().map(|record| record.leave_ticks);
                     let end_ticks = left.max().unwrap_or(0);
                     *known = Some((header.generation, end_ticks));

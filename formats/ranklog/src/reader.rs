@@ -14,7 +14,7 @@ use super::layout::{
 use super::loss::{Loss, LossCause};
 use super::process;
 use super::record::{RECORD_BYTES, Record, RecordKind};
-use super::recorder::{FLIGHT_FROM_PROPERTY, FLIGHT_PROPERTY};
+use super::recorder::{COPIED_PROPERTY, FLIGHT_FROM_PROPERTY, FLIGHT_PROPERTY};
 use super::segment::{
     END_COLLECTED, END_COPIED, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileHeader, FrameHeader, FrameKind,
     HeaderFault,
@@ -421,6 +421,9 @@ impl RankLog {
         else {
             return;
         };
+        if self.properties.contains_key(COPIED_PROPERTY) {
+            return;
+        }
         // On another machine, or on this one before its last boot, a file of that name may exist by accident.
         if self.properties.get("boot_id") != process::boot_id().as_ref() {
             return;
@@ -455,9 +458,9 @@ impl RankLog {
     /// Returns the live area of a closed log whose process was killed before it could remove the area.
     pub(super) fn live_area_left_over(&self) -> Option<PathBuf> {
         let live = self.properties.get("live_path").filter(|path| *path != "none")?;
-        // The area of a copied log is in use.
+        // The area belongs to the original of a copy.
         if self.ending != Ending::Closed
-            || self.was_copied
+            || self.properties.contains_key(COPIED_PROPERTY)
             || self.properties.get("boot_id") != process::boot_id().as_ref()
         {
             return None;
@@ -1208,6 +1211,29 @@ const SLOT_ATTEMPTS: usize = 8;
 /// Reads a live area whose process may write meanwhile. Each in-flight slot is one call, or free.
 ///
 /// The slots are read before the records. So a call that ends meanwhile is in progress, or has a record, or both.
+/// Makes chunks stale that were recycled while the area was read: they may be a mixture of two owners. In flight mode no
+/// segment has their records.
+fn leave_out_recycled_chunks(file: &File, bytes: &mut [u8]) {
+    let is_in_flight = u64_at(bytes, header::FLIGHT_FROM_TICKS) > 0;
+    if !is_in_flight {
+        return;
+    }
+    let start = u64_at(bytes, header::CHUNKS_OFFSET) as usize;
+    for index in 0..u32_at(bytes, header::CHUNK_COUNT) as usize {
+        let Some(at) = start.checked_add(index * CHUNK_BYTES) else {
+            return;
+        };
+        let Some(copied) = bytes.get_mut(at..).and_then(|rest| rest.get_mut(..4)) else {
+            return;
+        };
+        let mut now = [0u8; 4];
+        if file.read_exact_at(&mut now, at as u64).is_err() || now != copied {
+            // No record has this generation.
+            copied.copy_from_slice(&[0; 4]);
+        }
+    }
+}
+
 fn read_live_area(path: &Path) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
     let mut head = [0u8; HEADER_BYTES];
@@ -1229,6 +1255,7 @@ fn read_live_area(path: &Path) -> io::Result<Vec<u8>> {
     {
         part.copy_from_slice(&lanes);
     }
+    leave_out_recycled_chunks(&file, &mut bytes);
     // A chunk that was dropped while the area was read is before this tick, which was raised before the drop.
     let at = header::FLIGHT_FROM_TICKS;
     let mut from_ticks = [0u8; 8];

@@ -51,6 +51,8 @@ pub struct FlightOptions {
 
 /// Property with the time that flight mode keeps.
 pub const FLIGHT_PROPERTY: &str = "flight";
+/// Property with which a process in flight mode begins to close its log.
+pub const FLIGHT_CLOSING_PROPERTY: &str = "flight_closing";
 /// Property of a copied log: time of the copy, in nanoseconds since 1970.
 pub const COPIED_PROPERTY: &str = "copied_unix_ns";
 /// Property with the tick before which records of flight mode may have been dropped.
@@ -450,15 +452,16 @@ impl Drain {
     }
 
     fn pause_length(&self) -> Duration {
-        let layout = self.set.area.layout();
-        if self.flight.is_some() {
-            let ms = if Flight::is_crowded(self.set) { 1 } else { 10 };
-            return Duration::from_millis(ms);
-        }
-        if self.set.free.len() < u64::from(layout.chunk_count) / 2 && !self.stopped {
+        let chunks = u64::from(self.set.area.layout().chunk_count);
+        // In flight mode fewer chunks are free, and a burst must find enough.
+        let (is_crowded, most_idle) = match self.flight {
+            Some(_) => (Flight::is_crowded(self.set), 2),
+            None => (self.set.free.len() < chunks / 2 && !self.stopped, 9),
+        };
+        if is_crowded {
             Duration::from_millis(1)
         } else {
-            Duration::from_millis(u64::from(10 * (1 + self.idle_cycles.min(9))))
+            Duration::from_millis(u64::from(10 * (1 + self.idle_cycles.min(most_idle))))
         }
     }
 
@@ -513,9 +516,15 @@ impl Drain {
 
     /// Runs one cycle in flight mode. Only new definitions are written: a reader finds the live area by them.
     fn fly(&mut self) {
-        if let Some(flight) = &mut self.flight {
-            flight.drop_oldest(self.set, ticks());
-        }
+        let has_dropped = self
+            .flight
+            .as_mut()
+            .is_some_and(|flight| flight.drop_oldest(self.set));
+        self.idle_cycles = if has_dropped {
+            0
+        } else {
+            self.idle_cycles.saturating_add(1)
+        };
         // Calibrations are in the live area.
         self.frames.clear();
         self.put_definitions();
@@ -528,6 +537,7 @@ impl Drain {
             return;
         }
         let from = self.set.area.flight_from_ticks().to_string();
+        put_property(FLIGHT_CLOSING_PROPERTY, "1", &mut self.frames);
         put_property(FLIGHT_FROM_PROPERTY, &from, &mut self.frames);
         let mut calibrations = self.set.area.calibrations();
         calibrations.sort_by_key(|entry| entry.ticks);
@@ -714,6 +724,10 @@ impl Drain {
 
     fn check_space(&mut self) {
         self.last_space_check = Instant::now();
+        // In flight mode no record is written, and the last part at the end is small.
+        if self.options.flight.is_some() {
+            return;
+        }
         if let Ok(room) = Room::of(&self.options.run_dir, self.options.min_free_bytes)
             && room.is_short()
         {

@@ -65,7 +65,7 @@ pub(super) struct Begin {
 }
 
 /// Returns true for a sample that the recorder took. It shows no activity of the job.
-fn is_system_counter(record: &Record) -> bool {
+pub(super) fn is_system_counter(record: &Record) -> bool {
     record.kind == RecordKind::Mark as u8
         && record.operation == MarkKind::Counter as u8
         && record.tag == SYSTEM_COUNTER

@@ -94,7 +94,9 @@ fn the_last_part_is_whole_and_nothing_else_is_on_disk() {
 
     // A copy of the running process is a whole log. Collecting it leaves the live area to its process.
     let other = tempfile::tempdir().expect("a directory");
-    let copied = copy(&path, other.path()).expect("copied");
+    let copied = copy(&path, other.path())
+        .expect("copied")
+        .expect("its memory is here");
     let copied_log = RankLog::open(&copied).expect("a log");
     assert_eq!((copied_log.ending, copied_log.was_copied), (Ending::Closed, true));
     assert_eq!(check_tail(&copied_log, 199_999), kept);
@@ -123,6 +125,17 @@ fn records_older_than_the_time_are_dropped_although_there_is_room() {
     let log = RankLog::open(&only_log(dir.path())).expect("a log");
     let kept = check_tail(&log, 2_999);
     assert!(kept < 1_500, "{kept} records of one second");
+}
+
+#[test]
+fn a_job_that_stops_keeps_what_preceded_the_stop() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let recorder = start(dir.path(), 4 << 20, Some(Duration::from_secs(1)));
+    commit_many(recorder.lanes().expect("recording"), 2_000);
+    std::thread::sleep(Duration::from_millis(2_500));
+    recorder.finish(Duration::from_secs(10));
+    let log = RankLog::open(&only_log(dir.path())).expect("a log");
+    assert_eq!(check_tail(&log, 1_999), 2_000);
 }
 
 #[test]

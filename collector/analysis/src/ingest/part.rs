@@ -46,6 +46,8 @@ pub struct Last {
 pub struct Begin {
     /// Start for each log, in ticks of its own counter.
     cuts: Vec<u64>,
+    /// True if the part starts with the first of these starts: attempts of a job in flight mode have starts of their own.
+    starts_early: bool,
 }
 
 impl Begin {
@@ -53,18 +55,15 @@ impl Begin {
     ///
     /// Recordings of flight mode start where every one of them has all records.
     pub fn choose(logs: &mut [RankLog], clocks: &Clocks, last: Last) -> Option<Self> {
-        let flight_ns = whole_from_ns(logs, clocks);
+        let flight = flight_cuts(logs, clocks);
         let requested = Self::cuts_of(logs, clocks, last);
-        let cuts: Vec<u64> = match (requested, flight_ns) {
-            (None, None) => return None,
-            (requested, flight_ns) => (0..logs.len())
-                .map(|log| {
-                    let requested = requested.as_ref().and_then(|cuts| cuts.get(log)).copied();
-                    let flight = flight_ns.map(|ns| clocks.line(log).ticks(ns));
-                    requested.max(flight).unwrap_or(0)
-                })
-                .collect(),
-        };
+        if requested.is_none() && flight.is_none() {
+            return None;
+        }
+        let cut_of = |cuts: &Option<Vec<u64>>, log: usize| cuts.as_ref()?.get(log).copied();
+        let cuts: Vec<u64> = (0..logs.len())
+            .map(|log| cut_of(&requested, log).max(cut_of(&flight, log)).unwrap_or(0))
+            .collect();
         let begins_before = |(log, &ticks): (&RankLog, &u64)| {
             let first = log.calibrations.first();
             first.is_none_or(|first| first.ticks < ticks)
@@ -81,7 +80,8 @@ impl Begin {
             let line = clocks.line(index);
             log.begin_at(line.ticks(line.ns(ticks).saturating_sub(lead_ns)));
         }
-        Some(Self { cuts })
+        let starts_early = requested.is_none() && flight.is_some_and(|cuts| differ(&cuts, clocks));
+        Some(Self { cuts, starts_early })
     }
 
     /// Returns the start of each log for the requested length, in ticks; `None` if it is the whole run.
@@ -110,18 +110,55 @@ impl Begin {
             .iter()
             .enumerate()
             .map(|(log, &ticks)| clocks.line(log).ns(ticks));
-        times.max().unwrap_or(i64::MIN)
+        let from = if self.starts_early {
+            times.min()
+        } else {
+            times.max()
+        };
+        from.unwrap_or(i64::MIN)
     }
 }
 
-/// Returns the time from which all recordings of flight mode have all records, in nanoseconds on the axis; `None` if none
-/// has dropped any.
-fn whole_from_ns(logs: &[RankLog], clocks: &Clocks) -> Option<i64> {
-    let dropped = logs.iter().enumerate().filter_map(|(index, log)| {
-        let ticks = log.flight_from_ticks.filter(|&ticks| ticks > 0)?;
-        Some(clocks.line(index).ns(ticks))
-    });
-    dropped.max()
+/// Returns true if the logs do not start at one time.
+fn differ(cuts: &[u64], clocks: &Clocks) -> bool {
+    let times = cuts.iter().enumerate();
+    let mut times = times.map(|(log, &ticks)| clocks.line(log).ns(ticks));
+    let Some(first) = times.next() else { return false };
+    times.any(|other| (other - first).abs() > SAME_MOMENT_NS)
+}
+
+/// Returns the start of each log from which all recordings of flight mode have all records, in ticks; `None` if none has
+/// dropped any.
+///
+/// A log that ended before the start of the others is of an earlier attempt, or of a process that was killed early. It
+/// has a start of its own.
+fn flight_cuts(logs: &[RankLog], clocks: &Clocks) -> Option<Vec<u64>> {
+    let whole_from_ns = |log: usize| {
+        let ticks = logs[log].flight_from_ticks.filter(|&ticks| ticks > 0)?;
+        Some(clocks.line(log).ns(ticks))
+    };
+    let end_ns = |log: usize| {
+        let ticks = logs[log].tail().end_ticks;
+        ticks.map(|ticks| clocks.line(log).ns(ticks))
+    };
+    let first_tick = |log: &RankLog| log.calibrations.first().map_or(0, |first| first.ticks);
+    let mut cuts: Vec<u64> = logs.iter().map(first_tick).collect();
+    let mut left: Vec<usize> = (0..logs.len()).collect();
+    let mut any = false;
+    while let Some(start_ns) = left.iter().filter_map(|&log| whole_from_ns(log)).max() {
+        any = true;
+        let (current, earlier): (Vec<usize>, Vec<usize>) = left
+            .iter()
+            .partition(|&&log| end_ns(log).is_none_or(|end_ns| end_ns >= start_ns));
+        for &log in &current {
+            cuts[log] = clocks.line(log).ticks(start_ns);
+        }
+        if current.is_empty() {
+            break;
+        }
+        left = earlier;
+    }
+    any.then_some(cuts)
 }
 
 /// Returns the end of the recording for each log: the end of the run. If clocks are not known well, it is the end of

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use rankscope_ranklog::collect::copy;
 use std::fs;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
@@ -83,7 +84,9 @@ fn copy_logs(directory: &Path, output: &Path) -> Result<()> {
     if logs.is_empty() {
         bail!("no rank logs (*.rslog) in {}", directory.display());
     }
-    fs::create_dir_all(output).with_context(|| format!("cannot create {}", output.display()))?;
+    // Command lines and environments are private.
+    let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(output);
+    created.with_context(|| format!("cannot create {}", output.display()))?;
     let (source, target) = (fs::canonicalize(directory)?, fs::canonicalize(output)?);
     if target.starts_with(&source) {
         bail!(
@@ -91,8 +94,23 @@ fn copy_logs(directory: &Path, output: &Path) -> Result<()> {
             output.display()
         );
     }
+    let (mut copied, mut elsewhere) = (0, 0);
     for log in logs {
-        copy(&log, output)?;
+        match copy(&log, output)? {
+            Some(_) => copied += 1,
+            None => elsewhere += 1,
+        }
+    }
+    if elsewhere > 0 {
+        print::message(&format!(
+            "{elsewhere} logs were left out: the memory of their processes is on other machines, or gone"
+        ));
+    }
+    if copied == 0 {
+        bail!(
+            "no process of {} has its memory on this machine",
+            directory.display()
+        );
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ use super::{Exit, duration, kernels, merge};
 use crate::launch::companion::Companion;
 use crate::launch::end_job::ENDED_THE_JOB;
 use crate::launch::ending::Ending;
+use crate::launch::flight_job;
 use crate::launch::gpu_sampler::GpuSampler;
 use crate::launch::job::Job;
 use crate::launch::live::{self, LiveAreas};
@@ -22,7 +23,7 @@ use crate::launch::run_directory::{self, RunDirectory};
 use crate::launch::signals::Signals;
 use crate::launch::stop::StopWatch;
 use crate::launch::{environment, free_space, library};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use rankscope_doctor::program;
 use rankscope_ranklog::activity_request::CONTROL_FILE;
@@ -199,6 +200,11 @@ pub struct Run {
     command: Vec<OsString>,
 }
 
+/// Maximum time in which the process that watches may end by itself. It may be in the middle of a reading.
+const LAST_WAIT: Duration = Duration::from_secs(5);
+/// The same if it may end the job: commands and webhooks have this long to report it.
+const LAST_WAIT_AFTER_KILL: Duration = Duration::from_secs(90);
+
 /// Variable of the library with the interval of samples.
 const COUNTERS: &str = "RANKSCOPE_COUNTERS";
 
@@ -279,7 +285,13 @@ impl Run {
         let ending = job.accompany();
         drop(sampler);
         drop(server);
-        let was_ended = watcher.and_then(Companion::finish) == Some(ENDED_THE_JOB);
+        // After it has ended the job, it waits for its reports.
+        let limit = match self.on_hang {
+            OnHang::Kill => LAST_WAIT_AFTER_KILL,
+            OnHang::Report => LAST_WAIT,
+        };
+        let status = watcher.and_then(|watcher| watcher.finish(limit));
+        let was_ended = status == Some(ENDED_THE_JOB);
         // From here on no failure changes the exit status of the job.
         let directory_path = directory.path.clone();
         let _watch = StopWatch::start(move |_signal| {
@@ -322,17 +334,6 @@ impl Run {
         Companion::start(&arguments)
             .inspect_err(|error| print_message(&format!("there are no metrics: {error}")))
             .ok()
-    }
-
-    /// Removes what flight mode has recorded of a job that succeeded.
-    fn discard(&self, directory: &RunDirectory, launch: &LaunchRecord) -> Result<()> {
-        for log in run_directory::logs(&directory.path)? {
-            std::fs::remove_file(&log).with_context(|| format!("cannot remove {}", log.display()))?;
-        }
-        launch.remove(&directory.path);
-        directory.remove_if_empty();
-        print_message("the job succeeded, so nothing is kept (--flight)");
-        Ok(())
     }
 
     /// Builds the command with everything that makes it record.
@@ -400,13 +401,12 @@ impl Run {
             print_message(&why_nothing(&self.command[0]));
             return Ok(());
         }
-        if self.flight.is_some()
-            && ending == Ending::Status(0)
-            && others.is_empty()
-            && directory.earlier_logs == 0
-        {
-            // A hang from which the job recovered was written when it was found.
-            self.discard(directory, launch)?;
+        // A hang from which the job recovered was written when it was found.
+        if self.flight.is_some() && others.is_empty() && flight_job::has_succeeded(&directory.path)? {
+            flight_job::discard(&directory.path)?;
+            launch.remove(&directory.path);
+            directory.remove_if_empty();
+            print_message("the job succeeded, so nothing is kept (--flight)");
             return Ok(());
         }
         if directory.earlier_logs > 0 && others.is_empty() {

@@ -10,9 +10,6 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-/// Maximum time in which a companion may end by itself. It may be in the middle of a reading.
-const LAST_WAIT: Duration = Duration::from_secs(5);
-
 /// The process. Dropping it ends it.
 pub struct Companion {
     child: Child,
@@ -32,10 +29,10 @@ impl Companion {
         Ok(Self { child })
     }
 
-    /// Ends the process. Returns its exit status, if it ended in time.
-    pub fn finish(mut self) -> Option<i32> {
+    /// Ends the process. Returns its exit status, if it ended by itself within the limit.
+    pub fn finish(mut self, limit: Duration) -> Option<i32> {
         drop(self.child.stdin.take());
-        let deadline = Instant::now() + LAST_WAIT;
+        let deadline = Instant::now() + limit;
         loop {
             match self.child.try_wait() {
                 Ok(Some(status)) => return status.code(),

@@ -9,6 +9,7 @@ pub mod companion;
 pub mod end_job;
 pub mod ending;
 pub mod environment;
+pub mod flight_job;
 pub mod free_space;
 pub mod gpu_sampler;
 pub mod inherited;

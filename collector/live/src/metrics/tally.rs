@@ -5,7 +5,7 @@
 
 use crate::top::document::{TopDocument, TopState};
 use crate::window::Window;
-use rankscope_formats::session::{InstanceRow, Session, StepSummary};
+use rankscope_formats::session::{InstanceRow, InstanceState, Session, StepSummary};
 use std::collections::BTreeSet;
 
 /// The watermark follows the slowest rank, but it is never more than this part of a window behind the reading: a rank that
@@ -46,7 +46,11 @@ impl Tally {
             _ => 0,
         };
         Added {
-            instances: window.instances.iter().filter(|row| is_new(row.end_ns)).collect(),
+            instances: window
+                .instances
+                .iter()
+                .filter(|row| has_ended(row.state) && is_new(row.end_ns))
+                .collect(),
             steps: session
                 .steps
                 .list
@@ -56,6 +60,14 @@ impl Tally {
             gap_ns,
         }
     }
+}
+
+/// Whether an instance has its last end. An incomplete one may complete in a later window, with another end.
+fn has_ended(state: InstanceState) -> bool {
+    matches!(
+        state,
+        InstanceState::Complete | InstanceState::Alone | InstanceState::OneSided | InstanceState::Enqueued
+    )
 }
 
 /// Returns the time up to which the records of all ranks that still record were read, in nanoseconds on the axis.
