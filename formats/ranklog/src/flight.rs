@@ -6,8 +6,8 @@
 use super::area::chunk_state;
 use super::clock::ticks_per_second;
 use super::lanes::LaneSet;
+use super::mark::is_system_counter;
 use super::record::Record;
-use super::tail::is_system_counter;
 use std::time::{Duration, Instant};
 
 /// Chunks are dropped if fewer than this part of them is free: one of four. Lanes fill the free ones until the next cycle.

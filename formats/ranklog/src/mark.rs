@@ -2,6 +2,7 @@
 //! mark", has the layout.
 
 use crate::numbered::numbered_enum;
+use crate::record::{Record, RecordKind};
 
 /// `aux` or `bytes` of a mark that belongs to no span, or has no parent.
 pub const NO_SPAN: u64 = 0;
@@ -74,6 +75,13 @@ impl FieldValue {
             _ => return None,
         })
     }
+}
+
+/// Returns true for a sample that the recorder took. It shows no activity of the job.
+pub fn is_system_counter(record: &Record) -> bool {
+    record.kind == RecordKind::Mark as u8
+        && record.operation == MarkKind::Counter as u8
+        && record.tag == SYSTEM_COUNTER
 }
 
 #[cfg(test)]

@@ -6,9 +6,8 @@
 //! in the frames after the previous watermark.
 
 use super::codec;
-use super::mark::{MarkKind, SYSTEM_COUNTER};
+use super::mark::is_system_counter;
 use super::reader::{FrameAt, RankLog};
-use super::record::{Record, RecordKind};
 use super::segment::{FRAME_HEADER_BYTES, FrameKind};
 use std::os::unix::fs::FileExt;
 
@@ -62,13 +61,6 @@ pub(super) struct Begin {
     pub(super) ticks: u64,
     /// Index of the first frame that is read.
     pub(super) first_frame: usize,
-}
-
-/// Returns true for a sample that the recorder took. It shows no activity of the job.
-pub(super) fn is_system_counter(record: &Record) -> bool {
-    record.kind == RecordKind::Mark as u8
-        && record.operation == MarkKind::Counter as u8
-        && record.tag == SYSTEM_COUNTER
 }
 
 impl RankLog {
