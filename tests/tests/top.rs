@@ -155,13 +155,14 @@ fn a_restart_replaces_the_ranks_and_a_stopped_job_is_idle() {
     let ranks = seen["ranks"].as_array().expect("ranks");
     let shown: Vec<u64> = ranks.iter().filter_map(|rank| rank["pid"].as_u64()).collect();
     assert_eq!(shown, pids);
-    // No operation of the killed attempt counts, although it is in the last ten seconds.
+    // No operation of the killed attempt counts, although thousands are in the last ten seconds. An operation that crosses
+    // the start of the window may count for a rank alone.
     let of_ranks: u64 = ranks.iter().filter_map(|rank| rank["operations"].as_u64()).sum();
     let of_window = seen["operations_per_s"]["value"].as_f64().expect("a rate")
         * seen["window"]["length_ns"]["value"].as_f64().expect("a length")
         / 1e9;
     assert!(
-        (of_window - of_ranks as f64).abs() < 1.0,
+        (of_window - of_ranks as f64).abs() < 5.0,
         "{of_window} and {of_ranks}"
     );
 
