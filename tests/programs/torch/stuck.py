@@ -90,7 +90,10 @@ class SlowData(torch.utils.data.Dataset):
 
     def __getitem__(self, index):
         if index > 0:
-            time.sleep(10000)
+            # A worker must not outlive a job that is killed.
+            trainer = os.getppid()
+            while os.getppid() == trainer:
+                time.sleep(1)
         return torch.zeros(1)
 
 
