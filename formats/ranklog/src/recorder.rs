@@ -471,7 +471,7 @@ impl Drain {
             self.calibrate();
         }
         if self.flight.is_some() {
-            return self.fly();
+            return self.flight_cycle();
         }
         if self.last_space_check.elapsed() >= Duration::from_secs(1) {
             self.check_space();
@@ -515,7 +515,7 @@ impl Drain {
     }
 
     /// Runs one cycle in flight mode. Only new definitions are written: a reader finds the live area by them.
-    fn fly(&mut self) {
+    fn flight_cycle(&mut self) {
         let has_dropped = self
             .flight
             .as_mut()
@@ -531,8 +531,8 @@ impl Drain {
         self.write_frames();
     }
 
-    /// Ends flight mode. From here on everything is written, and it begins with what a log without flight mode has already.
-    fn land(&mut self) {
+    /// Ends flight mode: from here on records are written. First come the calibrations, which other logs have already.
+    fn end_flight(&mut self) {
         if self.flight.take().is_none() {
             return;
         }
@@ -748,7 +748,7 @@ impl Drain {
 
     /// Writes everything and marks the log as complete. After that it removes the live area.
     fn close(&mut self) {
-        self.land();
+        self.end_flight();
         self.cycle(true);
         let calls = self.set.area.in_flight(self.set.used_lanes());
         // An empty list replaces an earlier one.

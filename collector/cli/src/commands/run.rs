@@ -140,7 +140,7 @@ pub struct Run {
 
     /// Flight mode: keep only the last part of the recording, in memory, for example 30s or 64MiB per process.
     ///
-    /// Nothing is written while the job runs but names and identities. If the job fails, is killed or hangs, the last part
+    /// While the job runs, only properties of its processes and communicators are written. If the job fails, is killed or hangs, the last part
     /// becomes an ordinary run. If it succeeds, nothing remains. `rankscope dump` writes the last part at any time.
     #[arg(long, value_name = "TIME|SIZE", conflicts_with_all = ["live_mib", "repeat", "no_merge"])]
     flight: Option<Flight>,

@@ -155,9 +155,7 @@ impl Serve {
         let server = http::start(listener, token, Arc::clone(&published))?;
         // The thread that answers keeps its priority: a scrape has a time limit.
         run_behind_the_job();
-        if !self.beside {
-            print::message(&format!("metrics at http://{address}/metrics"));
-        }
+        self.say(&format!("metrics at http://{address}/metrics"));
         let mut end = JobEnd::new(self.directories.clone(), self.beside);
         let options = JudgeOptions::of_timeout(self.hang_timeout);
         let mut watch = Watch::new(
@@ -189,10 +187,25 @@ impl Serve {
                 Found::Nothing | Found::Ended(_) => {}
             }
             match end.wait(pause, !watch.looks().running().is_empty()) {
-                Some(Ended::AfterRanks) => return Ok(Exit::Fine),
-                Some(Ended::WithoutRanks) => return Ok(Exit::Inconclusive),
+                Some(Ended::AfterRanks) => {
+                    self.say("the job has ended, and with it its metrics");
+                    return Ok(Exit::Fine);
+                }
+                Some(Ended::WithoutRanks) => {
+                    self.say("no rank was seen to run on this machine; start it on a node of the job");
+                    return Ok(Exit::Inconclusive);
+                }
                 None => {}
             }
+        }
+    }
+}
+
+impl Serve {
+    /// Prints a message, unless the terminal belongs to a job.
+    fn say(&self, what: &str) {
+        if !self.beside {
+            print::message(what);
         }
     }
 }

@@ -62,7 +62,7 @@ impl Tally {
     }
 }
 
-/// Whether an instance has its last end. An incomplete one may complete in a later window, with another end.
+/// Whether the end of an instance is final. An incomplete instance may complete in a later window, with a later end.
 fn has_ended(state: InstanceState) -> bool {
     matches!(
         state,
