@@ -1,7 +1,7 @@
 //! Looks at a job again and again, and judges.
 
 use crate::document::document;
-use crate::look::view;
+use crate::look::{processes, view};
 use crate::patience::{History, Limits};
 use crate::process::{Work, ticks_per_second};
 use crate::stacks;
@@ -126,12 +126,7 @@ impl Judge {
     /// two looks.
     pub fn first_look(&mut self) -> Result<Status, IngestError> {
         let started = Instant::now();
-        if self
-            .glance()?
-            .ranks
-            .iter()
-            .all(|rank| rank.process == ProcessState::Gone)
-        {
+        if !self.read_processes()? {
             return self.glance();
         }
         // A look at thousands of ranks takes a part of this time.
@@ -168,6 +163,24 @@ impl Judge {
             stacks::add(&mut second);
         }
         Ok(second)
+    }
+
+    /// Reads what the processes have done so far, without their records. Returns false if all are gone.
+    fn read_processes(&mut self) -> Result<bool, IngestError> {
+        let (now_ns, processes) = processes(&ingest_in_place(&self.directories)?);
+        let at = Instant::now();
+        let mut any = false;
+        for (nonce, process) in processes.into_iter().filter(|(_, process)| !process.is_gone()) {
+            any = true;
+            let reading = Reading {
+                at,
+                work: process.work,
+                // A record that the next look finds, and that was left after this one, shows that the process works.
+                last_record_ns: now_ns,
+            };
+            self.readings.insert(nonce, reading);
+        }
+        Ok(any)
     }
 
     fn judge(&mut self, view: &View) -> Status {

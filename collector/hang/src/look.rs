@@ -5,6 +5,7 @@
 //! nothing.
 
 use crate::facts_of_logs::{facts, log_state};
+use crate::process::ProcessFacts;
 use crate::view::{
     BlockedThread, Call, Communicator, Completed, Context, LogState, Position, Rank, Step, View,
 };
@@ -99,6 +100,13 @@ pub fn view(ingested: Ingested) -> View {
         communicators,
         notes,
     }
+}
+
+/// Returns the time of this moment on the axis of the run, and the process of each log by its nonce.
+pub fn processes(ingested: &Ingested) -> (i64, Vec<(u64, ProcessFacts)>) {
+    let clocks = Clocks::align(&ingested.logs);
+    let processes = ingested.logs.iter().map(|log| (log.nonce, facts(log))).collect();
+    (unix_ns().saturating_sub(clocks.axis.origin_unix_ns), processes)
 }
 
 fn unix_ns() -> i64 {

@@ -4,6 +4,7 @@
 //! clock to see that a call still lasts.
 
 use super::layout::{HEADER_BYTES, IN_FLIGHT_SLOTS, LANE_BYTES, LIVE_MAGIC, header, lane};
+use super::little_endian::{u32_at, u64_at};
 use super::record::RECORD_BYTES;
 use std::fs::File;
 use std::io;
@@ -31,7 +32,7 @@ pub fn calls(path: &Path) -> io::Result<Vec<CallIdentity>> {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "not a live area"));
     }
     let start = u64_at(&head, header::LANES_OFFSET);
-    let lanes = u64_at(&head, header::LANE_COUNT) & 0xFFFF_FFFF;
+    let lanes = u64::from(u32_at(&head, header::LANE_COUNT));
     let mut found = Vec::new();
     let mut block = vec![0u8; LANE_BYTES * LANES_AT_ONCE as usize];
     let mut first = 0;
@@ -43,7 +44,7 @@ pub fn calls(path: &Path) -> io::Result<Vec<CallIdentity>> {
         let mut used = 0;
         for (index, block) in bytes.as_chunks::<LANE_BYTES>().0.iter().enumerate() {
             // Lanes are taken in order, so those behind unused ones are unused too.
-            used += usize::from(u64_at(block, lane::STATE) & 0xFFFF_FFFF != 0);
+            used += usize::from(u32_at(block, lane::STATE) != 0);
             for slot in 0..IN_FLIGHT_SLOTS {
                 let commit_word = u64_at(block, 64 + slot * RECORD_BYTES);
                 if commit_word != 0 {
@@ -61,11 +62,4 @@ pub fn calls(path: &Path) -> io::Result<Vec<CallIdentity>> {
         first += LANES_AT_ONCE;
     }
     Ok(found)
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    bytes
-        .get(at..)
-        .and_then(|rest| rest.first_chunk())
-        .map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }

@@ -4,24 +4,23 @@
 //! they were left, in memory that does not grow with the file.
 
 use super::clock::{CALIBRATION_BYTES, Calibration, Counter};
-use super::codec::{self, Group, GroupHead};
+use super::codec::{self, GroupHead};
 use super::definition::{self, Communicator, Definition, Scanned, Stream};
-use super::layout::{
-    CALIBRATION_ENTRIES, CALIBRATION_OFFSET, CHUNK_BYTES, FIRST_LOSS_TABLE_BYTES, FORMAT_VERSION,
-    HEADER_BYTES, IN_FLIGHT_SLOTS, LANE_BYTES, LIVE_MAGIC, LOSS_ENTRY_BYTES, RECORDS_PER_CHUNK, chunk,
-    header, lane,
-};
+use super::layout::LOSS_ENTRY_BYTES;
+use super::little_endian::{u32_at, u64_at};
+use super::live_area::LiveGroup;
+use super::live_copy::{LiveCopy, read_up_to};
 use super::loss::{Loss, LossCause};
 use super::process;
 use super::record::{RECORD_BYTES, Record, RecordKind};
-use super::recorder::{COPIED_PROPERTY, FLIGHT_FROM_PROPERTY, FLIGHT_PROPERTY};
+use super::recorder::{FLIGHT_FROM_PROPERTY, FLIGHT_PROPERTY};
 use super::segment::{
     END_COLLECTED, END_COPIED, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileHeader, FrameHeader, FrameKind,
     HeaderFault,
 };
 use super::tail::Begin;
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -155,22 +154,11 @@ pub struct RankLog {
     pub(super) file: File,
     pub(super) frames: Vec<FrameAt>,
     pub(super) live: Vec<LiveGroup>,
-    live_definitions: Vec<u8>,
+    pub(super) live_definitions: Vec<u8>,
     /// Position at which its records start; `None` for the start of the log.
     pub(super) begin: Option<Begin>,
     /// Offset up to which the segment file has been scanned.
     whole_bytes: u64,
-}
-
-pub(super) struct LiveGroup {
-    lane: u32,
-    thread_id: u32,
-    ordinal: u64,
-    chunk: u32,
-    generation: u32,
-    /// Number of its first records that are already in segments.
-    pub(super) flushed: u32,
-    pub(super) records: Vec<Record>,
 }
 
 impl RankLog {
@@ -187,8 +175,8 @@ impl RankLog {
     pub fn open_with_live(path: &Path, live: Option<&Path>) -> Result<Self, OpenError> {
         let mut log = Self::open_segments(path)?;
         if let Some(live) = live {
-            match read_live_area(live) {
-                Ok(bytes) => log.take_live_area(live, &bytes),
+            match LiveCopy::read(live) {
+                Ok(copy) => log.take_live_area(live, &copy),
                 Err(error) => log.live_problem(live, 0, format!("the live area cannot be read: {error}")),
             }
         }
@@ -379,7 +367,7 @@ impl RankLog {
         }
     }
 
-    fn take_definitions(&mut self, bytes: &[u8], path: &Path, base: u64) {
+    pub(super) fn take_definitions(&mut self, bytes: &[u8], path: &Path, base: u64) {
         definition::scan(bytes, |offset, found| match found {
             Scanned::Definition(Definition::Property { key, value }) => {
                 self.properties.insert(key, value);
@@ -412,67 +400,6 @@ impl RankLog {
         });
     }
 
-    fn find_live_area(&mut self) {
-        let Some(live) = self
-            .properties
-            .get("live_path")
-            .filter(|path| *path != "none")
-            .map(PathBuf::from)
-        else {
-            return;
-        };
-        if self.properties.contains_key(COPIED_PROPERTY) {
-            return;
-        }
-        // On another machine, or on this one before its last boot, a file of that name may exist by accident.
-        if self.properties.get("boot_id") != process::boot_id().as_ref() {
-            return;
-        }
-        let of_segments = (
-            std::mem::take(&mut self.in_flight),
-            std::mem::take(&mut self.losses),
-        );
-        match read_live_area(&live) {
-            Ok(bytes) => {
-                self.take_live_area(&live, &bytes);
-                if self.ending == Ending::LiveArea && self.is_running() {
-                    self.ending = Ending::Running;
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => self.live_problem(&live, 0, format!("the live area cannot be read: {error}")),
-        }
-        let of_live = (
-            std::mem::take(&mut self.in_flight),
-            std::mem::take(&mut self.losses),
-        );
-        (self.in_flight, self.losses) = of_segments;
-        // The process, or a collector, may have completed the segments since they were scanned.
-        self.catch_up();
-        // What the live area says is newer than the segments, unless they are complete by now.
-        if matches!(self.ending, Ending::LiveArea | Ending::Running) {
-            (self.in_flight, self.losses) = of_live;
-        }
-    }
-
-    /// Returns the live area of a closed log whose process was killed before it could remove the area.
-    pub(super) fn live_area_left_over(&self) -> Option<PathBuf> {
-        let live = self.properties.get("live_path").filter(|path| *path != "none")?;
-        // The area belongs to the original of a copy.
-        if self.ending != Ending::Closed
-            || self.properties.contains_key(COPIED_PROPERTY)
-            || self.properties.get("boot_id") != process::boot_id().as_ref()
-        {
-            return None;
-        }
-        let mut head = [0u8; HEADER_BYTES];
-        let got = read_up_to(&File::open(live).ok()?, &mut head, 0).ok()?;
-        let is_ours = got == HEADER_BYTES
-            && u64_at(&head, header::MAGIC) == LIVE_MAGIC
-            && u64_at(&head, header::NONCE) == self.nonce;
-        is_ours.then(|| PathBuf::from(live))
-    }
-
     /// Returns the end of the last complete frame. Bytes after it are a write that a kill interrupted.
     pub(super) fn whole_bytes(&self) -> u64 {
         self.whole_bytes
@@ -480,7 +407,7 @@ impl RankLog {
 
     /// Reads what was appended since the segments were scanned. A chunk that was recycled before the live area was
     /// read is in the segments by then.
-    fn catch_up(&mut self) {
+    pub(super) fn catch_up(&mut self) {
         let (from, path) = (self.whole_bytes, self.path.clone());
         self.problems
             .retain(|problem| problem.path != path || problem.offset < from);
@@ -503,185 +430,6 @@ impl RankLog {
         self.properties.get("boot_id") == process::boot_id().as_ref()
             && self.properties.contains_key("start_time")
             && process::start_time(&self.pid.to_string()).as_ref() == self.properties.get("start_time")
-    }
-
-    fn live_problem(&mut self, path: &Path, offset: usize, what: String) {
-        self.problems.push(Problem {
-            path: path.to_path_buf(),
-            offset: offset as u64,
-            what,
-        });
-    }
-
-    fn take_live_area(&mut self, path: &Path, bytes: &[u8]) {
-        if bytes.len() < HEADER_BYTES + FIRST_LOSS_TABLE_BYTES || u64_at(bytes, header::MAGIC) != LIVE_MAGIC {
-            return self.live_problem(
-                path,
-                0,
-                "not a live area (the first eight bytes are not RSLIVE01)".to_owned(),
-            );
-        }
-        let version = u32_at(bytes, header::VERSION);
-        if version > FORMAT_VERSION {
-            return self.live_problem(
-                path,
-                header::VERSION,
-                format!("live area format {version} is newer than this rankscope reads"),
-            );
-        }
-        if u64_at(bytes, header::NONCE) != self.nonce {
-            return self.live_problem(
-                path,
-                header::NONCE,
-                "this live area belongs to another process's log".to_owned(),
-            );
-        }
-        self.live_path = Some(path.to_path_buf());
-        self.ending = Ending::LiveArea;
-        self.read_live_calibrations(bytes);
-        self.losses = live_losses(bytes);
-        self.read_live_definitions(path, bytes);
-        self.read_live_lanes(path, bytes);
-        self.read_live_chunks(path, bytes);
-        if self.properties.contains_key(FLIGHT_PROPERTY) {
-            self.flight_from_ticks = Some(u64_at(bytes, header::FLIGHT_FROM_TICKS));
-        }
-    }
-
-    fn read_live_calibrations(&mut self, bytes: &[u8]) {
-        for position in 0..CALIBRATION_ENTRIES {
-            let at = CALIBRATION_OFFSET + position * CALIBRATION_BYTES;
-            if let Some(entry) = bytes[at..]
-                .first_chunk::<CALIBRATION_BYTES>()
-                .and_then(Calibration::from_bytes)
-                && !self.calibrations.iter().any(|known| known.ticks == entry.ticks)
-            {
-                self.calibrations.push(entry);
-            }
-        }
-        self.calibrations.sort_by_key(|entry| entry.ticks);
-    }
-
-    fn read_live_definitions(&mut self, path: &Path, bytes: &[u8]) {
-        let start = u64_at(bytes, header::DEFINITIONS_OFFSET) as usize;
-        let used =
-            u64_at(bytes, header::DEFINITIONS_USED).min(u64_at(bytes, header::DEFINITIONS_BYTES)) as usize;
-        let flushed = (u64_at(bytes, header::DEFINITIONS_FLUSHED) as usize).min(used);
-        match start
-            .checked_add(used)
-            .and_then(|end| bytes.get(start + flushed..end))
-        {
-            Some(part) => {
-                self.live_definitions = part.to_vec();
-                self.take_definitions(part, path, (start + flushed) as u64);
-            }
-            None => self.live_problem(
-                path,
-                header::DEFINITIONS_OFFSET,
-                "the definitions lie outside the file".to_owned(),
-            ),
-        }
-    }
-
-    fn read_live_lanes(&mut self, path: &Path, bytes: &[u8]) {
-        let start = u64_at(bytes, header::LANES_OFFSET) as usize;
-        let count = u32_at(bytes, header::LANE_COUNT) as usize;
-        let mut blind_calls = 0u64;
-        self.in_flight.clear();
-        for index in 0..count {
-            let Some(block) = start
-                .checked_add(index * LANE_BYTES)
-                .and_then(|at| bytes.get(at..)?.get(..LANE_BYTES))
-            else {
-                return self.live_problem(
-                    path,
-                    header::LANES_OFFSET,
-                    "the lanes lie outside the file".to_owned(),
-                );
-            };
-            if u32_at(block, lane::STATE) == 0 {
-                continue;
-            }
-            blind_calls = blind_calls.saturating_add(u64_at(block, lane::IN_FLIGHT_LOST));
-            for slot in 0..IN_FLIGHT_SLOTS {
-                let mut record = record_at(block, 64 + slot * RECORD_BYTES);
-                if record.generation != 0 {
-                    record.generation = 0;
-                    self.in_flight.push(InFlight {
-                        lane: index as u32,
-                        thread_id: u32_at(block, lane::THREAD_ID),
-                        record,
-                    });
-                }
-            }
-        }
-        if blind_calls > 0 {
-            let start_ticks = u64_at(bytes, header::START_TICKS);
-            self.losses.push(Loss {
-                cause: LossCause::NoInFlightSlot,
-                kind: RecordKind::Call,
-                count: blind_calls,
-                first_ticks: start_ticks,
-                last_ticks: start_ticks,
-            });
-        }
-    }
-
-    fn read_live_chunks(&mut self, path: &Path, bytes: &[u8]) {
-        let start = u64_at(bytes, header::CHUNKS_OFFSET) as usize;
-        for index in 0..u32_at(bytes, header::CHUNK_COUNT) {
-            let at = start.checked_add(index as usize * CHUNK_BYTES);
-            let Some(block) = at.and_then(|at| bytes.get(at..)?.get(..CHUNK_BYTES)) else {
-                return self.live_problem(
-                    path,
-                    header::CHUNKS_OFFSET,
-                    format!("chunk {index} and those after it lie outside the file; the others were kept"),
-                );
-            };
-            if u32_at(block, chunk::STATE) == 0 {
-                continue;
-            }
-            let generation = u32_at(block, chunk::GENERATION);
-            let records: Vec<Record> = (0..RECORDS_PER_CHUNK)
-                .map(|position| record_at(block, (position + 1) * RECORD_BYTES))
-                .take_while(|record| record.generation == generation)
-                .map(|record| Record {
-                    generation: 0,
-                    ..record
-                })
-                .collect();
-            self.live.push(LiveGroup {
-                lane: u32_at(block, chunk::LANE),
-                thread_id: u32_at(block, chunk::THREAD_ID),
-                ordinal: u64_at(block, chunk::ORDINAL),
-                chunk: index,
-                generation,
-                flushed: u32_at(block, chunk::FLUSHED),
-                records,
-            });
-        }
-        self.live.sort_by_key(|group| (group.lane, group.ordinal));
-    }
-
-    /// Returns the framed definitions that only the live area contains.
-    pub(super) fn live_definitions(&self) -> &[u8] {
-        &self.live_definitions
-    }
-
-    /// Returns the chunks that only the live area contains.
-    pub(super) fn live_groups(&self) -> impl Iterator<Item = Group> + '_ {
-        self.live
-            .iter()
-            .filter(|group| !group.records.is_empty())
-            .map(|group| Group {
-                lane: group.lane,
-                thread_id: group.thread_id,
-                ordinal: group.ordinal,
-                chunk: group.chunk,
-                generation: group.generation,
-                first: 0,
-                records: group.records.clone(),
-            })
     }
 
     /// Streams the records in the order in which their calls were left, from [`RankLog::begin_at`] on.
@@ -1132,32 +880,6 @@ fn is_later(generation: u32, than: u32) -> bool {
     (generation.wrapping_sub(than) as i32) > 0
 }
 
-fn live_losses(bytes: &[u8]) -> Vec<Loss> {
-    let mut out = Vec::new();
-    // The lanes follow the table. In the oldest logs the table has space for eight causes.
-    let end = u64_at(bytes, header::LANES_OFFSET) as usize;
-    for cause in (0..LossCause::COUNT as u8).filter_map(LossCause::from_u8) {
-        for kind in (0..RecordKind::COUNT as u8).filter_map(RecordKind::from_u8) {
-            let index = cause as usize * RecordKind::PLACES + kind.place();
-            let at = HEADER_BYTES + index * LOSS_ENTRY_BYTES;
-            if at + LOSS_ENTRY_BYTES > end {
-                continue;
-            }
-            let count = u64_at(bytes, at);
-            if count > 0 {
-                out.push(Loss {
-                    cause,
-                    kind,
-                    count,
-                    first_ticks: u64_at(bytes, at + 8),
-                    last_ticks: u64_at(bytes, at + 16),
-                });
-            }
-        }
-    }
-    out
-}
-
 fn loss_from(entry: &[u8; LOSS_ENTRY_BYTES]) -> Option<Loss> {
     Some(Loss {
         count: u64_at(entry, 0),
@@ -1166,148 +888,6 @@ fn loss_from(entry: &[u8; LOSS_ENTRY_BYTES]) -> Option<Loss> {
         cause: LossCause::from_u8(entry[24])?,
         kind: RecordKind::from_u8(entry[25])?,
     })
-}
-
-/// Reads four little-endian bytes; 0 beyond the end. Callers have checked the bounds that matter.
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    bytes
-        .get(at..)
-        .and_then(|rest| rest.first_chunk())
-        .map_or(0, |bytes| u32::from_le_bytes(*bytes))
-}
-
-/// Reads eight little-endian bytes; 0 beyond the end.
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    bytes
-        .get(at..)
-        .and_then(|rest| rest.first_chunk())
-        .map_or(0, |bytes| u64::from_le_bytes(*bytes))
-}
-
-fn record_at(bytes: &[u8], at: usize) -> Record {
-    let mut words = [0u64; 8];
-    for (step, word) in words.iter_mut().enumerate() {
-        *word = u64_at(bytes, at + 8 * step);
-    }
-    Record::from_words(words)
-}
-
-fn read_up_to(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-    let mut got = 0;
-    while got < buffer.len() {
-        match file.read_at(&mut buffer[got..], offset + got as u64) {
-            Ok(0) => break,
-            Ok(n) => got += n,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(got)
-}
-
-/// Number of copies of a slot that changes all the time. Such a call is not stuck.
-const SLOT_ATTEMPTS: usize = 8;
-
-/// Reads a live area whose process may write meanwhile. Each in-flight slot is one call, or free.
-///
-/// The slots are read before the records. So a call that ends meanwhile is in progress, or has a record, or both.
-/// Makes chunks stale that were recycled while the area was read: they may be a mixture of two owners. In flight mode no
-/// segment has their records.
-fn leave_out_recycled_chunks(file: &File, bytes: &mut [u8]) {
-    let is_in_flight = u64_at(bytes, header::FLIGHT_FROM_TICKS) > 0;
-    if !is_in_flight {
-        return;
-    }
-    let start = u64_at(bytes, header::CHUNKS_OFFSET) as usize;
-    for index in 0..u32_at(bytes, header::CHUNK_COUNT) as usize {
-        let Some(at) = start.checked_add(index * CHUNK_BYTES) else {
-            return;
-        };
-        let Some(copied) = bytes.get_mut(at..).and_then(|rest| rest.get_mut(..4)) else {
-            return;
-        };
-        let mut now = [0u8; 4];
-        if file.read_exact_at(&mut now, at as u64).is_err() || now != copied {
-            // No record has this generation.
-            copied.copy_from_slice(&[0; 4]);
-        }
-    }
-}
-
-fn read_live_area(path: &Path) -> io::Result<Vec<u8>> {
-    let file = File::open(path)?;
-    let mut head = [0u8; HEADER_BYTES];
-    let is_whole =
-        read_up_to(&file, &mut head, 0)? == HEADER_BYTES && u64_at(&head, header::MAGIC) == LIVE_MAGIC;
-    let start = u64_at(&head, header::LANES_OFFSET);
-    let size = u64::from(u32_at(&head, header::LANE_COUNT)).saturating_mul(LANE_BYTES as u64);
-    let length = file.metadata()?.len();
-    let lanes = if is_whole && start.checked_add(size).is_some_and(|end| end <= length) {
-        read_lanes(&file, start, size as usize)?
-    } else {
-        Vec::new()
-    };
-    let mut bytes = fs::read(path)?;
-    // The file may have been replaced or cut meanwhile. `take_live_area` says so.
-    if let Some(part) = bytes
-        .get_mut(start as usize..)
-        .and_then(|rest| rest.get_mut(..lanes.len()))
-    {
-        part.copy_from_slice(&lanes);
-    }
-    leave_out_recycled_chunks(&file, &mut bytes);
-    // A chunk that was dropped while the area was read is before this tick, which was raised before the drop.
-    let at = header::FLIGHT_FROM_TICKS;
-    let mut from_ticks = [0u8; 8];
-    if let (Ok(()), Some(part)) = (
-        file.read_exact_at(&mut from_ticks, at as u64),
-        bytes.get_mut(at..at + 8),
-    ) {
-        part.copy_from_slice(&from_ticks);
-    }
-    Ok(bytes)
-}
-
-/// Reads the lane blocks until each slot was the same call before and after it was read. A slot that never is becomes
-/// free.
-///
-/// The generation in the first word is different for each call, so an equal first word means that the slot did not
-/// change in between ([`super::call_slot`]). A copy by the kernel has no order, so the first words are read before and
-/// after the copy whose other words count.
-fn read_lanes(file: &File, start: u64, bytes: usize) -> io::Result<Vec<u8>> {
-    let read = || {
-        let mut copy = vec![0u8; bytes];
-        let got = read_up_to(file, &mut copy, start)?;
-        copy.truncate(got);
-        Ok::<_, io::Error>(copy)
-    };
-    let [mut before, mut copy] = [read()?, read()?];
-    let mut result = copy.clone();
-    let slots = (0..bytes / LANE_BYTES)
-        .flat_map(|lane| (0..IN_FLIGHT_SLOTS).map(move |slot| lane * LANE_BYTES + 64 + slot * RECORD_BYTES));
-    let mut changing: Vec<usize> = slots.collect();
-    for _ in 0..SLOT_ATTEMPTS {
-        let after = read()?;
-        changing.retain(|&at| {
-            let is_same = u64_at(&before, at) == u64_at(&after, at);
-            let slot = copy.get(at..at + RECORD_BYTES);
-            let target = result.get_mut(at..at + RECORD_BYTES);
-            if is_same && let (Some(slot), Some(target)) = (slot, target) {
-                target.copy_from_slice(slot);
-            }
-            !is_same
-        });
-        if changing.is_empty() {
-            break;
-        }
-        (before, copy) = (copy, after);
-    }
-    for at in changing {
-        if let Some(slot) = result.get_mut(at..at + RECORD_BYTES) {
-            slot.fill(0);
-        }
-    }
-    Ok(result)
 }
 
 /// Finds the next complete frame header at or after `from`.
@@ -1335,7 +915,9 @@ fn find_frame(file: &File, from: u64, end: u64) -> io::Result<Option<u64>> {
 mod tests {
     use super::*;
     use crate::definition::{KIND_PROPERTY, Payload};
+    use crate::process;
     use crate::writer::LogWriter;
+    use std::fs;
 
     /// Writes a closed log whose header names this live area. Returns its size before the last records.
     fn write(path: &Path, live: &Path) -> u64 {

@@ -51,8 +51,18 @@ impl Drop for Companion {
     }
 }
 
-/// Gives the calling thread, and the threads that it starts, the lowest priority.
+/// Freed memory that is kept for the next look, in bytes.
+const KEPT_BYTES: libc::c_int = 64 << 20;
+/// Size from which the allocator maps memory of its own for a buffer, in bytes. glibc accepts at most this.
+const MAPPED_BYTES: libc::c_int = 32 << 20;
+
+/// Makes this process disturb a job on the same machine as little as possible: the calling thread, and the threads that it
+/// starts, get the lowest priority. Freed memory stays mapped: page faults were a third of the cost of a look.
 pub fn run_behind_the_job() {
-    // SAFETY: the call has no memory arguments. If it fails, the priority stays.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
+    // SAFETY: the calls have no memory arguments. If one fails, the priority or the setting stays as it was.
+    unsafe {
+        libc::setpriority(libc::PRIO_PROCESS, 0, 19);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT_BYTES);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_BYTES);
+    }
 }
