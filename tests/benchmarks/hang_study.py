@@ -29,7 +29,15 @@ LIMIT_S = 75
 HANGS = [(shape, fault) for shape in ("ddp", "sharded", "pipeline", "groups")
          for fault in ("sleep", "loop", "loader", "stop", "operation", "order")]
 # In the shape `groups`, the peers of the culprit are in time, and nothing hangs.
-HANGS += [(shape, fault) for shape in ("ddp", "sharded", "pipeline") for fault in ("crossed", "skip")]
+HANGS += [(shape, fault) for shape in ("ddp", "sharded", "pipeline") for fault in ("crossed", "skip", "size", "root")]
+HANGS += [(shape, fault) for shape in ("ddp", "pipeline") for fault in ("kill", "memory")]
+# With half of the ranks on another host, of which the watcher sees only the logs.
+HANGS += [(shape, fault + "@hosts") for shape in ("ddp", "sharded", "pipeline")
+          for fault in ("sleep", "loop", "stop", "operation", "order", "crossed", "size")]
+# A call on another host appears two seconds late in its log.
+REMOTE_LIMIT_S = 10
+# A rank that needs more memory than this is killed by the kernel.
+MEMORY_LIMIT_BYTES = 256 << 20
 HEALTHY = [(shape, fault) for shape in ("ddp", "sharded", "pipeline", "groups")
            for fault in ("none", "evaluation", "checkpoint", "compile", "breakpoint", "machine")]
 HEALTHY_STEPS = 60
@@ -76,8 +84,39 @@ def pause_machine(process, folder):
             time.sleep(6)
 
 
+def memory_group():
+    """Creates a control group with a memory limit. Only root can."""
+    name = f"rankscope-study-{os.getpid()}-{port()}"
+    for root, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
+        folder = os.path.join(root, name)
+        try:
+            os.mkdir(folder)
+            with open(os.path.join(folder, limit), "w") as file:
+                file.write(str(MEMORY_LIMIT_BYTES))
+            return folder
+        except OSError:
+            if os.path.isdir(folder):
+                os.rmdir(folder)
+    raise SystemExit("cannot create a control group with a memory limit: run the study as root")
+
+
+def lines_of(process, seconds):
+    """Returns the output with the time of each line, until the process ends or the time is over."""
+    lines = []
+
+    def read():
+        for line in process.stdout:
+            lines.append((time.time(), line.decode(errors="replace")))
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    reader.join(seconds)
+    return lines
+
+
 def run(case):
     python, ranks, shape, fault, culprit, is_hang = case
+    fault, _, hosts = fault.partition("@")
     folder = tempfile.mkdtemp(prefix="hang-study-")
     live = tempfile.mkdtemp(prefix="hang-study-", dir="/dev/shm")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RANKSCOPE_")}
@@ -85,6 +124,13 @@ def run(case):
                        RANKSCOPE_LIBRARY=os.path.join(ROOT, "target/release/librankscope.so"))
     # The ranks are forked: importing PyTorch in each would take most of the time of a run.
     environment.update(STUCK_RANKS=str(ranks), MASTER_PORT=str(port()))
+    group = memory_group() if fault == "memory" else None
+    if group:
+        environment["STUCK_MEMORY_GROUP"] = group
+    if hosts:
+        environment["STUCK_OTHER_HOST"] = folder
+        with open(os.path.join(folder, "other-boot-id"), "w") as file:
+            file.write("aaaaaaaa-0000-4000-8000-000000000001\n")
     arguments = [shape, fault, culprit, random.randint(20, 40)] + ([] if is_hang else [HEALTHY_STEPS])
     # The busy timeout is short here, so that an endless loop is found in a run of a minute.
     busy = ["--busy-timeout", "15s"]
@@ -106,11 +152,7 @@ def run(case):
         threading.Thread(target=answer, daemon=True).start()
     if fault == "machine":
         threading.Thread(target=pause_machine, args=(process, folder), daemon=True).start()
-    text = b""
-    try:
-        text, _ = process.communicate(timeout=LIMIT_S) if fault != "breakpoint" else (process.stdout.read(), None)
-    except subprocess.TimeoutExpired:
-        pass
+    lines = lines_of(process, LIMIT_S)
     for pid in descendants(process.pid) if process.poll() is None else []:
         try:
             os.kill(pid, signal.SIGKILL)
@@ -124,11 +166,19 @@ def run(case):
     reports = [json.load(open(path)) for path in sorted(glob.glob(os.path.join(folder, "run", "hang-*.json")))]
     shutil.rmtree(folder, ignore_errors=True)
     shutil.rmtree(live, ignore_errors=True)
-    return judge(case, status, truth, reports, text.decode(errors="replace")[-2000:])
+    if group:
+        os.rmdir(group)
+    return judge(case, status, truth, reports, lines)
 
 
-def judge(case, status, truth, reports, text):
+def is_of_other_host(case):
+    _, ranks, _, fault, culprit, _ = case
+    return fault.endswith("@hosts") and culprit >= ranks // 2
+
+
+def judge(case, status, truth, reports, lines):
     python, ranks, shape, fault, culprit, is_hang = case
+    text = "".join(line for _, line in lines)[-2000:]
     out = {"shape": shape, "fault": fault, "ranks": ranks, "culprit": culprit, "python": python, "hang": is_hang,
            "status": status, "verdict": "right", "why": "", "delay_s": None}
     if truth is None and fault != "none":
@@ -139,11 +189,17 @@ def judge(case, status, truth, reports, text):
         if status != 0:
             return out | {"verdict": "invalid", "why": f"the job ended with {status}: {text[-300:]}"}
         return out
+    if fault in ("kill", "memory"):
+        return judge_end(out, truth, lines, text)
     if not reports:
         return out | {"verdict": "none", "why": f"no report; the job ended with {status}: {text[-300:]}"}
     report = reports[0]
     first = report["verdicts"][0]
-    limit_s = 15 if fault == "loop" else TIMEOUT_S
+    limit_s = 15 if fault.startswith("loop") else TIMEOUT_S
+    if is_of_other_host(case):
+        # Whether the process works, sleeps or is stopped shows only on its host.
+        limit_s = REMOTE_LIMIT_S
+        truth["kinds"].append("missing-caller")
     out["delay_s"] = (report["taken_unix_ns"] - truth["at_unix_ns"]) / 1e9 - limit_s
     numbers = sorted(report["ranks"][rank]["number"] for rank in first["culprits"])
     wrong = []
@@ -160,6 +216,20 @@ def judge(case, status, truth, reports, text):
             wrong.append(f"a communicator of {size} instead of {len(truth['group'])}")
     if wrong:
         return out | {"verdict": "wrong", "why": "; ".join(wrong) + ": " + first["sentence"]}
+    return out
+
+
+def judge_end(out, truth, lines, text):
+    """A rank whose process is gone is reported when it ends, or as the cause of a hang."""
+    words = "out of memory" if out["fault"] == "memory" else "killed by SIGKILL"
+    found = [(at, line) for at, line in lines if "ended first" in line or "is gone" in line]
+    if not found:
+        return out | {"verdict": "none", "why": text[-300:]}
+    at, line = found[0]
+    out["delay_s"] = at - truth["at_unix_ns"] / 1e9 - TIMEOUT_S
+    first = line.split(";")[0]
+    if f"rank {out['culprit']} " not in first or words not in first:
+        return out | {"verdict": "wrong", "why": line}
     return out
 
 
@@ -191,11 +261,12 @@ def main():
         out = []
         for index in range(count if chosen else 0):
             shape, fault = chosen[index % len(chosen)]
-            ranks = 4 if shape in ("groups", "sharded", "pipeline") else random.choice([2, 3, 4])
-            if fault in ("crossed", "skip"):
+            kind = fault.partition("@")[0]
+            ranks = random.choice([4, 4, 6, 8] if shape in ("groups", "sharded", "pipeline") else [2, 3, 4, 8])
+            if kind in ("crossed", "skip", "size", "root") and ranks < 4:
                 ranks = 4
-            culprit = 1 if fault in ("crossed", "skip") else random.randrange(ranks)
-            if fault == "breakpoint":
+            culprit = 1 if kind in ("crossed", "skip") else random.randrange(ranks)
+            if kind in ("breakpoint", "root"):
                 culprit = 0
             out.append((random.choice(pythons), ranks, shape, fault, culprit, is_hang))
         return out

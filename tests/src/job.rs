@@ -245,6 +245,11 @@ impl Running<'_> {
         &self.counters[rank]
     }
 
+    /// Returns the directory that the ranks share (`STORE`).
+    pub fn store(&self) -> PathBuf {
+        self.scratch.path().join("store")
+    }
+
     /// Waits for all ranks.
     pub fn wait(self) -> Finished {
         let deadline = Instant::now() + self.limit;

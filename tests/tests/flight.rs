@@ -205,6 +205,47 @@ fn a_job_whose_rank_was_killed_and_that_succeeds_later_leaves_a_run() {
     );
 }
 
+/// Returns the parts of a run that were written beside it.
+fn dumps(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder").flatten();
+    let mut dumps: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    dumps.retain(|path| {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        name.is_some_and(|name| name.starts_with("run-dump-"))
+    });
+    dumps
+}
+
+#[test]
+fn a_signal_or_a_warning_writes_a_part_of_a_job_that_goes_on() {
+    let _turn = turn::take();
+    let Some(program) = compile::gloo("gloo_train.cc") else {
+        return;
+    };
+    // `rankscope run` is the parent of the shell. The job would end if it got the signal.
+    let signal = "sleep 1; kill -USR2 $PPID; sleep 4";
+    // Rank 1 is late for some seconds, again and again.
+    let late = "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do \
+                kill -STOP $second; sleep 0.2; kill -CONT $second; sleep 0.1; done; sleep 2";
+    let of_warning = &["--dump-on", "warning", "--warnings", "--warning-window", "2s"][..];
+    for (options, meanwhile) in [(&["--dump-on", "usr2"][..], signal), (of_warning, late)] {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let run = folder.path().join("run");
+        let ended = fly(&program, &run, options, meanwhile, "");
+        assert_eq!(ended.code(), 0, "{}", ended.complaints());
+        assert!(logs(&run).is_empty(), "it succeeded: {}", ended.complaints());
+        let dumps = dumps(folder.path());
+        assert!(
+            !dumps.is_empty() && dumps.len() <= 4,
+            "{dumps:?} {}",
+            ended.complaints()
+        );
+        let report = results::report(&dumps[0]);
+        assert_eq!(report["ranks"].as_array().map(Vec::len), Some(2));
+        assert!(results::integer(&report, "/totals/operations") > 50);
+    }
+}
+
 #[test]
 fn a_hang_is_written_beside_the_run_while_it_lasts() {
     let _turn = turn::take();
@@ -222,14 +263,7 @@ fn a_hang_is_written_beside_the_run_while_it_lasts() {
         ended.complaints()
     );
     assert!(logs(&run).is_empty(), "{}", ended.complaints());
-    let entries = fs::read_dir(folder.path()).expect("a folder").flatten();
-    let dumps: Vec<PathBuf> = entries
-        .map(|entry| entry.path())
-        .filter(|path| {
-            path.file_name()
-                .is_some_and(|name| name.to_string_lossy().starts_with("run-dump-"))
-        })
-        .collect();
+    let dumps = dumps(folder.path());
     assert_eq!(dumps.len(), 1, "{}", ended.complaints());
     let report = results::report(&dumps[0]);
     let ranks = report["ranks"].as_array().expect("ranks");

@@ -6,6 +6,7 @@ use rankscope_tests::process::{self, Process};
 use rankscope_tests::{artefacts, compile, results, skip, turn};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -153,6 +154,37 @@ impl Drop for Prometheus {
             process.signal(libc::SIGKILL);
             process.wait(Duration::from_secs(10));
         }
+    }
+}
+
+#[test]
+fn the_dashboard_is_one_by_grafanas_schema() {
+    let schema = artefacts::root().join("tests/grafana-schema");
+    if !schema.join("node_modules").is_dir() {
+        skip("Grafana's schema is not installed (tests/setup/node.sh)");
+        return;
+    }
+    let check = |file: &Path| {
+        let check = schema.join("check.mjs");
+        let output = Command::new("node").arg(check).arg(file).output().expect("node");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.success(), text)
+    };
+    let dashboard = artefacts::root().join("examples/prometheus/dashboard.json");
+    assert_eq!(check(&dashboard), (true, String::new()));
+    // The check finds a wrong value, and a property that does not exist.
+    let text = fs::read_to_string(&dashboard).expect("readable");
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let changed = folder.path().join("dashboard.json");
+    for (from, to, found) in [
+        ("\"absolute\"", "\"absolut\"", "absolut"),
+        ("\"lineWidth\"", "\"lineWidht\"", "lineWidht"),
+        ("\"fieldConfig\"", "\"fieldsConfig\"", "fieldsConfig"),
+    ] {
+        assert!(text.contains(from), "{from}");
+        fs::write(&changed, text.replacen(from, to, 1)).expect("written");
+        let (is_right, problems) = check(&changed);
+        assert!(!is_right && problems.contains(found), "{problems}");
     }
 }
 

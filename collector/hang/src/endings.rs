@@ -1,7 +1,7 @@
 //! How processes ended that are not children of this one: exit status, signal, and kills for lack of memory.
 //!
-//! A descriptor of a process (pidfd) becomes readable at its end. From Linux 6.15 on, it also reports the exit status,
-//! once the parent has read it. Older kernels only show that a process is gone.
+//! A descriptor of a process (pidfd) becomes readable at its end. Until the parent has read the exit status, /proc shows it.
+//! From Linux 6.15 on, the descriptor reports it after that. Older kernels then only show that a process is gone.
 
 use crate::process_handle::ProcessHandle;
 use rustc_hash::FxHashMap;
@@ -25,6 +25,8 @@ pub struct Ended {
     pub words: String,
     /// True for exit status 0, and if the status is unknown.
     pub is_normal: bool,
+    /// True if a signal ended it that launchers do not send to the peers of a failed rank.
+    pub is_by_signal: bool,
 }
 
 #[derive(Debug)]
@@ -37,6 +39,9 @@ struct Observed {
     /// The end was seen, and its status is awaited for this many more readings.
     patience: Option<u8>,
 }
+
+/// Signals by which launchers end the peers of a failed rank.
+const LAUNCHER_SIGNALS: [i32; 2] = [libc::SIGTERM, libc::SIGINT];
 
 /// Number of readings in which the parent may read the status of an ended process.
 const PATIENCE: u8 = 3;
@@ -63,8 +68,9 @@ impl Endings {
         );
     }
 
-    /// Returns the processes that have ended since the last call.
-    pub fn take_ended(&mut self) -> Vec<Ended> {
+    /// Returns the processes that have ended since the last call. Those that a signal ended come first: peers of a killed rank
+    /// end with errors of their connections. With `is_last`, processes whose status is not known yet are among them.
+    pub fn take_ended(&mut self, is_last: bool) -> Vec<Ended> {
         let mut pids: Vec<u32> = self.open.keys().copied().collect();
         pids.sort_unstable();
         let mut ended = Vec::new();
@@ -76,7 +82,7 @@ impl Endings {
                 continue;
             }
             let status = observed.process.exit_status();
-            if status.is_none() {
+            if status.is_none() && !is_last {
                 // The parent has not read the status yet, or the kernel does not keep it.
                 let left = observed.patience.get_or_insert(PATIENCE);
                 if *left > 0 {
@@ -88,9 +94,13 @@ impl Endings {
                 pid,
                 words: in_words(status, observed.was_out_of_memory()),
                 is_normal: status.is_none_or(|status| status == 0),
+                is_by_signal: status.is_some_and(|status| {
+                    libc::WIFSIGNALED(status) && !LAUNCHER_SIGNALS.contains(&libc::WTERMSIG(status))
+                }),
             });
             self.open.remove(&pid);
         }
+        ended.sort_by_key(|process| !process.is_by_signal);
         ended
     }
 }
@@ -201,7 +211,7 @@ mod tests {
         assert!(child.wait().is_ok());
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
-            if let Some(ended) = endings.take_ended().pop() {
+            if let Some(ended) = endings.take_ended(false).pop() {
                 assert_eq!(ended.pid, child.id());
                 return ended.words;
             }

@@ -25,6 +25,8 @@ struct PidfdInfo {
 #[derive(Debug)]
 pub struct ProcessHandle {
     descriptor: OwnedFd,
+    pid: u32,
+    start_time: String,
 }
 
 impl ProcessHandle {
@@ -49,7 +51,11 @@ impl ProcessHandle {
                 "another process has this number",
             ));
         }
-        Ok(Self { descriptor })
+        Ok(Self {
+            descriptor,
+            pid,
+            start_time: start_time.to_owned(),
+        })
     }
 
     /// Returns true if the process has ended.
@@ -63,9 +69,14 @@ impl ProcessHandle {
         unsafe { libc::poll(&raw mut entry, 1, 0) == 1 }
     }
 
-    /// Returns the status of an ended process in the format of `waitpid`; `None` if its parent has not read it yet, or if the
-    /// kernel is older than Linux 6.15.
+    /// Returns the status of an ended process in the format of `waitpid`; `None` if it is not known. After the parent has read
+    /// it, kernels older than Linux 6.15 do not keep it.
     pub fn exit_status(&self) -> Option<i32> {
+        self.status_in_pidfd()
+            .or_else(|| process::status_of_zombie(self.pid, &self.start_time))
+    }
+
+    fn status_in_pidfd(&self) -> Option<i32> {
         let mut info = PidfdInfo {
             mask: PIDFD_INFO_EXIT,
             ..PidfdInfo::default()

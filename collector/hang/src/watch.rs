@@ -8,6 +8,7 @@ use crate::judge::{Judge, JudgeOptions, RunningProcess};
 use crate::lasting_calls::LastingCalls;
 use rankscope_analysis::ingest::IngestError;
 use rankscope_formats::status::{HangKind, HangVerdict, Health, ProcessState, Status};
+use rustc_hash::FxHashMap;
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -45,6 +46,8 @@ pub trait Looks {
     fn has_changed(&mut self) -> bool;
     /// Returns the processes that ended abnormally since the last call, in words.
     fn take_abnormal_ends(&mut self) -> Vec<String>;
+    /// Takes over the last ends of processes: the job is over.
+    fn finish(&mut self);
     /// Notes that this process did not run between two times, in nanoseconds since 1970.
     fn add_gap(&mut self, from_unix_ns: i64, until_unix_ns: i64);
 }
@@ -55,6 +58,8 @@ pub struct LogLooks {
     judge: Judge,
     calls: LastingCalls,
     endings: Endings,
+    /// Names of the ranks that ran at any look, by process id.
+    ranks: FxHashMap<u32, String>,
     abnormal_ends: Vec<String>,
     logs: usize,
 }
@@ -66,6 +71,7 @@ impl LogLooks {
             judge: Judge::new(directories, options),
             calls: LastingCalls::default(),
             endings: Endings::default(),
+            ranks: FxHashMap::default(),
             abnormal_ends: Vec::new(),
             logs: 0,
         }
@@ -82,15 +88,11 @@ impl LogLooks {
     }
 
     /// Takes over how processes have ended. Returns true if any has.
-    fn take_endings(&mut self) -> bool {
-        let ended = self.endings.take_ended();
+    fn take_endings(&mut self, is_last: bool) -> bool {
+        let ended = self.endings.take_ended(is_last);
         let any = !ended.is_empty();
         for process in ended.iter().filter(|process| !process.is_normal) {
-            let running = self.judge.running().iter();
-            let mut known = running
-                .filter(|known| known.pid == process.pid)
-                .map(|known| known.rank.as_str());
-            let rank = known.next_back().unwrap_or("a rank");
+            let rank = self.ranks.get(&process.pid).map_or("a rank", String::as_str);
             let line = format!("{rank} (process {}): {}", process.pid, process.words);
             self.abnormal_ends.push(line);
         }
@@ -103,11 +105,12 @@ impl LogLooks {
 impl Looks for LogLooks {
     fn look(&mut self) -> Option<Status> {
         self.logs = self.files();
-        self.take_endings();
+        self.take_endings(false);
         match self.judge.glance() {
             Ok(status) => {
                 for process in self.judge.running() {
                     self.endings.observe(process.pid, &process.start_time);
+                    self.ranks.insert(process.pid, process.rank.clone());
                 }
                 Some(status)
             }
@@ -122,12 +125,16 @@ impl Looks for LogLooks {
     }
 
     fn has_changed(&mut self) -> bool {
-        let has_ended = self.take_endings();
+        let has_ended = self.take_endings(false);
         self.files() != self.logs || has_ended
     }
 
     fn take_abnormal_ends(&mut self) -> Vec<String> {
         std::mem::take(&mut self.abnormal_ends)
+    }
+
+    fn finish(&mut self) {
+        self.take_endings(true);
     }
 
     fn add_gap(&mut self, from_unix_ns: i64, until_unix_ns: i64) {
@@ -207,9 +214,8 @@ impl<L: Looks> Watch<L> {
                 found = self.judge(status);
             }
         }
-        let ends = self.looks.take_abnormal_ends();
-        if found == Found::Nothing && !ends.is_empty() && !std::mem::replace(&mut self.has_seen_ends, true) {
-            found = Found::Ended(ends);
+        if found == Found::Nothing {
+            found = self.take_first_ends();
         }
         let pause = if is_old || self.suspected.is_some() {
             ALERT
@@ -218,6 +224,20 @@ impl<L: Looks> Watch<L> {
         };
         self.last_tick = Some((now, unix_ns, pause));
         (found, pause)
+    }
+
+    /// Returns the abnormal ends of a job that is over, unless others were found before.
+    pub fn finish(&mut self) -> Found {
+        self.looks.finish();
+        self.take_first_ends()
+    }
+
+    fn take_first_ends(&mut self) -> Found {
+        let ends = self.looks.take_abnormal_ends();
+        if ends.is_empty() || std::mem::replace(&mut self.has_seen_ends, true) {
+            return Found::Nothing;
+        }
+        Found::Ended(ends)
     }
 
     fn judge(&mut self, status: Status) -> Found {
@@ -322,6 +342,8 @@ mod tests {
         fn take_abnormal_ends(&mut self) -> Vec<String> {
             std::mem::take(&mut self.ends)
         }
+
+        fn finish(&mut self) {}
 
         fn add_gap(&mut self, from_unix_ns: i64, until_unix_ns: i64) {
             self.gaps.push((from_unix_ns, until_unix_ns));

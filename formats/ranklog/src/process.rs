@@ -129,6 +129,20 @@ pub fn start_time(pid: &str) -> Option<String> {
     fields.split_whitespace().nth(19).map(str::to_owned)
 }
 
+/// Returns the status, in the format of `waitpid`, of a process that has ended and whose parent has not read the status yet;
+/// `None` for any other process. The kernel shows 0 to readers without permission, so 0 is `None` as well (field 52 of
+/// /proc/PID/stat).
+pub fn status_of_zombie(pid: u32, start_time: &str) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = fields.split_whitespace().collect();
+    // The first of these fields is field 3.
+    let field = |number: usize| fields.get(number - 3).copied();
+    let is_zombie = field(3) == Some("Z") && field(22) == Some(start_time);
+    let status = field(52)?.parse().ok()?;
+    (is_zombie && status != 0).then_some(status)
+}
+
 /// Returns true if the main thread has ended and at most `own` other threads are left. These are the recorder's own
 /// threads, so only they keep the process alive.
 pub fn only_own_threads_are_left(own: usize) -> bool {

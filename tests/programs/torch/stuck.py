@@ -5,9 +5,11 @@ A launcher starts the ranks; without one, STUCK_RANKS and MASTER_PORT start them
 Before the fault, it writes what it is going to do to $TRUTH_DIR/fault.json: the time, and what a tool can know. The job runs
 for STEPS steps (default: for ever)."""
 
+import ctypes
 import json
 import os
 import signal
+import socket
 import sys
 import time
 
@@ -15,12 +17,34 @@ import torch
 import torch.distributed as dist
 
 
+def move_to_host(folder):
+    """Gives this process a host of its own: a name and a boot id. It needs root."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    clone_newns, clone_newuts, ms_bind, ms_rec, ms_private = 0x20000, 0x4000000, 4096, 16384, 1 << 18
+    boot_id = os.path.join(folder, "other-boot-id").encode()
+    steps = [lambda: libc.unshare(clone_newns | clone_newuts),
+             lambda: libc.mount(None, b"/", None, ms_rec | ms_private, None),
+             lambda: libc.mount(boot_id, b"/proc/sys/kernel/random/boot_id", None, ms_bind, None)]
+    for step in steps:
+        if step() != 0:
+            raise OSError(ctypes.get_errno(), "cannot imitate a second host")
+    socket.sethostname("other-host")
+
+
 def launch(ranks):
-    """Starts the ranks by fork: PyTorch is imported once. A rank that ends does not end the others."""
+    """Starts the ranks by fork: PyTorch is imported once. A rank that ends does not end the others.
+
+    With STUCK_OTHER_HOST, the second half of the ranks is on another host. With STUCK_MEMORY_GROUP, the culprit is in this
+    control group."""
     children = []
     for number in range(ranks):
         child = os.fork()
         if child == 0:
+            if "STUCK_OTHER_HOST" in os.environ and number >= ranks // 2:
+                move_to_host(os.environ["STUCK_OTHER_HOST"])
+            if "STUCK_MEMORY_GROUP" in os.environ and number == int(sys.argv[3]):
+                with open(os.path.join(os.environ["STUCK_MEMORY_GROUP"], "cgroup.procs"), "w") as file:
+                    file.write(str(os.getpid()))
             os.environ.update(RANK=str(number), LOCAL_RANK=str(number), WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1")
             return
         children.append(child)
@@ -120,6 +144,10 @@ def inject(group, other, operation):
     elif FAULT == "operation":
         truth(["mismatch"], None, group.name(), group.number)
         group.barrier() if operation != "barrier" else group.all_reduce(x)
+    elif FAULT == "size":
+        truth(["mismatch"], None, group.name(), group.number)
+        group.all_reduce(torch.ones(1024))
+        return True
     elif FAULT == "order":
         truth(["mismatch"], None, group.name(), group.number)
         group.broadcast(y, group.name()[0])
@@ -142,7 +170,7 @@ def inject(group, other, operation):
         outside(["process-gone"], group, operation)
         hold = []
         while True:
-            hold.append(bytearray(16 << 20))
+            hold.append(b"x" * (16 << 20))
     elif FAULT == "evaluation":
         outside([], group, operation)
         busy(SLOW_S)
@@ -163,13 +191,24 @@ def inject(group, other, operation):
     elif FAULT == "machine":
         # The test stops all processes for a while.
         outside([], group, operation)
-    elif FAULT != "none":
+    elif FAULT not in ("none", "root"):
         raise SystemExit(f"unknown fault {FAULT}")
     return False
 
 
 def is_now(step):
     return step == AT_STEP and RANK == CULPRIT
+
+
+def with_root(group, step):
+    """Broadcasts, with another root on the culprit if that is the fault."""
+    if FAULT != "root":
+        return
+    root = group.name()[0]
+    if is_now(step):
+        truth(["mismatch"], None, group.name(), group.number)
+        root = group.name()[-1]
+    group.broadcast(torch.ones(64), root)
 
 
 def ddp():
@@ -186,6 +225,8 @@ def ddp():
         model(torch.ones(8, 64)).sum().backward()
         optimizer.step()
         # DistributedDataParallel numbers its own collectives too.
+        world.number = 0
+        with_root(world, step)
         world.number = None
         if is_now(step):
             world.number = 0
@@ -207,6 +248,7 @@ def sharded():
         for _ in range(2):
             world.number += 1
             dist.all_gather(shards, torch.ones(256))
+        with_root(world, step)
         if is_now(step) and inject(world, others, "all-reduce"):
             continue
         world.all_reduce(torch.ones(256))
@@ -224,6 +266,7 @@ def pipeline():
             dist.recv(activation, RANK - 1)
         if RANK + 1 < WORLD:
             dist.send(activation, RANK + 1)
+        with_root(world, step)
         if is_now(step) and inject(world, mine, "all-reduce"):
             continue
         world.all_reduce(torch.ones(256))

@@ -9,7 +9,7 @@ use super::flight::Flight;
 use super::print::message as print_message;
 use super::serve::{self, MetricsOptions};
 use super::size::Size;
-use super::watch::{self, HangOptions, OnHang, ReportOptions};
+use super::watch::{self, DumpOn, HangOptions, OnHang, ReportOptions};
 use super::{Exit, duration, kernels, merge};
 use crate::launch::companion::Companion;
 use crate::launch::end_job::ENDED_THE_JOB;
@@ -145,6 +145,12 @@ pub struct Run {
     #[arg(long, value_name = "TIME|SIZE", conflicts_with_all = ["live_mib", "repeat", "no_merge"])]
     flight: Option<Flight>,
 
+    /// In flight mode, also write the last part of the recording on these events, while the job goes on.
+    ///
+    /// A hang always leads to it, with --hang-timeout. A signal is one to this process, and is then not forwarded to the job.
+    #[arg(long, value_name = "EVENT", value_delimiter = ',', requires = "flight")]
+    dump_on: Vec<DumpOn>,
+
     /// Report when the job hangs: when ranks have waited this long for a rank that will not come. A process beside the job
     /// watches it.
     ///
@@ -249,6 +255,12 @@ impl Run {
         if self.hang_timeout.is_none() && !self.reports.warnings && self.reports.webhook.is_some() {
             bail!("--webhook needs --hang-timeout or --warnings");
         }
+        if self.dump_on.contains(&DumpOn::Warning) && !self.reports.warnings {
+            bail!("--dump-on warning needs --warnings");
+        }
+        if self.dump_on.contains(&DumpOn::Hang) && self.hang_timeout.is_none() {
+            bail!("--dump-on hang needs --hang-timeout");
+        }
         // A usage error must not appear only after the job has begun.
         self.metrics.check()?;
         let library = library::find()?;
@@ -268,7 +280,7 @@ impl Run {
                 library.display()
             ));
         }
-        let job =
+        let mut job =
             match Job::start(&mut self.prepare(&self.command, &library, &directory.path, &launch.launch)) {
                 Ok(job) => job,
                 Err(error) => {
@@ -282,6 +294,11 @@ impl Run {
         let sampler = GpuSampler::start(&directory.path, interval);
         let watcher = self.start_watcher(&directory.path, &launch.launch, job.pid());
         let server = self.start_server(&directory.path);
+        if let Some(watcher) = &watcher {
+            for signal in self.dump_on.iter().filter_map(|event| event.signal()) {
+                job.divert(signal, watcher.pid());
+            }
+        }
         let ending = job.accompany();
         drop(sampler);
         drop(server);
@@ -313,12 +330,17 @@ impl Run {
 
     /// Starts the process that watches for hangs and warnings, if it was requested.
     fn start_watcher(&self, directory: &Path, launch: &str, job_pid: i32) -> Option<Companion> {
-        if self.hang_timeout.is_none() && !self.reports.warnings {
+        if self.hang_timeout.is_none() && !self.reports.warnings && self.dump_on.is_empty() {
             return None;
         }
         let mut arguments = watch::arguments(self.hang_timeout, &self.hang, self.on_hang, &self.reports);
+        let mut dump_on = self.dump_on.clone();
+        // A job that is ended leaves its last part anyway.
         if self.flight.is_some() && self.on_hang == OnHang::Report {
-            arguments.push("--dump".into());
+            dump_on.push(DumpOn::Hang);
+        }
+        for event in dump_on {
+            arguments.extend(["--dump-on".into(), event.word().into()]);
         }
         arguments.extend(["--beside".into(), launch.into()]);
         arguments.extend(["--job-pid".into(), job_pid.to_string().into()]);

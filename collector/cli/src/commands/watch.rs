@@ -19,6 +19,8 @@ use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -28,6 +30,7 @@ Examples:
   rankscope watch shared/run1                         report hangs of a job that runs, until it ends
   rankscope watch shared/run1 --hang-timeout 5m --exit-on-hang && echo finished
   rankscope watch shared/run1 --hang-command 'mail -s hang me@example.org'
+  rankscope watch shared/run1 --dump-on hang,warning  write the last part of a run in flight mode when something is wrong
   rankscope watch shared/run1 --warnings --webhook https://hooks.example.org/services/T0/B0
   rankscope run --hang-timeout 60s -- torchrun train.py   the same beside a job that is started now
 
@@ -36,6 +39,10 @@ seen.";
 
 /// Maximum number of processes that are listed when they end.
 const MAX_ENDS: usize = 4;
+
+/// Maximum number of parts that hangs and warnings of a job lead to. They could fill the disk.
+const MAX_DUMPS: usize = 10;
+
 /// Length of the part of the run in which findings are warnings, without `--warning-window`.
 const WARNING_WINDOW: Duration = Duration::from_secs(30);
 
@@ -88,6 +95,40 @@ pub struct ReportOptions {
     pub webhook: Option<String>,
 }
 
+/// Event on which the last part of a recording in flight mode is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DumpOn {
+    /// The job hangs.
+    Hang,
+    /// A warning is raised (--warnings).
+    Warning,
+    /// This process gets SIGUSR1.
+    Usr1,
+    /// This process gets SIGUSR2.
+    Usr2,
+}
+
+impl DumpOn {
+    /// Returns the signal of the event.
+    pub fn signal(self) -> Option<i32> {
+        match self {
+            Self::Usr1 => Some(libc::SIGUSR1),
+            Self::Usr2 => Some(libc::SIGUSR2),
+            Self::Hang | Self::Warning => None,
+        }
+    }
+
+    /// Returns the word of the command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Hang => "hang",
+            Self::Warning => "warning",
+            Self::Usr1 => "usr1",
+            Self::Usr2 => "usr2",
+        }
+    }
+}
+
 /// Watch a running job, and report when it hangs: which rank is missing, in which operation, and what it does instead.
 ///
 /// It reads the run directory and the memory of the recorders. It sends no signal, and does not disturb the job. Each hang is
@@ -110,12 +151,12 @@ pub struct Watch {
     reports: ReportOptions,
 
     /// Do not look for hangs.
-    #[arg(long, requires = "warnings", conflicts_with = "exit_on_hang")]
+    #[arg(long, conflicts_with = "exit_on_hang")]
     no_hangs: bool,
 
-    /// On a hang, also write the last part of a recording in flight mode beside the run directory, and merge it.
-    #[arg(long)]
-    dump: bool,
+    /// On these events, write the last part of a recording in flight mode beside the run directory, and merge it.
+    #[arg(long, value_name = "EVENT", value_delimiter = ',')]
+    dump_on: Vec<DumpOn>,
 
     /// Exit with status 1 on a hang.
     #[arg(long)]
@@ -177,6 +218,16 @@ fn in_ms(time: Duration) -> OsString {
     format!("{}ms", time.as_millis()).into()
 }
 
+/// Prints how the first processes of a job ended.
+fn report_ends(ranks: &[String]) {
+    let more = ranks.len().saturating_sub(MAX_ENDS);
+    let mut shown = ranks[..ranks.len() - more].join("; ");
+    if more > 0 {
+        shown.push_str(&format!("; and {more} more"));
+    }
+    print::message(&format!("ended first: {shown}"));
+}
+
 impl Watch {
     pub fn run(self) -> Result<Exit> {
         run_behind_the_job();
@@ -192,6 +243,11 @@ impl Watch {
         let mut end = JobEnd::new(vec![self.directory.clone()], self.beside.is_some());
         let mut notifier = Notifier::new(self.reports.webhook.as_deref());
         let changes = self.reports.warnings.then(|| self.read_warnings());
+        let requested = Arc::new(AtomicBool::new(false));
+        for signal in self.dump_on.iter().filter_map(|event| event.signal()) {
+            signal_hook::flag::register(signal, Arc::clone(&requested)).context("cannot handle signals")?;
+        }
+        let mut dumps = 0;
         loop {
             let (found, pause) = watcher.tick(Instant::now());
             match found {
@@ -201,21 +257,14 @@ impl Watch {
                     print::message("the job goes on");
                     notifier.post(&self.event("goes-on", "the job goes on", &Value::Null));
                 }
-                Found::Ended(ranks) => {
-                    let more = ranks.len().saturating_sub(MAX_ENDS);
-                    let mut shown = ranks[..ranks.len() - more].join("; ");
-                    if more > 0 {
-                        shown.push_str(&format!("; and {more} more"));
-                    }
-                    print::message(&format!("ended first: {shown}"));
-                }
+                Found::Ended(ranks) => report_ends(&ranks),
                 Found::Hang(mut status) => {
                     if self.options.stacks {
                         stacks::add(&mut status);
                     }
                     self.report(&status, &mut notifier);
-                    if self.dump {
-                        self.dump();
+                    if self.dump_on.contains(&DumpOn::Hang) {
+                        self.dump_unless_many(&mut dumps);
                     }
                     if let (true, Some(job), Some(launch)) = (self.kill, &job, &self.beside) {
                         print::message("ending the job, because it hangs (--on-hang kill)");
@@ -231,9 +280,18 @@ impl Watch {
             }
             for change in changes.iter().flat_map(Receiver::try_iter) {
                 self.report_warning(&change, &mut notifier);
+                if matches!(change, Change::Raised(_)) && self.dump_on.contains(&DumpOn::Warning) {
+                    self.dump_unless_many(&mut dumps);
+                }
+            }
+            if requested.swap(false, Ordering::Relaxed) {
+                self.dump();
             }
             notifier.tidy();
             if let Some(ended) = end.wait(pause, !watcher.looks().running().is_empty()) {
+                if let (Found::Ended(ranks), false) = (watcher.finish(), self.no_hangs) {
+                    report_ends(&ranks);
+                }
                 notifier.finish();
                 return Ok(match ended {
                     Ended::AfterRanks => Exit::Fine,
@@ -243,7 +301,20 @@ impl Watch {
         }
     }
 
-    /// Writes the last part of the recording while the job hangs.
+    /// Writes the last part of the recording for an event that can occur again and again.
+    fn dump_unless_many(&self, dumps: &mut usize) {
+        *dumps += 1;
+        if *dumps <= MAX_DUMPS {
+            self.dump();
+        }
+        if *dumps == MAX_DUMPS {
+            print::message(&format!(
+                "{MAX_DUMPS} parts of the run are written; hangs and warnings lead to no more. `rankscope dump` still does"
+            ));
+        }
+    }
+
+    /// Writes the last part of the recording.
     fn dump(&self) {
         match dump::dump(&self.directory) {
             Ok(merged) => {

@@ -18,7 +18,18 @@ pub struct Companion {
 impl Companion {
     /// Starts this program with these arguments.
     pub fn start(arguments: &[OsString]) -> io::Result<Self> {
-        let child = Command::new(env::current_exe()?)
+        let mut command = Command::new(env::current_exe()?);
+        // A signal that requests a dump must not end the process before it handles the signal.
+        // SAFETY: the closure makes system calls only.
+        unsafe {
+            command.pre_exec(|| {
+                for signal in [libc::SIGUSR1, libc::SIGUSR2] {
+                    libc::signal(signal, libc::SIG_IGN);
+                }
+                Ok(())
+            });
+        }
+        let child = command
             .args(arguments)
             // Its end tells the process to end, also if this one is killed.
             .stdin(Stdio::piped())
@@ -27,6 +38,11 @@ impl Companion {
             .process_group(0)
             .spawn()?;
         Ok(Self { child })
+    }
+
+    /// Returns the process id.
+    pub fn pid(&self) -> i32 {
+        self.child.id().cast_signed()
     }
 
     /// Ends the process. Returns its exit status, if it ended by itself within the limit.

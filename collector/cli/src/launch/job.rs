@@ -23,6 +23,8 @@ pub struct Job {
     asked_to_stop: bool,
     /// Signal that requested the end of the job, if any.
     asked_to_end: Option<i32>,
+    /// Signals that are forwarded to another process instead of the job, each with that process.
+    diverted: Vec<(i32, i32)>,
 }
 
 /// End of a job.
@@ -60,6 +62,7 @@ impl Job {
                 witness,
                 asked_to_stop: false,
                 asked_to_end: None,
+                diverted: Vec::new(),
             }),
             Err(error) => {
                 signals.unblock();
@@ -71,6 +74,12 @@ impl Job {
     /// Returns the number of the first process. It is not waited for before [`Job::accompany`].
     pub fn pid(&self) -> i32 {
         self.pid
+    }
+
+    /// Forwards a signal to this process instead of the job. The process must be a child that is not waited for before
+    /// [`Job::accompany`] returns.
+    pub fn divert(&mut self, signal: i32, pid: i32) {
+        self.diverted.push((signal, pid));
     }
 
     /// Forwards signals to the job until it ends.
@@ -106,6 +115,12 @@ impl Job {
     }
 
     fn pass_on(&mut self, received: Received) {
+        let is_it = |&&(signal, _): &&(i32, i32)| signal == received.signal;
+        if let Some(&(signal, pid)) = self.diverted.iter().find(is_it) {
+            // SAFETY: the child is not reaped yet, so the process id is still its own.
+            unsafe { libc::kill(pid, signal) };
+            return;
+        }
         if received.signal == libc::SIGTSTP {
             self.asked_to_stop = true;
         }
