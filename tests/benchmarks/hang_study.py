@@ -190,7 +190,7 @@ def judge(case, status, truth, reports, lines):
             return out | {"verdict": "invalid", "why": f"the job ended with {status}: {text[-300:]}"}
         return out
     if fault in ("kill", "memory"):
-        return judge_end(out, truth, lines, text)
+        return judge_end(out, truth, reports, lines, text)
     if not reports:
         return out | {"verdict": "none", "why": f"no report; the job ended with {status}: {text[-300:]}"}
     report = reports[0]
@@ -219,17 +219,22 @@ def judge(case, status, truth, reports, lines):
     return out
 
 
-def judge_end(out, truth, lines, text):
-    """A rank whose process is gone is reported when it ends, or as the cause of a hang."""
+def judge_end(out, truth, reports, lines, text):
+    """A rank whose process is gone is reported when it ends, or as the cause of a hang or of the end of the job."""
     words = "out of memory" if out["fault"] == "memory" else "killed by SIGKILL"
-    found = [(at, line) for at, line in lines if "ended first" in line or "is gone" in line]
-    if not found:
+    for at, line in lines:
+        if "ended first" in line:
+            out["delay_s"] = at - truth["at_unix_ns"] / 1e9 - TIMEOUT_S
+            first = line.split(";")[0]
+            is_right = f"rank {out['culprit']} " in first and words in first
+            return out if is_right else out | {"verdict": "wrong", "why": line}
+    if not reports:
         return out | {"verdict": "none", "why": text[-300:]}
-    at, line = found[0]
-    out["delay_s"] = at - truth["at_unix_ns"] / 1e9 - TIMEOUT_S
-    first = line.split(";")[0]
-    if f"rank {out['culprit']} " not in first or words not in first:
-        return out | {"verdict": "wrong", "why": line}
+    first = reports[0]["verdicts"][0]
+    numbers = [reports[0]["ranks"][rank]["number"] for rank in first["culprits"]]
+    if (first["kind"], numbers) != ("process-gone", truth["culprits"]):
+        return out | {"verdict": "wrong", "why": first["sentence"]}
+    out["delay_s"] = (reports[0]["taken_unix_ns"] - truth["at_unix_ns"]) / 1e9 - TIMEOUT_S
     return out
 
 

@@ -225,7 +225,9 @@ fn now(view: &View, rank: &Rank) -> (String, Option<i64>) {
 
 fn in_call(view: &View, call: &Call) -> String {
     let operation = words::operation_of(call, view.communicator(call.communicator));
-    if call.is_on_device {
+    if call.has_failed() {
+        format!("after {operation} failed")
+    } else if call.is_on_device {
         format!("waiting on the device for {operation}")
     } else {
         format!("in {operation}")

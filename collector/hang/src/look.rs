@@ -272,6 +272,8 @@ fn read_operations(
     let has_late_completions = log.properties.contains_key(EVENTS);
     operations.sort_by_key(RankOperation::begin_ns);
     let mut on_device: BTreeMap<CommunicatorId, Vec<Call>> = BTreeMap::new();
+    // Calls that failed after the last completed operation of their communicator.
+    let mut failed: BTreeMap<CommunicatorId, Call> = BTreeMap::new();
     let mut previous: Option<Context> = None;
     for operation in &operations {
         let Some(position) = position(operation) else {
@@ -292,6 +294,12 @@ fn read_operations(
                 } else {
                     operation.leave_ns
                 };
+                if operation.state == OperationState::Failed {
+                    let first = failed.entry(operation.communicator);
+                    first.or_insert_with(|| call(operation, position, false));
+                } else {
+                    failed.remove(&operation.communicator);
+                }
                 recent.add_completed(call(operation, position, false));
                 recent.longest_ns = recent.longest_ns.max(end_ns - operation.begin_ns());
                 if recent.last.is_none_or(|last| last.at_ns <= end_ns) {
@@ -340,6 +348,10 @@ fn read_operations(
                 recent.add_completed(call);
             }
         }
+    }
+    if rank.process.is_gone() {
+        // It ended because of them.
+        rank.calls.extend(failed.into_values().filter(Call::has_failed));
     }
     rank.calls
         .sort_by_key(|call| (call.since_ns, call.communicator, call.position));

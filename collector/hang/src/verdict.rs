@@ -3,7 +3,7 @@
 use crate::causes::{Cause, Detail, causes};
 use crate::patience::{Allowance, History, Limits, allowance};
 use crate::view::{Rank, View};
-use crate::waits::{CREATION, Waits};
+use crate::waits::{CREATION, Waits, has_failed};
 use crate::words;
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::status::{Confidence, HangKind, HangVerdict, ProcessState};
@@ -27,12 +27,16 @@ pub fn verdicts(view: &View, waits: &Waits, history: &History, limits: Limits) -
         };
         // A thread that only listens does not stop its rank, which goes on to complete other operations.
         let stuck_ns = longest(&|rank, since_ns| since_ns.max(rank.progress_ns()));
-        if stuck_ns < limits.timeout_ns {
+        // When a job has ended, no time is needed to see that its members disagreed, or that an operation failed.
+        let has_failed = |&at: &usize| has_failed(view, waits.all[at].key, &waits.all[at].callers);
+        let is_certain = view.is_over()
+            && (matches!(cause.detail, Detail::Disagreement { .. }) || cause.stops.iter().any(has_failed));
+        if stuck_ns < limits.timeout_ns && !is_certain {
             continue;
         }
         let for_ns = longest(&|_, since_ns| since_ns);
         let allowed = allowance(view, waits, &cause, history, limits);
-        let is_slow = stuck_ns < allowed.limit_ns;
+        let is_slow = stuck_ns < allowed.limit_ns && !is_certain;
         let verdict = verdict(view, waits, &cause, waiting, (for_ns, is_slow), &allowed);
         found.push((verdict, cause.at));
     }
@@ -111,6 +115,9 @@ fn verdict(
              first in {what}",
             circle_communicators(waits, &cause.detail)
         ),
+        (HangKind::ProcessGone, _) if view.is_over() => {
+            format!("{who} ended first, while its peers were in {what}")
+        }
         (HangKind::ProcessGone, _) => format!("{who} {has} ended, and {what} waits for {}", it(single)),
         (HangKind::Stopped, _) => format!("{who} {is} stopped, and {what} waits for {}", it(single)),
         (HangKind::UserCode, _) => format!("{who} {has} not called {what}: {}", doing(view, &cause.culprits)),
@@ -128,7 +135,11 @@ fn verdict(
     let rest = if victims.is_empty() {
         format!(" ({time})")
     } else {
-        let verb = if victims.len() == 1 { "waits" } else { "wait" };
+        let verb = match (view.is_over(), victims.len()) {
+            (true, _) => "waited",
+            (false, 1) => "waits",
+            (false, _) => "wait",
+        };
         format!("; {victims_shown} {verb} for {time}")
     };
     let mut sentence = capitalised(&format!("{main}{rest}"));

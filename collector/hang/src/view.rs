@@ -4,7 +4,7 @@
 
 use crate::process::ProcessFacts;
 use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex};
-use rankscope_ranklog::record::FLAG_ROLE_BYTES;
+use rankscope_ranklog::record::{FLAG_FAILED, FLAG_ROLE_BYTES};
 use rankscope_ranklog::{Library, Operation, Pattern};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -70,6 +70,12 @@ pub struct Call {
 }
 
 impl Call {
+    /// Returns true if it has returned an error. Such calls are in a view only if they are the last ones of a process that has
+    /// ended.
+    pub fn has_failed(&self) -> bool {
+        self.flags & FLAG_FAILED != 0
+    }
+
     /// Returns a property in which two calls of one instance disagree, in words.
     pub fn disagreement(&self, other: &Self) -> Option<&'static str> {
         if matches!(self.position, Position::Message { .. }) {

@@ -3,7 +3,7 @@
 //! The graph has a node for each operation that a rank waits in. An edge leads to an operation in which a missing member
 //! waits. So the causes are at the nodes without edges, and a circle is a cause by itself.
 
-use crate::view::{Position, Rank, View};
+use crate::view::{Call, Position, Rank, View};
 use petgraph::algo::kosaraju_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
 use rankscope_analysis::model::operation::NO_COMMUNICATOR;
@@ -207,9 +207,10 @@ fn wait(view: &View, key: Key, callers: Vec<(RankIndex, i64)>) -> Wait {
         .map(|rank| view.until_ns(rank))
         .max()
         .unwrap_or(view.now_ns);
+    let has_failed = has_failed(view, key, &found.callers);
     let mut lacks = |rank: RankIndex| {
         if let Some(known) = view.ranks.get(rank.index()) {
-            let lack = lack(view, known, ends_ns);
+            let lack = lack(view, known, ends_ns, has_failed);
             found.lacking.entry(lack).or_default().push(rank);
         }
     };
@@ -256,16 +257,32 @@ fn members(position: Position, size: usize) -> Vec<MemberIndex> {
     }
 }
 
-/// Returns what a member does that has not called an operation whose callers waited until `ends_ns`.
-fn lack(view: &View, rank: &Rank, ends_ns: i64) -> Lack {
-    // After the end of all processes, only one that ended before the others is a cause.
-    let has_ended = rank.process.is_gone()
-        && (!view.is_over() || rank.last_sign_ns.saturating_add(EARLIER_END_NS) < ends_ns);
+/// Returns true if one of the calls of an operation has returned an error.
+pub fn has_failed(view: &View, key: Key, callers: &[(RankIndex, i64)]) -> bool {
+    let ranks = callers
+        .iter()
+        .filter_map(|(rank, _)| view.ranks.get(rank.index()));
+    ranks
+        .filter_map(|rank| rank.call_at(key.0, key.1))
+        .any(Call::has_failed)
+}
+
+/// Returns what a member does that has not called an operation whose callers waited until `ends_ns`, or whose calls failed.
+fn lack(view: &View, rank: &Rank, ends_ns: i64, has_failed: bool) -> Lack {
+    // After the end of all processes, only one that ended before the others is a cause. The calls of its peers fail.
+    let is_earlier = || rank.last_sign_ns.saturating_add(EARLIER_END_NS) < ends_ns;
+    let has_ended =
+        rank.process.is_gone() && (!view.is_over() || is_earlier() || (has_failed && rank.calls.is_empty()));
     if has_ended {
         Lack::Gone
     } else if rank.process.state == ProcessState::Stopped {
         Lack::Stopped
-    } else if !rank.is_blocked() && !rank.calls.iter().any(|call| call.is_on_device) {
+    } else if !rank.is_blocked()
+        && !rank
+            .calls
+            .iter()
+            .any(|call| call.is_on_device || call.has_failed())
+    {
         Lack::Outside
     } else if rank.calls.is_empty() && !rank.blocked.iter().any(|thread| thread.is_connecting) {
         Lack::Elsewhere

@@ -226,10 +226,16 @@ impl<L: Looks> Watch<L> {
         (found, pause)
     }
 
-    /// Returns the abnormal ends of a job that is over, unless others were found before.
-    pub fn finish(&mut self) -> Found {
+    /// Looks at a job that is over. Returns its abnormal ends, unless others were found before, and what its ranks were in if
+    /// that explains them.
+    pub fn finish(&mut self) -> (Found, Option<Box<Status>>) {
         self.looks.finish();
-        self.take_first_ends()
+        let ends = self.take_first_ends();
+        if !self.has_seen_ends || self.has_reported {
+            return (ends, None);
+        }
+        let last = self.looks.look().filter(|status| status.health == Health::Hang);
+        (ends, last.map(Box::new))
     }
 
     fn take_first_ends(&mut self) -> Found {

@@ -10,6 +10,7 @@ use rankscope_hang::view::{
     BlockedThread, Call, Communicator, Completed, LogState, Position, Rank, Recent, Step, View,
 };
 use rankscope_hang::waits::Waits;
+use rankscope_ranklog::record::FLAG_FAILED;
 use rankscope_ranklog::{Library, Operation};
 use rustc_hash::FxHashMap;
 use std::time::{Duration, Instant};
@@ -581,6 +582,75 @@ fn of_a_job_that_was_killed_the_waits_at_its_end_count() {
     // The rank that ended long before the others was the cause.
     view.ranks[1].last_sign_ns = NOW_NS - 110 * SECOND_NS;
     assert_verdict(&judge(&view), HangKind::ProcessGone, &[1], "world", 7);
+}
+
+/// Ends all processes, whose last call failed.
+fn fail(view: &mut View, ranks: impl IntoIterator<Item = u32>, call: &Call) {
+    for rank in ranks {
+        let flags = call.flags | FLAG_FAILED;
+        let call = Call {
+            flags,
+            ..call.clone()
+        };
+        view.ranks[rank as usize].calls.push(call);
+    }
+    for rank in &mut view.ranks {
+        rank.process.state = ProcessState::Gone;
+        rank.last_sign_ns = NOW_NS;
+    }
+}
+
+#[test]
+fn of_a_job_that_failed_the_rank_is_named_that_ended_first() {
+    let mut view = job(3);
+    fail(&mut view, [0, 2], &collective(WORLD, 7, 0));
+    let status = judge(&view);
+    assert_verdict(&status, HangKind::ProcessGone, &[1], "world", 7);
+    assert!(
+        status
+            .sentence
+            .contains("ended first, while its peers were in all-reduce number 7"),
+        "{}",
+        status.sentence
+    );
+    // A stage of a pipeline failed because the one before it did.
+    let mut view = job(3);
+    let message = |sender, receiver| {
+        let position = Position::Message {
+            sender: MemberIndex(sender),
+            receiver: MemberIndex(receiver),
+            tag: 0,
+        };
+        call(WORLD, Operation::Receive, position, 0)
+    };
+    fail(&mut view, [1], &message(0, 1));
+    fail(&mut view, [2], &message(1, 2));
+    let status = judge(&view);
+    let found = first(&status);
+    assert_eq!(
+        (found.kind, &found.culprits[..]),
+        (HangKind::ProcessGone, &[0][..])
+    );
+    assert_eq!(found.waiting, [1, 2]);
+}
+
+#[test]
+fn of_a_job_that_failed_a_disagreement_counts_however_short_it_was() {
+    let mut view = job(3);
+    fail(&mut view, [0, 1], &collective(WORLD, 7, 0));
+    let other = Call {
+        bytes: Some(8192),
+        ..collective(WORLD, 7, 0)
+    };
+    wait(&mut view, [2], &other);
+    let status = judge(&view);
+    assert_verdict(&status, HangKind::Mismatch, &[2], "world", 7);
+    assert_eq!(status.health, Health::Hang);
+    // A job that was ended from outside in a short wait did not hang.
+    let mut view = job(3);
+    wait(&mut view, [0, 1], &collective(WORLD, 7, 0));
+    fail(&mut view, [], &other);
+    assert_eq!(judge(&view).health, Health::Healthy);
 }
 
 #[test]

@@ -289,8 +289,8 @@ impl Watch {
             }
             notifier.tidy();
             if let Some(ended) = end.wait(pause, !watcher.looks().running().is_empty()) {
-                if let (Found::Ended(ranks), false) = (watcher.finish(), self.no_hangs) {
-                    report_ends(&ranks);
+                if !self.no_hangs {
+                    self.report_the_end(&mut watcher);
                 }
                 notifier.finish();
                 return Ok(match ended {
@@ -298,6 +298,20 @@ impl Watch {
                     Ended::WithoutRanks => Exit::Inconclusive,
                 });
             }
+        }
+    }
+
+    /// Prints how a job ended whose ranks did not all succeed, and what they were in then.
+    fn report_the_end(&self, watcher: &mut Watcher<LogLooks>) {
+        let (found, last) = watcher.finish();
+        if let Found::Ended(ranks) = found {
+            report_ends(&ranks);
+        }
+        let Some(status) = last else { return };
+        print::message(&format!("when it ended: {}", status.sentence));
+        match store(&self.directory, &status) {
+            Ok(path) => print::message(&format!("stored as {}", path.display())),
+            Err(error) => print::message(&format!("the report could not be stored: {error:#}")),
         }
     }
 

@@ -3,6 +3,7 @@
 //! It is a separate process, because it reads logs while the job runs, and `rankscope run` only waits. It has the lowest
 //! priority.
 
+use super::signals::Signals;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -19,13 +20,16 @@ impl Companion {
     /// Starts this program with these arguments.
     pub fn start(arguments: &[OsString]) -> io::Result<Self> {
         let mut command = Command::new(env::current_exe()?);
-        // A signal that requests a dump must not end the process before it handles the signal.
+        // These signals request a dump. They are blocked in this process, and must not end the other one before it handles them.
+        let requests = [libc::SIGUSR1, libc::SIGUSR2];
+        let unblocked = requests.into_iter().fold(Signals::none(), Signals::with);
         // SAFETY: the closure makes system calls only.
         unsafe {
-            command.pre_exec(|| {
-                for signal in [libc::SIGUSR1, libc::SIGUSR2] {
+            command.pre_exec(move || {
+                for signal in requests {
                     libc::signal(signal, libc::SIG_IGN);
                 }
+                unblocked.unblock();
                 Ok(())
             });
         }
