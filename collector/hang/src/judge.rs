@@ -6,7 +6,7 @@ use crate::patience::{History, Limits};
 use crate::process::{Work, ticks_per_second};
 use crate::stacks;
 use crate::verdict::verdicts;
-use crate::view::{Rank, View};
+use crate::view::{LogState, Rank, View};
 use crate::waits::Waits;
 use rankscope_analysis::ingest::{IngestError, ingest_in_place};
 use rankscope_formats::status::{Health, ProcessState, Status};
@@ -72,6 +72,8 @@ pub struct Judge {
     endings: FxHashMap<u32, String>,
     /// Processes of this machine that ran at the last look.
     running: Vec<RunningProcess>,
+    /// Processes that had ended at the last look without closing their logs.
+    unclosed: Vec<UnclosedProcess>,
 }
 
 /// A process of this machine that records.
@@ -89,6 +91,17 @@ pub struct RunningProcess {
     pub launch: Option<String>,
 }
 
+/// A process that has ended without closing its log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnclosedProcess {
+    /// Name of its rank.
+    pub rank: String,
+    /// Process id.
+    pub pid: u32,
+    /// How it ended, in words.
+    pub ending: String,
+}
+
 impl Judge {
     /// Creates a judge of these run directories.
     pub fn new(directories: Vec<PathBuf>, options: JudgeOptions) -> Self {
@@ -99,12 +112,18 @@ impl Judge {
             readings: FxHashMap::default(),
             endings: FxHashMap::default(),
             running: Vec::new(),
+            unclosed: Vec::new(),
         }
     }
 
     /// Returns the processes of this machine that ran at the last look.
     pub fn running(&self) -> &[RunningProcess] {
         &self.running
+    }
+
+    /// Returns the processes that had ended at the last look without closing their logs.
+    pub fn unclosed(&self) -> &[UnclosedProcess] {
+        &self.unclosed
     }
 
     /// Returns the run directories.
@@ -204,6 +223,17 @@ impl Judge {
         let mut view = view(ingest_in_place(&self.directories)?);
         let (at, now_ns) = (Instant::now(), view.now_ns);
         self.running = view.ranks.iter().filter_map(running).collect();
+        let is_unclosed = |rank: &&Rank| rank.log_state == LogState::Broken;
+        self.unclosed = view
+            .ranks
+            .iter()
+            .filter(is_unclosed)
+            .map(|rank| UnclosedProcess {
+                rank: rank.name.clone(),
+                pid: rank.pid,
+                ending: rank.ending.clone().unwrap_or_default(),
+            })
+            .collect();
         for rank in &mut view.ranks {
             if rank.process.is_gone() {
                 rank.ending = self.endings.get(&rank.pid).cloned().or(rank.ending.take());

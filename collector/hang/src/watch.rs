@@ -130,7 +130,18 @@ impl Looks for LogLooks {
     }
 
     fn take_abnormal_ends(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.abnormal_ends)
+        let ends = std::mem::take(&mut self.abnormal_ends);
+        if ends.is_empty() {
+            return ends;
+        }
+        // A rank that was killed before the first look was never observed. It may be the reason for the others.
+        let unobserved = self
+            .judge
+            .unclosed()
+            .iter()
+            .filter(|process| !self.ranks.contains_key(&process.pid))
+            .map(|process| format!("{} (process {}): {}", process.rank, process.pid, process.ending));
+        unobserved.chain(ends).collect()
     }
 
     fn finish(&mut self) {
