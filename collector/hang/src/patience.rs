@@ -1,6 +1,6 @@
 //! How long a wait may last before it is a hang. It depends on the cause, and on what this job has shown before.
 
-use crate::causes::Cause;
+use crate::causes::{Cause, Detail};
 use crate::view::{Rank, View};
 use crate::waits::{CREATION, Key, Waits};
 use rankscope_formats::ids::{CommunicatorId, RankIndex};
@@ -158,11 +158,14 @@ pub fn allowance(view: &View, waits: &Waits, cause: &Cause, history: &History, l
     let are_all = |test: &dyn Fn(&Rank) -> bool| {
         !culprits.is_empty() && culprits.iter().all(|rank| test(&view.ranks[rank.index()]))
     };
-    let is_remote = |rank: &RankIndex| view.ranks[rank.index()].process.state == ProcessState::Remote;
+    let is_remote = |rank: &Rank| rank.process.state == ProcessState::Remote;
+    // Of a rank without a visible log, the name of the communicator may still be on its way.
+    let waits_for_remote = match cause.detail {
+        Detail::Unseen => view.ranks.iter().any(is_remote),
+        _ => culprits.iter().any(|rank| is_remote(&view.ranks[rank.index()])),
+    };
     match cause.kind {
-        HangKind::UserCode | HangKind::MissingCaller
-            if limits.timeout_ns < REMOTE_NS && culprits.iter().any(is_remote) =>
-        {
+        HangKind::UserCode | HangKind::MissingCaller if limits.timeout_ns < REMOTE_NS && waits_for_remote => {
             Allowance {
                 limit_ns: REMOTE_NS,
                 reason: Some("calls on other hosts appear late".to_owned()),

@@ -96,7 +96,7 @@ fn verdict(
     } else {
         cause.kind
     };
-    let single = cause.culprits.len() == 1;
+    let single = names.len() == 1;
     let (has, is, does) = if single {
         ("has", "is", "does")
     } else {

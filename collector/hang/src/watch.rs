@@ -16,7 +16,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Time between two looks while nothing waits for long.
 const CALM: Duration = Duration::from_secs(1);
 /// Time between two looks while something waits.
-const ALERT: Duration = Duration::from_millis(500);
+const ALERT: Duration = Duration::from_millis(250);
+/// Such a pause is at least this many times as long as the look before it. A look at thousands of ranks takes a second.
+const TIMES_THE_LOOK: u32 = 2;
 /// A look this much later than planned shows that this process did not run.
 const LATE: Duration = Duration::from_secs(3);
 /// Bounds of the time between two looks at all ranks while nothing waits.
@@ -229,7 +231,7 @@ impl<L: Looks> Watch<L> {
             found = self.take_first_ends();
         }
         let pause = if is_old || self.suspected.is_some() {
-            ALERT
+            ALERT.max(now.elapsed() * TIMES_THE_LOOK)
         } else {
             CALM
         };
