@@ -178,11 +178,11 @@ def is_of_other_host(case):
 
 def judge(case, status, truth, reports, lines):
     python, ranks, shape, fault, culprit, is_hang = case
-    text = "".join(line for _, line in lines)[-2000:]
+    text = "".join(line for _, line in lines)[-6000:]
     out = {"shape": shape, "fault": fault, "ranks": ranks, "culprit": culprit, "python": python, "hang": is_hang,
            "status": status, "verdict": "right", "why": "", "delay_s": None}
     if truth is None and fault != "none":
-        return out | {"verdict": "invalid", "why": "the job did not reach its fault: " + text[-300:]}
+        return out | {"verdict": "invalid", "why": "the job did not reach its fault: " + text[-300:], "text": text}
     if not is_hang:
         if reports:
             return out | {"verdict": "alarm", "why": reports[0]["sentence"]}
