@@ -142,7 +142,9 @@ def run(case):
         environment["STUCK_OTHER_HOST"] = folder
         with open(os.path.join(folder, "other-boot-id"), "w") as file:
             file.write("aaaaaaaa-0000-4000-8000-000000000001\n")
-    arguments = [shape, fault, culprit, random.randint(20, 40)] + ([] if is_hang else [HEALTHY_STEPS])
+    # Names of communicators reach other hosts after two to three seconds.
+    step = random.randint(350, 400) if hosts else random.randint(20, 40)
+    arguments = [shape, fault, culprit, step] + ([] if is_hang else [HEALTHY_STEPS])
     # The busy timeout is short here, so that an endless loop is found in a run of a minute.
     busy = ["--busy-timeout", "15s"]
     words = [os.path.join(ROOT, "target/release/rankscope"), "run", "--no-merge", "--hang-timeout", f"{TIMEOUT_S}s", *busy,
@@ -193,6 +195,8 @@ def judge(case, status, truth, reports, lines):
     text = "".join(line for _, line in lines)[-6000:]
     out = {"shape": shape, "fault": fault, "ranks": ranks, "culprit": culprit, "python": python, "hang": is_hang,
            "status": status, "verdict": "right", "why": "", "delay_s": None}
+    if truth is None and fault != "none" and reports:
+        return out | {"verdict": "alarm", "why": "before the fault: " + reports[0]["sentence"], "text": text}
     if truth is None and fault != "none":
         return out | {"verdict": "invalid", "why": "the job did not reach its fault: " + text[-300:], "text": text}
     if not is_hang:
@@ -211,7 +215,7 @@ def judge(case, status, truth, reports, lines):
     if is_of_other_host(case):
         # Whether the process works, sleeps or is stopped shows only on its host.
         limit_s = REMOTE_LIMIT_S
-        truth["kinds"].append("missing-caller")
+        truth["kinds"] += ["missing-caller", "user-code"]
     out["delay_s"] = (report["taken_unix_ns"] - truth["at_unix_ns"]) / 1e9 - limit_s
     numbers = sorted(report["ranks"][rank]["number"] for rank in first["culprits"])
     wrong = []

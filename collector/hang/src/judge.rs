@@ -41,7 +41,7 @@ impl JudgeOptions {
     }
 }
 
-/// Share of a processor that a process must use to count as busy.
+/// Share of a processor that a process must use, or wait for, to count as busy.
 const BUSY_SHARE: f64 = 0.2;
 /// Bytes per second that a process must read or write to count as busy. The recorder itself reads a few kilobytes.
 const BUSY_BYTES_PER_S: f64 = 256.0 * 1024.0;
@@ -300,7 +300,8 @@ fn is_busy(before: &Reading, now: &Reading) -> Option<bool> {
         return None;
     }
     let ticks = two.processor_ticks.saturating_sub(one.processor_ticks) as f64;
-    let share = ticks / ticks_per_second() as f64 / seconds;
+    let ready_s = two.ready_ns.saturating_sub(one.ready_ns) as f64 / 1e9;
+    let share = (ticks / ticks_per_second() as f64 + ready_s) / seconds;
     let bytes = two.file_bytes.saturating_sub(one.file_bytes) as f64 / seconds;
     Some(share >= BUSY_SHARE || bytes >= BUSY_BYTES_PER_S)
 }

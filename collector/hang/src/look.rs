@@ -427,10 +427,24 @@ fn position(operation: &RankOperation) -> Option<Position> {
 
 /// Returns a communicator with its members among the ranks of the view.
 fn communicator(known: &GlobalCommunicator, place: &[Option<RankIndex>], ranks: &[Rank]) -> Communicator {
+    // The log of a process that was stopped early, or is on another host, may lack the communicator. In the world, members
+    // have the numbers of their environment.
+    let by_number = |member: usize| {
+        let is_it = |rank: &Rank| {
+            rank.number.is_some_and(|number| number as usize == member)
+                && (rank.world.is_none() || rank.world == known.world)
+        };
+        let found = ranks.iter().position(is_it).filter(|_| known.role == "world");
+        found.map(RankIndex::of)
+    };
     let members: Vec<Option<RankIndex>> = known
         .members
         .iter()
-        .map(|member| member.and_then(|rank| place.get(rank.index()).copied().flatten()))
+        .enumerate()
+        .map(|(number, member)| {
+            let seen = member.and_then(|rank| place.get(rank.index()).copied().flatten());
+            seen.or_else(|| by_number(number))
+        })
         .collect();
     let numbers: Vec<u32> = members
         .iter()

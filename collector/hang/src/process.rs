@@ -30,6 +30,9 @@ pub struct ProcessFacts {
 pub struct Work {
     /// Processor time, in clock ticks.
     pub processor_ticks: u64,
+    /// Time for which main threads were ready and no processor was free, in nanoseconds. On a machine with too few
+    /// processors, a process that works gets little processor time.
+    pub ready_ns: u64,
     /// Bytes that it has read and written through system calls.
     pub file_bytes: u64,
 }
@@ -127,6 +130,7 @@ fn reads_standard_input(pid: &str) -> bool {
 fn work(pid: &str, own: &Stat) -> Work {
     let mut sum = Work {
         processor_ticks: own.processor_ticks,
+        ready_ns: ready_ns(pid),
         file_bytes: file_bytes(pid),
     };
     let mut open = children(pid);
@@ -138,11 +142,19 @@ fn work(pid: &str, own: &Stat) -> Work {
         }
         if let Some(stat) = Stat::read(&child) {
             sum.processor_ticks += stat.processor_ticks;
+            sum.ready_ns += ready_ns(&child);
             sum.file_bytes += file_bytes(&child);
             open.extend(children(&child));
         }
     }
     sum
+}
+
+/// Reads the second field of /proc/PID/schedstat: the run delay of the main thread. 0 on kernels without it.
+fn ready_ns(pid: &str) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap_or_default();
+    let field = text.split_whitespace().nth(1);
+    field.and_then(|value| value.parse().ok()).unwrap_or(0)
 }
 
 fn file_bytes(pid: &str) -> u64 {

@@ -17,6 +17,7 @@ mod reasons;
 mod rollup_rows;
 pub mod selection_rows;
 pub mod sentences;
+pub mod share;
 pub(crate) mod source;
 mod structure;
 pub mod table_export;

@@ -31,6 +31,7 @@ pub mod process;
 pub mod reader;
 pub mod record;
 pub mod recorder;
+pub mod secrets;
 pub mod segment;
 pub mod tail;
 pub mod writer;

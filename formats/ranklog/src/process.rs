@@ -1,5 +1,6 @@
 //! Identity of this process: the properties in the header of a log. The recorder's own thread reads them once.
 
+use super::secrets::{Redactor, SECRET_NAMES_VARIABLE};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
@@ -48,42 +49,6 @@ const ENVIRONMENT_NAMES: [&str; 14] = [
     "HOSTNAME",
     "KINETO_USE_DAEMON",
 ];
-
-const SECRET_WORDS: [&str; 8] = [
-    "TOKEN",
-    "SECRET",
-    "PASSWORD",
-    "PASSWD",
-    "CREDENTIAL",
-    "API_KEY",
-    "APIKEY",
-    "ACCESS_KEY",
-];
-
-/// Text that replaces a secret.
-pub const REDACTED: &str = "[redacted]";
-
-fn is_secret(name: &str) -> bool {
-    let name = name.to_ascii_uppercase().replace('-', "_");
-    SECRET_WORDS.iter().any(|word| name.contains(word))
-}
-
-/// Returns a command line in which the values of options that look like secrets are replaced.
-pub fn redact_command_line(arguments: &[String]) -> String {
-    let mut out: Vec<String> = Vec::with_capacity(arguments.len());
-    let mut hide_next = false;
-    for argument in arguments {
-        if std::mem::take(&mut hide_next) {
-            out.push(REDACTED.to_owned());
-        } else if let Some((name, _)) = argument.split_once('=').filter(|(name, _)| is_secret(name)) {
-            out.push(format!("{name}={REDACTED}"));
-        } else {
-            hide_next = argument.starts_with('-') && is_secret(argument);
-            out.push(argument.clone());
-        }
-    }
-    out.join(" ")
-}
 
 /// Returns true if this variable belongs in the header of a log.
 pub fn environment_is_relevant(name: &str) -> bool {
@@ -193,6 +158,10 @@ fn processor_model() -> Option<String> {
 /// Returns all properties of this process for the header, as (key, value).
 pub fn properties() -> Vec<(String, String)> {
     let mut out: Vec<(String, String)> = Vec::new();
+    let environment = zero_separated("/proc/self/environ");
+    let variables = || environment.iter().filter_map(|variable| variable.split_once('='));
+    let further_names = variables().find(|(name, _)| *name == SECRET_NAMES_VARIABLE);
+    let redactor = Redactor::new(further_names.map_or("", |(_, names)| names));
     let mut put = |key: &str, value: Option<String>| {
         if let Some(value) = value {
             out.push((key.to_owned(), value));
@@ -218,7 +187,7 @@ pub fn properties() -> Vec<(String, String)> {
     );
     put(
         "command_line",
-        Some(redact_command_line(&zero_separated("/proc/self/cmdline"))),
+        Some(redactor.command_line(&zero_separated("/proc/self/cmdline"))),
     );
     // Number of processors that this process may use. If a host has more ranks than processors, they wait for each
     // other.
@@ -233,14 +202,8 @@ pub fn properties() -> Vec<(String, String)> {
     put("processor_model", processor_model());
     put("kernel", read_trimmed("/proc/sys/kernel/osrelease"));
     put("rankscope_version", Some(env!("CARGO_PKG_VERSION").to_owned()));
-    for variable in zero_separated("/proc/self/environ") {
-        if let Some((name, value)) = variable
-            .split_once('=')
-            .filter(|(name, _)| environment_is_relevant(name))
-        {
-            let value = if is_secret(name) { REDACTED } else { value };
-            out.push((format!("env.{name}"), value.to_owned()));
-        }
+    for (name, value) in variables().filter(|(name, _)| environment_is_relevant(name)) {
+        out.push((format!("env.{name}"), redactor.value(name, value)));
     }
     out
 }
@@ -250,23 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_do_not_reach_the_header() {
-        let arguments: Vec<String> = [
-            "train.py",
-            "--hf-token=abc",
-            "--api-key",
-            "xyz",
-            "PASSWORD=1",
-            "--lr",
-            "0.1",
-        ]
-        .map(str::to_owned)
-        .into();
-        let line = redact_command_line(&arguments);
-        assert_eq!(
-            line,
-            "train.py --hf-token=[redacted] --api-key [redacted] PASSWORD=[redacted] --lr 0.1"
-        );
+    fn only_variables_that_steer_a_job_are_recorded() {
         assert!(environment_is_relevant("NCCL_DEBUG") && !environment_is_relevant("HOME"));
     }
 

@@ -10,13 +10,15 @@
 
 The module finds the library that `rankscope run` preloads. Without it, every function does nothing. It needs no other package.
 
+`rankscope.open(directory)` reads a session for scripts and notebooks (`rankscope.session`).
+
 Spans and counters are recorded once the recording of the process runs. It starts with the first call of a communication
 library, the first step or own collective, or `start()`.
 """
 
 import ctypes as _ctypes
 
-__all__ = ["Communicator", "counter", "is_recording", "span", "start", "step"]
+__all__ = ["Communicator", "counter", "is_recording", "open", "span", "start", "step"]
 
 _OPERATIONS = {
     "all-reduce": 1,
@@ -280,3 +282,11 @@ else:
 def is_recording():
     """Returns True if a library is preloaded that can record this program."""
     return _api is not None
+
+
+def open(directory):
+    """Opens a run directory that was merged, or a session directory. Returns a `rankscope.session.Session`."""
+    # Only readers need this module, and a training program should import as little as possible.
+    from .session import open_session
+
+    return open_session(directory)

@@ -19,6 +19,7 @@ use rankscope_formats::index::{ViewFile, view_path};
 use rankscope_formats::session::{Selection, Session};
 use rankscope_report::Places;
 use rankscope_report::heatmap;
+use rankscope_report::share::for_sharing;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,12 +30,16 @@ Examples:
   rankscope report shared/run1                  print the summary, write shared/run1/report.html
   rankscope report shared/run1 --html out.html  write the page elsewhere
   rankscope report shared/run1 --timeline       add a picture of the timeline, drawn by the viewer
+  rankscope report shared/run1 --share          write a page without names of hosts and users, paths and addresses
   rankscope report shared/run1 --json | jq .coverage
   rankscope report shared/run1 --by host        print sums by host; also rank, device, role
   rankscope report shared/run1 --range 10s..12s print only this interval; --ranks 0-3: only these ranks
   rankscope report shared/run1 --peak-busbw inside-host=450 --peak-busbw across-hosts=48 --latency-limit 60us
                                                 score bandwidth and latency against the machine's limits
   rankscope report shared/run1 --peaks bench/today   against what rankscope bench has measured";
+
+/// File name of a page for people outside the site.
+const SHARED_REPORT: &str = "report-shared.html";
 
 /// Print the summary of a session and write its report.html.
 #[derive(Debug, Args)]
@@ -51,6 +56,13 @@ pub struct Report {
     /// Add a picture of the timeline to the page. This needs rankscope-viewer, but no display.
     #[arg(long, conflicts_with = "range")]
     timeline: bool,
+
+    /// Leave out names of hosts and users, paths, and addresses, for a report that leaves the company. The page is
+    /// report-shared.html.
+    ///
+    /// Secrets in command lines and variables are never recorded. Names of communicators, steps and spans of the program stay.
+    #[arg(long, conflicts_with_all = ["timeline", "range"])]
+    share: bool,
 
     /// Print the summary as JSON. Without --html no page is written.
     #[arg(long)]
@@ -186,9 +198,11 @@ impl Report {
             named_pauses::state_tokens(&mut session, tokens);
         }
         let beside = path.parent().unwrap_or(&path).to_path_buf();
-        let html = self
-            .html
-            .or_else(|| (!self.json).then(|| beside.join(merge::REPORT)));
+        let name = if self.share { SHARED_REPORT } else { merge::REPORT };
+        let html = self.html.or_else(|| (!self.json).then(|| beside.join(name)));
+        if self.share {
+            session = for_sharing(&session).context("cannot leave out names of this site")?;
+        }
         if let Some(html) = &html {
             let timeline = self.timeline.then(|| timeline_picture::take(&path)).transpose()?;
             rankscope_report::write_html(&session, &path, html, timeline.as_deref())

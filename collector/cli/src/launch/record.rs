@@ -8,6 +8,7 @@ use super::ending::Ending;
 use anyhow::{Context, Result};
 use rankscope_formats::whole_file;
 use rankscope_ranklog::process;
+use rankscope_ranklog::secrets::Redactor;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -97,7 +98,7 @@ impl LaunchRecord {
         Self {
             launch: format!("{host}-{}-{:08x}", launcher.pid, (started_unix_ns >> 10) as u32),
             launcher,
-            command_line: process::redact_command_line(arguments),
+            command_line: Redactor::of_environment().command_line(arguments),
             started_unix_ns,
             ended_unix_ns: None,
             ending: None,

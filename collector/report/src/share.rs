@@ -1,0 +1,311 @@
+//! A session without what identifies its site: names of hosts and users, paths, and addresses. For reports that leave a
+//! company.
+//!
+//! Every text of the session is rewritten, so a text that is added later cannot be forgotten.
+
+use rankscope_formats::session::Session;
+use serde_json::Value;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+/// Text that replaces the value of a variable that names a site.
+const REMOVED: &str = "[removed]";
+
+/// Parts of names of environment variables whose values name hosts, users or places.
+const NAMES_OF_SITES: [&str; 15] = [
+    "ADDR",
+    "HOST",
+    "NODE",
+    "USER",
+    "ACCOUNT",
+    "PARTITION",
+    "CLUSTER",
+    "PATH",
+    "DIR",
+    "URL",
+    "URI",
+    "ENDPOINT",
+    "LAUNCH",
+    "JOB_NAME",
+    "PRELOAD",
+];
+
+/// Properties that identify a machine.
+const IDENTITIES: [&str; 2] = ["boot_id", "time_namespace"];
+
+/// Beginnings of paths that every machine has.
+const COMMON_PATHS: [&str; 6] = ["/dev/", "/lib", "/proc/", "/sys/", "/usr/bin/", "/usr/lib"];
+
+/// Folders of the homes of users.
+const HOMES: [&str; 2] = ["/home/", "/Users/"];
+
+/// Returns the session without names of hosts and users, paths, and addresses. Hosts are `host-0` and so on, in their order.
+///
+/// # Errors
+///
+/// If the session cannot be converted to its document and back. No session of this version does that.
+pub fn for_sharing(session: &Session) -> Result<Session, serde_json::Error> {
+    let mut document = serde_json::to_value(session)?;
+    let mut names = Names::default();
+    for (index, host) in session.hosts.iter().enumerate() {
+        names.add(&host.name, &format!("host-{index}"));
+    }
+    names.find_users(&document);
+    rewrite(&mut document, &names);
+    serde_json::from_value(document)
+}
+
+/// Names that are replaced, each with its replacement.
+#[derive(Debug, Default)]
+struct Names(BTreeMap<String, String>);
+
+impl Names {
+    fn add(&mut self, name: &str, replacement: &str) {
+        if name.is_empty() {
+            return;
+        }
+        // The name of a host alone and with its domain.
+        let short = name.split('.').next().unwrap_or(name);
+        for name in [name, short] {
+            self.0
+                .entry(name.to_owned())
+                .or_insert_with(|| replacement.to_owned());
+        }
+    }
+
+    /// Adds the users whose homes are in any text.
+    fn find_users(&mut self, value: &Value) {
+        match value {
+            Value::String(text) => {
+                let users: BTreeSet<&str> = HOMES
+                    .iter()
+                    .flat_map(|home| text.split(home).skip(1))
+                    .map(|rest| rest.split(|letter| !is_of_name(letter)).next().unwrap_or(""))
+                    .collect();
+                for user in users {
+                    self.add(user, "user");
+                }
+            }
+            Value::Array(values) => values.iter().for_each(|value| self.find_users(value)),
+            Value::Object(fields) => fields.values().for_each(|value| self.find_users(value)),
+            _ => {}
+        }
+    }
+
+    /// Replaces the names where they are whole words.
+    fn replace<'text>(&self, text: &'text str) -> Cow<'text, str> {
+        let mut out = Cow::Borrowed(text);
+        // Longer names first: one may contain another.
+        let mut names: Vec<(&String, &String)> = self.0.iter().collect();
+        names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+        for (name, replacement) in names {
+            if out.contains(name.as_str()) {
+                out = Cow::Owned(replace_word(&out, name, replacement));
+            }
+        }
+        out
+    }
+}
+
+fn is_of_name(letter: char) -> bool {
+    letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.')
+}
+
+fn replace_word(text: &str, word: &str, replacement: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(word) {
+        let (before, from) = rest.split_at(at);
+        let after = &from[word.len()..];
+        out.push_str(before);
+        let follows_word = out.chars().next_back().is_some_and(char::is_alphanumeric);
+        let precedes_word = after.chars().next().is_some_and(char::is_alphanumeric);
+        out.push_str(if follows_word || precedes_word {
+            word
+        } else {
+            replacement
+        });
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Rewrites all texts of a value.
+fn rewrite(value: &mut Value, names: &Names) {
+    match value {
+        Value::String(text) => *text = rewritten(text, names),
+        Value::Array(values) => values.iter_mut().for_each(|value| rewrite(value, names)),
+        Value::Object(fields) => {
+            for identity in IDENTITIES {
+                if let Some(value @ Value::String(_)) = fields.get_mut(identity) {
+                    *value = Value::Null;
+                }
+            }
+            // One property of the processes.
+            let is_of_site = fields
+                .get("property")
+                .and_then(Value::as_str)
+                .and_then(|property| property.strip_prefix("env."))
+                .is_some_and(|name| NAMES_OF_SITES.iter().any(|part| name.contains(part)));
+            if let (true, Some(value)) = (is_of_site, fields.get_mut("value")) {
+                *value = REMOVED.into();
+            }
+            for value in fields.values_mut() {
+                rewrite(value, names);
+            }
+            // Maps whose keys are data.
+            let renamed: Vec<(String, String)> = fields
+                .keys()
+                .map(|key| (key.clone(), rewritten(key, names)))
+                .filter(|(key, renamed)| key != renamed)
+                .collect();
+            for (key, renamed) in renamed {
+                if let Some(value) = fields.remove(&key) {
+                    fields.insert(renamed, value);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Returns a text without names, paths and addresses.
+fn rewritten(text: &str, names: &Names) -> String {
+    let without_paths = without_paths(text);
+    let named = names.replace(&without_paths);
+    without_addresses(&named)
+}
+
+/// Shortens each absolute path to its last part, and each URL to its scheme.
+fn without_paths(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for piece in text
+        .split_inclusive(|letter: char| letter.is_whitespace() || matches!(letter, '\'' | '"' | ',' | '='))
+    {
+        let word = piece.trim_end_matches(|letter: char| {
+            letter.is_whitespace() || matches!(letter, '\'' | '"' | ',' | '=')
+        });
+        let separator = &piece[word.len()..];
+        match (word.split_once("://"), word.find('/')) {
+            (Some((scheme, _)), _) => out.push_str(&format!("{scheme}://…")),
+            (None, Some(at)) if is_start_of_path(&word[..at]) => {
+                out.push_str(&word[..at]);
+                out.push_str(&shortened(&word[at..]));
+            }
+            _ => out.push_str(word),
+        }
+        out.push_str(separator);
+    }
+    out
+}
+
+/// Returns true if a slash after this text begins an absolute path: it is the first letter, or follows a bracket, a colon
+/// or a short option.
+fn is_start_of_path(before: &str) -> bool {
+    before.is_empty()
+        || before.ends_with([':', '(', '[', '{', '<', '~', '@'])
+        || (before.len() == 2 && before.starts_with('-'))
+}
+
+fn shortened(path: &str) -> String {
+    if path.len() == 1 || COMMON_PATHS.iter().any(|common| path.starts_with(common)) {
+        return path.to_owned();
+    }
+    // Several paths, as in LD_LIBRARY_PATH.
+    let parts = path
+        .split(':')
+        .map(|part| match part.trim_end_matches('/').rsplit_once('/') {
+            Some((_, last)) => format!("…/{last}"),
+            None => part.to_owned(),
+        });
+    parts.collect::<Vec<_>>().join(":")
+}
+
+/// Replaces addresses of hosts. Those of the machine itself stay.
+fn without_addresses(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let is_inside = |letter: char| letter.is_alphanumeric() || matches!(letter, '.' | ':');
+    for piece in text.split_inclusive(|letter: char| !is_inside(letter)) {
+        let word = piece.trim_end_matches(|letter: char| !letter.is_alphanumeric());
+        let (address, port) = match word.rsplit_once(':') {
+            Some((address, port)) if !address.contains(':') => (address, Some(port)),
+            _ => (word, None),
+        };
+        match address.parse::<IpAddr>() {
+            Ok(address) if !address.is_loopback() && !address.is_unspecified() => {
+                out.push_str("address");
+                if let Some(port) = port {
+                    out.push(':');
+                    out.push_str(port);
+                }
+            }
+            _ => out.push_str(word),
+        }
+        out.push_str(&piece[word.len()..]);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names() -> Names {
+        let mut names = Names::default();
+        names.add("gpu07.cluster.example.org", "host-0");
+        names.add("ann", "user");
+        names
+    }
+
+    #[test]
+    fn texts_lose_hosts_users_paths_and_addresses() {
+        for (from, to) in [
+            (
+                "/home/ann/jobs/train.py --out=/data/x --lr 1e-3",
+                "…/train.py --out=…/x --lr 1e-3",
+            ),
+            ("python -u train.py", "python -u train.py"),
+            (
+                "gpu07-1870-0fbd.rslog on gpu07.cluster.example.org",
+                "host-0-1870-0fbd.rslog on host-0",
+            ),
+            ("annual plans of ann", "annual plans of user"),
+            (
+                "10.3.1.7:29500 and 127.0.0.1:29500",
+                "address:29500 and 127.0.0.1:29500",
+            ),
+            ("fd00::12 is remote, (10.0.0.1).", "address is remote, (address)."),
+            ("c10d::allreduce_ 2.28.9", "c10d::allreduce_ 2.28.9"),
+            ("s3://bucket/run1 and and/or 3/4", "s3://… and and/or 3/4"),
+            (
+                "/usr/lib/libnccl.so.2 -I/opt/x/include",
+                "/usr/lib/libnccl.so.2 -I…/include",
+            ),
+            ("all-reduce 1.5 MiB at 12:30:01", "all-reduce 1.5 MiB at 12:30:01"),
+        ] {
+            assert_eq!(rewritten(from, &names()), to);
+        }
+    }
+
+    #[test]
+    fn values_of_variables_that_name_a_site_are_removed() {
+        let mut value = serde_json::json!([
+            { "property": "env.MASTER_ADDR", "value": "gpu07", "ranks": 2 },
+            { "property": "env.SLURM_JOB_USER", "value": "bob", "ranks": 2 },
+            { "property": "env.NCCL_DEBUG", "value": "INFO", "ranks": 2 },
+            { "boot_id": "da39a3ee", "name": "gpu07" },
+        ]);
+        rewrite(&mut value, &names());
+        assert_eq!(
+            value,
+            serde_json::json!([
+                { "property": "env.MASTER_ADDR", "value": REMOVED, "ranks": 2 },
+                { "property": "env.SLURM_JOB_USER", "value": REMOVED, "ranks": 2 },
+                { "property": "env.NCCL_DEBUG", "value": "INFO", "ranks": 2 },
+                { "boot_id": null, "name": "host-0" },
+            ])
+        );
+    }
+}

@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""Packs the program, the library, the viewer and the Python module into a wheel.
+
+The program is not a part of Python, so one wheel is for every Python 3. Its tag names the oldest glibc that its files run on,
+which their symbols determine. The same files give the same wheel, byte for byte.
+
+    packaging/wheel.py --program FILE --library FILE [--viewer FILE] [--out DIRECTORY]
+"""
+
+import argparse
+import base64
+import hashlib
+import os
+import pathlib
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# The lowest tag that pip knows for the glibc that the releases are built for.
+OLDEST_GLIBC = (2, 28)
+MACHINES = {62: "x86_64", 183: "aarch64"}
+# Zip files have no earlier time.
+EARLIEST = 315532800
+SUMMARY = "Shows what a distributed training job really does: NCCL, Gloo and CUPTI on one time axis, without code changes"
+EXTRAS = {
+    "session": ["pyarrow>=14"],
+    "pandas": ["pyarrow>=14", "pandas>=2"],
+    "polars": ["pyarrow>=14", "polars>=1"],
+    "plot": ["pyarrow>=14", "matplotlib>=3.5"],
+}
+COMPLETIONS = {
+    "bash": "share/bash-completion/completions/rankscope",
+    "zsh": "share/zsh/site-functions/_rankscope",
+    "fish": "share/fish/vendor_completions.d/rankscope.fish",
+}
+
+
+def version():
+    """The version of the workspace: the only one."""
+    text = (ROOT / "Cargo.toml").read_text()
+    return re.search(r'^\[workspace\.package\]\nversion = "([^"]+)"', text, re.MULTILINE).group(1)
+
+
+def machine_of(file):
+    head = file.read_bytes()[:20]
+    if head[:4] != b"\x7fELF":
+        raise SystemExit(f"{file} is no ELF file")
+    number = struct.unpack_from("<H", head, 18)[0]
+    if number not in MACHINES:
+        raise SystemExit(f"{file} is for a machine of number {number}, which rankscope does not support")
+    return MACHINES[number]
+
+
+def glibc_of(file):
+    """The highest version of glibc that the file needs."""
+    symbols = subprocess.run(["objdump", "-T", file], check=True, capture_output=True, text=True).stdout
+    found = re.findall(r"GLIBC_(\d+)\.(\d+)", symbols)
+    return max([OLDEST_GLIBC] + [(int(major), int(minor)) for major, minor in found])
+
+
+def stripped(file):
+    """The bytes of a file without debugging information. Names of functions stay, for messages of panics."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder) / "stripped"
+        subprocess.run(["strip", "--strip-debug", "-o", out, file], check=True)
+        return out.read_bytes()
+
+
+class Wheel:
+    """Files of a wheel, by their paths in it."""
+
+    def __init__(self, name, tag):
+        self.name, self.tag, self.files = name, tag, {}
+        self.info, self.data = f"{name}.dist-info", f"{name}.data"
+
+    def add(self, path, content, is_program=False):
+        self.files[path] = (content if isinstance(content, bytes) else content.encode(), is_program)
+
+    def write(self, folder):
+        record = f"{self.info}/RECORD"
+        lines = []
+        for path, (content, _) in sorted(self.files.items()):
+            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+            lines.append(f"{path},sha256={digest},{len(content)}\n")
+        self.add(record, "".join(lines) + f"{record},,\n")
+        folder.mkdir(parents=True, exist_ok=True)
+        out = folder / f"{self.name}-{self.tag}.whl"
+        seconds = max(int(os.environ.get("SOURCE_DATE_EPOCH", EARLIEST)), EARLIEST)
+        moment = time.gmtime(seconds)[:6]
+        # The metadata last, as the specification recommends.
+        order = sorted(self.files, key=lambda path: (path.startswith(self.info), path == record, path))
+        with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+            for path in order:
+                content, is_program = self.files[path]
+                entry = zipfile.ZipInfo(path, moment)
+                entry.compress_type = zipfile.ZIP_DEFLATED
+                entry.external_attr = (0o100755 if is_program else 0o100644) << 16
+                archive.writestr(entry, content)
+        return out
+
+
+def metadata(number):
+    lines = [
+        "Metadata-Version: 2.4",
+        "Name: rankscope",
+        f"Version: {number}",
+        f"Summary: {SUMMARY}",
+        "License-Expression: Apache-2.0 OR MIT",
+        "License-File: LICENSE-APACHE",
+        "License-File: LICENSE-MIT",
+        "Requires-Python: >=3.8",
+        "Project-URL: Source, https://github.com/rankscope/rankscope",
+        "Classifier: Environment :: Console",
+        "Classifier: Operating System :: POSIX :: Linux",
+        "Classifier: Topic :: System :: Distributed Computing",
+    ]
+    for extra, packages in EXTRAS.items():
+        lines.append(f"Provides-Extra: {extra}")
+        lines += [f"Requires-Dist: {package}; extra == '{extra}'" for package in packages]
+    lines += ["Description-Content-Type: text/markdown", "", (ROOT / "packaging/DESCRIPTION.md").read_text()]
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", type=pathlib.Path, required=True)
+    parser.add_argument("--library", type=pathlib.Path, required=True)
+    parser.add_argument("--viewer", type=pathlib.Path)
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "dist")
+    arguments = parser.parse_args()
+    files = [file for file in (arguments.program, arguments.library, arguments.viewer) if file]
+    machines = {machine_of(file) for file in files}
+    if len(machines) > 1:
+        raise SystemExit(f"the files are for several machines: {', '.join(sorted(machines))}")
+    glibc = max(glibc_of(file) for file in files)
+    number = version()
+    tag = f"py3-none-manylinux_{glibc[0]}_{glibc[1]}_{machines.pop()}"
+    wheel = Wheel(f"rankscope-{number}", tag)
+
+    scripts, data = f"{wheel.data}/scripts", f"{wheel.data}/data"
+    wheel.add(f"{scripts}/rankscope", stripped(arguments.program), is_program=True)
+    if arguments.viewer:
+        wheel.add(f"{scripts}/rankscope-viewer", stripped(arguments.viewer), is_program=True)
+    # The program looks for it there (launch/library.rs).
+    wheel.add(f"{data}/lib/rankscope/librankscope.so", stripped(arguments.library), is_program=True)
+    wheel.add(f"{data}/include/rankscope.h", (ROOT / "layer/include/rankscope.h").read_bytes())
+    for shell, path in COMPLETIONS.items():
+        # A program for another machine cannot run here. Completions are the same on all.
+        found = subprocess.run([os.environ.get("RANKSCOPE_HOST_PROGRAM", arguments.program), "completions", shell],
+                               check=True, capture_output=True)
+        wheel.add(f"{data}/{path}", found.stdout)
+    for file in sorted((ROOT / "layer/python/rankscope").iterdir()):
+        if file.suffix in (".py", ".pyi") or file.name == "py.typed":
+            wheel.add(f"rankscope/{file.name}", file.read_bytes())
+    for name in ("LICENSE-APACHE", "LICENSE-MIT"):
+        wheel.add(f"{wheel.info}/licenses/{name}", (ROOT / name).read_bytes())
+    wheel.add(f"{wheel.info}/METADATA", metadata(number))
+    wheel.add(f"{wheel.info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: rankscope\nRoot-Is-Purelib: false\nTag: {tag}\n")
+    out = wheel.write(arguments.out)
+    print(f"{out} ({out.stat().st_size / 1e6:.1f} MB)", file=sys.stderr)
+    print(out)
+
+
+if __name__ == "__main__":
+    main()
