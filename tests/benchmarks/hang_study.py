@@ -177,11 +177,17 @@ def run(case):
         truth = json.load(open(os.path.join(folder, "fault.json")))
     except OSError:
         truth = None
-    reports = [json.load(open(path)) for path in sorted(glob.glob(os.path.join(folder, "run", "hang-*.json")))]
+    reports = [json.load(open(path)) for path in [path for prefix in ("hang", "end")
+                                               for path in sorted(glob.glob(os.path.join(folder, "run", prefix + "-*.json")))]]
     shutil.rmtree(folder, ignore_errors=True)
     shutil.rmtree(live, ignore_errors=True)
-    if group:
-        os.rmdir(group)
+    # The kernel removes a killed process from its group a little later.
+    while group:
+        try:
+            os.rmdir(group)
+            group = None
+        except OSError:
+            time.sleep(0.1)
     return judge(case, status, truth, reports, lines)
 
 

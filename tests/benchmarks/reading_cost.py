@@ -2,8 +2,9 @@
 """What does a job lose while `status`, `top`, `serve` or `watch` reads it once per second?
 
 A DDP training on Gloo runs (overhead_job.py). In one phase of each pair the tool reads it, in the other nothing does, in an
-order drawn from a seed. Prints the mean change of the step time over the pairs, with its 95 % interval. Steps near the
-change of a phase do not count.
+order drawn from a seed. `status` is started once per second. The other tools run all the time and are stopped (SIGSTOP) in the
+phases without them, so phases can be short, and a drift of the machine affects both. Prints the mean change of the step time
+over the pairs, with its 95 % interval. Steps near the change of a phase do not count.
 
     reading_cost.py [--pairs N] [--phase SECONDS] [--ranks N] [--only TOOL] [--python PATH]
 """
@@ -26,8 +27,8 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 RELEASE = HERE.parents[1] / "target" / "release"
 PROGRAM = str(RELEASE / "rankscope")
-# Time after the change of a phase in which steps do not count: the tool starts or ends.
-SETTLING_S = 0.7
+# Time after the change of a phase in which steps do not count. A tool that goes on reads at once, which counts.
+SETTLING_S = 0.05
 TOOLS = {
     "status": ["status", "RUN", "--json"],
     "top": ["top", "RUN"],
@@ -36,13 +37,16 @@ TOOLS = {
 }
 
 
-class Tool:
-    """A tool that reads once per second, until it is stopped."""
+class Repeated:
+    """A tool that is started once per second."""
 
     def __init__(self, name, run):
-        self.command = [PROGRAM] + [run if word == "RUN" else word for word in TOOLS[name]]
+        self.command = command(name, run)
+        self.thread = None
+
+    def go_on(self):
         self.stopping = threading.Event()
-        self.thread = threading.Thread(target=self.repeat if name == "status" else self.once)
+        self.thread = threading.Thread(target=self.repeat)
         self.thread.start()
 
     def repeat(self):
@@ -51,22 +55,41 @@ class Tool:
             subprocess.run(self.command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             self.stopping.wait(max(0, 1 - (time.monotonic() - started)))
 
-    def once(self):
-        # `top` needs a terminal.
-        controller, terminal = pty.openpty()
-        process = subprocess.Popen(self.command, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True)
-        os.close(terminal)
-        drained = threading.Thread(target=drain, args=(controller,), daemon=True)
-        drained.start()
-        self.stopping.wait()
-        process.send_signal(signal.SIGTERM)
-        process.wait()
-        drained.join(timeout=1)
-        os.close(controller)
-
-    def stop(self):
+    def pause(self):
         self.stopping.set()
         self.thread.join()
+
+    def end(self):
+        pass
+
+
+class Lasting:
+    """A tool that reads all the time. It gets a terminal, which `top` needs."""
+
+    def __init__(self, name, run):
+        controller, terminal = pty.openpty()
+        self.process = subprocess.Popen(command(name, run), stdin=terminal, stdout=terminal, stderr=terminal,
+                                        start_new_session=True)
+        os.close(terminal)
+        threading.Thread(target=drain, args=(controller,), daemon=True).start()
+        time.sleep(3)
+        self.pause()
+
+    def go_on(self):
+        os.killpg(self.process.pid, signal.SIGCONT)
+
+    def pause(self):
+        os.killpg(self.process.pid, signal.SIGSTOP)
+
+    def end(self):
+        if self.process.poll() is not None:
+            raise SystemExit(f"{self.process.args} ended by itself")
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+def command(name, run):
+    return [PROGRAM] + [run if word == "RUN" else word for word in TOOLS[name]]
 
 
 def drain(descriptor):
@@ -92,18 +115,21 @@ def measure(name, arguments):
             time.sleep(0.1)
         time.sleep(8)
         phases, order = [], random.Random(23)
+        tool = (Repeated if name == "status" else Lasting)(name, run)
         for pair in range(arguments.pairs):
             first = order.random() < 0.5
             for reads in (first, not first):
-                tool = Tool(name, run) if reads else None
                 began = time.time_ns()
+                if reads:
+                    tool.go_on()
                 time.sleep(arguments.phase)
                 phases.append((pair, reads, began + int(SETTLING_S * 1e9), time.time_ns()))
-                if tool:
-                    tool.stop()
+                if reads:
+                    tool.pause()
             if job.poll() is not None:
                 print(f"the job ended after {pair} pairs", file=sys.stderr)
                 break
+        tool.end()
         job.wait()
         with open(out) as file:
             ends = json.load(file)
@@ -124,10 +150,10 @@ def measure(name, arguments):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=40)
-    parser.add_argument("--phase", type=float, default=5.0)
+    parser.add_argument("--pairs", type=int, default=120)
+    parser.add_argument("--phase", type=float, default=2.0)
     parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--rate", type=float, default=120, help="steps per second of the job, at most")
+    parser.add_argument("--rate", type=float, default=90, help="steps per second of the job, at most")
     parser.add_argument("--only", choices=TOOLS)
     parser.add_argument("--python", default=sys.executable)
     arguments = parser.parse_args()

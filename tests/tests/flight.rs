@@ -223,7 +223,8 @@ fn a_signal_or_a_warning_writes_a_part_of_a_job_that_goes_on() {
         return;
     };
     // `rankscope run` is the parent of the shell. The job would end if it got the signal.
-    let signal = "sleep 1; kill -USR2 $PPID; sleep 4";
+    // The first one may come before it is handled.
+    let signal = "sleep 1; kill -USR2 $PPID; sleep 1; kill -USR2 $PPID; sleep 4";
     // Rank 1 is late for some seconds, again and again.
     let late = "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do \
                 kill -STOP $second; sleep 0.2; kill -CONT $second; sleep 0.1; done; sleep 2";

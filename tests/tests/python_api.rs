@@ -47,8 +47,9 @@ for cell in notebook.cells:
 
 #[test]
 fn sessions_are_read_typed_and_shown_in_a_notebook() {
+    let Some(python) = python() else { return };
     let turn = turn::take();
-    let (Some(program), Some(python)) = (compile::gloo("gloo_train.cc"), python()) else {
+    let Some(program) = compile::gloo("gloo_train.cc") else {
         return;
     };
     let directory = tempfile::tempdir().expect("a temporary directory");

@@ -223,7 +223,8 @@ impl Judge {
         let mut view = view(ingest_in_place(&self.directories)?);
         let (at, now_ns) = (Instant::now(), view.now_ns);
         self.running = view.ranks.iter().filter_map(running).collect();
-        let is_unclosed = |rank: &&Rank| rank.log_state == LogState::Broken;
+        // Of other machines, the end is not known.
+        let is_unclosed = |rank: &&Rank| rank.log_state == LogState::Broken && rank.process.is_gone();
         self.unclosed = view
             .ranks
             .iter()

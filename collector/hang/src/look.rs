@@ -7,7 +7,7 @@
 use crate::facts_of_logs::{facts, log_state};
 use crate::process::ProcessFacts;
 use crate::view::{
-    BlockedThread, Call, Communicator, Completed, Context, LogState, Position, Rank, Step, View,
+    BlockedThread, Call, Communicator, Completed, Context, LogState, NORMAL_END, Position, Rank, Step, View,
 };
 use rankscope_analysis::clocks::clock::{Clocks, Line};
 use rankscope_analysis::identity::{GlobalCommunicator, Identities};
@@ -52,7 +52,8 @@ pub fn view(ingested: Ingested) -> View {
         .map(|(index, log)| last_sign_ns(log, last_ticks[index], &clocks.line(index)).min(now_ns))
         .collect();
     let chosen = current_worlds(&logs, &identities, &lasts);
-    let mut ranks = Vec::new();
+    let mut ranks: Vec<Rank> = Vec::new();
+    let mut failed: Vec<Vec<Call>> = Vec::new();
     // Position of each rank of the run among the ranks of the view.
     let mut place: Vec<Option<RankIndex>> = vec![None; identities.ranks.len()];
     for (index, identity) in identities.ranks.iter().enumerate() {
@@ -65,13 +66,26 @@ pub fn view(ingested: Ingested) -> View {
         rank.name.clone_from(&identity.name);
         rank.number = identity.number.map(|number| number.0);
         rank.world = identity.world;
-        read_operations(RankIndex::of(index), identity, log, &clocks, &mut rank);
+        failed.push(read_operations(
+            RankIndex::of(index),
+            identity,
+            log,
+            &clocks,
+            &mut rank,
+        ));
         ranks.push(rank);
     }
     for &log in &identities.logs_without_rank {
         // Of an earlier attempt, they say nothing about the present.
         if log_state(&logs[log]) == LogState::Open {
             ranks.push(empty_rank(&logs[log], &clocks.line(log), lasts[log]));
+        }
+    }
+    if ranks.iter().all(|rank| rank.process.is_gone()) {
+        // The processes ended because of these calls. While one still runs, it may go on.
+        for (rank, failed) in ranks.iter_mut().zip(failed) {
+            rank.calls.extend(failed);
+            rank.calls.sort_by_key(order_of_calls);
         }
     }
     let missing: Vec<u32> = identities
@@ -184,7 +198,7 @@ fn empty_rank(log: &RankLog, line: &Line, last_sign_ns: i64) -> Rank {
         process: facts(log),
         ending: match log_state(log) {
             LogState::Open => None,
-            LogState::Closed => Some("ended".to_owned()),
+            LogState::Closed => Some(NORMAL_END.to_owned()),
             LogState::Broken => Some("killed, crashed or left by _exit".to_owned()),
         },
         calls: Vec::new(),
@@ -248,14 +262,18 @@ fn blocked_in(call: &InFlight) -> Option<&'static str> {
     })
 }
 
-/// Reads the last operations of a rank.
+fn order_of_calls(call: &Call) -> (i64, CommunicatorId, Position) {
+    (call.since_ns, call.communicator, call.position)
+}
+
+/// Reads the last operations of a rank. Returns the calls that failed after the last completed operation of their communicator.
 fn read_operations(
     index: RankIndex,
     identity: &rankscope_analysis::identity::RankIdentity,
     log: &RankLog,
     clocks: &Clocks,
     rank: &mut Rank,
-) {
+) -> Vec<Call> {
     let line = clocks.line(identity.log);
     let mut reader =
         RankReader::new(index, log, line, &identity.communicators, Anchors::default()).without_works();
@@ -349,12 +367,8 @@ fn read_operations(
             }
         }
     }
-    if rank.process.is_gone() {
-        // It ended because of them.
-        rank.calls.extend(failed.into_values().filter(Call::has_failed));
-    }
-    rank.calls
-        .sort_by_key(|call| (call.since_ns, call.communicator, call.position));
+    rank.calls.sort_by_key(order_of_calls);
+    failed.into_values().filter(Call::has_failed).collect()
 }
 
 /// Counts that an operation followed others, and returns the last two.

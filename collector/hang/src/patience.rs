@@ -189,6 +189,12 @@ pub fn allowance(view: &View, waits: &Waits, cause: &Cause, history: &History, l
                 .iter()
                 .map(|&(rank, _)| rank)
                 .collect();
+            if cause.kind == HangKind::Transfer && waits.all[cause.at].key == CREATION {
+                return busy(
+                    "a communicator is built in several rounds of messages",
+                    "a communicator is built in several rounds of messages",
+                );
+            }
             if cause.kind == HangKind::Transfer && history.has_worked(view, &callers, limits.timeout_ns) {
                 return busy("its members work", "its members work");
             }

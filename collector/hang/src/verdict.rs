@@ -29,7 +29,7 @@ pub fn verdicts(view: &View, waits: &Waits, history: &History, limits: Limits) -
         let stuck_ns = longest(&|rank, since_ns| since_ns.max(rank.progress_ns()));
         // When a job has ended, no time is needed to see that its members disagreed, or that an operation failed.
         let has_failed = |&at: &usize| has_failed(view, waits.all[at].key, &waits.all[at].callers);
-        let is_certain = view.is_over()
+        let is_certain = view.ended_abnormally()
             && (matches!(cause.detail, Detail::Disagreement { .. }) || cause.stops.iter().any(has_failed));
         if stuck_ns < limits.timeout_ns && !is_certain {
             continue;
@@ -115,8 +115,11 @@ fn verdict(
              first in {what}",
             circle_communicators(waits, &cause.detail)
         ),
-        (HangKind::ProcessGone, _) if view.is_over() => {
+        (HangKind::ProcessGone, _) if view.is_over() && single => {
             format!("{who} ended first, while its peers were in {what}")
+        }
+        (HangKind::ProcessGone, _) if view.is_over() => {
+            format!("one of {who} ended first, while the others were in {what}")
         }
         (HangKind::ProcessGone, _) => format!("{who} {has} ended, and {what} waits for {}", it(single)),
         (HangKind::Stopped, _) => format!("{who} {is} stopped, and {what} waits for {}", it(single)),

@@ -69,9 +69,20 @@ pub struct Call {
     pub is_on_device: bool,
 }
 
+/// End of a process in words of which only is known that it closed its log.
+pub const NORMAL_END: &str = "ended";
+
+impl Rank {
+    /// Returns true if a launcher or a user ended the process, probably after another one had failed.
+    pub fn was_asked_to_end(&self) -> bool {
+        let ending = self.ending.as_deref().unwrap_or_default();
+        ending.contains("SIGTERM") || ending.contains("SIGINT")
+    }
+}
+
 impl Call {
-    /// Returns true if it has returned an error. Such calls are in a view only if they are the last ones of a process that has
-    /// ended.
+    /// Returns true if it has returned an error. Such calls are in a view only of a job that is over, as the last ones of their
+    /// communicators.
     pub fn has_failed(&self) -> bool {
         self.flags & FLAG_FAILED != 0
     }
@@ -326,6 +337,15 @@ impl View {
     /// Returns true if no process of the job runs any more.
     pub fn is_over(&self) -> bool {
         self.ranks.iter().all(|rank| rank.process.is_gone())
+    }
+
+    /// Returns true if a process of a job that is over is known to have failed.
+    pub fn ended_abnormally(&self) -> bool {
+        let is_abnormal = |rank: &Rank| {
+            let ending = rank.ending.as_deref().unwrap_or(NORMAL_END);
+            rank.log_state == LogState::Broken || !matches!(ending, NORMAL_END | "exit status 0")
+        };
+        self.is_over() && self.ranks.iter().any(is_abnormal)
     }
 
     /// Returns the moment up to which a rank waits: now, or the last sign of a process that has ended.

@@ -271,8 +271,8 @@ pub fn has_failed(view: &View, key: Key, callers: &[(RankIndex, i64)]) -> bool {
 fn lack(view: &View, rank: &Rank, ends_ns: i64, has_failed: bool) -> Lack {
     // After the end of all processes, only one that ended before the others is a cause. The calls of its peers fail.
     let is_earlier = || rank.last_sign_ns.saturating_add(EARLIER_END_NS) < ends_ns;
-    let has_ended =
-        rank.process.is_gone() && (!view.is_over() || is_earlier() || (has_failed && rank.calls.is_empty()));
+    let ended_by_itself = || has_failed && rank.calls.is_empty() && !rank.was_asked_to_end();
+    let has_ended = rank.process.is_gone() && (!view.is_over() || is_earlier() || ended_by_itself());
     if has_ended {
         Lack::Gone
     } else if rank.process.state == ProcessState::Stopped {

@@ -593,6 +593,7 @@ fn fail(view: &mut View, ranks: impl IntoIterator<Item = u32>, call: &Call) {
             ..call.clone()
         };
         view.ranks[rank as usize].calls.push(call);
+        view.ranks[rank as usize].ending = Some("exit status 1".to_owned());
     }
     for rank in &mut view.ranks {
         rank.process.state = ProcessState::Gone;
@@ -613,6 +614,28 @@ fn of_a_job_that_failed_the_rank_is_named_that_ended_first() {
         "{}",
         status.sentence
     );
+    // A rank that the launcher ended after the failure is not the reason.
+    let mut view = job(4);
+    fail(&mut view, [0, 2], &collective(WORLD, 7, 0));
+    view.ranks[1].ending = Some("killed by SIGKILL".to_owned());
+    view.ranks[3].ending = Some("killed by SIGTERM".to_owned());
+    assert_verdict(&judge(&view), HangKind::ProcessGone, &[1], "world", 7);
+    // Without the endings, it is one of both.
+    view.ranks[3].ending = view.ranks[1].ending.clone();
+    let status = judge(&view);
+    assert_verdict(&status, HangKind::ProcessGone, &[1, 3], "world", 7);
+    assert!(
+        status.sentence.starts_with("One of ranks 1, 3 ended first"),
+        "{}",
+        status.sentence
+    );
+    // A job that succeeded ignored the error.
+    let mut view = job(3);
+    fail(&mut view, [0, 2], &collective(WORLD, 7, 0));
+    for rank in &mut view.ranks {
+        rank.ending = Some("ended".to_owned());
+    }
+    assert_eq!(judge(&view).health, Health::Healthy);
     // A stage of a pipeline failed because the one before it did.
     let mut view = job(3);
     let message = |sender, receiver| {

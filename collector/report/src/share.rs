@@ -31,11 +31,46 @@ const NAMES_OF_SITES: [&str; 15] = [
     "PRELOAD",
 ];
 
+/// Maximum length of the name of a host in the name of a log.
+const MAX_NAME_IN_FILE: usize = 64;
+
 /// Properties that identify a machine.
 const IDENTITIES: [&str; 2] = ["boot_id", "time_namespace"];
 
 /// Beginnings of paths that every machine has.
-const COMMON_PATHS: [&str; 6] = ["/dev/", "/lib", "/proc/", "/sys/", "/usr/bin/", "/usr/lib"];
+const COMMON_PATHS: [&str; 7] = [
+    "/lib/",
+    "/lib64/",
+    "/proc/",
+    "/sys/",
+    "/usr/bin/",
+    "/usr/lib/",
+    "/usr/lib64/",
+];
+
+/// Fields whose texts are words of a vocabulary, or come from it. They never name a site.
+const VOCABULARY: [&str; 20] = [
+    "confidence",
+    "cost_basis",
+    "counter",
+    "ending",
+    "identity",
+    "identity_source",
+    "is",
+    "kind",
+    "library",
+    "method",
+    "operation",
+    "property",
+    "role",
+    "role_source",
+    "scope",
+    "severity",
+    "source",
+    "state",
+    "unit",
+    "version",
+];
 
 /// Folders of the homes of users.
 const HOMES: [&str; 2] = ["/home/", "/Users/"];
@@ -65,12 +100,20 @@ impl Names {
         if name.is_empty() {
             return;
         }
-        // The name of a host alone and with its domain.
+        // The name of a host alone and with its domain, and as names of logs have it.
         let short = name.split('.').next().unwrap_or(name);
-        for name in [name, short] {
-            self.0
-                .entry(name.to_owned())
-                .or_insert_with(|| replacement.to_owned());
+        let in_file = |name: &str| -> String {
+            let letters = name.chars().map(|letter| {
+                if letter.is_ascii_alphanumeric() || letter == '.' {
+                    letter
+                } else {
+                    '_'
+                }
+            });
+            letters.take(MAX_NAME_IN_FILE).collect()
+        };
+        for name in [name.to_owned(), short.to_owned(), in_file(name), in_file(short)] {
+            self.0.entry(name).or_insert_with(|| replacement.to_owned());
         }
     }
 
@@ -148,22 +191,25 @@ fn rewrite(value: &mut Value, names: &Names) {
                 .get("property")
                 .and_then(Value::as_str)
                 .and_then(|property| property.strip_prefix("env."))
-                .is_some_and(|name| NAMES_OF_SITES.iter().any(|part| name.contains(part)));
+                .is_some_and(|name| {
+                    let name = name.to_ascii_uppercase();
+                    NAMES_OF_SITES.iter().any(|part| name.contains(part))
+                });
             if let (true, Some(value)) = (is_of_site, fields.get_mut("value")) {
                 *value = REMOVED.into();
             }
-            for value in fields.values_mut() {
-                rewrite(value, names);
+            if let Some(Value::Array(directories)) = fields.get_mut("directories") {
+                for directory in directories.iter_mut() {
+                    let last = directory
+                        .as_str()
+                        .and_then(|path| path.trim_end_matches('/').rsplit('/').next());
+                    *directory = last.unwrap_or("").into();
+                }
             }
-            // Maps whose keys are data.
-            let renamed: Vec<(String, String)> = fields
-                .keys()
-                .map(|key| (key.clone(), rewritten(key, names)))
-                .filter(|(key, renamed)| key != renamed)
-                .collect();
-            for (key, renamed) in renamed {
-                if let Some(value) = fields.remove(&key) {
-                    fields.insert(renamed, value);
+            for (key, value) in fields.iter_mut() {
+                let is_vocabulary = value.is_string() && VOCABULARY.contains(&key.as_str());
+                if !is_vocabulary {
+                    rewrite(value, names);
                 }
             }
         }
@@ -178,70 +224,79 @@ fn rewritten(text: &str, names: &Names) -> String {
     without_addresses(&named)
 }
 
-/// Shortens each absolute path to its last part, and each URL to its scheme.
+/// Shortens each path to its last part, and each URL to its scheme.
 fn without_paths(text: &str) -> String {
+    let is_separator = |letter: char| {
+        letter.is_whitespace() || matches!(letter, '\'' | '"' | ',' | '=' | ';' | '>' | '<' | '|')
+    };
     let mut out = String::with_capacity(text.len());
-    for piece in text
-        .split_inclusive(|letter: char| letter.is_whitespace() || matches!(letter, '\'' | '"' | ',' | '='))
-    {
-        let word = piece.trim_end_matches(|letter: char| {
-            letter.is_whitespace() || matches!(letter, '\'' | '"' | ',' | '=')
-        });
-        let separator = &piece[word.len()..];
+    for piece in text.split_inclusive(is_separator) {
+        let word = piece.trim_end_matches(is_separator);
         match (word.split_once("://"), word.find('/')) {
             (Some((scheme, _)), _) => out.push_str(&format!("{scheme}://…")),
             (None, Some(at)) if is_start_of_path(&word[..at]) => {
-                out.push_str(&word[..at]);
-                out.push_str(&shortened(&word[at..]));
+                let home = word[..at].rfind('~').unwrap_or(at);
+                out.push_str(&word[..home]);
+                out.push_str(&shortened(&word[home..]));
             }
+            (None, Some(_)) if is_relative_path(word) => out.push_str(&shortened(word)),
             _ => out.push_str(word),
         }
-        out.push_str(separator);
+        out.push_str(&piece[word.len()..]);
     }
     out
 }
 
-/// Returns true if a slash after this text begins an absolute path: it is the first letter, or follows a bracket, a colon
-/// or a short option.
+/// Returns true if a slash after this text begins an absolute path, or one in the home of a user: it is the first letter, or
+/// follows a bracket, a colon, `~USER` or a short option.
 fn is_start_of_path(before: &str) -> bool {
     before.is_empty()
-        || before.ends_with([':', '(', '[', '{', '<', '~', '@'])
+        || before.starts_with('~')
+        || before.ends_with([':', '(', '[', '{', '@', '&', '!'])
         || (before.len() == 2 && before.starts_with('-'))
 }
 
-fn shortened(path: &str) -> String {
-    if path.len() == 1 || COMMON_PATHS.iter().any(|common| path.starts_with(common)) {
-        return path.to_owned();
-    }
-    // Several paths, as in LD_LIBRARY_PATH.
-    let parts = path
-        .split(':')
-        .map(|part| match part.trim_end_matches('/').rsplit_once('/') {
+/// Returns true for a path such as `../acme/train.py` or `projects/acme/x.py`, and false for `and/or` and `3/4`.
+fn is_relative_path(word: &str) -> bool {
+    let last = word.rsplit('/').next().unwrap_or(word);
+    let has_extension = last.rsplit_once('.').is_some_and(|(name, extension)| {
+        !name.is_empty() && extension.starts_with(|letter: char| letter.is_alphabetic())
+    });
+    has_extension || word.starts_with("./") || word.starts_with("../")
+}
+
+/// Shortens a path, or each of several with colons between them.
+fn shortened(paths: &str) -> String {
+    let parts = paths.split(':').map(|path| {
+        if COMMON_PATHS.iter().any(|common| path.starts_with(common)) {
+            return path.to_owned();
+        }
+        match path.trim_end_matches('/').rsplit_once('/') {
             Some((_, last)) => format!("…/{last}"),
-            None => part.to_owned(),
-        });
+            None => path.to_owned(),
+        }
+    });
     parts.collect::<Vec<_>>().join(":")
 }
 
 /// Replaces addresses of hosts. Those of the machine itself stay.
 fn without_addresses(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
     let is_inside = |letter: char| letter.is_alphanumeric() || matches!(letter, '.' | ':');
+    let is_remote = |word: &str| {
+        let address = word.parse::<IpAddr>();
+        address.is_ok_and(|address| !address.is_loopback() && !address.is_unspecified())
+    };
+    let mut out = String::with_capacity(text.len());
     for piece in text.split_inclusive(|letter: char| !is_inside(letter)) {
         let word = piece.trim_end_matches(|letter: char| !letter.is_alphanumeric());
-        let (address, port) = match word.rsplit_once(':') {
-            Some((address, port)) if !address.contains(':') => (address, Some(port)),
-            _ => (word, None),
-        };
-        match address.parse::<IpAddr>() {
-            Ok(address) if !address.is_loopback() && !address.is_unspecified() => {
-                out.push_str("address");
-                if let Some(port) = port {
-                    out.push(':');
-                    out.push_str(port);
-                }
-            }
-            _ => out.push_str(word),
+        if is_remote(word) {
+            out.push_str("address");
+        } else {
+            // With an interface before it, or a port behind it.
+            let parts = word
+                .split(':')
+                .map(|part| if is_remote(part) { "address" } else { part });
+            out.push_str(&parts.collect::<Vec<_>>().join(":"));
         }
         out.push_str(&piece[word.len()..]);
     }
@@ -290,12 +345,29 @@ mod tests {
     }
 
     #[test]
+    fn logs_have_names_of_hosts_in_another_form() {
+        let mut names = Names::default();
+        names.add("gpu-node-07.example.org", "host-3");
+        assert_eq!(
+            rewritten("gpu_node_07-1870-0fbd.rslog", &names),
+            "host-3-1870-0fbd.rslog"
+        );
+        assert_eq!(
+            rewritten("gpu_node_07.example.org-1-2.rslog", &names),
+            "host-3-1-2.rslog"
+        );
+        assert_eq!(rewritten("on gpu-node-07", &names), "on host-3");
+    }
+
+    #[test]
     fn values_of_variables_that_name_a_site_are_removed() {
         let mut value = serde_json::json!([
             { "property": "env.MASTER_ADDR", "value": "gpu07", "ranks": 2 },
             { "property": "env.SLURM_JOB_USER", "value": "bob", "ranks": 2 },
             { "property": "env.NCCL_DEBUG", "value": "INFO", "ranks": 2 },
-            { "boot_id": "da39a3ee", "name": "gpu07" },
+            { "property": "env.OMPI_MCA_orte_node_regex", "value": "gpu[7-9]", "ranks": 2 },
+            { "boot_id": "da39a3ee", "name": "gpu07", "role": "ann", "host": "of ann" },
+            { "directories": ["shared/acme/run1/", "/data/run2"] },
         ]);
         rewrite(&mut value, &names());
         assert_eq!(
@@ -304,7 +376,9 @@ mod tests {
                 { "property": "env.MASTER_ADDR", "value": REMOVED, "ranks": 2 },
                 { "property": "env.SLURM_JOB_USER", "value": REMOVED, "ranks": 2 },
                 { "property": "env.NCCL_DEBUG", "value": "INFO", "ranks": 2 },
-                { "boot_id": null, "name": "host-0" },
+                { "property": "env.OMPI_MCA_orte_node_regex", "value": REMOVED, "ranks": 2 },
+                { "boot_id": null, "name": "host-0", "role": "ann", "host": "of user" },
+                { "directories": ["run1", "run2"] },
             ])
         );
     }

@@ -8,6 +8,7 @@ use super::layout::{
 };
 use super::little_endian::{u32_at, u64_at};
 use super::record::RECORD_BYTES;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -100,8 +101,11 @@ impl LiveCopy {
         Ok(())
     }
 
-    /// Reads the chunks that are in use now. Two looks at the headers make this a prefix of each lane: a chunk that is
-    /// taken meanwhile is not read, and one that was finished before is complete.
+    /// Reads the chunks that are in use now: a prefix of each lane.
+    ///
+    /// The first look finds the newest chunk of each lane. A look takes time, so an older one may have been taken behind it:
+    /// the second look finds these. Newer chunks are not read. Those that were finished before the newest one was taken are
+    /// complete.
     fn read_chunks(&mut self, file: &File, file_bytes: u64) -> io::Result<()> {
         let start = u64_at(&self.front, header::CHUNKS_OFFSET);
         let count = u32_at(&self.front, header::CHUNK_COUNT);
@@ -115,11 +119,22 @@ impl LiveCopy {
             Ok(head)
         };
         let identity = |head: &[u8]| (u32_at(head, chunk::GENERATION), u64_at(head, chunk::ORDINAL));
-        let mut used = Vec::new();
+        let mut used: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
+        let mut newest: BTreeMap<u32, u64> = BTreeMap::new();
         for index in 0..inside {
             let head = look(index)?;
             if u32_at(&head, chunk::STATE) != 0 {
-                used.push((index, identity(&head)));
+                used.insert(index, identity(&head));
+                let of_lane = newest.entry(u32_at(&head, chunk::LANE)).or_insert(0);
+                *of_lane = u64_at(&head, chunk::ORDINAL).max(*of_lane);
+            }
+        }
+        for index in (0..inside).take_while(|_| !newest.is_empty()) {
+            let head = look(index)?;
+            let of_lane = newest.get(&u32_at(&head, chunk::LANE));
+            let is_older = of_lane.is_some_and(|&newest| u64_at(&head, chunk::ORDINAL) < newest);
+            if u32_at(&head, chunk::STATE) != 0 && is_older {
+                used.insert(index, identity(&head));
             }
         }
         for (index, expected) in used {

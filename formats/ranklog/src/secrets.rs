@@ -2,7 +2,9 @@
 //! and into issues.
 //!
 //! A secret is found by the name before it, by its place in a URL or a header, or by its shape. A name is split into words,
-//! so `--hf-token` has a secret and `--max-tokens` and `--tokenizer` have none.
+//! and its last words count: `--hf-token` has a secret, and `--max-tokens`, `--tokenizer` and `--token-file` have none.
+
+use std::iter;
 
 /// Text that replaces a secret.
 pub const REDACTED: &str = "[redacted]";
@@ -11,25 +13,27 @@ pub const REDACTED: &str = "[redacted]";
 /// words in a row.
 pub const SECRET_NAMES_VARIABLE: &str = "RANKSCOPE_SECRET_NAMES";
 
-/// Words of a name, in a row, that make its value a secret.
-const SECRET_NAMES: [&str; 22] = [
+/// Last words of a name that make its value a secret.
+const SECRET_NAMES: [&str; 24] = [
     "token",
+    "api tokens",
     "secret",
     "secrets",
     "password",
+    "passwords",
     "passwd",
     "passphrase",
-    "pass",
     "pwd",
     "credential",
     "credentials",
     "api key",
-    "apikey",
     "access key",
     "secret key",
+    "secretkey",
     "private key",
     "signing key",
     "account key",
+    "license key",
     "auth",
     "authorization",
     "cookie",
@@ -37,13 +41,23 @@ const SECRET_NAMES: [&str; 22] = [
     "sig",
 ];
 
-/// Last words of names whose values are not the secrets themselves.
-const HARMLESS_ENDINGS: [&str; 11] = [
-    "file", "path", "dir", "type", "mode", "length", "size", "limit", "timeout", "method", "count",
-];
+/// Ends of a last word that make it one of these names: `PGPASSWORD`, `HFTOKEN`.
+const SECRET_ENDINGS: [&str; 5] = ["token", "secret", "password", "passwd", "apikey"];
 
-/// Options of common programs whose names say less than they do: `mysql -pPASSWORD`, `curl -u USER:PASSWORD`.
-const SHORT_OPTIONS: [&str; 2] = ["-p", "-u"];
+/// First words of names that are switches or counts: `--no-auth`.
+const HARMLESS_BEGINNINGS: [&str; 6] = ["no", "disable", "without", "max", "min", "num"];
+
+/// Names whose values have several words.
+const FIELDS: [&str; 2] = ["authorization", "cookie"];
+
+/// Schemes of the header `Authorization`: the secret follows.
+const SCHEMES: [&str; 5] = ["basic", "bearer", "digest", "negotiate", "token"];
+
+/// Options whose value is USER:PASSWORD, as of curl.
+const USER_OPTIONS: [&str; 3] = ["-u", "--user", "--proxy-user"];
+
+/// Beginnings of the names of programs whose option `-p` is a password.
+const PASSWORD_PROGRAMS: [&str; 3] = ["mysql", "mariadb", "sshpass"];
 
 /// Beginning of a secret whose shape is known, minimum number of the characters after it, and whether they are only upper
 /// case and digits. Sources: the secret-scanning documentation of the issuers.
@@ -79,19 +93,6 @@ const SHAPES: [(&str, usize, bool); 26] = [
 /// Minimum length of a user name in a URL without password that is taken for a token, as in `https://TOKEN@github.com`.
 const TOKEN_AS_USER: usize = 20;
 
-/// What the next word of a text is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
-    /// A word of its own.
-    Word,
-    /// Perhaps a sign between a secret's name and its value.
-    Value,
-    /// A secret.
-    HiddenWord,
-    /// All words up to a separator other than a space are one secret.
-    HiddenField,
-}
-
 /// Replaces secrets.
 #[derive(Clone, Debug)]
 pub struct Redactor {
@@ -124,29 +125,36 @@ impl Redactor {
     /// Returns true if the value of an option, a variable or a field of this name is a secret.
     pub fn is_secret(&self, name: &str) -> bool {
         let words = words(name);
-        let has = |names: &[Vec<String>]| {
-            names
-                .iter()
-                .any(|secret| words.windows(secret.len()).any(|part| part == secret))
-        };
-        // `--token-file` is a path, and `--auth-type` a word.
+        let is_further = |secret: &Vec<String>| words.windows(secret.len()).any(|part| part == secret);
+        if self.further.iter().any(is_further) {
+            return true;
+        }
         let is_harmless = words
+            .first()
+            .is_some_and(|first| HARMLESS_BEGINNINGS.contains(&first.as_str()));
+        let has_ending = words
             .last()
-            .is_some_and(|last| HARMLESS_ENDINGS.contains(&last.as_str()));
-        has(&self.further) || (!is_harmless && has(&self.names))
+            .is_some_and(|last| SECRET_ENDINGS.iter().any(|ending| last.ends_with(ending)));
+        !is_harmless && (has_ending || self.names.iter().any(|secret| words.ends_with(secret)))
     }
 
     /// Returns the command line of these arguments, separated by spaces.
     pub fn command_line(&self, arguments: &[String]) -> String {
+        let has_password_option = arguments.iter().any(|argument| is_password_program(argument));
         let mut out: Vec<String> = Vec::with_capacity(arguments.len());
-        let mut is_value = false;
-        for argument in arguments {
-            if std::mem::take(&mut is_value) && !argument.starts_with('-') {
-                out.push(REDACTED.to_owned());
-                continue;
-            }
-            is_value = self.is_secret_option(argument);
-            out.push(self.text(argument));
+        let before = iter::once("").chain(arguments.iter().map(String::as_str));
+        for (before, argument) in before.zip(arguments) {
+            let is_value = !argument.starts_with('-')
+                && (self.is_secret_option(before) || (before == "-p" && has_password_option));
+            out.push(if is_value {
+                REDACTED.to_owned()
+            } else if let Some(user) = user_of(before, argument) {
+                format!("{user}:{REDACTED}")
+            } else if has_password_option && argument.starts_with("-p") && argument.len() > 2 {
+                format!("-p{REDACTED}")
+            } else {
+                self.text(argument)
+            });
         }
         out.join(" ")
     }
@@ -159,147 +167,189 @@ impl Redactor {
         self.text(value)
     }
 
-    /// Returns a text without the secrets in it: after `NAME=` and `NAME: `, after an option, in URLs, after `Bearer`, and by
-    /// their shape.
+    /// Returns a text without the secrets in it: after `NAME=`, `NAME: ` and options, in URLs, after `Bearer`, and by their
+    /// shape.
     pub fn text(&self, text: &str) -> String {
+        let has_password_option = text.split_whitespace().any(is_password_program);
         let mut out = String::with_capacity(text.len());
-        let mut next = Next::Word;
         let mut rest = text;
-        while !rest.is_empty() {
-            let (word, after) = rest.split_at(rest.find(is_separator).unwrap_or(rest.len()));
-            let separator_bytes = after.chars().next().map_or(0, char::len_utf8);
-            let (separator, following) = after.split_at(separator_bytes);
-            rest = following;
-            if !word.is_empty() {
-                next = self.put_word(word, next, &mut out);
+        while let Some(first) = rest.chars().next() {
+            let end = rest.find(|letter| !is_of_name(letter)).unwrap_or(rest.len());
+            if end == 0 {
+                out.push(first);
+                rest = &rest[first.len_utf8()..];
+                continue;
             }
-            if next == Next::HiddenField && !separator.is_empty() && separator != " " {
-                next = Next::Word;
-            }
-            out.push_str(separator);
+            let (name, after) = rest.split_at(end);
+            rest = self.put_name(name, after, has_password_option, &mut out);
         }
         out
     }
 
-    /// Appends a word, and returns what the next one is.
-    fn put_word(&self, word: &str, this: Next, out: &mut String) -> Next {
-        let is_sign = matches!(word, ":" | "=");
-        match this {
-            Next::HiddenField => {
-                // Several words are one secret.
-                let end = out.trim_end_matches(' ').len();
-                if out[..end].ends_with(REDACTED) {
-                    out.truncate(end);
-                } else {
-                    out.push_str(REDACTED);
-                }
-                return Next::HiddenField;
-            }
-            Next::HiddenWord if !is_sign && !word.starts_with('-') => {
-                out.push_str(REDACTED);
-                // The header `Authorization` has a scheme before the secret.
-                return if is_scheme(word) {
-                    Next::HiddenField
-                } else {
-                    Next::Word
-                };
-            }
-            Next::Value if is_sign => {
-                out.push_str(word);
-                return Next::HiddenWord;
-            }
-            _ => {}
+    /// Appends a name, and the secret after it. Returns the rest of the text.
+    fn put_name<'text>(
+        &self,
+        name: &str,
+        after: &'text str,
+        has_password_option: bool,
+        out: &mut String,
+    ) -> &'text str {
+        if let Some(address) = after.strip_prefix("://") {
+            out.push_str(name);
+            out.push_str("://");
+            return put_user_of_url(address, out);
         }
-        match word.split_once('=') {
-            Some((name, _)) if name.contains("://") => out.push_str(&self.word(word)),
-            Some((name, value)) if self.is_secret(name) && !value.is_empty() => {
-                out.push_str(&format!("{name}={REDACTED}"));
-            }
-            Some((name, value)) => out.push_str(&format!("{name}={}", self.word(value))),
-            None => out.push_str(&self.word(word)),
+        if is_password_option(name, has_password_option) {
+            out.push_str("-p");
+            out.push_str(REDACTED);
+            return &after[after.find(is_end_of_value).unwrap_or(after.len())..];
         }
-        let is_bearer = word.eq_ignore_ascii_case("bearer");
-        let named = word.strip_suffix([':', '=']);
-        if is_bearer || named.is_some_and(|name| self.is_secret(name)) {
-            Next::HiddenField
-        } else if self.is_secret_option(word) {
-            Next::HiddenWord
-        } else if !word.contains([':', '=', '/']) && self.is_secret(word) {
-            Next::Value
-        } else {
-            Next::Word
+        out.push_str(&by_shape(name));
+        let is_field = FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field));
+        let sign = sign_bytes(after);
+        if sign > 0 && self.is_secret(name) {
+            out.push_str(&after[..sign]);
+            return put_hidden(&after[sign..], is_field, out);
         }
+        let spaces = after.len() - after.trim_start_matches(' ').len();
+        let (gap, value) = after.split_at(spaces);
+        if spaces == 0 || value.is_empty() || value.starts_with('-') {
+            return after;
+        }
+        if name.eq_ignore_ascii_case("bearer") {
+            out.push_str(gap);
+            return put_hidden(value, true, out);
+        }
+        let is_value = self.is_secret_option(name) || (name == "-p" && has_password_option);
+        if is_value {
+            out.push_str(gap);
+            return put_hidden(value, false, out);
+        }
+        let word = &value[..value.find(is_end_of_value).unwrap_or(value.len())];
+        if let Some(user) = user_of(name, word) {
+            out.push_str(&format!("{gap}{user}:{REDACTED}"));
+            return &value[word.len()..];
+        }
+        after
     }
 
     /// Returns true if the next argument is the secret value of this one.
     fn is_secret_option(&self, argument: &str) -> bool {
-        argument.starts_with('-') && !argument.contains(['=', ':', '/']) && self.is_secret(argument)
+        argument.starts_with('-') && argument.chars().all(is_of_name) && self.is_secret(argument)
     }
+}
 
-    /// Returns a word without the secrets in it.
-    fn word(&self, word: &str) -> String {
-        if let Some((scheme, rest)) = word.split_once("://") {
-            return format!("{scheme}://{}", self.url(rest));
-        }
-        if let Some((name, value)) = word.split_once(':')
-            && !value.is_empty()
-            && !name.is_empty()
-            && self.is_secret(name)
-        {
-            return format!("{name}:{REDACTED}");
-        }
-        match short_option(word) {
-            Some(option) => format!("{option}{REDACTED}"),
-            None => by_shape(word),
-        }
+/// Returns true for a letter of a name, an option, or a key.
+fn is_of_name(letter: char) -> bool {
+    letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.')
+}
+
+/// Returns true for a letter after the end of a value that is not in quotes.
+fn is_end_of_value(letter: char) -> bool {
+    letter.is_whitespace()
+        || matches!(
+            letter,
+            '\'' | '"' | '`' | ',' | ';' | '&' | '(' | ')' | '{' | '}' | '[' | ']'
+        )
+}
+
+/// Returns the size of the sign between a name and its value: `=`, `: `, `": "` of JSON. 0: there is none.
+fn sign_bytes(text: &str) -> usize {
+    let rest = text
+        .trim_start_matches('\\')
+        .trim_start_matches(['\'', '"'])
+        .trim_start_matches(' ');
+    match rest.strip_prefix(['=', ':']) {
+        Some(rest) => text.len() - rest.trim_start_matches(' ').len(),
+        None => 0,
     }
+}
 
-    /// Returns the part of a URL after `://` without passwords and secret parameters.
-    fn url(&self, rest: &str) -> String {
-        let (address, parameters) = match rest.find(['?', '#']) {
-            Some(at) => rest.split_at(at),
-            None => (rest, ""),
-        };
-        let end = address.find('/').unwrap_or(address.len());
-        let (host, path) = address.split_at(end);
-        let mut out = match host.rsplit_once('@') {
-            Some((user, host)) => match user.split_once(':') {
-                Some((user, _)) => format!("{user}:{REDACTED}@{host}"),
-                None if user.len() >= TOKEN_AS_USER => format!("{REDACTED}@{host}"),
-                None => format!("{}@{host}", by_shape(user)),
-            },
-            None => host.to_owned(),
-        };
-        let parts: Vec<String> = path.split('/').map(by_shape).collect();
-        out.push_str(&parts.join("/"));
-        for part in parameters.split_inclusive(['?', '#', '&', ';']) {
-            let (field, separator) = match part.char_indices().next_back() {
-                Some((at, '?' | '#' | '&' | ';')) => part.split_at(at),
-                _ => (part, ""),
-            };
-            match field.split_once('=') {
-                Some((name, _)) if self.is_secret(name) => out.push_str(&format!("{name}={REDACTED}")),
-                Some((name, value)) => out.push_str(&format!("{name}={}", by_shape(value))),
-                None => out.push_str(&by_shape(field)),
+/// Appends what replaces the value at the start of a text. Returns the rest of the text. `is_field`: the value can have several
+/// words.
+fn put_hidden<'text>(text: &'text str, is_field: bool, out: &mut String) -> &'text str {
+    if let Some(rest) = text.strip_prefix(REDACTED) {
+        out.push_str(REDACTED);
+        return rest;
+    }
+    for quote in ["\\\"", "\\'", "\"", "'"] {
+        if let Some(inside) = text.strip_prefix(quote) {
+            let end = inside.find(quote).unwrap_or(inside.len());
+            out.push_str(quote);
+            if end > 0 {
+                out.push_str(REDACTED);
             }
-            out.push_str(separator);
+            return &inside[end..];
         }
-        out
     }
+    let mut end = text.find(is_end_of_value).unwrap_or(text.len());
+    let has_scheme = SCHEMES
+        .iter()
+        .any(|scheme| text[..end].eq_ignore_ascii_case(scheme));
+    if is_field || has_scheme {
+        let is_end = |letter: char| letter != ' ' && is_end_of_value(letter);
+        end = text.find(is_end).unwrap_or(text.len());
+        end = text[..end].trim_end().len();
+    }
+    if end > 0 {
+        out.push_str(REDACTED);
+    }
+    &text[end..]
 }
 
-/// Returns true for a scheme of the header `Authorization`.
-fn is_scheme(word: &str) -> bool {
-    let schemes = ["basic", "bearer", "digest", "negotiate", "token"];
-    schemes.iter().any(|scheme| word.eq_ignore_ascii_case(scheme))
+/// Appends the user of the URL whose part after `://` a text begins with. Returns the rest of the text.
+fn put_user_of_url<'text>(text: &'text str, out: &mut String) -> &'text str {
+    let is_end = |letter: char| letter.is_whitespace() || matches!(letter, '\'' | '"' | '`' | '<' | '>');
+    let mut url = &text[..text.find(is_end).unwrap_or(text.len())];
+    if let Some(next) = url.find("://") {
+        // The scheme of the next URL of a list.
+        let scheme =
+            url[..next].trim_end_matches(|letter: char| letter.is_ascii_alphanumeric() || letter == '+');
+        url = scheme;
+    }
+    let authority = &url[..url.find(['/', '?', '#']).unwrap_or(url.len())];
+    let is_port = |text: &str| text.chars().all(|letter| letter.is_ascii_digit());
+    let user = match authority.rsplit_once('@') {
+        Some((user, _)) => user,
+        // A password with a slash that was not escaped. A number after the host is a port.
+        None => match (authority.split_once(':'), url.rsplit_once('@')) {
+            (Some((_, password)), Some((user, _))) if !is_port(password) => user,
+            _ => return text,
+        },
+    };
+    match user.split_once(':') {
+        Some((name, _)) => out.push_str(&format!("{name}:{REDACTED}")),
+        None if user.len() >= TOKEN_AS_USER => out.push_str(REDACTED),
+        None => out.push_str(&by_shape(user)),
+    }
+    &text[user.len()..]
 }
 
-/// Returns true for a character between the words of a text.
-fn is_separator(character: char) -> bool {
-    character.is_whitespace() || matches!(character, '\'' | '"' | ',' | '`' | '{' | '}' | '(' | ')')
+/// Returns the user of an argument `USER:PASSWORD` after an option such as `-u`. Two numbers are identifiers.
+fn user_of<'text>(option: &str, argument: &'text str) -> Option<&'text str> {
+    let (user, password) = argument.split_once(':')?;
+    let is_number = |text: &str| text.chars().all(|letter| letter.is_ascii_digit());
+    let is_it = USER_OPTIONS.contains(&option) && !password.is_empty() && !password.starts_with("//");
+    (is_it && !(is_number(user) && is_number(password))).then_some(user)
+}
+
+/// Returns true for `-pPASSWORD`: of a program that has this option, or if it looks like a password.
+fn is_password_option(name: &str, has_password_option: bool) -> bool {
+    let Some(value) = name.strip_prefix("-p") else {
+        return false;
+    };
+    let has = |test: fn(&char) -> bool| value.chars().any(|letter| test(&letter));
+    let looks_like_one = has(|letter| letter.is_ascii_digit()) && has(|letter| letter.is_ascii_alphabetic());
+    !value.is_empty() && (has_password_option || looks_like_one)
+}
+
+fn is_password_program(word: &str) -> bool {
+    let name = word.rsplit('/').next().unwrap_or(word);
+    PASSWORD_PROGRAMS.iter().any(|program| name.starts_with(program))
 }
 
 /// Returns the words of a name in lower case. Words are separated by punctuation, and by a capital letter after a small one.
+/// Digits at the end of a word are left out.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut after_small = false;
@@ -313,23 +363,11 @@ fn words(name: &str) -> Vec<String> {
             word.extend(letter.to_lowercase());
         }
     }
-    words.retain(|word| !word.is_empty());
-    words
-}
-
-/// Returns the option of an argument such as `-pPASSWORD` or `-uUSER:PASSWORD`. Numbers and paths are no passwords.
-fn short_option(argument: &str) -> Option<&'static str> {
-    let option = SHORT_OPTIONS
-        .into_iter()
-        .find(|option| argument.starts_with(option))?;
-    let value = &argument[option.len()..];
-    let is_number = value
-        .chars()
-        .all(|letter| letter.is_ascii_digit() || matches!(letter, '.' | ':' | ','));
-    let is_path = value.starts_with(['/', '.', '~', '=']);
-    // `-u` without a password is the user, or Python's option for unbuffered output.
-    let has_password = option == "-p" || value.contains(':');
-    (!value.is_empty() && !is_number && !is_path && has_password && value != "thread").then_some(option)
+    let trimmed = words.iter().map(|word| {
+        word.trim_end_matches(|letter: char| letter.is_ascii_digit())
+            .to_owned()
+    });
+    trimmed.filter(|word| !word.is_empty()).collect()
 }
 
 /// Returns a word, or that it was a secret by its shape.
@@ -344,7 +382,9 @@ fn by_shape(word: &str) -> String {
         };
         rest.chars().count() >= least && rest.chars().all(belongs)
     };
-    if SHAPES.iter().any(is_of) {
+    // Other texts that are encoded from JSON begin like a JSON web token.
+    let is_encoded_json = word.starts_with("eyJ") && word.matches('.').count() != 2;
+    if SHAPES.iter().any(is_of) && !is_encoded_json {
         REDACTED.to_owned()
     } else {
         word.to_owned()
@@ -367,25 +407,46 @@ mod tests {
 
     #[test]
     fn values_of_secret_options_are_replaced() {
-        assert_eq!(
-            line(&[
-                "train.py",
-                "--hf-token=abc",
-                "--api-key",
-                "xyz",
-                "PASSWORD=1",
-                "--lr",
-                "0.1"
-            ]),
-            "train.py --hf-token=[redacted] --api-key [redacted] PASSWORD=[redacted] --lr 0.1"
-        );
-        assert_eq!(
-            line(&["mysql", "-pS3cret", "-h", "db"]),
-            "mysql -p[redacted] -h db"
-        );
-        assert_eq!(line(&["curl", "-uann:S3cret"]), "curl -u[redacted]");
-        assert_eq!(line(&["x", "--password", "--verbose"]), "x --password --verbose");
-        assert_eq!(line(&["x", "--dbPassword", "a b"]), "x --dbPassword [redacted]");
+        for (arguments, shown) in [
+            (
+                &[
+                    "train.py",
+                    "--hf-token=abc",
+                    "--api-key",
+                    "xyz",
+                    "PASSWORD=1",
+                    "--lr",
+                    "0.1",
+                ][..],
+                "train.py --hf-token=[redacted] --api-key [redacted] PASSWORD=[redacted] --lr 0.1",
+            ),
+            (&["mysql", "-psecret", "-h", "db"], "mysql -p[redacted] -h db"),
+            (&["x", "-pS3cret", "-pS3=cret"], "x -p[redacted] -p[redacted]"),
+            (
+                &["sshpass", "-p", "S3cret", "ssh", "h"],
+                "sshpass -p [redacted] ssh h",
+            ),
+            (
+                &["curl", "-u", "ann:S3cret", "--user", "b:c"],
+                "curl -u ann:[redacted] --user b:[redacted]",
+            ),
+            (&["x", "--password", "--verbose"], "x --password --verbose"),
+            (
+                &["x", "--dbPassword", "a b", "--password=\"S3 c\""],
+                "x --dbPassword [redacted] --password=\"[redacted]\"",
+            ),
+            (&["sh", "-c", "TOKEN='a b' t.py"], "sh -c TOKEN='[redacted]' t.py"),
+            (
+                &["srun", "--export=A=1,HF_TOKEN=abc"],
+                "srun --export=A=1,HF_TOKEN=[redacted]",
+            ),
+            (
+                &["env", "PGPASSWORD=x", "HFTOKEN=y", "DB_PASSWORD1=z"],
+                "env PGPASSWORD=[redacted] HFTOKEN=[redacted] DB_PASSWORD1=[redacted]",
+            ),
+        ] {
+            assert_eq!(line(arguments), shown);
+        }
     }
 
     #[test]
@@ -414,6 +475,25 @@ mod tests {
             "da39a3ee5e6b4b0d3255bfef95601890afd80709",
             "sk-short",
             "hf_hub",
+            "--pad-token-id",
+            "0",
+            "--token-dropout=0.1",
+            "--no-auth",
+            "run.py",
+            "-ppn",
+            "8",
+            "-print",
+            "-pdebug",
+            "--tokens-per-step",
+            "5",
+            "--world_info=eyJsb2NhbGhvc3QiOiBbMCwgMSwgMiwgM119",
+            "-u",
+            "1000:1000",
+            "https://host:8080/@scope/a",
+            "--token-file",
+            "/run/t",
+            "--user",
+            "ann",
         ];
         assert_eq!(line(&plain), plain.join(" "));
     }
@@ -429,6 +509,12 @@ mod tests {
                 "--db=postgres://ann:S3:cr@et@db/runs",
                 "--db=postgres://ann:[redacted]@db/runs",
             ),
+            ("postgres://ann:S3,cr(et@db", "postgres://ann:[redacted]@db"),
+            ("postgres://ann:S3/cr#et@db/x", "postgres://ann:[redacted]@db/x"),
+            (
+                "amqp://u:p@h1;amqp://u:p@h2,amqp://v:q@h3",
+                "amqp://u:[redacted]@h1;amqp://u:[redacted]@h2,amqp://v:[redacted]@h3",
+            ),
             (
                 "https://0123456789abcdef0123@github.com/a/b",
                 "https://[redacted]@github.com/a/b",
@@ -442,7 +528,10 @@ mod tests {
                 "https://a.blob/x?sv=1&sig=a%3D",
                 "https://a.blob/x?sv=1&sig=[redacted]",
             ),
-            ("tcp://host:29500?token=x", "tcp://host:29500?token=[redacted]"),
+            (
+                "jdbc:sqlserver://h;user=a;password=x;n=1",
+                "jdbc:sqlserver://h;user=a;password=[redacted];n=1",
+            ),
         ] {
             assert_eq!(text(from), to);
         }
@@ -452,30 +541,38 @@ mod tests {
     fn headers_and_shapes_are_found_inside_texts() {
         for (from, to) in [
             ("Authorization: Bearer abc.def", "Authorization: [redacted]"),
-            ("Authorization: Basic YTpi", "Authorization: [redacted]"),
+            ("Authorization=Basic YTpi, n=1", "Authorization=[redacted], n=1"),
+            ("Authorization:Bearer abc", "Authorization:[redacted]"),
             (
                 "curl -H 'X-Api-Key: abc' https://h",
                 "curl -H 'X-Api-Key: [redacted]' https://h",
             ),
-            ("X-Api-Key:abc", "X-Api-Key:[redacted]"),
+            ("X-Api-Key: \"abc\" n", "X-Api-Key: \"[redacted]\" n"),
             (
                 "{\"token\":\"x\", \"n\": 1}",
                 "{\"token\":\"[redacted]\", \"n\": 1}",
+            ),
+            ("{\"password\":12345}", "{\"password\":[redacted]}"),
+            (
+                "{\\\"token\\\": \\\"x y\\\"}",
+                "{\\\"token\\\": \\\"[redacted]\\\"}",
             ),
             (
                 "{\"Authorization\": \"Bearer x y\", \"n\": 1}",
                 "{\"Authorization\": \"[redacted]\", \"n\": 1}",
             ),
-            ("{\"token\": \"x\"}", "{\"token\": \"[redacted]\"}"),
+            (
+                "Server=db;Password=x;AccountKey=y==;n=1",
+                "Server=db;Password=[redacted];AccountKey=[redacted];n=1",
+            ),
             ("say \"bearer abc\" now", "say \"bearer [redacted]\" now"),
             (
-                "sh -c mysql --password x -pS3cret db",
-                "sh -c mysql --password [redacted] -p[redacted] db",
+                "sh -c mysql --password \"a b\" -pS3cret db",
+                "sh -c mysql --password \"[redacted]\" -p[redacted] db",
             ),
-            ("sh -c TOKEN=x train", "sh -c TOKEN=[redacted] train"),
             ("key AKIAIOSFODNN7EXAMPLE, next", "key [redacted], next"),
-            ("--k=hf_abcdefghijklmnopqrstuvwxyz0123456789", "--k=[redacted]"),
-            ("ghp_abcdefghijklmnopqrstuvwxyz0123456789", "[redacted]"),
+            ("[hf_abcdefghijklmnopqrstuvwxyz0123456789]", "[[redacted]]"),
+            ("x:ghp_abcdefghijklmnopqrstuvwxyz0123456789;", "x:[redacted];"),
             ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abcdefghijk", "[redacted]"),
         ] {
             assert_eq!(text(from), to, "{from}");
@@ -507,7 +604,9 @@ mod tests {
         }
 
         #[test]
-        fn a_password_in_a_url_never_stays(password in "[A-Za-z0-9:@%]{8,20}", user in "[a-z]{1,8}") {
+        fn a_password_in_a_url_never_stays(password in "[A-Za-z0-9:@%,;/?#(]{8,20}", user in "[a-z]{1,8}") {
+            // There another URL would begin.
+            prop_assume!(!password.contains("://"));
             let redacted = Redactor::default().text(&format!("--db=postgres://{user}:x{password}@db/runs"));
             prop_assert!(!redacted.contains(&format!("x{password}")), "{}", redacted);
         }

@@ -116,7 +116,7 @@ class Session:
         for part in pointer.split("/")[1:]:
             part = part.replace("~1", "/").replace("~0", "~")
             try:
-                found = found[int(part)] if isinstance(found, list) else found[part]
+                found = found[int(part) if part.isdigit() else len(found)] if isinstance(found, list) else found[part]
             except (IndexError, KeyError, TypeError, ValueError):
                 raise KeyError(f"{self._directory / 'session.json'} has no {pointer}") from None
         return found
@@ -248,9 +248,9 @@ class Session:
         return ax
 
     def __repr__(self) -> str:
-        ranks, count = len(self._summary["ranks"]), self._summary["steps"]["count"]
-        findings = len(self._summary["findings"])
-        return f"<rankscope session {self._directory}: {ranks} ranks, {count} steps, {findings} findings>"
+        ranks, steps = len(self._summary["ranks"]), self._summary["steps"]["count"]
+        counts = [(ranks, "rank"), (steps, "step"), (len(self._summary["findings"]), "finding")]
+        return f"<rankscope session {self._directory}: {', '.join(_count(*count) for count in counts)}>"
 
     def _repr_html_(self) -> str:
         return "".join(_as_html(self))
@@ -332,8 +332,9 @@ def _as_html(session: Session) -> Iterator[str]:
     yield '<div style="font-family:sans-serif;max-width:60em">'
     yield f"<h3>{text(str(session.directory))}</h3>"
     median = session.value("/steps/median_ns")
-    shown = f"{steps['count']} steps of {median / 1e6:.3g} ms" if median else f"{steps['count']} steps"
-    yield f"<p>{len(ranks)} ranks on {len(summary['hosts'])} hosts, {shown}, {summary['totals']['operations']} operations</p>"
+    shown = _count(steps["count"], "step") + (f" of {median / 1e6:.3g} ms" if median else "")
+    place = f"{_count(len(ranks), 'rank')} on {_count(len(summary['hosts']), 'host')}"
+    yield f"<p>{place}, {shown}, {_count(summary['totals']['operations'], 'operation')}</p>"
     findings = session.findings
     if findings:
         yield "<ul>"
@@ -347,6 +348,10 @@ def _as_html(session: Session) -> Iterator[str]:
         yield f"<p>and {more} more findings</p>"
     yield from _breakdown_as_html(session)
     yield "</div>"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _breakdown_as_html(session: Session) -> Iterator[str]:

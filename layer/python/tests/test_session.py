@@ -31,7 +31,7 @@ class ReadsASession(unittest.TestCase):
         self.assertIsNone(self.session.reason("/steps/median_ns"))
         unknown = self.session.reason("/scorecard/total")
         self.assertTrue(unknown and self.session.value("/scorecard/total") is None)
-        for pointer in ("/steps/nothing", "/ranks/99", "/steps/count/value"):
+        for pointer in ("/steps/nothing", "/ranks/99", "/ranks/-1", "/steps/count/value"):
             with self.assertRaisesRegex(KeyError, pointer):
                 self.session.value(pointer)
 

@@ -16,7 +16,7 @@ use crate::launch::end_job::ENDED_THE_JOB;
 use crate::launch::ending::Ending;
 use crate::launch::flight_job;
 use crate::launch::gpu_sampler::GpuSampler;
-use crate::launch::job::Job;
+use crate::launch::job::{Accompanied, Job};
 use crate::launch::live::{self, LiveAreas};
 use crate::launch::record::{self, LaunchRecord};
 use crate::launch::run_directory::{self, RunDirectory};
@@ -294,12 +294,10 @@ impl Run {
         let sampler = GpuSampler::start(&directory.path, interval);
         let watcher = self.start_watcher(&directory.path, &launch.launch, job.pid());
         let server = self.start_server(&directory.path);
-        if let Some(watcher) = &watcher {
-            for signal in self.dump_on.iter().filter_map(|event| event.signal()) {
-                job.divert(signal, watcher.pid());
-            }
+        for signal in self.dump_on.iter().filter_map(|event| event.signal()) {
+            job.divert(signal, watcher.as_ref().map(Companion::pid));
         }
-        let ending = job.accompany();
+        let Accompanied { ending, asked_to_end } = job.accompany_and_note();
         drop(sampler);
         drop(server);
         // After it has ended the job, it waits for its reports.
@@ -307,7 +305,7 @@ impl Run {
             OnHang::Kill => LAST_WAIT_AFTER_KILL,
             OnHang::Report => LAST_WAIT,
         };
-        let status = watcher.and_then(|watcher| watcher.finish(limit));
+        let status = watcher.and_then(|watcher| watcher.finish(limit, asked_to_end.is_some()));
         let was_ended = status == Some(ENDED_THE_JOB);
         // From here on no failure changes the exit status of the job.
         let directory_path = directory.path.clone();
@@ -336,7 +334,7 @@ impl Run {
         let mut arguments = watch::arguments(self.hang_timeout, &self.hang, self.on_hang, &self.reports);
         let mut dump_on = self.dump_on.clone();
         // A job that is ended leaves its last part anyway.
-        if self.flight.is_some() && self.on_hang == OnHang::Report {
+        if self.flight.is_some() && self.hang_timeout.is_some() && self.on_hang == OnHang::Report {
             dump_on.push(DumpOn::Hang);
         }
         for event in dump_on {

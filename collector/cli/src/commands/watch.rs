@@ -6,7 +6,8 @@ use super::{Exit, dump, duration, print};
 use crate::launch::companion::run_behind_the_job;
 use crate::launch::end_job::{self, ENDED_THE_JOB, JobProcess};
 use crate::launch::job_end::{Ended, JobEnd};
-use anyhow::{Context, Result};
+use crate::launch::launcher_input;
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use rankscope_formats::status::{HANG_FILE_PREFIX, ProcessState, Status};
 use rankscope_formats::whole_file;
@@ -30,12 +31,16 @@ Examples:
   rankscope watch shared/run1                         report hangs of a job that runs, until it ends
   rankscope watch shared/run1 --hang-timeout 5m --exit-on-hang && echo finished
   rankscope watch shared/run1 --hang-command 'mail -s hang me@example.org'
-  rankscope watch shared/run1 --dump-on hang,warning  write the last part of a run in flight mode when something is wrong
+  rankscope watch shared/run1 --warnings --dump-on hang,warning
+                                                      write the last part of a run in flight mode when something is wrong
   rankscope watch shared/run1 --warnings --webhook https://hooks.example.org/services/T0/B0
   rankscope run --hang-timeout 60s -- torchrun train.py   the same beside a job that is started now
 
 Exit status: 0 the job has ended, 1 it hangs (with --exit-on-hang), 2 wrong usage or unreadable input, 3 no rank was \
 seen.";
+
+/// Beginning of the name of a file with what the ranks of a job were in that failed. It is no hang.
+const END_FILE_PREFIX: &str = "end-";
 
 /// Maximum number of processes that are listed when they end.
 const MAX_ENDS: usize = 4;
@@ -230,6 +235,12 @@ fn report_ends(ranks: &[String]) {
 
 impl Watch {
     pub fn run(self) -> Result<Exit> {
+        if self.dump_on.contains(&DumpOn::Warning) && !self.reports.warnings {
+            bail!("--dump-on warning needs --warnings");
+        }
+        if self.dump_on.contains(&DumpOn::Hang) && self.no_hangs {
+            bail!("--dump-on hang contradicts --no-hangs");
+        }
         run_behind_the_job();
         let job = self.job_pid.map(JobProcess::open);
         let mut options = JudgeOptions::of_timeout(self.hang_timeout);
@@ -289,7 +300,9 @@ impl Watch {
             }
             notifier.tidy();
             if let Some(ended) = end.wait(pause, !watcher.looks().running().is_empty()) {
-                if !self.no_hangs {
+                // Of a job that a user or a scheduler ended, nothing needs an explanation.
+                let was_asked = self.beside.is_some() && launcher_input::was_asked_to_end();
+                if !self.no_hangs && !was_asked {
                     self.report_the_end(&mut watcher);
                 }
                 notifier.finish();
@@ -309,7 +322,7 @@ impl Watch {
         }
         let Some(status) = last else { return };
         print::message(&format!("when it ended: {}", status.sentence));
-        match store(&self.directory, &status) {
+        match store(&self.directory, END_FILE_PREFIX, &status) {
             Ok(path) => print::message(&format!("stored as {}", path.display())),
             Err(error) => print::message(&format!("the report could not be stored: {error:#}")),
         }
@@ -388,7 +401,7 @@ impl Watch {
 
     /// Prints a hang, stores it, and passes it to the user's command and webhook.
     fn report(&self, status: &Status, notifier: &mut Notifier) {
-        let stored = store(&self.directory, status);
+        let stored = store(&self.directory, HANG_FILE_PREFIX, status);
         let mut text = format!("rankscope: the job hangs. {}", shown(status));
         match &stored {
             Ok(path) => text.push_str(&format!("\nStored as {}\n", path.display())),
@@ -435,7 +448,7 @@ fn read_warnings(directory: PathBuf, window: Duration, changes: &Sender<Change>)
 }
 
 /// Stores a report in the run directory.
-fn store(directory: &Path, status: &Status) -> Result<PathBuf> {
+fn store(directory: &Path, prefix: &str, status: &Status) -> Result<PathBuf> {
     let seconds = status.taken_unix_ns / 1_000_000_000;
     let host = status
         .ranks
@@ -453,7 +466,7 @@ fn store(directory: &Path, status: &Status) -> Result<PathBuf> {
             }
         })
         .collect();
-    let path = directory.join(format!("{HANG_FILE_PREFIX}{seconds}-{host}.json"));
+    let path = directory.join(format!("{prefix}{seconds}-{host}.json"));
     let json = serde_json::to_vec_pretty(status)?;
     whole_file::write(&path, &json).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(path)

@@ -3,9 +3,10 @@
 //! It is a separate process, because it reads logs while the job runs, and `rankscope run` only waits. It has the lowest
 //! priority.
 
+use super::launcher_input;
 use super::signals::Signals;
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -49,8 +50,13 @@ impl Companion {
         self.child.id().cast_signed()
     }
 
-    /// Ends the process. Returns its exit status, if it ended by itself within the limit.
-    pub fn finish(mut self, limit: Duration) -> Option<i32> {
+    /// Ends the process. Returns its exit status, if it ended by itself within the limit. `was_asked`: a user or a scheduler
+    /// ended the job.
+    pub fn finish(mut self, limit: Duration, was_asked: bool) -> Option<i32> {
+        if let (true, Some(input)) = (was_asked, &mut self.child.stdin) {
+            // Without effect if the process has ended.
+            let _ = input.write_all(launcher_input::ASKED);
+        }
         drop(self.child.stdin.take());
         let deadline = Instant::now() + limit;
         loop {

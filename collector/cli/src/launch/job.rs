@@ -24,7 +24,7 @@ pub struct Job {
     /// Signal that requested the end of the job, if any.
     asked_to_end: Option<i32>,
     /// Signals that are forwarded to another process instead of the job, each with that process.
-    diverted: Vec<(i32, i32)>,
+    diverted: Vec<(i32, Option<i32>)>,
 }
 
 /// End of a job.
@@ -76,9 +76,9 @@ impl Job {
         self.pid
     }
 
-    /// Forwards a signal to this process instead of the job. The process must be a child that is not waited for before
-    /// [`Job::accompany`] returns.
-    pub fn divert(&mut self, signal: i32, pid: i32) {
+    /// Forwards a signal to this process instead of the job, or to none. The process must be a child that is not waited for
+    /// before [`Job::accompany`] returns.
+    pub fn divert(&mut self, signal: i32, pid: Option<i32>) {
         self.diverted.push((signal, pid));
     }
 
@@ -115,10 +115,12 @@ impl Job {
     }
 
     fn pass_on(&mut self, received: Received) {
-        let is_it = |&&(signal, _): &&(i32, i32)| signal == received.signal;
+        let is_it = |&&(signal, _): &&(i32, Option<i32>)| signal == received.signal;
         if let Some(&(signal, pid)) = self.diverted.iter().find(is_it) {
-            // SAFETY: the child is not reaped yet, so the process id is still its own.
-            unsafe { libc::kill(pid, signal) };
+            if let Some(pid) = pid {
+                // SAFETY: the child is not reaped yet, so the process id is still its own.
+                unsafe { libc::kill(pid, signal) };
+            }
             return;
         }
         if received.signal == libc::SIGTSTP {
