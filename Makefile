@@ -1,10 +1,11 @@
 # Targets for developers and CI. All of them are plain cargo underneath; see CONTRIBUTING.md.
-.PHONY: help build viewer portable demo test setup lint bench faults compare-study hang-study host-nccl fuzz docs
+.PHONY: help build viewer portable wheel demo test setup lint bench faults compare-study hang-study host-nccl fuzz docs
 
 help:
 	@echo "make build   the program and the preloaded library, in target/release"
 	@echo "make viewer  the native viewer, rankscope-viewer, beside them"
 	@echo "make portable  the library that ships, for every glibc from 2.28 on"
+	@echo "make wheel  program, library and Python module for pip, in dist; for this machine's glibc or newer"
 	@echo "make demo    a real 4-rank training under rankscope (SLOW=none|RANK, RUN=directory)"
 	@echo "make test    all tests that need no GPU; installs what it can"
 	@echo "make lint    formatting and clippy, warnings are errors"
@@ -26,6 +27,9 @@ viewer:
 # The library for releases: every glibc from 2.28 on.
 portable:
 	interpose/portable.sh
+
+wheel: build
+	packaging/wheel.py --program target/release/rankscope --library target/release/librankscope.so
 
 RUN ?= demo-run
 demo: build

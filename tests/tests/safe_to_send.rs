@@ -63,6 +63,11 @@ fn record(program: &Path, folder: &Path) -> PathBuf {
             &secret("Authorization: Bearer *"),
         ])
         .args([&secret("https://a.blob/x?sig=*"), &secret("ghp_*")])
+        .args([
+            &secret("--env=HF_TOKEN='* *'"),
+            &secret("{\"password\": \"* *\"}"),
+        ])
+        .args(["-u", &secret("ann:*"), &secret("--export=A=1,WANDB_API_KEY=*")])
         .args([&secret("--siteCode=*"), "--max-tokens", "2048"]);
     let ended = process::run(rankscope, Duration::from_secs(120));
     assert_eq!(ended.code(), 0, "{}", ended.complaints());
