@@ -45,7 +45,7 @@ setup:
 	tests/setup/scipy.sh
 	tests/setup/tables.sh
 	tests/setup/prometheus.sh
-	tests/setup/notebook.sh
+	-tests/setup/notebook.sh
 
 # The tested artefacts are the released ones. The tests themselves are development builds. They have overflow checks and
 # debug assertions, and no link-time optimisation of every test program. Plain `cargo test` suffices, without another
