@@ -150,9 +150,7 @@ def main():
     wheel.add(f"{data}/lib/rankscope/librankscope.so", stripped(arguments.library), is_program=True)
     wheel.add(f"{data}/include/rankscope.h", (ROOT / "layer/include/rankscope.h").read_bytes())
     for shell, path in COMPLETIONS.items():
-        # A program for another machine cannot run here. Completions are the same on all.
-        found = subprocess.run([os.environ.get("RANKSCOPE_HOST_PROGRAM", arguments.program), "completions", shell],
-                               check=True, capture_output=True)
+        found = subprocess.run([arguments.program, "completions", shell], check=True, capture_output=True)
         wheel.add(f"{data}/{path}", found.stdout)
     for file in sorted((ROOT / "layer/python/rankscope").iterdir()):
         if file.suffix in (".py", ".pyi") or file.name == "py.typed":

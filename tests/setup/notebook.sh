@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prints a Python with the packages that read sessions: pyarrow, pandas, polars, matplotlib, and those that check types and run
-# notebooks. It is made in ${XDG_CACHE_HOME:-~/.cache}/rankscope/notebook (about 600 MB).
+# notebooks. It is made in ${XDG_CACHE_HOME:-~/.cache}/rankscope/notebook (about 700 MB).
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/say.sh"

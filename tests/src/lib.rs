@@ -33,6 +33,7 @@ pub mod process;
 pub mod python;
 pub mod recorded;
 pub mod results;
+pub mod setup;
 mod skip;
 pub mod training;
 pub mod truth;

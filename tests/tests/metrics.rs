@@ -3,30 +3,16 @@
 use rankscope_tests::http::{Mailbox, free_port, get};
 use rankscope_tests::job::Job;
 use rankscope_tests::process::{self, Process};
-use rankscope_tests::{artefacts, compile, results, skip, turn};
+use rankscope_tests::{artefacts, compile, results, setup, skip, turn};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 const OPENMETRICS: (&str, &str) = ("Accept", "application/openmetrics-text; version=1.0.0");
-
-/// Returns the folder of `prometheus` and `promtool`.
-fn tools() -> Option<PathBuf> {
-    let script = artefacts::root().join("tests/setup/prometheus.sh");
-    let output = Command::new(script)
-        .stderr(Stdio::inherit())
-        .output()
-        .expect("bash runs");
-    if !output.status.success() {
-        skip("no Prometheus");
-        return None;
-    }
-    Some(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
-}
 
 /// Starts `rankscope serve` for a run directory.
 fn serve(run: &Path, port: u16, options: &[&str]) -> Process {
@@ -210,7 +196,9 @@ fn queries_of_the_dashboard() -> Vec<(String, String)> {
 
 #[test]
 fn a_real_prometheus_scrapes_what_the_report_says() {
-    let Some(tools) = tools() else { return };
+    let Some(tools) = setup::path("prometheus.sh") else {
+        return;
+    };
     let turn = turn::take();
     let Some(program) = compile::gloo("gloo_train.cc") else {
         return;
@@ -312,7 +300,9 @@ fn a_real_prometheus_scrapes_what_the_report_says() {
 
 #[test]
 fn examples_for_prometheus_are_valid() {
-    let Some(tools) = tools() else { return };
+    let Some(tools) = setup::path("prometheus.sh") else {
+        return;
+    };
     let folder = artefacts::root().join("examples/prometheus");
     promtool(&tools, &["check", "config", "prometheus.yml"], &folder, None);
     promtool(

@@ -2,24 +2,10 @@
 
 use rankscope_tests::job::Job;
 use rankscope_tests::process::{self, Ended};
-use rankscope_tests::{artefacts, compile, results, skip, turn};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use rankscope_tests::{artefacts, compile, results, setup, turn};
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
-
-/// Returns a Python with the packages that read sessions.
-fn python() -> Option<PathBuf> {
-    let script = artefacts::root().join("tests/setup/notebook.sh");
-    let output = Command::new(script)
-        .stderr(Stdio::inherit())
-        .output()
-        .expect("bash runs");
-    if !output.status.success() {
-        skip("no packages that read sessions");
-        return None;
-    }
-    Some(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
-}
 
 fn run(python: &Path, session: &Path, arguments: &[&str]) -> Ended {
     let module = artefacts::root().join("layer/python");
@@ -47,7 +33,9 @@ for cell in notebook.cells:
 
 #[test]
 fn sessions_are_read_typed_and_shown_in_a_notebook() {
-    let Some(python) = python() else { return };
+    let Some(python) = setup::path("notebook.sh") else {
+        return;
+    };
     let turn = turn::take();
     let Some(program) = compile::gloo("gloo_train.cc") else {
         return;

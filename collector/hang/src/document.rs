@@ -1,5 +1,6 @@
 //! The document of a look: what every rank does, in groups of ranks that do the same, and the verdicts.
 
+use crate::ending::Ending;
 use crate::verdict::{list, outside};
 use crate::view::{Call, Rank, View};
 use crate::waits::{CREATION, Waits};
@@ -180,7 +181,7 @@ fn rank_status(view: &View, rank: &Rank) -> RankStatus {
         host: rank.host.clone(),
         pid: rank.pid,
         process: rank.process.state,
-        ending: rank.ending.clone(),
+        ending: rank.ending.as_ref().map(ToString::to_string),
         log: rank.log.clone(),
         now,
         for_ns: since_ns.map(|since_ns| view.waits_ns(rank, since_ns)),
@@ -204,7 +205,7 @@ fn now(view: &View, rank: &Rank) -> (String, Option<i64>) {
         .into_iter()
         .chain(rank.blocked.first().map(|thread| thread.since_ns))
         .min();
-    let ended = || rank.ending.clone().unwrap_or_else(|| "ended".to_owned());
+    let ended = || rank.ending.clone().unwrap_or_else(Ending::normal).words;
     let inside = match (call, rank.blocked.first()) {
         (Some(call), _) => Some(in_call(view, call)),
         (None, Some(thread)) => Some(format!("in {}", thread.what)),

@@ -3,6 +3,7 @@
 //! A descriptor of a process (pidfd) becomes readable at its end. Until the parent has read the exit status, /proc shows it.
 //! From Linux 6.15 on, the descriptor reports it after that. Older kernels then only show that a process is gone.
 
+use crate::ending::{Ending, EndingKind};
 use crate::process_handle::ProcessHandle;
 use rustc_hash::FxHashMap;
 use std::fs;
@@ -21,12 +22,8 @@ pub struct Endings {
 pub struct Ended {
     /// Process id.
     pub pid: u32,
-    /// How it ended, in words.
-    pub words: String,
-    /// True for exit status 0, and if the status is unknown.
-    pub is_normal: bool,
-    /// True if a signal ended it that launchers do not send to the peers of a failed rank.
-    pub is_by_signal: bool,
+    /// How it ended. It is normal if the status is unknown.
+    pub ending: Ending,
 }
 
 #[derive(Debug)]
@@ -39,9 +36,6 @@ struct Observed {
     /// The end was seen, and its status is awaited for this many more readings.
     patience: Option<u8>,
 }
-
-/// Signals by which launchers end the peers of a failed rank.
-const LAUNCHER_SIGNALS: [i32; 2] = [libc::SIGTERM, libc::SIGINT];
 
 /// Number of readings in which the parent may read the status of an ended process.
 const PATIENCE: u8 = 3;
@@ -92,15 +86,11 @@ impl Endings {
             }
             ended.push(Ended {
                 pid,
-                words: in_words(status, observed.was_out_of_memory()),
-                is_normal: status.is_none_or(|status| status == 0),
-                is_by_signal: status.is_some_and(|status| {
-                    libc::WIFSIGNALED(status) && !LAUNCHER_SIGNALS.contains(&libc::WTERMSIG(status))
-                }),
+                ending: ending(status, observed.was_out_of_memory()),
             });
             self.open.remove(&pid);
         }
-        ended.sort_by_key(|process| !process.is_by_signal);
+        ended.sort_by_key(|process| process.ending.kind != EndingKind::BySignal);
         ended
     }
 }
@@ -130,24 +120,45 @@ enum OutOfMemory {
     OfTheMachine,
 }
 
-/// Describes how a process ended. `status` is in the format of `waitpid`.
-fn in_words(status: Option<i32>, memory: OutOfMemory) -> String {
+/// Returns how a process ended. `status` is in the format of `waitpid`.
+fn ending(status: Option<i32>, memory: OutOfMemory) -> Ending {
+    let of = |kind, words: &str| Ending {
+        kind,
+        words: words.to_owned(),
+    };
     let Some(status) = status else {
         return match memory {
-            OutOfMemory::No => "ended".to_owned(),
-            _ => "ended, probably killed by the kernel: out of memory".to_owned(),
+            OutOfMemory::No => Ending::normal(),
+            _ => of(
+                EndingKind::BySignal,
+                "ended, probably killed by the kernel: out of memory",
+            ),
         };
     };
     if !libc::WIFSIGNALED(status) {
-        return format!("exit status {}", libc::WEXITSTATUS(status));
+        let kind = match libc::WEXITSTATUS(status) {
+            0 => EndingKind::Normal,
+            _ => EndingKind::Failed,
+        };
+        return of(kind, &format!("exit status {}", libc::WEXITSTATUS(status)));
     }
     let signal = libc::WTERMSIG(status);
     match (signal, memory) {
-        (libc::SIGKILL, OutOfMemory::OfItsGroup) => "killed by the kernel: out of memory".to_owned(),
-        (libc::SIGKILL, OutOfMemory::OfTheMachine) => {
-            "killed by SIGKILL, probably by the kernel: out of memory".to_owned()
+        (libc::SIGKILL, OutOfMemory::OfItsGroup) => {
+            of(EndingKind::BySignal, "killed by the kernel: out of memory")
         }
-        _ => format!("killed by {}", signal_name(signal)),
+        (libc::SIGKILL, OutOfMemory::OfTheMachine) => of(
+            EndingKind::BySignal,
+            "killed by SIGKILL, probably by the kernel: out of memory",
+        ),
+        (libc::SIGTERM | libc::SIGINT, _) => of(
+            EndingKind::OnRequest,
+            &format!("killed by {}", signal_name(signal)),
+        ),
+        _ => of(
+            EndingKind::BySignal,
+            &format!("killed by {}", signal_name(signal)),
+        ),
     }
 }
 
@@ -213,7 +224,7 @@ mod tests {
         loop {
             if let Some(ended) = endings.take_ended(false).pop() {
                 assert_eq!(ended.pid, child.id());
-                return ended.words;
+                return ended.ending.words;
             }
             assert!(Instant::now() < deadline, "it has ended");
         }
@@ -238,11 +249,41 @@ mod tests {
     #[test]
     fn words_name_status_signal_and_memory() {
         let no = OutOfMemory::No;
-        assert_eq!(in_words(Some(3 << 8), no), "exit status 3");
-        assert_eq!(in_words(Some(libc::SIGSEGV), no), "killed by SIGSEGV");
-        let memory = in_words(Some(libc::SIGKILL), OutOfMemory::OfItsGroup);
-        assert_eq!(memory, "killed by the kernel: out of memory");
-        assert_eq!(in_words(None, no), "ended");
+        for (status, memory, kind, words) in [
+            (Some(0), no, EndingKind::Normal, "exit status 0"),
+            (Some(3 << 8), no, EndingKind::Failed, "exit status 3"),
+            (Some(libc::SIGSEGV), no, EndingKind::BySignal, "killed by SIGSEGV"),
+            (
+                Some(libc::SIGTERM),
+                no,
+                EndingKind::OnRequest,
+                "killed by SIGTERM",
+            ),
+            (
+                Some(libc::SIGKILL),
+                OutOfMemory::OfItsGroup,
+                EndingKind::BySignal,
+                "killed by the kernel: out of memory",
+            ),
+            (None, no, EndingKind::Normal, "ended"),
+        ] {
+            let words = words.to_owned();
+            assert_eq!(ending(status, memory), Ending { kind, words });
+        }
+    }
+
+    #[test]
+    fn the_status_is_seen_before_the_parent_reads_it() {
+        let (mut endings, mut child) = observe("sleep 0.2; exit 7");
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let ended = loop {
+            if let Some(ended) = endings.take_ended(false).pop() {
+                break ended;
+            }
+            assert!(Instant::now() < deadline, "it has ended");
+        };
+        assert_eq!(ended.ending.words, "exit status 7");
+        assert!(child.wait().is_ok());
     }
 
     #[test]

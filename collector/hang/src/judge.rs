@@ -1,6 +1,7 @@
 //! Looks at a job again and again, and judges.
 
 use crate::document::document;
+use crate::ending::Ending;
 use crate::look::{processes, view};
 use crate::patience::{History, Limits};
 use crate::process::{Work, ticks_per_second};
@@ -69,7 +70,7 @@ pub struct Judge {
     history: History,
     readings: FxHashMap<u64, Reading>,
     /// How processes of this machine ended, by process id.
-    endings: FxHashMap<u32, String>,
+    endings: FxHashMap<u32, Ending>,
     /// Processes of this machine that ran at the last look.
     running: Vec<RunningProcess>,
     /// Processes that had ended at the last look without closing their logs.
@@ -99,7 +100,7 @@ pub struct UnclosedProcess {
     /// Process id.
     pub pid: u32,
     /// How it ended, in words.
-    pub ending: String,
+    pub ending: Ending,
 }
 
 impl Judge {
@@ -132,7 +133,7 @@ impl Judge {
     }
 
     /// Sets how processes of this machine ended, by process id.
-    pub fn set_endings(&mut self, endings: impl IntoIterator<Item = (u32, String)>) {
+    pub fn set_endings(&mut self, endings: impl IntoIterator<Item = (u32, Ending)>) {
         self.endings.extend(endings);
     }
 
@@ -232,12 +233,16 @@ impl Judge {
             .map(|rank| UnclosedProcess {
                 rank: rank.name.clone(),
                 pid: rank.pid,
-                ending: rank.ending.clone().unwrap_or_default(),
+                ending: rank.ending.clone().unwrap_or_else(Ending::unclosed),
             })
             .collect();
         for rank in &mut view.ranks {
             if rank.process.is_gone() {
-                rank.ending = self.endings.get(&rank.pid).cloned().or(rank.ending.take());
+                let seen = self.endings.get(&rank.pid);
+                // A log that was not closed says more than an end without a status.
+                if let Some(seen) = seen.filter(|seen| **seen != Ending::normal() || rank.ending.is_none()) {
+                    rank.ending = Some(seen.clone());
+                }
                 self.readings.remove(&rank.nonce);
                 continue;
             }

@@ -14,12 +14,13 @@
 //! | [`document`] | the document [`rankscope_formats::status::Status`] |
 //! | [`stacks`] | stacks of the ranks that others wait for |
 //! | [`judge`] | looks again and again |
-//! | [`process_handle`], [`endings`] | how processes ended that are not children |
+//! | [`process_handle`], [`endings`], [`ending`] | how processes ended that are not children |
 //! | [`lasting_calls`] | a cheap look: which calls last |
 //! | [`watch`] | when to look, and what to report once |
 
 pub mod causes;
 pub mod document;
+pub mod ending;
 pub mod endings;
 pub mod facts_of_logs;
 pub mod judge;

@@ -4,10 +4,11 @@
 //! since its last watermark. They contain the last operations of every thread, because a rank that waits records
 //! nothing.
 
+use crate::ending::Ending;
 use crate::facts_of_logs::{facts, log_state};
 use crate::process::ProcessFacts;
 use crate::view::{
-    BlockedThread, Call, Communicator, Completed, Context, LogState, NORMAL_END, Position, Rank, Step, View,
+    BlockedThread, Call, Communicator, Completed, Context, LogState, Position, Rank, Step, View,
 };
 use rankscope_analysis::clocks::clock::{Clocks, Line};
 use rankscope_analysis::identity::{GlobalCommunicator, Identities};
@@ -198,8 +199,8 @@ fn empty_rank(log: &RankLog, line: &Line, last_sign_ns: i64) -> Rank {
         process: facts(log),
         ending: match log_state(log) {
             LogState::Open => None,
-            LogState::Closed => Some(NORMAL_END.to_owned()),
-            LogState::Broken => Some("killed, crashed or left by _exit".to_owned()),
+            LogState::Closed => Some(Ending::normal()),
+            LogState::Broken => Some(Ending::unclosed()),
         },
         calls: Vec::new(),
         blocked: blocked_threads(log, line),

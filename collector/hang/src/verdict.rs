@@ -361,7 +361,7 @@ fn has_not(view: &View, ranks: &[RankIndex]) -> String {
 /// Describes the process of a rank, and the last that it did.
 fn about(view: &View, rank: &Rank) -> String {
     let process = match (&rank.ending, rank.process.state) {
-        (Some(ending), _) => ending.clone(),
+        (Some(ending), _) => ending.words.clone(),
         (None, ProcessState::Stopped) if rank.process.is_traced => "stopped by a debugger".to_owned(),
         (None, ProcessState::Stopped) => "stopped by a signal".to_owned(),
         (None, _) => outside(rank),

@@ -2,6 +2,7 @@
 //!
 //! [`crate::look`] makes it from rank logs, and tests make it by hand. The verdict is a function of it alone.
 
+use crate::ending::{Ending, EndingKind};
 use crate::process::ProcessFacts;
 use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex};
 use rankscope_ranklog::record::{FLAG_FAILED, FLAG_ROLE_BYTES};
@@ -69,20 +70,9 @@ pub struct Call {
     pub is_on_device: bool,
 }
 
-/// End of a process in words of which only is known that it closed its log.
-pub const NORMAL_END: &str = "ended";
-
-impl Rank {
-    /// Returns true if a launcher or a user ended the process, probably after another one had failed.
-    pub fn was_asked_to_end(&self) -> bool {
-        let ending = self.ending.as_deref().unwrap_or_default();
-        ending.contains("SIGTERM") || ending.contains("SIGINT")
-    }
-}
-
 impl Call {
-    /// Returns true if it has returned an error. Such calls are in a view only of a job that is over, as the last ones of their
-    /// communicators.
+    /// Returns true if it has returned an error. A view has such calls only if all processes have ended. They are the first
+    /// failed calls after the last completed operation of their communicators.
     pub fn has_failed(&self) -> bool {
         self.flags & FLAG_FAILED != 0
     }
@@ -222,7 +212,7 @@ pub struct Rank {
     /// Its process.
     pub process: ProcessFacts,
     /// How the process ended, in words; `None` if it runs or if that is unknown.
-    pub ending: Option<String>,
+    pub ending: Option<Ending>,
     /// Operations that it has called and that have not completed, the oldest first.
     pub calls: Vec<Call>,
     /// Threads of the program inside calls for communication, the longest wait first.
@@ -342,8 +332,8 @@ impl View {
     /// Returns true if a process of a job that is over is known to have failed.
     pub fn ended_abnormally(&self) -> bool {
         let is_abnormal = |rank: &Rank| {
-            let ending = rank.ending.as_deref().unwrap_or(NORMAL_END);
-            rank.log_state == LogState::Broken || !matches!(ending, NORMAL_END | "exit status 0")
+            let ending = rank.ending.as_ref();
+            ending.is_some_and(|ending| ending.kind != EndingKind::Normal)
         };
         self.is_over() && self.ranks.iter().any(is_abnormal)
     }

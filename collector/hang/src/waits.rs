@@ -3,6 +3,7 @@
 //! The graph has a node for each operation that a rank waits in. An edge leads to an operation in which a missing member
 //! waits. So the causes are at the nodes without edges, and a circle is a cause by itself.
 
+use crate::ending::EndingKind;
 use crate::view::{Call, Position, Rank, View};
 use petgraph::algo::kosaraju_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
@@ -271,7 +272,11 @@ pub fn has_failed(view: &View, key: Key, callers: &[(RankIndex, i64)]) -> bool {
 fn lack(view: &View, rank: &Rank, ends_ns: i64, has_failed: bool) -> Lack {
     // After the end of all processes, only one that ended before the others is a cause. The calls of its peers fail.
     let is_earlier = || rank.last_sign_ns.saturating_add(EARLIER_END_NS) < ends_ns;
-    let ended_by_itself = || has_failed && rank.calls.is_empty() && !rank.was_asked_to_end();
+    let was_asked_to_end = rank
+        .ending
+        .as_ref()
+        .is_some_and(|ending| ending.kind == EndingKind::OnRequest);
+    let ended_by_itself = || has_failed && rank.calls.is_empty() && !was_asked_to_end;
     let has_ended = rank.process.is_gone() && (!view.is_over() || is_earlier() || ended_by_itself());
     if has_ended {
         Lack::Gone

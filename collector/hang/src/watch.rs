@@ -3,7 +3,8 @@
 //! Usually it only reads which calls of this machine last ([`LastingCalls`]). It looks at all ranks if a call lasts half the
 //! timeout, if processes came or went, and now and then for what shows in no call: NCCL's devices, and other hosts.
 
-use crate::endings::Endings;
+use crate::ending::EndingKind;
+use crate::endings::{Ended, Endings};
 use crate::judge::{Judge, JudgeOptions, RunningProcess};
 use crate::lasting_calls::LastingCalls;
 use rankscope_analysis::ingest::IngestError;
@@ -93,13 +94,14 @@ impl LogLooks {
     fn take_endings(&mut self, is_last: bool) -> bool {
         let ended = self.endings.take_ended(is_last);
         let any = !ended.is_empty();
-        for process in ended.iter().filter(|process| !process.is_normal) {
+        let is_abnormal = |process: &&Ended| process.ending.kind != EndingKind::Normal;
+        for process in ended.iter().filter(is_abnormal) {
             let rank = self.ranks.get(&process.pid).map_or("a rank", String::as_str);
-            let line = format!("{rank} (process {}): {}", process.pid, process.words);
+            let line = format!("{rank} (process {}): {}", process.pid, process.ending);
             self.abnormal_ends.push(line);
         }
         self.judge
-            .set_endings(ended.into_iter().map(|process| (process.pid, process.words)));
+            .set_endings(ended.into_iter().map(|process| (process.pid, process.ending)));
         any
     }
 }
@@ -239,8 +241,8 @@ impl<L: Looks> Watch<L> {
         (found, pause)
     }
 
-    /// Looks at a job that is over. Returns its abnormal ends, unless others were found before, and what its ranks were in if
-    /// that explains them.
+    /// Looks at a job that is over. Returns its abnormal ends, unless others were found before. If a verdict explains them, it
+    /// returns the status, too.
     pub fn finish(&mut self) -> (Found, Option<Box<Status>>) {
         self.looks.finish();
         let ends = self.take_first_ends();

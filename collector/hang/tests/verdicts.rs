@@ -3,6 +3,7 @@
 use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex};
 use rankscope_formats::status::{Confidence, HangKind, HangVerdict, Health, ProcessState, Status};
 use rankscope_hang::document::document;
+use rankscope_hang::ending::{Ending, EndingKind};
 use rankscope_hang::patience::{History, Limits};
 use rankscope_hang::process::ProcessFacts;
 use rankscope_hang::verdict::verdicts;
@@ -22,6 +23,11 @@ const LIMITS: Limits = Limits {
     busy_timeout_ns: 100 * SECOND_NS,
 };
 const WORLD: u32 = 0;
+
+fn ending(kind: EndingKind, words: &str) -> Ending {
+    let words = words.to_owned();
+    Ending { kind, words }
+}
 
 fn rank(number: u32) -> Rank {
     Rank {
@@ -311,7 +317,7 @@ fn processes_that_ended_or_were_stopped_are_named() {
     ] {
         let mut view = job(4);
         view.ranks[3].process.state = state;
-        view.ranks[3].ending = Some("killed by SIGKILL".to_owned());
+        view.ranks[3].ending = Some(ending(EndingKind::BySignal, "killed by SIGKILL"));
         wait(&mut view, 0..3, &collective(WORLD, 7, 20));
         let status = judge(&view);
         assert_verdict(&status, kind, &[3], "world", 7);
@@ -593,7 +599,7 @@ fn fail(view: &mut View, ranks: impl IntoIterator<Item = u32>, call: &Call) {
             ..call.clone()
         };
         view.ranks[rank as usize].calls.push(call);
-        view.ranks[rank as usize].ending = Some("exit status 1".to_owned());
+        view.ranks[rank as usize].ending = Some(ending(EndingKind::Failed, "exit status 1"));
     }
     for rank in &mut view.ranks {
         rank.process.state = ProcessState::Gone;
@@ -617,8 +623,8 @@ fn of_a_job_that_failed_the_rank_is_named_that_ended_first() {
     // A rank that the launcher ended after the failure is not the reason.
     let mut view = job(4);
     fail(&mut view, [0, 2], &collective(WORLD, 7, 0));
-    view.ranks[1].ending = Some("killed by SIGKILL".to_owned());
-    view.ranks[3].ending = Some("killed by SIGTERM".to_owned());
+    view.ranks[1].ending = Some(ending(EndingKind::BySignal, "killed by SIGKILL"));
+    view.ranks[3].ending = Some(ending(EndingKind::OnRequest, "killed by SIGTERM"));
     assert_verdict(&judge(&view), HangKind::ProcessGone, &[1], "world", 7);
     // Without the endings, it is one of both.
     view.ranks[3].ending = view.ranks[1].ending.clone();
@@ -633,7 +639,7 @@ fn of_a_job_that_failed_the_rank_is_named_that_ended_first() {
     let mut view = job(3);
     fail(&mut view, [0, 2], &collective(WORLD, 7, 0));
     for rank in &mut view.ranks {
-        rank.ending = Some("ended".to_owned());
+        rank.ending = Some(Ending::normal());
     }
     assert_eq!(judge(&view).health, Health::Healthy);
     // A stage of a pipeline failed because the one before it did.

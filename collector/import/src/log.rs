@@ -15,6 +15,7 @@ use rankscope_ranklog::record::{
     CONTINUATION_COUNTS, DeviceWork, Enqueued, FLAG_BYTES_UNKNOWN, FLAG_DIRECT, FLAG_LINKED,
     FLAG_SEQUENCE_UNKNOWN, NO_PEER, Record, RecordKind,
 };
+use rankscope_ranklog::secrets::Redactor;
 use rankscope_ranklog::writer::LogWriter;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -108,7 +109,10 @@ fn properties(trace: &Trace, joined: &Joined, rank: u32, hta: Option<&HtaFigures
         ("host".to_owned(), joined.host.clone()),
         (
             "command_line".to_owned(),
-            trace.process.name.clone().unwrap_or_else(|| shown(&trace.path)),
+            match &trace.process.name {
+                Some(name) => Redactor::of_environment().text(name),
+                None => shown(&trace.path),
+            },
         ),
         ("env.RANK".to_owned(), rank.to_string()),
     ];

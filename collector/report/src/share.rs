@@ -48,7 +48,7 @@ const COMMON_PATHS: [&str; 7] = [
     "/usr/lib64/",
 ];
 
-/// Fields whose texts are words of a vocabulary, or come from it. They never name a site.
+/// Fields with a fixed set of values. They never name a site.
 const VOCABULARY: [&str; 20] = [
     "confidence",
     "cost_basis",
@@ -123,6 +123,7 @@ impl Names {
             Value::String(text) => {
                 let users: BTreeSet<&str> = HOMES
                     .iter()
+                    // No user precedes the first home.
                     .flat_map(|home| text.split(home).skip(1))
                     .map(|rest| rest.split(|letter| !is_of_name(letter)).next().unwrap_or(""))
                     .collect();

@@ -102,10 +102,6 @@ impl LiveCopy {
     }
 
     /// Reads the chunks that are in use now: a prefix of each lane.
-    ///
-    /// The first look finds the newest chunk of each lane. A look takes time, so an older one may have been taken behind it:
-    /// the second look finds these. Newer chunks are not read. Those that were finished before the newest one was taken are
-    /// complete.
     fn read_chunks(&mut self, file: &File, file_bytes: u64) -> io::Result<()> {
         let start = u64_at(&self.front, header::CHUNKS_OFFSET);
         let count = u32_at(&self.front, header::CHUNK_COUNT);
@@ -118,26 +114,20 @@ impl LiveCopy {
             file.read_exact_at(&mut head, offset_of(index))?;
             Ok(head)
         };
-        let identity = |head: &[u8]| (u32_at(head, chunk::GENERATION), u64_at(head, chunk::ORDINAL));
-        let mut used: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
-        let mut newest: BTreeMap<u32, u64> = BTreeMap::new();
-        for index in 0..inside {
-            let head = look(index)?;
-            if u32_at(&head, chunk::STATE) != 0 {
-                used.insert(index, identity(&head));
-                let of_lane = newest.entry(u32_at(&head, chunk::LANE)).or_insert(0);
-                *of_lane = u64_at(&head, chunk::ORDINAL).max(*of_lane);
-            }
-        }
-        for index in (0..inside).take_while(|_| !newest.is_empty()) {
-            let head = look(index)?;
-            let of_lane = newest.get(&u32_at(&head, chunk::LANE));
-            let is_older = of_lane.is_some_and(|&newest| u64_at(&head, chunk::ORDINAL) < newest);
-            if u32_at(&head, chunk::STATE) != 0 && is_older {
-                used.insert(index, identity(&head));
-            }
-        }
-        for (index, expected) in used {
+        let look_at_all = || {
+            (0..inside)
+                .map(look)
+                .map(|head| Ok(ChunkHead::of(&head?)))
+                .collect::<io::Result<Vec<_>>>()
+        };
+        let first = look_at_all()?;
+        // A process that records nothing has no chunk, and needs no second look.
+        let second = if first.iter().all(|head| head.is_free) {
+            Vec::new()
+        } else {
+            look_at_all()?
+        };
+        for (index, expected) in prefix_of_lanes(&first, &second) {
             let read = || -> io::Result<Vec<u8>> {
                 let mut bytes = vec![0u8; CHUNK_BYTES];
                 file.read_exact_at(&mut bytes, offset_of(index))?;
@@ -150,7 +140,8 @@ impl LiveCopy {
             keep_committed(&before, &mut bytes);
             // A chunk that was recycled meanwhile may be a mixture of two owners. Its records are in the segments, or
             // flight mode dropped them.
-            if identity(&bytes) == expected && identity(&look(index)?) == expected {
+            let is_same = |head: &[u8]| ChunkHead::of(head).identity == expected;
+            if is_same(&bytes) && is_same(&look(index)?) {
                 self.chunks.push((index, bytes));
             }
         }
@@ -176,6 +167,55 @@ impl LiveCopy {
         };
         Ok(())
     }
+}
+
+/// What the header line of a chunk says at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ChunkHead {
+    is_free: bool,
+    lane: u32,
+    identity: ChunkIdentity,
+}
+
+/// Distinguishes the uses of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ChunkIdentity {
+    generation: u32,
+    ordinal: u64,
+}
+
+impl ChunkHead {
+    fn of(bytes: &[u8]) -> Self {
+        Self {
+            is_free: u32_at(bytes, chunk::STATE) == 0,
+            lane: u32_at(bytes, chunk::LANE),
+            identity: ChunkIdentity {
+                generation: u32_at(bytes, chunk::GENERATION),
+                ordinal: u64_at(bytes, chunk::ORDINAL),
+            },
+        }
+    }
+}
+
+/// Chooses chunks that are a prefix of each lane, from two looks at all chunks one after the other.
+///
+/// The first look finds a newest chunk of each lane. A look takes time, so the lane may have taken an older chunk after the
+/// look had passed it. The second look finds these. Chunks that are newer are left out. Chunks that are older are complete.
+fn prefix_of_lanes(first: &[ChunkHead], second: &[ChunkHead]) -> BTreeMap<u32, ChunkIdentity> {
+    let mut chosen = BTreeMap::new();
+    let mut newest: BTreeMap<u32, u64> = BTreeMap::new();
+    for (index, head) in (0..).zip(first).filter(|(_, head)| !head.is_free) {
+        chosen.insert(index, head.identity);
+        let of_lane = newest.entry(head.lane).or_insert(0);
+        *of_lane = head.identity.ordinal.max(*of_lane);
+    }
+    for (index, head) in (0..).zip(second).filter(|(_, head)| !head.is_free) {
+        let newest = newest.get(&head.lane);
+        if newest.is_some_and(|&newest| head.identity.ordinal < newest) {
+            chosen.insert(index, head.identity);
+        }
+    }
+    chosen
 }
 
 /// Makes the records of a chunk stale that were not committed in an earlier copy.
@@ -244,4 +284,45 @@ pub(super) fn read_up_to(file: &File, buffer: &mut [u8], offset: u64) -> io::Res
         }
     }
     Ok(got)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FREE: ChunkHead = used(0, 1, 0, true);
+
+    const fn used(lane: u32, generation: u32, ordinal: u64, is_free: bool) -> ChunkHead {
+        ChunkHead {
+            is_free,
+            lane,
+            identity: ChunkIdentity { generation, ordinal },
+        }
+    }
+
+    fn chosen(first: &[ChunkHead], second: &[ChunkHead]) -> Vec<(u32, u64)> {
+        let chosen = prefix_of_lanes(first, second);
+        chosen
+            .iter()
+            .map(|(&index, head)| (index, head.ordinal))
+            .collect()
+    }
+
+    #[test]
+    fn chunks_that_were_taken_behind_the_first_look_are_found_and_newer_ones_are_not() {
+        let of = |lane, generation, ordinal| used(lane, generation, ordinal, false);
+        // Lane 0 took chunk 0 after the look had passed it, and then chunk 3 before the look reached it.
+        let first = [FREE, of(0, 1, 4), of(1, 1, 7), of(0, 1, 6), FREE];
+        let second = [of(0, 1, 5), of(0, 1, 4), of(1, 1, 7), of(0, 1, 6), of(0, 1, 7)];
+        assert_eq!(chosen(&first, &second), [(0, 5), (1, 4), (2, 7), (3, 6)]);
+        // Chunk 1 was recycled, and lane 1 took it before its newest chunk: it is read with its new identity.
+        let first = [FREE, of(0, 1, 4), of(1, 1, 9)];
+        let second = [FREE, of(1, 2, 8), of(1, 1, 9)];
+        assert_eq!(chosen(&first, &second), [(1, 8), (2, 9)]);
+        // A lane that the first look did not see has only newer chunks.
+        assert_eq!(
+            chosen(&[FREE, of(1, 1, 9)], &[of(2, 1, 0), of(1, 1, 9)]),
+            [(1, 9)]
+        );
+    }
 }

@@ -1,5 +1,8 @@
 //! Flight mode: bounded memory, no record on disk, and the last part without a gap.
 
+mod common;
+
+use common::only_log;
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::collect::copy;
@@ -7,7 +10,7 @@ use rankscope_ranklog::lanes::{Lane, LaneSet};
 use rankscope_ranklog::reader::{Ending, RankLog};
 use rankscope_ranklog::record::{Record, RecordKind};
 use rankscope_ranklog::recorder::{FlightOptions, Options, Recorder};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 fn start(dir: &Path, live_bytes: u64, keep: Option<Duration>) -> &'static Recorder {
@@ -18,16 +21,6 @@ fn start(dir: &Path, live_bytes: u64, keep: Option<Duration>) -> &'static Record
     std::thread::spawn(move || recorder.run(&options, |_| {}, |_| 0, || {}));
     recorder.wait_until_settled(Duration::from_secs(10));
     recorder
-}
-
-fn only_log(dir: &Path) -> PathBuf {
-    let entries = std::fs::read_dir(dir).expect("the run directory");
-    let mut logs: Vec<PathBuf> = entries
-        .map(|entry| entry.expect("an entry").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "rslog"))
-        .collect();
-    assert_eq!(logs.len(), 1, "{logs:?}");
-    logs.remove(0)
 }
 
 fn commit(set: &LaneSet, lane: &Lane, number: u64) {

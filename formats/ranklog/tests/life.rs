@@ -1,6 +1,9 @@
 //! Tests of the life of a log from its first record until it is read. The real recorder writes it; then it is closed,
 //! killed, torn or damaged.
 
+mod common;
+
+use common::only_log;
 use rankscope_ranklog::collect::{Collected, collect};
 use rankscope_ranklog::definition::{IdentitySource, KIND_COMMUNICATOR, Payload};
 use rankscope_ranklog::lanes::LaneSet;
@@ -23,16 +26,6 @@ fn start(dir: &Path) -> &'static Recorder {
     std::thread::spawn(move || recorder.run(&options, define_nothing, |_| 0, || {}));
     recorder.wait_until_settled(Duration::from_secs(10));
     recorder
-}
-
-fn only_log(dir: &Path) -> PathBuf {
-    let mut logs: Vec<PathBuf> = std::fs::read_dir(dir)
-        .expect("the run directory")
-        .map(|entry| entry.expect("an entry").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "rslog"))
-        .collect();
-    assert_eq!(logs.len(), 1, "{logs:?}");
-    logs.remove(0)
 }
 
 fn call(n: u64) -> Record {

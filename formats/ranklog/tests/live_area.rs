@@ -1,23 +1,15 @@
 //! A log that is read while its process records: the records of a lane have no gap.
 
+mod common;
+
+use common::only_log;
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::reader::{Ending, RankLog};
 use rankscope_ranklog::record::{Record, RecordKind};
 use rankscope_ranklog::recorder::{Options, Recorder};
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-fn only_log(dir: &Path) -> PathBuf {
-    let entries = std::fs::read_dir(dir).expect("the run directory");
-    let mut logs: Vec<PathBuf> = entries
-        .map(|entry| entry.expect("an entry").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "rslog"))
-        .collect();
-    assert_eq!(logs.len(), 1, "{logs:?}");
-    logs.remove(0)
-}
 
 /// Ends the writer, also when the reader panics.
 struct StopOnDrop<'a>(&'a AtomicBool);

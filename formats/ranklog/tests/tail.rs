@@ -1,6 +1,9 @@
 //! Tests that the last part of a log is read exactly as in the whole log: the same records in the same order, wherever
 //! it starts.
 
+mod common;
+
+use common::only_log;
 use rankscope_ranklog::clock::Counter;
 use rankscope_ranklog::lanes::LaneSet;
 use rankscope_ranklog::mark::{MarkKind, SYSTEM_COUNTER};
@@ -9,7 +12,7 @@ use rankscope_ranklog::record::{Record, RecordKind};
 use rankscope_ranklog::recorder::{Options, Recorder};
 use rankscope_ranklog::writer::LogWriter;
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 fn left_at(leave_ticks: u64, tag: u32) -> Record {
@@ -137,15 +140,6 @@ fn recorder(directory: &Path, live_bytes: u64, partial_flush: Duration) -> &'sta
     recorder
 }
 
-/// Returns the path of the only log in a directory.
-fn log_of(directory: &Path) -> PathBuf {
-    let entries = fs::read_dir(directory).expect("the run").flatten();
-    let mut paths = entries.map(|entry| entry.path());
-    paths
-        .find(|path| path.extension().is_some_and(|extension| extension == "rslog"))
-        .expect("a log")
-}
-
 /// Log of a running process: records of skipped frames that are still in the live area are not returned a second time.
 #[test]
 fn records_that_are_in_both_files_are_read_once() {
@@ -164,16 +158,16 @@ fn records_that_are_in_both_files_are_read_once() {
     let started = std::time::Instant::now();
     for tag in 100.. {
         commit(busy, tag);
-        let opened = RankLog::open(&log_of(folder.path())).expect("a log");
+        let opened = RankLog::open(&only_log(folder.path())).expect("a log");
         if opened.boundaries(u64::MAX).0.len() > 8 {
             break;
         }
         assert!(started.elapsed() < Duration::from_secs(60), "no watermarks");
         std::thread::sleep(Duration::from_millis(5));
     }
-    let mut part = RankLog::open(&log_of(folder.path())).expect("a log");
+    let mut part = RankLog::open(&only_log(folder.path())).expect("a log");
     let boundary = part.boundaries(u64::MAX).0[2];
-    let whole = RankLog::open(&log_of(folder.path()))
+    let whole = RankLog::open(&only_log(folder.path()))
         .expect("a log")
         .all_records()
         .0;
@@ -214,7 +208,7 @@ fn a_log_without_watermarks_has_boundaries() {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
-        let path = log_of(folder.path());
+        let path = only_log(folder.path());
         let log = RankLog::open(&path).expect("a log");
         let (watermarks, all) = log.boundaries(100);
         assert_eq!(watermarks, []);

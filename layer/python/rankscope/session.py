@@ -313,12 +313,12 @@ def _nullable_types(arrow: Any, pandas: Any) -> dict[Any, Any]:
     }
 
 
-#: Parts of host time, as the report draws them.
+#: Parts of host time, in the words and colours of the report (collector/report/src/html/style.css).
 _PARTS = (
-    ("host_ns", "host time", "#4c78a8"),
-    ("exposed_transfer_ns", "transfer", "#f58518"),
-    ("exposed_wait_ns", "waiting for peers", "#e45756"),
-    ("other_blocked_ns", "other blocked", "#bab0ac"),
+    ("host_ns", "host time", "#4c9f8b"),
+    ("exposed_transfer_ns", "exposed transfer", "#2f6fb0"),
+    ("exposed_wait_ns", "exposed wait for peers", "#e0892b"),
+    ("other_blocked_ns", "other blocked", "#a7adb3"),
 )
 _SEVERITIES = {"critical": "#b3261e", "warning": "#a15c00", "note": "#555"}
 _MAX_RANKS = 32

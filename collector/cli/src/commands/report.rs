@@ -60,7 +60,8 @@ pub struct Report {
     /// Leave out names of hosts and users, paths, and addresses, for a report that leaves the company. The page is
     /// report-shared.html.
     ///
-    /// Secrets in command lines and variables are never recorded. Names of communicators, steps and spans of the program stay.
+    /// Read the page before you send it. Names of communicators, steps and spans of the program stay. What looks like a secret in
+    /// command lines and variables is never recorded.
     #[arg(long, conflicts_with_all = ["timeline", "range"])]
     share: bool,
 

@@ -24,7 +24,7 @@ use crate::launch::signals::Signals;
 use crate::launch::stop::StopWatch;
 use crate::launch::{environment, free_space, library};
 use anyhow::{Result, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use rankscope_doctor::program;
 use rankscope_ranklog::activity_request::CONTROL_FILE;
 use std::env;
@@ -147,7 +147,7 @@ pub struct Run {
 
     /// In flight mode, also write the last part of the recording on these events, while the job goes on.
     ///
-    /// A hang always leads to it, with --hang-timeout. A signal is one to this process, and is then not forwarded to the job.
+    /// With --hang-timeout, a hang always writes it. A signal must be sent to this process, and is not forwarded to the job.
     #[arg(long, value_name = "EVENT", value_delimiter = ',', requires = "flight")]
     dump_on: Vec<DumpOn>,
 
@@ -337,8 +337,8 @@ impl Run {
         if self.flight.is_some() && self.hang_timeout.is_some() && self.on_hang == OnHang::Report {
             dump_on.push(DumpOn::Hang);
         }
-        for event in dump_on {
-            arguments.extend(["--dump-on".into(), event.word().into()]);
+        for event in dump_on.iter().filter_map(ValueEnum::to_possible_value) {
+            arguments.extend(["--dump-on".into(), event.get_name().into()]);
         }
         arguments.extend(["--beside".into(), launch.into()]);
         arguments.extend(["--job-pid".into(), job_pid.to_string().into()]);

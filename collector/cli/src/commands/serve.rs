@@ -188,7 +188,7 @@ impl Serve {
             }
             match end.wait(pause, !watch.looks().running().is_empty()) {
                 Some(Ended::AfterRanks) => {
-                    self.say("the job has ended, and with it its metrics");
+                    self.say("the job has ended; its metrics are no longer served");
                     return Ok(Exit::Fine);
                 }
                 Some(Ended::WithoutRanks) => {

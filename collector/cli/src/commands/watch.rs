@@ -32,20 +32,21 @@ Examples:
   rankscope watch shared/run1 --hang-timeout 5m --exit-on-hang && echo finished
   rankscope watch shared/run1 --hang-command 'mail -s hang me@example.org'
   rankscope watch shared/run1 --warnings --dump-on hang,warning
-                                                      write the last part of a run in flight mode when something is wrong
+                                                      in flight mode, write the last part on a hang or a warning
   rankscope watch shared/run1 --warnings --webhook https://hooks.example.org/services/T0/B0
   rankscope run --hang-timeout 60s -- torchrun train.py   the same beside a job that is started now
 
 Exit status: 0 the job has ended, 1 it hangs (with --exit-on-hang), 2 wrong usage or unreadable input, 3 no rank was \
 seen.";
 
-/// Beginning of the name of a file with what the ranks of a job were in that failed. It is no hang.
+/// Prefix of the file that reports how a failed job ended: which rank ended first, and which operation its peers were in. Merges
+/// do not read it, because the job did not hang.
 const END_FILE_PREFIX: &str = "end-";
 
 /// Maximum number of processes that are listed when they end.
 const MAX_ENDS: usize = 4;
 
-/// Maximum number of parts that hangs and warnings of a job lead to. They could fill the disk.
+/// Maximum number of parts that are written for hangs and warnings of one job. More could fill the disk.
 const MAX_DUMPS: usize = 10;
 
 /// Length of the part of the run in which findings are warnings, without `--warning-window`.
@@ -107,9 +108,9 @@ pub enum DumpOn {
     Hang,
     /// A warning is raised (--warnings).
     Warning,
-    /// This process gets SIGUSR1.
+    /// This process receives SIGUSR1.
     Usr1,
-    /// This process gets SIGUSR2.
+    /// This process receives SIGUSR2.
     Usr2,
 }
 
@@ -120,16 +121,6 @@ impl DumpOn {
             Self::Usr1 => Some(libc::SIGUSR1),
             Self::Usr2 => Some(libc::SIGUSR2),
             Self::Hang | Self::Warning => None,
-        }
-    }
-
-    /// Returns the word of the command line.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Hang => "hang",
-            Self::Warning => "warning",
-            Self::Usr1 => "usr1",
-            Self::Usr2 => "usr2",
         }
     }
 }
@@ -300,7 +291,7 @@ impl Watch {
             }
             notifier.tidy();
             if let Some(ended) = end.wait(pause, !watcher.looks().running().is_empty()) {
-                // Of a job that a user or a scheduler ended, nothing needs an explanation.
+                // If a user or a scheduler ended the job, the errors of its ranks are expected.
                 let was_asked = self.beside.is_some() && launcher_input::was_asked_to_end();
                 if !self.no_hangs && !was_asked {
                     self.report_the_end(&mut watcher);
@@ -314,7 +305,7 @@ impl Watch {
         }
     }
 
-    /// Prints how a job ended whose ranks did not all succeed, and what they were in then.
+    /// Reports how a job ended if some of its ranks failed, and which operations they were in.
     fn report_the_end(&self, watcher: &mut Watcher<LogLooks>) {
         let (found, last) = watcher.finish();
         if let Found::Ended(ranks) = found {
@@ -336,7 +327,7 @@ impl Watch {
         }
         if *dumps == MAX_DUMPS {
             print::message(&format!(
-                "{MAX_DUMPS} parts of the run are written; hangs and warnings lead to no more. `rankscope dump` still does"
+                "{MAX_DUMPS} parts of the run are written; later hangs and warnings write none. Use `rankscope dump` to write more"
             ));
         }
     }
