@@ -238,15 +238,21 @@ impl Terminal {
 
     /// Waits until the screen contains a text.
     fn expect(&self, text: &str) -> String {
+        self.expect_that(text, |screen| screen.contains(text))
+    }
+
+    /// Waits until the screen is as demanded. The terminal draws in parts, so one text on it does not mean that the rest is
+    /// there.
+    fn expect_that(&self, demand: &str, is_met: impl Fn(&str) -> bool) -> String {
         let started = Instant::now();
         loop {
             let screen = self.screen();
-            if screen.contains(text) {
+            if is_met(&screen) {
                 return screen;
             }
             assert!(
                 started.elapsed() < Duration::from_secs(30),
-                "no {text:?} in:\n{screen}"
+                "not {demand:?}:\n{screen}"
             );
             sleep(Duration::from_millis(50));
         }
@@ -285,21 +291,25 @@ fn the_screen_answers_keys_and_restores_the_terminal() {
     );
     terminal.send(&["clear", "Enter"]);
     terminal.send(&[&command, "Enter"]);
-    let screen = terminal.expect("all-reduce");
-    assert!(screen.contains("2 of 2 ranks, 2 running here"), "{screen}");
-    assert!(screen.contains("q quit"), "{screen}");
+    let screen = terminal.expect_that("both ranks, an operation and the keys", |screen| {
+        let texts = [
+            "2 of 2 ranks, 2 running here",
+            "all-reduce",
+            "q quit",
+            "rank 0",
+            "rank 1",
+        ];
+        texts.iter().all(|text| screen.contains(text))
+    });
     assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
-    assert!(screen.contains("rank 0") && screen.contains("rank 1"), "{screen}");
 
     terminal.send(&["/"]);
     terminal.send(&["1"]);
     terminal.expect("filter: 1");
     terminal.send(&["Enter"]);
-    let screen = terminal.expect("filter \"1\" of 2");
-    assert!(
-        screen.contains("rank 1") && !screen.contains("rank 0"),
-        "{screen}"
-    );
+    terminal.expect_that("rank 1 alone", |screen| {
+        screen.contains("filter \"1\" of 2") && screen.contains("rank 1") && !screen.contains("rank 0")
+    });
     terminal.send(&["Escape"]);
     terminal.expect("ranks 2, by caused");
     terminal.send(&["s"]);
@@ -318,12 +328,14 @@ fn the_screen_answers_keys_and_restores_the_terminal() {
     terminal.expect("PAUSED");
 
     let is_restored = || {
-        let screen = terminal.expect("ready>");
-        assert!(!screen.contains("ranks, 2 running"), "{screen}");
+        terminal.expect_that("the shell, and nothing of the screen before", |screen| {
+            screen.contains("ready>") && !screen.contains("ranks, 2 running")
+        });
         // Without echo, only the result would appear.
         terminal.send(&["echo an$((40 + 2))swer", "Enter"]);
-        let screen = terminal.expect("an42swer");
-        assert!(screen.contains("echo an$((40 + 2))swer"), "{screen}");
+        terminal.expect_that("the command and its answer", |screen| {
+            screen.contains("an42swer") && screen.contains("echo an$((40 + 2))swer")
+        });
         terminal.send(&["clear", "Enter"]);
     };
     terminal.send(&["q"]);

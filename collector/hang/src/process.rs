@@ -41,7 +41,6 @@ pub struct Work {
 struct Stat {
     state: char,
     processor_ticks: u64,
-    start_time: String,
 }
 
 impl ProcessFacts {
@@ -66,14 +65,13 @@ impl ProcessFacts {
         let Some(stat) = Stat::read(&pid) else {
             return Self::of_state(ProcessState::Gone);
         };
-        if log.properties.get("start_time") != Some(&stat.start_time) {
+        if !log.is_running() {
             return Self::of_state(ProcessState::Gone);
         }
         Self {
             state: match stat.state {
                 'T' | 't' => ProcessState::Stopped,
                 'D' => ProcessState::InKernel,
-                'Z' | 'X' => ProcessState::Gone,
                 _ => ProcessState::Running,
             },
             is_traced: status_field(&pid, "TracerPid:").is_some_and(|tracer| tracer != "0"),
@@ -93,7 +91,6 @@ impl Stat {
         Some(Self {
             state: fields.first()?.chars().next()?,
             processor_ticks: ticks(11)? + ticks(12)?,
-            start_time: (*fields.get(19)?).to_owned(),
         })
     }
 }

@@ -94,6 +94,26 @@ pub fn start_time(pid: &str) -> Option<String> {
     fields.split_whitespace().nth(19).map(str::to_owned)
 }
 
+/// Returns true if the process with this start time runs. One that has ended and whose parent has not read its status does not
+/// run. A process whose main thread alone has ended still runs.
+pub fn is_running(pid: u32, start_time: &str) -> bool {
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
+        return false;
+    };
+    let Some((_, fields)) = stat.rsplit_once(')') else {
+        return false;
+    };
+    let fields: Vec<&str> = fields.split_whitespace().collect();
+    // The first of these fields is field 3.
+    let field = |number: usize| fields.get(number - 3).copied();
+    let main_ended = matches!(field(3), Some("Z" | "X"));
+    let has_other_threads = || {
+        let threads = fs::read_dir(format!("/proc/{pid}/task"));
+        threads.is_ok_and(|threads| threads.count() > 1)
+    };
+    field(22) == Some(start_time) && (!main_ended || has_other_threads())
+}
+
 /// Returns the status, in the format of `waitpid`, of a process that has ended and whose parent has not read the status yet;
 /// `None` for any other process. The kernel shows 0 to readers without permission, so 0 is `None` as well (field 52 of
 /// /proc/PID/stat).
@@ -215,6 +235,26 @@ mod tests {
     #[test]
     fn only_variables_that_steer_a_job_are_recorded() {
         assert!(environment_is_relevant("NCCL_DEBUG") && !environment_is_relevant("HOME"));
+    }
+
+    #[test]
+    fn a_process_runs_until_it_has_ended_whether_or_not_its_parent_has_noticed() {
+        let mut child = std::process::Command::new("sh")
+            .args(["-c", "read line; exit 5"])
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .expect("a shell");
+        let (pid, start) = (child.id(), start_time(&child.id().to_string()).expect("it runs"));
+        assert!(is_running(pid, &start) && !is_running(pid, "1"));
+        assert_eq!(status_of_zombie(pid, &start), None);
+        drop(child.stdin.take());
+        while is_running(pid, &start) {
+            std::thread::yield_now();
+        }
+        assert_eq!(status_of_zombie(pid, &start), Some(5 << 8));
+        assert!(child.wait().is_ok());
+        assert!(!is_running(pid, &start));
+        assert_eq!(status_of_zombie(pid, &start), None);
     }
 
     #[test]

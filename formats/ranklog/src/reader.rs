@@ -428,8 +428,10 @@ impl RankLog {
     /// Returns true if the process that writes this log is still alive on this machine.
     pub fn is_running(&self) -> bool {
         self.properties.get("boot_id") == process::boot_id().as_ref()
-            && self.properties.contains_key("start_time")
-            && process::start_time(&self.pid.to_string()).as_ref() == self.properties.get("start_time")
+            && self
+                .properties
+                .get("start_time")
+                .is_some_and(|start| process::is_running(self.pid, start))
     }
 
     /// Streams the records in the order in which their calls were left, from [`RankLog::begin_at`] on.
