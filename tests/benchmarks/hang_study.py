@@ -250,13 +250,13 @@ def judge_end(out, truth, reports, lines, text):
             first = line.split(";")[0]
             # Of a rank that was killed before the first look, only the log is left.
             is_right = f"rank {out['culprit']} " in first and (words in first or "killed, crashed" in first)
-            return out if is_right else out | {"verdict": "wrong", "why": line}
+            return out if is_right else out | {"verdict": "wrong", "why": line.strip(), "text": text}
     if not reports:
-        return out | {"verdict": "none", "why": text[-300:]}
+        return out | {"verdict": "none", "why": text[-300:], "text": text}
     first = reports[0]["verdicts"][0]
     numbers = [reports[0]["ranks"][rank]["number"] for rank in first["culprits"]]
     if (first["kind"], numbers) != ("process-gone", truth["culprits"]):
-        return out | {"verdict": "wrong", "why": first["sentence"]}
+        return out | {"verdict": "wrong", "why": first["sentence"], "text": text}
     out["delay_s"] = (reports[0]["taken_unix_ns"] - truth["at_unix_ns"]) / 1e9 - TIMEOUT_S
     return out
 

@@ -72,7 +72,7 @@ static double median(std::vector<double> v) {
 template <typename Wrapped, typename Real>
 static void price(const char* what, bool isIntercepted, Wrapped&& wrapped, Real&& real, int kBlocks = 300) {
   Floor floor;
-  // Slow enough for a background thread at idle priority: the measurement is about the call, not the disk.
+  // Slow enough for a background thread that shares its processor: the measurement is about the call, not the disk.
   const int kCalls = 20000;
   std::vector<double> wrapped_blocks, real_blocks, floor_blocks, ratios;
   for (int i = 0; i < kBlocks; i++) {

@@ -38,5 +38,7 @@ mod skip;
 pub mod training;
 pub mod truth;
 pub mod turn;
+mod wait;
 
 pub use skip::skip;
+pub use wait::wait_until;

@@ -8,6 +8,7 @@ use rankscope_tests::behaviour::Behaviour;
 use rankscope_tests::compile;
 use rankscope_tests::job::Job;
 use rankscope_tests::turn::{self, Turn};
+use rankscope_tests::wait_until;
 
 /// Runs a job alone and recorded. Both must end with these statuses.
 fn compare(turn: &Turn, what: &str, statuses: &[i32], job: impl Fn() -> Job) -> Behaviour {
@@ -110,4 +111,53 @@ fn counted_operations() {
     let finished = Job::program(&program, 2).arg("1000").counted().run(&turn);
     finished.expect_status(0);
     assert_eq!(finished.counts, [1000, 1000]);
+}
+
+/// Scheduling of a thread: its policy and its nice value (fields 41 and 19 of /proc/PID/task/TID/stat).
+fn scheduling(stat: &str) -> (i32, i32) {
+    let (_, fields) = stat.rsplit_once(')').expect("a command name");
+    let fields: Vec<&str> = fields.split_whitespace().collect();
+    // The first of these fields is field 3.
+    let field = |number: usize| fields[number - 3].parse().expect("a number");
+    (field(41), field(19))
+}
+
+/// A killed process ends with its last thread. A thread with a lower priority than the job would keep a rank's memory and
+/// devices for minutes on a busy machine.
+#[test]
+fn no_thread_has_a_lower_priority_than_the_job() {
+    let turn = turn::take();
+    let Some(program) = compile::gloo("gloo_counter.cc") else {
+        return;
+    };
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let running = Job::program(&program, 2)
+        .record_into(directory.path())
+        .counted()
+        .start(&turn);
+    wait_until("the job works", || running.counter(0).so_far() > 1000);
+    let pid = running.rank(0).id();
+    let own = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
+    let (_, nice) = scheduling(&own);
+    let threads = || -> Vec<(i32, i32)> {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("threads");
+        tasks
+            .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("stat")).ok())
+            .map(|stat| scheduling(&stat))
+            .collect()
+    };
+    wait_until("the recorder's thread has its policy", || {
+        threads().contains(&(libc::SCHED_BATCH, nice))
+    });
+    for (policy, of_thread) in threads() {
+        assert!(
+            [libc::SCHED_OTHER, libc::SCHED_BATCH].contains(&policy),
+            "{policy}"
+        );
+        assert_eq!(of_thread, nice);
+    }
+    for rank in 0..2 {
+        running.rank(rank).signal(libc::SIGKILL);
+    }
+    running.wait();
 }

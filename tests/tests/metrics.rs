@@ -3,14 +3,14 @@
 use rankscope_tests::http::{Mailbox, free_port, get};
 use rankscope_tests::job::Job;
 use rankscope_tests::process::{self, Process};
-use rankscope_tests::{artefacts, compile, results, setup, skip, turn};
+use rankscope_tests::{artefacts, compile, results, setup, skip, turn, wait_until};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const OPENMETRICS: (&str, &str) = ("Accept", "application/openmetrics-text; version=1.0.0");
 
@@ -31,14 +31,6 @@ fn serve(run: &Path, port: u16, options: &[&str]) -> Process {
         ])
         .args(options);
     Process::start(command)
-}
-
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !holds() {
-        assert!(started.elapsed() < Duration::from_secs(60), "{what}");
-        sleep(Duration::from_millis(200));
-    }
 }
 
 /// Samples of a text in the format of Prometheus, by name and labels.

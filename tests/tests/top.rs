@@ -5,7 +5,7 @@
 
 use rankscope_tests::job::Job;
 use rankscope_tests::process::Ended;
-use rankscope_tests::{artefacts, compile, results, skip, turn};
+use rankscope_tests::{artefacts, compile, results, skip, turn, wait_until};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -21,15 +21,6 @@ fn figures(run: &Path, options: &[&str]) -> Value {
     let ended = top(run, &[&["--json"], options].concat());
     assert_eq!(ended.code(), 0, "{}", ended.complaints());
     serde_json::from_slice(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {}", ended.text()))
-}
-
-/// Waits until a condition holds.
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !holds() {
-        assert!(started.elapsed() < Duration::from_secs(60), "{what}");
-        sleep(Duration::from_millis(100));
-    }
 }
 
 /// Starts of the steps that a rank of `gloo_train` reports, in nanoseconds since 1970.

@@ -4,9 +4,9 @@
 //! From Linux 6.15 on, the descriptor reports it after that. Older kernels then only show that a process is gone.
 
 use crate::ending::{Ending, EndingKind};
+use crate::memory_kills::{MemoryKills, OutOfMemory, counter_of};
 use crate::process_handle::ProcessHandle;
 use rustc_hash::FxHashMap;
-use std::fs;
 
 /// Maximum number of processes that are observed, and so of open descriptors.
 const MAX_PROCESSES: usize = 4096;
@@ -15,6 +15,7 @@ const MAX_PROCESSES: usize = 4096;
 #[derive(Debug, Default)]
 pub struct Endings {
     open: FxHashMap<u32, Observed>,
+    memory_kills: MemoryKills,
 }
 
 /// A process that has ended.
@@ -29,10 +30,8 @@ pub struct Ended {
 #[derive(Debug)]
 struct Observed {
     process: ProcessHandle,
-    /// File with the number of kills in the process's memory group; empty if there is none.
-    memory_events: String,
-    /// Number of kills for lack of memory before: of the group, and of the machine.
-    kills: (Option<u64>, Option<u64>),
+    /// File that counts the kills in the process's memory group; empty if there is none.
+    memory_group: String,
     /// The end was seen, and its status is awaited for this many more readings.
     patience: Option<u8>,
 }
@@ -49,21 +48,20 @@ impl Endings {
         let Ok(process) = ProcessHandle::open(pid, start_time) else {
             return;
         };
-        let memory_events = memory_events(pid).unwrap_or_default();
-        let kills = (kills_of(&memory_events), kills_of("/proc/vmstat"));
+        let memory_group = counter_of(pid).unwrap_or_default();
+        self.memory_kills.observe(&memory_group);
         self.open.insert(
             pid,
             Observed {
                 process,
-                memory_events,
-                kills,
+                memory_group,
                 patience: None,
             },
         );
     }
 
-    /// Returns the processes that have ended since the last call. Those that a signal ended come first: peers of a killed rank
-    /// end with errors of their connections. With `is_last`, processes whose status is not known yet are among them.
+    /// Returns the processes that have ended since the last call. With `is_last`, processes whose status is not known yet are
+    /// among them.
     pub fn take_ended(&mut self, is_last: bool) -> Vec<Ended> {
         let mut pids: Vec<u32> = self.open.keys().copied().collect();
         pids.sort_unstable();
@@ -86,79 +84,55 @@ impl Endings {
             }
             ended.push(Ended {
                 pid,
-                ending: ending(status, observed.was_out_of_memory()),
+                ending: ending(status, &observed.memory_group, &mut self.memory_kills),
             });
             self.open.remove(&pid);
         }
-        ended.sort_by_key(|process| process.ending.kind != EndingKind::BySignal);
         ended
     }
 }
 
-impl Observed {
-    /// Returns true if the kernel has killed a process for lack of memory since: in its group, or on this machine.
-    fn was_out_of_memory(&self) -> OutOfMemory {
-        let grew = |before: Option<u64>, file: &str| match (before, kills_of(file)) {
-            (Some(before), Some(now)) => now > before,
-            _ => false,
-        };
-        if grew(self.kills.0, &self.memory_events) {
-            OutOfMemory::OfItsGroup
-        } else if grew(self.kills.1, "/proc/vmstat") {
-            OutOfMemory::OfTheMachine
-        } else {
-            OutOfMemory::No
-        }
-    }
-}
-
-/// Whether the kernel's counters of kills for lack of memory have grown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OutOfMemory {
-    No,
-    OfItsGroup,
-    OfTheMachine,
-}
-
-/// Returns how a process ended. `status` is in the format of `waitpid`.
-fn ending(status: Option<i32>, memory: OutOfMemory) -> Ending {
-    let of = |kind, words: &str| Ending {
-        kind,
-        words: words.to_owned(),
-    };
+/// Returns how a process of a memory group ended. `status` is in the format of `waitpid`.
+fn ending(status: Option<i32>, memory_group: &str, memory_kills: &mut MemoryKills) -> Ending {
+    let of = |kind, words: String| Ending { kind, words };
     let Some(status) = status else {
-        return match memory {
+        return match memory_kills.attribute(memory_group) {
             OutOfMemory::No => Ending::normal(),
             _ => of(
                 EndingKind::BySignal,
-                "ended, probably killed by the kernel: out of memory",
+                "ended, probably killed by the kernel: out of memory".to_owned(),
             ),
         };
     };
     if !libc::WIFSIGNALED(status) {
-        let kind = match libc::WEXITSTATUS(status) {
-            0 => EndingKind::Normal,
-            _ => EndingKind::Failed,
+        let status = libc::WEXITSTATUS(status);
+        if status == 0 {
+            return of(EndingKind::Normal, "exit status 0".to_owned());
+        }
+        // The worker of a data loader, for example.
+        let why = if memory_kills.has_unattributed(memory_group) {
+            "; the kernel has killed another process of its memory group: out of memory"
+        } else {
+            ""
         };
-        return of(kind, &format!("exit status {}", libc::WEXITSTATUS(status)));
+        return of(EndingKind::Failed, format!("exit status {status}{why}"));
     }
     let signal = libc::WTERMSIG(status);
-    match (signal, memory) {
-        (libc::SIGKILL, OutOfMemory::OfItsGroup) => {
-            of(EndingKind::BySignal, "killed by the kernel: out of memory")
-        }
-        (libc::SIGKILL, OutOfMemory::OfTheMachine) => of(
-            EndingKind::BySignal,
-            "killed by SIGKILL, probably by the kernel: out of memory",
-        ),
-        (libc::SIGTERM | libc::SIGINT, _) => of(
-            EndingKind::OnRequest,
-            &format!("killed by {}", signal_name(signal)),
-        ),
-        _ => of(
-            EndingKind::BySignal,
-            &format!("killed by {}", signal_name(signal)),
-        ),
+    let name = signal_name(signal);
+    match signal {
+        libc::SIGTERM | libc::SIGINT => of(EndingKind::OnRequest, format!("killed by {name}")),
+        libc::SIGKILL => match memory_kills.attribute(memory_group) {
+            OutOfMemory::OfItsGroup => of(
+                EndingKind::BySignal,
+                "killed by the kernel: out of memory".to_owned(),
+            ),
+            OutOfMemory::OfTheMachine => of(
+                EndingKind::BySignal,
+                "killed by SIGKILL, probably by the kernel: out of memory".to_owned(),
+            ),
+            OutOfMemory::No => of(EndingKind::BySignal, "killed by SIGKILL".to_owned()),
+        },
+        _ => of(EndingKind::BySignal, format!("killed by {name}")),
     }
 }
 
@@ -178,29 +152,6 @@ fn signal_name(signal: i32) -> String {
         _ => return format!("signal {signal}"),
     };
     known.to_owned()
-}
-
-/// Returns the file with the number of kills in the memory group of a process (cgroup v2, else v1).
-fn memory_events(pid: u32) -> Option<String> {
-    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-    let path_of = |prefix: &dyn Fn(&str) -> Option<String>| groups.lines().find_map(prefix);
-    let first = path_of(&|line| {
-        let (_, path) = line.split_once(":memory:")?;
-        Some(format!("/sys/fs/cgroup/memory{path}/memory.oom_control"))
-    });
-    first.or_else(|| {
-        path_of(&|line| {
-            let path = line.strip_prefix("0::")?;
-            Some(format!("/sys/fs/cgroup{path}/memory.events"))
-        })
-    })
-}
-
-/// Returns the number of kills in a file with the line `oom_kill N`.
-fn kills_of(file: &str) -> Option<u64> {
-    let text = fs::read_to_string(file).ok()?;
-    let value = text.lines().find_map(|line| line.strip_prefix("oom_kill "))?;
-    value.trim().parse().ok()
 }
 
 #[cfg(test)]
@@ -247,29 +198,39 @@ mod tests {
     }
 
     #[test]
-    fn words_name_status_signal_and_memory() {
-        let no = OutOfMemory::No;
-        for (status, memory, kind, words) in [
-            (Some(0), no, EndingKind::Normal, "exit status 0"),
-            (Some(3 << 8), no, EndingKind::Failed, "exit status 3"),
-            (Some(libc::SIGSEGV), no, EndingKind::BySignal, "killed by SIGSEGV"),
-            (
-                Some(libc::SIGTERM),
-                no,
-                EndingKind::OnRequest,
-                "killed by SIGTERM",
-            ),
-            (
-                Some(libc::SIGKILL),
-                OutOfMemory::OfItsGroup,
-                EndingKind::BySignal,
-                "killed by the kernel: out of memory",
-            ),
-            (None, no, EndingKind::Normal, "ended"),
+    fn words_name_status_and_signal() {
+        for (status, kind, words) in [
+            (Some(0), EndingKind::Normal, "exit status 0"),
+            (Some(3 << 8), EndingKind::Failed, "exit status 3"),
+            (Some(libc::SIGSEGV), EndingKind::BySignal, "killed by SIGSEGV"),
+            (Some(libc::SIGTERM), EndingKind::OnRequest, "killed by SIGTERM"),
+            (Some(libc::SIGKILL), EndingKind::BySignal, "killed by SIGKILL"),
+            (None, EndingKind::Normal, "ended"),
         ] {
             let words = words.to_owned();
-            assert_eq!(ending(status, memory), Ending { kind, words });
+            let ending = ending(status, "", &mut MemoryKills::default());
+            assert_eq!(ending, Ending { kind, words });
         }
+    }
+
+    #[test]
+    fn words_name_kills_for_lack_of_memory() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let group = directory.path().join("memory.events").display().to_string();
+        let set = |kills: u64| std::fs::write(&group, format!("oom_kill {kills}\n")).expect("it is written");
+        set(1 << 40);
+        let mut kills = MemoryKills::default();
+        kills.observe(&group);
+        set((1 << 40) + 1);
+        let words = ending(Some(1 << 8), &group, &mut kills).words;
+        assert_eq!(
+            words,
+            "exit status 1; the kernel has killed another process of its memory group: out of memory"
+        );
+        let words = ending(Some(libc::SIGKILL), &group, &mut kills).words;
+        assert_eq!(words, "killed by the kernel: out of memory");
+        let words = ending(Some(libc::SIGKILL), &group, &mut kills).words;
+        assert_eq!(words, "killed by SIGKILL");
     }
 
     #[test]

@@ -75,6 +75,8 @@ pub struct Judge {
     running: Vec<RunningProcess>,
     /// Processes that had ended at the last look without closing their logs.
     unclosed: Vec<UnclosedProcess>,
+    /// Names of the ranks of this machine that any look has shown, by process id.
+    names: FxHashMap<u32, String>,
 }
 
 /// A process of this machine that records.
@@ -114,6 +116,7 @@ impl Judge {
             endings: FxHashMap::default(),
             running: Vec::new(),
             unclosed: Vec::new(),
+            names: FxHashMap::default(),
         }
     }
 
@@ -125,6 +128,11 @@ impl Judge {
     /// Returns the processes that had ended at the last look without closing their logs.
     pub fn unclosed(&self) -> &[UnclosedProcess] {
         &self.unclosed
+    }
+
+    /// Returns the name of the rank of a process of this machine, if any look has shown it.
+    pub fn name_of(&self, pid: u32) -> Option<&str> {
+        self.names.get(&pid).map(String::as_str)
     }
 
     /// Returns the run directories.
@@ -224,6 +232,13 @@ impl Judge {
         let mut view = view(ingest_in_place(&self.directories)?);
         let (at, now_ns) = (Instant::now(), view.now_ns);
         self.running = view.ranks.iter().filter_map(running).collect();
+        let is_here = |rank: &&Rank| rank.process.is_gone() || running(rank).is_some();
+        let named = view
+            .ranks
+            .iter()
+            .filter(is_here)
+            .map(|rank| (rank.pid, rank.name.clone()));
+        self.names.extend(named);
         // Of other machines, the end is not known.
         let is_unclosed = |rank: &&Rank| rank.log_state == LogState::Broken && rank.process.is_gone();
         self.unclosed = view

@@ -14,7 +14,7 @@
 //! | [`document`] | the document [`rankscope_formats::status::Status`] |
 //! | [`stacks`] | stacks of the ranks that others wait for |
 //! | [`judge`] | looks again and again |
-//! | [`process_handle`], [`endings`], [`ending`] | how processes ended that are not children |
+//! | [`process_handle`], [`memory_kills`], [`endings`], [`ending`] | how processes ended that are not children |
 //! | [`lasting_calls`] | a cheap look: which calls last |
 //! | [`watch`] | when to look, and what to report once |
 
@@ -26,6 +26,7 @@ pub mod facts_of_logs;
 pub mod judge;
 pub mod lasting_calls;
 pub mod look;
+pub mod memory_kills;
 pub mod patience;
 pub mod process;
 pub mod process_handle;

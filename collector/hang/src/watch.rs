@@ -9,7 +9,7 @@ use crate::judge::{Judge, JudgeOptions, RunningProcess};
 use crate::lasting_calls::LastingCalls;
 use rankscope_analysis::ingest::IngestError;
 use rankscope_formats::status::{HangKind, HangVerdict, Health, ProcessState, Status};
-use rustc_hash::FxHashMap;
+use rustc_hash::FxHashSet;
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -61,9 +61,11 @@ pub struct LogLooks {
     judge: Judge,
     calls: LastingCalls,
     endings: Endings,
-    /// Names of the ranks that ran at any look, by process id.
-    ranks: FxHashMap<u32, String>,
-    abnormal_ends: Vec<String>,
+    /// Processes that ran at any look.
+    observed: FxHashSet<u32>,
+    abnormal_ends: Vec<Ended>,
+    /// Processes whose abnormal ends were returned.
+    reported: FxHashSet<u32>,
     logs: usize,
 }
 
@@ -74,8 +76,9 @@ impl LogLooks {
             judge: Judge::new(directories, options),
             calls: LastingCalls::default(),
             endings: Endings::default(),
-            ranks: FxHashMap::default(),
+            observed: FxHashSet::default(),
             abnormal_ends: Vec::new(),
+            reported: FxHashSet::default(),
             logs: 0,
         }
     }
@@ -95,11 +98,8 @@ impl LogLooks {
         let ended = self.endings.take_ended(is_last);
         let any = !ended.is_empty();
         let is_abnormal = |process: &&Ended| process.ending.kind != EndingKind::Normal;
-        for process in ended.iter().filter(is_abnormal) {
-            let rank = self.ranks.get(&process.pid).map_or("a rank", String::as_str);
-            let line = format!("{rank} (process {}): {}", process.pid, process.ending);
-            self.abnormal_ends.push(line);
-        }
+        self.abnormal_ends
+            .extend(ended.iter().filter(is_abnormal).cloned());
         self.judge
             .set_endings(ended.into_iter().map(|process| (process.pid, process.ending)));
         any
@@ -114,7 +114,7 @@ impl Looks for LogLooks {
             Ok(status) => {
                 for process in self.judge.running() {
                     self.endings.observe(process.pid, &process.start_time);
-                    self.ranks.insert(process.pid, process.rank.clone());
+                    self.observed.insert(process.pid);
                 }
                 Some(status)
             }
@@ -134,18 +134,41 @@ impl Looks for LogLooks {
     }
 
     fn take_abnormal_ends(&mut self) -> Vec<String> {
-        let ends = std::mem::take(&mut self.abnormal_ends);
-        if ends.is_empty() {
-            return ends;
+        if self.abnormal_ends.is_empty() {
+            return Vec::new();
         }
-        // A rank that was killed before the first look was never observed. It may be the reason for the others.
-        let unobserved = self
-            .judge
-            .unclosed()
-            .iter()
-            .filter(|process| !self.ranks.contains_key(&process.pid))
-            .map(|process| format!("{} (process {}): {}", process.rank, process.pid, process.ending));
-        unobserved.chain(ends).collect()
+        // The ends are newer than the last look.
+        self.look();
+        let mut ends: Vec<(EndOrder, Ended)> = std::mem::take(&mut self.abnormal_ends)
+            .into_iter()
+            .map(|ended| match ended.ending.kind {
+                EndingKind::BySignal => (EndOrder::BySignal, ended),
+                _ => (EndOrder::Other, ended),
+            })
+            .collect();
+        // Of a process that was not observed, or whose status is not known, the log shows that it was not closed.
+        for process in self.judge.unclosed() {
+            let is_known = self.reported.contains(&process.pid)
+                || ends.iter().any(|(_, ended)| ended.pid == process.pid);
+            if is_known || process.ending.kind == EndingKind::Normal {
+                continue;
+            }
+            let order = if self.observed.contains(&process.pid) {
+                EndOrder::Unclosed
+            } else {
+                EndOrder::NeverObserved
+            };
+            let (pid, ending) = (process.pid, process.ending.clone());
+            ends.push((order, Ended { pid, ending }));
+        }
+        ends.sort_by_key(|(order, _)| *order);
+        self.reported.extend(ends.iter().map(|(_, ended)| ended.pid));
+        ends.into_iter()
+            .map(|(_, Ended { pid, ending })| {
+                let rank = self.judge.name_of(pid).unwrap_or("a rank");
+                format!("{rank} (process {pid}): {ending}")
+            })
+            .collect()
     }
 
     fn finish(&mut self) {
@@ -155,6 +178,16 @@ impl Looks for LogLooks {
     fn add_gap(&mut self, from_unix_ns: i64, until_unix_ns: i64) {
         self.judge.add_gap(from_unix_ns, until_unix_ns);
     }
+}
+
+/// Order of ends that one look found. Peers of a killed rank end with errors of their connections.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum EndOrder {
+    /// It was killed before any look saw it.
+    NeverObserved,
+    BySignal,
+    Unclosed,
+    Other,
 }
 
 /// What two verdicts on one hang have in common.

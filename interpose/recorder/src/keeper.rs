@@ -66,7 +66,7 @@ extern "C" fn keep(_: *mut c_void) -> *mut c_void {
     if STATE.load(Ordering::Acquire) != LEAVES_LAST {
         return std::ptr::null_mut();
     }
-    // The recorder's thread leaves first. It needs some microseconds, but runs at idle priority.
+    // The recorder's thread leaves first. It needs some microseconds, but may wait for a processor.
     for _ in 0..1000 {
         if rankscope_ranklog::process::only_own_threads_are_left(1) {
             break;

@@ -285,18 +285,18 @@ pub fn has_own_descriptors() -> bool {
     OWN_DESCRIPTORS.load(Ordering::Relaxed)
 }
 
-/// Runs just before the first record is taken. The start itself ran at the job's own priority. It takes some
-/// milliseconds, during which operations cannot be recorded. At idle priority a busy machine would stretch them to
-/// seconds.
+/// Runs just before the first record is taken.
 fn ready(set: &LaneSet) {
     for adapter in adapters::registered() {
         (adapter.ready)(set);
     }
+    // The thread does not interrupt a thread of the job when it wakes up. Its priority stays the job's: a killed process ends
+    // with its last thread, and a thread that a busy machine does not run would keep the process's memory and devices.
     // SAFETY: the call reads a local and affects only the calling thread, which is the background thread. On failure it
-    // stays at normal priority.
+    // keeps the normal policy.
     unsafe {
         let parameters: libc::sched_param = std::mem::zeroed();
-        libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters);
+        libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters);
     }
 }
 

@@ -1,9 +1,9 @@
 //! The CUPTI thread. It searches for a driver, starts the recording, regularly converts buffers to records, and resumes
 //! after another profiler.
 //!
-//! It is a separate thread at the program's own priority. CUPTI holds its locks while it flushes. The recorder's thread
-//! runs at idle priority on purpose, and could keep these locks from the program for as long as it is not scheduled.
-//! The CUPTI thread shares the program's descriptors, which the driver needs, and opens none itself.
+//! It is a separate thread with the program's own scheduling. CUPTI holds its locks while it flushes, and the program may
+//! wait for them. The recorder's thread yields to every other thread on purpose. The CUPTI thread shares the program's
+//! descriptors, which the driver needs, and opens none itself.
 
 use super::dump::Dump;
 use super::mode::{self, ActivityRequest, Mode};

@@ -12,7 +12,7 @@ mod published;
 mod token;
 
 use super::{Exit, duration, print};
-use crate::launch::companion::run_behind_the_job;
+use crate::launch::companion::{Behind, run_behind_the_job};
 use crate::launch::job_end::{Ended, JobEnd};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -154,7 +154,7 @@ impl Serve {
         published.set_metrics(metrics.exposition()?);
         let server = http::start(listener, token, Arc::clone(&published))?;
         // The thread that answers keeps its priority: a scrape has a time limit.
-        run_behind_the_job();
+        run_behind_the_job(Behind::Last);
         self.say(&format!("metrics at http://{address}/metrics"));
         let mut end = JobEnd::new(self.directories.clone(), self.beside);
         let options = JudgeOptions::of_timeout(self.hang_timeout);

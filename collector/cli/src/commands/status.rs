@@ -1,7 +1,7 @@
 //! `rankscope status`.
 
 use super::{Exit, duration, print};
-use crate::launch::companion::run_behind_the_job;
+use crate::launch::companion::{Behind, run_behind_the_job};
 use anyhow::Result;
 use clap::Args;
 use rankscope_formats::status::{Confidence, HangKind, Health, Status as Document};
@@ -55,7 +55,7 @@ pub struct Status {
 
 impl Status {
     pub fn run(self) -> Result<Exit> {
-        run_behind_the_job();
+        run_behind_the_job(Behind::Last);
         let mut options = JudgeOptions::of_timeout(self.hang_timeout);
         if let Some(busy) = self.busy_timeout {
             options.busy_timeout_ns = JudgeOptions::of_timeout(busy).timeout_ns;

@@ -1,7 +1,7 @@
 //! `rankscope top`: the screen of a running job. Reading happens on another thread, so that keys are always answered.
 
 use super::{Exit, print};
-use crate::launch::companion::run_behind_the_job;
+use crate::launch::companion::{Behind, run_behind_the_job};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use rankscope_analysis::MergeError;
@@ -112,7 +112,7 @@ impl Top {
                 bail!("directory not found: {}", directory.display());
             }
         }
-        run_behind_the_job();
+        run_behind_the_job(Behind::Last);
         let reader = TopReader::new(self.directories.clone(), self.window, self.records);
         if self.once {
             return self.once(reader);

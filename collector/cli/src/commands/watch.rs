@@ -3,7 +3,7 @@
 use super::notify::{self, Notifier};
 use super::status::shown;
 use super::{Exit, dump, duration, print};
-use crate::launch::companion::run_behind_the_job;
+use crate::launch::companion::{Behind, run_behind_the_job};
 use crate::launch::end_job::{self, ENDED_THE_JOB, JobProcess};
 use crate::launch::job_end::{Ended, JobEnd};
 use crate::launch::launcher_input;
@@ -232,7 +232,7 @@ impl Watch {
         if self.dump_on.contains(&DumpOn::Hang) && self.no_hangs {
             bail!("--dump-on hang contradicts --no-hangs");
         }
-        run_behind_the_job();
+        run_behind_the_job(Behind::Soon);
         let job = self.job_pid.map(JobProcess::open);
         let mut options = JudgeOptions::of_timeout(self.hang_timeout);
         if let Some(busy) = self.options.busy_timeout {

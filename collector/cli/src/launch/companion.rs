@@ -82,12 +82,25 @@ const KEPT_BYTES: libc::c_int = 64 << 20;
 /// Size from which the allocator maps memory of its own for a buffer, in bytes. glibc accepts at most this.
 const MAPPED_BYTES: libc::c_int = 32 << 20;
 
+/// How far a process stays behind a job on the same machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behind {
+    /// It runs when there is time: its user waits for it.
+    Last,
+    /// It must act within seconds also on a machine whose processors are all busy. It works for milliseconds a second.
+    Soon,
+}
+
 /// Makes this process disturb a job on the same machine as little as possible: the calling thread, and the threads that it
-/// starts, get the lowest priority. Freed memory stays mapped: page faults were a third of the cost of a look.
-pub fn run_behind_the_job() {
+/// starts, get a low priority. Freed memory stays mapped: page faults were a third of the cost of a look.
+pub fn run_behind_the_job(behind: Behind) {
+    let nice = match behind {
+        Behind::Last => 19,
+        Behind::Soon => 10,
+    };
     // SAFETY: the calls have no memory arguments. If one fails, the priority or the setting stays as it was.
     unsafe {
-        libc::setpriority(libc::PRIO_PROCESS, 0, 19);
+        libc::setpriority(libc::PRIO_PROCESS, 0, nice);
         libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT_BYTES);
         libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_BYTES);
     }

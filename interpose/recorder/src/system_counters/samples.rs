@@ -39,8 +39,8 @@ impl Samples {
     }
 }
 
-/// Interval between two readings of what grows. It is taken at the readings: the thread has idle priority, and may be
-/// stopped between two counters.
+/// Interval between two readings of what grows. It is taken at the readings: the thread may be stopped between two
+/// counters.
 pub struct Interval {
     began: Instant,
     began_ticks: u64,

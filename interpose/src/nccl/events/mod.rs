@@ -8,7 +8,7 @@
 //! stream that is being captured. Nothing synchronises. Events are created once per context and reused. A thread that
 //! queries events first declares that its calls concern no other thread's capture. Events are read by threads that put
 //! the next operation on a stream, because these threads call the driver anyway. The recorder's thread does not read
-//! them: at idle priority it could be descheduled while it holds the driver's locks. Threads that watch a communicator
+//! them: it does not share the program's descriptors, which the driver needs. Threads that watch a communicator
 //! do not read them either: they must reach their abort however long another thread holds these locks.
 //!
 //! A group's launch begins at its outermost end. Its events are recorded there, one pair per stream. Its calls are
