@@ -236,6 +236,8 @@ def judge(case, status, truth, reports, lines):
         size = report["communicators"][first["communicator"]]["size"]
         if size != len(truth["group"]):
             wrong.append(f"a communicator of {size} instead of {len(truth['group'])}")
+    if out["delay_s"] > 2:
+        out["late"] = first
     if wrong:
         return out | {"verdict": "wrong", "why": "; ".join(wrong) + ": " + first["sentence"]}
     return out

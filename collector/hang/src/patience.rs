@@ -45,7 +45,9 @@ impl History {
     pub fn add(&mut self, view: &View, waits: &Waits) {
         for rank in &view.ranks {
             if rank.is_busy == Some(true) {
-                self.busy_unix_ns.insert(rank.nonce, view.taken_unix_ns);
+                let worked_ns = rank.worked_ns.unwrap_or(view.now_ns);
+                let origin_ns = view.taken_unix_ns - view.now_ns;
+                self.busy_unix_ns.insert(rank.nonce, origin_ns + worked_ns);
             }
         }
         let mut open = BTreeMap::new();

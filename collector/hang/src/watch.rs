@@ -18,6 +18,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const CALM: Duration = Duration::from_secs(1);
 /// Time between two looks while something waits.
 const ALERT: Duration = Duration::from_millis(250);
+/// Age of a call from which on the watch looks more often than usual. When a process has stopped to work is known only as
+/// well as the looks are close.
+const FIRST_SIGN: Duration = Duration::from_millis(500);
+/// Share of a call's age that two looks are apart then.
+const SHARE_OF_AGE: u32 = 8;
 /// Such a pause is at least this many times as long as the look before it. A look at thousands of ranks takes a second.
 const TIMES_THE_LOOK: u32 = 2;
 /// A look this much later than planned shows that this process did not run.
@@ -251,10 +256,16 @@ impl<L: Looks> Watch<L> {
             self.looks.add_gap(last_unix_ns, unix_ns);
         }
         let oldest = self.looks.oldest_call(now);
-        let is_due = self.last_full.is_none_or(|last| {
-            now.saturating_duration_since(last) >= (self.timeout / 4).clamp(FULL_LOOK.0, FULL_LOOK.1)
-        });
         let is_old = oldest >= self.timeout / 2;
+        let interval = if is_old || self.suspected.is_some() {
+            ALERT
+        } else if oldest >= FIRST_SIGN {
+            (oldest / SHARE_OF_AGE).clamp(ALERT, CALM)
+        } else {
+            (self.timeout / 4).clamp(FULL_LOOK.0, FULL_LOOK.1)
+        };
+        let since_full = self.last_full.map(|last| now.saturating_duration_since(last));
+        let is_due = since_full.is_none_or(|since| since >= interval);
         let mut found = Found::Nothing;
         if is_due || is_old || self.suspected.is_some() || self.has_reported || self.looks.has_changed() {
             self.last_full = Some(now);
@@ -265,11 +276,7 @@ impl<L: Looks> Watch<L> {
         if found == Found::Nothing {
             found = self.take_first_ends();
         }
-        let pause = if is_old || self.suspected.is_some() {
-            ALERT.max(now.elapsed() * TIMES_THE_LOOK)
-        } else {
-            CALM
-        };
+        let pause = interval.min(CALM).max(now.elapsed() * TIMES_THE_LOOK);
         self.last_tick = Some((now, unix_ns, pause));
         (found, pause)
     }
@@ -463,6 +470,11 @@ mod tests {
             watch.looks.full, 4,
             "every five seconds, a quarter of the timeout"
         );
+        let mut watch = self::watch(&[(Health::Healthy, 0, 4)]);
+        run(&mut watch, 20);
+        assert_eq!(watch.looks.full, 20, "a call lasts");
+        let (_, _, pause) = watch.last_tick.expect("it has looked");
+        assert_eq!(pause, Duration::from_millis(500), "an eighth of the call's age");
         let mut watch = self::watch(&[(Health::Healthy, 0, 12)]);
         run(&mut watch, 20);
         assert_eq!(watch.looks.full, 20, "a call lasts more than half the timeout");

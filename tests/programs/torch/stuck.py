@@ -65,13 +65,13 @@ SLOW_S = float(os.environ.get("STUCK_SLOW_S", "6"))
 STEP_S = 0.01
 
 
-def truth(kinds, operation=None, group=None, number=None, culprits=None, pid=None):
+def truth(kinds, operation=None, group=None, number=None, culprits=None):
     """What a tool can know: the kinds that it may report, and the operation that the others wait in."""
     path = os.path.join(os.environ.get("TRUTH_DIR", "."), "fault.json")
     culprits = [CULPRIT] if culprits is None else culprits
     with open(path + ".part", "w") as file:
         json.dump({"kinds": kinds, "operation": operation, "group": group, "number": number, "culprits": culprits,
-                   "pid": pid or os.getpid(), "at_unix_ns": time.time_ns()}, file)
+                   "pid": os.getpid(), "at_unix_ns": time.time_ns()}, file)
     os.rename(path + ".part", path)
 
 
@@ -107,11 +107,7 @@ def busy(seconds):
 
 
 class SlowData(torch.utils.data.Dataset):
-    """The worker process of a data loader that never returns its second batch. The fault begins there: to start the worker
-    is work of the trainer."""
-
-    def __init__(self, report):
-        self.report = report
+    """The worker process of a data loader that never returns its second batch."""
 
     def __len__(self):
         return 8
@@ -120,14 +116,13 @@ class SlowData(torch.utils.data.Dataset):
         if index > 0:
             # A worker must not outlive a job that is killed.
             trainer = os.getppid()
-            self.report(trainer)
             while os.getppid() == trainer:
                 time.sleep(1)
         return torch.zeros(1)
 
 
-def outside(kinds, group, operation, pid=None):
-    truth(kinds, operation, group.name(), group.number, pid=pid)
+def outside(kinds, group, operation):
+    truth(kinds, operation, group.name(), group.number)
 
 
 def inject(group, other, operation):
@@ -140,9 +135,11 @@ def inject(group, other, operation):
         outside(["user-code"], group, operation)
         busy(10000)
     elif FAULT == "loader":
-        data = SlowData(lambda trainer: outside(["user-code"], group, operation, trainer))
-        # By fork, whatever the default is: the report needs this process's state.
-        list(torch.utils.data.DataLoader(data, num_workers=1, multiprocessing_context="fork"))
+        batches = iter(torch.utils.data.DataLoader(SlowData(), num_workers=1))
+        # To start the worker is work.
+        next(batches)
+        outside(["user-code"], group, operation)
+        next(batches)
     elif FAULT == "stop":
         outside(["stopped"], group, operation)
         os.kill(os.getpid(), signal.SIGSTOP)
