@@ -177,8 +177,8 @@ def run(case):
         truth = json.load(open(os.path.join(folder, "fault.json")))
     except OSError:
         truth = None
-    reports = [json.load(open(path)) for path in [path for prefix in ("hang", "end")
-                                               for path in sorted(glob.glob(os.path.join(folder, "run", prefix + "-*.json")))]]
+    reports = [json.load(open(path)) | {"of_the_end": prefix == "end"} for prefix in ("hang", "end")
+               for path in sorted(glob.glob(os.path.join(folder, "run", prefix + "-*.json")))]
     shutil.rmtree(folder, ignore_errors=True)
     shutil.rmtree(live, ignore_errors=True)
     # The kernel removes a killed process from its group a little later.
@@ -222,7 +222,11 @@ def judge(case, status, truth, reports, lines):
         # Whether the process works, sleeps or is stopped shows only on its host.
         limit_s = REMOTE_LIMIT_S
         truth["kinds"] += ["missing-caller", "user-code"]
-    out["delay_s"] = (report["taken_unix_ns"] - truth["at_unix_ns"]) / 1e9 - limit_s
+    if report["of_the_end"]:
+        # The job ended by itself with errors, and no timeout was needed.
+        out["ended"] = True
+    else:
+        out["delay_s"] = (report["taken_unix_ns"] - truth["at_unix_ns"]) / 1e9 - limit_s
     numbers = sorted(report["ranks"][rank]["number"] for rank in first["culprits"])
     wrong = []
     if first["kind"] not in truth["kinds"]:
@@ -236,7 +240,7 @@ def judge(case, status, truth, reports, lines):
         size = report["communicators"][first["communicator"]]["size"]
         if size != len(truth["group"]):
             wrong.append(f"a communicator of {size} instead of {len(truth['group'])}")
-    if out["delay_s"] > 2:
+    if (out["delay_s"] or 0) > 2:
         out["late"] = first
     if wrong:
         return out | {"verdict": "wrong", "why": "; ".join(wrong) + ": " + first["sentence"]}
@@ -333,6 +337,7 @@ def main():
         late = sum(delay > 2 for delay in delays)
         print(f"report after the timeout: median {at(0.5):.2f} s, p95 {at(0.95):.2f} s, largest {delays[-1]:.2f} s; "
               f"{late} of {len(delays)} later than 2 s")
+    print(f"jobs that ended by themselves, and were reported then: {sum('ended' in result for result in done)}")
     print(f"invalid runs: {sum(result['verdict'] == 'invalid' for result in done)}")
 
 
