@@ -23,6 +23,9 @@ pub struct Limits {
 /// Minimum wait for a rank of another host, in nanoseconds. Its calls appear in the shared directory after three seconds, and
 /// file systems delay them.
 const REMOTE_NS: i64 = 10_000_000_000;
+/// Minimum wait for a rank that has not called the creation of a communicator, in nanoseconds. A rank that waits for another
+/// one in the launcher's store is in no call that is recorded, and looks like one that forgot the call.
+const CREATION_NS: i64 = 20_000_000_000;
 
 /// What a job has shown so far.
 #[derive(Clone, Debug, Default)]
@@ -191,18 +194,23 @@ pub fn allowance(view: &View, waits: &Waits, cause: &Cause, history: &History, l
                 .iter()
                 .map(|&(rank, _)| rank)
                 .collect();
-            if cause.kind == HangKind::Transfer && waits.all[cause.at].key == CREATION {
-                return busy(
-                    "a communicator is built in several rounds of messages",
-                    "a communicator is built in several rounds of messages",
-                );
+            if waits.all[cause.at].key == CREATION {
+                let reason = "a communicator is built in several rounds of messages";
+                return match cause.kind {
+                    HangKind::UserCode if limits.timeout_ns >= CREATION_NS => plain,
+                    HangKind::UserCode => Allowance {
+                        limit_ns: CREATION_NS,
+                        reason: Some(reason.to_owned()),
+                    },
+                    _ => busy(reason, reason),
+                };
             }
             if cause.kind == HangKind::Transfer && history.has_worked(view, &callers, limits.timeout_ns) {
                 return busy("its members work", "its members work");
             }
             let longest_ns = history.longest_ns(view, waits, cause.at);
             let limit_ns = (longest_ns as f64 * TIMES_THE_LONGEST) as i64;
-            if limit_ns <= limits.timeout_ns || waits.all[cause.at].key == CREATION {
+            if limit_ns <= limits.timeout_ns {
                 return plain;
             }
             Allowance {
