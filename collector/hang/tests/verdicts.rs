@@ -570,8 +570,8 @@ fn the_creation_of_a_communicator_waits_for_all_ranks() {
         judge(&view)
     };
     // Twice the timeout: rank 2 may wait for another rank in the launcher's store.
-    assert_eq!(first(&after(20)).kind, HangKind::SlowNotStuck);
-    let status = after(21);
+    assert_eq!(first(&after(19)).kind, HangKind::SlowNotStuck);
+    let status = after(20);
     assert_eq!(
         (first(&status).kind, &first(&status).culprits[..]),
         (HangKind::UserCode, &[2][..])
