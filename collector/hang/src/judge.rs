@@ -46,6 +46,11 @@ impl JudgeOptions {
 const BUSY_SHARE: f64 = 0.2;
 /// Bytes per second that a process must read or write to count as busy. The recorder itself reads a few kilobytes.
 const BUSY_BYTES_PER_S: f64 = 256.0 * 1024.0;
+/// A record is new only if it is this much younger than the last one before: clocks are aligned anew at each look, and the
+/// time of the same record moves a little.
+const CLOCK_JITTER_NS: i64 = 1_000_000;
+/// Age from which a new record does not explain the processor time since the last reading.
+const OLD_RECORD_NS: i64 = 1_500_000_000;
 /// Minimum time between two readings of a process that are compared.
 const LEAST_BETWEEN: Duration = Duration::from_millis(400);
 /// Time between the beginnings of the two looks of [`Judge::look`].
@@ -302,19 +307,36 @@ fn running(rank: &Rank) -> Option<RunningProcess> {
     })?
 }
 
-/// Returns the time at which a process was last seen to work. Processor time before its last record belongs to the record.
+/// Returns true if a process has left a record between two readings.
+fn has_recorded(before: &Reading, now: &Reading) -> bool {
+    now.last_record_ns.saturating_sub(before.last_record_ns) > CLOCK_JITTER_NS
+}
+
+/// Returns the time at which a process was last seen to work.
+///
+/// Processor time before its last record belongs to the record. If that record is old, because this process was not scheduled
+/// for long, the processor time may be younger.
 fn worked_ns(before: &Reading, now: &Reading, now_ns: i64) -> Option<i64> {
-    if now.last_record_ns > before.last_record_ns {
-        return Some(now.last_record_ns);
+    let is_at_work = uses_the_machine(before, now);
+    if has_recorded(before, now) {
+        let is_old = now_ns.saturating_sub(now.last_record_ns) > OLD_RECORD_NS;
+        let worked_later = is_old && is_at_work == Some(true);
+        return Some(if worked_later { now_ns } else { now.last_record_ns });
     }
-    is_busy(before, now)?.then_some(now_ns)
+    is_at_work?.then_some(now_ns)
 }
 
 /// Returns true if a process has worked between two readings; `None` if that is not known.
 fn is_busy(before: &Reading, now: &Reading) -> Option<bool> {
-    if now.last_record_ns > before.last_record_ns {
+    if has_recorded(before, now) {
         return Some(true);
     }
+    uses_the_machine(before, now)
+}
+
+/// Returns true if a process has used or awaited processors, or has read or written files, between two readings; `None` if that
+/// is not known.
+fn uses_the_machine(before: &Reading, now: &Reading) -> Option<bool> {
     let (one, two) = (before.work?, now.work?);
     let seconds = (now.at - before.at).as_secs_f64();
     if seconds <= 0.0 {
@@ -325,4 +347,55 @@ fn is_busy(before: &Reading, now: &Reading) -> Option<bool> {
     let share = (ticks / ticks_per_second() as f64 + ready_s) / seconds;
     let bytes = two.file_bytes.saturating_sub(one.file_bytes) as f64 / seconds;
     Some(share >= BUSY_SHARE || bytes >= BUSY_BYTES_PER_S)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND_NS: i64 = 1_000_000_000;
+
+    /// A reading after some seconds, with the age of the last record then, and all processor time so far.
+    fn reading(start: Instant, after_s: f64, record_age_s: f64, processor_s: f64) -> Reading {
+        Reading {
+            at: start + Duration::from_secs_f64(after_s),
+            work: Some(Work {
+                processor_ticks: (processor_s * ticks_per_second() as f64) as u64,
+                ready_ns: 0,
+                file_bytes: 0,
+            }),
+            last_record_ns: ((after_s - record_age_s) * SECOND_NS as f64) as i64,
+        }
+    }
+
+    #[test]
+    fn a_record_whose_time_moves_with_the_clock_is_no_new_record() {
+        let start = Instant::now();
+        let (before, mut now) = (reading(start, 1.0, 1.0, 0.0), reading(start, 2.0, 2.0, 0.0));
+        now.last_record_ns += 900;
+        assert_eq!(is_busy(&before, &now), Some(false));
+        assert_eq!(worked_ns(&before, &now, 2 * SECOND_NS), None);
+        let works = reading(start, 2.0, 2.0, 0.5);
+        assert_eq!(worked_ns(&before, &works, 2 * SECOND_NS), Some(2 * SECOND_NS));
+    }
+
+    #[test]
+    fn a_new_record_counts_from_its_own_time() {
+        let start = Instant::now();
+        let (before, now) = (reading(start, 1.0, 1.0, 0.0), reading(start, 2.0, 0.75, 0.9));
+        assert_eq!(is_busy(&before, &now), Some(true));
+        assert_eq!(worked_ns(&before, &now, 2 * SECOND_NS), Some(5 * SECOND_NS / 4));
+    }
+
+    #[test]
+    fn after_a_long_time_without_a_look_processor_time_is_younger_than_an_old_record() {
+        let start = Instant::now();
+        let (before, works) = (reading(start, 1.0, 1.0, 0.0), reading(start, 7.0, 5.5, 6.0));
+        assert_eq!(worked_ns(&before, &works, 7 * SECOND_NS), Some(7 * SECOND_NS));
+        let sleeps = reading(start, 7.0, 5.5, 0.1);
+        assert_eq!(
+            worked_ns(&before, &sleeps, 7 * SECOND_NS),
+            Some(3 * SECOND_NS / 2)
+        );
+    }
 }
