@@ -23,9 +23,10 @@ pub struct Limits {
 /// Minimum wait for a rank of another host, in nanoseconds. Its calls appear in the shared directory after three seconds, and
 /// file systems delay them.
 const REMOTE_NS: i64 = 10_000_000_000;
-/// Minimum wait for a rank that has not called the creation of a communicator, in nanoseconds. A rank that waits for another
-/// one in the launcher's store is in no call that is recorded, and looks like one that forgot the call.
-const CREATION_NS: i64 = 20_000_000_000;
+/// Minimum wait for a rank that has not called the creation of a communicator, or has completed nothing on it, in nanoseconds.
+/// A rank that starts waits for others in the launcher's store. It is in no call that is recorded then, and looks like one
+/// that forgot the call.
+const START_NS: i64 = 20_000_000_000;
 
 /// What a job has shown so far.
 #[derive(Clone, Debug, Default)]
@@ -50,7 +51,8 @@ impl History {
             if rank.is_busy == Some(true) {
                 let worked_ns = rank.worked_ns.unwrap_or(view.now_ns);
                 let origin_ns = view.taken_unix_ns - view.now_ns;
-                self.busy_unix_ns.insert(rank.nonce, origin_ns + worked_ns);
+                let last = self.busy_unix_ns.entry(rank.nonce).or_insert(i64::MIN);
+                *last = (origin_ns + worked_ns).max(*last);
             }
         }
         let mut open = BTreeMap::new();
@@ -160,6 +162,15 @@ pub fn allowance(view: &View, waits: &Waits, cause: &Cause, history: &History, l
         limit_ns: limits.busy_timeout_ns.max(limits.timeout_ns),
         reason: Some(if single { one } else { several }.to_owned()),
     };
+    let start = || match limits.timeout_ns {
+        START_NS.. => plain.clone(),
+        _ => Allowance {
+            limit_ns: START_NS,
+            reason: Some(
+                "it may wait for other ranks in the launcher's store while the job starts".to_owned(),
+            ),
+        },
+    };
     let are_all = |test: &dyn Fn(&Rank) -> bool| {
         !culprits.is_empty() && culprits.iter().all(|rank| test(&view.ranks[rank.index()]))
     };
@@ -197,13 +208,18 @@ pub fn allowance(view: &View, waits: &Waits, cause: &Cause, history: &History, l
             if waits.all[cause.at].key == CREATION {
                 let reason = "a communicator is built in several rounds of messages";
                 return match cause.kind {
-                    HangKind::UserCode if limits.timeout_ns >= CREATION_NS => plain,
-                    HangKind::UserCode => Allowance {
-                        limit_ns: CREATION_NS,
-                        reason: Some(reason.to_owned()),
-                    },
+                    HangKind::UserCode => start(),
                     _ => busy(reason, reason),
                 };
+            }
+            let communicator = waits.all[cause.at].key.0;
+            let has_begun = |rank: &Rank| {
+                rank.recent
+                    .get(&communicator)
+                    .is_some_and(|recent| recent.last.is_some())
+            };
+            if cause.kind == HangKind::UserCode && !are_all(&has_begun) {
+                return start();
             }
             if cause.kind == HangKind::Transfer && history.has_worked(view, &callers, limits.timeout_ns) {
                 return busy("its members work", "its members work");

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const CALM: Duration = Duration::from_secs(1);
 /// Time between two looks while something waits.
 const ALERT: Duration = Duration::from_millis(250);
-/// Age of a call from which on the watch looks more often than usual. When a process has stopped to work is known only as
+/// Age of a call from which on the watch looks more often than usual. When a process has stopped working is known only as
 /// well as the looks are close.
 const FIRST_SIGN: Duration = Duration::from_millis(500);
 /// Share of a call's age that two looks are apart then.
@@ -188,9 +188,9 @@ impl Looks for LogLooks {
 /// Order of ends that one look found. Peers of a killed rank end with errors of their connections.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum EndOrder {
-    /// It was killed before any look saw it.
-    NeverObserved,
     BySignal,
+    /// It ended before any look saw it, without closing its log.
+    NeverObserved,
     Unclosed,
     Other,
 }
@@ -276,6 +276,8 @@ impl<L: Looks> Watch<L> {
         if found == Found::Nothing {
             found = self.take_first_ends();
         }
+        // The look may have found a first suspicion, or ended one.
+        let interval = if self.suspected.is_some() { ALERT } else { interval };
         let pause = interval.min(CALM).max(now.elapsed() * TIMES_THE_LOOK);
         self.last_tick = Some((now, unix_ns, pause));
         (found, pause)

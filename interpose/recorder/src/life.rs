@@ -296,7 +296,10 @@ fn ready(set: &LaneSet) {
     // keeps the normal policy.
     unsafe {
         let parameters: libc::sched_param = std::mem::zeroed();
-        libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters);
+        // A job with another policy, such as a real-time one, keeps it.
+        if libc::sched_getscheduler(0) == libc::SCHED_OTHER {
+            libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! after another profiler.
 //!
 //! It is a separate thread with the program's own scheduling. CUPTI holds its locks while it flushes, and the program may
-//! wait for them. The recorder's thread yields to every other thread on purpose. The CUPTI thread shares the program's
+//! wait for them. The recorder's thread shares no descriptors with the program. The CUPTI thread shares the program's
 //! descriptors, which the driver needs, and opens none itself.
 
 use super::dump::Dump;

@@ -100,6 +100,8 @@ pub fn run_behind_the_job(behind: Behind) {
     };
     // SAFETY: the calls have no memory arguments. If one fails, the priority or the setting stays as it was.
     unsafe {
+        // A job that itself has a low priority stays ahead.
+        let nice = nice.max(libc::getpriority(libc::PRIO_PROCESS, 0));
         libc::setpriority(libc::PRIO_PROCESS, 0, nice);
         libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT_BYTES);
         libc::mallopt(libc::M_MMAP_THRESHOLD, MAPPED_BYTES);

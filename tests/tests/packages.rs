@@ -1,0 +1,159 @@
+//! The packages: they are packed from the tested artefacts, installed, and used for a job.
+
+use rankscope_tests::process::{self, Ended};
+use rankscope_tests::{artefacts, compile, skip, turn};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+fn run(program: &Path, arguments: &[&str]) -> Ended {
+    let mut command = Command::new(program);
+    process::clean(&mut command);
+    command.args(arguments);
+    process::run(command, Duration::from_secs(300))
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a plain name")
+}
+
+/// Packs a package with a script of `packaging/` into a directory.
+fn pack(script: &str, out: &Path) -> PathBuf {
+    let (program, library) = (artefacts::program(), artefacts::library());
+    let script = artefacts::root().join("packaging").join(script);
+    let arguments = [
+        "--program",
+        text(&program),
+        "--library",
+        text(&library),
+        "--out",
+        text(out),
+    ];
+    let ended = run(&script, &arguments);
+    assert_eq!(ended.code(), 0, "{}", ended.complaints());
+    PathBuf::from(ended.text().trim())
+}
+
+/// Packs a package twice. Both files must be the same, byte for byte.
+fn pack_twice(script: &str, folder: &Path) -> PathBuf {
+    let first = pack(script, &folder.join("one"));
+    let second = pack(script, &folder.join("two"));
+    assert!(fs::read(&first).expect("a package") == fs::read(second).expect("a package"));
+    first
+}
+
+/// Records a training with an installed program. Returns the run directory.
+fn record(program: &Path, training: &Path, folder: &Path) -> PathBuf {
+    let (run_directory, store) = (folder.join("run"), folder.join("store"));
+    fs::create_dir(&store).expect("a directory");
+    let mut command = Command::new(program);
+    process::clean(&mut command);
+    command
+        .env("TRUTH_DIR", folder)
+        .args(["run", "-o", text(&run_directory), "--", text(training), "0", "1", text(&store)])
+        .args(["ddp", "20", "2000", "none", "1", "0", "7"]);
+    let recorded = process::run(command, Duration::from_secs(120));
+    assert_eq!(recorded.code(), 0, "{}", recorded.complaints());
+    run_directory
+}
+
+#[test]
+fn the_wheel_records_a_job_in_a_clean_environment() {
+    let _turn = turn::take();
+    let Some(training) = compile::gloo("gloo_train.cc") else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let wheel = pack_twice("wheel.py", folder.path());
+    let name = wheel.file_name().expect("a name").to_string_lossy();
+    assert!(
+        name.starts_with("rankscope-") && name.contains("-py3-none-manylinux_2_"),
+        "{name}"
+    );
+
+    let environment = folder.path().join("environment");
+    let made = run(Path::new("python3"), &["-m", "venv", text(&environment)]);
+    if made.code() != 0 {
+        skip("python3 has no venv");
+        return;
+    }
+    let python = environment.join("bin/python");
+    let installed = run(
+        &python,
+        &["-m", "pip", "install", "--quiet", "--no-index", text(&wheel)],
+    );
+    assert_eq!(installed.code(), 0, "{}", installed.complaints());
+    for file in [
+        "include/rankscope.h",
+        "share/bash-completion/completions/rankscope",
+        "share/zsh/site-functions/_rankscope",
+        "share/fish/vendor_completions.d/rankscope.fish",
+        "share/man/man1/rankscope.1",
+        "share/man/man1/rankscope-run.1",
+    ] {
+        assert!(environment.join(file).is_file(), "{file}");
+    }
+    let library = environment.join("lib/rankscope/librankscope.so");
+    let bytes = fs::metadata(&library).expect("the library").len();
+    assert!(bytes <= 2_000_000, "{bytes} bytes");
+
+    // The installed program finds its library, and the module reads the session.
+    let run_directory = record(&environment.join("bin/rankscope"), &training, folder.path());
+    let code = "import rankscope, sys; print(rankscope.open(sys.argv[1]).value('/totals/operations'))";
+    let read = run(&python, &["-c", code, text(&run_directory)]);
+    assert_eq!(read.text().trim(), "82", "{}", read.complaints());
+}
+
+#[test]
+fn the_debian_package_records_a_job() {
+    let _turn = turn::take();
+    let Some(training) = compile::gloo("gloo_train.cc") else {
+        return;
+    };
+    if run(Path::new("sh"), &["-c", "command -v dpkg-deb"]).code() != 0 {
+        skip("dpkg-deb is not installed");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let package = pack_twice("deb.py", folder.path());
+    let root = folder.path().join("root");
+    let dpkg = |arguments: &[&str]| {
+        let ended = run(Path::new("dpkg-deb"), arguments);
+        assert_eq!(ended.code(), 0, "{}", ended.complaints());
+        ended.text()
+    };
+    dpkg(&["--extract", text(&package), text(&root)]);
+    let version = dpkg(&["--field", text(&package), "Version"]);
+    let depends = dpkg(&["--field", text(&package), "Depends"]);
+    assert!(depends.contains("libc6 (>= 2."), "{depends}");
+
+    let program = root.join("usr/bin/rankscope");
+    let stated = run(&program, &["-V"]).text();
+    assert_eq!(stated.trim(), format!("rankscope {}", version.trim()));
+    for file in [
+        "lib/rankscope/librankscope.so",
+        "include/rankscope.h",
+        "share/doc/rankscope/copyright",
+        "share/zsh/vendor-completions/_rankscope",
+    ] {
+        assert!(root.join("usr").join(file).is_file(), "{file}");
+    }
+    let page = root.join("usr/share/man/man1/rankscope-run.1.gz");
+    let page = run(Path::new("gzip"), &["-dc", text(&page)]).text();
+    assert!(page.contains(".SH OPTIONS") && page.contains("hang"), "{page}");
+
+    let run_directory = record(&program, &training, folder.path());
+    assert!(run_directory.join("session/session.json").is_file() || run_directory.join("session.json").is_file());
+}
+
+#[test]
+fn the_version_states_the_commit_and_the_formats() {
+    let ended = run(&artefacts::program(), &["--version"]);
+    let text = ended.text();
+    assert_eq!(ended.code(), 0);
+    for line in ["commit: ", "machine: ", "rank logs: ", "NCCL plugin: "] {
+        assert!(text.contains(line), "{text}");
+    }
+    assert_eq!(run(&artefacts::program(), &["-V"]).text().lines().count(), 1);
+}
