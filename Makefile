@@ -1,11 +1,12 @@
 # Targets for developers and CI. All of them are plain cargo underneath; see CONTRIBUTING.md.
-.PHONY: help build viewer portable wheel demo test setup lint bench faults compare-study hang-study host-nccl fuzz docs
+.PHONY: help build viewer portable wheel deb demo test setup lint bench faults compare-study hang-study host-nccl fuzz docs
 
 help:
 	@echo "make build   the program and the preloaded library, in target/release"
 	@echo "make viewer  the native viewer, rankscope-viewer, beside them"
 	@echo "make portable  the library that ships, for every glibc from 2.28 on"
 	@echo "make wheel  program, library and Python module for pip, in dist; for this machine's glibc or newer"
+	@echo "make deb    the same for Debian and Ubuntu, in dist"
 	@echo "make demo    a real 4-rank training under rankscope (SLOW=none|RANK, RUN=directory)"
 	@echo "make test    all tests that need no GPU; installs what it can"
 	@echo "make lint    formatting and clippy, warnings are errors"
@@ -28,8 +29,14 @@ viewer:
 portable:
 	interpose/portable.sh
 
+# Without PROGRAM and LIBRARY, the packages contain what this machine builds.
+PROGRAM ?= target/release/rankscope
+LIBRARY ?= target/release/librankscope.so
 wheel: build
-	packaging/wheel.py --program target/release/rankscope --library target/release/librankscope.so
+	packaging/wheel.py --program $(PROGRAM) --library $(LIBRARY)
+
+deb: build
+	packaging/deb.py --program $(PROGRAM) --library $(LIBRARY)
 
 RUN ?= demo-run
 demo: build

@@ -11,64 +11,20 @@ import argparse
 import base64
 import hashlib
 import os
-import pathlib
-import re
-import struct
-import subprocess
 import sys
-import tempfile
 import time
 import zipfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-# The lowest tag that pip knows for the glibc that the releases are built for.
-OLDEST_GLIBC = (2, 28)
-MACHINES = {62: "x86_64", 183: "aarch64"}
+from artefacts import LICENCES, ROOT, SUMMARY, add_arguments, built, documents, glibc, machine, stripped, version
+
 # Zip files have no earlier time.
 EARLIEST = 315532800
-SUMMARY = "Shows what a distributed training job really does: NCCL, Gloo and CUPTI on one time axis, without code changes"
 EXTRAS = {
     "session": ["pyarrow>=14"],
     "pandas": ["pyarrow>=14", "pandas>=2"],
     "polars": ["pyarrow>=14", "polars>=1"],
     "plot": ["pyarrow>=14", "matplotlib>=3.5"],
 }
-COMPLETIONS = {
-    "bash": "share/bash-completion/completions/rankscope",
-    "zsh": "share/zsh/site-functions/_rankscope",
-    "fish": "share/fish/vendor_completions.d/rankscope.fish",
-}
-
-
-def version():
-    """The version of the workspace: the only one."""
-    text = (ROOT / "Cargo.toml").read_text()
-    return re.search(r'^\[workspace\.package\]\nversion = "([^"]+)"', text, re.MULTILINE).group(1)
-
-
-def machine_of(file):
-    head = file.read_bytes()[:20]
-    if head[:4] != b"\x7fELF":
-        raise SystemExit(f"{file} is no ELF file")
-    number = struct.unpack_from("<H", head, 18)[0]
-    if number not in MACHINES:
-        raise SystemExit(f"{file} is for a machine of number {number}, which rankscope does not support")
-    return MACHINES[number]
-
-
-def glibc_of(file):
-    """The highest version of glibc that the file needs."""
-    symbols = subprocess.run(["objdump", "-T", file], check=True, capture_output=True, text=True).stdout
-    found = re.findall(r"GLIBC_(\d+)\.(\d+)", symbols)
-    return max([OLDEST_GLIBC] + [(int(major), int(minor)) for major, minor in found])
-
-
-def stripped(file):
-    """The bytes of a file without debugging information. Names of functions stay, for messages of panics."""
-    with tempfile.TemporaryDirectory() as folder:
-        out = pathlib.Path(folder) / "stripped"
-        subprocess.run(["strip", "--strip-debug", "-o", out, file], check=True)
-        return out.read_bytes()
 
 
 class Wheel:
@@ -128,18 +84,11 @@ def metadata(number):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", type=pathlib.Path, required=True)
-    parser.add_argument("--library", type=pathlib.Path, required=True)
-    parser.add_argument("--viewer", type=pathlib.Path)
-    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "dist")
+    add_arguments(parser)
     arguments = parser.parse_args()
-    files = [file for file in (arguments.program, arguments.library, arguments.viewer) if file]
-    machines = {machine_of(file) for file in files}
-    if len(machines) > 1:
-        raise SystemExit(f"the files are for several machines: {', '.join(sorted(machines))}")
-    glibc = max(glibc_of(file) for file in files)
-    number = version()
-    tag = f"py3-none-manylinux_{glibc[0]}_{glibc[1]}_{machines.pop()}"
+    files = built(arguments)
+    number, oldest = version(), glibc(files)
+    tag = f"py3-none-manylinux_{oldest[0]}_{oldest[1]}_{machine(files)[0]}"
     wheel = Wheel(f"rankscope-{number}", tag)
 
     scripts, data = f"{wheel.data}/scripts", f"{wheel.data}/data"
@@ -149,13 +98,12 @@ def main():
     # The program looks for it there (launch/library.rs).
     wheel.add(f"{data}/lib/rankscope/librankscope.so", stripped(arguments.library), is_program=True)
     wheel.add(f"{data}/include/rankscope.h", (ROOT / "layer/include/rankscope.h").read_bytes())
-    for shell, path in COMPLETIONS.items():
-        found = subprocess.run([arguments.program, "completions", shell], check=True, capture_output=True)
-        wheel.add(f"{data}/{path}", found.stdout)
+    for path, content in documents(arguments.program).items():
+        wheel.add(f"{data}/{path}", content)
     for file in sorted((ROOT / "layer/python/rankscope").iterdir()):
         if file.suffix in (".py", ".pyi") or file.name == "py.typed":
             wheel.add(f"rankscope/{file.name}", file.read_bytes())
-    for name in ("LICENSE-APACHE", "LICENSE-MIT"):
+    for name in LICENCES:
         wheel.add(f"{wheel.info}/licenses/{name}", (ROOT / name).read_bytes())
     wheel.add(f"{wheel.info}/METADATA", metadata(number))
     wheel.add(f"{wheel.info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: rankscope\nRoot-Is-Purelib: false\nTag: {tag}\n")

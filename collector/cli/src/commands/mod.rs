@@ -31,6 +31,7 @@ mod size;
 mod status;
 mod timeline_picture;
 mod top;
+mod version;
 mod view;
 mod watch;
 mod worst_steps;
@@ -83,7 +84,7 @@ Environment:
 
 /// Show what a distributed training job really does: communication of every rank, waits between ranks, and their cost.
 #[derive(Debug, Parser)]
-#[command(name = "rankscope", version, propagate_version = true, after_help = EXAMPLES)]
+#[command(name = "rankscope", version, long_version = version::LONG.as_str(), propagate_version = true, after_help = EXAMPLES)]
 #[command(after_long_help = format!("{EXAMPLES}\n\n{WITHOUT_THE_LAUNCHER}"))]
 pub struct Cli {
     #[command(subcommand)]

@@ -1,4 +1,4 @@
-//! `rankscope reference`, hidden: writes the generated pages of the book.
+//! `rankscope reference`, hidden: writes the generated pages of the book, and the man pages.
 
 use super::rules::whole_page;
 use super::{Cli, Exit};
@@ -9,22 +9,32 @@ use std::fs;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
-Example:
-  rankscope reference docs/book/src/reference   after a change of a command, an option or a rule";
+Examples:
+  rankscope reference docs/book/src/reference   after a change of a command, an option or a rule
+  rankscope reference --man DIR                 for a package";
 
 /// Columns of the printed help.
 const WIDTH: usize = 100;
 
-/// Write the pages of the book that are generated: commands and rules.
+/// Write the pages of the book that are generated, commands and rules, or the man pages.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Reference {
     /// Directory of the pages.
     directory: PathBuf,
+    /// Write a man page for each command instead.
+    #[arg(long)]
+    man: bool,
 }
 
 impl Reference {
     pub fn run(self) -> Result<Exit> {
+        if self.man {
+            // The long version names the commit, and would change every page.
+            clap_mangen::generate_to(Cli::command().long_version(None), &self.directory)
+                .with_context(|| format!("cannot write into {}", self.directory.display()))?;
+            return Ok(Exit::Fine);
+        }
         for (name, page) in [("commands.md", commands()), ("rules.md", whole_page())] {
             let path = self.directory.join(name);
             fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;
