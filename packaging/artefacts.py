@@ -7,7 +7,6 @@ import subprocess
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SUMMARY = "Shows what a distributed training job really does: NCCL, Gloo and CUPTI on one time axis, without code changes"
 LICENCES = ("LICENSE-APACHE", "LICENSE-MIT")
 # Machines by their number in an ELF header: the name of Python and the kernel, and Debian's name.
 MACHINES = {62: ("x86_64", "amd64"), 183: ("aarch64", "arm64")}

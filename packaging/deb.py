@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-from artefacts import LICENCES, ROOT, SUMMARY, add_arguments, built, documents, glibc, machine, stripped, version
+from artefacts import LICENCES, ROOT, add_arguments, built, documents, glibc, machine, stripped, version
 
 MAINTAINER = "The rankscope project"
 # What the viewer's window loads (winit, glutin).
@@ -33,8 +33,9 @@ def control(number, architecture, oldest, size_kib, has_viewer):
         "Section": "devel",
         "Priority": "optional",
         "Homepage": "https://github.com/rankscope/rankscope",
-        "Description": f"{SUMMARY}\n It is preloaded into a training job and records communication of every rank.\n"
-                       " Afterwards it shows what the job waited for.",
+        "Description": "shows what a distributed training job really does\n"
+                       " A library is preloaded into the job and records the communication of every rank: NCCL, Gloo\n"
+                       " and CUPTI on one time axis. Reports show what the job waited for.",
     }
     if has_viewer:
         fields["Recommends"] = OF_THE_WINDOW

@@ -15,10 +15,11 @@ import sys
 import time
 import zipfile
 
-from artefacts import LICENCES, ROOT, SUMMARY, add_arguments, built, documents, glibc, machine, stripped, version
+from artefacts import LICENCES, ROOT, add_arguments, built, documents, glibc, machine, stripped, version
 
 # Zip files have no earlier time.
 EARLIEST = 315532800
+SUMMARY = "Shows what a distributed training job really does: NCCL, Gloo and CUPTI on one time axis, without code changes"
 EXTRAS = {
     "session": ["pyarrow>=14"],
     "pandas": ["pyarrow>=14", "pandas>=2"],

@@ -39,18 +39,23 @@ def delay_s(options, library):
     with tempfile.TemporaryDirectory() as folder:
         environment = {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", "RANKSCOPE_DIR")}
         if library:
-            environment.update(LD_PRELOAD=library, RANKSCOPE_DIR=os.path.join(folder, "run"))
+            environment.update(LD_PRELOAD=library, RANKSCOPE_DIR=os.path.join(folder, "run"), RANKSCOPE_LIVE_DIR=folder)
         rank = subprocess.Popen([sys.executable, "-c", RANK, str(options.megabytes)], env=environment, stdout=subprocess.PIPE)
-        assert rank.stdout.readline() == b"ready\n"
-        busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(options.busy * os.cpu_count())]
+        busy = []
         try:
+            if rank.stdout.readline() != b"ready\n":
+                sys.exit("the rank did not start")
+            if library and not os.listdir(os.path.join(folder, "run")):
+                sys.exit(f"{library} recorded nothing")
+            spin = [sys.executable, "-c", "while True: pass"]
+            busy = [subprocess.Popen(spin) for _ in range(options.busy * os.cpu_count())]
             time.sleep(2)
             at = time.monotonic()
             rank.send_signal(signal.SIGKILL)
             rank.wait()
             return time.monotonic() - at
         finally:
-            for process in busy:
+            for process in [rank, *busy]:
                 process.kill()
                 process.wait()
 

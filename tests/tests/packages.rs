@@ -151,6 +151,7 @@ fn the_debian_package_records_a_job() {
     let page = root.join("usr/share/man/man1/rankscope-run.1.gz");
     let page = run(Path::new("gzip"), &["-dc", text(&page)]).text();
     assert!(page.contains(".SH OPTIONS") && page.contains("hang"), "{page}");
+    assert!(!page.contains("commit:"), "every commit would change every page");
 
     let run_directory = record(&program, &training, folder.path());
     assert!(run_directory.join("session/session.json").is_file());

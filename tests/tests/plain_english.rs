@@ -28,7 +28,7 @@ const AVOID: [(&str, &str); 16] = [
 ];
 
 /// Folders and files of the project, by path from its root.
-const PLACES: [&str; 15] = [
+const PLACES: [&str; 16] = [
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
@@ -44,6 +44,7 @@ const PLACES: [&str; 15] = [
     "tests",
     "examples",
     "docs",
+    "packaging",
 ];
 
 /// Not written here, or generated, or a list of these words.

@@ -7,6 +7,7 @@ use crate::ending::{Ending, EndingKind};
 use crate::memory_kills::{MemoryKills, OutOfMemory, counter_of};
 use crate::process_handle::ProcessHandle;
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 
 /// Maximum number of processes that are observed, and so of open descriptors.
 const MAX_PROCESSES: usize = 4096;
@@ -65,7 +66,7 @@ impl Endings {
     pub fn take_ended(&mut self, is_last: bool) -> Vec<Ended> {
         let mut pids: Vec<u32> = self.open.keys().copied().collect();
         pids.sort_unstable();
-        let mut ended = Vec::new();
+        let mut ended: Vec<(u32, Option<i32>, String)> = Vec::new();
         for pid in pids {
             let Some(observed) = self.open.get_mut(&pid) else {
                 continue;
@@ -82,57 +83,78 @@ impl Endings {
                     continue;
                 }
             }
-            ended.push(Ended {
-                pid,
-                ending: ending(status, &observed.memory_group, &mut self.memory_kills),
-            });
+            ended.push((pid, status, std::mem::take(&mut observed.memory_group)));
             self.open.remove(&pid);
         }
+        let mut killed: BTreeMap<&str, u64> = BTreeMap::new();
+        for (_, _, group) in ended.iter().filter(|(_, status, _)| is_sigkill(*status)) {
+            *killed.entry(group).or_insert(0) += 1;
+        }
+        let attributed: BTreeMap<&str, OutOfMemory> = killed
+            .into_iter()
+            .map(|(group, killed)| (group, self.memory_kills.attribute(group, killed)))
+            .collect();
         ended
+            .iter()
+            .map(|(pid, status, group)| {
+                let memory = match attributed.get(group.as_str()) {
+                    Some(&memory) if is_sigkill(*status) => memory,
+                    _ if self.memory_kills.has_unattributed(group) => OutOfMemory::Some,
+                    _ => OutOfMemory::No,
+                };
+                Ended {
+                    pid: *pid,
+                    ending: ending(*status, memory),
+                }
+            })
+            .collect()
     }
 }
 
-/// Returns how a process of a memory group ended. `status` is in the format of `waitpid`.
-fn ending(status: Option<i32>, memory_group: &str, memory_kills: &mut MemoryKills) -> Ending {
-    let of = |kind, words: String| Ending { kind, words };
-    let Some(status) = status else {
-        return match memory_kills.attribute(memory_group) {
-            OutOfMemory::No => Ending::normal(),
-            _ => of(
-                EndingKind::BySignal,
-                "ended, probably killed by the kernel: out of memory".to_owned(),
-            ),
-        };
+fn is_sigkill(status: Option<i32>) -> bool {
+    status.is_some_and(|status| libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGKILL)
+}
+
+/// Returns how a process ended. `status` is in the format of `waitpid`; `memory` says whether the kernel killed it, or a
+/// process of its memory group, for lack of memory.
+fn ending(status: Option<i32>, memory: OutOfMemory) -> Ending {
+    // The killed process may be the worker of a data loader, for example.
+    let of_group = match memory {
+        OutOfMemory::Some => "; the kernel has killed a process of its memory group: out of memory",
+        _ => "",
     };
-    if !libc::WIFSIGNALED(status) {
-        let status = libc::WEXITSTATUS(status);
-        if status == 0 {
-            return of(EndingKind::Normal, "exit status 0".to_owned());
-        }
-        // The worker of a data loader, for example.
-        let why = if memory_kills.has_unattributed(memory_group) {
-            "; the kernel has killed another process of its memory group: out of memory"
-        } else {
-            ""
-        };
-        return of(EndingKind::Failed, format!("exit status {status}{why}"));
-    }
-    let signal = libc::WTERMSIG(status);
-    let name = signal_name(signal);
-    match signal {
-        libc::SIGTERM | libc::SIGINT => of(EndingKind::OnRequest, format!("killed by {name}")),
-        libc::SIGKILL => match memory_kills.attribute(memory_group) {
-            OutOfMemory::OfItsGroup => of(
-                EndingKind::BySignal,
-                "killed by the kernel: out of memory".to_owned(),
-            ),
-            OutOfMemory::OfTheMachine => of(
-                EndingKind::BySignal,
-                "killed by SIGKILL, probably by the kernel: out of memory".to_owned(),
-            ),
-            OutOfMemory::No => of(EndingKind::BySignal, "killed by SIGKILL".to_owned()),
+    let (kind, words) = match status {
+        // Whether it was killed itself shows in its log.
+        None if memory == OutOfMemory::Some => (EndingKind::Unclosed, "ended".to_owned()),
+        None => return Ending::normal(),
+        Some(status) if !libc::WIFSIGNALED(status) => match libc::WEXITSTATUS(status) {
+            0 => {
+                return Ending {
+                    kind: EndingKind::Normal,
+                    words: "exit status 0".to_owned(),
+                };
+            }
+            status => (EndingKind::Failed, format!("exit status {status}")),
         },
-        _ => of(EndingKind::BySignal, format!("killed by {name}")),
+        Some(status) => {
+            let signal = libc::WTERMSIG(status);
+            let kind = match signal {
+                libc::SIGTERM | libc::SIGINT => EndingKind::OnRequest,
+                _ => EndingKind::BySignal,
+            };
+            let words = match memory {
+                OutOfMemory::All => "killed by the kernel: out of memory".to_owned(),
+                OutOfMemory::OfTheMachine => {
+                    "killed by SIGKILL, probably by the kernel: out of memory".to_owned()
+                }
+                _ => format!("killed by {}", signal_name(signal)),
+            };
+            (kind, words)
+        }
+    };
+    Ending {
+        kind,
+        words: format!("{words}{of_group}"),
     }
 }
 
@@ -198,39 +220,53 @@ mod tests {
     }
 
     #[test]
-    fn words_name_status_and_signal() {
-        for (status, kind, words) in [
-            (Some(0), EndingKind::Normal, "exit status 0"),
-            (Some(3 << 8), EndingKind::Failed, "exit status 3"),
-            (Some(libc::SIGSEGV), EndingKind::BySignal, "killed by SIGSEGV"),
-            (Some(libc::SIGTERM), EndingKind::OnRequest, "killed by SIGTERM"),
-            (Some(libc::SIGKILL), EndingKind::BySignal, "killed by SIGKILL"),
-            (None, EndingKind::Normal, "ended"),
+    fn words_name_status_signal_and_memory() {
+        let killed = Some(libc::SIGKILL);
+        for (status, memory, kind, words) in [
+            (Some(0), OutOfMemory::No, EndingKind::Normal, "exit status 0"),
+            (Some(3 << 8), OutOfMemory::No, EndingKind::Failed, "exit status 3"),
+            (
+                Some(3 << 8),
+                OutOfMemory::Some,
+                EndingKind::Failed,
+                "exit status 3; the kernel has killed a process of its memory group: out of memory",
+            ),
+            (
+                Some(libc::SIGSEGV),
+                OutOfMemory::No,
+                EndingKind::BySignal,
+                "killed by SIGSEGV",
+            ),
+            (
+                Some(libc::SIGTERM),
+                OutOfMemory::No,
+                EndingKind::OnRequest,
+                "killed by SIGTERM",
+            ),
+            (killed, OutOfMemory::No, EndingKind::BySignal, "killed by SIGKILL"),
+            (
+                killed,
+                OutOfMemory::All,
+                EndingKind::BySignal,
+                "killed by the kernel: out of memory",
+            ),
+            (
+                killed,
+                OutOfMemory::Some,
+                EndingKind::BySignal,
+                "killed by SIGKILL; the kernel has killed a process of its memory group: out of memory",
+            ),
+            (
+                killed,
+                OutOfMemory::OfTheMachine,
+                EndingKind::BySignal,
+                "killed by SIGKILL, probably by the kernel: out of memory",
+            ),
+            (None, OutOfMemory::No, EndingKind::Normal, "ended"),
         ] {
             let words = words.to_owned();
-            let ending = ending(status, "", &mut MemoryKills::default());
-            assert_eq!(ending, Ending { kind, words });
+            assert_eq!(ending(status, memory), Ending { kind, words });
         }
-    }
-
-    #[test]
-    fn words_name_kills_for_lack_of_memory() {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let group = directory.path().join("memory.events").display().to_string();
-        let set = |kills: u64| std::fs::write(&group, format!("oom_kill {kills}\n")).expect("it is written");
-        set(1 << 40);
-        let mut kills = MemoryKills::default();
-        kills.observe(&group);
-        set((1 << 40) + 1);
-        let words = ending(Some(1 << 8), &group, &mut kills).words;
-        assert_eq!(
-            words,
-            "exit status 1; the kernel has killed another process of its memory group: out of memory"
-        );
-        let words = ending(Some(libc::SIGKILL), &group, &mut kills).words;
-        assert_eq!(words, "killed by the kernel: out of memory");
-        let words = ending(Some(libc::SIGKILL), &group, &mut kills).words;
-        assert_eq!(words, "killed by SIGKILL");
     }
 
     #[test]

@@ -237,13 +237,12 @@ impl Judge {
         let mut view = view(ingest_in_place(&self.directories)?);
         let (at, now_ns) = (Instant::now(), view.now_ns);
         self.running = view.ranks.iter().filter_map(running).collect();
-        let is_here = |rank: &&Rank| rank.process.is_gone() || running(rank).is_some();
-        let named = view
-            .ranks
-            .iter()
-            .filter(is_here)
-            .map(|rank| (rank.pid, rank.name.clone()));
-        self.names.extend(named);
+        // A process may have the number of an earlier one.
+        let gone = view.ranks.iter().filter(|rank| rank.process.is_gone());
+        self.names.extend(gone.map(|rank| (rank.pid, rank.name.clone())));
+        let running = self.running.iter();
+        self.names
+            .extend(running.map(|process| (process.pid, process.rank.clone())));
         // Of other machines, the end is not known.
         let is_unclosed = |rank: &&Rank| rank.log_state == LogState::Broken && rank.process.is_gone();
         self.unclosed = view

@@ -1,6 +1,6 @@
 //! Kills for lack of memory, as the kernel counts them: in each memory group, and on this machine.
 //!
-//! The counters do not say which process was killed. A kill is attributed to one observed process that SIGKILL ended.
+//! The counters do not say which process was killed. Kills are attributed to processes of the group that SIGKILL ended.
 
 use rustc_hash::FxHashMap;
 use std::fs;
@@ -8,40 +8,50 @@ use std::fs;
 /// Counter of the kills on this machine, those in memory groups among them.
 const MACHINE: &str = "/proc/vmstat";
 
-/// Whether the kernel has killed a process for lack of memory.
+/// How kills for lack of memory explain the processes that SIGKILL ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutOfMemory {
     /// No kill was counted.
     No,
-    /// A kill was counted in the process's memory group.
-    OfItsGroup,
-    /// A kill was counted on the machine.
+    /// As many kills were counted in their memory group as processes ended, or more.
+    All,
+    /// Fewer kills were counted in their memory group: something else ended the others.
+    Some,
+    /// A kill was counted on the machine. Their memory group has no counter.
     OfTheMachine,
 }
 
 /// Kills that were counted, and those that are attributed to a process or are older than this.
 #[derive(Debug)]
 pub struct MemoryKills {
-    /// Kills on the machine that are old or attributed; `None` if the kernel does not count them.
-    known_of_machine: Option<u64>,
+    /// File that counts the kills on the machine.
+    machine: String,
+    /// Kills on the machine when this was created; `None` if the kernel does not count them.
+    of_machine_before: Option<u64>,
+    /// Kills on the machine that are old or attributed.
+    known_of_machine: u64,
     /// Kills in each memory group that are old or attributed, by the file of its counter.
     known_of_group: FxHashMap<String, u64>,
-    /// Kills on the machine when this was created.
-    of_machine_before: Option<u64>,
 }
 
 impl Default for MemoryKills {
     fn default() -> Self {
-        let of_machine = counted(MACHINE);
-        Self {
-            known_of_machine: of_machine,
-            known_of_group: FxHashMap::default(),
-            of_machine_before: of_machine,
-        }
+        Self::of_machine(MACHINE)
     }
 }
 
 impl MemoryKills {
+    /// Counts from now on. `machine` is the file that counts the kills on the machine.
+    fn of_machine(machine: &str) -> Self {
+        let before = counted(machine);
+        Self {
+            machine: machine.to_owned(),
+            of_machine_before: before,
+            known_of_machine: before.unwrap_or(0),
+            known_of_group: FxHashMap::default(),
+        }
+    }
+
     /// Counts in this memory group from now on. Its kills before are new if the machine has had as many since this was created:
     /// a process can be observed after the kernel has chosen it.
     pub fn observe(&mut self, group: &str) {
@@ -49,27 +59,28 @@ impl MemoryKills {
             return;
         }
         let Some(of_group) = counted(group) else { return };
-        let of_machine = counted(MACHINE).zip(self.of_machine_before);
+        let of_machine = counted(&self.machine).zip(self.of_machine_before);
         let are_new = of_machine.is_some_and(|(now, before)| of_group <= now.saturating_sub(before));
         let known = if are_new { 0 } else { of_group };
         self.known_of_group.insert(group.to_owned(), known);
     }
 
-    /// Attributes a kill that was counted to a process of this memory group.
-    pub fn attribute(&mut self, group: &str) -> OutOfMemory {
-        let of_group = self.known_of_group.get_mut(group);
-        if let Some((known, now)) = of_group.zip(counted(group))
-            && now > *known
-        {
-            *known += 1;
-            if let Some(of_machine) = &mut self.known_of_machine {
-                *of_machine += 1;
-            }
-            return OutOfMemory::OfItsGroup;
+    /// Attributes the kills that were counted to the processes of this memory group that SIGKILL ended since the last call.
+    pub fn attribute(&mut self, group: &str, killed: u64) -> OutOfMemory {
+        if let Some((known, now)) = self.known_of_group.get_mut(group).zip(counted(group)) {
+            // The kernel counts every kill of a process in its group, also if the whole machine lacks memory.
+            let new = now.saturating_sub(*known).min(killed);
+            *known += new;
+            self.known_of_machine += new;
+            return match new {
+                0 => OutOfMemory::No,
+                _ if new == killed => OutOfMemory::All,
+                _ => OutOfMemory::Some,
+            };
         }
-        match self.known_of_machine.as_mut().zip(counted(MACHINE)) {
-            Some((known, now)) if now > *known => {
-                *known += 1;
+        match counted(&self.machine) {
+            Some(now) if self.of_machine_before.is_some() && now > self.known_of_machine => {
+                self.known_of_machine = now.min(self.known_of_machine + killed);
                 OutOfMemory::OfTheMachine
             }
             _ => OutOfMemory::No,
@@ -110,61 +121,69 @@ fn counted(file: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// A counter of a group that a test sets.
-    struct Counter(tempfile::TempDir);
+    /// Counters of a group and of a machine that a test sets.
+    struct Counters(tempfile::TempDir);
 
-    impl Counter {
-        fn new(kills: u64) -> Self {
-            let counter = Self(tempfile::tempdir().expect("a temporary directory"));
-            counter.set(kills);
-            counter
+    impl Counters {
+        fn new(group: u64, machine: u64) -> Self {
+            let counters = Self(tempfile::tempdir().expect("a temporary directory"));
+            counters.set("group", group);
+            counters.set("machine", machine);
+            counters
         }
 
-        fn set(&self, kills: u64) {
-            fs::write(self.file(), format!("low 0\noom 9\noom_kill {kills}\n")).expect("it is written");
+        fn set(&self, name: &str, kills: u64) {
+            fs::write(self.file(name), format!("low 0\noom 9\noom_kill {kills}\n")).expect("it is written");
         }
 
-        fn file(&self) -> String {
-            self.0.path().join("memory.events").display().to_string()
+        fn file(&self, name: &str) -> String {
+            self.0.path().join(name).display().to_string()
+        }
+
+        fn kills(&self) -> MemoryKills {
+            MemoryKills::of_machine(&self.file("machine"))
         }
     }
 
     #[test]
     fn each_kill_is_attributed_once_and_old_ones_never() {
-        // More than this machine has had since.
-        let counter = Counter::new(1 << 40);
-        let mut kills = MemoryKills::default();
-        kills.observe(&counter.file());
-        assert!(!kills.has_unattributed(&counter.file()));
-        counter.set((1 << 40) + 2);
-        assert!(kills.has_unattributed(&counter.file()));
-        assert_eq!(kills.attribute(&counter.file()), OutOfMemory::OfItsGroup);
-        assert_eq!(kills.attribute(&counter.file()), OutOfMemory::OfItsGroup);
-        assert!(!kills.has_unattributed(&counter.file()));
+        let counters = Counters::new(5, 7);
+        let group = counters.file("group");
+        let mut kills = counters.kills();
+        kills.observe(&group);
+        assert!(!kills.has_unattributed(&group));
+        assert_eq!(kills.attribute(&group, 1), OutOfMemory::No);
+        counters.set("group", 7);
+        counters.set("machine", 9);
+        assert!(kills.has_unattributed(&group));
+        assert_eq!(kills.attribute(&group, 1), OutOfMemory::All);
+        assert_eq!(kills.attribute(&group, 3), OutOfMemory::Some);
+        assert_eq!(kills.attribute(&group, 1), OutOfMemory::No);
+        assert!(!kills.has_unattributed(&group));
     }
 
     #[test]
-    fn a_kill_in_a_group_that_is_seen_after_it_is_new_if_the_machine_had_it_since() {
-        let counter = Counter::new(1);
-        let mut kills = MemoryKills::default();
-        let Some(of_machine) = &mut kills.of_machine_before else {
-            return;
-        };
-        let Some(before) = of_machine.checked_sub(1) else {
-            // This machine has had no kill. A kill of the group is old then.
-            kills.observe(&counter.file());
-            assert!(!kills.has_unattributed(&counter.file()));
-            return;
-        };
-        *of_machine = before;
-        kills.observe(&counter.file());
-        assert_eq!(kills.attribute(&counter.file()), OutOfMemory::OfItsGroup);
+    fn kills_before_a_group_is_seen_are_new_if_the_machine_had_as_many_since() {
+        let counters = Counters::new(1, 7);
+        let group = counters.file("group");
+        let (mut new, mut old) = (counters.kills(), counters.kills());
+        old.observe(&group);
+        assert_eq!(old.attribute(&group, 1), OutOfMemory::No);
+        counters.set("machine", 8);
+        new.observe(&group);
+        assert_eq!(new.attribute(&group, 1), OutOfMemory::All);
     }
 
     #[test]
-    fn a_group_without_a_counter_has_no_kill() {
-        let mut kills = MemoryKills::default();
-        kills.observe("/nonexistent/memory.events");
-        assert!(!kills.has_unattributed("/nonexistent/memory.events"));
+    fn the_machine_is_asked_only_where_the_group_has_no_counter() {
+        let counters = Counters::new(0, 7);
+        let group = counters.file("group");
+        let mut kills = counters.kills();
+        kills.observe(&group);
+        // A kill in another group.
+        counters.set("machine", 8);
+        assert_eq!(kills.attribute(&group, 1), OutOfMemory::No);
+        assert_eq!(kills.attribute("/nonexistent", 2), OutOfMemory::OfTheMachine);
+        assert_eq!(kills.attribute("/nonexistent", 1), OutOfMemory::No);
     }
 }

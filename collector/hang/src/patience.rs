@@ -162,15 +162,6 @@ pub fn allowance(view: &View, waits: &Waits, cause: &Cause, history: &History, l
         limit_ns: limits.busy_timeout_ns.max(limits.timeout_ns),
         reason: Some(if single { one } else { several }.to_owned()),
     };
-    let start = || match limits.timeout_ns {
-        START_NS.. => plain.clone(),
-        _ => Allowance {
-            limit_ns: START_NS,
-            reason: Some(
-                "it may wait for other ranks in the launcher's store while the job starts".to_owned(),
-            ),
-        },
-    };
     let are_all = |test: &dyn Fn(&Rank) -> bool| {
         !culprits.is_empty() && culprits.iter().all(|rank| test(&view.ranks[rank.index()]))
     };
@@ -180,7 +171,22 @@ pub fn allowance(view: &View, waits: &Waits, cause: &Cause, history: &History, l
         Detail::Unseen => view.ranks.iter().any(is_remote),
         _ => culprits.iter().any(|rank| is_remote(&view.ranks[rank.index()])),
     };
+    let key = waits.all[cause.at].key;
+    let has_begun = |rank: &Rank| {
+        rank.recent
+            .get(&key.0)
+            .is_some_and(|recent| recent.last.is_some())
+    };
+    let is_starting = key == CREATION || !are_all(&has_begun);
+    let has_worked = || history.has_worked(view, culprits, limits.timeout_ns);
     match cause.kind {
+        HangKind::UserCode if are_all(&|rank| rank.process.waits_for_input) => {
+            busy("it waits for input", "they wait for input")
+        }
+        HangKind::UserCode if is_starting && limits.timeout_ns < START_NS && !has_worked() => Allowance {
+            limit_ns: START_NS,
+            reason: Some("a rank that starts may wait for others in the launcher's store".to_owned()),
+        },
         HangKind::UserCode | HangKind::MissingCaller if limits.timeout_ns < REMOTE_NS && waits_for_remote => {
             Allowance {
                 limit_ns: REMOTE_NS,
@@ -193,40 +199,23 @@ pub fn allowance(view: &View, waits: &Waits, cause: &Cause, history: &History, l
         HangKind::Stopped if are_all(&|rank| rank.process.is_traced) => {
             busy("a debugger stopped it", "debuggers stopped them")
         }
-        HangKind::UserCode if are_all(&|rank| rank.process.waits_for_input) => {
-            busy("it waits for input", "they wait for input")
-        }
-        HangKind::UserCode if history.has_worked(view, culprits, limits.timeout_ns) => {
-            busy("it works", "they work")
-        }
+        HangKind::UserCode if has_worked() => busy("it works", "they work"),
         HangKind::UserCode | HangKind::Transfer | HangKind::PendingOnDevice => {
             let callers: Vec<RankIndex> = waits.all[cause.at]
                 .callers
                 .iter()
                 .map(|&(rank, _)| rank)
                 .collect();
-            if waits.all[cause.at].key == CREATION {
+            if cause.kind != HangKind::UserCode && key == CREATION {
                 let reason = "a communicator is built in several rounds of messages";
-                return match cause.kind {
-                    HangKind::UserCode => start(),
-                    _ => busy(reason, reason),
-                };
-            }
-            let communicator = waits.all[cause.at].key.0;
-            let has_begun = |rank: &Rank| {
-                rank.recent
-                    .get(&communicator)
-                    .is_some_and(|recent| recent.last.is_some())
-            };
-            if cause.kind == HangKind::UserCode && !are_all(&has_begun) {
-                return start();
+                return busy(reason, reason);
             }
             if cause.kind == HangKind::Transfer && history.has_worked(view, &callers, limits.timeout_ns) {
                 return busy("its members work", "its members work");
             }
             let longest_ns = history.longest_ns(view, waits, cause.at);
             let limit_ns = (longest_ns as f64 * TIMES_THE_LONGEST) as i64;
-            if limit_ns <= limits.timeout_ns {
+            if limit_ns <= limits.timeout_ns || key == CREATION {
                 return plain;
             }
             Allowance {

@@ -5,7 +5,7 @@
 
 use crate::ending::EndingKind;
 use crate::endings::{Ended, Endings};
-use crate::judge::{Judge, JudgeOptions, RunningProcess};
+use crate::judge::{Judge, JudgeOptions, RunningProcess, UnclosedProcess};
 use crate::lasting_calls::LastingCalls;
 use rankscope_analysis::ingest::IngestError;
 use rankscope_formats::status::{HangKind, HangVerdict, Health, ProcessState, Status};
@@ -23,8 +23,10 @@ const ALERT: Duration = Duration::from_millis(250);
 const FIRST_SIGN: Duration = Duration::from_millis(500);
 /// Share of a call's age that two looks are apart then.
 const SHARE_OF_AGE: u32 = 8;
-/// Such a pause is at least this many times as long as the look before it. A look at thousands of ranks takes a second.
-const TIMES_THE_LOOK: u32 = 2;
+/// A pause is at least this many times as long as the look before it. A look at thousands of ranks takes a second.
+const TIMES_THE_LOOK: u32 = 8;
+/// The same while something waits for long.
+const TIMES_THE_LOOK_ON_ALERT: u32 = 2;
 /// A look this much later than planned shows that this process did not run.
 const LATE: Duration = Duration::from_secs(3);
 /// Bounds of the time between two looks at all ranks while nothing waits.
@@ -144,32 +146,13 @@ impl Looks for LogLooks {
         }
         // The ends are newer than the last look.
         self.look();
-        let mut ends: Vec<(EndOrder, Ended)> = std::mem::take(&mut self.abnormal_ends)
-            .into_iter()
-            .map(|ended| match ended.ending.kind {
-                EndingKind::BySignal => (EndOrder::BySignal, ended),
-                _ => (EndOrder::Other, ended),
-            })
-            .collect();
-        // Of a process that was not observed, or whose status is not known, the log shows that it was not closed.
-        for process in self.judge.unclosed() {
-            let is_known = self.reported.contains(&process.pid)
-                || ends.iter().any(|(_, ended)| ended.pid == process.pid);
-            if is_known || process.ending.kind == EndingKind::Normal {
-                continue;
-            }
-            let order = if self.observed.contains(&process.pid) {
-                EndOrder::Unclosed
-            } else {
-                EndOrder::NeverObserved
-            };
-            let (pid, ending) = (process.pid, process.ending.clone());
-            ends.push((order, Ended { pid, ending }));
-        }
-        ends.sort_by_key(|(order, _)| *order);
-        self.reported.extend(ends.iter().map(|(_, ended)| ended.pid));
+        let seen = std::mem::take(&mut self.abnormal_ends);
+        let unclosed = self.judge.unclosed().iter();
+        let unclosed = unclosed.filter(|process| !self.reported.contains(&process.pid));
+        let ends = first_ends(seen, unclosed, &self.observed);
+        self.reported.extend(ends.iter().map(|ended| ended.pid));
         ends.into_iter()
-            .map(|(_, Ended { pid, ending })| {
+            .map(|Ended { pid, ending }| {
                 let rank = self.judge.name_of(pid).unwrap_or("a rank");
                 format!("{rank} (process {pid}): {ending}")
             })
@@ -185,14 +168,34 @@ impl Looks for LogLooks {
     }
 }
 
-/// Order of ends that one look found. Peers of a killed rank end with errors of their connections.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum EndOrder {
-    BySignal,
-    /// It ended before any look saw it, without closing its log.
-    NeverObserved,
-    Unclosed,
-    Other,
+/// Returns how processes ended, the likely reason for the others first: peers of a killed rank end with errors of their
+/// connections. A process that was not observed, or whose status is not known, left a log that it did not close.
+fn first_ends<'a>(
+    seen: Vec<Ended>,
+    unclosed: impl Iterator<Item = &'a UnclosedProcess>,
+    observed: &FxHashSet<u32>,
+) -> Vec<Ended> {
+    let known: FxHashSet<u32> = seen.iter().map(|ended| ended.pid).collect();
+    let of_logs = unclosed
+        .filter(|process| process.ending.kind != EndingKind::Normal && !known.contains(&process.pid))
+        .map(|process| Ended {
+            pid: process.pid,
+            ending: process.ending.clone(),
+        });
+    let mut ends: Vec<Ended> = seen.into_iter().chain(of_logs).collect();
+    ends.sort_by_key(|ended| {
+        let was_observed = observed.contains(&ended.pid);
+        match ended.ending.kind {
+            EndingKind::BySignal => 0,
+            // It ended before any look saw it, and so before those that were observed.
+            EndingKind::Unclosed if !was_observed => 1,
+            EndingKind::Failed | EndingKind::Normal => 2,
+            // Launchers end the peers of a failed rank, and old kernels do not keep their status.
+            EndingKind::Unclosed => 3,
+            EndingKind::OnRequest => 4,
+        }
+    });
+    ends
 }
 
 /// What two verdicts on one hang have in common.
@@ -277,8 +280,13 @@ impl<L: Looks> Watch<L> {
             found = self.take_first_ends();
         }
         // The look may have found a first suspicion, or ended one.
-        let interval = if self.suspected.is_some() { ALERT } else { interval };
-        let pause = interval.min(CALM).max(now.elapsed() * TIMES_THE_LOOK);
+        let is_alert = is_old || self.suspected.is_some();
+        let (interval, times) = if is_alert {
+            (ALERT, TIMES_THE_LOOK_ON_ALERT)
+        } else {
+            (interval, TIMES_THE_LOOK)
+        };
+        let pause = interval.min(CALM).max(now.elapsed() * times);
         self.last_tick = Some((now, unix_ns, pause));
         (found, pause)
     }
@@ -342,6 +350,7 @@ fn unix_ns() -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ending::Ending;
     use rankscope_formats::status::{Confidence, STATUS_FORMAT};
     use std::collections::VecDeque;
 
@@ -472,6 +481,12 @@ mod tests {
             watch.looks.full, 4,
             "every five seconds, a quarter of the timeout"
         );
+        let mut watch = self::watch(&[(Health::Hang, 1, 0)]);
+        let (_, pause) = watch.tick(Instant::now());
+        assert_eq!(
+            pause, ALERT,
+            "no call of this machine lasts, but a hang is suspected"
+        );
         let mut watch = self::watch(&[(Health::Healthy, 0, 4)]);
         run(&mut watch, 20);
         assert_eq!(watch.looks.full, 20, "a call lasts");
@@ -480,6 +495,38 @@ mod tests {
         let mut watch = self::watch(&[(Health::Healthy, 0, 12)]);
         run(&mut watch, 20);
         assert_eq!(watch.looks.full, 20, "a call lasts more than half the timeout");
+    }
+
+    #[test]
+    fn the_likely_reason_for_the_other_ends_comes_first() {
+        let ended = |pid, kind| Ended {
+            pid,
+            ending: Ending {
+                kind,
+                words: String::new(),
+            },
+        };
+        let left = |pid| UnclosedProcess {
+            rank: String::new(),
+            pid,
+            ending: Ending::unclosed(),
+        };
+        let of = |seen: Vec<Ended>, unclosed: &[UnclosedProcess]| -> Vec<u32> {
+            let observed = [1, 2, 3, 4].into_iter().collect();
+            let ends = first_ends(seen, unclosed.iter(), &observed);
+            ends.into_iter().map(|ended| ended.pid).collect()
+        };
+        let failed = || ended(1, EndingKind::Failed);
+        // Rank 5 was killed before any look. Of rank 2, only the log shows the end.
+        assert_eq!(of(vec![failed()], &[left(2), left(5)]), [5, 1, 2]);
+        let ends = vec![
+            ended(3, EndingKind::OnRequest),
+            failed(),
+            ended(4, EndingKind::BySignal),
+        ];
+        assert_eq!(of(ends, &[left(5)]), [4, 5, 1, 3]);
+        // A process whose end was seen is listed once.
+        assert_eq!(of(vec![failed()], &[left(1)]), [1]);
     }
 
     #[test]

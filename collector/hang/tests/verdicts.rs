@@ -556,6 +556,22 @@ fn messages_wait_for_their_other_end() {
 }
 
 #[test]
+fn a_rank_that_has_completed_nothing_on_a_communicator_has_twenty_seconds() {
+    let after = |seconds: i64, begun: u32, state: ProcessState| {
+        let mut view = job(3);
+        completed_before(&mut view, 0..begun, 0, 7);
+        view.ranks[2].process.state = state;
+        wait(&mut view, [0, 1], &collective(0, 7, seconds));
+        first(&judge(&view)).kind
+    };
+    assert_eq!(after(15, 3, ProcessState::Running), HangKind::UserCode);
+    assert_eq!(after(15, 2, ProcessState::Running), HangKind::SlowNotStuck);
+    assert_eq!(after(20, 2, ProcessState::Running), HangKind::UserCode);
+    // On another host as well.
+    assert_eq!(after(15, 2, ProcessState::Remote), HangKind::SlowNotStuck);
+}
+
+#[test]
 fn the_creation_of_a_communicator_waits_for_all_ranks() {
     let after = |seconds: i64| {
         let mut view = job(4);

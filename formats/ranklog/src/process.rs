@@ -88,43 +88,59 @@ pub fn host_name() -> String {
 /// Returns the start time of a process, in clock ticks since boot (field 22 of /proc/PID/stat). Together with the PID
 /// it identifies a process.
 pub fn start_time(pid: &str) -> Option<String> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The command name may contain spaces and parentheses; the fields start after the last ')'.
-    let (_, fields) = stat.rsplit_once(')')?;
-    fields.split_whitespace().nth(19).map(str::to_owned)
+    Stat::read(&format!("/proc/{pid}/stat"))?
+        .field(22)
+        .map(str::to_owned)
 }
 
+/// What /proc/PID/stat shows of a process or a thread.
+struct Stat(String);
+
+impl Stat {
+    fn read(path: &str) -> Option<Self> {
+        let text = fs::read_to_string(path).ok()?;
+        // The command name may contain spaces and parentheses; the fields start after the last ')'.
+        let (_, fields) = text.rsplit_once(')')?;
+        Some(Self(fields.to_owned()))
+    }
+
+    /// Returns a field by its number in proc_pid_stat(5), from 3 on.
+    fn field(&self, number: usize) -> Option<&str> {
+        self.0.split_whitespace().nth(number.checked_sub(3)?)
+    }
+}
+
+/// Bit of a thread's flags while it ends (`PF_EXITING` of linux/sched.h).
+const EXITING: u64 = 4;
+
 /// Returns true if the process with this start time runs. One that has ended and whose parent has not read its status does not
-/// run. A process whose main thread alone has ended still runs.
+/// run, and neither does one whose last threads are ending. A process whose main thread alone has ended still runs.
 pub fn is_running(pid: u32, start_time: &str) -> bool {
-    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
+    let Some(main) = Stat::read(&format!("/proc/{pid}/stat")) else {
         return false;
     };
-    let Some((_, fields)) = stat.rsplit_once(')') else {
-        return false;
+    let has_ended = |thread: &Stat| {
+        let flags: u64 = thread.field(9).and_then(|flags| flags.parse().ok()).unwrap_or(0);
+        matches!(thread.field(3), Some("Z" | "X")) || flags & EXITING != 0
     };
-    let fields: Vec<&str> = fields.split_whitespace().collect();
-    // The first of these fields is field 3.
-    let field = |number: usize| fields.get(number - 3).copied();
-    let main_ended = matches!(field(3), Some("Z" | "X"));
-    let has_other_threads = || {
+    let any_thread_runs = || {
         let threads = fs::read_dir(format!("/proc/{pid}/task"));
-        threads.is_ok_and(|threads| threads.count() > 1)
+        threads.is_ok_and(|threads| {
+            threads
+                .filter_map(|thread| Stat::read(&thread.ok()?.path().join("stat").to_string_lossy()))
+                .any(|thread| !has_ended(&thread))
+        })
     };
-    field(22) == Some(start_time) && (!main_ended || has_other_threads())
+    main.field(22) == Some(start_time) && (!has_ended(&main) || any_thread_runs())
 }
 
 /// Returns the status, in the format of `waitpid`, of a process that has ended and whose parent has not read the status yet;
 /// `None` for any other process. The kernel shows 0 to readers without permission, so 0 is `None` as well (field 52 of
 /// /proc/PID/stat).
 pub fn status_of_zombie(pid: u32, start_time: &str) -> Option<i32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, fields) = stat.rsplit_once(')')?;
-    let fields: Vec<&str> = fields.split_whitespace().collect();
-    // The first of these fields is field 3.
-    let field = |number: usize| fields.get(number - 3).copied();
-    let is_zombie = field(3) == Some("Z") && field(22) == Some(start_time);
-    let status = field(52)?.parse().ok()?;
+    let stat = Stat::read(&format!("/proc/{pid}/stat"))?;
+    let is_zombie = stat.field(3) == Some("Z") && stat.field(22) == Some(start_time);
+    let status = stat.field(52)?.parse().ok()?;
     (is_zombie && status != 0).then_some(status)
 }
 
@@ -132,10 +148,7 @@ pub fn status_of_zombie(pid: u32, start_time: &str) -> Option<i32> {
 /// threads, so only they keep the process alive.
 pub fn only_own_threads_are_left(own: usize) -> bool {
     // The main thread stays in the list as a zombie until the other threads are gone.
-    let main_ended = fs::read_to_string("/proc/self/stat").is_ok_and(|stat| {
-        stat.rsplit_once(')')
-            .is_some_and(|(_, fields)| fields.trim_start().starts_with('Z'))
-    });
+    let main_ended = Stat::read("/proc/self/stat").is_some_and(|stat| stat.field(3) == Some("Z"));
     main_ended && fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() <= 1 + own)
 }
 

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 /// program again after each commit.
 const COMMIT: Option<&str> = option_env!("RANKSCOPE_COMMIT");
 
-/// The version in several lines. `-V` prints the number alone.
+/// The version in several lines. `-V` prints the first one alone.
 pub static LONG: LazyLock<String> = LazyLock::new(|| {
     let profile = if cfg!(debug_assertions) {
         ", development build"

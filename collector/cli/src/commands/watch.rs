@@ -19,6 +19,7 @@ use rankscope_live::warnings::{Change, Warnings};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -332,9 +333,16 @@ impl Watch {
         }
     }
 
-    /// Writes the last part of the recording.
+    /// Writes the last part of the recording. It merges a run, which is work for a thread that gets a processor last.
     fn dump(&self) {
-        match dump::dump(&self.directory) {
+        let written = thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                run_behind_the_job(Behind::Last);
+                dump::dump(&self.directory)
+            });
+            thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+        });
+        match written {
             Ok(merged) => {
                 let session = merged.places.session;
                 let run = session.parent().unwrap_or(&session);
@@ -354,7 +362,10 @@ impl Watch {
         let (sender, changes) = channel();
         let directory = self.directory.clone();
         let window = self.reports.warning_window.unwrap_or(WARNING_WINDOW);
-        thread::spawn(move || read_warnings(directory, window, &sender));
+        thread::spawn(move || {
+            run_behind_the_job(Behind::Last);
+            read_warnings(directory, window, &sender);
+        });
         changes
     }
 

@@ -1,7 +1,7 @@
 //! A process of this program beside a job: `rankscope watch` or `rankscope serve`, started by `rankscope run`.
 //!
-//! It is a separate process, because it reads logs while the job runs, and `rankscope run` only waits. It has the lowest
-//! priority.
+//! It is a separate process, because it reads logs while the job runs, and `rankscope run` only waits. It has a lower priority
+//! than the job.
 
 use super::launcher_input;
 use super::signals::Signals;
@@ -85,9 +85,9 @@ const MAPPED_BYTES: libc::c_int = 32 << 20;
 /// How far a process stays behind a job on the same machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behind {
-    /// It runs when there is time: its user waits for it.
+    /// It gets a processor last: nice 19.
     Last,
-    /// It must act within seconds also on a machine whose processors are all busy. It works for milliseconds a second.
+    /// It must act within seconds also on a machine whose processors are all busy: nice 10. Its work must be short.
     Soon,
 }
 

@@ -87,8 +87,10 @@ impl LiveFile {
             bytes: file.metadata()?.len(),
             pid,
             // A process that was killed before it recorded its start time is dead if no process has its id.
-            is_running: process::start_time(&pid.to_string())
-                .is_some_and(|found| start_time.is_none_or(|start| *start == found)),
+            is_running: match start_time {
+                Some(start) => process::is_running(pid, start),
+                None => process::start_time(&pid.to_string()).is_some(),
+            },
             command_line: properties.remove("command_line"),
             run_directory: properties.remove("env.RANKSCOPE_DIR").map(PathBuf::from),
             nonce: u64_at(header::NONCE),
