@@ -11,7 +11,7 @@ use rankscope_formats::session::{OperationRow, OperationState};
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::record::{Enqueued, FLAG_SIMULATED, Record, RecordKind};
 use rankscope_tests::host_nccl::calls::{calls, comparable, expect_as_reported, operations};
-use rankscope_tests::host_nccl::{FATAL, HostNccl, Run};
+use rankscope_tests::host_nccl::{HostNccl, Run, is_fatal};
 use rankscope_tests::job::Finished;
 use rankscope_tests::nccl::series;
 use rankscope_tests::recorded::{self, Recorded};
@@ -52,7 +52,7 @@ fn ordinary(nccl: &HostNccl) -> Vec<String> {
     let mut cases = nccl.cases();
     cases.retain(|case| {
         let case = case.as_str();
-        !FATAL.contains(&case) && !SEVERAL_RANKS.contains(&case) && !LONG.contains(&case)
+        !is_fatal(case) && !SEVERAL_RANKS.contains(&case) && !LONG.contains(&case)
     });
     cases
 }

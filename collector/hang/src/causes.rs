@@ -1,6 +1,6 @@
 //! The causes of waits: what stops the operations that ranks wait in.
 
-use crate::view::{Call, Position, Rank, Step, View};
+use crate::view::{Call, Context, Position, Rank, Step, View};
 use crate::waits::{CREATION, Key, Lack, Wait, Waits};
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::status::{HangKind, ProcessState};
@@ -79,11 +79,15 @@ pub fn causes(view: &View, waits: &Waits) -> Vec<Cause> {
 /// Chooses the operation that names a cause: the one that a culprit would call next, else the first that was waited
 /// for.
 fn shown_at(view: &View, waits: &Waits, cause: &Cause) -> usize {
+    let is_circle = matches!(cause.detail, Detail::Circle { .. });
     let expected: Vec<Step> = cause
         .culprits
         .iter()
         .filter_map(|rank| view.ranks.get(rank.index()))
-        .filter_map(usual_next)
+        .filter_map(|rank| match rank.calls.iter().find(|call| call.is_on_device) {
+            Some(first) if is_circle => usual_after(rank, first.after),
+            _ => usual_after(rank, rank.before),
+        })
         .collect();
     let is_expected = |&&at: &&usize| {
         let wait = &waits.all[at];
@@ -105,9 +109,9 @@ fn step(call: &Call) -> Step {
     }
 }
 
-/// Returns the operation that usually followed in earlier rounds what the rank completed last.
-fn usual_next(rank: &Rank) -> Option<Step> {
-    let before = rank.before?;
+/// Returns the operation that usually followed these operations of a rank in earlier rounds.
+fn usual_after(rank: &Rank, before: Option<Context>) -> Option<Step> {
+    let before = before?;
     let followers: Vec<(Step, u32)> = rank
         .order
         .iter()
@@ -121,9 +125,14 @@ fn usual_next(rank: &Rank) -> Option<Step> {
     (count >= ROUNDS && f64::from(count) >= USUAL * f64::from(all)).then_some(next)
 }
 
-/// Returns true if a rank calls something else than it usually did after its last operation.
+/// Returns true if a rank calls something else than it usually did after the operations before.
 fn deviates(rank: &Rank, call: &Call) -> bool {
-    usual_next(rank).is_some_and(|usual| usual != step(call))
+    let before = if call.is_on_device {
+        call.after
+    } else {
+        rank.before
+    };
+    usual_after(rank, before).is_some_and(|usual| usual != step(call))
 }
 
 fn causes_at(view: &View, waits: &Waits, at: usize, wait: &Wait) -> Vec<Cause> {
@@ -239,6 +248,18 @@ fn disagreement(view: &View, wait: &Wait) -> Option<(Vec<RankIndex>, Detail)> {
     ))
 }
 
+/// Returns the operation of a circle that each rank called first.
+pub fn first_calls(waits: &Waits, circle: &[usize]) -> BTreeMap<RankIndex, usize> {
+    let mut firsts: BTreeMap<RankIndex, (i64, usize)> = BTreeMap::new();
+    for &at in circle {
+        for &(rank, since_ns) in &waits.all[at].callers {
+            let first = firsts.entry(rank).or_insert((since_ns, at));
+            *first = (since_ns, at).min(*first);
+        }
+    }
+    firsts.into_iter().map(|(rank, (_, at))| (rank, at)).collect()
+}
+
 /// Returns the cause of a circle of waits.
 fn circle_cause(view: &View, waits: &Waits, circle: &[usize]) -> Cause {
     let first = circle
@@ -247,37 +268,33 @@ fn circle_cause(view: &View, waits: &Waits, circle: &[usize]) -> Cause {
         .min_by_key(|&at| waits.all[at].since_ns())
         .unwrap_or(0);
     let communicators: BTreeSet<_> = circle.iter().map(|&at| waits.all[at].key.0).collect();
-    let callers = |at: usize| waits.all[at].callers.iter().map(|&(rank, _)| rank);
+    let firsts = first_calls(waits, circle);
     let mut deviating: BTreeSet<RankIndex> = BTreeSet::new();
-    let mut of_operation: BTreeMap<usize, usize> = BTreeMap::new();
     for &at in circle {
         let key: Key = waits.all[at].key;
-        of_operation.insert(at, callers(at).count());
-        for rank in callers(at) {
+        for &(rank, _) in &waits.all[at].callers {
             let known = &view.ranks[rank.index()];
-            if known
+            // What a rank enqueued on a device after another operation of the circle follows from that one.
+            let call = known
                 .call_at(key.0, key.1)
-                .is_some_and(|call| deviates(known, call))
-            {
+                .filter(|call| !call.is_on_device || firsts[&rank] == at);
+            if call.is_some_and(|call| deviates(known, call)) {
                 deviating.insert(rank);
             }
         }
     }
-    let all: BTreeSet<RankIndex> = circle.iter().flat_map(|&at| callers(at)).collect();
-    let fewest = of_operation.values().copied().min().unwrap_or(0);
-    let rare: Vec<usize> = of_operation
-        .iter()
-        .filter(|&(_, &count)| count == fewest)
-        .map(|(&at, _)| at)
-        .collect();
-    let (culprits, is_undecided): (BTreeSet<RankIndex>, bool) =
-        if !deviating.is_empty() && deviating.len() < all.len() {
-            (deviating, false)
-        } else if let [one] = rare[..] {
-            (callers(one).collect(), true)
-        } else {
-            (all, true)
-        };
+    let mut of_operation: BTreeMap<usize, BTreeSet<RankIndex>> = BTreeMap::new();
+    for (&rank, &at) in &firsts {
+        of_operation.entry(at).or_default().insert(rank);
+    }
+    let all: BTreeSet<RankIndex> = firsts.into_keys().collect();
+    let fewest = of_operation.values().map(BTreeSet::len).min().unwrap_or(0);
+    let mut rare = of_operation.into_values().filter(|ranks| ranks.len() == fewest);
+    let (culprits, is_undecided) = match (rare.next(), rare.next()) {
+        _ if !deviating.is_empty() && deviating.len() < all.len() => (deviating, false),
+        (Some(one), None) => (one, true),
+        _ => (all, true),
+    };
     let kind = if communicators.len() > 1 {
         HangKind::CrossedOrder
     } else {

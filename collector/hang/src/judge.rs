@@ -2,7 +2,7 @@
 
 use crate::document::document;
 use crate::ending::Ending;
-use crate::look::{processes, view};
+use crate::look::{Reach, view};
 use crate::patience::{History, Limits};
 use crate::process::{Work, ticks_per_second};
 use crate::stacks;
@@ -58,6 +58,9 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 
 /// Time between the beginnings of the first two looks, in which processes that work show it.
 const BETWEEN_FIRST_LOOKS: Duration = Duration::from_millis(700);
+
+/// Time without a record after which it is of interest whether a process works, in nanoseconds.
+const QUIET_NS: i64 = 500_000_000;
 
 /// What a process had done at a moment.
 #[derive(Clone, Copy, Debug)]
@@ -155,11 +158,18 @@ impl Judge {
         self.history.add_gap(from_unix_ns, until_unix_ns);
     }
 
-    /// Looks at the job twice, a second apart, for a caller that looks only now: whether processes work shows only between
-    /// two looks.
+    /// Looks at the job, for a caller that looks only now. Whether processes work shows only between two looks, which a job
+    /// that goes on does not need.
     pub fn first_look(&mut self) -> Result<Status, IngestError> {
         let started = Instant::now();
-        if !self.read_processes()? {
+        let brief = self.view(Reach::Brief)?;
+        if !brief.ranks.is_empty() && brief.ranks.iter().all(|rank| goes_on(rank, brief.now_ns)) {
+            let status = self.judge(&brief);
+            if status.verdicts.is_empty() {
+                return Ok(status);
+            }
+        }
+        if brief.is_over() {
             return self.glance();
         }
         // A look at thousands of ranks takes a part of this time.
@@ -169,7 +179,7 @@ impl Judge {
 
     /// Looks at the job once. What processes do since an earlier look is known only then.
     pub fn glance(&mut self) -> Result<Status, IngestError> {
-        let view = self.view()?;
+        let view = self.view(Reach::Full)?;
         Ok(self.judge(&view))
     }
 
@@ -198,24 +208,6 @@ impl Judge {
         Ok(second)
     }
 
-    /// Reads what the processes have done so far, without their records. Returns false if all are gone.
-    fn read_processes(&mut self) -> Result<bool, IngestError> {
-        let (now_ns, processes) = processes(&ingest_in_place(&self.directories)?);
-        let at = Instant::now();
-        let mut any = false;
-        for (nonce, process) in processes.into_iter().filter(|(_, process)| !process.is_gone()) {
-            any = true;
-            let reading = Reading {
-                at,
-                work: process.work,
-                // A record that the next look finds, and that was left after this one, shows that the process works.
-                last_record_ns: now_ns,
-            };
-            self.readings.insert(nonce, reading);
-        }
-        Ok(any)
-    }
-
     fn judge(&mut self, view: &View) -> Status {
         // Also short waits are of interest: they show which communicators are in use, and that waits end.
         let waits = Waits::of(view, 0);
@@ -233,8 +225,8 @@ impl Judge {
         document(view, &waits, verdicts, &directories, self.options.timeout_ns)
     }
 
-    fn view(&mut self) -> Result<View, IngestError> {
-        let mut view = view(ingest_in_place(&self.directories)?);
+    fn view(&mut self, reach: Reach) -> Result<View, IngestError> {
+        let mut view = view(ingest_in_place(&self.directories)?, reach);
         let (at, now_ns) = (Instant::now(), view.now_ns);
         self.running = view.ranks.iter().filter_map(running).collect();
         // A process may have the number of an earlier one.
@@ -304,6 +296,11 @@ fn running(rank: &Rank) -> Option<RunningProcess> {
             launch: rank.launch.clone(),
         })
     })?
+}
+
+/// Returns true if a process of this machine runs and has recorded something lately.
+fn goes_on(rank: &Rank, now_ns: i64) -> bool {
+    rank.process.work.is_some() && now_ns.saturating_sub(rank.last_record_ns) < QUIET_NS
 }
 
 /// Returns true if a process has left a record between two readings.

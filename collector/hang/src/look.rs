@@ -2,11 +2,10 @@
 //!
 //! Logs of this machine are read with their live areas, in place. Of each log, only the last records are read: those
 //! since its last watermark. They contain the last operations of every thread, because a rank that waits records
-//! nothing.
+//! nothing. A brief look reads still fewer ([`Reach`]).
 
 use crate::ending::Ending;
 use crate::facts_of_logs::{facts, log_state};
-use crate::process::ProcessFacts;
 use crate::view::{
     BlockedThread, Call, Communicator, Completed, Context, LogState, Position, Rank, Step, View,
 };
@@ -32,11 +31,27 @@ const MAX_RECORDS: u64 = 20_000;
 /// Worlds that ended at most this long before the last one belong to the same look, in nanoseconds.
 const SAME_END_NS: i64 = 30_000_000_000;
 
+/// Number of records of which a brief look reads at least the last.
+const BRIEF_RECORDS: u64 = 1000;
+
+/// How many records of each log are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// The last ones. They show that a job goes on. Of a rank that has recorded nothing lately, they may be samples of its
+    /// counters alone.
+    Brief,
+    /// The last operations of each thread, and those before them, up to [`MAX_RECORDS`].
+    Full,
+}
+
 /// Reads what every rank does.
-pub fn view(ingested: Ingested) -> View {
+pub fn view(ingested: Ingested, reach: Reach) -> View {
     let Ingested { mut logs, problems } = ingested;
     let clocks = Clocks::align(&logs);
-    let last_ticks: Vec<Option<u64>> = logs.iter_mut().map(begin_at_last_records).collect();
+    let last_ticks: Vec<Option<u64>> = logs
+        .iter_mut()
+        .map(|log| begin_at_last_records(log, reach))
+        .collect();
     let identities = Identities::learn(&logs, &clocks);
     let taken_unix_ns = unix_ns();
     let now_ns = taken_unix_ns.saturating_sub(clocks.axis.origin_unix_ns);
@@ -117,21 +132,22 @@ pub fn view(ingested: Ingested) -> View {
     }
 }
 
-/// Returns the time of this moment on the axis of the run, and the process of each log by its nonce.
-pub fn processes(ingested: &Ingested) -> (i64, Vec<(u64, ProcessFacts)>) {
-    let clocks = Clocks::align(&ingested.logs);
-    let processes = ingested.logs.iter().map(|log| (log.nonce, facts(log))).collect();
-    (unix_ns().saturating_sub(clocks.axis.origin_unix_ns), processes)
-}
-
 fn unix_ns() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// Limits a log to its last records. Returns the time of about the last record, in ticks, including samples of the
-/// recorder.
-fn begin_at_last_records(log: &mut RankLog) -> Option<u64> {
+/// recorder. A brief look does not find it.
+fn begin_at_last_records(log: &mut RankLog, reach: Reach) -> Option<u64> {
+    if reach == Reach::Brief {
+        // The headers of the frames have these numbers, so no record is unpacked for them.
+        let (boundaries, _) = log.boundaries(BRIEF_RECORDS);
+        if let Some(boundary) = boundaries.last() {
+            log.begin_at(boundary.ticks);
+        }
+        return None;
+    }
     let tail = log.tail();
     let boundary = tail
         .boundaries
@@ -341,10 +357,10 @@ fn read_operations(
                 previous = Some(followed_by(&mut rank.order, previous, step));
             }
             OperationState::Enqueued => {
-                on_device
-                    .entry(operation.communicator)
-                    .or_default()
-                    .push(call(operation, position, true));
+                on_device.entry(operation.communicator).or_default().push(Call {
+                    after: previous,
+                    ..call(operation, position, true)
+                });
                 previous = Some(followed_by(&mut rank.order, previous, step));
             }
             OperationState::InFlight if waits(operation) => {
@@ -401,6 +417,7 @@ fn call(operation: &RankOperation, position: Position, is_on_device: bool) -> Ca
         peer: operation.peer,
         since_ns: operation.begin_ns(),
         is_on_device,
+        after: None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Verdicts: causes whose waits last too long, in sentences with their evidence.
 
-use crate::causes::{Cause, Detail, causes};
+use crate::causes::{Cause, Detail, causes, first_calls};
 use crate::patience::{Allowance, History, Limits, allowance};
 use crate::view::{Rank, View};
 use crate::waits::{CREATION, Waits, has_failed};
@@ -301,20 +301,31 @@ fn evidence(view: &View, waits: &Waits, cause: &Cause, allowed: &Allowance) -> V
             operations,
             is_undecided,
         } => {
+            let firsts = first_calls(waits, operations);
             for &at in operations.iter().take(MAX_SENTENCES) {
                 let wait = &waits.all[at];
                 let callers: Vec<RankIndex> = wait.callers.iter().map(|&(rank, _)| rank).collect();
                 let call = view.ranks[callers[0].index()].call_at(wait.key.0, wait.key.1);
                 let Some(call) = call else { continue };
+                let operation = words::operation_of(call, view.communicator(wait.key.0));
+                let missing = wait.missing();
+                if missing.is_empty() {
+                    let began: Vec<RankIndex> = firsts
+                        .iter()
+                        .filter(|&(_, &first)| first == at)
+                        .map(|(&rank, _)| rank)
+                        .collect();
+                    if !began.is_empty() {
+                        let began = capitalised(&list(view, &began));
+                        out.push(format!("{began} called {operation} first."));
+                    }
+                    continue;
+                }
+                let wait = if callers.len() == 1 { "waits" } else { "wait" };
                 out.push(format!(
-                    "{} in {}, which {} not called.",
-                    capitalised(&format!(
-                        "{} {}",
-                        list(view, &callers),
-                        if callers.len() == 1 { "waits" } else { "wait" }
-                    )),
-                    words::operation_of(call, view.communicator(wait.key.0)),
-                    has_not(view, &wait.missing()),
+                    "{} {wait} in {operation}, which {} not called.",
+                    capitalised(&list(view, &callers)),
+                    has_not(view, &missing),
                 ));
             }
             out.push("A rank that skipped one of these calls looks the same.".to_owned());

@@ -68,6 +68,8 @@ pub struct Call {
     pub since_ns: i64,
     /// True if the host has enqueued it and the device has not completed it.
     pub is_on_device: bool,
+    /// The last operations of its rank before it, if it is on a device. Others may follow it there.
+    pub after: Option<Context>,
 }
 
 impl Call {

@@ -1,7 +1,8 @@
 //! Who waits for whom: the operations that ranks wait in, the members that have not called them, and what these do.
 //!
 //! The graph has a node for each operation that a rank waits in. An edge leads to an operation in which a missing member
-//! waits. So the causes are at the nodes without edges, and a circle is a cause by itself.
+//! waits, or which a rank has put on its device before. So the causes are at the nodes without edges, and a circle is a
+//! cause by itself.
 
 use crate::ending::EndingKind;
 use crate::view::{Call, Position, Rank, View};
@@ -119,26 +120,59 @@ impl Waits {
             all,
             circles: Vec::new(),
         };
-        waits.connect();
+        waits.connect_missing();
+        waits.connect_enqueued(view);
+        waits.find_circles();
         waits
     }
 
-    /// Adds the edges, and finds circles.
-    fn connect(&mut self) {
+    /// Adds edges to the operations that missing members wait in.
+    fn connect_missing(&mut self) {
         let mut waits_in: FxHashMap<RankIndex, Vec<usize>> = FxHashMap::default();
         for (at, wait) in self.all.iter().enumerate() {
             for &(rank, _) in &wait.callers {
                 waits_in.entry(rank).or_default().push(at);
             }
         }
-        let mut graph = DiGraph::<(), ()>::new();
-        let nodes: Vec<NodeIndex> = self.all.iter().map(|_| graph.add_node(())).collect();
         for (at, wait) in self.all.iter().enumerate() {
             let waiting = wait.lacking.get(&Lack::Waiting);
             for rank in waiting.into_iter().flatten() {
                 self.edges[at].extend(waits_in.get(rank).into_iter().flatten());
             }
-            for &next in &self.edges[at] {
+        }
+    }
+
+    /// Adds edges between collectives that a rank has put on its device one after the other.
+    ///
+    /// NCCL runs those of one communicator in this order. It asks programs for the same order of all communicators on all
+    /// ranks, because a device may be unable to run two at once. Source: NCCL's user guide, "Using multiple NCCL
+    /// communicators concurrently".
+    fn connect_enqueued(&mut self, view: &View) {
+        let positions: FxHashMap<Key, usize> =
+            (0..).zip(&self.all).map(|(at, wait)| (wait.key, at)).collect();
+        for rank in &view.ranks {
+            let mut calls: Vec<&Call> = rank
+                .calls
+                .iter()
+                .filter(|call| call.is_on_device && matches!(call.position, Position::Numbered(_)))
+                .collect();
+            calls.sort_by_key(|call| (call.since_ns, call.communicator, call.position));
+            let positions = calls
+                .iter()
+                .filter_map(|call| positions.get(&(call.communicator, call.position)));
+            for (&earlier, &later) in positions.clone().zip(positions.skip(1)) {
+                if earlier != later {
+                    self.edges[later].insert(earlier);
+                }
+            }
+        }
+    }
+
+    fn find_circles(&mut self) {
+        let mut graph = DiGraph::<(), ()>::new();
+        let nodes: Vec<NodeIndex> = self.all.iter().map(|_| graph.add_node(())).collect();
+        for (at, edges) in self.edges.iter().enumerate() {
+            for &next in edges {
                 graph.add_edge(nodes[at], nodes[next], ());
             }
         }

@@ -90,6 +90,7 @@ fn call(communicator: u32, operation: Operation, position: Position, seconds: i6
         peer: -1,
         since_ns: NOW_NS - seconds * SECOND_NS,
         is_on_device: false,
+        after: None,
     }
 }
 
@@ -505,6 +506,79 @@ fn on_a_device_enqueued_and_never_enqueued_differ() {
     group(&mut view, Library::Nccl, 0..4, "model");
     wait(&mut view, [0, 1, 3], &nccl(7));
     assert_verdict(&judge(&view), HangKind::UserCode, &[2], "model", 7);
+}
+
+#[test]
+fn on_a_device_only_the_first_operation_of_a_queue_is_a_cause() {
+    let mut view = job(3);
+    let model = group(&mut view, Library::Nccl, 0..3, "model");
+    let shards = group(&mut view, Library::Nccl, 0..3, "shards");
+    for (communicator, number, seconds) in [(model, 7, 30), (shards, 3, 29), (model, 8, 28)] {
+        let call = Call {
+            is_on_device: true,
+            ..collective(communicator, number, seconds)
+        };
+        wait(&mut view, 0..3, &call);
+    }
+    let status = judge(&view);
+    assert_verdict(&status, HangKind::PendingOnDevice, &[], "model", 7);
+    assert_eq!(status.verdicts.len(), 1);
+}
+
+#[test]
+fn two_communicators_that_were_enqueued_in_another_order_are_a_circle() {
+    let mut view = job(3);
+    let model = group(&mut view, Library::Nccl, 0..3, "model");
+    let shards = group(&mut view, Library::Nccl, 0..3, "shards");
+    // What the ranks enqueued after the circle is no cause.
+    for (ranks, communicator, number, seconds) in [
+        ([0, 2].as_slice(), model, 7, 30),
+        (&[0, 2], shards, 3, 29),
+        (&[1], shards, 3, 30),
+        (&[1], model, 7, 29),
+        (&[0, 1, 2], model, 8, 28),
+        (&[0, 1, 2], shards, 4, 27),
+    ] {
+        let call = Call {
+            is_on_device: true,
+            ..collective(communicator, number, seconds)
+        };
+        wait(&mut view, ranks.iter().copied(), &call);
+    }
+    let status = judge(&view);
+    let found = first(&status);
+    assert_eq!(found.kind, HangKind::CrossedOrder, "{}", found.sentence);
+    assert_eq!(found.confidence, Confidence::Medium);
+    assert_eq!(found.culprits, [1], "{}", found.sentence);
+    assert_eq!(found.waiting, [0, 2], "{}", found.sentence);
+    assert_eq!(status.verdicts.len(), 1);
+    let begun = [
+        "Ranks 0, 2 called all-reduce number 7 on model first.",
+        "Rank 1 called all-reduce number 3 on shards first.",
+    ];
+    for sentence in begun {
+        assert!(found.evidence.iter().any(|one| one == sentence), "{found:?}");
+    }
+
+    // Earlier rounds decide, also against the number of ranks.
+    let step = |communicator| Step {
+        communicator: CommunicatorId(communicator),
+        operation: Operation::AllReduce as u8,
+    };
+    let before = (Some(step(model)), step(shards));
+    for rank in &mut view.ranks {
+        rank.order.insert((before, step(shards)), 9);
+        rank.calls[0].after = Some(before);
+    }
+    let status = judge(&view);
+    let found = first(&status);
+    assert_eq!(found.culprits, [0, 2], "{}", found.sentence);
+    assert_eq!(
+        found
+            .communicator
+            .map(|at| status.communicators[at as usize].name.as_str()),
+        Some("shards")
+    );
 }
 
 #[test]

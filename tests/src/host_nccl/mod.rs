@@ -17,8 +17,10 @@ use crate::python::Python;
 
 pub use run::{Launch, Run};
 
-/// Cases that leave a communicator or a process unusable. They run alone.
-pub const FATAL: [&str; 3] = ["abort", "die", "hang"];
+/// Returns true for a case that leaves a communicator or a process unusable, or does not end. It runs alone.
+pub fn is_fatal(case: &str) -> bool {
+    ["abort", "die", "hang"].contains(&case) || case.starts_with("stuck")
+}
 
 /// A version of NCCL that was built for this machine.
 #[derive(Debug, Clone)]
