@@ -1,13 +1,14 @@
 # Targets for developers and CI. All of them are plain cargo underneath; see CONTRIBUTING.md.
-.PHONY: help build viewer portable wheel deb demo test setup lint bench faults compare-study hang-study host-nccl fuzz docs
+.PHONY: help build viewer portable wheel deb release demo test setup lint bench faults compare-study hang-study frameworks host-nccl fuzz docs
 
 help:
 	@echo "make build   the program and the preloaded library, in target/release"
 	@echo "make viewer  the native viewer, rankscope-viewer, beside them"
-	@echo "make portable  the library that ships, for every glibc from 2.28 on"
+	@echo "make portable  the files that ship, for every glibc from 2.28 on, in target/portable"
 	@echo "make wheel  program, library and Python module for pip, in dist; for this machine's glibc or newer"
 	@echo "make deb    the same for Debian and Ubuntu, in dist"
-	@echo "make demo    a real 4-rank training under rankscope (SLOW=none|RANK, RUN=directory)"
+	@echo "make release  all packages of the portable files, with a list of their crates, in dist"
+	@echo "make demo    a real 4-rank training under rankscope (SLOW=none|RANK, RUN=directory, RANKSCOPE=installed program)"
 	@echo "make test    all tests that need no GPU; installs what it can"
 	@echo "make lint    formatting and clippy, warnings are errors"
 	@echo "make docs    the book, in target/book; installs mdbook"
@@ -15,6 +16,7 @@ help:
 	@echo "make faults  what is found of faults of known size, and how silent it is without: an hour"
 	@echo "make compare-study  how often a comparison is wrong where nothing changed: 40 minutes"
 	@echo "make hang-study  how often a verdict on a hang is right, and a healthy job alarms: an hour"
+	@echo "make frameworks  trainings of DeepSpeed, Lightning, Ray and others, alone and recorded: 15 minutes"
 	@echo "make host-nccl  tests on the real NCCL without a GPU, from its sources: 25 minutes, and 10 to build it once"
 	@echo "make fuzz    each fuzz target for FUZZ_SECONDS (60); needs: cargo install cargo-fuzz"
 
@@ -25,9 +27,9 @@ build:
 viewer:
 	cargo build --locked --release -p rankscope-viewer
 
-# The library for releases: every glibc from 2.28 on.
+# The files for releases: every glibc from 2.28 on.
 portable:
-	interpose/portable.sh
+	packaging/portable.sh
 
 # Without PROGRAM and LIBRARY, the packages contain what this machine builds.
 PROGRAM ?= target/release/rankscope
@@ -38,9 +40,20 @@ wheel: build
 deb: build
 	packaging/deb.py --program $(PROGRAM) --library $(LIBRARY)
 
+PORTABLE = --program target/portable/rankscope --library target/portable/librankscope.so --viewer target/portable/rankscope-viewer
+release: portable
+	rm -rf dist
+	packaging/wheel.py $(PORTABLE)
+	packaging/deb.py $(PORTABLE)
+	packaging/tarball.py $(PORTABLE)
+	packaging/sbom.sh dist/rankscope.cdx.json
+	cd dist && sha256sum rankscope* > SHA256SUMS
+
+# An installed rankscope does it without compiling anything.
 RUN ?= demo-run
-demo: build
-	examples/ddp/demo.sh $(RUN)
+RANKSCOPE ?= $(shell command -v rankscope)
+demo: $(if $(RANKSCOPE),,build)
+	RANKSCOPE=$(RANKSCOPE) examples/ddp/demo.sh $(RUN)
 
 setup:
 	tests/setup/system.sh
@@ -93,6 +106,10 @@ compare-study: build
 # Hundreds of trainings that hang, or are slow and healthy, on a machine with nothing else to do.
 hang-study: build
 	tests/benchmarks/hang_study.py --python "$$(tests/setup/python.sh wheel)" --python "$$(tests/setup/python.sh debian)"
+
+# Installs pinned versions once, into the cache. NAMES="ray-train jax" runs only these.
+frameworks: build
+	tests/frameworks/run.py $(NAMES)
 
 # Builds five versions of NCCL from the sources in the directory RANKSCOPE_NCCL_SOURCES, and runs all tests on them.
 # `make test` runs the short tests, on the versions that are built.

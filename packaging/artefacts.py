@@ -71,6 +71,21 @@ def stripped(file):
         return out.read_bytes()
 
 
+def installed(arguments):
+    """What a package installs below a prefix such as /usr: paths with their bytes and modes."""
+    out = {
+        "bin/rankscope": (stripped(arguments.program), 0o755),
+        # The program looks for it there (launch/library.rs).
+        "lib/rankscope/librankscope.so": (stripped(arguments.library), 0o644),
+        "include/rankscope.h": ((ROOT / "layer/include/rankscope.h").read_bytes(), 0o644),
+    }
+    if arguments.viewer:
+        out["bin/rankscope-viewer"] = (stripped(arguments.viewer), 0o755)
+    for path, content in documents(arguments.program).items():
+        out[path] = (content, 0o644)
+    return out
+
+
 def documents(program):
     """Shell completions and man pages, by their paths below a prefix such as /usr. The program itself writes them."""
     out = {}

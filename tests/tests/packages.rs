@@ -158,6 +158,31 @@ fn the_debian_package_records_a_job() {
 }
 
 #[test]
+fn the_archive_records_a_job_from_any_folder() {
+    let _turn = turn::take();
+    let Some(training) = compile::gloo("gloo_train.cc") else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let archive = pack_twice("tarball.py", folder.path());
+    let unpacked = run(
+        Path::new("tar"),
+        &["-xzf", text(&archive), "-C", text(folder.path())],
+    );
+    assert_eq!(unpacked.code(), 0, "{}", unpacked.complaints());
+    let root = folder.path().join("rankscope");
+    for file in [
+        "LICENSE-MIT",
+        "include/rankscope.h",
+        "share/man/man1/rankscope.1",
+    ] {
+        assert!(root.join(file).is_file(), "{file}");
+    }
+    let run_directory = record(&root.join("bin/rankscope"), &training, folder.path());
+    assert!(run_directory.join("session/session.json").is_file());
+}
+
+#[test]
 fn the_version_states_the_commit_and_the_formats() {
     let ended = run(&artefacts::program(), &["--version"]);
     let text = ended.text();

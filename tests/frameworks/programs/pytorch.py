@@ -1,0 +1,106 @@
+"""PyTorch alone: `pytorch.py ddp|fsdp|pipeline|tensor|compile`, by torchrun."""
+
+import contextlib
+import sys
+
+import torch
+import torch.distributed as dist
+from common import batches, late, model, report, settings
+
+
+def of_ddp(network, rank):
+    wrapped = torch.nn.parallel.DistributedDataParallel(network, bucket_cap_mb=0.2, find_unused_parameters=True)
+    losses = []
+    optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.01)
+    for step, (inputs, labels) in enumerate(batches(rank)):
+        late(rank)
+        # Every fourth step only accumulates.
+        is_quiet = step % 4 == 3
+        with wrapped.no_sync() if is_quiet else contextlib.nullcontext():
+            loss = torch.nn.functional.cross_entropy(wrapped(inputs), labels)
+            loss.backward()
+        if not is_quiet:
+            optimizer.step()
+            optimizer.zero_grad()
+        losses.append(loss.item())
+    return losses
+
+
+def of_fsdp(network, rank):
+    from torch.distributed.fsdp import fully_shard
+
+    for layer in network:
+        if isinstance(layer, torch.nn.Linear):
+            fully_shard(layer)
+    fully_shard(network)
+    return plain(network, rank)
+
+
+def of_tensor(network, rank):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    parallelize_module(network, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    return plain(network, rank, data_of=0)
+
+
+def of_compile(network, rank):
+    import torch.distributed._functional_collectives as functional
+
+    @torch.compile(backend="eager")
+    def mean(gradient):
+        return functional.all_reduce(gradient, "sum", dist.group.WORLD) / dist.get_world_size()
+
+    def average():
+        for parameter in network.parameters():
+            parameter.grad = mean(parameter.grad)
+
+    return plain(network, rank, before_update=average)
+
+
+def of_pipeline(network, rank):
+    from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
+
+    halves = [network[:2], network[2:]]
+    stage = PipelineStage(halves[rank], rank, 2, torch.device("cpu"))
+    schedule = ScheduleGPipe(stage, n_microbatches=4, loss_fn=torch.nn.functional.cross_entropy)
+    optimizer = torch.optim.SGD(halves[rank].parameters(), lr=0.01)
+    losses = []
+    for inputs, labels in batches(0):
+        late(rank)
+        found = []
+        if rank == 0:
+            schedule.step(inputs)
+        else:
+            schedule.step(target=labels, losses=found)
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(torch.stack(found).mean().item() if found else 0.0)
+    return losses
+
+
+def plain(network, rank, data_of=None, before_update=lambda: None):
+    losses = []
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
+    for inputs, labels in batches(rank if data_of is None else data_of):
+        late(rank)
+        loss = torch.nn.functional.cross_entropy(network(inputs), labels)
+        loss.backward()
+        before_update()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    return losses
+
+
+def main():
+    settings()
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    shapes = {"ddp": of_ddp, "fsdp": of_fsdp, "tensor": of_tensor, "compile": of_compile, "pipeline": of_pipeline}
+    report(rank, shapes[sys.argv[1]](model(), rank))
+    dist.destroy_process_group()
+
+
+main()

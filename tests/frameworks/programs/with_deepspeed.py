@@ -1,0 +1,34 @@
+"""DeepSpeed on the CPU: `with_deepspeed.py STAGE`, by its own launcher or torchrun. Stage 3 offloads to the CPU."""
+
+import os
+import sys
+
+import deepspeed
+import torch
+from common import BATCH, batches, late, model, report, settings
+
+
+def main():
+    settings()
+    stage = int([word for word in sys.argv[1:] if not word.startswith("--")][0])
+    deepspeed.init_distributed(dist_backend="gloo")
+    rank = int(os.environ["RANK"])
+    configuration = {
+        "train_micro_batch_size_per_gpu": BATCH,
+        "zero_optimization": {"stage": stage, "reduce_bucket_size": 100000},
+        "zero_force_ds_cpu_optimizer": False,
+    }
+    network = model()
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
+    engine, *_ = deepspeed.initialize(model=network, optimizer=optimizer, config=configuration)
+    losses = []
+    for inputs, labels in batches(rank):
+        late(rank)
+        loss = torch.nn.functional.cross_entropy(engine(inputs), labels)
+        engine.backward(loss)
+        engine.step()
+        losses.append(loss.item())
+    report(rank, losses)
+
+
+main()

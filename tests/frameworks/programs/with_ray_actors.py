@@ -1,0 +1,46 @@
+"""Plain Ray actors that form a process group themselves."""
+
+import pathlib
+import socket
+import sys
+
+import ray
+
+HERE = str(pathlib.Path(__file__).resolve().parent)
+
+
+@ray.remote(num_cpus=1)
+class Worker:
+    def train(self, rank, port):
+        sys.path.insert(0, HERE)
+        import torch
+        import torch.distributed as dist
+        from common import batches, late, model, report, settings
+
+        settings()
+        dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+        network = torch.nn.parallel.DistributedDataParallel(model())
+        optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
+        losses = []
+        for inputs, labels in batches(rank):
+            late(rank)
+            loss = torch.nn.functional.cross_entropy(network(inputs), labels)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            losses.append(loss.item())
+        report(rank, losses)
+        dist.destroy_process_group()
+
+
+def main():
+    ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    workers = [Worker.remote() for _ in range(2)]
+    ray.get([worker.train.remote(rank, port) for rank, worker in enumerate(workers)])
+    ray.shutdown()
+
+
+main()

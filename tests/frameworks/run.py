@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+"""Trains with the frameworks that people use, alone and under `rankscope run`, and compares.
+
+Each job runs on the CPU with Gloo, with a small model and synthetic data. It runs once alone, and once recorded with a rank that
+sleeps in each step. The losses must be the same, every rank seen, the steps found, and the slow rank named. Versions are those of
+requirements/; they are installed into ${XDG_CACHE_HOME:-~/.cache}/rankscope/frameworks.
+
+    run.py [--python PATH] [--json FILE] [--keep DIRECTORY] [NAME...]
+"""
+
+import argparse
+import dataclasses
+import datetime
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "rankscope"
+PROGRAM = os.environ.get("RANKSCOPE", str(ROOT / "target/release/rankscope"))
+STEPS = 40
+SLOW_RANK = 1
+SLOW_MS = 40
+LIMIT_S = 300
+# Equal data in another order of additions.
+TOLERANCE = 1e-6
+TORCHRUN = ["PYTHON", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+
+
+@dataclasses.dataclass
+class Job:
+    """A training, and what must be found."""
+
+    name: str
+    requirements: str
+    command: list
+    #: Steps that communicate. None: it has none that can be found.
+    steps: int = STEPS
+    #: False if the framework hides its communication.
+    is_seen: bool = True
+    #: False if no rank can be late: each step of the pipeline waits for both.
+    names_rank: bool = True
+    environment: dict = dataclasses.field(default_factory=dict)
+
+
+JOBS = [
+    # Every fourth step only accumulates.
+    Job("ddp", "torch", [*TORCHRUN, "pytorch.py", "ddp"], steps=STEPS * 3 // 4),
+    Job("fsdp", "torch", [*TORCHRUN, "pytorch.py", "fsdp"]),
+    Job("tensor", "torch", [*TORCHRUN, "pytorch.py", "tensor"]),
+    Job("compile", "torch", [*TORCHRUN, "pytorch.py", "compile"]),
+    Job("pipeline", "torch", [*TORCHRUN, "pytorch.py", "pipeline"]),
+    *[Job(f"deepspeed-zero{stage}", "deepspeed", ["BIN/deepspeed", "--num_gpus", "2", "with_deepspeed.py", str(stage)],
+          environment={"DS_ACCELERATOR": "cpu"}) for stage in (1, 2, 3)],
+    Job("deepspeed-torchrun", "deepspeed", [*TORCHRUN, "with_deepspeed.py", "1"], environment={"DS_ACCELERATOR": "cpu"}),
+    Job("lightning", "lightning", ["PYTHON", "with_lightning.py"]),
+    Job("accelerate", "accelerate", [*TORCHRUN, "with_accelerate.py"]),
+    Job("transformers", "transformers", [*TORCHRUN, "with_transformers.py"]),
+    Job("ray-train", "ray", ["PYTHON", "with_ray_train.py"]),
+    Job("ray-actors", "ray", ["PYTHON", "with_ray_actors.py"]),
+    Job("jax", "jax", ["sh", "-c", "PYTHON with_jax.py 0 PORT & PYTHON with_jax.py 1 PORT; wait"], is_seen=False),
+]
+
+
+def environment_of(requirements, torch):
+    """Makes an environment with the packages of a file of requirements, on top of an installed PyTorch."""
+    wanted = (HERE / "requirements" / f"{requirements}.txt").read_text()
+    folder = CACHE / "frameworks" / requirements
+    python = folder / "bin/python"
+    mark = folder / "installed"
+    if mark.exists() and mark.read_text() == wanted:
+        return python
+    print(f"installing {' '.join(wanted.split())} into {folder}", file=sys.stderr)
+    shutil.rmtree(folder, ignore_errors=True)
+    subprocess.run([torch, "-m", "venv", folder], check=True)
+    site = subprocess.run([torch, "-c", "import torch, pathlib; print(pathlib.Path(torch.__file__).parents[1])"], check=True,
+                          capture_output=True, text=True).stdout.strip()
+    own = next((folder / "lib").glob("python*/site-packages"))
+    (own / "torch.pth").write_text(site + "\n")
+    frozen = subprocess.run([python, "-c", "import torch; print(torch.__version__)"], check=True, capture_output=True, text=True)
+    (folder / "constraints").write_text(f"torch=={frozen.stdout.strip()}\n")
+    if wanted.strip():
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-compile", "-c", folder / "constraints", "-r",
+                        HERE / "requirements" / f"{requirements}.txt"], check=True)
+    mark.write_text(wanted)
+    return python
+
+
+def free_port():
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+def run(job, python, truth, prefix, slow):
+    truth.mkdir()
+    port = str(free_port())
+    words = [word.replace("PYTHON", str(python)).replace("BIN", str(python.parent)).replace("PORT", port) for word in job.command]
+    environment = {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", "RANKSCOPE_DIR")}
+    environment.update(job.environment)
+    environment.update(
+        OMP_NUM_THREADS="1", TRUTH_DIR=str(truth), SLOW_MS=str(SLOW_MS if slow else 0), PYTHONDONTWRITEBYTECODE="1",
+        PATH=f"{python.parent}:{environment['PATH']}", PYTHONPATH=str(HERE / "programs"))
+    with open(truth / "output", "w") as output:
+        process = subprocess.Popen([*prefix, *words], cwd=HERE / "programs", env=environment, stdout=output, stderr=output,
+                                   start_new_session=True)
+        try:
+            status = process.wait(LIMIT_S)
+        except subprocess.TimeoutExpired:
+            status = f"no end within {LIMIT_S} s"
+        finally:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+    if status != 0:
+        print((truth / "output").read_text()[-3000:], file=sys.stderr)
+    losses = {int(file.stem): json.loads(file.read_text()) for file in truth.glob("*.json")}
+    return status, losses
+
+
+def differences(one, other):
+    """The largest difference between the losses of two runs; None if steps or ranks differ."""
+    if not one or {rank: len(losses) for rank, losses in one.items()} != {rank: len(losses) for rank, losses in other.items()}:
+        return None
+    return max(abs(a - b) for rank in one for a, b in zip(one[rank], other[rank]))
+
+
+def judge(job, python, work):
+    """Runs a job twice. Returns a row of the table, and what is wrong."""
+    wrong = []
+    status, plain = run(job, python, work / "plain", [], slow=False)
+    if status != 0:
+        return None, [f"alone it ends with {status}"]
+    recording = work / "run"
+    status, recorded = run(job, python, work / "recorded", [PROGRAM, "run", "-o", str(recording), "--"], slow=True)
+    if status != 0:
+        wrong.append(f"recorded it ends with {status}")
+    difference = differences(plain, recorded)
+    if difference is None or difference > TOLERANCE:
+        wrong.append(f"its losses differ by {difference}")
+    row = {"job": job.name, "losses": difference, "ranks": 0, "steps": 0, "late": []}
+    session = recording / "session/session.json"
+    if not session.exists():
+        if job.is_seen:
+            wrong.append("there is no session")
+        else:
+            row["output"] = (work / "recorded/output").read_text()[-1500:]
+        return row, wrong
+    found = json.loads(session.read_text())
+    ranks = [rank["number"]["value"] for rank in found["ranks"] if rank["operations"]]
+    row["ranks"] = len(ranks)
+    row["steps"] = (found["steps"]["count"] or 0) * (found["steps"].get("steps_per_entry") or 1)
+    row["operations"] = found["totals"]["operations"]
+    row["lost"] = found["totals"]["lost"]
+    row["findings"] = [finding["title"] for finding in found["findings"]]
+    late = [finding for finding in found["findings"] if finding["kind"] == "late-rank"]
+    numbers = {rank["index"]: rank["number"]["value"] for rank in found["ranks"]}
+    row["late"] = [[numbers[rank] for rank in finding["ranks"]] for finding in late]
+    if not job.is_seen:
+        return row, wrong
+    if sorted(rank for rank in ranks if rank is not None) != [0, 1]:
+        wrong.append(f"ranks {ranks} were seen")
+    if not job.steps * 0.8 <= row["steps"] <= job.steps + 1:
+        wrong.append(f"{row['steps']} steps were found, not {job.steps}")
+    if job.names_rank and row["late"] != [[SLOW_RANK]]:
+        wrong.append(f"late ranks {row['late']}")
+    if row["lost"]:
+        wrong.append(f"{row['lost']} records were lost")
+    return row, wrong
+
+
+def versions(python, requirements):
+    names = ["torch"] + [line.split("==")[0].split("[")[0] for line in
+                         (HERE / "requirements" / f"{requirements}.txt").read_text().split()]
+    code = "import importlib.metadata as m, sys; print(' '.join(f'{n} {m.version(n)}' for n in sys.argv[1:]))"
+    return subprocess.run([python, "-c", code, *names], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python", help="a Python with PyTorch (tests/setup/python.sh wheel)")
+    parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--keep", type=pathlib.Path, help="keep the runs here")
+    parser.add_argument("names", nargs="*", metavar="NAME", choices=[job.name for job in JOBS] + [[]])
+    arguments = parser.parse_args()
+    torch = arguments.python or subprocess.run([ROOT / "tests/setup/python.sh", "wheel"], check=True, capture_output=True,
+                                               text=True).stdout.strip()
+    rows, failed = [], 0
+    for job in JOBS:
+        if arguments.names and job.name not in arguments.names:
+            continue
+        try:
+            python = environment_of(job.requirements, torch)
+        except subprocess.CalledProcessError as error:
+            print(f"✗ {job.name}: its packages cannot be installed ({error})", flush=True)
+            failed += 1
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            work = pathlib.Path(folder)
+            row, wrong = judge(job, python, work)
+            if arguments.keep:
+                shutil.copytree(work, arguments.keep / job.name, dirs_exist_ok=True)
+        row = row or {"job": job.name}
+        row.update(versions=versions(python, job.requirements), date=str(datetime.date.today()), wrong=wrong)
+        rows.append(row)
+        failed += bool(wrong)
+        print(f"{'✗' if wrong else '✓'} {json.dumps(row, ensure_ascii=False)}", flush=True)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(rows, indent=1))
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
