@@ -171,11 +171,7 @@ fn the_archive_records_a_job_from_any_folder() {
     );
     assert_eq!(unpacked.code(), 0, "{}", unpacked.complaints());
     let root = folder.path().join("rankscope");
-    for file in [
-        "LICENSE-MIT",
-        "include/rankscope.h",
-        "share/man/man1/rankscope.1",
-    ] {
+    for file in ["LICENSE-MIT", "include/rankscope.h", "share/man/man1/rankscope.1"] {
         assert!(root.join(file).is_file(), "{file}");
     }
     let run_directory = record(&root.join("bin/rankscope"), &training, folder.path());

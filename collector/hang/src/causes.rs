@@ -69,6 +69,15 @@ pub fn causes(view: &View, waits: &Waits) -> Vec<Cause> {
     for circle in &waits.circles {
         found.push(circle_cause(view, waits, circle));
     }
+    for circle in &waits.circles_on_devices {
+        // All members may have called them in an order that does no harm.
+        let is_explained = found
+            .iter()
+            .any(|cause| cause.stops.iter().any(|at| circle.contains(at)));
+        if !is_explained {
+            found.push(circle_cause(view, waits, circle));
+        }
+    }
     for cause in &mut found {
         cause.at = shown_at(view, waits, cause);
     }
@@ -79,14 +88,24 @@ pub fn causes(view: &View, waits: &Waits) -> Vec<Cause> {
 /// Chooses the operation that names a cause: the one that a culprit would call next, else the first that was waited
 /// for.
 fn shown_at(view: &View, waits: &Waits, cause: &Cause) -> usize {
-    let is_circle = matches!(cause.detail, Detail::Circle { .. });
+    let firsts = match cause.detail {
+        Detail::Circle { .. } => first_calls(waits, &cause.stops),
+        _ => BTreeMap::new(),
+    };
+    let before = |rank: RankIndex, known: &Rank| {
+        let first = firsts.get(&rank).map(|&at| waits.all[at].key);
+        let call = first.and_then(|key| known.call_at(key.0, key.1));
+        match call {
+            Some(call) if call.is_on_device => call.after,
+            _ => known.before,
+        }
+    };
     let expected: Vec<Step> = cause
         .culprits
         .iter()
-        .filter_map(|rank| view.ranks.get(rank.index()))
-        .filter_map(|rank| match rank.calls.iter().find(|call| call.is_on_device) {
-            Some(first) if is_circle => usual_after(rank, first.after),
-            _ => usual_after(rank, rank.before),
+        .filter_map(|&rank| {
+            let known = view.ranks.get(rank.index())?;
+            usual_after(known, before(rank, known))
         })
         .collect();
     let is_expected = |&&at: &&usize| {
@@ -178,11 +197,10 @@ fn causes_at(view: &View, waits: &Waits, at: usize, wait: &Wait) -> Vec<Cause> {
     if !gone.is_empty() && !view.is_over() {
         return vec![cause(HangKind::ProcessGone, gone, Detail::None)];
     }
-    let on_device = wait.callers.iter().any(|&(rank, _)| {
-        let call = view.ranks[rank.index()].call_at(wait.key.0, wait.key.1);
-        call.is_some_and(|call| call.is_on_device)
-    });
-    let kind = if on_device {
+    if waits.is_behind(at) {
+        return Vec::new();
+    }
+    let kind = if waits.is_on_device(view, at) {
         HangKind::PendingOnDevice
     } else {
         HangKind::Transfer

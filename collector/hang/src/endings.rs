@@ -86,13 +86,17 @@ impl Endings {
             ended.push((pid, status, std::mem::take(&mut observed.memory_group)));
             self.open.remove(&pid);
         }
-        let mut killed: BTreeMap<&str, u64> = BTreeMap::new();
-        for (_, _, group) in ended.iter().filter(|(_, status, _)| is_sigkill(*status)) {
-            *killed.entry(group).or_insert(0) += 1;
+        // A process without a known status may be one of those that were killed.
+        let mut killed: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+        for (_, status, group) in &ended {
+            let (known, unknown) = killed.entry(group).or_insert((0, 0));
+            *known += u64::from(is_sigkill(*status));
+            *unknown += u64::from(status.is_none());
         }
         let attributed: BTreeMap<&str, OutOfMemory> = killed
             .into_iter()
-            .map(|(group, killed)| (group, self.memory_kills.attribute(group, killed)))
+            .filter(|&(_, (known, _))| known > 0)
+            .map(|(group, (known, unknown))| (group, self.memory_kills.attribute(group, known, unknown)))
             .collect();
         ended
             .iter()

@@ -1,7 +1,7 @@
 //! Looks at a job again and again, and judges.
 
 use crate::document::document;
-use crate::ending::Ending;
+use crate::ending::{Ending, EndingKind};
 use crate::look::{Reach, view};
 use crate::patience::{History, Limits};
 use crate::process::{Work, ticks_per_second};
@@ -59,7 +59,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 /// Time between the beginnings of the first two looks, in which processes that work show it.
 const BETWEEN_FIRST_LOOKS: Duration = Duration::from_millis(700);
 
-/// Time without a record after which it is of interest whether a process works, in nanoseconds.
+/// Time without a completed operation after which it is of interest whether a process works, in nanoseconds.
 const QUIET_NS: i64 = 500_000_000;
 
 /// What a process had done at a moment.
@@ -163,7 +163,8 @@ impl Judge {
     pub fn first_look(&mut self) -> Result<Status, IngestError> {
         let started = Instant::now();
         let brief = self.view(Reach::Brief)?;
-        if !brief.ranks.is_empty() && brief.ranks.iter().all(|rank| goes_on(rank, brief.now_ns)) {
+        let goes_on = brief.ranks.iter().all(|rank| goes_on(rank, brief.now_ns));
+        if goes_on && !brief.ranks.is_empty() && self.options.timeout_ns > QUIET_NS {
             let status = self.judge(&brief);
             if status.verdicts.is_empty() {
                 return Ok(status);
@@ -250,8 +251,13 @@ impl Judge {
         for rank in &mut view.ranks {
             if rank.process.is_gone() {
                 let seen = self.endings.get(&rank.pid);
-                // A log that was not closed says more than an end without a status.
-                if let Some(seen) = seen.filter(|seen| **seen != Ending::normal() || rank.ending.is_none()) {
+                // A log that was not closed says more than an end without a status, and so does one that was closed.
+                let is_closed = rank.log_state == LogState::Closed;
+                if let Some(seen) = seen.filter(|seen| {
+                    let says_less =
+                        **seen == Ending::normal() || is_closed && seen.kind == EndingKind::Unclosed;
+                    !says_less || rank.ending.is_none()
+                }) {
                     rank.ending = Some(seen.clone());
                 }
                 self.readings.remove(&rank.nonce);
@@ -260,7 +266,11 @@ impl Judge {
             let now = Reading {
                 at,
                 work: rank.process.work,
-                last_record_ns: rank.last_record_ns,
+                // A brief look may have missed the last record. Later ones were left after it.
+                last_record_ns: match reach {
+                    Reach::Brief => now_ns,
+                    Reach::Full => rank.last_record_ns,
+                },
             };
             match self.readings.get(&rank.nonce) {
                 Some(before) if at - before.at >= LEAST_BETWEEN => {
@@ -298,9 +308,9 @@ fn running(rank: &Rank) -> Option<RunningProcess> {
     })?
 }
 
-/// Returns true if a process of this machine runs and has recorded something lately.
+/// Returns true if a process of this machine runs and has completed an operation lately. Then no wait of it is a hang.
 fn goes_on(rank: &Rank, now_ns: i64) -> bool {
-    rank.process.work.is_some() && now_ns.saturating_sub(rank.last_record_ns) < QUIET_NS
+    rank.process.work.is_some() && now_ns.saturating_sub(rank.progress_ns()) < QUIET_NS
 }
 
 /// Returns true if a process has left a record between two readings.

@@ -1,8 +1,8 @@
 //! Reads what every rank does at this moment from the rank logs of a run.
 //!
 //! Logs of this machine are read with their live areas, in place. Of each log, only the last records are read: those
-//! since its last watermark. They contain the last operations of every thread, because a rank that waits records
-//! nothing. A brief look reads still fewer ([`Reach`]).
+//! since a watermark, and at least some hundreds of the job. Samples of counters go on while a rank waits, and do not
+//! count. A brief look may read fewer ([`Reach`]).
 
 use crate::ending::Ending;
 use crate::facts_of_logs::{facts, log_state};
@@ -25,8 +25,11 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Approximate maximum number of records that are read of a log. They are the last ones.
+/// Approximate maximum number of records of the job that are read of a log. They are the last ones.
 const MAX_RECORDS: u64 = 20_000;
+/// Minimum number of them, if a log has as many. A message in progress has a record from the time when it was posted, and the
+/// order of calls shows over several rounds.
+const LEAST_RECORDS: usize = 1000;
 
 /// Worlds that ended at most this long before the last one belong to the same look, in nanoseconds.
 const SAME_END_NS: i64 = 30_000_000_000;
@@ -37,10 +40,10 @@ const BRIEF_RECORDS: u64 = 1000;
 /// How many records of each log are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// The last ones. They show that a job goes on. Of a rank that has recorded nothing lately, they may be samples of its
-    /// counters alone.
+    /// Those since a watermark. They show that a job goes on. Of a rank that has recorded nothing lately, they may be
+    /// samples of its counters alone.
     Brief,
-    /// The last operations of each thread, and those before them, up to [`MAX_RECORDS`].
+    /// At least [`LEAST_RECORDS`] of the job, and at most about [`MAX_RECORDS`].
     Full,
 }
 
@@ -137,18 +140,18 @@ fn unix_ns() -> i64 {
     i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// Limits a log to its last records. Returns the time of about the last record, in ticks, including samples of the
-/// recorder. A brief look does not find it.
+/// Limits a log to its last records. Returns the time of about the last record of the job, in ticks. A brief look does not
+/// find it.
 fn begin_at_last_records(log: &mut RankLog, reach: Reach) -> Option<u64> {
     if reach == Reach::Brief {
         // The headers of the frames have these numbers, so no record is unpacked for them.
-        let (boundaries, _) = log.boundaries(BRIEF_RECORDS);
-        if let Some(boundary) = boundaries.last() {
+        let (boundaries, all) = log.boundaries(BRIEF_RECORDS);
+        if let Some(boundary) = boundaries.last().filter(|_| all.is_none()) {
             log.begin_at(boundary.ticks);
         }
         return None;
     }
-    let tail = log.tail();
+    let tail = log.tail(LEAST_RECORDS);
     let boundary = tail
         .boundaries
         .iter()

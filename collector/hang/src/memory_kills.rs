@@ -13,7 +13,7 @@ const MACHINE: &str = "/proc/vmstat";
 pub enum OutOfMemory {
     /// No kill was counted.
     No,
-    /// As many kills were counted in their memory group as processes ended, or more.
+    /// As many kills were counted in their memory group as processes were killed or ended in an unknown way, or more.
     All,
     /// Fewer kills were counted in their memory group: something else ended the others.
     Some,
@@ -66,15 +66,17 @@ impl MemoryKills {
     }
 
     /// Attributes the kills that were counted to the processes of this memory group that SIGKILL ended since the last call.
-    pub fn attribute(&mut self, group: &str, killed: u64) -> OutOfMemory {
+    /// `unknown` is the number of those that ended in an unknown way.
+    pub fn attribute(&mut self, group: &str, killed: u64, unknown: u64) -> OutOfMemory {
         if let Some((known, now)) = self.known_of_group.get_mut(group).zip(counted(group)) {
             // The kernel counts every kill of a process in its group, also if the whole machine lacks memory.
-            let new = now.saturating_sub(*known).min(killed);
+            let counted = now.saturating_sub(*known);
+            let new = counted.min(killed);
             *known += new;
             self.known_of_machine += new;
             return match new {
                 0 => OutOfMemory::No,
-                _ if new == killed => OutOfMemory::All,
+                _ if counted >= killed + unknown => OutOfMemory::All,
                 _ => OutOfMemory::Some,
             };
         }
@@ -152,13 +154,13 @@ mod tests {
         let mut kills = counters.kills();
         kills.observe(&group);
         assert!(!kills.has_unattributed(&group));
-        assert_eq!(kills.attribute(&group, 1), OutOfMemory::No);
+        assert_eq!(kills.attribute(&group, 1, 0), OutOfMemory::No);
         counters.set("group", 7);
         counters.set("machine", 9);
         assert!(kills.has_unattributed(&group));
-        assert_eq!(kills.attribute(&group, 1), OutOfMemory::All);
-        assert_eq!(kills.attribute(&group, 3), OutOfMemory::Some);
-        assert_eq!(kills.attribute(&group, 1), OutOfMemory::No);
+        assert_eq!(kills.attribute(&group, 1, 0), OutOfMemory::All);
+        assert_eq!(kills.attribute(&group, 3, 0), OutOfMemory::Some);
+        assert_eq!(kills.attribute(&group, 1, 0), OutOfMemory::No);
         assert!(!kills.has_unattributed(&group));
     }
 
@@ -168,10 +170,10 @@ mod tests {
         let group = counters.file("group");
         let (mut new, mut old) = (counters.kills(), counters.kills());
         old.observe(&group);
-        assert_eq!(old.attribute(&group, 1), OutOfMemory::No);
+        assert_eq!(old.attribute(&group, 1, 0), OutOfMemory::No);
         counters.set("machine", 8);
         new.observe(&group);
-        assert_eq!(new.attribute(&group, 1), OutOfMemory::All);
+        assert_eq!(new.attribute(&group, 1, 0), OutOfMemory::All);
     }
 
     #[test]
@@ -182,8 +184,8 @@ mod tests {
         kills.observe(&group);
         // A kill in another group.
         counters.set("machine", 8);
-        assert_eq!(kills.attribute(&group, 1), OutOfMemory::No);
-        assert_eq!(kills.attribute("/nonexistent", 2), OutOfMemory::OfTheMachine);
-        assert_eq!(kills.attribute("/nonexistent", 1), OutOfMemory::No);
+        assert_eq!(kills.attribute(&group, 1, 0), OutOfMemory::No);
+        assert_eq!(kills.attribute("/nonexistent", 2, 0), OutOfMemory::OfTheMachine);
+        assert_eq!(kills.attribute("/nonexistent", 1, 0), OutOfMemory::No);
     }
 }

@@ -200,7 +200,9 @@ pub fn allowance(view: &View, waits: &Waits, cause: &Cause, history: &History, l
             busy("a debugger stopped it", "debuggers stopped them")
         }
         HangKind::UserCode if has_worked() => busy("it works", "they work"),
-        HangKind::UserCode | HangKind::Transfer | HangKind::PendingOnDevice => {
+        // A device can often run operations that were enqueued in different orders.
+        HangKind::CrossedOrder if !waits.is_on_device(view, cause.at) => plain,
+        HangKind::UserCode | HangKind::Transfer | HangKind::PendingOnDevice | HangKind::CrossedOrder => {
             let callers: Vec<RankIndex> = waits.all[cause.at]
                 .callers
                 .iter()

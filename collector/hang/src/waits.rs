@@ -1,8 +1,8 @@
 //! Who waits for whom: the operations that ranks wait in, the members that have not called them, and what these do.
 //!
 //! The graph has a node for each operation that a rank waits in. An edge leads to an operation in which a missing member
-//! waits, or which a rank has put on its device before. So the causes are at the nodes without edges, and a circle is a
-//! cause by itself.
+//! waits. So the causes are at the nodes without edges, and a circle is a cause by itself. Edges of a second kind lead to an
+//! operation that a rank has put on its device before. They explain an operation only if nothing else does.
 
 use crate::ending::EndingKind;
 use crate::view::{Call, Position, Rank, View};
@@ -18,6 +18,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A process whose log ends this long before those of its peers has ended before them, in nanoseconds. Every process
 /// gives a sign about once per second.
 const EARLIER_END_NS: i64 = 3_000_000_000;
+
+/// Calls of several communicators that are this close together may be of one group, whose operations have no order, in
+/// nanoseconds.
+const SAME_GROUP_NS: i64 = 2_000;
 
 /// Identifies an operation of several ranks.
 pub type Key = (CommunicatorId, Position);
@@ -87,7 +91,12 @@ pub struct Waits {
     pub all: Vec<Wait>,
     /// Circles of operations whose callers wait for each other, as positions in `all`.
     pub circles: Vec<Vec<usize>>,
+    /// Circles of operations that all members have put on their devices, in different orders.
+    pub circles_on_devices: Vec<Vec<usize>>,
+    /// Operations that missing members wait in.
     edges: Vec<BTreeSet<usize>>,
+    /// Operations that are before them on a device.
+    before: Vec<BTreeSet<usize>>,
 }
 
 impl Waits {
@@ -117,8 +126,10 @@ impl Waits {
         all.sort_by_key(|wait| (wait.since_ns(), wait.key));
         let mut waits = Self {
             edges: vec![BTreeSet::new(); all.len()],
+            before: vec![BTreeSet::new(); all.len()],
             all,
             circles: Vec::new(),
+            circles_on_devices: Vec::new(),
         };
         waits.connect_missing();
         waits.connect_enqueued(view);
@@ -148,51 +159,55 @@ impl Waits {
     /// ranks, because a device may be unable to run two at once. Source: NCCL's user guide, "Using multiple NCCL
     /// communicators concurrently".
     fn connect_enqueued(&mut self, view: &View) {
-        let positions: FxHashMap<Key, usize> =
-            (0..).zip(&self.all).map(|(at, wait)| (wait.key, at)).collect();
+        let places: FxHashMap<Key, usize> = (0..).zip(&self.all).map(|(at, wait)| (wait.key, at)).collect();
         for rank in &view.ranks {
-            let mut calls: Vec<&Call> = rank
+            let mut calls: Vec<(i64, usize)> = rank
                 .calls
                 .iter()
                 .filter(|call| call.is_on_device && matches!(call.position, Position::Numbered(_)))
+                .filter_map(|call| {
+                    let at = places.get(&(call.communicator, call.position))?;
+                    Some((call.since_ns, *at))
+                })
                 .collect();
-            calls.sort_by_key(|call| (call.since_ns, call.communicator, call.position));
-            let positions = calls
-                .iter()
-                .filter_map(|call| positions.get(&(call.communicator, call.position)));
-            for (&earlier, &later) in positions.clone().zip(positions.skip(1)) {
-                if earlier != later {
-                    self.edges[later].insert(earlier);
+            calls.sort_unstable();
+            let mut last_of: FxHashMap<CommunicatorId, usize> = FxHashMap::default();
+            // The first operation of the group before.
+            let mut earlier = None;
+            for group in calls.chunk_by(|one, next| next.0 - one.0 < SAME_GROUP_NS) {
+                for &(_, at) in group {
+                    let same = last_of.insert(self.all[at].key.0, at);
+                    self.before[at].extend(same.into_iter().chain(earlier).filter(|&before| before != at));
                 }
+                earlier = group.first().map(|&(_, at)| at);
             }
         }
     }
 
     fn find_circles(&mut self) {
-        let mut graph = DiGraph::<(), ()>::new();
-        let nodes: Vec<NodeIndex> = self.all.iter().map(|_| graph.add_node(())).collect();
-        for (at, edges) in self.edges.iter().enumerate() {
-            for &next in edges {
-                graph.add_edge(nodes[at], nodes[next], ());
-            }
-        }
-        self.circles = kosaraju_scc(&graph)
-            .into_iter()
-            .map(|nodes| nodes.iter().map(|node| node.index()).collect::<Vec<_>>())
-            .filter(|nodes| nodes.len() > 1)
-            .map(|mut nodes| {
-                nodes.sort_unstable();
-                nodes
-            })
+        self.circles = circles(&self.edges);
+        let both: Vec<BTreeSet<usize>> = self
+            .edges
+            .iter()
+            .zip(&self.before)
+            .map(|(one, other)| one | other)
             .collect();
-        self.circles.sort();
+        self.circles_on_devices = circles(&both);
+        // What waits for another operation, or is in a circle of missing members, has another cause.
+        let of_members: BTreeSet<usize> = self.circles.iter().flatten().copied().collect();
+        self.circles_on_devices.retain(|circle| {
+            circle.iter().all(|at| {
+                let leaves = both[*at].iter().any(|next| circle.binary_search(next).is_err());
+                !leaves && !of_members.contains(at)
+            })
+        });
     }
 
     /// Returns all ranks that wait for an operation of `from`, directly or through others.
     pub fn waiting_for(&self, from: &[usize]) -> Vec<RankIndex> {
         let mut before: Vec<Vec<usize>> = vec![Vec::new(); self.all.len()];
-        for (at, edges) in self.edges.iter().enumerate() {
-            for &next in edges {
+        for (at, (edges, earlier)) in self.edges.iter().zip(&self.before).enumerate() {
+            for &next in edges.iter().chain(earlier) {
                 before[next].push(at);
             }
         }
@@ -212,10 +227,46 @@ impl Waits {
         ranks.into_iter().collect()
     }
 
-    /// Returns true if the wait for this operation leads to others.
+    /// Returns true if the missing members of this operation wait in others.
     pub fn leads_on(&self, at: usize) -> bool {
         !self.edges[at].is_empty()
     }
+
+    /// Returns true if another operation is before this one on a device.
+    pub fn is_behind(&self, at: usize) -> bool {
+        !self.before[at].is_empty()
+    }
+
+    /// Returns true if a member has this operation on its device.
+    pub fn is_on_device(&self, view: &View, at: usize) -> bool {
+        let wait = &self.all[at];
+        wait.callers.iter().any(|&(rank, _)| {
+            let call = view.ranks[rank.index()].call_at(wait.key.0, wait.key.1);
+            call.is_some_and(|call| call.is_on_device)
+        })
+    }
+}
+
+/// Returns the circles of a graph, in order.
+fn circles(edges: &[BTreeSet<usize>]) -> Vec<Vec<usize>> {
+    let mut graph = DiGraph::<(), ()>::new();
+    let nodes: Vec<NodeIndex> = edges.iter().map(|_| graph.add_node(())).collect();
+    for (at, edges) in edges.iter().enumerate() {
+        for &next in edges {
+            graph.add_edge(nodes[at], nodes[next], ());
+        }
+    }
+    let mut circles: Vec<Vec<usize>> = kosaraju_scc(&graph)
+        .into_iter()
+        .filter(|nodes| nodes.len() > 1)
+        .map(|nodes| {
+            let mut circle: Vec<usize> = nodes.iter().map(|node| node.index()).collect();
+            circle.sort_unstable();
+            circle
+        })
+        .collect();
+    circles.sort();
+    circles
 }
 
 fn longest_ns(view: &View, wait: &Wait) -> i64 {

@@ -146,7 +146,12 @@ impl Looks for LogLooks {
         }
         // The ends are newer than the last look.
         self.look();
-        let seen = std::mem::take(&mut self.abnormal_ends);
+        let mut seen = std::mem::take(&mut self.abnormal_ends);
+        // Whether a process closed its log says more than an end without a status.
+        seen.retain(|ended| {
+            let is_unclosed = |process: &UnclosedProcess| process.pid == ended.pid;
+            ended.ending.kind != EndingKind::Unclosed || self.judge.unclosed().iter().any(is_unclosed)
+        });
         let unclosed = self.judge.unclosed().iter();
         let unclosed = unclosed.filter(|process| !self.reported.contains(&process.pid));
         let ends = first_ends(seen, unclosed, &self.observed);

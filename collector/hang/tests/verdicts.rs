@@ -581,6 +581,105 @@ fn two_communicators_that_were_enqueued_in_another_order_are_a_circle() {
     );
 }
 
+/// Three ranks on two communicators of NCCL. Rank 1 has enqueued their operations in another order than its peers.
+fn crossed_on_devices() -> (View, u32, u32) {
+    let mut view = job(3);
+    let model = group(&mut view, Library::Nccl, 0..3, "model");
+    let shards = group(&mut view, Library::Nccl, 0..3, "shards");
+    for (ranks, first, second) in [([0, 2].as_slice(), model, shards), (&[1], shards, model)] {
+        for (communicator, seconds) in [(first, 30), (second, 29)] {
+            wait(
+                &mut view,
+                ranks.iter().copied(),
+                &on_device(communicator, 7, seconds),
+            );
+        }
+    }
+    (view, model, shards)
+}
+
+fn on_device(communicator: u32, number: u32, seconds: i64) -> Call {
+    Call {
+        is_on_device: true,
+        ..collective(communicator, number, seconds)
+    }
+}
+
+#[test]
+fn crossed_communicators_on_devices_are_a_cause_only_if_nothing_else_is() {
+    let (view, ..) = crossed_on_devices();
+    assert_eq!(first(&judge(&view)).kind, HangKind::CrossedOrder);
+
+    // A rank that has called neither is the cause, and its patience counts.
+    let (mut view, ..) = crossed_on_devices();
+    view.ranks[2].calls.clear();
+    view.ranks[2].is_busy = Some(true);
+    let status = judge(&view);
+    assert_eq!(status.health, Health::Healthy, "{}", status.sentence);
+    view.ranks[2].is_busy = Some(false);
+    let status = judge(&view);
+    assert_verdict(&status, HangKind::UserCode, &[2], "model", 7);
+    assert_eq!(status.verdicts.len(), 1);
+
+    // So is a rank that was killed or stopped after it had called both.
+    for (state, kind) in [
+        (ProcessState::Gone, HangKind::ProcessGone),
+        (ProcessState::Stopped, HangKind::Stopped),
+    ] {
+        let (mut view, ..) = crossed_on_devices();
+        view.ranks[2].process = ProcessFacts::of_state(state);
+        let status = judge(&view);
+        assert_eq!(
+            (first(&status).kind, &first(&status).culprits[..]),
+            (kind, &[2][..])
+        );
+        assert!(status.verdicts.iter().all(|found| found.kind == kind));
+    }
+
+    // And an operation that all wait for before.
+    let (mut view, ..) = crossed_on_devices();
+    let other = group(&mut view, Library::Nccl, 0..3, "other");
+    wait(&mut view, 0..3, &on_device(other, 3, 40));
+    assert_verdict(&judge(&view), HangKind::PendingOnDevice, &[], "other", 3);
+
+    // A device that needs long for such operations is not stuck.
+    let (mut view, model, _) = crossed_on_devices();
+    completed_before(&mut view, 0..3, model, 7);
+    for rank in &mut view.ranks {
+        rank.recent
+            .get_mut(&CommunicatorId(model))
+            .expect("it is used")
+            .longest_ns = 60 * SECOND_NS;
+    }
+    assert_eq!(judge(&view).health, Health::Healthy);
+}
+
+#[test]
+fn many_crossings_are_one_cause() {
+    let (mut view, model, shards) = crossed_on_devices();
+    for (ranks, first, second) in [([0, 2].as_slice(), model, shards), (&[1], shards, model)] {
+        for (communicator, seconds) in [(first, 28), (second, 27)] {
+            wait(
+                &mut view,
+                ranks.iter().copied(),
+                &on_device(communicator, 8, seconds),
+            );
+        }
+    }
+    let status = judge(&view);
+    assert_eq!(first(&status).kind, HangKind::CrossedOrder);
+    assert_eq!(status.verdicts.len(), 1);
+}
+
+#[test]
+fn calls_of_one_group_have_no_order() {
+    let (mut view, ..) = crossed_on_devices();
+    for rank in &mut view.ranks {
+        rank.calls[1].since_ns = rank.calls[0].since_ns + 500;
+    }
+    assert_eq!(first(&judge(&view)).kind, HangKind::PendingOnDevice);
+}
+
 #[test]
 fn a_member_without_a_log_is_reported_with_low_confidence() {
     let mut view = job(3);

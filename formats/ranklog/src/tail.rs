@@ -26,7 +26,7 @@ const MAX_TAIL_RECORDS: usize = 1 << 20;
 pub struct Boundary {
     /// Tick of a watermark, or leave time of a record.
     pub ticks: u64,
-    /// Approximate number of records that were left at this tick or later.
+    /// Approximate number of records that were left at this tick or later. Those of a tail are the records of the job.
     pub records: u64,
 }
 
@@ -35,7 +35,7 @@ pub struct Boundary {
 pub struct Tail {
     /// Tick at which the last record was left or the last call in progress was entered; `None` if there is neither.
     pub end_ticks: Option<u64>,
-    /// Leave times of some of these records, the last one first.
+    /// Leave times of some records of the job, the last one first.
     pub boundaries: Vec<Boundary>,
 }
 
@@ -89,14 +89,15 @@ impl RankLog {
     /// Reads the records that were written last, and those in the live area. They are the records since a watermark, or
     /// the whole log if it has none yet: a process writes the first one after seconds.
     ///
-    /// The recorder samples counters also while the job is stuck. So the tail reaches back to a record of the job itself, and
-    /// only such records determine the end.
-    pub fn tail(&self) -> Tail {
+    /// The recorder samples counters also while the job is stuck. So the tail reaches back to a record of the job itself, or
+    /// a call in progress, and only these determine the end. It contains at least `least` records of the job, if the log has as
+    /// many: a message in progress has no other record than the one that posted it.
+    pub fn tail(&self, least: usize) -> Tail {
         let mut first_frame = self.first_frame_of_tail(self.frames.len());
         let mut step = 1;
         loop {
-            let tail = self.tail_from(first_frame);
-            if tail.end_ticks.is_some() || first_frame == 0 {
+            let (tail, of_job) = self.tail_from(first_frame);
+            if (tail.end_ticks.is_some() && of_job >= least) || first_frame == 0 {
                 return tail;
             }
             // Steps grow, so that a long time with nothing but samples is read a few times.
@@ -105,7 +106,8 @@ impl RankLog {
         }
     }
 
-    fn tail_from(&self, first_frame: usize) -> Tail {
+    /// Reads the records from a frame on. Also returns the number of those of the job.
+    fn tail_from(&self, first_frame: usize) -> (Tail, usize) {
         let before = first_frame
             .checked_sub(1)
             .and_then(|before| self.frames.get(before));
@@ -115,23 +117,29 @@ impl RankLog {
         let mut times: Vec<u64> = Vec::new();
         let mut is_whole = true;
         let mut batch = Vec::new();
+        let mut of_job = 0;
         while stream.next_batch(&mut batch) {
-            let of_job = batch.iter().filter(|entry| !is_system_counter(&entry.record));
-            end_ticks = end_ticks.max(of_job.map(|entry| entry.record.leave_ticks).max());
             is_whole = is_whole && times.len() + batch.len() <= MAX_TAIL_RECORDS;
-            if is_whole {
+            for entry in batch.iter().filter(|entry| !is_system_counter(&entry.record)) {
+                let ticks = entry.record.leave_ticks;
+                end_ticks = end_ticks.max(Some(ticks));
                 // A live area also keeps older records, which earlier frames contain.
-                let left = batch.iter().map(|entry| entry.record.leave_ticks);
-                times.extend(left.filter(|&ticks| ticks >= from_ticks));
+                if ticks >= from_ticks {
+                    of_job += 1;
+                    if is_whole {
+                        times.push(ticks);
+                    }
+                }
             }
         }
         if !is_whole {
             times.clear();
         }
-        Tail {
+        let tail = Tail {
             end_ticks,
             boundaries: boundaries_at(times),
-        }
+        };
+        (tail, of_job)
     }
 
     /// Returns the index of the first frame after the watermark that precedes the last records before the frame `until`. A

@@ -121,7 +121,7 @@ fn a_log_ends_with_its_last_record() {
             log.watermark(watermark).expect("a watermark");
         }
         log.end().expect("an end");
-        assert_eq!(RankLog::open(&path).expect("a log").tail().end_ticks, Some(2990));
+        assert_eq!(RankLog::open(&path).expect("a log").tail(0).end_ticks, Some(2990));
     }
 }
 
@@ -213,7 +213,7 @@ fn a_log_without_watermarks_has_boundaries() {
         let (watermarks, all) = log.boundaries(100);
         assert_eq!(watermarks, []);
         assert!(all.is_some_and(|all| all >= u64::from(records)), "{all:?}");
-        let boundaries = log.tail().boundaries;
+        let boundaries = log.tail(0).boundaries;
         assert!((100..=256).contains(&boundaries.len()), "{}", boundaries.len());
         assert_eq!(
             boundaries.last().map(|last| last.records),
@@ -260,6 +260,13 @@ fn the_end_is_that_of_the_job_and_not_of_the_samples_after_it() {
         }
         log.end().expect("an end");
         let log = RankLog::open(&path).expect("a log");
-        assert_eq!(log.tail().end_ticks, Some(2800), "{stuck_frames} frames");
+        assert_eq!(log.tail(0).end_ticks, Some(2800), "{stuck_frames} frames");
+        for least in [1, 20, 41, 60] {
+            let boundaries = log.tail(least).boundaries;
+            let found = boundaries.last().map_or(0, |first| first.records);
+            assert!(found >= least as u64, "{stuck_frames} frames: {found} of {least}");
+        }
+        let all = log.tail(1000).boundaries;
+        assert_eq!(all.last().map(|first| first.records), Some(60), "samples do not count");
     }
 }

@@ -89,7 +89,7 @@ impl Begin {
         if last == Last::default() {
             return None;
         }
-        let tails: Vec<Tail> = logs.iter().map(RankLog::tail).collect();
+        let tails: Vec<Tail> = logs.iter().map(|log| log.tail(0)).collect();
         let ends: Vec<i64> = ends(&tails, clocks)?;
         let by_records = last
             .records
@@ -138,7 +138,7 @@ fn flight_cuts(logs: &[RankLog], clocks: &Clocks) -> Option<Vec<u64>> {
         Some(clocks.line(log).ns(ticks))
     };
     let end_ns = |log: usize| {
-        let ticks = logs[log].tail().end_ticks;
+        let ticks = logs[log].tail(0).end_ticks;
         ticks.map(|ticks| clocks.line(log).ns(ticks))
     };
     let first_tick = |log: &RankLog| log.calibrations.first().map_or(0, |first| first.ticks);
