@@ -45,8 +45,8 @@ class Job:
     steps: int = STEPS
     #: False if the framework hides its communication.
     is_seen: bool = True
-    #: False if no rank can be late: each step of the pipeline waits for both.
-    names_rank: bool = True
+    #: The finding that names the slow rank.
+    finding: str = "late-rank"
     environment: dict = dataclasses.field(default_factory=dict)
 
 
@@ -56,7 +56,7 @@ JOBS = [
     Job("fsdp", "torch", [*TORCHRUN, "pytorch.py", "fsdp"]),
     Job("tensor", "torch", [*TORCHRUN, "pytorch.py", "tensor"]),
     Job("compile", "torch", [*TORCHRUN, "pytorch.py", "compile"]),
-    Job("pipeline", "torch", [*TORCHRUN, "pytorch.py", "pipeline"]),
+    Job("pipeline", "torch", [*TORCHRUN, "pytorch.py", "pipeline"], finding="pipeline-imbalance"),
     *[Job(f"deepspeed-zero{stage}", "deepspeed", ["BIN/deepspeed", "--num_gpus", "2", "with_deepspeed.py", str(stage)],
           environment={"DS_ACCELERATOR": "cpu"}) for stage in (1, 2, 3)],
     Job("deepspeed-torchrun", "deepspeed", [*TORCHRUN, "with_deepspeed.py", "1"], environment={"DS_ACCELERATOR": "cpu"}),
@@ -84,7 +84,7 @@ def environment_of(requirements, torch):
                           capture_output=True, text=True).stdout.strip()
     own = next((folder / "lib").glob("python*/site-packages"))
     (own / "torch.pth").write_text(site + "\n")
-    frozen = subprocess.run([python, "-c", "import torch; print(torch.__version__)"], check=True, capture_output=True, text=True)
+    frozen = subprocess.run([python, "-c", "import importlib.metadata as m; print(m.version('torch'))"], check=True, capture_output=True, text=True)
     (folder / "constraints").write_text(f"torch=={frozen.stdout.strip()}\n")
     if wanted.strip():
         subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-compile", "-c", folder / "constraints", "-r",
@@ -146,7 +146,7 @@ def judge(job, python, work):
     difference = differences(plain, recorded)
     if difference is None or difference > TOLERANCE:
         wrong.append(f"its losses differ by {difference}")
-    row = {"job": job.name, "losses": difference, "ranks": 0, "steps": 0, "late": []}
+    row = {"job": job.name, "losses": difference, "ranks": 0, "steps": 0, "slow": []}
     session = recording / "session/session.json"
     if not session.exists():
         if job.is_seen:
@@ -161,17 +161,17 @@ def judge(job, python, work):
     row["operations"] = found["totals"]["operations"]
     row["lost"] = found["totals"]["lost"]
     row["findings"] = [finding["title"] for finding in found["findings"]]
-    late = [finding for finding in found["findings"] if finding["kind"] == "late-rank"]
     numbers = {rank["index"]: rank["number"]["value"] for rank in found["ranks"]}
-    row["late"] = [[numbers[rank] for rank in finding["ranks"]] for finding in late]
+    slow = [finding for finding in found["findings"] if finding["kind"] in ("late-rank", "pipeline-imbalance")]
+    row["slow"] = [[finding["kind"], [numbers[rank] for rank in finding["ranks"]]] for finding in slow]
     if not job.is_seen:
         return row, wrong
     if sorted(rank for rank in ranks if rank is not None) != [0, 1]:
         wrong.append(f"ranks {ranks} were seen")
     if not job.steps * 0.8 <= row["steps"] <= job.steps + 1:
         wrong.append(f"{row['steps']} steps were found, not {job.steps}")
-    if job.names_rank and row["late"] != [[SLOW_RANK]]:
-        wrong.append(f"late ranks {row['late']}")
+    if row["slow"] != [[job.finding, [SLOW_RANK]]]:
+        wrong.append(f"the slow ranks are {row['slow']}")
     if row["lost"]:
         wrong.append(f"{row['lost']} records were lost")
     return row, wrong

@@ -267,6 +267,10 @@ fn the_end_is_that_of_the_job_and_not_of_the_samples_after_it() {
             assert!(found >= least as u64, "{stuck_frames} frames: {found} of {least}");
         }
         let all = log.tail(1000).boundaries;
-        assert_eq!(all.last().map(|first| first.records), Some(60), "samples do not count");
+        assert_eq!(
+            all.last().map(|first| first.records),
+            Some(60),
+            "samples do not count"
+        );
     }
 }

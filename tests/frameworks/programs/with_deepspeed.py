@@ -16,6 +16,8 @@ def main():
     configuration = {
         "train_micro_batch_size_per_gpu": BATCH,
         "zero_optimization": {"stage": stage, "reduce_bucket_size": 100000},
+        # The optimizers that DeepSpeed has tested need a compiler at run time.
+        "zero_allow_untested_optimizer": True,
         "zero_force_ds_cpu_optimizer": False,
     }
     network = model()
