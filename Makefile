@@ -66,6 +66,7 @@ setup:
 	tests/setup/tables.sh
 	tests/setup/prometheus.sh
 	-tests/setup/notebook.sh
+	-tests/frameworks/run.py --install fsdp accelerate
 
 # The tested artefacts are the released ones. The tests themselves are development builds. They have overflow checks and
 # debug assertions, and no link-time optimisation of every test program. Plain `cargo test` suffices, without another

@@ -5,7 +5,7 @@ Each job runs on the CPU with Gloo, with a small model and synthetic data. It ru
 sleeps in each step. The losses must be the same, every rank seen, the steps found, and the slow rank named. Versions are those of
 requirements/; they are installed into ${XDG_CACHE_HOME:-~/.cache}/rankscope/frameworks.
 
-    run.py [--python PATH] [--json FILE] [--keep DIRECTORY] [NAME...]
+    run.py [--python PATH] [--json FILE] [--keep DIRECTORY] [--install] [NAME...]
 """
 
 import argparse
@@ -189,6 +189,7 @@ def main():
     parser.add_argument("--python", help="a Python with PyTorch (tests/setup/python.sh wheel)")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--keep", type=pathlib.Path, help="keep the runs here")
+    parser.add_argument("--install", action="store_true", help="only install what the jobs need")
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[job.name for job in JOBS] + [[]])
     arguments = parser.parse_args()
     torch = arguments.python or subprocess.run([ROOT / "tests/setup/python.sh", "wheel"], check=True, capture_output=True,
@@ -202,6 +203,9 @@ def main():
         except subprocess.CalledProcessError as error:
             print(f"✗ {job.name}: its packages cannot be installed ({error})", flush=True)
             failed += 1
+            shutil.rmtree(CACHE / "frameworks" / job.requirements, ignore_errors=True)
+            continue
+        if arguments.install:
             continue
         with tempfile.TemporaryDirectory() as folder:
             work = pathlib.Path(folder)
