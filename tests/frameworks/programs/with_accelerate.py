@@ -2,7 +2,7 @@
 
 import torch
 from accelerate import Accelerator
-from common import BATCH, STEPS, dataset, late, model, report, settings
+from common import BATCH, STEPS, dataset, finish, late, model, settings
 
 
 def main():
@@ -22,8 +22,7 @@ def main():
         optimizer.step()
         optimizer.zero_grad()
         losses.append(loss.item())
-    report(rank, losses)
-    accelerator.end_training()
+    finish(rank, losses)
 
 
 main()

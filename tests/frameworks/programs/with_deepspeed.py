@@ -5,7 +5,7 @@ import sys
 
 import deepspeed
 import torch
-from common import BATCH, batches, late, model, report, settings
+from common import BATCH, batches, finish, late, model, settings
 
 
 def main():
@@ -30,7 +30,7 @@ def main():
         engine.backward(loss)
         engine.step()
         losses.append(loss.item())
-    report(rank, losses)
+    finish(rank, losses)
 
 
 main()

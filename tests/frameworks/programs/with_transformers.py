@@ -4,7 +4,7 @@ import os
 import tempfile
 
 import torch
-from common import SEED, STEPS, late, report, settings
+from common import SEED, STEPS, finish, late, settings
 from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments
 
 RANK = int(os.environ["RANK"])
@@ -37,7 +37,7 @@ def main():
         data = [{"input_ids": row, "labels": row} for row in words]
         trainer = Kept(GPT2LMHeadModel(configuration), arguments, train_dataset=data, callbacks=[Late()])
         trainer.train()
-    report(RANK, trainer.losses)
+    finish(RANK, trainer.losses)
 
 
 main()
