@@ -13,6 +13,8 @@ for crate in collector/cli interpose viewer; do
   (cd "$work/$crate" && cargo cyclonedx --quiet --format json --target "$(uname -m)-unknown-linux-gnu" \
     --override-filename released)
 done
+# Nor does the list name the folder of the copy.
+sed -i "s#file://$work#file:///rankscope#g" "$work"/{collector/cli,interpose,viewer}/released.json
 python3 - "$out" "$work"/{collector/cli,interpose,viewer}/released.json <<'MERGE'
 import json
 import sys
