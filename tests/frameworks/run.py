@@ -41,7 +41,7 @@ class Job:
     name: str
     requirements: str
     command: list
-    #: Steps that communicate. None: it has none that can be found.
+    #: Steps that communicate.
     steps: int = STEPS
     #: False if the framework hides its communication.
     is_seen: bool = True
@@ -84,8 +84,7 @@ def environment_of(requirements, torch):
                           capture_output=True, text=True).stdout.strip()
     own = next((folder / "lib").glob("python*/site-packages"))
     (own / "torch.pth").write_text(site + "\n")
-    frozen = subprocess.run([python, "-c", "import importlib.metadata as m; print(m.version('torch'))"], check=True, capture_output=True, text=True)
-    (folder / "constraints").write_text(f"torch=={frozen.stdout.strip()}\n")
+    (folder / "constraints").write_text(versions(python, ["torch"]).replace(" ", "==") + "\n")
     if wanted.strip():
         subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-compile", "-c", folder / "constraints", "-r",
                         HERE / "requirements" / f"{requirements}.txt"], check=True)
@@ -151,11 +150,13 @@ def judge(job, python, work):
     if not session.exists():
         if job.is_seen:
             wrong.append("there is no session")
-        else:
-            row["output"] = (work / "recorded/output").read_text()[-1500:]
+        elif "nothing was recorded" not in (work / "recorded/output").read_text():
+            wrong.append("the run does not say that nothing was recorded")
         return row, wrong
     found = json.loads(session.read_text())
     ranks = [rank["number"]["value"] for rank in found["ranks"] if rank["operations"]]
+    if not job.is_seen:
+        wrong.append("a session without communication")
     row["ranks"] = len(ranks)
     row["steps"] = (found["steps"]["count"] or 0) * (found["steps"].get("steps_per_entry") or 1)
     row["operations"] = found["totals"]["operations"]
@@ -164,8 +165,6 @@ def judge(job, python, work):
     numbers = {rank["index"]: rank["number"]["value"] for rank in found["ranks"]}
     slow = [finding for finding in found["findings"] if finding["kind"] in ("late-rank", "pipeline-imbalance")]
     row["slow"] = [[finding["kind"], [numbers[rank] for rank in finding["ranks"]]] for finding in slow]
-    if not job.is_seen:
-        return row, wrong
     if sorted(rank for rank in ranks if rank is not None) != [0, 1]:
         wrong.append(f"ranks {ranks} were seen")
     if not job.steps * 0.8 <= row["steps"] <= job.steps + 1:
@@ -177,9 +176,12 @@ def judge(job, python, work):
     return row, wrong
 
 
-def versions(python, requirements):
-    names = ["torch"] + [line.split("==")[0].split("[")[0] for line in
-                         (HERE / "requirements" / f"{requirements}.txt").read_text().split()]
+def packages(requirements):
+    lines = (HERE / "requirements" / f"{requirements}.txt").read_text().split()
+    return ["torch"] + [line.split("==")[0].split("[")[0] for line in lines]
+
+
+def versions(python, names):
     code = "import importlib.metadata as m, sys; print(' '.join(f'{n} {m.version(n)}' for n in sys.argv[1:]))"
     return subprocess.run([python, "-c", code, *names], check=True, capture_output=True, text=True).stdout.strip()
 
@@ -213,7 +215,7 @@ def main():
             if arguments.keep:
                 shutil.copytree(work, arguments.keep / job.name, dirs_exist_ok=True)
         row = row or {"job": job.name}
-        row.update(versions=versions(python, job.requirements), date=str(datetime.date.today()), wrong=wrong)
+        row.update(versions=versions(python, packages(job.requirements)), date=str(datetime.date.today()), wrong=wrong)
         rows.append(row)
         failed += bool(wrong)
         print(f"{'✗' if wrong else '✓'} {json.dumps(row, ensure_ascii=False)}", flush=True)

@@ -26,6 +26,7 @@ pub mod disturbed;
 pub mod engine;
 pub mod host_nccl;
 pub mod http;
+pub mod hung;
 pub mod job;
 pub mod nccl;
 pub mod network;

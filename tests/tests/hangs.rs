@@ -7,7 +7,7 @@ use rankscope_formats::status::{Confidence, HangKind, HangVerdict, Health, Proce
 use rankscope_tests::job::Job;
 use rankscope_tests::process::{self, Ended};
 use rankscope_tests::python::Python;
-use rankscope_tests::{artefacts, compile, results, turn};
+use rankscope_tests::{artefacts, compile, hung, results, turn};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,6 +18,27 @@ use tempfile::TempDir;
 /// Exit status of a job that was ended because it hung.
 const ENDED_THE_JOB: i32 = 86;
 
+/// Returns the command that records `stuck.py`. Rank 1 injects the fault in step 30.
+fn stuck(python: &Python, folder: &Path, shape: &str, fault: &str, steps: &str, options: &[&str]) -> Command {
+    let torchrun = python.torchrun(4);
+    let mut command = Command::new(artefacts::program());
+    process::clean(&mut command);
+    command
+        .env("RANKSCOPE_LIBRARY", artefacts::library())
+        .env("TRUTH_DIR", folder)
+        .env("STUCK_SLOW_S", "4")
+        .env("OMP_NUM_THREADS", "1")
+        .args(["run", "-o"])
+        .arg(folder.join("run"))
+        .args(options)
+        .arg("--")
+        .arg(torchrun.get_program())
+        .args(torchrun.get_args())
+        .arg(compile::programs().join("torch/stuck.py"))
+        .args([shape, fault, "1", "30", steps]);
+    command
+}
+
 /// A job under `rankscope run --hang-timeout`.
 struct Watched {
     ended: Ended,
@@ -25,25 +46,11 @@ struct Watched {
 }
 
 impl Watched {
-    /// Runs `stuck.py` with a timeout of two seconds. Rank 1 injects the fault in step 30.
+    /// Runs `stuck.py` with a timeout of two seconds.
     fn run(python: &Python, shape: &str, fault: &str, steps: &str, options: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory");
-        let torchrun = python.torchrun(4);
-        let mut command = Command::new(artefacts::program());
-        process::clean(&mut command);
-        command
-            .env("RANKSCOPE_LIBRARY", artefacts::library())
-            .env("TRUTH_DIR", folder.path())
-            .env("STUCK_SLOW_S", "4")
-            .env("OMP_NUM_THREADS", "1")
-            .args(["run", "--hang-timeout", "2s", "-o"])
-            .arg(folder.path().join("run"))
-            .args(options)
-            .arg("--")
-            .arg(torchrun.get_program())
-            .args(torchrun.get_args())
-            .arg(compile::programs().join("torch/stuck.py"))
-            .args([shape, fault, "1", "30", steps]);
+        let options = [&["--hang-timeout", "2s"], options].concat();
+        let command = stuck(python, folder.path(), shape, fault, steps, &options);
         Self {
             ended: process::run(command, Duration::from_secs(120)),
             folder,
@@ -188,12 +195,31 @@ fn an_evaluation_on_one_rank_is_not_a_hang() {
     assert!(job.reports().is_empty(), "{}", job.ended.complaints());
 }
 
-fn status_of(run: &Path) -> (i32, Status) {
-    let run = run.to_str().expect("a name");
-    let ended = results::rankscope(["status", "--hang-timeout", "2s", "--json", run]);
-    let status = serde_json::from_slice(&ended.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {}{}", ended.text(), ended.complaints()));
-    (ended.code(), status)
+/// Counters are sampled while a job hangs. They must not push its own records out of a look.
+#[test]
+fn a_hang_that_lasts_keeps_its_context() {
+    let turn = turn::share();
+    let Some(python) = Python::wheel() else { return };
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let _job = process::Process::start(stuck(
+        &python,
+        folder.path(),
+        "pipeline",
+        "sleep",
+        "",
+        &["--no-merge"],
+    ));
+    hung::wait_for(&folder.path().join("fault.json"));
+    drop(turn);
+    sleep(Duration::from_secs(17));
+    let (code, status) = hung::status_of(&folder.path().join("run"));
+    assert_eq!(code, 1, "{}", status.sentence);
+    let found = verdict(&status);
+    assert_eq!(
+        (found.kind, &found.culprits[..]),
+        (HangKind::UserCode, &[1][..]),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -210,7 +236,7 @@ fn status_of_a_job_that_runs_is_stopped_and_was_killed() {
         assert!(started.elapsed() < Duration::from_secs(60), "nothing is done");
         sleep(Duration::from_millis(10));
     }
-    let (code, status) = status_of(&run);
+    let (code, status) = hung::status_of(&run);
     assert_eq!((code, status.health), (0, Health::Healthy), "{}", status.sentence);
     assert_eq!(status.ranks.len(), 2);
     assert!(status.ranks.iter().all(|rank| rank.last_completed.is_some()));
@@ -218,7 +244,7 @@ fn status_of_a_job_that_runs_is_stopped_and_was_killed() {
     running.rank(1).signal(libc::SIGSTOP);
     // After the end, the wait counts up to the last sign of rank 0, which comes once per second.
     sleep(Duration::from_secs(5));
-    let (code, status) = status_of(&run);
+    let (code, status) = hung::status_of(&run);
     assert_eq!(code, 1, "{}", status.sentence);
     let found = verdict(&status);
     assert_eq!(
@@ -233,7 +259,7 @@ fn status_of_a_job_that_runs_is_stopped_and_was_killed() {
         running.rank(rank).signal(libc::SIGKILL);
     }
     let finished = running.wait();
-    let (code, status) = status_of(&run);
+    let (code, status) = hung::status_of(&run);
     assert_eq!(code, 1, "{}", status.sentence);
     assert!(status.ranks.iter().all(|rank| rank.process == ProcessState::Gone));
     assert!(verdict(&status).waiting.contains(&0), "{}", status.sentence);

@@ -2,11 +2,8 @@
 
 use rankscope_formats::status::{HangKind, Health, Status};
 use rankscope_tests::host_nccl::HostNccl;
-use rankscope_tests::results;
+use rankscope_tests::hung::status_after_fault;
 use rankscope_tests::turn::{self, Turn};
-use std::path::Path;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 const RANKS: usize = 3;
 /// Steps before the fault. Each has an all-reduce on one communicator and an all-gather on another.
@@ -16,24 +13,7 @@ const STEPS: u64 = 20;
 fn status_of_stuck(turn: &Turn, nccl: &HostNccl, case: &str) -> Status {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let running = nccl.job(RANKS, [case]).record_into(directory.path()).start(turn);
-    let deadline = Instant::now() + Duration::from_secs(60);
-    let reached = |rank: usize| Path::exists(&running.store().join(format!("fault.{rank}")));
-    while !(0..RANKS).all(reached) {
-        assert!(Instant::now() < deadline, "{case} does not reach its fault");
-        sleep(Duration::from_millis(20));
-    }
-    // The timeout, and the time until completions of the device are in the log.
-    sleep(Duration::from_secs(4));
-    let run = directory.path().to_str().expect("a plain name");
-    let ended = results::rankscope(["status", "--hang-timeout", "2s", "--json", run]);
-    for rank in 0..RANKS {
-        running.rank(rank).signal(libc::SIGKILL);
-    }
-    let _ = running.wait();
-    let status: Status = serde_json::from_slice(&ended.stdout).expect("a status");
-    let expected = if status.health == Health::Hang { 1 } else { 3 };
-    assert_eq!(ended.code(), expected, "{}{}", ended.text(), ended.complaints());
-    status
+    status_after_fault(running, directory.path(), RANKS, |rank| format!("fault.{rank}"))
 }
 
 #[test]

@@ -2,11 +2,9 @@
 //! does not run. NCCL and the device are test doubles.
 
 use rankscope_formats::status::{HangKind, HangVerdict, Health, Status};
-use rankscope_tests::job::{Job, Running};
-use rankscope_tests::{compile, process, results, turn};
-use std::path::Path;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use rankscope_tests::hung::status_after_fault;
+use rankscope_tests::job::Job;
+use rankscope_tests::{compile, process, turn};
 
 const RANKS: usize = 3;
 /// Steps before the fault. Each has an all-reduce and an all-gather.
@@ -27,28 +25,9 @@ fn status_of_hanging(fault: &str, version: u32) -> Option<Status> {
         .env("NCCL_DOUBLE_MEET", meet.path())
         .record_into(directory.path())
         .start(&turn);
-    wait_for_fault(&running);
-    // The timeout, and the time until completions of the device are in the log.
-    sleep(Duration::from_secs(4));
-    let run = directory.path().to_str().expect("a plain name");
-    let ended = results::rankscope(["status", "--hang-timeout", "2s", "--json", run]);
-    for rank in 0..RANKS {
-        running.rank(rank).signal(libc::SIGKILL);
-    }
-    let _ = running.wait();
-    let status: Status = serde_json::from_slice(&ended.stdout).expect("a status");
-    let expected = if status.health == Health::Hang { 1 } else { 3 };
-    assert_eq!(ended.code(), expected, "{}{}", ended.text(), ended.complaints());
-    Some(status)
-}
-
-fn wait_for_fault(running: &Running) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    let reached = |rank: usize| Path::exists(&running.store().join(format!("fault-{rank}")));
-    while !(0..RANKS).all(reached) {
-        assert!(Instant::now() < deadline, "the job does not reach its fault");
-        sleep(Duration::from_millis(20));
-    }
+    Some(status_after_fault(running, directory.path(), RANKS, |rank| {
+        format!("fault-{rank}")
+    }))
 }
 
 fn verdict(status: &Status) -> &HangVerdict {

@@ -70,7 +70,7 @@ pub fn causes(view: &View, waits: &Waits) -> Vec<Cause> {
         found.push(circle_cause(view, waits, circle));
     }
     for circle in &waits.circles_on_devices {
-        // All members may have called them in an order that does no harm.
+        // Different orders can be harmless. Another cause at one of these operations explains the wait better.
         let is_explained = found
             .iter()
             .any(|cause| cause.stops.iter().any(|at| circle.contains(at)));

@@ -251,13 +251,8 @@ impl Judge {
         for rank in &mut view.ranks {
             if rank.process.is_gone() {
                 let seen = self.endings.get(&rank.pid);
-                // A log that was not closed says more than an end without a status, and so does one that was closed.
-                let is_closed = rank.log_state == LogState::Closed;
-                if let Some(seen) = seen.filter(|seen| {
-                    let says_less =
-                        **seen == Ending::normal() || is_closed && seen.kind == EndingKind::Unclosed;
-                    !says_less || rank.ending.is_none()
-                }) {
+                if let Some(seen) = seen.filter(|seen| says_more(seen, rank.ending.as_ref(), rank.log_state))
+                {
                     rank.ending = Some(seen.clone());
                 }
                 self.readings.remove(&rank.nonce);
@@ -306,6 +301,14 @@ fn running(rank: &Rank) -> Option<RunningProcess> {
             launch: rank.launch.clone(),
         })
     })?
+}
+
+/// Returns true if an end that was seen says more than the end that the log shows.
+fn says_more(seen: &Ending, of_log: Option<&Ending>, log: LogState) -> bool {
+    // Without a status, the log knows better whether the process closed it.
+    let has_no_status =
+        *seen == Ending::normal() || seen.kind == EndingKind::Unclosed && log == LogState::Closed;
+    of_log.is_none() || !has_no_status
 }
 
 /// Returns true if a process of this machine runs and has completed an operation lately. Then no wait of it is a hang.
@@ -372,6 +375,32 @@ mod tests {
             }),
             last_record_ns: ((after_s - record_age_s) * SECOND_NS as f64) as i64,
         }
+    }
+
+    #[test]
+    fn an_end_without_a_status_does_not_replace_that_of_the_log() {
+        let of = |kind| Ending {
+            kind,
+            words: "seen".to_owned(),
+        };
+        let (closed, left) = (Ending::normal(), Ending::unclosed());
+        assert!(!says_more(&Ending::normal(), Some(&left), LogState::Broken));
+        assert!(!says_more(
+            &of(EndingKind::Unclosed),
+            Some(&closed),
+            LogState::Closed
+        ));
+        assert!(says_more(
+            &of(EndingKind::Unclosed),
+            Some(&left),
+            LogState::Broken
+        ));
+        assert!(says_more(
+            &of(EndingKind::Failed),
+            Some(&closed),
+            LogState::Closed
+        ));
+        assert!(says_more(&Ending::normal(), None, LogState::Open));
     }
 
     #[test]

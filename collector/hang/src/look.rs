@@ -34,7 +34,7 @@ const LEAST_RECORDS: usize = 1000;
 /// Worlds that ended at most this long before the last one belong to the same look, in nanoseconds.
 const SAME_END_NS: i64 = 30_000_000_000;
 
-/// Number of records of which a brief look reads at least the last.
+/// Minimum number of last records that a brief look reads.
 const BRIEF_RECORDS: u64 = 1000;
 
 /// How many records of each log are read.
@@ -364,7 +364,8 @@ fn read_operations(
                     after: previous,
                     ..call(operation, position, true)
                 });
-                previous = Some(followed_by(&mut rank.order, previous, step));
+                // A pending operation is no earlier round.
+                previous = Some((previous.map(|(_, last)| last), step));
             }
             OperationState::InFlight if waits(operation) => {
                 rank.calls.push(call(operation, position, false));

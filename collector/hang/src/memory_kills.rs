@@ -161,6 +161,9 @@ mod tests {
         assert_eq!(kills.attribute(&group, 1, 0), OutOfMemory::All);
         assert_eq!(kills.attribute(&group, 3, 0), OutOfMemory::Some);
         assert_eq!(kills.attribute(&group, 1, 0), OutOfMemory::No);
+        // The kill may be that of the process whose end is not known.
+        counters.set("group", 8);
+        assert_eq!(kills.attribute(&group, 1, 1), OutOfMemory::Some);
         assert!(!kills.has_unattributed(&group));
     }
 

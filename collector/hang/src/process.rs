@@ -4,7 +4,7 @@
 //! process, so its start time must match too.
 
 use rankscope_formats::status::ProcessState;
-use rankscope_ranklog::process;
+use rankscope_ranklog::process::{self, Stat};
 use rankscope_ranklog::reader::RankLog;
 use std::fs;
 use std::path::PathBuf;
@@ -37,12 +37,6 @@ pub struct Work {
     pub file_bytes: u64,
 }
 
-/// The fields of /proc/PID/stat that are used.
-struct Stat {
-    state: char,
-    processor_ticks: u64,
-}
-
 impl ProcessFacts {
     /// Returns facts of which only the state is known.
     pub fn of_state(state: ProcessState) -> Self {
@@ -62,16 +56,16 @@ impl ProcessFacts {
     /// Reads the facts of the process of a log of this boot.
     pub fn read(log: &RankLog) -> Self {
         let pid = log.pid.to_string();
-        let Some(stat) = Stat::read(&pid) else {
+        let Some(stat) = Stat::of(&pid) else {
             return Self::of_state(ProcessState::Gone);
         };
         if !log.is_running() {
             return Self::of_state(ProcessState::Gone);
         }
         Self {
-            state: match stat.state {
-                'T' | 't' => ProcessState::Stopped,
-                'D' => ProcessState::InKernel,
+            state: match stat.field(3) {
+                Some("T" | "t") => ProcessState::Stopped,
+                Some("D") => ProcessState::InKernel,
                 _ => ProcessState::Running,
             },
             is_traced: status_field(&pid, "TracerPid:").is_some_and(|tracer| tracer != "0"),
@@ -81,18 +75,10 @@ impl ProcessFacts {
     }
 }
 
-impl Stat {
-    fn read(pid: &str) -> Option<Self> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The command name may contain spaces and parentheses; the fields start after the last ')'.
-        let (_, fields) = stat.rsplit_once(')')?;
-        let fields: Vec<&str> = fields.split_whitespace().collect();
-        let ticks = |at: usize| fields.get(at)?.parse::<u64>().ok();
-        Some(Self {
-            state: fields.first()?.chars().next()?,
-            processor_ticks: ticks(11)? + ticks(12)?,
-        })
-    }
+/// Returns the processor time of a process, in clock ticks: fields 14 (user) and 15 (system).
+fn processor_ticks(stat: &Stat) -> u64 {
+    let ticks = |number: usize| stat.field(number).and_then(|ticks| ticks.parse::<u64>().ok());
+    ticks(14).unwrap_or(0) + ticks(15).unwrap_or(0)
 }
 
 fn status_field(pid: &str, name: &str) -> Option<String> {
@@ -126,7 +112,7 @@ fn reads_standard_input(pid: &str) -> bool {
 /// Returns the work of a process and of its descendants that live, and of those that have ended and were waited for.
 fn work(pid: &str, own: &Stat) -> Work {
     let mut sum = Work {
-        processor_ticks: own.processor_ticks,
+        processor_ticks: processor_ticks(own),
         ready_ns: ready_ns(pid),
         file_bytes: file_bytes(pid),
     };
@@ -137,8 +123,8 @@ fn work(pid: &str, own: &Stat) -> Work {
         if seen > MAX_DESCENDANTS {
             break;
         }
-        if let Some(stat) = Stat::read(&child) {
-            sum.processor_ticks += stat.processor_ticks;
+        if let Some(stat) = Stat::of(&child) {
+            sum.processor_ticks += processor_ticks(&stat);
             sum.ready_ns += ready_ns(&child);
             sum.file_bytes += file_bytes(&child);
             open.extend(children(&child));
@@ -196,7 +182,7 @@ mod tests {
     #[test]
     fn work_of_this_process_grows() {
         let pid = std::process::id().to_string();
-        let read = || work(&pid, &Stat::read(&pid).expect("this process"));
+        let read = || work(&pid, &Stat::of(&pid).expect("this process"));
         let before = read();
         let started = std::time::Instant::now();
         let mut sum = 0u64;

@@ -88,15 +88,19 @@ pub fn host_name() -> String {
 /// Returns the start time of a process, in clock ticks since boot (field 22 of /proc/PID/stat). Together with the PID
 /// it identifies a process.
 pub fn start_time(pid: &str) -> Option<String> {
-    Stat::read(&format!("/proc/{pid}/stat"))?
-        .field(22)
-        .map(str::to_owned)
+    Stat::of(pid)?.field(22).map(str::to_owned)
 }
 
 /// What /proc/PID/stat shows of a process or a thread.
-struct Stat(String);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stat(String);
 
 impl Stat {
+    /// Reads the file of a process that runs, or that its parent has not waited for.
+    pub fn of(pid: &str) -> Option<Self> {
+        Self::read(&format!("/proc/{pid}/stat"))
+    }
+
     fn read(path: &str) -> Option<Self> {
         let text = fs::read_to_string(path).ok()?;
         // The command name may contain spaces and parentheses; the fields start after the last ')'.
@@ -105,7 +109,7 @@ impl Stat {
     }
 
     /// Returns a field by its number in proc_pid_stat(5), from 3 on.
-    fn field(&self, number: usize) -> Option<&str> {
+    pub fn field(&self, number: usize) -> Option<&str> {
         self.0.split_whitespace().nth(number.checked_sub(3)?)
     }
 }
@@ -116,7 +120,7 @@ const EXITING: u64 = 4;
 /// Returns true if the process with this start time runs. One that has ended and whose parent has not read its status does not
 /// run, and neither does one whose last threads are ending. A process whose main thread alone has ended still runs.
 pub fn is_running(pid: u32, start_time: &str) -> bool {
-    let Some(main) = Stat::read(&format!("/proc/{pid}/stat")) else {
+    let Some(main) = Stat::of(&pid.to_string()) else {
         return false;
     };
     let has_ended = |thread: &Stat| {
@@ -138,7 +142,7 @@ pub fn is_running(pid: u32, start_time: &str) -> bool {
 /// `None` for any other process. The kernel shows 0 to readers without permission, so 0 is `None` as well (field 52 of
 /// /proc/PID/stat).
 pub fn status_of_zombie(pid: u32, start_time: &str) -> Option<i32> {
-    let stat = Stat::read(&format!("/proc/{pid}/stat"))?;
+    let stat = Stat::of(&pid.to_string())?;
     let is_zombie = stat.field(3) == Some("Z") && stat.field(22) == Some(start_time);
     let status = stat.field(52)?.parse().ok()?;
     (is_zombie && status != 0).then_some(status)
@@ -148,7 +152,7 @@ pub fn status_of_zombie(pid: u32, start_time: &str) -> Option<i32> {
 /// threads, so only they keep the process alive.
 pub fn only_own_threads_are_left(own: usize) -> bool {
     // The main thread stays in the list as a zombie until the other threads are gone.
-    let main_ended = Stat::read("/proc/self/stat").is_some_and(|stat| stat.field(3) == Some("Z"));
+    let main_ended = Stat::of("self").is_some_and(|stat| stat.field(3) == Some("Z"));
     main_ended && fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() <= 1 + own)
 }
 

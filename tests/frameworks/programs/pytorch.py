@@ -5,7 +5,7 @@ import sys
 
 import torch
 import torch.distributed as dist
-from common import batches, late, model, report, settings
+from common import batches, late, model, report, settings, train
 
 
 def of_ddp(network, rank):
@@ -33,7 +33,7 @@ def of_fsdp(network, rank):
         if isinstance(layer, torch.nn.Linear):
             fully_shard(layer)
     fully_shard(network)
-    return plain(network, rank)
+    return train(network, rank)
 
 
 def of_tensor(network, rank):
@@ -42,7 +42,7 @@ def of_tensor(network, rank):
 
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
     parallelize_module(network, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
-    return plain(network, rank, data_of=0)
+    return train(network, rank, data_of=0)
 
 
 def of_compile(network, rank):
@@ -56,7 +56,7 @@ def of_compile(network, rank):
         for parameter in network.parameters():
             parameter.grad = mean(parameter.grad)
 
-    return plain(network, rank, before_update=average)
+    return train(network, rank, before_update=average)
 
 
 def of_pipeline(network, rank):
@@ -77,20 +77,6 @@ def of_pipeline(network, rank):
         optimizer.step()
         optimizer.zero_grad()
         losses.append(torch.stack(found).mean().item() if found else 0.0)
-    return losses
-
-
-def plain(network, rank, data_of=None, before_update=lambda: None):
-    losses = []
-    optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
-    for inputs, labels in batches(rank if data_of is None else data_of):
-        late(rank)
-        loss = torch.nn.functional.cross_entropy(network(inputs), labels)
-        loss.backward()
-        before_update()
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(loss.item())
     return losses
 
 

@@ -1,4 +1,4 @@
-"""DeepSpeed on the CPU: `with_deepspeed.py STAGE`, by its own launcher or torchrun. Stage 3 offloads to the CPU."""
+"""DeepSpeed on the CPU: `with_deepspeed.py STAGE`, by its own launcher or torchrun."""
 
 import os
 import sys

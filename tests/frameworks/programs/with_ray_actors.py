@@ -15,21 +15,12 @@ class Worker:
         sys.path.insert(0, HERE)
         import torch
         import torch.distributed as dist
-        from common import batches, late, model, report, settings
+        from common import model, report, settings, train
 
         settings()
         dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
         network = torch.nn.parallel.DistributedDataParallel(model())
-        optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
-        losses = []
-        for inputs, labels in batches(rank):
-            late(rank)
-            loss = torch.nn.functional.cross_entropy(network(inputs), labels)
-            loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            losses.append(loss.item())
-        report(rank, losses)
+        report(rank, train(network, rank))
         dist.destroy_process_group()
 
 

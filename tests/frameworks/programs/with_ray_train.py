@@ -15,22 +15,12 @@ HERE = str(pathlib.Path(__file__).resolve().parent)
 
 def work():
     sys.path.insert(0, HERE)
-    import torch
-    from common import batches, late, model, report, settings
+    from common import model, report, settings, train
 
     settings()
     rank = ray.train.get_context().get_world_rank()
     network = ray.train.torch.prepare_model(model())
-    optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
-    losses = []
-    for inputs, labels in batches(rank):
-        late(rank)
-        loss = torch.nn.functional.cross_entropy(network(inputs), labels)
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(loss.item())
-    report(rank, losses)
+    report(rank, train(network, rank))
 
 
 def main():

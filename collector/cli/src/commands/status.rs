@@ -25,8 +25,8 @@ const MAX_LINES: usize = 12;
 
 /// Show what every rank of a job does now, or did when it died, and why the job hangs.
 ///
-/// It works while the job runs, also without `rankscope run`, and on the files of killed ranks. If a rank records nothing,
-/// it takes up to a second and a half. It does not disturb the job. Ranks of other hosts are read from the shared run
+/// It works while the job runs, also without `rankscope run`, and on the files of killed ranks. If a rank completes no
+/// operation for half a second, it takes up to a second and a half. It does not disturb the job. Ranks of other hosts are read from the shared run
 /// directory, where calls appear after two seconds.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

@@ -4,7 +4,7 @@ use super::ending::Ending;
 use super::inherited::Inherited;
 use super::signals::{Received, Signals};
 use crate::launch::signal_observer::SignalObserver;
-use std::fs;
+use rankscope_ranklog::process::Stat;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -206,10 +206,7 @@ impl Job {
     }
 
     fn is_stopped(&self) -> bool {
-        fs::read_to_string(format!("/proc/{}/stat", self.pid)).is_ok_and(|stat| {
-            stat.rsplit_once(')')
-                .is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
-        })
+        Stat::of(&self.pid.to_string()).is_some_and(|stat| stat.field(3) == Some("T"))
     }
 }
 
