@@ -42,7 +42,8 @@ HEALTHY = [(shape, fault) for shape in ("ddp", "sharded", "pipeline", "groups")
            for fault in ("none", "evaluation", "checkpoint", "compile", "breakpoint", "machine")]
 HEALTHY_STEPS = 60
 port_lock = threading.Lock()
-next_port = 20000 + os.getpid() % 20000
+# Below the range from which the kernel takes ports for connections: those may be in use.
+next_port = 10000 + os.getpid() % 15000
 
 
 def port():
@@ -209,7 +210,7 @@ def judge(case, status, truth, reports, lines):
         if reports:
             return out | {"verdict": "alarm", "why": reports[0]["sentence"]}
         if status != 0:
-            return out | {"verdict": "invalid", "why": f"the job ended with {status}: {text[-300:]}"}
+            return out | {"verdict": "invalid", "why": f"the job ended with {status}: {text[-300:]}", "text": text}
         return out
     if fault in ("kill", "memory"):
         return judge_end(out, truth, reports, lines, text)
