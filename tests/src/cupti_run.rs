@@ -292,6 +292,27 @@ pub fn covered(log: &Recorded) -> Vec<Coverage> {
     changes
 }
 
+/// Returns the intervals, in ticks, in which all activity was recorded. Adjacent records of coverage are one interval.
+pub fn recorded_intervals(log: &Recorded) -> Vec<(u64, u64)> {
+    let mut intervals: Vec<(u64, u64)> = Vec::new();
+    for activity in activities(log) {
+        let Activity::Covered {
+            start_ticks,
+            end_ticks,
+            coverage: Coverage::All,
+            ..
+        } = activity
+        else {
+            continue;
+        };
+        match intervals.last_mut() {
+            Some(last) if last.1 == start_ticks => last.1 = end_ticks,
+            _ => intervals.push((start_ticks, end_ticks)),
+        }
+    }
+    intervals
+}
+
 /// Counts the works in the log.
 pub fn works(log: &Recorded) -> u64 {
     activities(log).iter().filter_map(work_of).count() as u64

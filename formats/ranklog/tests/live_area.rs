@@ -51,9 +51,12 @@ fn records_that_are_read_while_others_are_written_have_no_gap() {
             }
         });
         let _stop = StopOnDrop(&stop);
-        let end = Instant::now() + Duration::from_secs(2);
+        let begun = Instant::now();
         let mut longest = 0;
-        while Instant::now() < end {
+        // On a busy machine the writer may start late, and one read may take seconds.
+        while begun.elapsed() < Duration::from_secs(2)
+            || longest <= 1_000 && begun.elapsed() < Duration::from_secs(60)
+        {
             let log = RankLog::open(&path).expect("a log");
             assert_eq!(log.ending, Ending::Running);
             let (records, _, _) = log.all_records();
