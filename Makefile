@@ -1,5 +1,5 @@
 # Targets for developers and CI. All of them are plain cargo underneath; see CONTRIBUTING.md.
-.PHONY: help build viewer portable wheel deb release demo test setup lint bench faults compare-study hang-study frameworks host-nccl fuzz docs
+.PHONY: help build viewer portable portable-aarch64 wheel deb release demo test setup lint bench faults compare-study hang-study frameworks aarch64 host-nccl fuzz docs
 
 help:
 	@echo "make build   the program and the preloaded library, in target/release"
@@ -17,6 +17,7 @@ help:
 	@echo "make compare-study  how often a comparison is wrong where nothing changed: 40 minutes"
 	@echo "make hang-study  how often a verdict on a hang is right, and a healthy job alarms: an hour"
 	@echo "make frameworks  trainings of DeepSpeed, Lightning, Ray and others, alone and recorded: five minutes"
+	@echo "make aarch64  tests on an emulated aarch64; installs a Debian system for it: half an hour, and another to build"
 	@echo "make host-nccl  tests on the real NCCL without a GPU, from its sources: 25 minutes, and 10 to build it once"
 	@echo "make fuzz    each fuzz target for FUZZ_SECONDS (60); needs: cargo install cargo-fuzz"
 
@@ -40,12 +41,19 @@ wheel: build
 deb: build
 	packaging/deb.py --program $(PROGRAM) --library $(LIBRARY)
 
-PORTABLE = --program target/portable/rankscope --library target/portable/librankscope.so --viewer target/portable/rankscope-viewer
-release: portable
+# The files for aarch64 are built here, too, if their cross compiler is installed.
+CROSS = $(if $(shell command -v aarch64-linux-gnu-gcc),portable-aarch64)
+portable-aarch64:
+	packaging/portable.sh --machine aarch64
+
+release: portable $(CROSS)
 	rm -rf dist
-	packaging/wheel.py $(PORTABLE)
-	packaging/deb.py $(PORTABLE)
-	packaging/tarball.py $(PORTABLE)
+	set -e; for files in portable $(CROSS); do \
+	    for pack in wheel deb tarball; do \
+	        packaging/$$pack.py --program target/$$files/rankscope --library target/$$files/librankscope.so \
+	            --viewer target/$$files/rankscope-viewer --writer target/portable/rankscope; \
+	    done; \
+	done
 	packaging/sbom.sh dist/rankscope.cdx.json
 	cd dist && sha256sum rankscope* > SHA256SUMS
 
@@ -111,6 +119,10 @@ hang-study: build
 # Installs pinned versions once, into the cache. NAMES="ray-train jax" runs only these.
 frameworks: build
 	tests/frameworks/run.py $(NAMES)
+
+# Installs an emulator, a cross compiler and a Debian system for aarch64. Needs Debian and root.
+aarch64:
+	tests/aarch64/run.sh
 
 # Builds five versions of NCCL from the sources in the directory RANKSCOPE_NCCL_SOURCES, and runs all tests on them.
 # `make test` runs the short tests, on the versions that are built.

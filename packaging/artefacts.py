@@ -1,6 +1,7 @@
 """What every package contains: the built files without debugging information, shell completions, man pages and licences."""
 
 import pathlib
+import platform
 import re
 import struct
 import subprocess
@@ -24,6 +25,8 @@ def add_arguments(parser):
     parser.add_argument("--program", type=pathlib.Path, required=True)
     parser.add_argument("--library", type=pathlib.Path, required=True)
     parser.add_argument("--viewer", type=pathlib.Path)
+    parser.add_argument("--writer", type=pathlib.Path, help="the same program for this machine, if --program is for another: "
+                        "it writes completions and man pages")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "dist")
 
 
@@ -54,11 +57,17 @@ def machine(files):
     return MACHINES[number]
 
 
+def tool(name, files):
+    """The program of binutils with this name for the machine of the files."""
+    other, here = machine(files)[0], platform.machine()
+    return name if other == here else f"{other}-linux-gnu-{name}"
+
+
 def glibc(files):
     """The lowest version of glibc that all files run on, which their symbols determine."""
     found = [OLDEST_GLIBC]
     for file in files:
-        symbols = subprocess.run(["objdump", "-T", file], check=True, capture_output=True, text=True).stdout
+        symbols = subprocess.run([tool("objdump", [file]), "-T", file], check=True, capture_output=True, text=True).stdout
         found += [(int(major), int(minor)) for major, minor in re.findall(r"GLIBC_(\d+)\.(\d+)", symbols)]
     return max(found)
 
@@ -67,7 +76,7 @@ def stripped(file):
     """The bytes of a file without debugging information. Names of functions stay, for messages of panics."""
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "stripped"
-        subprocess.run(["strip", "--strip-debug", "-o", out, file], check=True)
+        subprocess.run([tool("strip", [file]), "--strip-debug", "-o", out, file], check=True)
         return out.read_bytes()
 
 
@@ -81,7 +90,7 @@ def installed(arguments):
     }
     if arguments.viewer:
         out["bin/rankscope-viewer"] = (stripped(arguments.viewer), 0o755)
-    for path, content in documents(arguments.program).items():
+    for path, content in documents(arguments.writer or arguments.program).items():
         out[path] = (content, 0o644)
     return out
 

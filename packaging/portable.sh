@@ -7,18 +7,32 @@
 # Gloo through one of its frames would crash the job. The checks below are: highest version, libgcc_s needed, no unwinder
 # inside.
 #
-#   packaging/portable.sh [--out DIRECTORY] [library program viewer]      default: target/portable, and all three
+#   packaging/portable.sh [--machine aarch64] [--out DIRECTORY] [library program viewer]
+#
+# Without arguments: all three for this machine, in target/portable. Another machine needs its cross compiler (Debian:
+# g++-aarch64-linux-gnu), and its files go to target/portable-MACHINE.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-out=target/portable
-if [ "${1:-}" = --out ]; then
-  out=$2
+machine=$(uname -m) out= tools=
+while :; do
+  case ${1:-} in
+    --machine) machine=$2 ;;
+    --out) out=$2 ;;
+    *) break ;;
+  esac
   shift 2
+done
+if [ "$machine" = "$(uname -m)" ]; then
+  out=${out:-target/portable}
+else
+  out=${out:-target/portable-$machine}
+  tools=$machine-linux-gnu-
+  export "CARGO_TARGET_${machine^^}_UNKNOWN_LINUX_GNU_LINKER=${tools}gcc"
+  rustup target add "$machine-unknown-linux-gnu" >&2
 fi
 [ $# -gt 0 ] || set -- library program viewer
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/rankscope
 floor=2.28
-machine=$(uname -m)
 target=$machine-unknown-linux-gnu
 mkdir -p "$out" "$cache"
 
@@ -63,18 +77,18 @@ RUSTFLAGS="-C link-arg=-L$stubs -C link-arg=-Wl,--allow-shlib-undefined ${RUSTFL
 
 for file in "${files[@]}"; do
   built=target/portable-build/$target/release/$file
-  strip --strip-debug -o "$out/$file" "$built"
-  highest=$(objdump -T "$out/$file" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
+  "${tools}strip" --strip-debug -o "$out/$file" "$built"
+  highest=$("${tools}objdump" -T "$out/$file" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
   if [ "$(printf '%s\n' "GLIBC_$floor" "$highest" | sort -V | tail -n 1)" != "GLIBC_$floor" ]; then
     echo "portable: $out/$file requires $highest, above GLIBC_$floor" >&2
     exit 1
   fi
   if [ "$file" = librankscope.so ]; then
-    if ! readelf -d "$out/$file" | grep -q 'NEEDED.*libgcc_s.so.1'; then
+    if ! "${tools}readelf" -d "$out/$file" | grep -q 'NEEDED.*libgcc_s.so.1'; then
       echo "portable: libgcc_s.so.1 is not needed: another unwinder has been linked in" >&2
       exit 1
     fi
-    if nm "$built" | grep -q ' [Tt] _Unwind_RaiseException'; then
+    if "${tools}nm" "$built" | grep -q ' [Tt] _Unwind_RaiseException'; then
       echo "portable: an unwinder has been linked in" >&2
       exit 1
     fi

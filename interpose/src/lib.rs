@@ -4,8 +4,13 @@
 //! call it opens, prints, starts and allocates nothing; loading stores one pointer. Without RANKSCOPE_DIR it does nothing more. With it, loading
 //! sets two variables ([`constructor`]).
 
-#[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_pointer_width = "64")))]
-compile_error!("interpose/src/core/stub.rs knows x86-64 Linux only; port its two stubs first");
+#[cfg(not(all(
+    target_os = "linux",
+    target_endian = "little",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_pointer_width = "64"
+)))]
+compile_error!("this machine has no file of stubs beside interpose/src/core/stub_x86_64.rs yet");
 
 mod constructor;
 pub mod core;

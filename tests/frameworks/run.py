@@ -150,8 +150,8 @@ def judge(job, python, work):
     if not session.exists():
         if job.is_seen:
             wrong.append("there is no session")
-        elif "nothing was recorded" not in (work / "recorded/output").read_text():
-            wrong.append("the run does not say that nothing was recorded")
+        elif "nothing was recorded" not in (output := (work / "recorded/output").read_text()) or "jaxlib" not in output:
+            wrong.append("the run does not say that nothing was recorded, and why")
         return row, wrong
     found = json.loads(session.read_text())
     ranks = [rank["number"]["value"] for rank in found["ranks"] if rank["operations"]]

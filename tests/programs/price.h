@@ -1,14 +1,13 @@
 // Times a call in three ways in turn, block by block, in one process on one thread:
 //   wrapped  through the PLT, as a program calls it, which under a preload is the wrapper
 //   real     the same function by its address in its library, past the wrapper
-//   floor    rdtsc, rdtsc, 56 bytes and a release store into a file on /dev/shm
+//   floor    the counter twice, 56 bytes and a release store into a file on /dev/shm
 // and prints one JSON line.
 #pragma once
 
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <x86intrin.h>
 
 #include <algorithm>
 #include <atomic>
@@ -17,6 +16,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <vector>
+
+#include "counter.h"
 
 // 8 MiB in chunks of 8 KiB with a header line each, like a rank log's live area.
 struct Floor {
@@ -33,9 +34,9 @@ struct Floor {
     unlink(path);
   }
   inline void record() {
-    const uint64_t enter = __rdtsc();
+    const uint64_t enter = counter();
     asm volatile("" ::: "memory");
-    const uint64_t leave = __rdtsc();
+    const uint64_t leave = counter();
     auto* words = reinterpret_cast<uint64_t*>(base + at);
     const uint64_t body[7] = {enter, leave, 4096, 0x1234, 7, 1, 0x5678};
     std::memcpy(words + 1, body, sizeof(body));
@@ -47,18 +48,18 @@ struct Floor {
 
 template <typename F>
 static double block(F&& f, int calls) {
-  const uint64_t start = __rdtsc();
+  const uint64_t start = counter();
   for (int i = 0; i < calls; i++) f();
-  return double(__rdtsc() - start) / calls;
+  return double(counter() - start) / calls;
 }
 
 template <typename F>
 static std::vector<uint32_t> single(F&& f, int calls) {
   std::vector<uint32_t> out(calls);
   for (auto& ticks : out) {
-    const uint64_t start = __rdtsc();
+    const uint64_t start = counter();
     f();
-    ticks = uint32_t(__rdtsc() - start);
+    ticks = uint32_t(counter() - start);
   }
   std::sort(out.begin(), out.end());
   return out;

@@ -27,6 +27,20 @@ fn calls() -> u64 {
         .unwrap_or(1_000_000)
 }
 
+/// Returns true under an emulator of another processor. It has no filter of system calls.
+fn is_emulated() -> bool {
+    std::env::var_os("RANKSCOPE_TEST_EMULATED").is_some()
+}
+
+/// Returns the kind of each row, in the order of the symbols.
+fn kinds() -> impl Iterator<Item = &'static str> {
+    gloo::FUNCTION_KINDS
+        .iter()
+        .chain(torch::FUNCTION_KINDS)
+        .chain(nccl::FUNCTION_KINDS)
+        .copied()
+}
+
 fn symbols() -> impl Iterator<Item = &'static str> {
     gloo::SYMBOLS
         .iter()
@@ -82,12 +96,24 @@ fn double() -> String {
     );
     let (parameters, arguments): (Vec<String>, Vec<String>) =
         (0..12).map(|n| (format!("size_t a{n}"), format!("a{n}"))).unzip();
-    for (row, symbol) in symbols().enumerate() {
+    for (row, (symbol, kind)) in symbols().zip(kinds()).enumerate() {
         let (parameters, arguments) = (parameters.join(", "), arguments.join(", "));
+        // Where the address of a returned object has a register of its own, the function moves it to the front.
+        let (name, visibility) = if cfg!(target_arch = "aarch64") && kind.ends_with("object") {
+            let _ = writeln!(
+                out,
+                "asm(\".globl {symbol}\\n.type {symbol},%function\\n{symbol}:\\n\"\n    \
+                 \"mov x7, x6\\nmov x6, x5\\nmov x5, x4\\nmov x4, x3\\nmov x3, x2\\nmov x2, x1\\nmov x1, x0\\n\"\n    \
+                 \"mov x0, x8\\nb row_{row}\\n\");"
+            );
+            (format!("row_{row}"), "__attribute__((visibility(\"hidden\"))) ")
+        } else {
+            (symbol.to_owned(), "")
+        };
         let _ = writeln!(
             out,
-            "extern \"C\" size_t row_{row}({parameters}) __asm__(\"{symbol}\");\n\
-             size_t row_{row}({parameters}) {{\n  \
+            "extern \"C\" size_t row_{row}({parameters}) __asm__(\"{name}\");\n\
+             {visibility}size_t row_{row}({parameters}) {{\n  \
              const size_t all[12] = {{{arguments}}};\n  \
              return rows_inside ? rows_inside({row}, all) : 1;\n}}"
         );
@@ -97,6 +123,10 @@ fn double() -> String {
     );
     for symbol in symbols() {
         let _ = writeln!(out, "    \"{symbol}\",");
+    }
+    out.push_str("};\nextern const bool rows_return_object[];\nconst bool rows_return_object[] = {\n");
+    for kind in kinds() {
+        let _ = writeln!(out, "    {},", kind.ends_with("object"));
     }
     let _ = writeln!(
         out,
@@ -239,8 +269,11 @@ fn no_allocation_no_lock_no_system_call_after_a_threads_first_event() {
     for (what, caught) in [
         ("malloc", "caught: malloc 10"),
         ("lock", "caught: pthread_mutex_lock"),
-        ("call", "caught: system call 39"),
+        ("call", "caught: system call"),
     ] {
+        if what == "call" && is_emulated() {
+            continue;
+        }
         let (ended, _) = run(driver, &["caught", what]);
         if ended.code() == 87 {
             skip(&format!("hot path: {}", ended.complaints().trim()));

@@ -135,6 +135,27 @@ fn a_default_directory_contains_the_time_and_is_removed_if_nothing_was_recorded(
 }
 
 #[test]
+fn a_library_that_hides_its_communication_is_the_reason_why_nothing_was_recorded() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    fs::create_dir(dir.path().join("jaxlib")).expect("created");
+    let library = dir.path().join("jaxlib/libjax_common.so");
+    fs::copy(launch_support::harmless_library(), &library).expect("copied");
+    // A child of the job's first process loads it.
+    for (environment, is_named) in [
+        (format!("LD_PRELOAD={}", library.display()), true),
+        (String::new(), false),
+    ] {
+        let output = run(dir.path())
+            .args(["--", "sh", "-c", &format!("{environment} sleep 1.5; true")])
+            .output()
+            .expect("started");
+        let complaints = text(&output.stderr);
+        assert!(complaints.contains("nothing was recorded"), "{complaints}");
+        assert_eq!(complaints.contains("loaded jaxlib"), is_named, "{complaints}");
+    }
+}
+
+#[test]
 fn a_program_that_cannot_be_run_ends_as_in_a_shell() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let plain = dir.path().join("plain");

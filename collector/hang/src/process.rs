@@ -116,21 +116,27 @@ fn work(pid: &str, own: &Stat) -> Work {
         ready_ns: ready_ns(pid),
         file_bytes: file_bytes(pid),
     };
-    let mut open = children(pid);
-    let mut seen = 0;
-    while let Some(child) = open.pop() {
-        seen += 1;
-        if seen > MAX_DESCENDANTS {
-            break;
-        }
+    for child in descendants(pid) {
         if let Some(stat) = Stat::of(&child) {
             sum.processor_ticks += processor_ticks(&stat);
             sum.ready_ns += ready_ns(&child);
             sum.file_bytes += file_bytes(&child);
-            open.extend(children(&child));
         }
     }
     sum
+}
+
+/// Returns the process IDs of the descendants of a process: at most [`MAX_DESCENDANTS`].
+pub fn descendants(pid: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut open = children(pid);
+    while let Some(child) = open.pop()
+        && found.len() < MAX_DESCENDANTS
+    {
+        open.extend(children(&child));
+        found.push(child);
+    }
+    found
 }
 
 /// Reads the second field of /proc/PID/schedstat: the run delay of the main thread. 0 on kernels without it.

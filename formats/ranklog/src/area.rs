@@ -9,6 +9,7 @@ use super::layout::{
 };
 use super::loss::{Loss, LossCause};
 use super::record::{RECORD_BYTES, Record, RecordKind};
+use super::record_slot;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// State of a live area (header field `STATE`).
@@ -305,9 +306,15 @@ impl Area {
     /// Returns an in-flight slot of a lane.
     #[inline]
     pub fn call_slot(&self, index: u32, slot: u32) -> &[AtomicU64; 8] {
-        let offset = self.lane_offset(index) + 64 + u64::from(slot) * RECORD_BYTES as u64;
-        // SAFETY: inside the mapping: at all callers `slot` is below IN_FLIGHT_SLOTS and `index` below the lane count.
-        // Slots are aligned to 64 bytes, and all accesses are atomic.
+        // At all callers `slot` is below IN_FLIGHT_SLOTS and `index` below the lane count.
+        self.words_at(self.lane_offset(index) + 64 + u64::from(slot) * RECORD_BYTES as u64)
+    }
+
+    /// Returns the words of a record or an in-flight slot.
+    #[inline]
+    fn words_at(&self, offset: u64) -> &[AtomicU64; 8] {
+        debug_assert!(offset.is_multiple_of(64) && offset + 64 <= self.layout.total_bytes());
+        // SAFETY: as in `u32_at`.
         unsafe { &*self.base.add(offset as usize).cast() }
     }
 
@@ -392,15 +399,12 @@ impl Area {
         let offset = self.chunk_offset(index);
         for position in first as usize..RECORDS_PER_CHUNK {
             let at = offset + ((position + 1) * RECORD_BYTES) as u64;
-            let word = self.u64_at(at).load(Ordering::Acquire);
-            if word as u32 != generation {
+            let [first, rest @ ..] = self.words_at(at);
+            let Some((word, [b0, b1, b2, b3, b4, b5, b6])) = record_slot::copy(first, rest, generation)
+            else {
                 return;
-            }
-            let mut words = [word; 8];
-            for (step, value) in words.iter_mut().enumerate().skip(1) {
-                *value = self.u64_at(at + 8 * step as u64).load(Ordering::Relaxed);
-            }
-            out.push(Record::from_words(words));
+            };
+            out.push(Record::from_words([word, b0, b1, b2, b3, b4, b5, b6]));
         }
     }
 

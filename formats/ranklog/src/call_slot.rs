@@ -5,36 +5,10 @@
 //! A reader that finds the same first word before and after the other words has copied one call.
 //!
 //! The words are atomics, and the fences are those that the memory model of C++ and Rust asks for. They cost the writer
-//! nothing on x86-64. `tests/call_slot.rs` checks all interleavings of this code with loom.
+//! nothing on x86-64. `tests/weak_memory.rs` checks all interleavings of this code with loom.
 
+use super::word::Word;
 use std::sync::atomic::Ordering;
-
-/// Atomic word of a slot, and the fence that belongs to it: those of `std`, or of a model checker.
-pub trait Word {
-    /// Reads the word.
-    fn load(&self, order: Ordering) -> u64;
-    /// Writes the word.
-    fn store(&self, value: u64, order: Ordering);
-    /// Orders the accesses before it with those after it.
-    fn fence(order: Ordering);
-}
-
-impl Word for std::sync::atomic::AtomicU64 {
-    #[inline(always)]
-    fn load(&self, order: Ordering) -> u64 {
-        Self::load(self, order)
-    }
-
-    #[inline(always)]
-    fn store(&self, value: u64, order: Ordering) {
-        Self::store(self, value, order);
-    }
-
-    #[inline(always)]
-    fn fence(order: Ordering) {
-        std::sync::atomic::fence(order);
-    }
-}
 
 /// Writes a call into a free slot. Only the owner of the slot may call this.
 #[inline(always)]

@@ -3,83 +3,13 @@
 
 use super::area::Area;
 use super::call_slot;
+use super::free_ring::FreeRing;
 use super::layout::{IN_FLIGHT_SLOTS, RECORDS_PER_CHUNK};
 use super::loss::LossCause;
 use super::record::{RECORD_BYTES, Record, RecordKind};
+use super::record_slot;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-
-/// Ring of free chunks. The background thread puts them in, and any lane takes them out: one producer, many consumers.
-/// The capacity is the number of chunks, so the producer never overtakes the consumers.
-pub struct FreeRing {
-    slots: *const AtomicU32,
-    mask: u64,
-    head: AtomicU64,
-    tail: AtomicU64,
-}
-
-impl FreeRing {
-    /// Returns the number of bytes that the slots need for this many chunks.
-    pub fn bytes_for(chunk_count: u32) -> usize {
-        chunk_count.next_power_of_two() as usize * size_of::<AtomicU32>()
-    }
-
-    /// Creates a ring over zeroed memory.
-    ///
-    /// # Safety
-    /// `slots` must point to `bytes_for(chunk_count)` zeroed bytes, aligned to 4, that are never freed.
-    pub unsafe fn new(slots: *const AtomicU32, chunk_count: u32) -> Self {
-        Self {
-            slots,
-            mask: u64::from(chunk_count.next_power_of_two()) - 1,
-            head: AtomicU64::new(0),
-            tail: AtomicU64::new(0),
-        }
-    }
-
-    fn slot(&self, position: u64) -> &AtomicU32 {
-        // SAFETY: the index is masked to the number of slots, which live forever by the contract of `new`.
-        unsafe { &*self.slots.add((position & self.mask) as usize) }
-    }
-
-    /// Puts a chunk into the ring. Only the background thread may call this.
-    pub fn push(&self, chunk: u32) {
-        let tail = self.tail.load(Ordering::Relaxed);
-        self.slot(tail).store(chunk, Ordering::Relaxed);
-        self.tail.store(tail + 1, Ordering::Release);
-    }
-
-    /// Takes a chunk out of the ring.
-    pub fn pop(&self) -> Option<u32> {
-        let mut head = self.head.load(Ordering::Relaxed);
-        loop {
-            if head == self.tail.load(Ordering::Acquire) {
-                return None;
-            }
-            // If another thread takes this position first, the exchange fails and the value is not used.
-            let chunk = self.slot(head).load(Ordering::Relaxed);
-            match self
-                .head
-                .compare_exchange_weak(head, head + 1, Ordering::AcqRel, Ordering::Relaxed)
-            {
-                Ok(_) => return Some(chunk),
-                Err(now) => head = now,
-            }
-        }
-    }
-
-    /// Returns the current number of chunks in the ring.
-    pub fn len(&self) -> u64 {
-        self.tail
-            .load(Ordering::Relaxed)
-            .saturating_sub(self.head.load(Ordering::Relaxed))
-    }
-
-    /// Returns true if no chunk is free now.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
 
 /// State that all lanes share.
 pub struct LaneSet {
@@ -290,10 +220,8 @@ impl Lane {
                 .cast::<[AtomicU64; 8]>()
         };
         let [first, rest @ ..] = slot;
-        for (word, value) in rest.iter().zip(body_of(record)) {
-            word.store(value, Ordering::Relaxed);
-        }
-        first.store(commit_word_of(record, self.generation.get()), Ordering::Release);
+        let commit_word = commit_word_of(record, self.generation.get());
+        record_slot::put(first, rest, commit_word, body_of(record));
         self.next.set(position + 1);
         true
     }

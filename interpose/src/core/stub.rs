@@ -1,11 +1,21 @@
-//! Entry into a hook, and the call of the real function: the only machine-dependent part.
+//! Entry into a hook, and the call of the real function.
 //!
 //! A hook must know its caller (module `resolve`), and the return address can be read only on entry. So each exported
-//! symbol is a stub that passes the return address on. *Narrow* functions have up to five integer arguments and leave
-//! the sixth argument register free. Their stub puts the address there with two instructions and no frame. So does the
-//! stub of functions that take NCCL's id on the stack, because the id stays where it is. *Wide* functions have up to
-//! twelve arguments, six of them on the stack. Their stub has a frame with unwind information and copies the caller's
-//! stack arguments. Exceptions pass through it.
+//! symbol is a stub that passes the return address on. Stubs are machine-dependent (`stub_x86_64.rs`,
+//! `stub_aarch64.rs`). A row names the kind of its function:
+//!
+//! | kind | function |
+//! |---|---|
+//! | `narrow` | up to five integer arguments. The stub needs no frame |
+//! | `wide` | up to twelve integer arguments, some of them on the stack. The stub has a frame with unwind information and copies the caller's stack arguments. Exceptions pass through it |
+//! | `by_id` | up to five integers, and NCCL's id by value as the third argument |
+//! | `object` | returns a C++ object through memory, and has up to four integer arguments |
+//! | `wide_object` | the same with up to six |
+
+#[cfg(target_arch = "aarch64")]
+use super::stub_aarch64 as machine;
+#[cfg(target_arch = "x86_64")]
+use super::stub_x86_64 as machine;
 
 /// Arguments of a narrow function, unchanged. Values beyond the real function's own arguments are meaningless and are
 /// forwarded unchanged.
@@ -14,19 +24,31 @@ pub type Narrow = [usize; 5];
 /// Arguments of a wide function, unchanged.
 pub type Wide = [usize; 12];
 
-/// 128 bytes that are passed by value: NCCL's unique id. The C calling convention puts the whole structure on the
-/// stack.
+/// 128 bytes that are passed by value: NCCL's unique id. On x86-64 the C calling convention puts the whole structure on
+/// the stack. On aarch64 it passes the address of a copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
-pub struct OnStack(pub [u8; 128]);
+pub struct UniqueId(pub [u8; 128]);
 
-/// Arguments of a function that takes an [`OnStack`] and up to five integers.
+/// Arguments of a function whose third argument is a [`UniqueId`].
 pub struct ById {
-    /// Arguments in registers, in order.
-    pub registers: [usize; 5],
-    /// Argument on the stack.
-    pub id: OnStack,
+    /// The other arguments, in order.
+    pub integers: [usize; 5],
+    /// The third argument.
+    pub id: UniqueId,
 }
+
+/// Arguments of a function that returns a C++ object: the address of the memory for the object, which the declaration
+/// does not show, and then the arguments, beginning with `this`. On x86-64 the address is passed like a first argument.
+/// On aarch64 it has a register of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct ToMemory<const WORDS: usize>(pub [usize; WORDS]);
+
+/// Arguments of a function that returns an object and has up to four arguments.
+pub type Object = ToMemory<5>;
+
+/// Arguments of a function that returns an object and has up to six arguments.
+pub type WideObject = ToMemory<7>;
 
 /// Arguments that can be forwarded to the real function.
 pub trait Arguments {
@@ -82,21 +104,36 @@ impl Arguments for Wide {
 impl Arguments for ById {
     #[inline(always)]
     unsafe fn call(&self, real: usize) -> usize {
-        type Function = unsafe extern "C-unwind" fn(usize, usize, usize, usize, usize, OnStack) -> usize;
-        let a = &self.registers;
-        // SAFETY: the caller guarantees that `real` is such a function. At any position among the parameters, the
-        // structure is passed on the stack and the integers in registers.
+        type Function = unsafe extern "C-unwind" fn(usize, usize, UniqueId, usize, usize, usize) -> usize;
+        let a = &self.integers;
+        // SAFETY: the caller guarantees that `real` is such a function.
         unsafe {
             let function = std::mem::transmute::<usize, Function>(real);
-            function(a[0], a[1], a[2], a[3], a[4], self.id)
+            function(a[0], a[1], self.id, a[2], a[3], a[4])
         }
+    }
+}
+
+impl Arguments for Object {
+    #[inline(always)]
+    unsafe fn call(&self, real: usize) -> usize {
+        // SAFETY: this function has the same requirement.
+        unsafe { machine::call_object(real, self.0) }
+    }
+}
+
+impl Arguments for WideObject {
+    #[inline(always)]
+    unsafe fn call(&self, real: usize) -> usize {
+        // SAFETY: this function has the same requirement.
+        unsafe { machine::call_wide_object(real, self.0) }
     }
 }
 
 /// Generates hooks from rows `name = "symbol", seen "where", narrow handler;` and the table that resolves them.
 ///
-/// Each row exports `symbol`. Its handler is a `fn(RealCall<'_, A>) -> Returned` with `A` = [`Narrow`], [`Wide`] or
-/// [`ById`], and is written for this function alone. A new function is a new row.
+/// Each row exports `symbol`. Its handler is a `fn(RealCall<'_, A>) -> Returned` with `A` = [`Narrow`], [`Wide`],
+/// [`ById`], [`Object`] or [`WideObject`], and is written for this function alone. A new function is a new row.
 #[macro_export]
 macro_rules! wrappers {
     ($($(#[$doc:meta])* $name:ident = $symbol:literal, seen $seen:literal, $width:ident $handler:expr;)*) => {
@@ -110,6 +147,9 @@ macro_rules! wrappers {
 
         /// Places where each symbol was seen, in row order. For documentation, and for the coverage test.
         pub static SEEN: &[&str] = &[$($seen,)*];
+
+        /// Kinds of the functions, in row order. For doubles of the functions, which pass arguments in the same way.
+        pub static FUNCTION_KINDS: &[&str] = &[$(stringify!($width),)*];
 
         /// Results of the lookups of the real functions.
         pub static TABLE: $crate::core::resolve::Table =
@@ -159,17 +199,56 @@ macro_rules! wrapper_body {
         pub unsafe extern "C-unwind" fn $name(
             a: usize,
             b: usize,
+            id: $crate::core::stub::UniqueId,
             c: usize,
             d: usize,
             e: usize,
             caller: usize,
-            id: $crate::core::stub::OnStack,
         ) -> usize {
             let arguments = $crate::core::stub::ById {
-                registers: [a, b, c, d, e],
+                integers: [a, b, c, d, e],
                 id,
             };
-            // SAFETY: as for a narrow row. `arguments` are the caller's own registers and the structure on its stack.
+            // SAFETY: as for a narrow row. `arguments` are the caller's own registers and its structure.
+            let call = unsafe { TABLE.call(Row::$name as usize, caller, &arguments) };
+            match call {
+                Some(call) => $handler(call).into_register(),
+                None => MISSING,
+            }
+        }
+    };
+    (object $name:ident $handler:expr) => {
+        pub unsafe extern "C-unwind" fn $name(
+            result: usize,
+            a: usize,
+            b: usize,
+            c: usize,
+            d: usize,
+            caller: usize,
+        ) -> usize {
+            let arguments = $crate::core::stub::ToMemory([result, a, b, c, d]);
+            // SAFETY: as for a narrow row. The array holds the address of the result and the caller's own registers.
+            let call = unsafe { TABLE.call(Row::$name as usize, caller, &arguments) };
+            match call {
+                Some(call) => $handler(call).into_register(),
+                None => MISSING,
+            }
+        }
+    };
+    (wide_object $name:ident $handler:expr) => {
+        #[allow(clippy::too_many_arguments, reason = "one per register and stack slot")]
+        pub unsafe extern "C-unwind" fn $name(
+            result: usize,
+            a: usize,
+            b: usize,
+            c: usize,
+            d: usize,
+            e: usize,
+            caller: usize,
+            f: usize,
+        ) -> usize {
+            let arguments = $crate::core::stub::ToMemory([result, a, b, c, d, e, f]);
+            // SAFETY: as for a narrow row. The array holds the address of the result and the caller's own words.
             let call = unsafe { TABLE.call(Row::$name as usize, caller, &arguments) };
             match call {
                 Some(call) => $handler(call).into_register(),
@@ -201,59 +280,6 @@ macro_rules! wrapper_body {
                 Some(call) => $handler(call).into_register(),
                 None => MISSING,
             }
-        }
-    };
-}
-
-/// Generates the exported symbol.
-#[cfg(target_arch = "x86_64")]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! wrapper_stub {
-    (by_id $name:ident $symbol:literal $(#[$doc:meta])*) => {
-        // The structure is above the return address and stays there, because the jump changes nothing on the stack.
-        $crate::wrapper_stub!(narrow $name $symbol $(#[$doc])*);
-    };
-    (narrow $name:ident $symbol:literal $(#[$doc:meta])*) => {
-        $(#[$doc])*
-        #[unsafe(naked)]
-        #[unsafe(export_name = $symbol)]
-        pub unsafe extern "C-unwind" fn $name() {
-            std::arch::naked_asm!("mov r9, [rsp]", "jmp {body}", body = sym super::bodies::$name)
-        }
-    };
-    (wide $name:ident $symbol:literal $(#[$doc:meta])*) => {
-        $(#[$doc])*
-        #[unsafe(naked)]
-        #[unsafe(export_name = $symbol)]
-        pub unsafe extern "C-unwind" fn $name() {
-            // Seven words for the callee: the return address and six stack arguments. They keep the stack aligned to 16
-            // bytes. Copying six words reads at most 48 bytes of the caller's own frame, or of the memory above it.
-            std::arch::naked_asm!(
-                ".cfi_startproc",
-                "sub rsp, 56",
-                ".cfi_adjust_cfa_offset 56",
-                "mov rax, [rsp + 56]",
-                "mov [rsp], rax",
-                "mov rax, [rsp + 64]",
-                "mov [rsp + 8], rax",
-                "mov rax, [rsp + 72]",
-                "mov [rsp + 16], rax",
-                "mov rax, [rsp + 80]",
-                "mov [rsp + 24], rax",
-                "mov rax, [rsp + 88]",
-                "mov [rsp + 32], rax",
-                "mov rax, [rsp + 96]",
-                "mov [rsp + 40], rax",
-                "mov rax, [rsp + 104]",
-                "mov [rsp + 48], rax",
-                "call {body}",
-                "add rsp, 56",
-                ".cfi_adjust_cfa_offset -56",
-                "ret",
-                ".cfi_endproc",
-                body = sym super::bodies::$name,
-            )
         }
     };
 }

@@ -4,10 +4,12 @@
 //! overwritten without a lock. If other buffers replaced a buffer's entry, its communicator is recorded as unknown,
 //! never as a wrong one.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 const BUCKETS: usize = 4096;
 const WAYS: usize = 4;
+/// Address in a place that a thread is writing. No buffer has it.
+const WRITING: usize = 1;
 
 struct Place {
     buffer: AtomicUsize,
@@ -32,7 +34,7 @@ fn bucket(buffer: usize) -> usize {
     (buffer as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) as usize >> 52
 }
 
-/// Stores a new buffer.
+/// Stores a new buffer. If another thread is writing the same place, the buffer stays unknown.
 #[inline]
 pub fn created(buffer: usize, communicator: u32, bytes: u64) {
     let bucket = bucket(buffer);
@@ -46,11 +48,18 @@ pub fn created(buffer: usize, communicator: u32, bytes: u64) {
                 .find(|place| place.buffer.load(Ordering::Relaxed) == 0)
         })
         .unwrap_or_else(|| &places[NEXT_WAY[bucket].fetch_add(1, Ordering::Relaxed) as usize % WAYS]);
-    // A reader that sees the address also sees the values that belong to it. So the address is removed first and
-    // written last.
-    place.buffer.store(0, Ordering::Release);
+    let before = place.buffer.load(Ordering::Relaxed);
+    let claimed = place
+        .buffer
+        .compare_exchange(before, WRITING, Ordering::Acquire, Ordering::Relaxed);
+    if before == WRITING || claimed.is_err() {
+        return;
+    }
+    // A reader that sees one of the following values also sees that the address was removed before.
+    fence(Ordering::Release);
     place.communicator.store(communicator, Ordering::Relaxed);
     place.bytes.store(bytes, Ordering::Relaxed);
+    // A reader that sees the address also sees the values that belong to it.
     place.buffer.store(buffer, Ordering::Release);
 }
 
@@ -64,7 +73,8 @@ pub fn find(buffer: usize) -> Option<(u32, u64)> {
         place.communicator.load(Ordering::Relaxed),
         place.bytes.load(Ordering::Relaxed),
     );
-    (place.buffer.load(Ordering::Acquire) == buffer).then_some(found)
+    fence(Ordering::Acquire);
+    (place.buffer.load(Ordering::Relaxed) == buffer).then_some(found)
 }
 
 #[cfg(test)]

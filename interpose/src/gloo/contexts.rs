@@ -8,7 +8,7 @@ use crate::core::communicators::Identity;
 use crate::core::hash::Hash128;
 use crate::core::life;
 use crate::core::real_call::{RealCall, Returned};
-use crate::core::stub::Narrow;
+use crate::core::stub::{Narrow, Object};
 use crate::thread;
 use rankscope_gloo_abi::memory::read;
 use rankscope_ranklog::Library;
@@ -41,7 +41,7 @@ pub fn destroyed(call: RealCall<'_, Narrow>) -> Returned {
 /// Hook of `gloo::rendezvous::ContextFactory::makeContext(device)`, which creates a context from another one without a
 /// store. It defines the new context. All members call it in the same order, so the identity consists of the parent's
 /// and an ordinal.
-pub fn created_from_another(call: RealCall<'_, Narrow>) -> Returned {
+pub fn created_from_another(call: RealCall<'_, Object>) -> Returned {
     if !life::is_on() {
         return call.forward();
     }
@@ -49,13 +49,13 @@ pub fn created_from_another(call: RealCall<'_, Narrow>) -> Returned {
     thread.gloo.forked_context.set(0);
     thread.gloo.forking.set(thread.gloo.forking.get() + 1);
     let unforking = Unforking(thread);
-    let arguments = call.arguments();
+    let [_, factory, ..] = call.arguments().0;
     let result = call.forward();
     drop(unforking);
     let child = thread.gloo.forked_context.get();
-    // SAFETY: the hidden result is the first argument, so `this` is the second. It is alive during the call, and its
+    // SAFETY: the factory is `this`. It is alive during the call, and its
     // first member is a shared_ptr to the parent.
-    let parent = communicators::find(unsafe { read(arguments[1], 0) });
+    let parent = communicators::find(unsafe { read(factory, 0) });
     if let Some(parent) = parent
         && let Some(identity) = parent.identity()
         && child != 0

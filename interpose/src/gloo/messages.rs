@@ -6,7 +6,7 @@ use super::evidence::Sampler;
 use crate::core::communicators;
 use crate::core::life;
 use crate::core::real_call::{RealCall, Returned};
-use crate::core::stub::Narrow;
+use crate::core::stub::{Narrow, Object};
 use crate::thread;
 use crate::thread::ThreadState;
 use rankscope_gloo_abi::memory::read;
@@ -22,8 +22,8 @@ const REST_OF_BUFFER: usize = usize::MAX;
 /// Hook of `gloo::Context::createUnboundBuffer(void*, size_t)`, with the arguments (result, context, address, bytes).
 /// It stores the communicator and size of the new buffer.
 #[inline]
-pub fn created(call: RealCall<'_, Narrow>) -> Returned {
-    let [buffer, context, _, bytes, _] = *call.arguments();
+pub fn created(call: RealCall<'_, Object>) -> Returned {
+    let [buffer, context, _, bytes, _] = call.arguments().0;
     let result = call.forward();
     if let Some(entry) = communicators::find(context) {
         // SAFETY: after the call the hidden result is a unique_ptr, which is one pointer.

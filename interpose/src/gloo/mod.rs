@@ -53,35 +53,35 @@ crate::wrappers! {
     connect_shared = "_ZN4gloo10rendezvous7Context15connectFullMeshESt10shared_ptrINS0_5StoreEERS2_INS_9transport6DeviceEE",
         seen "2.15", narrow rendezvous::connect_by_shared_pointer;
     make_context = "_ZN4gloo10rendezvous14ContextFactory11makeContextERSt10shared_ptrINS_9transport6DeviceEE",
-        seen "everywhere", narrow contexts::created_from_another;
+        seen "everywhere", object contexts::created_from_another;
 
     // Stores: the values that are set and read during a rendezvous identify the communicator.
     gloo_prefix_set = "_ZN4gloo10rendezvous11PrefixStore3setERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEERKSt6vectorIcS6_E",
         seen "2.15, libgloo 0.5", narrow rendezvous::store_set;
     gloo_prefix_get = "_ZN4gloo10rendezvous11PrefixStore3getERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
-        seen "2.15, libgloo 0.5", narrow rendezvous::store_get;
+        seen "2.15, libgloo 0.5", object rendezvous::store_get;
     gloo_prefix_multi_get = "_ZN4gloo10rendezvous11PrefixStore9multi_getERKSt6vectorINSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEESaIS8_EE",
-        seen "2.15", narrow rendezvous::store_multi_get;
+        seen "2.15", object rendezvous::store_multi_get;
     gloo_prefix_set_old = "_ZN4gloo10rendezvous11PrefixStore3setERKSsRKSt6vectorIcSaIcEE", seen "2.4",
         narrow rendezvous::store_set_old_string;
-    gloo_prefix_get_old = "_ZN4gloo10rendezvous11PrefixStore3getERKSs", seen "2.4", narrow rendezvous::store_get_old_string;
+    gloo_prefix_get_old = "_ZN4gloo10rendezvous11PrefixStore3getERKSs", seen "2.4", object rendezvous::store_get_old_string;
     gloo_prefix_multi_get_old = "_ZN4gloo10rendezvous11PrefixStore9multi_getERKSt6vectorISsSaISsEE", seen "2.4",
-        narrow rendezvous::store_multi_get_old_string;
+        object rendezvous::store_multi_get_old_string;
     gloo_file_set = "_ZN4gloo10rendezvous9FileStore3setERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEERKSt6vectorIcS6_E",
         seen "libgloo 0.5", narrow rendezvous::store_set;
     gloo_file_get = "_ZN4gloo10rendezvous9FileStore3getERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
-        seen "libgloo 0.5", narrow rendezvous::store_get;
+        seen "libgloo 0.5", object rendezvous::store_get;
     gloo_hash_set = "_ZN4gloo10rendezvous9HashStore3setERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEERKSt6vectorIcS6_E",
         seen "libgloo 0.5", narrow rendezvous::store_set;
     gloo_hash_get = "_ZN4gloo10rendezvous9HashStore3getERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
-        seen "libgloo 0.5", narrow rendezvous::store_get;
+        seen "libgloo 0.5", object rendezvous::store_get;
     gloo_redis_set = "_ZN4gloo10rendezvous10RedisStore3setERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEERKSt6vectorIcS6_E",
         seen "libgloo 0.5", narrow rendezvous::store_set;
     gloo_redis_get = "_ZN4gloo10rendezvous10RedisStore3getERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
-        seen "libgloo 0.5", narrow rendezvous::store_get;
+        seen "libgloo 0.5", object rendezvous::store_get;
 
     // Messages through unbound buffers.
-    create_buffer = "_ZN4gloo7Context19createUnboundBufferEPvm", seen "everywhere", narrow messages::created;
+    create_buffer = "_ZN4gloo7Context19createUnboundBufferEPvm", seen "everywhere", object messages::created;
     send = "_ZN4gloo9transport3tcp13UnboundBuffer4sendEimmm", seen "everywhere", narrow messages::send;
     receive = "_ZN4gloo9transport3tcp13UnboundBuffer4recvEimmm", seen "everywhere", narrow messages::receive;
     receive_any = "_ZN4gloo9transport3tcp13UnboundBuffer4recvESt6vectorIiSaIiEEmmm", seen "everywhere",

@@ -9,7 +9,7 @@ use crate::core::communicators::Identity;
 use crate::core::hash::Hash128;
 use crate::core::life;
 use crate::core::real_call::{RealCall, Returned};
-use crate::core::stub::Narrow;
+use crate::core::stub::{Arguments, Narrow, Object};
 use crate::thread;
 use crate::thread::ThreadState;
 use rankscope_gloo_abi::memory::{StringLayout, read, vector_bytes};
@@ -302,7 +302,7 @@ fn set(call: RealCall<'_, Narrow>, strings: StringLayout) -> Returned {
 /// returned if this was the outermost store, whose result is the member's.
 #[inline(always)]
 fn forward_in_store<'a>(
-    call: RealCall<'_, Narrow>,
+    call: RealCall<'_, impl Arguments>,
     key: impl FnOnce() -> &'a [u8],
 ) -> (Returned, Option<&'a [u8]>) {
     // SAFETY: the reference is last used before the real call.
@@ -318,21 +318,21 @@ fn forward_in_store<'a>(
     (result, is_outermost.then_some(key))
 }
 
-/// Hook of `get(key)` of any store, with new strings; the hidden result is the first argument. During a rendezvous it
+/// Hook of `get(key)` of any store, with new strings; the first word is the address of the result. During a rendezvous it
 /// keeps rank 0's key and the hash of its value.
-pub fn store_get(call: RealCall<'_, Narrow>) -> Returned {
+pub fn store_get(call: RealCall<'_, Object>) -> Returned {
     get(call, StringLayout::New)
 }
 
 /// Hook of `get(key)` of any store, with old strings. During a rendezvous it keeps rank 0's key and the hash of its
 /// value.
-pub fn store_get_old_string(call: RealCall<'_, Narrow>) -> Returned {
+pub fn store_get_old_string(call: RealCall<'_, Object>) -> Returned {
     get(call, StringLayout::Old)
 }
 
 /// Hook of `get(key)` with strings of this layout. It keeps the key and rank 0's blob.
-fn get(call: RealCall<'_, Narrow>, strings: StringLayout) -> Returned {
-    let [value, _, key, ..] = *call.arguments();
+fn get(call: RealCall<'_, Object>, strings: StringLayout) -> Returned {
+    let [value, _, key, ..] = call.arguments().0;
     // SAFETY: the key is a reference of the caller, which keeps it alive until this hook returns.
     let key_of = || unsafe { strings.bytes(key) };
     let (result, key) = forward_in_store(call, key_of);
@@ -350,19 +350,19 @@ fn get(call: RealCall<'_, Narrow>, strings: StringLayout) -> Returned {
 
 /// Hook of `multi_get(keys)` of any store, with new strings. During a rendezvous it keeps the first key and the hash of
 /// its value, if that key is rank 0's.
-pub fn store_multi_get(call: RealCall<'_, Narrow>) -> Returned {
+pub fn store_multi_get(call: RealCall<'_, Object>) -> Returned {
     multi_get(call, StringLayout::New)
 }
 
 /// Hook of `multi_get(keys)` of any store, with old strings. During a rendezvous it keeps the first key and the hash of
 /// its value, if that key is rank 0's.
-pub fn store_multi_get_old_string(call: RealCall<'_, Narrow>) -> Returned {
+pub fn store_multi_get_old_string(call: RealCall<'_, Object>) -> Returned {
     multi_get(call, StringLayout::Old)
 }
 
 /// Hook of `multi_get(keys)` with strings of this layout. It keeps the first key and rank 0's blob.
-fn multi_get(call: RealCall<'_, Narrow>, strings: StringLayout) -> Returned {
-    let [values, _, keys, ..] = *call.arguments();
+fn multi_get(call: RealCall<'_, Object>, strings: StringLayout) -> Returned {
+    let [values, _, keys, ..] = call.arguments().0;
     // SAFETY: the keys are a vector of strings that the caller keeps alive until this hook returns. Only the first is
     // read, if there is one.
     let key_of = || unsafe {

@@ -14,7 +14,7 @@ use crate::core::in_progress::InProgress;
 use crate::core::life;
 use crate::core::real_call::{RealCall, Returned};
 use crate::core::resolve;
-use crate::core::stub::{Arguments, ById, Narrow, OnStack, Wide};
+use crate::core::stub::{Arguments, ById, Narrow, UniqueId, Wide};
 use crate::cuda::{device_properties, driver};
 use crate::thread;
 use crate::thread::ThreadState;
@@ -519,7 +519,7 @@ unsafe fn creating(place: usize, expected: &Expected, call: RealCall<'_, impl Ar
 
 // ---- created from an id ------------------------------------------------------------------------------------------
 
-fn from_ids(ids: &[OnStack]) -> [u8; 16] {
+fn from_ids(ids: &[UniqueId]) -> [u8; 16] {
     ids.iter()
         .fold(Hash128::new().add(b"nccl"), |hash, id| hash.add(&id.0))
         .finish()
@@ -532,10 +532,10 @@ fn place(rank: usize, size: usize) -> Option<(u32, u32)> {
 }
 
 /// Hook of `ncclCommInitRank(handle, size, id, rank)` and `ncclCommInitRankConfig(handle, size, id, rank, config)`. It
-/// records one blocking call and the new communicator. The id is on the stack. `has_config` is true for the second.
+/// records one blocking call and the new communicator. `has_config` is true for the second.
 pub fn init_rank(call: RealCall<'_, ById>, has_config: bool) -> Returned {
     let arguments = call.arguments();
-    let [handle, size, rank, config, ..] = arguments.registers;
+    let [handle, size, rank, config, ..] = arguments.integers;
     let expected = Expected {
         place: place(rank, size),
         ..Expected::new(
@@ -543,7 +543,7 @@ pub fn init_rank(call: RealCall<'_, ById>, has_config: bool) -> Returned {
             IdentitySource::UniqueId,
         )
     };
-    // SAFETY: the fourth register is a configuration if `has_config`, else it is not read. `handle` is the program's
+    // SAFETY: the fourth integer is a configuration if `has_config`, else it is not read. `handle` is the program's
     // variable for the handle.
     unsafe {
         let expected = expected.named_by(if has_config { config } else { 0 });
@@ -561,7 +561,7 @@ pub fn init_rank_scalable(call: RealCall<'_, Wide>) -> Returned {
         &[][..]
     } else {
         // SAFETY: `ids` is not null, and the program passes `count` ids of 128 bytes that are valid during its call.
-        unsafe { std::slice::from_raw_parts(ids as *const OnStack, count) }
+        unsafe { std::slice::from_raw_parts(ids as *const UniqueId, count) }
     };
     let expected = Expected {
         place: place(rank, size),
@@ -718,7 +718,7 @@ pub fn shrink(call: RealCall<'_, Wide>) -> Returned {
 pub fn grow(call: RealCall<'_, Wide>) -> Returned {
     let [parent, size, id, rank, handle, config, ..] = *call.arguments();
     // SAFETY: `id` is not null, so it points to the program's id of 128 bytes, which is valid during its call.
-    let by_id = (id != 0).then(|| unsafe { from_ids(std::slice::from_ref(&*(id as *const OnStack))) });
+    let by_id = (id != 0).then(|| unsafe { from_ids(std::slice::from_ref(&*(id as *const UniqueId))) });
     // SAFETY: the program passes `parent`, `config` and `handle` to the library, so they are valid during this call.
     unsafe {
         let expected = match (Parent::of(parent, call.real()), by_id) {

@@ -27,49 +27,49 @@ crate::wrappers! {
 
     // Stores that Gloo's stores use. The innermost one receives the whole key.
     c10d_prefix_get = "_ZN4c10d11PrefixStore3getERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
-        seen "1.13, 2.15", narrow rendezvous::store_get;
+        seen "1.13, 2.15", object rendezvous::store_get;
     c10d_prefix_get_old = "_ZN4c10d11PrefixStore3getERKSs",
-        seen "2.4", narrow rendezvous::store_get_old_string;
+        seen "2.4", object rendezvous::store_get_old_string;
     c10d_prefix_set = "_ZN4c10d11PrefixStore3setERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEERKSt6vectorIhSaIhEE",
         seen "1.13, 2.15", narrow rendezvous::store_set;
     c10d_prefix_set_old = "_ZN4c10d11PrefixStore3setERKSsRKSt6vectorIhSaIhEE",
         seen "2.4", narrow rendezvous::store_set_old_string;
     c10d_prefix_multi_get = "_ZN4c10d11PrefixStore8multiGetERKSt6vectorINSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEESaIS7_EE",
-        seen "2.15", narrow rendezvous::store_multi_get;
+        seen "2.15", object rendezvous::store_multi_get;
     c10d_prefix_multi_get_old = "_ZN4c10d11PrefixStore8multiGetERKSt6vectorISsSaISsEE",
-        seen "2.4", narrow rendezvous::store_multi_get_old_string;
+        seen "2.4", object rendezvous::store_multi_get_old_string;
     c10d_tcp_get = "_ZN4c10d8TCPStore3getERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
-        seen "1.13, 2.15", narrow rendezvous::store_get;
+        seen "1.13, 2.15", object rendezvous::store_get;
     c10d_tcp_get_old = "_ZN4c10d8TCPStore3getERKSs",
-        seen "2.4", narrow rendezvous::store_get_old_string;
+        seen "2.4", object rendezvous::store_get_old_string;
     c10d_tcp_set = "_ZN4c10d8TCPStore3setERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEERKSt6vectorIhSaIhEE",
         seen "1.13, 2.15", narrow rendezvous::store_set;
     c10d_tcp_set_old = "_ZN4c10d8TCPStore3setERKSsRKSt6vectorIhSaIhEE",
         seen "2.4", narrow rendezvous::store_set_old_string;
     c10d_tcp_multi_get = "_ZN4c10d8TCPStore8multiGetERKSt6vectorINSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEESaIS7_EE",
-        seen "2.15", narrow rendezvous::store_multi_get;
+        seen "2.15", object rendezvous::store_multi_get;
     c10d_tcp_multi_get_old = "_ZN4c10d8TCPStore8multiGetERKSt6vectorISsSaISsEE",
-        seen "2.4", narrow rendezvous::store_multi_get_old_string;
+        seen "2.4", object rendezvous::store_multi_get_old_string;
     c10d_file_get = "_ZN4c10d9FileStore3getERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
-        seen "1.13, 2.15", narrow rendezvous::store_get;
+        seen "1.13, 2.15", object rendezvous::store_get;
     c10d_file_get_old = "_ZN4c10d9FileStore3getERKSs",
-        seen "2.4", narrow rendezvous::store_get_old_string;
+        seen "2.4", object rendezvous::store_get_old_string;
     c10d_file_set = "_ZN4c10d9FileStore3setERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEERKSt6vectorIhSaIhEE",
         seen "1.13, 2.15", narrow rendezvous::store_set;
     c10d_file_set_old = "_ZN4c10d9FileStore3setERKSsRKSt6vectorIhSaIhEE",
         seen "2.4", narrow rendezvous::store_set_old_string;
     c10d_hash_get = "_ZN4c10d9HashStore3getERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
-        seen "1.13, 2.15", narrow rendezvous::store_get;
+        seen "1.13, 2.15", object rendezvous::store_get;
     c10d_hash_get_old = "_ZN4c10d9HashStore3getERKSs",
-        seen "2.4", narrow rendezvous::store_get_old_string;
+        seen "2.4", object rendezvous::store_get_old_string;
     c10d_hash_set = "_ZN4c10d9HashStore3setERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEERKSt6vectorIhSaIhEE",
         seen "1.13, 2.15", narrow rendezvous::store_set;
     c10d_hash_set_old = "_ZN4c10d9HashStore3setERKSsRKSt6vectorIhSaIhEE",
         seen "2.4", narrow rendezvous::store_set_old_string;
     c10d_hash_multi_get = "_ZN4c10d9HashStore8multiGetERKSt6vectorINSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEESaIS7_EE",
-        seen "2.15", narrow rendezvous::store_multi_get;
+        seen "2.15", object rendezvous::store_multi_get;
     c10d_hash_multi_get_old = "_ZN4c10d9HashStore8multiGetERKSt6vectorISsSaISsEE",
-        seen "2.4", narrow rendezvous::store_multi_get_old_string;
+        seen "2.4", object rendezvous::store_multi_get_old_string;
 
     // Functions that block training threads.
     work_wait = "_ZN4c10d4Work4waitENSt6chrono8durationIlSt5ratioILl1ELl1000EEEE", seen "1.13, 2.4, 2.15",
@@ -111,49 +111,49 @@ crate::wrappers! {
 
     // Requests of the program. They name the operation of the works that are queued inside.
     pg_allreduce = "_ZN4c10d16ProcessGroupGloo9allreduceERSt6vectorIN2at6TensorESaIS3_EERKNS_16AllreduceOptionsE",
-        seen "1.13, 2.4, 2.15", narrow |call| asked(O::AllReduce, call);
+        seen "1.13, 2.4, 2.15", object |call| asked(O::AllReduce, call);
     pg_allreduce_sparse = "_ZN4c10d16ProcessGroupGloo16allreduce_sparseERSt6vectorIN2at6TensorESaIS3_EERKNS_16AllreduceOptionsE",
-        seen "2.4, 2.15", narrow |call| asked(O::AllReduce, call);
+        seen "2.4, 2.15", object |call| asked(O::AllReduce, call);
     pg_allreduce_coalesced = "_ZN4c10d16ProcessGroupGloo19allreduce_coalescedERSt6vectorIN2at6TensorESaIS3_EERKNS_25AllreduceCoalescedOptionsE",
-        seen "1.13, 2.4, 2.15", narrow |call| asked(O::AllReduce, call);
+        seen "1.13, 2.4, 2.15", object |call| asked(O::AllReduce, call);
     pg_broadcast = "_ZN4c10d16ProcessGroupGloo9broadcastERSt6vectorIN2at6TensorESaIS3_EERKNS_16BroadcastOptionsE",
-        seen "1.13, 2.4, 2.15", narrow |call| asked(O::Broadcast, call);
+        seen "1.13, 2.4, 2.15", object |call| asked(O::Broadcast, call);
     pg_reduce = "_ZN4c10d16ProcessGroupGloo6reduceERSt6vectorIN2at6TensorESaIS3_EERKNS_13ReduceOptionsE",
-        seen "1.13, 2.4, 2.15", narrow |call| asked(O::Reduce, call);
+        seen "1.13, 2.4, 2.15", object |call| asked(O::Reduce, call);
     pg_reduce_scatter = "_ZN4c10d16ProcessGroupGloo14reduce_scatterERSt6vectorIN2at6TensorESaIS3_EERS1_IS5_SaIS5_EERKNS_20ReduceScatterOptionsE",
-        seen "1.13, 2.4, 2.15", narrow |call| asked(O::ReduceScatter, call);
+        seen "1.13, 2.4, 2.15", object |call| asked(O::ReduceScatter, call);
     pg_reduce_scatter_single = "_ZN4c10d16ProcessGroupGloo21reduce_scatter_singleERN2at6TensorES3_RKNS_20ReduceScatterOptionsE",
-        seen "2.15", narrow |call| asked(O::ReduceScatter, call);
+        seen "2.15", object |call| asked(O::ReduceScatter, call);
     pg_reduce_scatter_base = "_ZN4c10d16ProcessGroupGloo20_reduce_scatter_baseERN2at6TensorES3_RKNS_20ReduceScatterOptionsE",
-        seen "2.4", narrow |call| asked(O::ReduceScatter, call);
+        seen "2.4", object |call| asked(O::ReduceScatter, call);
     pg_reduce_scatter_single_coalesced = "_ZN4c10d16ProcessGroupGloo31reduce_scatter_single_coalescedERSt6vectorIN2at6TensorESaIS3_EES6_RKNS_20ReduceScatterOptionsE",
-        seen "2.15", narrow |call| asked(O::ReduceScatter, call);
+        seen "2.15", object |call| asked(O::ReduceScatter, call);
     pg_reduce_scatter_tensor_coalesced = "_ZN4c10d16ProcessGroupGloo31reduce_scatter_tensor_coalescedERSt6vectorIN2at6TensorESaIS3_EES6_RKNS_20ReduceScatterOptionsE",
-        seen "2.4", narrow |call| asked(O::ReduceScatter, call);
+        seen "2.4", object |call| asked(O::ReduceScatter, call);
     pg_allgather = "_ZN4c10d16ProcessGroupGloo9allgatherERSt6vectorIS1_IN2at6TensorESaIS3_EESaIS5_EERS5_RKNS_16AllgatherOptionsE",
-        seen "1.13, 2.4, 2.15", narrow |call| asked(O::AllGather, call);
+        seen "1.13, 2.4, 2.15", object |call| asked(O::AllGather, call);
     pg_allgather_coalesced = "_ZN4c10d16ProcessGroupGloo19allgather_coalescedERSt6vectorIS1_IN2at6TensorESaIS3_EESaIS5_EERS5_RKNS_16AllgatherOptionsE",
-        seen "1.13, 2.4, 2.15", narrow |call| asked(O::AllGather, call);
+        seen "1.13, 2.4, 2.15", object |call| asked(O::AllGather, call);
     pg_allgather_base = "_ZN4c10d16ProcessGroupGloo15_allgather_baseERN2at6TensorES3_RKNS_16AllgatherOptionsE",
-        seen "1.13, 2.4", narrow |call| asked(O::AllGather, call);
+        seen "1.13, 2.4", object |call| asked(O::AllGather, call);
     pg_allgather_into_tensor_coalesced = "_ZN4c10d16ProcessGroupGloo31allgather_into_tensor_coalescedERSt6vectorIN2at6TensorESaIS3_EES6_RKNS_16AllgatherOptionsE",
-        seen "2.4", narrow |call| asked(O::AllGather, call);
+        seen "2.4", object |call| asked(O::AllGather, call);
     pg_all_gather_single = "_ZN4c10d16ProcessGroupGloo17all_gather_singleERN2at6TensorES3_RKNS_16AllgatherOptionsE",
-        seen "2.15", narrow |call| asked(O::AllGather, call);
+        seen "2.15", object |call| asked(O::AllGather, call);
     pg_all_gather_single_coalesced = "_ZN4c10d16ProcessGroupGloo27all_gather_single_coalescedERSt6vectorIN2at6TensorESaIS3_EES6_RKNS_16AllgatherOptionsE",
-        seen "2.15", narrow |call| asked(O::AllGather, call);
+        seen "2.15", object |call| asked(O::AllGather, call);
     pg_gather = "_ZN4c10d16ProcessGroupGloo6gatherERSt6vectorIS1_IN2at6TensorESaIS3_EESaIS5_EERS5_RKNS_13GatherOptionsE",
-        seen "1.13, 2.4, 2.15", narrow |call| asked(O::Gather, call);
+        seen "1.13, 2.4, 2.15", object |call| asked(O::Gather, call);
     pg_alltoall = "_ZN4c10d16ProcessGroupGloo8alltoallERSt6vectorIN2at6TensorESaIS3_EES6_RKNS_15AllToAllOptionsE",
-        seen "2.15", narrow |call| asked(O::AllToAll, call);
+        seen "2.15", object |call| asked(O::AllToAll, call);
     pg_scatter = "_ZN4c10d16ProcessGroupGloo7scatterERSt6vectorIN2at6TensorESaIS3_EERS1_IS5_SaIS5_EERKNS_14ScatterOptionsE",
-        seen "1.13, 2.4, 2.15", narrow |call| asked(O::Scatter, call);
+        seen "1.13, 2.4, 2.15", object |call| asked(O::Scatter, call);
     pg_barrier = "_ZN4c10d16ProcessGroupGloo7barrierERKNS_14BarrierOptionsE", seen "1.13, 2.4, 2.15",
-        narrow |call| asked(O::Barrier, call);
+        object |call| asked(O::Barrier, call);
     pg_all_to_all_single = "_ZN4c10d16ProcessGroupGloo17all_to_all_singleERN2at6TensorES3_RSt6vectorIlSaIlEES7_RKNS_15AllToAllOptionsE",
-        seen "2.15", wide |call| asked(O::AllToAll, call);
+        seen "2.15", wide_object |call| asked(O::AllToAll, call);
     pg_alltoall_base = "_ZN4c10d16ProcessGroupGloo13alltoall_baseERN2at6TensorES3_RSt6vectorIlSaIlEES7_RKNS_15AllToAllOptionsE",
-        seen "1.13, 2.4", wide |call| asked(O::AllToAll, call);
+        seen "1.13, 2.4", wide_object |call| asked(O::AllToAll, call);
 }
 
 /// Exported members of `ProcessGroupGloo`, and overrides of `Work::wait`, that are deliberately not intercepted, with

@@ -30,6 +30,8 @@
 extern "C" {
 extern const char* const rows_symbols[];
 extern const int rows_count;
+// Functions that return a C++ object through memory. Its address is the first of the row's arguments here.
+extern const bool rows_return_object[];
 // Additional behaviour of a double, which by default only returns 1.
 extern size_t (*rows_inside)(int row, const size_t* arguments);
 }
@@ -147,7 +149,13 @@ static Call buildNccl(const char* s) {
   if (starts(name, "CommInitRankScalable"))
     return {Kind::Cold, 6, {at(communicatorHandle), 4, 1, 1, at(uniqueId), 0}};
   if (starts(name, "CommInitAll")) return {Kind::Cold, 3, {at(communicatorHandle), 1, 0}};
+#if defined(__aarch64__)
+  // The address of the id is passed.
+  if (starts(name, "CommInitRank")) return {Kind::Cold, 5, {at(communicatorHandle), 4, at(uniqueId), 1, 0}};
+#else
+  // The id is whatever is on the stack.
   if (starts(name, "CommInitRank")) return {Kind::Cold, 4, {at(communicatorHandle), 4, 1, 0}};
+#endif
   if (starts(name, "CommSplit")) return {Kind::Cold, 5, {c, 0, 0, at(communicatorHandle), 0}};
   if (starts(name, "CommShrink")) return {Kind::Cold, 6, {c, 0, 0, at(communicatorHandle), 0, 0}};
   if (starts(name, "CommGrow")) return {Kind::Cold, 6, {c, 5, 0, size_t(-1), at(communicatorHandle), 0}};
@@ -218,7 +226,21 @@ static Function wrapper(const char* symbol) {
   return reinterpret_cast<Function>(address);
 }
 
-static size_t call(Function function, const size_t* a) {
+#if defined(__aarch64__)
+// Calls a function that returns an object: the address of its memory is in x8. The jump has no frame, so exceptions pass.
+extern "C" size_t callForObject(size_t, size_t, size_t, size_t, size_t, size_t, size_t, Function);
+asm(".globl callForObject\n"
+    "callForObject:\n"
+    "mov x8, x0\nmov x0, x1\nmov x1, x2\nmov x2, x3\nmov x3, x4\nmov x4, x5\nmov x5, x6\n"
+    "mov x16, x7\nbr x16\n");
+#endif
+
+static size_t call(Function function, const size_t* a, bool returnsObject) {
+#if defined(__aarch64__)
+  if (returnsObject) return callForObject(a[0], a[1], a[2], a[3], a[4], a[5], a[6], function);
+#endif
+  // Elsewhere the address is passed like a first argument.
+  (void)returnsObject;
   return function(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11]);
 }
 
@@ -228,7 +250,7 @@ struct Row {
   Call its;
   explicit Row(const char* symbol, uint32_t tag = 9)
       : number(rowOf(symbol)), function(wrapper(symbol)), its(build(symbol, tag)) {}
-  size_t operator()() const { return call(function, its.arguments); }
+  size_t operator()() const { return call(function, its.arguments, rows_return_object[number]); }
 };
 
 static constexpr const char* kBarrier = "_ZN4gloo7barrierERNS_14BarrierOptionsE";
@@ -498,7 +520,7 @@ static int priceOf(const char* symbol) {
   rows_inside = [](int, const size_t*) { return size_t(0); };
   price(
       symbol, row.function != realRow, [&] { isGroup ? start() : 0, row(); },
-      [&] { isGroup ? call(realStart, start.its.arguments) : 0, call(realRow, row.its.arguments); }, 40);
+      [&] { isGroup ? call(realStart, start.its.arguments, false) : 0, call(realRow, row.its.arguments, rows_return_object[row.number]); }, 40);
   return 0;
 }
 

@@ -28,3 +28,4 @@ pub mod run_directory;
 pub mod signal_observer;
 pub mod signals;
 pub mod stop;
+pub mod unseen;

@@ -38,7 +38,8 @@ pub fn prepare(command: &mut Command) {
         .env("RANKSCOPE_MIN_FREE_MIB", "0");
 }
 
-fn harmless_library() -> PathBuf {
+/// Returns a library that does nothing when it is loaded.
+pub fn harmless_library() -> PathBuf {
     let places = [
         "/lib/x86_64-linux-gnu",
         "/lib/aarch64-linux-gnu",

@@ -81,7 +81,7 @@ pub fn record(run: &Run, planned: &Planned, library: &Path, inherited: Inherited
     let logs = run_directory::logs(&directory.path)?.len();
     if logs == 0 {
         launch.remove(&directory.path);
-        print_message(&why_nothing(&planned.command[0]));
+        print_message(&why_nothing(&planned.command[0], &[]));
     }
     Ok(Outcome {
         ending,
