@@ -15,5 +15,5 @@ done
 # The system has its own programs, and no tools of Rust.
 exec chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
     CARGO_TARGET_DIR="$repository/target/aarch64/aarch64-unknown-linux-gnu" \
-    RANKSCOPE_TEST_EMULATED=1 ROWS_CALLS="${ROWS_CALLS:-20000}" RUST_BACKTRACE=0 \
+    TEST_IS_EMULATED=1 ROWS_CALLS="${ROWS_CALLS:-20000}" RUST_BACKTRACE=0 \
     bash -c 'cd "$1" && shift && exec "$@"' _ "$PWD" "$@"

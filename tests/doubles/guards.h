@@ -91,9 +91,9 @@ static constexpr unsigned kArchitecture = AUDIT_ARCH_AARCH64;
 #endif
 
 // From now on, this thread may only print a complaint and end. An emulator of processors has no filter of system calls.
-// With RANKSCOPE_TEST_EMULATED, allocations and locks are caught there, and system calls are not.
+// With TEST_IS_EMULATED, allocations and locks are caught there, and system calls are not.
 static void forbidSystemCalls() {
-  if (getenv("RANKSCOPE_TEST_EMULATED")) return;
+  if (getenv("TEST_IS_EMULATED")) return;
   const sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, arch)),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kArchitecture, 1, 0),

@@ -29,7 +29,7 @@ fn calls() -> u64 {
 
 /// Returns true under an emulator of another processor. It has no filter of system calls.
 fn is_emulated() -> bool {
-    std::env::var_os("RANKSCOPE_TEST_EMULATED").is_some()
+    std::env::var_os("TEST_IS_EMULATED").is_some()
 }
 
 /// Returns the kind of each row, in the order of the symbols.

@@ -10,7 +10,7 @@ use super::layout::{
 use super::loss::{Loss, LossCause};
 use super::record::{RECORD_BYTES, Record, RecordKind};
 use super::record_slot;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// State of a live area (header field `STATE`).
 pub mod state {
@@ -151,7 +151,8 @@ impl Area {
         let offset = (CALIBRATION_OFFSET + position * CALIBRATION_BYTES) as u64;
         let bytes = entry.to_bytes();
         // The tick word is zero while the rest is being written, so that a reader never takes half an entry.
-        self.u64_at(offset).store(0, Ordering::Release);
+        self.u64_at(offset).store(0, Ordering::Relaxed);
+        fence(Ordering::Release);
         for (word, value) in bytes.chunks_exact(8).enumerate().skip(1) {
             let value = u64::from_le_bytes(value.try_into().unwrap_or_default());
             self.u64_at(offset + 8 * word as u64)

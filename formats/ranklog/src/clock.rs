@@ -68,13 +68,34 @@ pub fn counter() -> Counter {
     }
     let chosen = Counter::choose();
     match COUNTER.compare_exchange(0, chosen as u32, Ordering::Relaxed, Ordering::Relaxed) {
-        Ok(_) => chosen,
+        Ok(_) => {
+            learn_stated_rate(chosen);
+            chosen
+        }
         Err(other) => Counter::from_u32(other).unwrap_or(chosen),
     }
 }
 
-/// Ticks per second as last measured. The initial value is a guess that is close enough for every counter.
+/// Ticks per second as last measured. The initial value is a guess for time-stamp counters.
 static TICKS_PER_SECOND: AtomicU64 = AtomicU64::new(2_000_000_000);
+
+/// Replaces the guess by the frequency that the machine states, if it states one.
+fn learn_stated_rate(counter: Counter) {
+    let stated: u64 = match counter {
+        Counter::MonotonicRaw => 1_000_000_000,
+        #[cfg(target_arch = "aarch64")]
+        Counter::VirtualCounter => {
+            let frequency: u64;
+            // SAFETY: CNTFRQ_EL0 is readable where CNTVCT_EL0 is.
+            unsafe { core::arch::asm!("mrs {}, cntfrq_el0", out(reg) frequency, options(nomem, nostack)) };
+            frequency
+        }
+        _ => 0,
+    };
+    if stated > 0 {
+        TICKS_PER_SECOND.store(stated, Ordering::Relaxed);
+    }
+}
 
 /// Returns approximately how many ticks a second has. Use it for timeouts, never for measurements.
 #[inline]

@@ -235,7 +235,7 @@ fn keep_committed(before: &[u8], bytes: &mut [u8]) {
 ///
 /// The generation in the first word is different for each call, so an equal first word means that the slot did not
 /// change in between ([`super::call_slot`]). A copy by the kernel has no order, so the first words are read before and
-/// after the copy whose other words count.
+/// after the copy whose other words count, and in it: a free slot may have been another call meanwhile.
 fn read_slots(file: &File, start: u64, bytes: usize) -> io::Result<Vec<u8>> {
     let read = || {
         let mut copy = vec![0u8; bytes];
@@ -251,7 +251,8 @@ fn read_slots(file: &File, start: u64, bytes: usize) -> io::Result<Vec<u8>> {
     for _ in 0..SLOT_ATTEMPTS {
         let after = read()?;
         changing.retain(|&at| {
-            let is_same = u64_at(&before, at) == u64_at(&after, at);
+            let first_word = u64_at(&before, at);
+            let is_same = first_word == u64_at(&copy, at) && first_word == u64_at(&after, at);
             let slot = copy.get(at..at + RECORD_BYTES);
             let target = result.get_mut(at..at + RECORD_BYTES);
             if is_same && let (Some(slot), Some(target)) = (slot, target) {

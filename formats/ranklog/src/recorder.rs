@@ -173,14 +173,29 @@ impl Recorder {
     /// Accepts no records until [`Recorder::resume`]. Definitions and sequence numbers continue.
     pub fn pause(&self) {
         self.paused.store(1, Ordering::SeqCst);
-        self.active.store(std::ptr::null_mut(), Ordering::SeqCst);
+        self.apply_pause();
     }
 
     /// Accepts records again.
     pub fn resume(&self) {
         self.paused.store(0, Ordering::SeqCst);
-        self.active
-            .store(self.set.load(Ordering::SeqCst), Ordering::SeqCst);
+        self.apply_pause();
+    }
+
+    /// Makes the active lanes those that the current state requires. Whoever changes the state calls this afterwards, and
+    /// repeats it if another thread has changed the state meanwhile. So the last change takes effect.
+    fn apply_pause(&self) {
+        let wanted = || match self.paused.load(Ordering::SeqCst) {
+            0 => self.set.load(Ordering::SeqCst),
+            _ => std::ptr::null_mut(),
+        };
+        loop {
+            let lanes = wanted();
+            self.active.store(lanes, Ordering::SeqCst);
+            if wanted() == lanes {
+                return;
+            }
+        }
     }
 
     /// Counts a record that arrived before the lanes exist. Later it counts nothing: a record that is skipped while
@@ -195,7 +210,7 @@ impl Recorder {
                 Ordering::Relaxed,
             );
             self.starting_last.fetch_max(now_ticks, Ordering::Relaxed);
-            self.starting_losses[kind as usize % RecordKind::COUNT].fetch_add(1, Ordering::Relaxed);
+            self.starting_losses[kind as usize % RecordKind::COUNT].fetch_add(1, Ordering::Release);
         }
     }
 
@@ -246,12 +261,9 @@ impl Recorder {
         };
         let set = drain.set;
         self.set
-            .store(std::ptr::from_ref(set).cast_mut(), Ordering::Release);
+            .store(std::ptr::from_ref(set).cast_mut(), Ordering::SeqCst);
         on_ready(set);
-        if self.paused.load(Ordering::SeqCst) == 0 {
-            self.active
-                .store(std::ptr::from_ref(set).cast_mut(), Ordering::Release);
-        }
+        self.apply_pause();
         set.area.set_state(state::RECORDING);
         self.set_status(RECORDING);
         self.take_over_starting_losses(set);
@@ -280,7 +292,7 @@ impl Recorder {
 
     fn take_over_starting_losses(&self, set: &LaneSet) {
         for &kind in RecordKind::ALL {
-            let count = self.starting_losses[kind as usize].swap(0, Ordering::Relaxed);
+            let count = self.starting_losses[kind as usize].swap(0, Ordering::Acquire);
             if count > 0 {
                 let first = self.starting_first.load(Ordering::Relaxed);
                 let last = self.starting_last.load(Ordering::Relaxed);

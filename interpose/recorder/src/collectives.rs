@@ -2,11 +2,11 @@
 
 use crate::communicators::{self, Entry, Identity};
 use crate::hash::Hash128;
+use crate::held_lane::HeldLane;
 use crate::thread_lane::ThreadLane;
 use crate::{life, marks};
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::definition::IdentitySource;
-use rankscope_ranklog::lanes::{Lane, LaneSet};
 use rankscope_ranklog::loss::LossCause;
 use rankscope_ranklog::record::{FLAG_DIRECT, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN, Record, RecordKind};
 use rankscope_ranklog::{Library, Operation};
@@ -20,7 +20,7 @@ pub struct CollectiveThread {
     /// Record of the outermost one; `None` if it is not recorded.
     open: Cell<Option<Record>>,
     /// The lane that has the operation in its list of calls in progress.
-    lane: Cell<Option<(&'static LaneSet, &'static Lane)>>,
+    lane: Cell<HeldLane>,
     /// Number of messages of this thread, which connects a message's two records.
     messages: Cell<u64>,
 }
@@ -31,7 +31,7 @@ impl CollectiveThread {
         Self {
             depth: Cell::new(0),
             open: Cell::new(None),
-            lane: Cell::new(None),
+            lane: Cell::new(HeldLane::NONE),
             messages: Cell::new(0),
         }
     }
@@ -120,11 +120,7 @@ pub fn begin(thread: &CollectiveThread, lane: &'static ThreadLane, call: &Call) 
         _ => collective(entry, call),
     };
     record.flags |= FLAG_FAILED;
-    let place = life::lane(lane);
-    if let Some((set, lane)) = place {
-        lane.enter(set, &record);
-    }
-    thread.lane.set(place);
+    thread.lane.set(HeldLane::enter(lane, &record));
     thread.open.set(Some(record));
 }
 
@@ -144,16 +140,7 @@ pub fn end(thread: &CollectiveThread, lane: &'static ThreadLane, has_failed: boo
     if !has_failed {
         record.flags &= !FLAG_FAILED;
     }
-    match thread.lane.take() {
-        Some((set, place)) if life::same_life(lane) => {
-            // Also while recording is paused: the slot must become free.
-            place.leave(set);
-            place.commit(set, &record);
-        }
-        // In the child of a fork, the lane belongs to the parent.
-        Some(_) => {}
-        None => life::commit(lane, &record),
-    }
+    thread.lane.replace(HeldLane::NONE).finish(lane, &record);
 }
 
 /// Counts an operation that is not recorded: its communicator is unknown, or it is inside another one.

@@ -20,6 +20,7 @@ pub mod collectives;
 pub mod communicators;
 pub mod configuration;
 pub mod hash;
+pub mod held_lane;
 pub mod keeper;
 pub mod life;
 pub mod marks;

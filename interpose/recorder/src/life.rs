@@ -110,7 +110,9 @@ fn count_unplaced(record: &Record) {
         && let Some(kind) = RecordKind::from_u8(record.kind)
     {
         let (enter, leave) = (record.enter_ticks, record.leave_ticks.max(record.enter_ticks));
-        match RECORDER.lanes() {
+        // Without a life, this may be a forked child in which another thread has not yet forgotten the parent's lanes.
+        let set = (page().epoch.load(Ordering::Acquire) != 0).then(|| RECORDER.lanes());
+        match set.flatten() {
             // The recorder runs, but another thread holds every lane.
             Some(set) => set.area.count_loss(LossCause::NoLane, kind, 1, enter, leave),
             None => RECORDER.count_while_starting(kind, enter),
@@ -198,12 +200,15 @@ pub fn start() {
     RECORDER.reset_after_fork();
     let life = LIVES.fetch_add(1, Ordering::AcqRel) + 1;
     keeper::announce();
+    // The life begins before its recorder runs. The recorder writes the definitions that exist, and a thread that defines
+    // something later must find it.
+    page.epoch.store(life, Ordering::Release);
     if !spawn(background, BACKGROUND_STACK_BYTES) {
+        page.epoch.store(0, Ordering::Release);
         keeper::withdraw();
         // Nobody shall wait for a recorder that never runs.
         RECORDER.abandon();
     } else {
-        page.epoch.store(life, Ordering::Release);
         keeper::start();
         for adapter in adapters::registered() {
             (adapter.started)();

@@ -7,7 +7,7 @@
 //! Captured calls are not removed: each replay of their graph is reported. Among equal captured calls, the one with the
 //! fewest replays matches, and of these the oldest. So the calls of one graph match in turns, on all ranks alike.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// Maximum number of calls per communicator that can be between the hook and the stream at one time.
 const PLACES: usize = 1024;
@@ -45,6 +45,8 @@ impl Place {
     /// Fills the slot with call `number`.
     fn fill(&self, asked: &Asked, call: u64, group: u32, number: u64) {
         self.waits.store(0, Ordering::Relaxed);
+        // A reader that sees one of the following values also sees that the slot was emptied before.
+        fence(Ordering::Release);
         self.operation
             .store(u32::from(asked.operation), Ordering::Relaxed);
         self.peer.store(asked.peer as u32, Ordering::Relaxed);
@@ -104,9 +106,15 @@ impl Pending {
             .map(|number| (number, &self.captured[number as usize % PLACES]))
             .filter(|&(number, place)| place.matches(asked, number))
             .min_by_key(|(_, place)| place.replays.load(Ordering::Relaxed));
-        let (_, place) = replayed?;
+        let (number, place) = replayed?;
+        let call = place.call.load(Ordering::Relaxed);
+        fence(Ordering::Acquire);
+        // On overflow, another captured call may have taken the slot.
+        if place.waits.load(Ordering::Relaxed) != number + 1 {
+            return None;
+        }
         place.replays.fetch_add(1, Ordering::Relaxed);
-        Some(place.call.load(Ordering::Relaxed))
+        Some(call)
     }
 
     /// Removes the calls for which `which` is true: the library refused them, or only simulated their group.
@@ -156,6 +164,8 @@ impl Pending {
             let place = &self.places[number as usize % PLACES];
             if place.matches(asked, number) {
                 let call = place.call.load(Ordering::Relaxed);
+                // The values above are those of the call that is taken below.
+                fence(Ordering::Acquire);
                 let is_ours = place
                     .waits
                     .compare_exchange(number + 1, 0, Ordering::Acquire, Ordering::Relaxed)

@@ -1,9 +1,8 @@
 //! A call between its enter and its leave: an entry in the lane's in-flight table, then one complete record.
 
-use crate::core::life;
+use crate::core::held_lane::HeldLane;
 use crate::core::thread_lane::ThreadLane;
 use rankscope_ranklog::clock::ticks;
-use rankscope_ranklog::lanes::{Lane, LaneSet};
 use rankscope_ranklog::record::{FLAG_FAILED, Record};
 use std::cell::Cell;
 
@@ -13,7 +12,7 @@ pub struct InProgress<'a> {
     thread: &'static ThreadLane,
     /// Nesting depth of the library's calls on this thread: 1 until this is dropped.
     depth: &'a Cell<u32>,
-    lane: Option<(&'static LaneSet, &'static Lane)>,
+    lane: HeldLane,
     record: &'a mut Record,
 }
 
@@ -22,10 +21,7 @@ impl<'a> InProgress<'a> {
     #[inline(always)]
     pub fn begin(thread: &'static ThreadLane, depth: &'a Cell<u32>, record: &'a mut Record) -> Self {
         record.flags |= FLAG_FAILED;
-        let lane = life::lane(thread);
-        if let Some((set, lane)) = lane {
-            lane.enter(set, record);
-        }
+        let lane = HeldLane::enter(thread, record);
         depth.set(1);
         Self {
             thread,
@@ -52,14 +48,6 @@ impl Drop for InProgress<'_> {
             self.record.leave_ticks = ticks();
         }
         self.depth.set(0);
-        match self.lane {
-            Some((set, lane)) if life::same_life(self.thread) => {
-                lane.leave(set);
-                lane.commit(set, self.record);
-            }
-            // The real function forked. This is the child, and the lane belongs to its parent.
-            Some(_) => {}
-            None => life::commit(self.thread, self.record),
-        }
+        self.lane.finish(self.thread, self.record);
     }
 }

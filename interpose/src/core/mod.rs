@@ -18,6 +18,6 @@ mod stub_aarch64;
 mod stub_x86_64;
 
 pub use rankscope_recorder::{
-    adapters, api, collectives, communicators, configuration, hash, life, marks, own_thread, pending,
-    system_counters, texts, thread_lane,
+    adapters, api, collectives, communicators, configuration, hash, held_lane, life, marks, own_thread,
+    pending, system_counters, texts, thread_lane,
 };

@@ -121,7 +121,7 @@ static FOUND: AtomicBool = AtomicBool::new(false);
 /// Looks the driver's functions up. Call it when a communicator is created, because that needs the driver. Cold.
 #[cold]
 pub fn find() {
-    if FOUND.load(Ordering::Relaxed) {
+    if FOUND.load(Ordering::Acquire) {
         return;
     }
     // SAFETY: dlopen and dlsym get NUL-terminated names and only search loaded libraries. The handle is never closed,

@@ -55,7 +55,13 @@ fn recorded(thread: &'static ThreadState, record: &mut Record, call: RealCall<'_
         lane.enter(set, record);
     }
     thread.gloo.depth.set(1);
-    let ending = Ending { thread, lane, record };
+    let life = thread.lane.epoch.get();
+    let ending = Ending {
+        thread,
+        lane,
+        life,
+        record,
+    };
     let result = call.forward();
     ending.record.leave_ticks = ticks();
     ending.record.flags &= !FLAG_FAILED;
@@ -181,12 +187,13 @@ unsafe fn commit_counts(
     }
 }
 
-/// Completes a call when it ends, also if it throws. It is similar to `in_progress.rs` but does not use it. With it,
+/// Completes a call when it ends, also if it throws. It does what `held_lane.rs` does, but does not use it. With it,
 /// the compiler makes the cost of a barrier 1.8 times the floor instead of 1.1 times
 /// (`tests/benchmarks/call_price.sh`).
 struct Ending<'a> {
     thread: &'static ThreadState,
     lane: Option<(&'static LaneSet, &'static Lane)>,
+    life: u32,
     record: &'a mut Record,
 }
 
@@ -198,9 +205,9 @@ impl Drop for Ending<'_> {
         }
         self.thread.gloo.depth.set(0);
         match self.lane {
-            Some((set, lane)) if life::same_life(&self.thread.lane) => {
-                lane.leave(set);
+            Some((set, lane)) if life::number() == self.life => {
                 lane.commit(set, self.record);
+                lane.leave(set);
             }
             Some(_) => {}
             None => life::commit(&self.thread.lane, self.record),

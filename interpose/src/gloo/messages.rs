@@ -4,6 +4,7 @@
 use super::buffers;
 use super::evidence::Sampler;
 use crate::core::communicators;
+use crate::core::held_lane::HeldLane;
 use crate::core::life;
 use crate::core::real_call::{RealCall, Returned};
 use crate::core::stub::{Narrow, Object};
@@ -92,6 +93,7 @@ fn post(operation: Operation, peer: i32, flags: u8, call: RealCall<'_, Narrow>) 
         thread,
         record,
         rank: 0,
+        lane: None,
     };
     let result = call.forward();
     ending.record.flags &= !FLAG_FAILED;
@@ -165,10 +167,13 @@ fn wait(operation: Operation, call: RealCall<'_, Narrow>) -> Returned {
         record.communicator = communicator;
         record.bytes = bytes;
     }
-    if let Some((set, lane)) = life::lane(&thread.lane) {
-        lane.enter(set, &record);
-    }
-    let mut ending = Ending { thread, record, rank };
+    let lane = Some(HeldLane::enter(&thread.lane, &record));
+    let mut ending = Ending {
+        thread,
+        record,
+        rank,
+        lane,
+    };
     let result = call.forward();
     // False means that the wait was aborted.
     if result.as_bool() {
@@ -183,6 +188,8 @@ struct Ending {
     record: Record,
     /// Address of the caller's rank variable; 0 if it has none.
     rank: usize,
+    /// Lane that lists a wait; `None` for a post.
+    lane: Option<HeldLane>,
 }
 
 impl Drop for Ending {
@@ -195,13 +202,9 @@ impl Drop for Ending {
             // function has written it.
             self.record.peer = unsafe { read::<i32>(self.rank, 0) };
         }
-        if let Some((set, lane)) = life::lane(&self.thread.lane) {
-            if waited {
-                lane.leave(set);
-            }
-            lane.commit(set, &self.record);
-        } else {
-            life::commit(&self.thread.lane, &self.record);
+        match self.lane {
+            Some(lane) => lane.finish(&self.thread.lane, &self.record),
+            None => life::commit(&self.thread.lane, &self.record),
         }
     }
 }

@@ -7,6 +7,7 @@
 use crate::core::communicators;
 use crate::core::communicators::Identity;
 use crate::core::hash::Hash128;
+use crate::core::held_lane::HeldLane;
 use crate::core::life;
 use crate::core::real_call::{RealCall, Returned};
 use crate::core::stub::{Arguments, Narrow, Object};
@@ -15,7 +16,6 @@ use crate::thread::ThreadState;
 use rankscope_gloo_abi::memory::{StringLayout, read, vector_bytes};
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::definition::IdentitySource;
-use rankscope_ranklog::lanes::{Lane, LaneSet};
 use rankscope_ranklog::record::{FLAG_FAILED, Record, RecordKind};
 use rankscope_ranklog::{Library, Operation};
 use std::ffi::c_void;
@@ -114,20 +114,16 @@ fn connect(call: RealCall<'_, Narrow>, own_blob_counts: bool) -> Returned {
     };
     record.flags |= FLAG_FAILED;
     // If a member never arrives, the others wait here. They must be visible while they wait.
-    let in_flight = life::lane(&thread.lane);
-    if let Some((set, lane)) = in_flight {
-        lane.enter(set, &record);
-    }
+    let lane = HeldLane::enter(&thread.lane, &record);
     let before = thread.gloo.connect.replace((&raw mut frame).cast());
     let ending = Ending {
         thread,
         before,
         record: &raw mut record,
-        in_flight,
+        lane,
     };
     let result = call.forward();
     thread.gloo.connect.set(before);
-    ending.leave();
     std::mem::forget(ending);
     record.leave_ticks = ticks();
     record.flags &= !FLAG_FAILED;
@@ -138,7 +134,7 @@ fn connect(call: RealCall<'_, Narrow>, own_blob_counts: bool) -> Returned {
     if let Some(entry) = context_of(context).and_then(communicators::find) {
         record.communicator = entry.index();
     }
-    life::commit(&thread.lane, &record);
+    lane.finish(&thread.lane, &record);
     result
 }
 
@@ -231,28 +227,17 @@ struct Ending {
     thread: &'static ThreadState,
     before: *mut c_void,
     record: *mut Record,
-    in_flight: Option<(&'static LaneSet, &'static Lane)>,
-}
-
-impl Ending {
-    fn leave(&self) {
-        if let Some((set, lane)) = self.in_flight
-            && life::same_life(&self.thread.lane)
-        {
-            lane.leave(set);
-        }
-    }
+    lane: HeldLane,
 }
 
 impl Drop for Ending {
     fn drop(&mut self) {
         self.thread.gloo.connect.set(self.before);
-        self.leave();
         // SAFETY: the pointer is to the record in the frame of `connect`. That frame still exists, because it is being
         // unwound and owns this value. `connect` itself does not use the record any more.
         let record = unsafe { &mut *self.record };
         record.leave_ticks = ticks();
-        life::commit(&self.thread.lane, record);
+        self.lane.finish(&self.thread.lane, record);
     }
 }
 

@@ -395,6 +395,11 @@ unsafe fn take_polled(communicator: usize) {
             && awaited.asked_by.load(Ordering::Relaxed) == communicator
             && awaited.take_over(LIBRARY, owner)
         {
+            // Before this thread took it over, the slot may have passed to another communicator.
+            if awaited.asked_by.load(Ordering::Relaxed) != communicator {
+                awaited.owner.store(LIBRARY, Ordering::Release);
+                continue;
+            }
             // A program that saw the handle without polling may have continued, and its variable may no longer exist.
             // The address is then unreadable, or it holds another value. So `arrive` gets no function: the library must
             // not be asked about that value before the program itself passes it.

@@ -3,7 +3,7 @@
 //! Only the outermost wait of a thread counts. A wait while a work is executed belongs to the worker: a barrier waits
 //! there for earlier works.
 
-use crate::core::life;
+use crate::core::held_lane::HeldLane;
 use crate::core::real_call::{RealCall, Returned};
 use crate::core::stub::Narrow;
 use crate::thread;
@@ -41,10 +41,8 @@ fn blocked(place: BlockedIn, object: u64, call: RealCall<'_, Narrow>) -> Returne
         aux: place as u64,
         ..Record::new(RecordKind::Blocked)
     };
-    if let Some((set, lane)) = life::lane(&thread.lane) {
-        lane.enter(set, &record);
-    }
-    let mut ending = Ending { thread, record };
+    let lane = HeldLane::enter(&thread.lane, &record);
+    let mut ending = Ending { thread, record, lane };
     let result = call.forward();
     ending.record.flags = 0;
     result
@@ -53,6 +51,7 @@ fn blocked(place: BlockedIn, object: u64, call: RealCall<'_, Narrow>) -> Returne
 struct Ending {
     thread: &'static ThreadState,
     record: Record,
+    lane: HeldLane,
 }
 
 impl Drop for Ending {
@@ -60,12 +59,6 @@ impl Drop for Ending {
     fn drop(&mut self) {
         self.record.leave_ticks = ticks();
         self.thread.torch.blocked_depth.set(0);
-        match life::lane(&self.thread.lane) {
-            Some((set, lane)) => {
-                lane.leave(set);
-                lane.commit(set, &self.record);
-            }
-            None => life::commit(&self.thread.lane, &self.record),
-        }
+        self.lane.finish(&self.thread.lane, &self.record);
     }
 }

@@ -1,6 +1,7 @@
 //! A c10d work object: it is queued on the requesting thread and executed on a worker. Both hooks identify it by its
 //! address. Addresses are reused at once, so the reader joins on address and time.
 
+use crate::core::held_lane::HeldLane;
 use crate::core::life;
 use crate::core::real_call::{RealCall, Returned};
 use crate::core::stub::Narrow;
@@ -44,13 +45,11 @@ pub fn executed(call: RealCall<'_, Narrow>) -> Returned {
         object: work,
         ..Record::new(RecordKind::Execute)
     };
-    if let Some((set, lane)) = life::lane(&thread.lane) {
-        lane.enter(set, &record);
-    }
+    let lane = HeldLane::enter(&thread.lane, &record);
     thread.torch.work.set(work);
     thread.torch.work_operation.set(0);
     thread.torch.work_calls.set(0);
-    let mut ending = Ending { thread, record };
+    let mut ending = Ending { thread, record, lane };
     let result = call.forward();
     ending.record.flags = 0;
     result
@@ -59,6 +58,7 @@ pub fn executed(call: RealCall<'_, Narrow>) -> Returned {
 struct Ending {
     thread: &'static ThreadState,
     record: Record,
+    lane: HeldLane,
 }
 
 impl Drop for Ending {
@@ -66,12 +66,6 @@ impl Drop for Ending {
     fn drop(&mut self) {
         self.record.leave_ticks = ticks();
         self.thread.torch.work.set(0);
-        match life::lane(&self.thread.lane) {
-            Some((set, lane)) => {
-                lane.leave(set);
-                lane.commit(set, &self.record);
-            }
-            None => life::commit(&self.thread.lane, &self.record),
-        }
+        self.lane.finish(&self.thread.lane, &self.record);
     }
 }

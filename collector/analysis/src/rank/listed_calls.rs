@@ -24,8 +24,8 @@ impl ListedCalls {
         let quantum = quantum.and_then(|text| text.parse::<u64>().ok());
         let mask = !(quantum.filter(|quantum| quantum.is_power_of_two()).unwrap_or(1) - 1);
         let calls: &[InFlight] = match log.ending {
-            Ending::Torn => &log.in_flight,
-            Ending::Closed | Ending::LiveArea | Ending::Running => &[],
+            Ending::Torn | Ending::LiveArea | Ending::Running => &log.in_flight,
+            Ending::Closed => &[],
         };
         let mut listed = Self {
             mask,

@@ -224,6 +224,8 @@ impl Context {
     /// Releases the slot of a communicator that has ended.
     pub fn close(&'static self) {
         communicators::removed(self.address() as usize);
+        // Until the next owner of the slot has stored its values, no handle belongs to it.
+        self.handle.store(0, Ordering::Relaxed);
         self.is_taken.store(0, Ordering::Release);
         OPEN.fetch_sub(1, Ordering::AcqRel);
     }

@@ -29,7 +29,7 @@
 //!
 //! Limit: a message that precedes broadcasts in the same group already has its event.
 
-use super::{FIRST_WITH_TIMES, PAUSED, WANTED, event, version as plugin_version, want};
+use super::{FIRST_WITH_TIMES, PAUSED, apply_request, event, version as plugin_version};
 use crate::core::life;
 use crate::nccl::version;
 use rankscope_ranklog::Operation;
@@ -163,10 +163,7 @@ fn end(reason: Reason, first: u32) {
     if before.is_err() {
         return;
     }
-    WANTED.fetch_and(!(event::KERNEL_CH as i32), Ordering::Relaxed);
-    if !PAUSED.load(Ordering::Relaxed) {
-        want(WANTED.load(Ordering::Relaxed));
-    }
+    apply_request();
     if let Some(set) = life::definitions() {
         define(set);
     }

@@ -38,7 +38,7 @@ use rankscope_ranklog::record::{
 };
 use rankscope_ranklog::{Library, Operation};
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
 const SUCCESS: c_int = 0;
 
@@ -48,18 +48,38 @@ static VERSION: AtomicU32 = AtomicU32::new(0);
 /// Process that last called `init`. Its proxies also work for other processes, and that work is not recorded here.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 
-/// Address at which the library reads the mask of requested events, and the mask requested last.
+/// Address at which the library reads the mask of requested events, and the events that its version can report.
 static MASK: AtomicPtr<AtomicI32> = AtomicPtr::new(std::ptr::null_mut());
-static WANTED: AtomicI32 = AtomicI32::new(0);
+static WANTED: AtomicU64 = AtomicU64::new(0);
 
 /// True while no events are requested, until [`resume`].
 static PAUSED: AtomicBool = AtomicBool::new(false);
 
-fn want(events: i32) {
-    // SAFETY: the pointer is null or the library's only mask for the whole process, which the library reads as an
-    // atomic. It is set to null when the library's last communicator has ended.
-    if let Some(mask) = unsafe { MASK.load(Ordering::Acquire).as_ref() } {
-        mask.store(events, Ordering::Relaxed);
+/// Requests the events that the current state requires. Whoever changes the state calls this afterwards. It repeats the
+/// store if another thread has changed the state meanwhile, so the last change takes effect.
+fn apply_request() {
+    let required = || {
+        if PAUSED.load(Ordering::Relaxed) {
+            0
+        } else {
+            kernel_times::permitted(WANTED.load(Ordering::Relaxed))
+        }
+    };
+    // The change precedes the reads below, and each store precedes the next reads. Otherwise two threads could each miss
+    // the other's change.
+    fence(Ordering::SeqCst);
+    loop {
+        let events = required();
+        // SAFETY: the pointer is null or the library's only mask for the whole process, which the library reads as an
+        // atomic. It is set to null when the library's last communicator has ended.
+        let Some(mask) = (unsafe { MASK.load(Ordering::Acquire).as_ref() }) else {
+            return;
+        };
+        mask.store(events as i32, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        if required() == events {
+            return;
+        }
     }
 }
 
@@ -67,7 +87,7 @@ fn want(events: i32) {
 pub fn pause() {
     PAUSED.store(true, Ordering::Relaxed);
     announce_pending();
-    want(0);
+    apply_request();
 }
 
 /// Requests the events that were requested before [`pause`].
@@ -75,7 +95,7 @@ pub fn resume() {
     kernel_times::resumed();
     PAUSED.store(false, Ordering::Relaxed);
     announce_pending();
-    want(WANTED.load(Ordering::Relaxed));
+    apply_request();
 }
 
 /// First version of the interface in which the library reports the times of kernels.
@@ -143,14 +163,9 @@ unsafe fn open(context: *mut *mut c_void, mask: *mut c_int, arguments: &contexts
         if arguments.version >= 6 {
             wanted |= event::CE_COLL;
         }
-        let wanted = kernel_times::permitted(wanted);
-        WANTED.store(wanted as i32, Ordering::Relaxed);
+        WANTED.store(wanted, Ordering::Relaxed);
         MASK.store(mask.cast(), Ordering::Release);
-        want(if PAUSED.load(Ordering::Relaxed) {
-            0
-        } else {
-            wanted as i32
-        });
+        apply_request();
     }
     SUCCESS
 }
@@ -222,7 +237,14 @@ unsafe extern "C" fn finalize(context: *mut c_void) -> c_int {
         if contexts::none_is_open() {
             // From here on the library may be unloaded, and the mask with it. If another library has stored a mask
             // meanwhile, that one stays.
-            let _ = MASK.compare_exchange(mask, std::ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed);
+            let removed =
+                MASK.compare_exchange(mask, std::ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed);
+            // Another communicator may have been created since, with the same mask.
+            if removed.is_ok() && !contexts::none_is_open() {
+                let _ =
+                    MASK.compare_exchange(std::ptr::null_mut(), mask, Ordering::AcqRel, Ordering::Relaxed);
+                apply_request();
+            }
         }
     }
     SUCCESS

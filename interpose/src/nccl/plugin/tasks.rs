@@ -114,6 +114,9 @@ impl Task {
         let now = ticks();
         let call = Call::from_bits(self.call.load(Ordering::Relaxed)).unwrap_or(NOBODY);
         let mut work = DeviceWork::from_aux(self.work.load(Ordering::Relaxed));
+        // These precede the times: a channel stores its time, and then counts itself.
+        let ended = self.ended.load(Ordering::Acquire);
+        let began = self.began.load(Ordering::Acquire);
         let (start, stop) = (
             self.start_ns.load(Ordering::Relaxed),
             self.stop_ns.load(Ordering::Relaxed),
@@ -132,9 +135,8 @@ impl Task {
             peer: self.peer.load(Ordering::Relaxed) as i32,
             ..Record::new(RecordKind::Device)
         };
-        let ended = self.ended.load(Ordering::Acquire);
         // While a channel is still running, the operation is not complete.
-        if ended > 0 && ended == self.began.load(Ordering::Relaxed) && start <= stop && start != 0 {
+        if ended > 0 && ended == began && start <= stop && start != 0 {
             record.object = start;
             record.enter_ticks = self.first_ticks.load(Ordering::Relaxed).min(now);
             work.duration_ns = stop - start;
@@ -194,8 +196,12 @@ pub fn begin(report: &TaskReport) -> u64 {
 #[cold]
 fn evict(position: usize) -> Option<u32> {
     let task = &TASK[position];
-    let state = task.state.load(Ordering::Relaxed);
+    let state = task.state.load(Ordering::Acquire);
     if state & 1 == 1 && state & CLOSING == 0 {
+        if task.call.load(Ordering::Acquire) == 0 {
+            // Another thread has just taken the slot, and is storing its values.
+            return None;
+        }
         let record = task.record();
         if !task.give_back((state >> 1) as u32) {
             return None;
@@ -215,7 +221,7 @@ pub fn channel_began(slot: Slot, timer_ns: u64) {
     if let Some(task) = at(slot) {
         task.first_ticks.fetch_min(ticks(), Ordering::Relaxed);
         task.start_ns.fetch_min(timer_ns, Ordering::Relaxed);
-        task.began.fetch_add(1, Ordering::Relaxed);
+        task.began.fetch_add(1, Ordering::Release);
     }
 }
 

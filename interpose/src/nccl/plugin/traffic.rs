@@ -64,6 +64,20 @@ struct Work {
     waited: [AtomicU64; 3],
 }
 
+impl Work {
+    /// Releases the slot. Until its next owner has stored its values, it belongs to no communicator. If the next owner has
+    /// already stored another communicator, that one stays.
+    fn give_back(&self, turn: u32, communicator: u32) {
+        let _ = self.communicator.compare_exchange(
+            communicator,
+            NO_COMMUNICATOR,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
+        self.turns.give_back(turn);
+    }
+}
+
 struct Step {
     turns: Turns,
     work: AtomicU64,
@@ -85,7 +99,7 @@ enum Waiting {
 static WORK: [Work; WORKS] = [const {
     Work {
         turns: Turns::new(),
-        communicator: AtomicU32::new(0),
+        communicator: AtomicU32::new(NO_COMMUNICATOR),
         peer: AtomicU32::new(0),
         channel: AtomicU32::new(0),
         is_send: AtomicU32::new(0),
@@ -195,7 +209,7 @@ pub fn work_ended(slot: Slot) {
         aux: waits.to_aux(),
         ..Record::new(RecordKind::Device)
     };
-    work.turns.give_back(slot.turn);
+    work.give_back(slot.turn, record.communicator);
     life::commit(&thread::state().lane, &record);
 }
 
@@ -261,7 +275,7 @@ pub fn communicator_ended(communicator: u32) {
     for work in &WORK {
         let turns = work.turns.0.load(Ordering::Acquire);
         if turns & 1 == 1 && work.communicator.load(Ordering::Relaxed) == communicator {
-            work.turns.give_back((turns >> 1) as u32);
+            work.give_back((turns >> 1) as u32, communicator);
         }
     }
     for step in &STEP {
@@ -270,6 +284,7 @@ pub fn communicator_ended(communicator: u32) {
         let work = step.work.load(Ordering::Acquire);
         let is_orphan = work != 0 && handles::traffic(work).and_then(work_at).is_none();
         if turns & 1 == 1 && is_orphan {
+            step.work.store(0, Ordering::Relaxed);
             step.turns.give_back((turns >> 1) as u32);
         }
     }
