@@ -29,6 +29,7 @@ skip=(
     --skip a_forked_child_and_an_executed_program_have_their_own_logs
     # The state and the flags of a process in /proc/self/stat are 0.
     --skip the_last_thread_ends_the_process
+    --skip a_job_that_is_stuck_is_reported_while_it_runs
     --skip a_process_runs_until_it_has_ended_whether_or_not_its_parent_has_noticed
     # The model of the processor is that of the real machine.
     --skip this_process_can_be_named
@@ -36,6 +37,6 @@ skip=(
     --skip many_threads
 )
 cargo test "${cargo[@]}" --no-fail-fast -p rankscope-ranklog -p rankscope-recorder -p rankscope-interpose --lib -- "${skip[@]}" || status=1
-tests=(do_no_harm hot_path ordinary_programs sigkill truth_gloo truth_torch truth_nccl nccl_plugin nccl_loading cupti)
+tests=(do_no_harm hot_path ordinary_programs sigkill stuck truth_gloo truth_torch truth_nccl nccl_plugin nccl_loading cupti)
 cargo test "${cargo[@]}" --no-fail-fast -p rankscope-tests "${tests[@]/#/--test=}" -- "${skip[@]}" || status=1
 exit $status
