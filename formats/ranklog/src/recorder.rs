@@ -182,8 +182,8 @@ impl Recorder {
         self.apply_pause();
     }
 
-    /// Makes the active lanes those that the current state requires. Whoever changes the state calls this afterwards, and
-    /// repeats it if another thread has changed the state meanwhile. So the last change takes effect.
+    /// Makes the active lanes those that the current state requires. Each change of the state is followed by this call. It
+    /// repeats the store if another thread has changed the state meanwhile, so the last change takes effect.
     fn apply_pause(&self) {
         let wanted = || match self.paused.load(Ordering::SeqCst) {
             0 => self.set.load(Ordering::SeqCst),

@@ -1,8 +1,8 @@
-//! Calls in progress that a running process listed in its segments, and that have completed since.
+//! Calls that a log lists as in progress, and that have completed.
 //!
-//! The list is up to a second old. A log whose live area is elsewhere has nothing newer.
+//! The list in segments is up to a second old. The list of a live area is read before the records.
 
-use rankscope_ranklog::reader::{Ending, InFlight, RankLog};
+use rankscope_ranklog::reader::{InFlight, RankLog};
 use rankscope_ranklog::record::Record;
 use rustc_hash::FxHashSet;
 
@@ -18,15 +18,12 @@ pub struct ListedCalls {
 }
 
 impl ListedCalls {
-    /// Returns the listed calls of a log. A log with a live area, or that was closed, has no old list.
+    /// Returns the listed calls of a log. A call leaves the list after its record was committed, so it may be in both.
     pub fn of(log: &RankLog) -> Self {
         let quantum = log.properties.get("clock.quantum_ticks");
         let quantum = quantum.and_then(|text| text.parse::<u64>().ok());
         let mask = !(quantum.filter(|quantum| quantum.is_power_of_two()).unwrap_or(1) - 1);
-        let calls: &[InFlight] = match log.ending {
-            Ending::Torn | Ending::LiveArea | Ending::Running => &log.in_flight,
-            Ending::Closed => &[],
-        };
+        let calls: &[InFlight] = &log.in_flight;
         let mut listed = Self {
             mask,
             open: FxHashSet::default(),

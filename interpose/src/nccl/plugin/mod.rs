@@ -55,7 +55,7 @@ static WANTED: AtomicU64 = AtomicU64::new(0);
 /// True while no events are requested, until [`resume`].
 static PAUSED: AtomicBool = AtomicBool::new(false);
 
-/// Requests the events that the current state requires. Whoever changes the state calls this afterwards. It repeats the
+/// Requests the events that the current state requires. Each change of the state is followed by this call. It repeats the
 /// store if another thread has changed the state meanwhile, so the last change takes effect.
 fn apply_request() {
     let required = || {

@@ -284,7 +284,10 @@ pub fn communicator_ended(communicator: u32) {
         let work = step.work.load(Ordering::Acquire);
         let is_orphan = work != 0 && handles::traffic(work).and_then(work_at).is_none();
         if turns & 1 == 1 && is_orphan {
-            step.work.store(0, Ordering::Relaxed);
+            // If another owner has stored its work meanwhile, that one stays.
+            let _ = step
+                .work
+                .compare_exchange(work, 0, Ordering::Relaxed, Ordering::Relaxed);
             step.turns.give_back((turns >> 1) as u32);
         }
     }
