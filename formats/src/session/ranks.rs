@@ -168,6 +168,9 @@ pub struct Rank {
     pub environment_agrees: Option<bool>,
     /// Command line, with secrets redacted.
     pub command_line: Option<String>,
+    /// Role of the process: the class of its Ray actor, or its role in torchelastic. Missing if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process_role: Option<String>,
     /// Time of the first record, in nanoseconds on the axis; unknown without records.
     pub start_ns: Figure<i64>,
     /// Time of the last record, in nanoseconds on the axis; unknown without records.

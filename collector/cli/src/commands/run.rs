@@ -503,7 +503,7 @@ fn report_start_error(program: &OsStr, error: &io::Error) -> i32 {
 fn why_nothing(program: &OsStr, unseen: &[&str]) -> String {
     let file = program::resolve(program);
     let warning = file.and_then(|file| program::reach(&file).warning(&file));
-    let unseen = (!unseen.is_empty()).then(|| format!("a process of this command: {}", unseen.join("; ")));
+    let unseen = (!unseen.is_empty()).then(|| format!("a process of this command {}", unseen.join("; one ")));
     let why = warning.or(unseen).unwrap_or_else(|| {
         "no process of this command used a communication library that rankscope intercepts; remote ranks need \
          LD_PRELOAD and RANKSCOPE_DIR forwarded (mpirun -x, srun --export)"

@@ -21,15 +21,15 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 const UNSEEN: [(&str, &str); 3] = [
     (
         "/jaxlib/",
-        "it loaded jaxlib, whose Gloo is linked statically and hidden, so no preload sees its collectives on CPUs",
+        "loaded jaxlib, whose Gloo is linked statically and hidden, so no preload sees its collectives on CPUs",
     ),
     (
         "/libmpi.so",
-        "it loaded MPI, whose calls are not recorded, only those of NCCL and Gloo",
+        "loaded MPI, whose calls are not recorded, only those of NCCL and Gloo",
     ),
     (
         "/libccl.so",
-        "it loaded oneCCL, whose calls are not recorded, only those of NCCL and Gloo",
+        "loaded oneCCL, whose calls are not recorded, only those of NCCL and Gloo",
     ),
 ];
 
