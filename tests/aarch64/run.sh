@@ -2,7 +2,7 @@
 # Builds the library and the program for aarch64, and runs the tests that depend on the processor under qemu-user, in a
 # Debian system for aarch64 with its PyTorch and its Gloo. Needs Debian and root.
 #
-#   tests/aarch64/run.sh                    all of them: half an hour, and half an hour more to build
+#   tests/aarch64/run.sh                    all of them: 20 minutes, and 10 more to build
 #   tests/aarch64/run.sh --test hot_path    arguments for `cargo test`
 #
 # An emulator on x86-64 orders memory as x86-64 does. `formats/ranklog/tests/weak_memory.rs` checks the order, not this.

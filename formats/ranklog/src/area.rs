@@ -1,6 +1,5 @@
 //! Live area in memory: typed access to the mapped bytes, which the recording threads and the background thread share.
 
-use super::call_slot;
 use super::clock::{CALIBRATION_BYTES, Calibration};
 use super::definition;
 use super::layout::{
@@ -10,6 +9,7 @@ use super::layout::{
 use super::loss::{Loss, LossCause};
 use super::record::{RECORD_BYTES, Record, RecordKind};
 use super::record_slot;
+use super::sequence_lock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// State of a live area (header field `STATE`).
@@ -422,7 +422,7 @@ impl Area {
                 .load(Ordering::Relaxed);
             for slot in 0..super::layout::IN_FLIGHT_SLOTS as u32 {
                 let [first, rest @ ..] = self.call_slot(index, slot);
-                if let Some((commit_word, [b0, b1, b2, b3, b4, b5, b6])) = call_slot::copy(first, rest) {
+                if let Some((commit_word, [b0, b1, b2, b3, b4, b5, b6])) = sequence_lock::copy(first, rest) {
                     let words = [commit_word, b0, b1, b2, b3, b4, b5, b6];
                     let record = Record {
                         // Of the slot, and without meaning outside it.

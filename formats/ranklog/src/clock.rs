@@ -81,19 +81,20 @@ static TICKS_PER_SECOND: AtomicU64 = AtomicU64::new(2_000_000_000);
 
 /// Replaces the guess by the frequency that the machine states, if it states one.
 fn learn_stated_rate(counter: Counter) {
-    let stated: u64 = match counter {
-        Counter::MonotonicRaw => 1_000_000_000,
+    let stated = match counter {
+        Counter::MonotonicRaw => Some(1_000_000_000),
         #[cfg(target_arch = "aarch64")]
         Counter::VirtualCounter => {
             let frequency: u64;
             // SAFETY: CNTFRQ_EL0 is readable where CNTVCT_EL0 is.
             unsafe { core::arch::asm!("mrs {}, cntfrq_el0", out(reg) frequency, options(nomem, nostack)) };
-            frequency
+            // Firmware that does not set it leaves 0.
+            (frequency > 0).then_some(frequency)
         }
-        _ => 0,
+        _ => None,
     };
-    if stated > 0 {
-        TICKS_PER_SECOND.store(stated, Ordering::Relaxed);
+    if let Some(rate) = stated {
+        TICKS_PER_SECOND.store(rate, Ordering::Relaxed);
     }
 }
 

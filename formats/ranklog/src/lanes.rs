@@ -2,12 +2,12 @@
 //! and makes no system call.
 
 use super::area::Area;
-use super::call_slot;
 use super::free_ring::FreeRing;
 use super::layout::{IN_FLIGHT_SLOTS, RECORDS_PER_CHUNK};
 use super::loss::LossCause;
 use super::record::{RECORD_BYTES, Record, RecordKind};
 use super::record_slot;
+use super::sequence_lock;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -269,12 +269,12 @@ impl Lane {
             set.area.count_in_flight_lost(self.index.get());
             return;
         }
-        // 0 marks a free slot.
+        // The commit words of two calls in a row differ, also if the calls are alike. 0 marks a free slot.
         let generation = self.calls.get().wrapping_add(1).max(1);
         self.calls.set(generation);
         // The slot belongs to this lane and therefore to this thread.
         let [first, rest @ ..] = set.area.call_slot(self.index.get(), depth);
-        call_slot::put(first, rest, commit_word_of(record, generation), body_of(record));
+        sequence_lock::put(first, rest, commit_word_of(record, generation), body_of(record));
     }
 
     /// Removes the innermost blocking call in progress.
@@ -283,7 +283,7 @@ impl Lane {
         let depth = self.depth.get().saturating_sub(1);
         self.depth.set(depth);
         if (depth as usize) < IN_FLIGHT_SLOTS {
-            call_slot::clear(&set.area.call_slot(self.index.get(), depth)[0]);
+            sequence_lock::clear(&set.area.call_slot(self.index.get(), depth)[0]);
         }
     }
 }

@@ -6,7 +6,6 @@
 pub mod activity;
 pub mod activity_request;
 pub mod area;
-pub mod call_slot;
 pub mod clock;
 pub mod codec;
 pub mod collect;
@@ -35,6 +34,7 @@ pub mod record_slot;
 pub mod recorder;
 pub mod secrets;
 pub mod segment;
+pub mod sequence_lock;
 pub mod tail;
 pub mod word;
 pub mod writer;

@@ -234,7 +234,7 @@ fn keep_committed(before: &[u8], bytes: &mut [u8]) {
 /// Reads lane blocks until each slot was the same call before and after it was read. A slot that never is becomes free.
 ///
 /// The generation in the first word is different for each call, so an equal first word means that the slot did not
-/// change in between ([`super::call_slot`]). A copy by the kernel has no order, so the first words are read before and
+/// change in between ([`super::sequence_lock`]). A copy by the kernel has no order, so the first words are read before and
 /// after the copy whose other words count, and in it: a free slot may have been another call meanwhile.
 fn read_slots(file: &File, start: u64, bytes: usize) -> io::Result<Vec<u8>> {
     let read = || {

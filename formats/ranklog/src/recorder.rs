@@ -79,6 +79,11 @@ const RECORDING: u32 = 1;
 const FAILED: u32 = 2;
 const FINISHED: u32 = 3;
 
+/// The program has paused recording (`Recorder::paused`).
+const PAUSED: u32 = 1;
+/// Recording has ended in this process.
+const ENDED: u32 = 2;
+
 /// Recorder of a process. Its constructor is `const`, so that it can be a static without initialisation.
 pub struct Recorder {
     /// Lanes that accept records now; null while starting, while paused, and after the end.
@@ -86,6 +91,7 @@ pub struct Recorder {
     /// Lanes once they exist, also while paused.
     set: AtomicPtr<LaneSet>,
     status: AtomicU32,
+    /// 0, [`PAUSED`] or [`ENDED`].
     paused: AtomicU32,
     wake: AtomicU32,
     starting_losses: [AtomicU64; RecordKind::COUNT],
@@ -120,6 +126,10 @@ impl Recorder {
         self.set.store(std::ptr::null_mut(), Ordering::Relaxed);
         self.status.store(NOT_STARTED, Ordering::Relaxed);
         self.wake.store(0, Ordering::Relaxed);
+        // A pause that the program has requested goes on in the child. The end of the parent's recording does not.
+        let _ = self
+            .paused
+            .compare_exchange(ENDED, 0, Ordering::Relaxed, Ordering::Relaxed);
         for count in &self.starting_losses {
             count.store(0, Ordering::Relaxed);
         }
@@ -172,13 +182,19 @@ impl Recorder {
 
     /// Accepts no records until [`Recorder::resume`]. Definitions and sequence numbers continue.
     pub fn pause(&self) {
-        self.paused.store(1, Ordering::SeqCst);
-        self.apply_pause();
+        self.change_pause(0, PAUSED);
     }
 
     /// Accepts records again.
     pub fn resume(&self) {
-        self.paused.store(0, Ordering::SeqCst);
+        self.change_pause(PAUSED, 0);
+    }
+
+    /// Changes the state of the pause, unless recording has ended.
+    fn change_pause(&self, from: u32, to: u32) {
+        let _ = self
+            .paused
+            .compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst);
         self.apply_pause();
     }
 
@@ -285,7 +301,9 @@ impl Recorder {
                 }
             }
         }
-        self.active.store(std::ptr::null_mut(), Ordering::SeqCst);
+        // A later resume must not accept records that nobody writes any more.
+        self.paused.store(ENDED, Ordering::SeqCst);
+        self.apply_pause();
         drain.close();
         self.set_status(FINISHED);
     }

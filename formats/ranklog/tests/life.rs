@@ -236,3 +236,20 @@ fn a_call_in_progress_of_a_running_process_is_never_a_mixture_of_two_calls() {
     });
     recorder.finish(Duration::from_secs(10));
 }
+
+/// Nobody writes records that are accepted after the end.
+#[test]
+fn a_pause_ends_with_resume_and_the_end_does_not() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let recorder = start(dir.path());
+    recorder.pause();
+    assert!(recorder.lanes().is_none());
+    recorder.resume();
+    assert!(recorder.lanes().is_some());
+    recorder.finish(Duration::from_secs(10));
+    recorder.resume();
+    assert!(recorder.lanes().is_none());
+    recorder.pause();
+    recorder.resume();
+    assert!(recorder.lanes().is_none());
+}

@@ -1,10 +1,10 @@
 //! The calls in progress of a live area, read without the rest of it: also of damaged areas.
 
 use proptest::prelude::*;
-use rankscope_ranklog::call_slot;
 use rankscope_ranklog::layout::{HEADER_BYTES, LANE_BYTES, LIVE_MAGIC, header};
 use rankscope_ranklog::peek::{self, CallIdentity};
 use rankscope_ranklog::place;
+use rankscope_ranklog::sequence_lock;
 use std::fs;
 
 #[test]
@@ -21,7 +21,7 @@ fn calls_are_identified_by_slot_and_generation() {
     }
     let put = |lane, slot, generation: u64| {
         let [first, rest @ ..] = area.call_slot(lane, slot);
-        call_slot::put(first, rest, 1 << 32 | generation, [5; 7]);
+        sequence_lock::put(first, rest, 1 << 32 | generation, [5; 7]);
     };
     put(0, 1, 3);
     put(19, 0, 4);
@@ -34,7 +34,7 @@ fn calls_are_identified_by_slot_and_generation() {
     put(0, 1, 5);
     assert_eq!(peek::calls(&path).expect("readable"), [call(1, 5), call(76, 4)]);
     let [first, ..] = area.call_slot(19, 0);
-    call_slot::clear(first);
+    sequence_lock::clear(first);
     assert_eq!(peek::calls(&path).expect("readable"), [call(1, 5)]);
 }
 

@@ -5,7 +5,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, fence};
 use loom::thread;
 use rankscope_ranklog::word::Word;
-use rankscope_ranklog::{call_slot, free_ring, record_slot};
+use rankscope_ranklog::{free_ring, record_slot, sequence_lock};
 use std::sync::atomic::Ordering;
 
 /// Word of the model.
@@ -51,9 +51,9 @@ fn call_in_turn(slot: &Arc<Slot>, calls: [[u64; 2]; 2]) -> thread::JoinHandle<()
         let (first, rest) = &*slot;
         for (at, [commit_word, value]) in calls.into_iter().enumerate() {
             if at > 0 {
-                call_slot::clear(first);
+                sequence_lock::clear(first);
             }
-            call_slot::put(first, rest, commit_word, [value, value]);
+            sequence_lock::put(first, rest, commit_word, [value, value]);
         }
     })
 }
@@ -65,13 +65,13 @@ fn a_copy_is_one_call() {
         // The generation is the only difference of the commit words.
         let calls = [[1 << 32 | 1, 10], [1 << 32 | 2, 20]];
         let writer = call_in_turn(&slot, calls);
-        if let Some((commit_word, [one, other])) = call_slot::copy(&slot.0, &slot.1) {
+        if let Some((commit_word, [one, other])) = sequence_lock::copy(&slot.0, &slot.1) {
             assert!(one == other && calls.contains(&[commit_word, one]));
         }
         writer.join().expect("the writer ends");
         let [commit_word, value] = calls[1];
         assert_eq!(
-            call_slot::copy(&slot.0, &slot.1),
+            sequence_lock::copy(&slot.0, &slot.1),
             Some((commit_word, [value, value]))
         );
     });
@@ -84,7 +84,7 @@ fn with_equal_commit_words_a_copy_can_be_a_mixture() {
     loom::model(|| {
         let slot = slot();
         let writer = call_in_turn(&slot, [[1 << 32 | 1, 10], [1 << 32 | 1, 20]]);
-        if let Some((_, [one, other])) = call_slot::copy(&slot.0, &slot.1) {
+        if let Some((_, [one, other])) = sequence_lock::copy(&slot.0, &slot.1) {
             assert!(one == other, "a mixture of two calls");
         }
         writer.join().expect("the writer ends");
@@ -122,6 +122,28 @@ fn a_committed_record_is_whole() {
             record_slot::copy(&slot.0, &slot.1, 7),
             Some((1 << 32 | 7, [10, 20]))
         );
+    });
+}
+
+/// The model finds what the release of the commit word prevents.
+#[test]
+#[should_panic(expected = "half a record")]
+fn without_a_release_half_a_record_can_be_copied() {
+    loom::model(|| {
+        let slot = slot();
+        let writer = {
+            let slot = Arc::clone(&slot);
+            thread::spawn(move || {
+                for word in &slot.1 {
+                    word.store(10, Ordering::Relaxed);
+                }
+                slot.0.store(7, Ordering::Relaxed);
+            })
+        };
+        if let Some((_, body)) = record_slot::copy(&slot.0, &slot.1, 7) {
+            assert_eq!(body, [10, 10], "half a record");
+        }
+        writer.join().expect("the writer ends");
     });
 }
 

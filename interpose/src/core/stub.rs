@@ -136,7 +136,7 @@ impl Arguments for WideObject {
 /// [`ById`], [`Object`] or [`WideObject`], and is written for this function alone. A new function is a new row.
 #[macro_export]
 macro_rules! wrappers {
-    ($($(#[$doc:meta])* $name:ident = $symbol:literal, seen $seen:literal, $width:ident $handler:expr;)*) => {
+    ($($(#[$doc:meta])* $name:ident = $symbol:literal, seen $seen:literal, $kind:ident $handler:expr;)*) => {
         /// Symbols of this table, in row order.
         pub static SYMBOLS: &[&std::ffi::CStr] = &[$(
             match std::ffi::CStr::from_bytes_with_nul(concat!($symbol, "\0").as_bytes()) {
@@ -149,7 +149,7 @@ macro_rules! wrappers {
         pub static SEEN: &[&str] = &[$($seen,)*];
 
         /// Kinds of the functions, in row order. For doubles of the functions, which pass arguments in the same way.
-        pub static FUNCTION_KINDS: &[&str] = &[$(stringify!($width),)*];
+        pub static FUNCTION_KINDS: &[&str] = &[$(stringify!($kind),)*];
 
         /// Results of the lookups of the real functions.
         pub static TABLE: $crate::core::resolve::Table =
@@ -161,33 +161,54 @@ macro_rules! wrappers {
 
         mod bodies {
             use super::*;
-            $($crate::wrapper_body!($width $name $handler);)*
+            $($crate::wrapper_body!($kind $name $handler);)*
         }
 
         mod stubs {
-            $($crate::wrapper_stub!($width $name $symbol $(#[$doc])*);)*
+            $($crate::wrapper_stub!($kind $name $symbol [$(#[$doc])*]);)*
         }
     };
 }
 
-/// Generates the function to which a stub jumps. It resolves the real function and calls the row's handler.
+/// Generates the function to which a stub jumps. It resolves the real function and calls the row's handler. The stub adds
+/// the caller's address as the last register argument that is free.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! wrapper_body {
     (narrow $name:ident $handler:expr) => {
-        pub unsafe extern "C-unwind" fn $name(
-            a: usize,
-            b: usize,
-            c: usize,
-            d: usize,
-            e: usize,
-            caller: usize,
-        ) -> usize {
-            let arguments = [a, b, c, d, e];
-            // SAFETY: the row names the symbol that this stub replaces. The row's width is that of its signature, and
-            // the array holds the caller's own registers, unchanged. The caller waits in this frame. The row names the
-            // handler, too.
-            let call = unsafe { TABLE.call(Row::$name as usize, caller, &arguments) };
+        $crate::wrapper_body!(@function $name $handler; caller;
+            (a: usize, b: usize, c: usize, d: usize, e: usize, caller: usize);
+            [a, b, c, d, e]);
+    };
+    (by_id $name:ident $handler:expr) => {
+        $crate::wrapper_body!(@function $name $handler; caller;
+            (a: usize, b: usize, id: $crate::core::stub::UniqueId, c: usize, d: usize, e: usize, caller: usize);
+            $crate::core::stub::ById { integers: [a, b, c, d, e], id });
+    };
+    (object $name:ident $handler:expr) => {
+        $crate::wrapper_body!(@function $name $handler; caller;
+            (result: usize, a: usize, b: usize, c: usize, d: usize, caller: usize);
+            $crate::core::stub::ToMemory([result, a, b, c, d]));
+    };
+    (wide_object $name:ident $handler:expr) => {
+        $crate::wrapper_body!(@function $name $handler; caller;
+            (result: usize, a: usize, b: usize, c: usize, d: usize, e: usize, caller: usize, f: usize);
+            $crate::core::stub::ToMemory([result, a, b, c, d, e, f]));
+    };
+    (wide $name:ident $handler:expr) => {
+        $crate::wrapper_body!(@function $name $handler; caller;
+            (a: usize, b: usize, c: usize, d: usize, e: usize, f: usize, caller: usize,
+             g: usize, h: usize, i: usize, j: usize, k: usize, l: usize);
+            [a, b, c, d, e, f, g, h, i, j, k, l]);
+    };
+    (@function $name:ident $handler:expr; $caller:ident; ($($parameter:ident: $type:ty),+); $arguments:expr) => {
+        #[allow(clippy::too_many_arguments, reason = "one per register and stack slot")]
+        pub unsafe extern "C-unwind" fn $name($($parameter: $type),+) -> usize {
+            let arguments = $arguments;
+            // SAFETY: the row names the symbol that this stub replaces. The row's kind is that of its signature, and
+            // `arguments` are the caller's own registers and stack words, unchanged. The caller waits in this frame. The
+            // row names the handler, too.
+            let call = unsafe { TABLE.call(Row::$name as usize, $caller, &arguments) };
             match call {
                 Some(call) => $handler(call).into_register(),
                 // No loaded library has this function, so there is nothing to forward to.
@@ -195,91 +216,18 @@ macro_rules! wrapper_body {
             }
         }
     };
-    (by_id $name:ident $handler:expr) => {
-        pub unsafe extern "C-unwind" fn $name(
-            a: usize,
-            b: usize,
-            id: $crate::core::stub::UniqueId,
-            c: usize,
-            d: usize,
-            e: usize,
-            caller: usize,
-        ) -> usize {
-            let arguments = $crate::core::stub::ById {
-                integers: [a, b, c, d, e],
-                id,
-            };
-            // SAFETY: as for a narrow row. `arguments` are the caller's own registers and its structure.
-            let call = unsafe { TABLE.call(Row::$name as usize, caller, &arguments) };
-            match call {
-                Some(call) => $handler(call).into_register(),
-                None => MISSING,
-            }
-        }
-    };
-    (object $name:ident $handler:expr) => {
-        pub unsafe extern "C-unwind" fn $name(
-            result: usize,
-            a: usize,
-            b: usize,
-            c: usize,
-            d: usize,
-            caller: usize,
-        ) -> usize {
-            let arguments = $crate::core::stub::ToMemory([result, a, b, c, d]);
-            // SAFETY: as for a narrow row. The array holds the address of the result and the caller's own registers.
-            let call = unsafe { TABLE.call(Row::$name as usize, caller, &arguments) };
-            match call {
-                Some(call) => $handler(call).into_register(),
-                None => MISSING,
-            }
-        }
-    };
-    (wide_object $name:ident $handler:expr) => {
-        #[allow(clippy::too_many_arguments, reason = "one per register and stack slot")]
-        pub unsafe extern "C-unwind" fn $name(
-            result: usize,
-            a: usize,
-            b: usize,
-            c: usize,
-            d: usize,
-            e: usize,
-            caller: usize,
-            f: usize,
-        ) -> usize {
-            let arguments = $crate::core::stub::ToMemory([result, a, b, c, d, e, f]);
-            // SAFETY: as for a narrow row. The array holds the address of the result and the caller's own words.
-            let call = unsafe { TABLE.call(Row::$name as usize, caller, &arguments) };
-            match call {
-                Some(call) => $handler(call).into_register(),
-                None => MISSING,
-            }
-        }
-    };
-    (wide $name:ident $handler:expr) => {
-        #[allow(clippy::too_many_arguments, reason = "one per register and stack slot")]
-        pub unsafe extern "C-unwind" fn $name(
-            a: usize,
-            b: usize,
-            c: usize,
-            d: usize,
-            e: usize,
-            f: usize,
-            caller: usize,
-            g: usize,
-            h: usize,
-            i: usize,
-            j: usize,
-            k: usize,
-            l: usize,
-        ) -> usize {
-            let arguments = [a, b, c, d, e, f, g, h, i, j, k, l];
-            // SAFETY: as for a narrow row. The array holds the caller's own registers and stack words.
-            let call = unsafe { TABLE.call(Row::$name as usize, caller, &arguments) };
-            match call {
-                Some(call) => $handler(call).into_register(),
-                None => MISSING,
-            }
+}
+
+/// Generates an exported symbol from its instructions, which end in `{body}`: the row's function.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! naked_stub {
+    ($name:ident $symbol:literal [$(#[$doc:meta])*] $($line:literal),+ $(,)?) => {
+        $(#[$doc])*
+        #[unsafe(naked)]
+        #[unsafe(export_name = $symbol)]
+        pub unsafe extern "C-unwind" fn $name() {
+            std::arch::naked_asm!($($line,)+ body = sym super::bodies::$name)
         }
     };
 }

@@ -76,95 +76,67 @@ unsafe extern "C-unwind" fn jump_to_wide_object(
 #[doc(hidden)]
 #[macro_export]
 macro_rules! wrapper_stub {
-    (narrow $name:ident $symbol:literal $(#[$doc:meta])*) => {
-        $(#[$doc])*
-        #[unsafe(naked)]
-        #[unsafe(export_name = $symbol)]
-        pub unsafe extern "C-unwind" fn $name() {
-            std::arch::naked_asm!("hint #34 // bti c", "mov x5, x30", "b {body}", body = sym super::bodies::$name)
-        }
+    (narrow $($row:tt)+) => {
+        $crate::naked_stub!($($row)+ "hint #34 // bti c", "mov x5, x30", "b {body}");
     };
-    (by_id $name:ident $symbol:literal $(#[$doc:meta])*) => {
-        $(#[$doc])*
-        #[unsafe(naked)]
-        #[unsafe(export_name = $symbol)]
-        pub unsafe extern "C-unwind" fn $name() {
-            // x2 is the address of the structure, which is the caller's copy for this call.
-            std::arch::naked_asm!("hint #34 // bti c", "mov x6, x30", "b {body}", body = sym super::bodies::$name)
-        }
+    // x2 is the address of the structure, which is the caller's copy for this call.
+    (by_id $($row:tt)+) => {
+        $crate::naked_stub!($($row)+ "hint #34 // bti c", "mov x6, x30", "b {body}");
     };
-    (object $name:ident $symbol:literal $(#[$doc:meta])*) => {
-        $(#[$doc])*
-        #[unsafe(naked)]
-        #[unsafe(export_name = $symbol)]
-        pub unsafe extern "C-unwind" fn $name() {
-            std::arch::naked_asm!(
-                "hint #34 // bti c",
-                "mov x5, x30",
-                "mov x4, x3",
-                "mov x3, x2",
-                "mov x2, x1",
-                "mov x1, x0",
-                "mov x0, x8",
-                "b {body}",
-                body = sym super::bodies::$name,
-            )
-        }
+    (object $($row:tt)+) => {
+        $crate::naked_stub!($($row)+
+            "hint #34 // bti c",
+            "mov x5, x30",
+            "mov x4, x3",
+            "mov x3, x2",
+            "mov x2, x1",
+            "mov x1, x0",
+            "mov x0, x8",
+            "b {body}",
+        );
     };
-    (wide_object $name:ident $symbol:literal $(#[$doc:meta])*) => {
-        $(#[$doc])*
-        #[unsafe(naked)]
-        #[unsafe(export_name = $symbol)]
-        pub unsafe extern "C-unwind" fn $name() {
-            std::arch::naked_asm!(
-                "hint #34 // bti c",
-                "mov x7, x5",
-                "mov x6, x30",
-                "mov x5, x4",
-                "mov x4, x3",
-                "mov x3, x2",
-                "mov x2, x1",
-                "mov x1, x0",
-                "mov x0, x8",
-                "b {body}",
-                body = sym super::bodies::$name,
-            )
-        }
+    (wide_object $($row:tt)+) => {
+        $crate::naked_stub!($($row)+
+            "hint #34 // bti c",
+            "mov x7, x5",
+            "mov x6, x30",
+            "mov x5, x4",
+            "mov x4, x3",
+            "mov x3, x2",
+            "mov x2, x1",
+            "mov x1, x0",
+            "mov x0, x8",
+            "b {body}",
+        );
     };
-    (wide $name:ident $symbol:literal $(#[$doc:meta])*) => {
-        $(#[$doc])*
-        #[unsafe(naked)]
-        #[unsafe(export_name = $symbol)]
-        pub unsafe extern "C-unwind" fn $name() {
-            // The return address is inserted as the seventh argument, so the later ones move by one word: x6 to x7, x7
-            // to the stack, and four words of the caller's stack behind it. Copying four words reads at most 32 bytes of
-            // the caller's own frame, or of the memory above it.
-            std::arch::naked_asm!(
-                ".cfi_startproc",
-                "hint #34 // bti c",
-                "sub sp, sp, #64",
-                ".cfi_adjust_cfa_offset 64",
-                "stp x29, x30, [sp, #48]",
-                ".cfi_rel_offset x29, 48",
-                ".cfi_rel_offset x30, 56",
-                "add x29, sp, #48",
-                "ldp x9, x10, [sp, #64]",
-                "ldp x11, x12, [sp, #80]",
-                "str x7, [sp]",
-                "stp x9, x10, [sp, #8]",
-                "stp x11, x12, [sp, #24]",
-                "mov x7, x6",
-                "mov x6, x30",
-                "bl {body}",
-                "ldp x29, x30, [sp, #48]",
-                ".cfi_restore x29",
-                ".cfi_restore x30",
-                "add sp, sp, #64",
-                ".cfi_adjust_cfa_offset -64",
-                "ret",
-                ".cfi_endproc",
-                body = sym super::bodies::$name,
-            )
-        }
+    // The return address is inserted as the seventh argument, so the later ones move by one word: x6 to x7, x7 to the
+    // stack, and four words of the caller's stack behind it. Copying four words reads at most 32 bytes of the caller's own
+    // frame, or of the memory above it.
+    (wide $($row:tt)+) => {
+        $crate::naked_stub!($($row)+
+            ".cfi_startproc",
+            "hint #34 // bti c",
+            "sub sp, sp, #64",
+            ".cfi_adjust_cfa_offset 64",
+            "stp x29, x30, [sp, #48]",
+            ".cfi_rel_offset x29, 48",
+            ".cfi_rel_offset x30, 56",
+            "add x29, sp, #48",
+            "ldp x9, x10, [sp, #64]",
+            "ldp x11, x12, [sp, #80]",
+            "str x7, [sp]",
+            "stp x9, x10, [sp, #8]",
+            "stp x11, x12, [sp, #24]",
+            "mov x7, x6",
+            "mov x6, x30",
+            "bl {body}",
+            "ldp x29, x30, [sp, #48]",
+            ".cfi_restore x29",
+            ".cfi_restore x30",
+            "add sp, sp, #64",
+            ".cfi_adjust_cfa_offset -64",
+            "ret",
+            ".cfi_endproc",
+        );
     };
 }

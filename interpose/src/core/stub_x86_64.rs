@@ -29,57 +29,46 @@ pub unsafe fn call_wide_object(real: usize, words: [usize; 7]) -> usize {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! wrapper_stub {
-    (by_id $name:ident $symbol:literal $(#[$doc:meta])*) => {
-        // The structure is above the return address and stays there, because the jump changes nothing on the stack.
-        $crate::wrapper_stub!(narrow $name $symbol $(#[$doc])*);
+    (narrow $($row:tt)+) => {
+        $crate::naked_stub!($($row)+ "mov r9, [rsp]", "jmp {body}");
     };
-    (object $name:ident $symbol:literal $(#[$doc:meta])*) => {
-        // The address of the result is in the first argument register.
-        $crate::wrapper_stub!(narrow $name $symbol $(#[$doc])*);
+    // The structure is above the return address and stays there, because the jump changes nothing on the stack.
+    (by_id $($row:tt)+) => {
+        $crate::wrapper_stub!(narrow $($row)+);
     };
-    (wide_object $name:ident $symbol:literal $(#[$doc:meta])*) => {
-        $crate::wrapper_stub!(wide $name $symbol $(#[$doc])*);
+    // The address of the result is in the first argument register.
+    (object $($row:tt)+) => {
+        $crate::wrapper_stub!(narrow $($row)+);
     };
-    (narrow $name:ident $symbol:literal $(#[$doc:meta])*) => {
-        $(#[$doc])*
-        #[unsafe(naked)]
-        #[unsafe(export_name = $symbol)]
-        pub unsafe extern "C-unwind" fn $name() {
-            std::arch::naked_asm!("mov r9, [rsp]", "jmp {body}", body = sym super::bodies::$name)
-        }
+    (wide_object $($row:tt)+) => {
+        $crate::wrapper_stub!(wide $($row)+);
     };
-    (wide $name:ident $symbol:literal $(#[$doc:meta])*) => {
-        $(#[$doc])*
-        #[unsafe(naked)]
-        #[unsafe(export_name = $symbol)]
-        pub unsafe extern "C-unwind" fn $name() {
-            // Seven words for the callee: the return address and six stack arguments. They keep the stack aligned to 16
-            // bytes. Copying six words reads at most 48 bytes of the caller's own frame, or of the memory above it.
-            std::arch::naked_asm!(
-                ".cfi_startproc",
-                "sub rsp, 56",
-                ".cfi_adjust_cfa_offset 56",
-                "mov rax, [rsp + 56]",
-                "mov [rsp], rax",
-                "mov rax, [rsp + 64]",
-                "mov [rsp + 8], rax",
-                "mov rax, [rsp + 72]",
-                "mov [rsp + 16], rax",
-                "mov rax, [rsp + 80]",
-                "mov [rsp + 24], rax",
-                "mov rax, [rsp + 88]",
-                "mov [rsp + 32], rax",
-                "mov rax, [rsp + 96]",
-                "mov [rsp + 40], rax",
-                "mov rax, [rsp + 104]",
-                "mov [rsp + 48], rax",
-                "call {body}",
-                "add rsp, 56",
-                ".cfi_adjust_cfa_offset -56",
-                "ret",
-                ".cfi_endproc",
-                body = sym super::bodies::$name,
-            )
-        }
+    // Seven words for the callee: the return address and six stack arguments. They keep the stack aligned to 16 bytes.
+    // Copying six words reads at most 48 bytes of the caller's own frame, or of the memory above it.
+    (wide $($row:tt)+) => {
+        $crate::naked_stub!($($row)+
+            ".cfi_startproc",
+            "sub rsp, 56",
+            ".cfi_adjust_cfa_offset 56",
+            "mov rax, [rsp + 56]",
+            "mov [rsp], rax",
+            "mov rax, [rsp + 64]",
+            "mov [rsp + 8], rax",
+            "mov rax, [rsp + 72]",
+            "mov [rsp + 16], rax",
+            "mov rax, [rsp + 80]",
+            "mov [rsp + 24], rax",
+            "mov rax, [rsp + 88]",
+            "mov [rsp + 32], rax",
+            "mov rax, [rsp + 96]",
+            "mov [rsp + 40], rax",
+            "mov rax, [rsp + 104]",
+            "mov [rsp + 48], rax",
+            "call {body}",
+            "add rsp, 56",
+            ".cfi_adjust_cfa_offset -56",
+            "ret",
+            ".cfi_endproc",
+        );
     };
 }

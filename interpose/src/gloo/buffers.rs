@@ -4,25 +4,26 @@
 //! overwritten without a lock. If other buffers replaced a buffer's entry, its communicator is recorded as unknown,
 //! never as a wrong one.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use rankscope_ranklog::sequence_lock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const BUCKETS: usize = 4096;
 const WAYS: usize = 4;
 /// Address in a place that a thread is writing. No buffer has it.
-const WRITING: usize = 1;
+const WRITING: u64 = 1;
 
 struct Place {
-    buffer: AtomicUsize,
-    communicator: AtomicU32,
-    bytes: AtomicU64,
+    /// Address of the buffer; 0 if there is none.
+    buffer: AtomicU64,
+    /// Its communicator and its size in bytes.
+    values: [AtomicU64; 2],
 }
 
 static PLACES: [[Place; WAYS]; BUCKETS] = [const {
     [const {
         Place {
-            buffer: AtomicUsize::new(0),
-            communicator: AtomicU32::new(0),
-            bytes: AtomicU64::new(0),
+            buffer: AtomicU64::new(0),
+            values: [const { AtomicU64::new(0) }; 2],
         }
     }; WAYS]
 }; BUCKETS];
@@ -30,13 +31,14 @@ static PLACES: [[Place; WAYS]; BUCKETS] = [const {
 /// Next entry to replace in a bucket whose entries are all taken.
 static NEXT_WAY: [AtomicU32; BUCKETS] = [const { AtomicU32::new(0) }; BUCKETS];
 
-fn bucket(buffer: usize) -> usize {
-    (buffer as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) as usize >> 52
+fn bucket(buffer: u64) -> usize {
+    buffer.wrapping_mul(0x9E37_79B9_7F4A_7C15) as usize >> 52
 }
 
 /// Stores a new buffer. If another thread is writing the same place, the buffer stays unknown.
 #[inline]
 pub fn created(buffer: usize, communicator: u32, bytes: u64) {
+    let buffer = buffer as u64;
     let bucket = bucket(buffer);
     let places = &PLACES[bucket];
     let place = places
@@ -55,26 +57,23 @@ pub fn created(buffer: usize, communicator: u32, bytes: u64) {
     if before == WRITING || claimed.is_err() {
         return;
     }
-    // A reader that sees one of the following values also sees that the address was removed before.
-    fence(Ordering::Release);
-    place.communicator.store(communicator, Ordering::Relaxed);
-    place.bytes.store(bytes, Ordering::Relaxed);
-    // A reader that sees the address also sees the values that belong to it.
-    place.buffer.store(buffer, Ordering::Release);
+    sequence_lock::put(
+        &place.buffer,
+        &place.values,
+        buffer,
+        [u64::from(communicator), bytes],
+    );
 }
 
 /// Returns the communicator and the bytes of a buffer; `None` if it is unknown, or was replaced.
 #[inline]
 pub fn find(buffer: usize) -> Option<(u32, u64)> {
+    let buffer = buffer as u64;
     let place = PLACES[bucket(buffer)]
         .iter()
-        .find(|place| place.buffer.load(Ordering::Acquire) == buffer)?;
-    let found = (
-        place.communicator.load(Ordering::Relaxed),
-        place.bytes.load(Ordering::Relaxed),
-    );
-    fence(Ordering::Acquire);
-    (place.buffer.load(Ordering::Relaxed) == buffer).then_some(found)
+        .find(|place| place.buffer.load(Ordering::Relaxed) == buffer)?;
+    let (found, [communicator, bytes]) = sequence_lock::copy(&place.buffer, &place.values)?;
+    (found == buffer).then_some((communicator as u32, bytes))
 }
 
 #[cfg(test)]

@@ -53,8 +53,7 @@ pub fn created_from_another(call: RealCall<'_, Object>) -> Returned {
     let result = call.forward();
     drop(unforking);
     let child = thread.gloo.forked_context.get();
-    // SAFETY: the factory is `this`. It is alive during the call, and its
-    // first member is a shared_ptr to the parent.
+    // SAFETY: the factory is `this`. It is alive during the call, and its first member is a shared_ptr to the parent.
     let parent = communicators::find(unsafe { read(factory, 0) });
     if let Some(parent) = parent
         && let Some(identity) = parent.identity()

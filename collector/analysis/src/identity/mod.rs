@@ -6,12 +6,12 @@
 
 pub mod draft;
 pub mod environment;
-pub mod role;
+pub mod process_role;
 pub mod worlds;
 
 use self::draft::{Draft, Inconsistency, Joined, join_communicators};
 use self::environment::{AttemptIdentity, RANK_VARIABLES, SIZE_VARIABLES, elastic, environment_number};
-use self::role::role;
+use self::process_role::process_role;
 use self::worlds::{DraftWorld, find_worlds};
 use crate::clocks::clock::Clocks;
 use crate::model::log_communicator::LogCommunicator;
@@ -78,7 +78,7 @@ pub struct RankIdentity {
     /// Name for display.
     pub name: String,
     /// Role of its process, as its framework names it.
-    pub role: Option<String>,
+    pub process_role: Option<String>,
 }
 
 /// A set of ranks that one communicator, or the environment, numbers.
@@ -202,7 +202,7 @@ impl Identities {
                 if numbers.first() != Some(&number) {
                     continue;
                 }
-                let role = role(&logs[log]);
+                let process_role = process_role(&logs[log]);
                 let mut name = format!("rank {number}");
                 if numbers.len() > 1 {
                     name.push_str(&format!(" and {} more of its process", numbers.len() - 1));
@@ -213,7 +213,10 @@ impl Identities {
                 if several_attempts {
                     name.push_str(&format!(", attempt {attempt}"));
                 }
-                if let Some(role) = role.as_ref().filter(|_| several_worlds || several_attempts) {
+                if let Some(role) = process_role
+                    .as_ref()
+                    .filter(|_| several_worlds || several_attempts)
+                {
                     name.push_str(&format!(" ({role})"));
                 }
                 ranks.push(RankIndex::of(self.ranks.len()));
@@ -229,7 +232,7 @@ impl Identities {
                         .map(|(&index, local)| (index, (CommunicatorId::of(local.draft), local.member)))
                         .collect(),
                     name,
-                    role,
+                    process_role,
                 });
             }
             let missing = (0..world.size)

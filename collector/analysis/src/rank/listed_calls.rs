@@ -23,13 +23,13 @@ impl ListedCalls {
         let quantum = log.properties.get("clock.quantum_ticks");
         let quantum = quantum.and_then(|text| text.parse::<u64>().ok());
         let mask = !(quantum.filter(|quantum| quantum.is_power_of_two()).unwrap_or(1) - 1);
-        let calls: &[InFlight] = &log.in_flight;
         let mut listed = Self {
             mask,
             open: FxHashSet::default(),
             completed: FxHashSet::default(),
         };
-        listed.open = calls
+        listed.open = log
+            .in_flight
             .iter()
             .map(|call| listed.key(call.lane, &call.record))
             .collect();

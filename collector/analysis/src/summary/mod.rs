@@ -407,7 +407,7 @@ fn ranks(parts: &MergeResult<'_>, losses: &[LossSummary]) -> Vec<Rank> {
                     .zip(rank.number)
                     .map(|(stated, number)| stated == number),
                 command_line: log.properties.get("command_line").cloned(),
-                process_role: rank.role.clone(),
+                process_role: rank.process_role.clone(),
                 start_ns: time(|span| span.start_ns),
                 end_ns: time(|span| span.end_ns),
                 records: sums.log.records,

@@ -22,7 +22,7 @@ use crate::launch::record::{self, LaunchRecord};
 use crate::launch::run_directory::{self, RunDirectory};
 use crate::launch::signals::Signals;
 use crate::launch::stop::StopWatch;
-use crate::launch::{environment, free_space, library, unseen};
+use crate::launch::{environment, free_space, library, unrecorded_libraries};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use rankscope_doctor::program;
@@ -294,14 +294,16 @@ impl Run {
         let sampler = GpuSampler::start(&directory.path, interval);
         let watcher = self.start_watcher(&directory.path, &launch.launch, job.pid());
         let server = self.start_server(&directory.path);
-        let unseen = unseen::Search::start(job.pid(), &directory.path, directory.earlier_logs);
+        let search = unrecorded_libraries::Search::start(job.pid(), &directory.path, directory.earlier_logs);
         for signal in self.dump_on.iter().filter_map(|event| event.signal()) {
             job.divert(signal, watcher.as_ref().map(Companion::pid));
         }
         let Accompanied { ending, asked_to_end } = job.accompany_and_note();
         drop(sampler);
         drop(server);
-        let unseen = unseen.map(unseen::Search::finish).unwrap_or_default();
+        let reasons = search
+            .map(unrecorded_libraries::Search::finish)
+            .unwrap_or_default();
         // After it has ended the job, it waits for its reports.
         let limit = match self.on_hang {
             OnHang::Kill => LAST_WAIT_AFTER_KILL,
@@ -321,7 +323,7 @@ impl Run {
         });
         // The user may still stop this process or request a core dump of it.
         Signals::none().with(libc::SIGTSTP).with(libc::SIGQUIT).unblock();
-        if let Err(error) = self.after(&directory, &mut launch, ending, &unseen) {
+        if let Err(error) = self.after(&directory, &mut launch, ending, &reasons) {
             print_message(&format!("{error:#}"));
             print_next_step("the recording is intact, to merge it", &directory.path);
         }
@@ -412,7 +414,7 @@ impl Run {
         directory: &RunDirectory,
         launch: &mut LaunchRecord,
         ending: Ending,
-        unseen: &[&str],
+        reasons: &[&str],
     ) -> Result<()> {
         launch.end(ending);
         launch.write(&directory.path)?;
@@ -426,7 +428,7 @@ impl Run {
         if logs == directory.earlier_logs {
             launch.remove(&directory.path);
             directory.remove_if_empty();
-            print_message(&why_nothing(&self.command[0], unseen));
+            print_message(&why_nothing(&self.command[0], reasons));
             return Ok(());
         }
         // A hang from which the job recovered was written when it was found.
@@ -499,12 +501,13 @@ fn report_start_error(program: &OsStr, error: &io::Error) -> i32 {
     status
 }
 
-/// Returns the reason why nothing was recorded. `unseen`: what the libraries of the job's processes explain.
-fn why_nothing(program: &OsStr, unseen: &[&str]) -> String {
+/// Returns the reason why nothing was recorded. `reasons`: what the libraries of the job's processes explain.
+fn why_nothing(program: &OsStr, reasons: &[&str]) -> String {
     let file = program::resolve(program);
     let warning = file.and_then(|file| program::reach(&file).warning(&file));
-    let unseen = (!unseen.is_empty()).then(|| format!("a process of this command {}", unseen.join("; one ")));
-    let why = warning.or(unseen).unwrap_or_else(|| {
+    let libraries =
+        (!reasons.is_empty()).then(|| format!("a process of this command {}", reasons.join("; one ")));
+    let why = warning.or(libraries).unwrap_or_else(|| {
         "no process of this command used a communication library that rankscope intercepts; remote ranks need \
          LD_PRELOAD and RANKSCOPE_DIR forwarded (mpirun -x, srun --export)"
             .to_owned()

@@ -28,4 +28,4 @@ pub mod run_directory;
 pub mod signal_observer;
 pub mod signals;
 pub mod stop;
-pub mod unseen;
+pub mod unrecorded_libraries;

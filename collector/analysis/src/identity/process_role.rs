@@ -9,7 +9,7 @@ const WITHOUT_NAME: &str = "default";
 
 /// Returns the class of the Ray actor that the process runs, or the role that the user gave it in torchelastic
 /// (`--role`).
-pub fn role(log: &RankLog) -> Option<String> {
+pub fn process_role(log: &RankLog) -> Option<String> {
     let title = log.properties.get("command_line").map(String::as_str);
     let of_launcher = || {
         log.properties

@@ -18,7 +18,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Parts of the paths of libraries, and the reason why their communication is not recorded.
-const UNSEEN: [(&str, &str); 3] = [
+const UNRECORDED: [(&str, &str); 3] = [
     (
         "/jaxlib/",
         "loaded jaxlib, whose Gloo is linked statically and hidden, so no preload sees its collectives on CPUs",
@@ -63,7 +63,7 @@ impl Search {
             found
         };
         let thread = thread::Builder::new()
-            .name("unseen".to_owned())
+            .name("libraries".to_owned())
             .spawn(look)
             .ok()?;
         Some(Self { stop, thread })
@@ -83,7 +83,7 @@ fn reasons(pid: &str) -> Vec<&'static str> {
         maps.lines()
             .any(|line| line.contains(part) && line.contains(".so"))
     };
-    UNSEEN
+    UNRECORDED
         .into_iter()
         .filter(|(part, _)| is_loaded(part))
         .map(|(_, reason)| reason)
