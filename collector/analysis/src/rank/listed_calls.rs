@@ -6,8 +6,9 @@ use rankscope_ranklog::reader::{InFlight, RankLog};
 use rankscope_ranklog::record::Record;
 use rustc_hash::FxHashSet;
 
-/// Lane, time of enter in ticks, kind and operation of a call.
-type Key = (u32, u64, u8, u8);
+/// Lane, time of enter in ticks, kind, operation, sequence number and object of a call: what is known at its enter, and
+/// does not change. Imported calls that were launched together have the same time.
+type Key = (u32, u64, u8, u8, u32, u64);
 
 /// Calls that the segments list, and those of them whose records were read.
 pub struct ListedCalls {
@@ -42,6 +43,8 @@ impl ListedCalls {
             record.enter_ticks & self.mask,
             record.kind,
             record.operation,
+            record.sequence,
+            record.object,
         )
     }
 
