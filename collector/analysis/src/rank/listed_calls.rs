@@ -65,3 +65,44 @@ impl ListedCalls {
         self.completed.contains(&self.key(call.lane, &call.record))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rankscope_ranklog::Operation;
+    use rankscope_ranklog::clock::Counter;
+    use rankscope_ranklog::record::RecordKind;
+    use rankscope_ranklog::writer::LogWriter;
+
+    /// A call of a closed log is both listed and recorded if its thread was interrupted between the two.
+    #[test]
+    fn only_the_listed_call_that_has_a_record_has_completed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("rank.rslog");
+        let file = std::fs::File::create(&path).expect("a file");
+        let call = |sequence| Record {
+            operation: Operation::AllReduce as u8,
+            enter_ticks: 100,
+            sequence,
+            ..Record::new(RecordKind::Call)
+        };
+        let mut log = LogWriter::new(file, Counter::MonotonicRaw, 7, 9).expect("a header");
+        log.in_flight(&[(0, 1, call(1)), (0, 1, call(2))])
+            .expect("written");
+        log.end().expect("written");
+        let log = RankLog::open(&path).expect("a log");
+        let mut listed = ListedCalls::of(&log);
+        let record = Record {
+            leave_ticks: 200,
+            communicator: 3,
+            ..call(1)
+        };
+        listed.completed(0, &record);
+        let completed: Vec<bool> = log
+            .in_flight
+            .iter()
+            .map(|call| listed.has_completed(call))
+            .collect();
+        assert_eq!(completed, [true, false]);
+    }
+}
