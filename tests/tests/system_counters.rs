@@ -95,6 +95,11 @@ fn samples_are_what_the_ranks_measured_of_themselves() {
         for (all, private) in memory.iter().zip(private) {
             assert!(private.1 < all.1 && private.1 > 0.2 * all.1, "{context}");
         }
+        // A sample that is taken while the process ends shows that it frees its memory.
+        let memory = match memory.as_slice() {
+            [kept @ .., before, last] if last.1 < before.1 => [kept, &[*before]].concat(),
+            all => all.to_vec(),
+        };
         // The last sample is less than two intervals old, and memory grows by 40 MiB in each.
         let resident = truth.number(truth.0.len() - 1, "resident_bytes");
         let last = memory.last().expect("a sample").1;

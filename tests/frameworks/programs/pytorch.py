@@ -5,7 +5,7 @@ import sys
 
 import torch
 import torch.distributed as dist
-from common import batches, late, model, report, settings, train
+from common import batches, finish, late, model, settings, train
 
 
 def of_ddp(network, rank):
@@ -85,8 +85,7 @@ def main():
     dist.init_process_group("gloo")
     rank = dist.get_rank()
     shapes = {"ddp": of_ddp, "fsdp": of_fsdp, "tensor": of_tensor, "compile": of_compile, "pipeline": of_pipeline}
-    report(rank, shapes[sys.argv[1]](model(), rank))
-    dist.destroy_process_group()
+    finish(rank, shapes[sys.argv[1]](model(), rank))
 
 
 main()
