@@ -1,5 +1,5 @@
 # Targets for developers and CI. All of them are plain cargo underneath; see CONTRIBUTING.md.
-.PHONY: help build viewer portable portable-aarch64 wheel deb release demo test setup lint bench faults compare-study hang-study frameworks aarch64 host-nccl fuzz docs
+.PHONY: help build viewer portable portable-aarch64 wheel deb release demo test test-portable setup lint bench faults compare-study hang-study frameworks aarch64 host-nccl fuzz docs
 
 help:
 	@echo "make build   the program and the preloaded library, in target/release"
@@ -10,6 +10,7 @@ help:
 	@echo "make release  all packages of the portable files, with a list of their crates, in dist"
 	@echo "make demo    a real 4-rank training under rankscope (SLOW=none|RANK, RUN=directory, RANKSCOPE=installed program)"
 	@echo "make test    all tests that need no GPU; installs what it can"
+	@echo "make test-portable  what runs in a job's processes, on the portable files: 10 minutes"
 	@echo "make lint    formatting and clippy, warnings are errors"
 	@echo "make docs    the book, in target/book; installs mdbook"
 	@echo "make bench   the benchmarks"
@@ -76,12 +77,17 @@ setup:
 	-tests/setup/notebook.sh
 	-tests/frameworks/run.py --install fsdp accelerate
 
-# The tested artefacts are the released ones. The tests themselves are development builds. They have overflow checks and
-# debug assertions, and no link-time optimisation of every test program. Plain `cargo test` suffices, without another
+# The tested artefacts are those of `make build`: optimised as the released ones, but without link-time optimisation. The tests
+# themselves are development builds, with overflow checks and debug assertions. Plain `cargo test` suffices, without another
 # runner. It runs one test program after another. Tests of real processes share few cores, so a lock serialises them
 # (tests/src/turn.rs).
 test: build setup
 	cargo test --locked --workspace --no-fail-fast
+
+# What runs in the processes of a job, on the files for releases.
+test-portable: portable setup
+	RANKSCOPE_ARTEFACTS=target/portable cargo test --locked -p rankscope-tests --no-fail-fast --test do_no_harm --test hostile_surroundings \
+	    --test hot_path --test nccl_plugin --test ordinary_programs --test sigkill --test truth_gloo --test truth_nccl --test truth_torch
 
 lint:
 	cargo fmt --all --check

@@ -73,10 +73,10 @@ if [ ! -e "$stubs/complete" ]; then
 fi
 
 RUSTFLAGS="-C link-arg=-L$stubs -C link-arg=-Wl,--allow-shlib-undefined ${RUSTFLAGS:-}" \
-  cargo build --locked --release --target "$target" --target-dir target/portable-build "${packages[@]}"
+  cargo build --locked --profile dist --target "$target" --target-dir target/portable-build "${packages[@]}"
 
 for file in "${files[@]}"; do
-  built=target/portable-build/$target/release/$file
+  built=target/portable-build/$target/dist/$file
   "${tools}strip" --strip-debug -o "$out/$file" "$built"
   highest=$("${tools}objdump" -T "$out/$file" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
   if [ "$(printf '%s\n' "GLIBC_$floor" "$highest" | sort -V | tail -n 1)" != "GLIBC_$floor" ]; then

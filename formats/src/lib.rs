@@ -24,6 +24,8 @@ pub mod perfetto;
 pub mod problem;
 #[cfg(feature = "session")]
 pub mod ras;
+#[cfg(feature = "import")]
+pub mod ray_timeline;
 #[cfg(feature = "session")]
 pub mod session;
 #[cfg(feature = "session")]

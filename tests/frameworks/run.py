@@ -43,10 +43,14 @@ class Job:
     command: list
     #: Steps that communicate.
     steps: int = STEPS
-    #: False if the framework hides its communication.
-    is_seen: bool = True
-    #: The finding that names the slow rank.
-    finding: str = "late-rank"
+    #: How many groups of two ranks there are: roles side by side, or starts of which the earlier ones end in the middle.
+    worlds: int = 1
+    #: The library that hides its communication. Then nothing is recorded.
+    hidden_by: str | None = None
+    #: The finding that names the slow rank; None if the ranks do not train together.
+    finding: str | None = "late-rank"
+    #: True if the program writes a timeline of Ray, which is imported.
+    has_timeline: bool = False
     environment: dict = dataclasses.field(default_factory=dict)
 
 
@@ -56,28 +60,43 @@ JOBS = [
     Job("fsdp", "torch", [*TORCHRUN, "pytorch.py", "fsdp"]),
     Job("tensor", "torch", [*TORCHRUN, "pytorch.py", "tensor"]),
     Job("compile", "torch", [*TORCHRUN, "pytorch.py", "compile"]),
+    # The second start fails with a store that both starts share: its addresses are those of the first (PyTorch 2.15).
+    Job("elastic", "torch", [*TORCHRUN, "--max-restarts", "1", "pytorch.py", "elastic"], worlds=2,
+        environment={"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}),
+    Job("checkpoint", "torch", [*TORCHRUN, "pytorch.py", "checkpoint"]),
     Job("pipeline", "torch", [*TORCHRUN, "pytorch.py", "pipeline"], finding="pipeline-imbalance"),
     *[Job(f"deepspeed-zero{stage}", "deepspeed", ["BIN/deepspeed", "--num_gpus", "2", "with_deepspeed.py", str(stage)],
           environment={"DS_ACCELERATOR": "cpu"}) for stage in (1, 2, 3)],
+    *[Job(f"deepspeed-offload{stage}", "deepspeed", ["BIN/deepspeed", "--num_gpus", "2", "with_deepspeed.py", str(stage), "offload"],
+          environment={"DS_ACCELERATOR": "cpu"}) for stage in (2, 3)],
     Job("deepspeed-torchrun", "deepspeed", [*TORCHRUN, "with_deepspeed.py", "1"], environment={"DS_ACCELERATOR": "cpu"}),
     Job("lightning", "lightning", ["PYTHON", "with_lightning.py"]),
     Job("accelerate", "accelerate", [*TORCHRUN, "with_accelerate.py"]),
     Job("transformers", "transformers", [*TORCHRUN, "with_transformers.py"]),
     Job("ray-train", "ray", ["PYTHON", "with_ray_train.py"]),
-    Job("ray-actors", "ray", ["PYTHON", "with_ray_actors.py"]),
-    Job("jax", "jax", ["sh", "-c", "PYTHON with_jax.py 0 PORT & PYTHON with_jax.py 1 PORT; wait"], is_seen=False),
+    Job("ray-actors", "ray", ["PYTHON", "with_ray_actors.py"], has_timeline=True),
+    Job("verl", "verl", ["PYTHON", "with_verl.py", "separate"], worlds=2, steps=2 * STEPS),
+    Job("verl-colocated", "verl", ["PYTHON", "with_verl.py", "colocated"], steps=2 * STEPS),
+    Job("ludwig", "ludwig", [*TORCHRUN, "with_ludwig.py", "ddp"]),
+    Job("ludwig-ray", "ludwig", ["PYTHON", "with_ludwig.py", "ray"], finding=None),
+    Job("horovod", "horovod", ["BIN/horovodrun", "-np", "2", "--gloo", "PYTHON", "with_horovod.py"], hidden_by="Horovod"),
+    Job("jax", "jax", ["sh", "-c", "PYTHON with_jax.py 0 PORT & PYTHON with_jax.py 1 PORT; wait"], hidden_by="jaxlib"),
 ]
 
 
 def environment_of(requirements, torch):
     """Makes an environment with the packages of a file of requirements, on top of an installed PyTorch."""
     wanted = (HERE / "requirements" / f"{requirements}.txt").read_text()
+    # What pip alone cannot do.
+    script = HERE / "requirements" / f"{requirements}.sh"
+    if script.exists():
+        wanted += script.read_text()
     folder = CACHE / "frameworks" / requirements
     python = folder / "bin/python"
     mark = folder / "installed"
     if mark.exists() and mark.read_text() == wanted:
         return python
-    print(f"installing {' '.join(wanted.split())} into {folder}", file=sys.stderr)
+    print(f"installing the requirements of {requirements} into {folder}", file=sys.stderr)
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run([torch, "-m", "venv", folder], check=True)
     site = subprocess.run([torch, "-c", "import torch, pathlib; print(pathlib.Path(torch.__file__).parents[1])"], check=True,
@@ -88,6 +107,8 @@ def environment_of(requirements, torch):
     if wanted.strip():
         subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-compile", "-c", folder / "constraints", "-r",
                         HERE / "requirements" / f"{requirements}.txt"], check=True)
+    if script.exists():
+        subprocess.run([script, python], check=True)
     mark.write_text(wanted)
     return python
 
@@ -121,7 +142,7 @@ def run(job, python, truth, prefix, slow):
                 pass
     if status != 0:
         print((truth / "output").read_text()[-3000:], file=sys.stderr)
-    losses = {int(file.stem): json.loads(file.read_text()) for file in truth.glob("*.json")}
+    losses = {int(file.stem): json.loads(file.read_text()) for file in truth.glob("[0-9]*.json")}
     return status, losses
 
 
@@ -148,14 +169,14 @@ def judge(job, python, work):
     row = {"job": job.name, "losses": difference, "ranks": 0, "steps": 0, "slow": []}
     session = recording / "session/session.json"
     if not session.exists():
-        if job.is_seen:
+        if job.hidden_by is None:
             wrong.append("there is no session")
-        elif "nothing was recorded" not in (output := (work / "recorded/output").read_text()) or "jaxlib" not in output:
+        elif "nothing was recorded" not in (output := (work / "recorded/output").read_text()) or job.hidden_by not in output:
             wrong.append("the run does not say that nothing was recorded, and why")
         return row, wrong
     found = json.loads(session.read_text())
     ranks = [rank["number"]["value"] for rank in found["ranks"] if rank["operations"]]
-    if not job.is_seen:
+    if job.hidden_by is not None:
         wrong.append("a session without communication")
     row["ranks"] = len(ranks)
     row["steps"] = (found["steps"]["count"] or 0) * (found["steps"].get("steps_per_entry") or 1)
@@ -165,20 +186,40 @@ def judge(job, python, work):
     numbers = {rank["index"]: rank["number"]["value"] for rank in found["ranks"]}
     slow = [finding for finding in found["findings"] if finding["kind"] in ("late-rank", "pipeline-imbalance")]
     row["slow"] = [[finding["kind"], [numbers[rank] for rank in finding["ranks"]]] for finding in slow]
-    if sorted(rank for rank in ranks if rank is not None) != [0, 1]:
+    if sorted(rank for rank in ranks if rank is not None) != sorted([0, 1] * job.worlds):
         wrong.append(f"ranks {ranks} were seen")
-    if not job.steps * 0.8 <= row["steps"] <= job.steps + 1:
-        wrong.append(f"{row['steps']} steps were found, not {job.steps}")
-    if row["slow"] != [[job.finding, [SLOW_RANK]]]:
-        wrong.append(f"the slow ranks are {row['slow']}")
+    if job.finding is not None:
+        if not job.steps * 0.8 <= row["steps"] <= job.steps + 1:
+            wrong.append(f"{row['steps']} steps were found, not {job.steps}")
+        if not row["slow"] or any(found != [job.finding, [SLOW_RANK]] for found in row["slow"]):
+            wrong.append(f"the slow ranks are {row['slow']}")
+    if job.has_timeline:
+        row["tasks"] = import_timeline(recording, work / "recorded/timeline.json", wrong)
     if row["lost"]:
         wrong.append(f"{row['lost']} records were lost")
     return row, wrong
 
 
+def import_timeline(recording, timeline, wrong):
+    """Adds a timeline of Ray to a recording. Returns how many tasks of ranks it has, by their names."""
+    done = subprocess.run([PROGRAM, "import", "ray", timeline, "--into", recording], capture_output=True, text=True)
+    if done.returncode != 0:
+        wrong.append(f"its timeline is not imported: {done.stderr}")
+        return None
+    if "Ray: 2 of " not in done.stdout:
+        wrong.append(f"its timeline has not the workers of both ranks: {done.stdout[-300:]}")
+    trace = recording.parent / "trace.pftrace"
+    subprocess.run([PROGRAM, "export", recording, "-o", trace], check=True, capture_output=True)
+    names = trace.read_bytes()
+    found = [name for name in ("Worker.train", "task:execute") if name.encode() in names]
+    if len(found) != 2:
+        wrong.append(f"the trace has only the tasks {found}")
+    return found
+
+
 def packages(requirements):
     lines = (HERE / "requirements" / f"{requirements}.txt").read_text().split()
-    return ["torch"] + [line.split("==")[0].split("[")[0] for line in lines]
+    return ["torch"] + [line.split("==")[0].split("[")[0] for line in lines] + (["horovod"] if requirements == "horovod" else [])
 
 
 def versions(python, names):

@@ -1,10 +1,13 @@
-//! Paths of the tested artefacts: the released library and program, as `make build` leaves them.
+//! Paths of the tested artefacts: the library and the program, as `make build` or `make portable` leaves them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::time::SystemTime;
+
+/// Variable with the directory of the artefacts, such as `target/portable`. Without it, tests use those of `make build`.
+const DIRECTORY_VARIABLE: &str = "RANKSCOPE_ARTEFACTS";
 
 /// Returns the root of the repository.
 pub fn root() -> &'static Path {
@@ -44,6 +47,15 @@ pub fn example(name: &str) -> PathBuf {
 
 fn built(file: &str, package: &str, sources: &[&str]) -> PathBuf {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    if let Some(directory) = std::env::var_os(DIRECTORY_VARIABLE) {
+        let path = root().join(directory).join(file);
+        assert!(
+            path.exists(),
+            "{DIRECTORY_VARIABLE}: there is no {}",
+            path.display()
+        );
+        return path;
+    }
     let path = target_directory().join("release").join(file);
     let guard = ONE_AT_A_TIME.lock().unwrap_or_else(|broken| broken.into_inner());
     if !path.exists() {

@@ -92,6 +92,11 @@ fn statuses_of_ras() {
 }
 
 #[test]
+fn timelines_of_ray() {
+    replay("ray_timeline", rankscope_fuzz_bodies::ray_timeline);
+}
+
+#[test]
 fn samples_of_gpus() {
     replay("gpu_samples", rankscope_fuzz_bodies::gpu_samples);
 }

@@ -3,7 +3,11 @@
 mod findings_support;
 
 use findings_support::{is_silent, of_kind, only};
-use rankscope_formats::session::{Matching, Session, Severity};
+use rankscope_fixtures::logs::{START, SyntheticLog, call};
+use rankscope_formats::session::{
+    Matching, ProgramSpanRow, Session, Severity, SpanKind, SpanRow, TableReader, rank_path,
+};
+use rankscope_ranklog::Operation;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::fs;
@@ -443,4 +447,113 @@ fn a_status_of_ras_becomes_findings_of_the_run_that_it_was_added_to() {
     let session = import(&["ras", text(&equal), "--into", text(&run)]);
     is_silent(&session, "ras-mismatch");
     assert_eq!(session.problems.listed, []);
+}
+
+/// Offset of the wall clock of synthetic logs from their counter, in nanoseconds.
+const WALL_NS: u64 = 1_700_000_000_000_000_000;
+
+/// Writes two ranks that ran in the Ray workers `ab0` and `ab1`, without a session.
+fn write_workers(run: &Path) {
+    for rank in 0..2u32 {
+        let mut log = SyntheticLog::create(run, rank, 2, "node0").expect("create");
+        log.property(
+            "stdout_file",
+            &format!("worker-ab{rank}-01000000-{}.out", 4000 + rank),
+        )
+        .expect("property");
+        log.communicator(0, rank, 2, 1).expect("communicator");
+        for number in 1..=5u64 {
+            let at = START + number * 1_000_000;
+            log.push(0, call(Operation::AllReduce, at, at + 1000, 0, 64, 0));
+        }
+        log.end().expect("end");
+    }
+}
+
+/// Returns an event of Ray's timeline. Times are in nanoseconds after the start of the job.
+fn task(worker: &str, category: &str, start_ns: u64, end_ns: u64) -> Value {
+    let name = category.rsplit('.').next();
+    json!({"cat": category, "name": name, "pid": "192.0.2.1", "tid": worker, "ph": "X", "cname": "generic_work",
+        "ts": (WALL_NS + START + start_ns) / 1000, "dur": (end_ns - start_ns) as f64 / 1e3, "args": {"task_id": "c7", "name": name}})
+}
+
+#[test]
+fn tasks_of_ray_are_ranges_of_the_ranks_that_ran_them() {
+    let work = tempfile::tempdir().expect("a folder");
+    let run = work.path().join("run");
+    write_workers(&run);
+    let timeline = work.path().join("timeline.json");
+    let events = json!([
+        task("worker:ab1", "task::Worker.step", 1_500_000, 4_500_000),
+        task("worker:ab1", "task:execute", 1_600_000, 4_400_000),
+        // Two calls of a threaded actor.
+        task("worker:ab0", "task::Server.get", 1_000_000, 3_000_000),
+        task("worker:ab0", "task::Server.get", 2_000_000, 4_000_000),
+        task("worker:cd", "task::load", 1_000_000, 2_000_000),
+        task("driver:01", "submit_task", 1_000_000, 1_100_000),
+    ]);
+    fs::write(&timeline, events.to_string()).expect("written");
+    let session = import(&["ray", text(&timeline), "--into", text(&run)]);
+    assert_eq!(session.problems.total, 0, "{:?}", session.problems.listed);
+    let folder = run.join("session");
+    let marks = |rank: u32| -> Vec<(String, i64, i64)> {
+        let rows: Vec<SpanRow> = TableReader::read_all(&rank_path::<SpanRow>(&folder, rank)).expect("spans");
+        rows.into_iter()
+            .filter(|row| row.kind == SpanKind::Mark)
+            .map(|row| (row.name.expect("a name").into_owned(), row.start_ns, row.end_ns))
+            .collect()
+    };
+    assert_eq!(
+        marks(1),
+        [
+            ("Worker.step".to_owned(), 1_500_000, 4_500_000),
+            ("task:execute".to_owned(), 1_600_000, 4_400_000)
+        ]
+    );
+    assert!(
+        marks(0).is_empty(),
+        "tasks that overlap are no time of one thread"
+    );
+    let spans: Vec<ProgramSpanRow> =
+        TableReader::read_all(&rank_path::<ProgramSpanRow>(&folder, 0)).expect("program spans");
+    assert_eq!(spans.len(), 2);
+    assert!(
+        spans
+            .iter()
+            .all(|span| span.name == "Server.get" && span.fields.as_deref() == Some(r#"{"task_id":"c7"}"#))
+    );
+
+    // A second timeline, cut off, replaces the first one. What is readable is there, and the damage is a problem.
+    let whole = events.to_string();
+    fs::write(&timeline, &whole[..whole.len() - 150]).expect("written");
+    let session = import(&["ray", text(&timeline), "--into", text(&run)]);
+    assert_eq!(marks(1).len(), 2);
+    let problem = &session.problems.listed[0];
+    assert!(
+        problem
+            .file
+            .as_deref()
+            .is_some_and(|file| file.ends_with("run/ray-timeline.json"))
+    );
+    assert!(problem.offset_bytes > Some(500), "{problem:?}");
+}
+
+#[test]
+fn a_timeline_of_another_job_is_refused() {
+    let work = tempfile::tempdir().expect("a folder");
+    let run = work.path().join("run");
+    write_workers(&run);
+    let timeline = work.path().join("timeline.json");
+    let refusal = |content: &str| {
+        fs::write(&timeline, content).expect("written");
+        let output = rankscope(&["import", "ray", text(&timeline), "--into", text(&run)]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(!run.join("ray-timeline.json").exists());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let other = json!([task("worker:ef", "task::load", 0, 1000)]).to_string();
+    assert!(refusal(&other).contains("tasks of 1 workers, and none of them is a rank"));
+    assert!(refusal("Ray").contains("is no timeline of Ray"));
+    let output = rankscope(&["import", "ray", text(&timeline), "--into", text(work.path())]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("is no timeline of Ray"));
 }

@@ -520,6 +520,51 @@ fn two_attempts_and_two_rank_zeros_are_never_merged() {
     assert_eq!(session.matching.complete, session.totals.operations / 2);
 }
 
+/// Writes two groups of two processes without a launcher's identity. The second group begins at `second`, in ticks.
+fn two_groups(run: &Path, second: u64) {
+    for (group, begin) in [(0u32, START), (1, second)] {
+        for rank in 0..2u32 {
+            let folder = run.join(format!("group-{group}"));
+            fs::create_dir_all(&folder).expect("mkdir");
+            let file = fs::File::create(folder.join(format!("rank-{rank}.rslog"))).expect("create");
+            let process = (u64::from(group) << 8, 1 + group);
+            let mut log = SyntheticLog::new_at(file, (rank, 2), "host-a", process, begin).expect("log");
+            log.communicator(0, rank, 2, 1 + group as u8)
+                .expect("communicator");
+            for number in 1..=20 {
+                let at = begin + number * 1_000_000;
+                log.push(0, call(Operation::AllReduce, at, at + 1000, 0, 64, 0));
+            }
+            log.end().expect("end");
+        }
+    }
+}
+
+#[test]
+fn groups_that_live_at_the_same_time_are_worlds_of_one_attempt() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = folder.path().join("run");
+    let shape = |second: u64| {
+        two_groups(&run, second);
+        let session = merged(&run);
+        let last = session.ranks.last().expect("a rank").name.clone();
+        (
+            session.attempts.len(),
+            session.worlds.len(),
+            session.ranks.len(),
+            last,
+        )
+    };
+    assert_eq!(shape(START), (1, 2, 4, "rank 1, world 1".to_owned()));
+    // The second group started late, while the first one ran.
+    assert_eq!(shape(START + 5_000_000).0, 1);
+    // It started when the first one had ended.
+    assert_eq!(
+        shape(START + 30_000_000),
+        (2, 2, 4, "rank 1, attempt 1".to_owned())
+    );
+}
+
 #[test]
 fn sub_groups_know_their_members_by_world_rank() {
     let folder = tempfile::tempdir().expect("a folder");

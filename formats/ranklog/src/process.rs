@@ -192,6 +192,16 @@ fn processor_model() -> Option<String> {
     read_trimmed("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1")
 }
 
+/// Returns the name of the file that the process prints to, without its directory; `None` for a terminal or a pipe.
+fn stdout_file() -> Option<String> {
+    const STDOUT: &str = "/proc/self/fd/1";
+    if !fs::metadata(STDOUT).ok()?.is_file() {
+        return None;
+    }
+    let path = fs::read_link(STDOUT).ok()?;
+    Some(path.file_name()?.to_string_lossy().into_owned())
+}
+
 /// Returns all properties of this process for the header, as (key, value).
 pub fn properties() -> Vec<(String, String)> {
     let mut out: Vec<(String, String)> = Vec::new();
@@ -222,6 +232,8 @@ pub fn properties() -> Vec<(String, String)> {
             .ok()
             .map(|path| path.to_string_lossy().into_owned()),
     );
+    // Ray names this file after its worker, which the worker's own timeline names, too.
+    put("stdout_file", stdout_file());
     put(
         "command_line",
         Some(redactor.command_line(&zero_separated("/proc/self/cmdline"))),

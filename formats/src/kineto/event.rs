@@ -114,6 +114,8 @@ pub struct Event<'a> {
     pub phase: u8,
     /// Category of the event.
     pub category: Category,
+    /// Category as in the file.
+    category_name: &'a [u8],
     /// Name of the event.
     pub name: Text<'a>,
     /// Process or device.
@@ -134,7 +136,10 @@ impl<'a> Event<'a> {
         let mut event = Self::default();
         let end = scan::members(data, start, &mut |name, value| match name {
             b"ph" => event.phase = value.get(1).copied().unwrap_or(0),
-            b"cat" => event.category = Category::of(Text::of(value).as_str()),
+            b"cat" => {
+                event.category = Category::of(Text::of(value).as_str());
+                event.category_name = value;
+            }
             b"name" => event.name = Text::of(value),
             b"pid" => event.process = id(value),
             b"tid" => event.thread = id(value),
@@ -157,6 +162,16 @@ impl<'a> Event<'a> {
     /// Parses the arguments; returns empty ones if they are damaged.
     pub fn args(&self) -> Args<'a> {
         Args::of(self.args)
+    }
+
+    /// Returns the name of the category, for a trace of another program.
+    pub fn category_name(&self) -> Text<'a> {
+        Text::of(self.category_name)
+    }
+
+    /// Returns the arguments as in the file, for a trace of another program. They may be damaged.
+    pub fn raw_args(&self) -> &'a [u8] {
+        self.args
     }
 
     /// Returns true if the arguments may contain this key. The check costs a fraction of [`Self::args`].

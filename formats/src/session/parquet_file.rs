@@ -5,7 +5,7 @@
 
 use super::column::{Chunk, Column, statistics};
 use super::storage::Storage;
-use arrow::datatypes::{DataType, Schema};
+use arrow_schema::{DataType, Schema};
 use parquet::arrow::{ARROW_SCHEMA_META_KEY, ArrowSchemaConverter, encode_arrow_schema};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::column::page::{CompressedPage, Page, PageWriter};

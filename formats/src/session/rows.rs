@@ -2,8 +2,8 @@
 
 use super::table::{Cell, Named, named_cell, table};
 use crate::ids::{CommunicatorId, MemberIndex, RankIndex, StepIndex};
-use arrow::array::ArrayRef;
-use arrow::datatypes::DataType;
+use arrow_array::ArrayRef;
+use arrow_schema::DataType;
 use rankscope_ranklog::operation::{Library, Operation};
 use rankscope_ranklog::record::{Algorithm, Protocol};
 use std::borrow::Cow;

@@ -8,12 +8,13 @@ use super::parquet_file::{FileError, ParquetFile};
 use super::row_groups::RowGroups;
 use super::storage::Storage;
 use crate::ids::{CommunicatorId, MemberIndex, RankIndex, StepIndex};
-use arrow::array::{
+use arrow_array::types::UInt8Type;
+use arrow_array::{
     Array, ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, StringArray,
     UInt8Array, UInt16Array, UInt32Array, UInt64Array,
 };
-use arrow::datatypes::{DataType, Field, Schema, UInt8Type};
-use arrow::error::ArrowError;
+use arrow_schema::ArrowError;
+use arrow_schema::{DataType, Field, Schema};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use parquet::errors::ParquetError;
 use rankscope_ranklog::operation::{Library, Operation};
@@ -378,7 +379,7 @@ macro_rules! table {
             const NAME: &'static str = $name;
             const SORT_COLUMN: Option<&'static str> = $sort;
 
-            fn columns() -> Vec<(&'static str, arrow::datatypes::DataType, bool, $crate::session::storage::Storage)> {
+            fn columns() -> Vec<(&'static str, arrow_schema::DataType, bool, $crate::session::storage::Storage)> {
                 use $crate::session::storage::Storage;
                 use $crate::session::table::Cell;
                 vec![$((stringify!($column), <$kind as Cell>::data_type(), <$kind as Cell>::NULLABLE, Storage::$storage),)*]
@@ -394,7 +395,7 @@ macro_rules! table {
                 )*
             }
 
-            fn decode(columns: &[arrow::array::ArrayRef], rows: usize, out: &mut Vec<Self>) -> Result<(), usize> {
+            fn decode(columns: &[arrow_array::ArrayRef], rows: usize, out: &mut Vec<Self>) -> Result<(), usize> {
                 use $crate::session::table::Cell;
                 let start = out.len();
                 let mut number = 0;

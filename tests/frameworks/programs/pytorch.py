@@ -1,11 +1,13 @@
-"""PyTorch alone: `pytorch.py ddp|fsdp|pipeline|tensor|compile`, by torchrun."""
+"""PyTorch alone: `pytorch.py ddp|fsdp|pipeline|tensor|compile|elastic|checkpoint`, by torchrun."""
 
 import contextlib
+import os
 import sys
+import tempfile
 
 import torch
 import torch.distributed as dist
-from common import batches, finish, late, model, settings, train
+from common import STEPS, batches, finish, late, model, settings, train
 
 
 def of_ddp(network, rank):
@@ -80,11 +82,56 @@ def of_pipeline(network, rank):
     return losses
 
 
+def of_elastic(network, rank):
+    """Fails once in the middle: torchelastic starts all ranks again."""
+    wrapped = torch.nn.parallel.DistributedDataParallel(network)
+    is_first = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+    steps = 0
+
+    def fail():
+        nonlocal steps
+        steps += 1
+        if is_first and rank == 0 and steps == STEPS // 2:
+            os._exit(3)
+
+    return train(wrapped, rank, before_update=fail)
+
+
+def of_checkpoint(network, rank):
+    """Saves the sharded parameters every ten steps, on another thread and in another process group."""
+    import torch.distributed.checkpoint as checkpoint
+    from torch.distributed.checkpoint.state_dict import get_model_state_dict
+    from torch.distributed.fsdp import fully_shard
+
+    fully_shard(network)
+    group = dist.new_group(backend="gloo")
+    saved = []
+
+    with tempfile.TemporaryDirectory() as folder:
+        folders = [folder]
+        dist.broadcast_object_list(folders, src=0)
+
+        def save():
+            saved.append(None)
+            if len(saved) % 10 == 0:
+                state = {"network": get_model_state_dict(network)}
+                saved[-1] = checkpoint.async_save(state, checkpoint_id=f"{folders[0]}/{len(saved)}", process_group=group)
+
+        losses = train(network, rank, before_update=save)
+        for saving in filter(None, saved):
+            saving.result()
+        dist.barrier()
+        assert len(os.listdir(f"{folders[0]}/{len(saved)}")) > 1
+        dist.barrier()
+    return losses
+
+
 def main():
     settings()
     dist.init_process_group("gloo")
     rank = dist.get_rank()
-    shapes = {"ddp": of_ddp, "fsdp": of_fsdp, "tensor": of_tensor, "compile": of_compile, "pipeline": of_pipeline}
+    shapes = {"ddp": of_ddp, "fsdp": of_fsdp, "tensor": of_tensor, "compile": of_compile, "pipeline": of_pipeline,
+              "elastic": of_elastic, "checkpoint": of_checkpoint}
     finish(rank, shapes[sys.argv[1]](model(), rank))
 
 

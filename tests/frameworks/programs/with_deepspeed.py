@@ -1,4 +1,4 @@
-"""DeepSpeed on the CPU: `with_deepspeed.py STAGE`, by its own launcher or torchrun."""
+"""DeepSpeed on the CPU: `with_deepspeed.py STAGE [offload]`, by its own launcher or torchrun."""
 
 import os
 import sys
@@ -10,7 +10,8 @@ from common import BATCH, batches, finish, late, model, settings
 
 def main():
     settings()
-    stage = int([word for word in sys.argv[1:] if not word.startswith("--")][0])
+    words = [word for word in sys.argv[1:] if not word.startswith("--")]
+    stage = int(words[0])
     deepspeed.init_distributed(dist_backend="gloo")
     rank = int(os.environ["RANK"])
     configuration = {
@@ -20,6 +21,10 @@ def main():
         "zero_allow_untested_optimizer": True,
         "zero_force_ds_cpu_optimizer": False,
     }
+    if "offload" in words:
+        configuration["zero_optimization"]["offload_optimizer"] = {"device": "cpu"}
+        if stage == 3:
+            configuration["zero_optimization"]["offload_param"] = {"device": "cpu"}
     network = model()
     optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
     engine, *_ = deepspeed.initialize(model=network, optimizer=optimizer, config=configuration)

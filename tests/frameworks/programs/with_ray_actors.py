@@ -1,8 +1,10 @@
 """Plain Ray actors that form a process group themselves."""
 
+import os
 import pathlib
 import socket
 import sys
+import time
 
 import ray
 
@@ -31,6 +33,9 @@ def main():
         port = free.getsockname()[1]
     workers = [Worker.remote() for _ in range(2)]
     ray.get([worker.train.remote(rank, port) for rank, worker in enumerate(workers)])
+    # Workers report their tasks each second.
+    time.sleep(3)
+    ray.timeline(filename=os.path.join(os.environ["TRUTH_DIR"], "timeline.json"))
     ray.shutdown()
 
 

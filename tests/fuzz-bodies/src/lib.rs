@@ -368,6 +368,17 @@ pub fn ras(input: &[u8]) {
     }
 }
 
+/// Reads a timeline of Ray.
+pub fn ray_timeline(input: &[u8]) {
+    let timeline = rankscope_formats::ray_timeline::read(input);
+    for event in timeline.by_worker.values().flatten() {
+        assert!(event.start_unix_ns <= event.end_unix_ns, "{event:?}");
+    }
+    for problem in &timeline.problems {
+        assert!(problem.offset <= input.len() as u64, "{problem:?}");
+    }
+}
+
 /// Reads a report of a hang. What is written of it is read back as the same.
 pub fn status(input: &[u8]) {
     use rankscope_formats::status::Status;

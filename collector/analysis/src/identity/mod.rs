@@ -4,11 +4,13 @@
 //! ranks that no communicator numbers; otherwise it is only a cross-check. Two ranks 0 of different worlds are two
 //! ranks.
 
+pub mod attempts;
 pub mod draft;
 pub mod environment;
 pub mod process_role;
 pub mod worlds;
 
+use self::attempts::Attempts;
 use self::draft::{Draft, Inconsistency, Joined, join_communicators};
 use self::environment::{AttemptIdentity, RANK_VARIABLES, SIZE_VARIABLES, elastic, environment_number};
 use self::process_role::process_role;
@@ -121,41 +123,17 @@ impl Identities {
         let mut out = Self::default();
         let joined = join_communicators(logs, clocks);
         let mut worlds = find_worlds(logs, &joined);
-        let attempt_of = out.divide_into_attempts(&worlds, logs);
+        let Attempts {
+            all,
+            of_worlds: attempt_of,
+        } = Attempts::of(&worlds, logs, clocks);
+        out.attempts = all;
         out.place_logs_without_communicator(&mut worlds, &attempt_of, logs, &joined);
         out.number_ranks(&worlds, &attempt_of, logs, &joined);
         out.take_communicators(joined.drafts, clocks);
         out.problems = joined.problems;
         out.compare_with_environment(logs);
         out
-    }
-
-    /// Returns the attempt of each world. The elastic run and restart identify it, if the launcher provided them.
-    /// Worlds of other launchers are separate attempts. Whether they overlap in time is known only after all records
-    /// were read.
-    fn divide_into_attempts(&mut self, worlds: &[DraftWorld], logs: &[RankLog]) -> Vec<u32> {
-        let mut unnamed = 0;
-        worlds
-            .iter()
-            .map(|world| {
-                let attempt = world
-                    .numbers
-                    .values()
-                    .find_map(|&log| elastic(&logs[log]))
-                    .unwrap_or_else(|| {
-                        unnamed += 1;
-                        AttemptIdentity {
-                            run_id: None,
-                            restart: unnamed - 1,
-                        }
-                    });
-                let known = self.attempts.iter().position(|known| *known == attempt);
-                known.unwrap_or_else(|| {
-                    self.attempts.push(attempt);
-                    self.attempts.len() - 1
-                }) as u32
-            })
-            .collect()
     }
 
     /// Assigns logs without a communicator to worlds. A process that died before its first communicator still has a

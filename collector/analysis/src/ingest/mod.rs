@@ -8,6 +8,7 @@ pub mod imported;
 pub mod open_files;
 pub mod part;
 pub mod ras;
+pub mod ray_tasks;
 
 use imported::NOTE;
 use rankscope_formats::session::ProblemSummary;

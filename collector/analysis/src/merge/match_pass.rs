@@ -8,6 +8,7 @@ use crate::identity::Identities;
 use crate::identity::world_error;
 use crate::ingest::gpu_samples::SampledGpus;
 use crate::ingest::part::LeftOut;
+use crate::ingest::ray_tasks::RayTasks;
 use crate::matching::{Matcher, stride};
 use crate::measures::all::Measures;
 use crate::measures::stalls::StallBoard;
@@ -22,7 +23,7 @@ use crate::merge::tables::{
 };
 use crate::model::sources::CUPTI;
 use crate::rank::anchors::Anchors;
-use crate::rank::{RankBatch, RankSums};
+use crate::rank::{FrameworkTask, RankBatch, RankSums};
 use crate::steps::plan::StepPlan;
 use crate::structure::Structure;
 use rankscope_formats::ids::RankIndex;
@@ -50,6 +51,22 @@ impl Worlds<'_> {
     }
 }
 
+/// Other files of a run directory, whose content is added to the ranks.
+pub struct Additions<'a> {
+    /// Samples of the GPUs.
+    pub gpus: &'a SampledGpus,
+    /// Tasks of Ray.
+    pub ray: &'a RayTasks,
+}
+
+impl Additions<'_> {
+    /// Returns the tasks that a framework ran in the process of a rank.
+    fn tasks(&self, logs: Logs<'_>, identities: &Identities, rank: RankIndex) -> Vec<FrameworkTask> {
+        let log = identities.ranks[rank.index()].log;
+        self.ray.of_log(&logs.all[log], &logs.clocks.line(log))
+    }
+}
+
 /// Result of the pass.
 pub struct Matched<'a> {
     /// Measures over all instances.
@@ -68,13 +85,13 @@ pub fn match_ranks<'a>(
     folder: &TablesFolder,
     logs: Logs<'a>,
     identities: &'a Identities,
-    gpus: &SampledGpus,
+    additions: &Additions<'_>,
     worlds: Worlds<'a>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Matched<'a>, MergeError> {
     let ranks = identities.ranks.len();
     let limits = row_limits(ranks);
-    let tasks = rank_tasks(folder, logs, identities, gpus, worlds, limits)?;
+    let tasks = rank_tasks(folder, logs, identities, additions, worlds, limits)?;
     let steps = StepTables::create(folder, ranks, limits)?;
     let instances = InstanceTable::create(folder)?;
     let span = RunSpan::of(logs, identities);
@@ -153,7 +170,7 @@ fn rank_tasks<'a>(
     folder: &TablesFolder,
     logs: Logs<'a>,
     identities: &Identities,
-    gpus: &SampledGpus,
+    additions: &Additions<'_>,
     worlds: Worlds<'_>,
     limits: RowLimits,
 ) -> Result<Vec<RankTask<'a>>, TableError> {
@@ -165,7 +182,8 @@ fn rank_tasks<'a>(
             let reader = logs
                 .reader(identities, rank, anchors)
                 .with_stride(stride(ranks))
-                .with_gpus(gpus.of_rank(rank, identities, logs.clocks, logs.all));
+                .with_gpus(additions.gpus.of_rank(rank, identities, logs.clocks, logs.all))
+                .with_tasks(additions.tasks(logs, identities, rank));
             RankTask::new(rank, reader, folder, limits)
         })
         .collect()

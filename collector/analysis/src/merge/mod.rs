@@ -28,10 +28,11 @@ pub use progress::Progress;
 use crate::ingest::gpu_samples::SampledGpus;
 use crate::ingest::open_files::allow_many_files;
 use crate::ingest::part::Last;
+use crate::ingest::ray_tasks::RayTasks;
 use crate::ingest::{hangs, ras};
 use crate::measures::merge_result::MergeResult;
 use crate::merge::logs::Logs;
-use crate::merge::match_pass::{Worlds, match_ranks};
+use crate::merge::match_pass::{Additions, Worlds, match_ranks};
 use crate::merge::opening::{Opened, open};
 use crate::merge::step_pass::{find_steps, find_structures};
 use crate::merge::tables::TablesFolder;
@@ -116,7 +117,11 @@ fn merge_into(
         from_ns,
         &mut problems,
     );
-    let mut matched = match_ranks(options, folder, logs, &identities, &gpus, worlds, progress)?;
+    let additions = Additions {
+        gpus: &gpus,
+        ray: &RayTasks::of_directories(&options.directories, logs.all, &mut problems),
+    };
+    let mut matched = match_ranks(options, folder, logs, &identities, &additions, worlds, progress)?;
 
     let operations = matched.measures.totals.operations;
     progress(Progress::of_phase("writing", operations));

@@ -28,6 +28,7 @@ mod context;
 mod device_calls;
 mod event;
 mod evidence;
+mod framework_tasks;
 mod gpu_counters;
 mod groups;
 mod growth;
@@ -56,6 +57,7 @@ pub use activity::{ActivitySums, CAUSES, DeliveryDelay, DevicePartSums, Place};
 pub use batch::{EvidenceMessage, RankBatch, StepCut};
 pub use device_calls::{DeviceClock, DeviceClocks};
 pub use evidence::Nested;
+pub use framework_tasks::FrameworkTask;
 pub use gpu_counters::GpuTrack;
 pub use growth::Minima;
 pub use named_pauses::{PauseSums, by_kind};
@@ -149,6 +151,13 @@ impl<'a> RankReader<'a> {
     #[must_use]
     pub fn with_gpus(mut self, tracks: Vec<GpuTrack>) -> Self {
         self.stages.gpus = GpuCounters::new(tracks);
+        self
+    }
+
+    /// Adds the tasks that a framework ran in the process, from its own timeline.
+    #[must_use]
+    pub fn with_tasks(mut self, tasks: Vec<FrameworkTask>) -> Self {
+        self.stages.set_tasks(tasks);
         self
     }
 

@@ -8,6 +8,7 @@ use super::context::LogContext;
 use super::device_calls::DeviceCalls;
 use super::event::{Complete, Enqueue, GroupEnd, LogEvent, Mark, OperationFields, ProgramSpan, Stamp};
 use super::evidence::{self, Nested};
+use super::framework_tasks::{FrameworkTask, FrameworkTasks};
 use super::gpu_counters::GpuCounters;
 use super::held::{HeldFor, HeldOperations};
 use super::host_marks::HostMarks;
@@ -51,6 +52,7 @@ pub struct Stages<'a> {
     pub emits_evidence: bool,
     marks: HostMarks,
     program_spans: ProgramSpans,
+    tasks: FrameworkTasks,
     counters: BTreeMap<u32, CounterSum>,
     sample_order: SampleOrder,
     /// Samples of the rank's GPUs.
@@ -80,6 +82,7 @@ impl<'a> Stages<'a> {
             emits_evidence: false,
             marks: HostMarks::default(),
             program_spans: ProgramSpans::default(),
+            tasks: FrameworkTasks::default(),
             counters: BTreeMap::new(),
             sample_order: SampleOrder::default(),
             gpus: GpuCounters::default(),
@@ -90,6 +93,11 @@ impl<'a> Stages<'a> {
             connects: ConnectSums::default(),
             in_flight: InFlightSums::default(),
         }
+    }
+
+    /// Adds the tasks that a framework ran in the process.
+    pub fn set_tasks(&mut self, tasks: Vec<FrameworkTask>) {
+        self.tasks = FrameworkTasks::new(tasks, self.context.log.pid);
     }
 
     /// Restricts the stages to the part of the log from `from_ns` on.
@@ -451,6 +459,8 @@ impl<'a> Stages<'a> {
 
     /// Emits everything that is complete; at the end of the log, all of it.
     pub fn release(&mut self, is_over: bool, out: &mut RankBatch) {
+        let reached_ns = self.log_sums.span.map_or(i64::MIN, |span| span.end_ns);
+        self.tasks.emit(if is_over { i64::MAX } else { reached_ns }, out);
         if let Some(activity) = &mut self.activity {
             activity.release(is_over);
             self.device_calls.add_kernels(activity);

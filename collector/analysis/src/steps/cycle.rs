@@ -11,6 +11,12 @@ const LONGEST: usize = 1 << 12;
 pub(super) const MIN_CYCLES: u64 = 3;
 /// Minimum share of all reduced bytes of an operation that every step must have: gradients, not metrics.
 const MIN_REDUCED_SHARE: f64 = 0.01;
+/// A phase of another kind, such as an evaluation, reduces at most this share of the bytes of one cycle, in percent.
+const MAX_PHASE_PERCENT: u64 = 10;
+/// Maximum number of such phases between cycles. More of them may be a part of each step.
+const MAX_PHASES: usize = 2;
+/// Maximum share of the events that differ from the event one period later.
+const MAX_DIFFERING: f64 = 0.3;
 /// Maximum number of examined periods.
 const MAX_PERIODS: usize = 256;
 
@@ -27,6 +33,9 @@ pub(super) struct Seen {
 /// reducer's waits, and of each operation that reduces a notable part of all reduced bytes. A longer sequence would be
 /// several steps with an evaluation every fifty steps between them. A shorter sequence without reductions would be a
 /// part of a step, such as a layer or a micro-step of gradient accumulation.
+///
+/// If no sequence explains as much, the run may have phases of other kinds, such as an evaluation of many small operations
+/// at its end. Then the shortest sequence counts that explains nine tenths of the rest, and of everything that is reduced.
 pub(super) fn find_cycle(events: &[Seen]) -> Option<Vec<u32>> {
     find_cycle_of(1, events)
 }
@@ -45,45 +54,92 @@ pub(super) fn find_whole_cycle(events: &[Seen]) -> Option<Vec<u32>> {
 /// Finds the shortest sequence that explains at least the share `least` of the events, and the sequence whose
 /// repetition differs least from them.
 fn search_cycle(different: usize, least: f64, events: &[Seen]) -> (Option<Vec<u32>>, Option<Vec<u32>>) {
+    let all_events = events;
     // Warm-up is at the front: initial broadcasts, and buckets that are rebuilt after the first step.
-    let events = &events[events.len() / 4..];
+    let events = &all_events[all_events.len() / 4..];
     let symbols: Vec<u32> = events.iter().map(|event| event.symbol).collect();
     let needed = Needed::of(events);
+    // A long evaluation repeats with another period. What each step needs does not occur in it.
+    let is_needed: Vec<usize> = events
+        .iter()
+        .map(|event| usize::from(needed.each.contains_key(&event.symbol)))
+        .collect();
+    let most_needed = (MAX_DIFFERING * is_needed.iter().sum::<usize>() as f64) as usize;
     let longest = (symbols.len() / 2).min(LONGEST);
     let mut examined = 0;
+    // The shortest sequence that explains enough, but occurs too rarely.
+    let mut rare: Option<Vec<u32>> = None;
+    // The shortest sequence that explains enough beside phases of other kinds.
+    let mut beside_phases: Option<Vec<u32>> = None;
     // The period that differs least, if no sequence explains enough.
     let mut nearest: Option<(f64, usize)> = None;
     for period in 1..=longest {
         let pairs = symbols.len() - period;
-        let most = (0.3 * pairs as f64) as usize;
-        let mut differing = 0;
-        for (one, other) in symbols.iter().zip(&symbols[period..]) {
-            differing += usize::from(one != other);
-            if differing > most {
+        let most = (MAX_DIFFERING * pairs as f64) as usize;
+        let (mut differing, mut needed_differing) = (0, 0);
+        for ((one, other), is_needed) in symbols.iter().zip(&symbols[period..]).zip(&is_needed) {
+            let differs = usize::from(one != other);
+            differing += differs;
+            needed_differing += differs * is_needed;
+            if differing > most && needed_differing >= most_needed {
                 break;
             }
         }
-        if differing > most {
+        if differing <= most {
+            let rate = differing as f64 / pairs as f64;
+            if nearest.is_none_or(|(least, _)| rate < least) {
+                nearest = Some((rate, period));
+            }
+        } else if needed_differing >= most_needed {
             continue;
-        }
-        let rate = differing as f64 / pairs as f64;
-        if nearest.is_none_or(|(least, _)| rate < least) {
-            nearest = Some((rate, period));
         }
         let has_enough = |cycle: &Vec<u32>| different < 2 || cycle.iter().any(|&symbol| symbol != cycle[0]);
         if examined < MAX_PERIODS
             && let Some(cycle) = clean_cycle(&symbols, period).filter(has_enough)
         {
+            // Several repetitions of a shorter sequence explain no more than that sequence. They only seem to, because
+            // more of them may be cut off at both ends.
+            if primitive_length(&cycle) < cycle.len() {
+                continue;
+            }
             examined += 1;
-            if needed.are_explained(events, &cycle, least) {
-                return (Some(cycle), None);
+            match needed.are_explained(events, &cycle, least) {
+                // Two cycles, with parts of others at both ends, explain everything.
+                Explained::Whole if occurs(&cycle, all_events) >= MIN_CYCLES => return (Some(cycle), None),
+                Explained::Whole => {
+                    rare.get_or_insert(cycle);
+                }
+                Explained::BesidePhases => {
+                    beside_phases.get_or_insert(cycle);
+                }
+                Explained::No => {}
             }
         }
     }
-    (
-        None,
-        nearest.and_then(|(_, period)| clean_cycle(&symbols, period)),
-    )
+    let nearest = nearest
+        .and_then(|(_, period)| clean_cycle(&symbols, period))
+        .map(|mut cycle| {
+            cycle.truncate(primitive_length(&cycle));
+            cycle
+        });
+    (beside_phases.or(rare), nearest)
+}
+
+/// Returns how often a cycle occurs.
+fn occurs(cycle: &[u32], events: &[Seen]) -> u64 {
+    let mut search = Search::new(cycle);
+    events.iter().filter(|event| search.feed(event.symbol)).count() as u64
+}
+
+/// Returns the length of the shortest sequence whose repetitions are the cycle.
+fn primitive_length(cycle: &[u32]) -> usize {
+    let failure = failure_function(cycle);
+    let shortest = cycle.len() - failure.last().copied().unwrap_or(0);
+    if shortest > 0 && cycle.len().is_multiple_of(shortest) {
+        shortest
+    } else {
+        cycle.len()
+    }
 }
 
 /// Returns a cycle that occurs twice in a row.
@@ -124,28 +180,98 @@ impl Needed {
         }
     }
 
-    fn are_explained(&self, events: &[Seen], cycle: &[u32], least: f64) -> bool {
+    fn are_explained(&self, events: &[Seen], cycle: &[u32], least: f64) -> Explained {
         let in_cycle = |symbol: u32| cycle.iter().filter(|&&one| one == symbol).count() as u64;
         // Every step has these symbols, so the cycle must contain them. This check avoids a pass over the events.
         #[expect(clippy::iter_over_hash_type, reason = "all must hold, in whatever order")]
         for &symbol in self.each.keys() {
             if in_cycle(symbol) == 0 {
-                return false;
+                return Explained::No;
             }
         }
         let mut search = Search::new(cycle);
-        let cycles = events.iter().filter(|event| search.feed(event.symbol)).count() as u64;
+        let ends = events
+            .iter()
+            .zip(1..)
+            .filter(|(event, _)| search.feed(event.symbol));
+        let ends: Vec<usize> = ends.map(|(_, end)| end).collect();
+        let cycles = ends.len() as u64;
         // The first and the last cycle may be cut off.
         let enough = |explained: u64, seen: u64, each: u64| {
             explained as f64 >= least * seen.saturating_sub(2 * each) as f64
         };
         let length = cycle.len() as u64;
-        enough(cycles * length, self.all, length)
-            && self.each.iter().all(|(&symbol, &seen)| {
-                let each = in_cycle(symbol);
-                enough(cycles * each, seen, each)
-            })
+        let is_each_explained = self.each.iter().all(|(&symbol, &seen)| {
+            let each = in_cycle(symbol);
+            enough(cycles * each, seen, each)
+        });
+        if !is_each_explained {
+            Explained::No
+        } else if enough(cycles * length, self.all, length) {
+            Explained::Whole
+        } else if cycles >= MIN_CYCLES
+            && !self.each.is_empty()
+            && enough(
+                cycles * length,
+                self.all - in_phases(events, &ends, cycle.len()),
+                0,
+            )
+        {
+            Explained::BesidePhases
+        } else {
+            Explained::No
+        }
     }
+}
+
+/// How much of the events a cycle explains.
+enum Explained {
+    /// Enough of all.
+    Whole,
+    /// Enough of those that are in no phase of another kind.
+    BesidePhases,
+    /// Not enough.
+    No,
+}
+
+/// Returns the number of events in phases of another kind: before the first cycle, after the last one, and in the longest
+/// pauses between cycles. `ends` has the ends of the cycles.
+fn in_phases(events: &[Seen], ends: &[usize], length: usize) -> u64 {
+    let reduced = |events: &[Seen]| {
+        events
+            .iter()
+            .fold(0u64, |sum, event| sum.saturating_add(event.reduced_bytes))
+    };
+    let (Some(&first), Some(&last)) = (ends.first(), ends.last()) else {
+        return 0;
+    };
+    let of_cycle = reduced(&events[first - length..first]);
+    let is_phase = |&(start, end): &(usize, usize)| {
+        reduced(&events[start..end]).saturating_mul(100) <= of_cycle.saturating_mul(MAX_PHASE_PERCENT)
+    };
+    // A cycle may be cut off at both ends.
+    let is_outer_phase = |&(start, end): &(usize, usize)| end - start < length || is_phase(&(start, end));
+    let outer = [(0, first - length), (last, events.len())];
+    let outer = outer.into_iter().filter(is_outer_phase);
+    let between = ends.windows(2).map(|pair| (pair[0], pair[1] - length));
+    let mut between: Vec<(usize, usize)> = between.filter(is_phase).collect();
+    between.sort_by_key(|&(start, end)| std::cmp::Reverse(end - start));
+    let phases = outer.chain(between.into_iter().take(MAX_PHASES));
+    phases.map(|(start, end)| (end - start) as u64).sum()
+}
+
+/// Returns for each position the length of the longest proper prefix that ends there, too.
+fn failure_function(cycle: &[u32]) -> Vec<usize> {
+    let mut failure = vec![0; cycle.len()];
+    let mut length = 0;
+    for position in 1..cycle.len() {
+        while length > 0 && cycle[position] != cycle[length] {
+            length = failure[length - 1];
+        }
+        length += usize::from(cycle[position] == cycle[length]);
+        failure[position] = length;
+    }
+    failure
 }
 
 /// Finds a sequence in a stream without overlaps (Knuth, Morris, Pratt).
@@ -157,18 +283,9 @@ pub(super) struct Search<'a> {
 
 impl<'a> Search<'a> {
     pub fn new(cycle: &'a [u32]) -> Self {
-        let mut failure = vec![0; cycle.len()];
-        let mut length = 0;
-        for position in 1..cycle.len() {
-            while length > 0 && cycle[position] != cycle[length] {
-                length = failure[length - 1];
-            }
-            length += usize::from(cycle[position] == cycle[length]);
-            failure[position] = length;
-        }
         Self {
             cycle,
-            failure,
+            failure: failure_function(cycle),
             state: 0,
         }
     }
@@ -238,6 +355,35 @@ mod tests {
             event.reduced_bytes = 24 << 20;
         }
         assert_eq!(find_cycle(&events).expect("a cycle").len(), 97);
+    }
+
+    #[test]
+    fn an_evaluation_of_many_operations_does_not_change_the_step() {
+        // A broadcast (1) and two reductions of gradients (2). At the end, an evaluation has barriers and gathers of metrics.
+        let step = [1, 2, 2];
+        let evaluation = [0, 1].repeat(60);
+        for steps in [40, 100, 200, 1000] {
+            for evaluations in 1..=2 {
+                let mut run = Vec::new();
+                for number in 0..evaluations {
+                    // The phases between evaluations differ, as epochs of different data do.
+                    run.extend(step.repeat(steps + 7 * number));
+                    run.extend(&evaluation);
+                }
+                let cycle = find_cycle(&gathered(&run)).expect("a cycle");
+                let mut sorted = cycle.clone();
+                sorted.sort_unstable();
+                assert_eq!(sorted, [1, 2, 2], "{steps} steps, {evaluations} evaluations");
+            }
+        }
+    }
+
+    #[test]
+    fn a_cycle_is_never_a_repetition_of_a_shorter_one() {
+        assert_eq!(primitive_length(&[1, 2, 2, 1, 2, 2]), 3);
+        assert_eq!(primitive_length(&[1, 2, 1]), 3);
+        assert_eq!(primitive_length(&[4, 4, 4]), 1);
+        assert_eq!(primitive_length(&[]), 0);
     }
 
     #[test]

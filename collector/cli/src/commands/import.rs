@@ -7,18 +7,21 @@ use crate::launch::run_directory;
 use crate::launch::stop::StopWatch;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use rankscope_analysis::ingest::ras;
+use rankscope_analysis::ingest::{ras, ray_tasks};
 use rankscope_formats::problem::is_json_object;
-use rankscope_formats::whole_file;
+use rankscope_formats::ray_timeline;
+use rankscope_formats::whole_file::{self, WholeFile};
 use rankscope_import::{ImportOptions, ReadOptions};
 use rankscope_ranklog::reader::RankLog;
-use std::fs;
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 /// Name of the run directory inside a folder of traces.
 const FOLDER: &str = "rankscope";
+/// First bytes of a gzipped file.
+const GZIP: &[u8] = &[0x1F, 0x8B];
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,6 +32,7 @@ Examples:
   rankscope import inspector nccl-inspector-4711/ -o imported      import files of NCCL's Inspector
   rankscope import nsys node0.sqlite node1.sqlite -o imported      import exports of nsys export --type sqlite
   rankscope import ras ras.json --into run                         add a status of NCCL RAS to a recording
+  rankscope import ray timeline.json --into run                    add the tasks of Ray's timeline to a recording
 The result is a run directory for rankscope report, export, heatmap, compare and view.";
 
 /// Convert a recording of another profiler to a run.
@@ -46,6 +50,7 @@ enum From {
     FlightRecorder(FlightRecorder),
     Inspector(Inspector),
     Ras(Ras),
+    Ray(Ray),
 }
 
 /// Add a status of NCCL's RAS subsystem (the output of `ncclras`) to a run. Its findings name the ranks that lag or are
@@ -58,6 +63,24 @@ struct Ras {
     status: PathBuf,
 
     /// Run directory to add it to. It replaces an earlier status.
+    #[arg(long, value_name = "DIR")]
+    into: PathBuf,
+
+    /// Print the summary of the session as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Add the tasks of a timeline of Ray to a recording of its workers (`ray timeline`, or `ray.timeline(filename)` in the
+/// driver). They are on the axis of the ranks that ran them.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+struct Ray {
+    /// Timeline, plain or gzipped.
+    #[arg(value_name = "FILE")]
+    timeline: PathBuf,
+
+    /// Run directory to add it to. It replaces an earlier timeline.
     #[arg(long, value_name = "DIR")]
     into: PathBuf,
 
@@ -166,6 +189,7 @@ impl Import {
             From::FlightRecorder(flight_recorder) => flight_recorder.run(),
             From::Inspector(inspector) => inspector.run(),
             From::Ras(ras) => ras.run(),
+            From::Ray(ray) => ray.run(),
         }
     }
 }
@@ -225,12 +249,7 @@ impl Ras {
                 self.status.display()
             );
         }
-        if run_directory::logs(&self.into)?.is_empty() {
-            bail!(
-                "{} has no recording: name the run directory that the status belongs to",
-                self.into.display()
-            );
-        }
+        recorded_logs(&self.into)?;
         ras::remove(&self.into)
             .with_context(|| format!("cannot replace the status in {}", self.into.display()))?;
         let is_json = is_json_object(&bytes);
@@ -244,6 +263,65 @@ impl Ras {
         merged.print(self.json)?;
         Ok(merged.exit())
     }
+}
+
+impl Ray {
+    fn run(self) -> Result<Exit> {
+        let cannot_read = || format!("cannot read {}", self.timeline.display());
+        let mut file = BufReader::new(File::open(&self.timeline).with_context(cannot_read)?);
+        let is_packed = file.fill_buf().with_context(cannot_read)?.starts_with(GZIP);
+        // The merge lists its problems.
+        let timeline = ray_timeline::read_file(&self.timeline).with_context(cannot_read)?;
+        if !timeline.is_list {
+            bail!(
+                "{} is no timeline of Ray: write one with `ray timeline`, or with ray.timeline(filename) in the driver",
+                self.timeline.display()
+            );
+        }
+        let logs: Vec<RankLog> = recorded_logs(&self.into)?
+            .iter()
+            .filter_map(|path| RankLog::open(path).ok())
+            .collect();
+        let workers = timeline.by_worker.len();
+        let ranks = ray_tasks::ranks_of(&timeline, &logs);
+        if ranks == 0 {
+            bail!(
+                "{} has tasks of {workers} workers, and none of them is a rank of {}: either the timeline is of another job, or \
+                 the ranks were recorded before rankscope noted their workers",
+                self.timeline.display(),
+                self.into.display()
+            );
+        }
+        let path = ray_tasks::path(&self.into, is_packed);
+        let cannot_write = || format!("cannot write {}", path.display());
+        let mut copy = WholeFile::create(&path).with_context(cannot_write)?;
+        io::copy(&mut file, &mut copy).with_context(cannot_write)?;
+        copy.finish().with_context(cannot_write)?;
+        let earlier = ray_tasks::path(&self.into, !is_packed);
+        if earlier.exists() {
+            fs::remove_file(&earlier).with_context(|| format!("cannot remove {}", earlier.display()))?;
+        }
+        let merged = merge::merge(std::slice::from_ref(&self.into), &self.into)?;
+        merged.print(self.json)?;
+        if !self.json {
+            println!(
+                "Ray: {ranks} of {workers} workers of the timeline are ranks; their tasks are ranges of their main threads"
+            );
+        }
+        Ok(merged.exit())
+    }
+}
+
+/// Returns the logs of a recording.
+fn recorded_logs(directory: &Path) -> Result<Vec<PathBuf>> {
+    let logs = run_directory::logs(directory)?;
+    if logs.is_empty() {
+        bail!(
+            "{} has no recording: name the run directory that the file belongs to",
+            directory.display()
+        );
+    }
+    Ok(logs)
 }
 
 impl Nsys {

@@ -18,10 +18,14 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Parts of the paths of libraries, and the reason why their communication is not recorded.
-const UNRECORDED: [(&str, &str); 3] = [
+const UNRECORDED: [(&str, &str); 4] = [
     (
         "/jaxlib/",
         "loaded jaxlib, whose Gloo is linked statically and hidden, so no preload sees its collectives on CPUs",
+    ),
+    (
+        "/horovod/",
+        "loaded Horovod, whose Gloo is linked statically and hidden, so no preload sees its collectives on CPUs",
     ),
     (
         "/libmpi.so",

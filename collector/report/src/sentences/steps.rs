@@ -4,6 +4,7 @@ use super::line::{Level, Line};
 use crate::figures::{self, count, counted, percent, quoted, rule, time_f};
 use crate::prose::prose;
 use rankscope_formats::session::Session;
+use std::collections::BTreeSet;
 
 /// Returns the number and duration of steps, and their source.
 pub fn steps(session: &Session) -> Line {
@@ -28,10 +29,19 @@ pub fn steps(session: &Session) -> Line {
             prose!["detected from a repeating pattern", explains]
         }
     };
+    let worlds: BTreeSet<u32> = steps.list.iter().map(|step| step.world).collect();
+    let worlds = (worlds.len() > 1).then(|| {
+        prose![
+            " in ",
+            count(worlds.len() as u64, "/steps/list/*/world"),
+            " worlds,"
+        ]
+    });
     Line::new(
         Level::Plain,
         prose![
             count(steps.count, "/steps/count"),
+            worlds,
             " of ",
             time_f(duration.p50, format!("{DURATION}/p50")),
             " (median; ",

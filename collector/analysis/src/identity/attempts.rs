@@ -1,0 +1,126 @@
+//! Divides worlds into attempts.
+
+use crate::clocks::clock::Clocks;
+use crate::identity::environment::{AttemptIdentity, elastic};
+use crate::identity::worlds::DraftWorld;
+use crate::model::interval::Interval;
+use rankscope_ranklog::reader::RankLog;
+
+/// Share of the shorter life, in percent, during which two worlds of one attempt live together. A process may outlive its
+/// attempt for a moment, while the next one starts.
+const MIN_COMMON_PERCENT: i128 = 50;
+
+/// Attempts in order of time, and the attempt of each world.
+pub struct Attempts {
+    /// The attempts.
+    pub all: Vec<AttemptIdentity>,
+    /// Index of the attempt of each world.
+    pub of_worlds: Vec<u32>,
+}
+
+impl Attempts {
+    /// Divides worlds into attempts. The elastic run and restart identify an attempt, if the launcher provided them. Of
+    /// other launchers, worlds whose processes live at the same time are of one attempt: groups of actors with different
+    /// roles, or programs that a script starts side by side.
+    pub fn of(worlds: &[DraftWorld], logs: &[RankLog], clocks: &Clocks) -> Self {
+        let identities: Vec<Option<AttemptIdentity>> = worlds
+            .iter()
+            .map(|world| world.numbers.values().find_map(|&log| elastic(&logs[log])))
+            .collect();
+        let unnamed = identities.iter().filter(|identity| identity.is_none()).count();
+        let life_of = |world: &DraftWorld| {
+            if unnamed > 1 {
+                life(world, logs, clocks)
+            } else {
+                // Nothing to compare it with.
+                Interval::new(0, 0)
+            }
+        };
+        let mut attempts = Self {
+            all: Vec::new(),
+            of_worlds: Vec::with_capacity(worlds.len()),
+        };
+        // The newest attempt without an identity: its index, and the lives of its worlds.
+        let mut newest: Option<(u32, Vec<Interval>)> = None;
+        let mut restarts = 0;
+        for (world, identity) in worlds.iter().zip(identities) {
+            let index = if let Some(identity) = identity {
+                attempts.index_of(identity)
+            } else {
+                let life = life_of(world);
+                match &mut newest {
+                    Some((index, lives)) if lives.iter().any(|other| live_together(&life, other)) => {
+                        lives.push(life);
+                        *index
+                    }
+                    _ => {
+                        let index = attempts.add(AttemptIdentity {
+                            run_id: None,
+                            restart: restarts,
+                        });
+                        restarts += 1;
+                        newest = Some((index, vec![life]));
+                        index
+                    }
+                }
+            };
+            attempts.of_worlds.push(index);
+        }
+        attempts
+    }
+
+    fn index_of(&mut self, identity: AttemptIdentity) -> u32 {
+        match self.all.iter().position(|known| *known == identity) {
+            Some(index) => index as u32,
+            None => self.add(identity),
+        }
+    }
+
+    fn add(&mut self, identity: AttemptIdentity) -> u32 {
+        self.all.push(identity);
+        self.all.len() as u32 - 1
+    }
+}
+
+/// Returns the time in which processes of a world recorded.
+fn life(world: &DraftWorld, logs: &[RankLog], clocks: &Clocks) -> Interval {
+    let mut life: Option<Interval> = None;
+    for &log in world.numbers.values() {
+        let line = clocks.line(log);
+        let readings = logs[log].calibrations.iter().map(|reading| reading.ticks);
+        // The last reading of a process that was killed is long before its last record.
+        for ticks in readings.chain(logs[log].tail(0).end_ticks) {
+            let at_ns = line.ns(ticks);
+            life = Some(life.map_or(Interval::new(at_ns, at_ns), |life| {
+                Interval::new(life.start_ns.min(at_ns), life.end_ns.max(at_ns))
+            }));
+        }
+    }
+    life.unwrap_or(Interval::new(world.start_ns, world.start_ns))
+}
+
+fn live_together(one: &Interval, other: &Interval) -> bool {
+    let length = |interval: &Interval| i128::from(interval.end_ns) - i128::from(interval.start_ns);
+    let common = i128::from(one.end_ns.min(other.end_ns)) - i128::from(one.start_ns.max(other.start_ns));
+    common >= 0 && common * 100 >= length(one).min(length(other)) * MIN_COMMON_PERCENT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn worlds_live_together_if_they_share_most_of_the_shorter_life() {
+        let together = |one: (i64, i64), other: (i64, i64)| {
+            let (one, other) = (Interval::new(one.0, one.1), Interval::new(other.0, other.1));
+            assert_eq!(live_together(&one, &other), live_together(&other, &one));
+            live_together(&one, &other)
+        };
+        assert!(together((0, 100), (5, 95)), "side by side");
+        assert!(together((0, 100), (50, 300)), "the second one starts later");
+        assert!(!together((0, 100), (99, 200)), "a process outlives its attempt");
+        assert!(!together((0, 100), (101, 200)), "one after the other");
+        assert!(together((0, 100), (50, 50)), "a process that was killed at once");
+        assert!(!together((i64::MIN, -5), (5, i64::MAX)));
+    }
+}
