@@ -209,7 +209,7 @@ def import_timeline(recording, timeline, wrong):
     if "Ray: 2 of " not in done.stdout:
         wrong.append(f"its timeline has not the workers of both ranks: {done.stdout[-300:]}")
     trace = recording.parent / "trace.pftrace"
-    subprocess.run([PROGRAM, "export", recording, "-o", trace], check=True, capture_output=True)
+    subprocess.run([PROGRAM, "export", recording, "--perfetto", "-o", trace], check=True, capture_output=True)
     names = trace.read_bytes()
     found = [name for name in ("Worker.train", "task:execute") if name.encode() in names]
     if len(found) != 2:

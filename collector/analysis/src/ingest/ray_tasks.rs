@@ -7,8 +7,10 @@ use crate::rank::FrameworkTask;
 use rankscope_formats::ray_timeline::{self, RayEvent, RayTimeline};
 use rankscope_formats::session::ProblemSummary;
 use rankscope_ranklog::reader::RankLog;
+use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Name of such a file in a run directory.
 const PLAIN: &str = "ray-timeline.json";
@@ -77,15 +79,17 @@ impl RayTasks {
             let &(realtime_ns, at_ns) = readings.get(after.saturating_sub(1))?;
             Some(at_ns.saturating_add(unix_ns.saturating_sub(realtime_ns)))
         };
+        let recorded_from_ns = readings.first().map_or(i64::MIN, |&(_, at_ns)| at_ns);
         let task_of = |event: &RayEvent| {
             let start_ns = on_axis(event.start_unix_ns)?;
             // A step of the wall clock must not change a duration.
-            let duration_ns = event.end_unix_ns.saturating_sub(event.start_unix_ns);
-            Some(FrameworkTask {
+            let end_ns = start_ns.saturating_add(event.end_unix_ns.saturating_sub(event.start_unix_ns));
+            // The recording begins with the first communicator. Tasks that ended before are no part of the run.
+            (end_ns > recorded_from_ns).then(|| FrameworkTask {
                 name: event.name.clone(),
-                start_ns,
-                end_ns: start_ns.saturating_add(duration_ns),
-                fields: event.fields.clone(),
+                start_ns: start_ns.max(recorded_from_ns),
+                end_ns,
+                fields: fields(event, recorded_from_ns.saturating_sub(start_ns)),
             })
         };
         let events = self
@@ -94,6 +98,17 @@ impl RayTasks {
             .filter_map(|timeline| timeline.by_worker.get(worker));
         events.flatten().filter_map(task_of).collect()
     }
+}
+
+/// Returns the fields of an event, with the time for which it ran before the recording began.
+fn fields(event: &RayEvent, before_recording_ns: i64) -> Option<Arc<str>> {
+    if before_recording_ns <= 0 {
+        return event.fields.clone();
+    }
+    let known = event.fields.as_deref().unwrap_or("{}");
+    let mut fields: Map<String, Value> = serde_json::from_str(known).ok()?;
+    fields.insert("before_recording_ns".to_owned(), before_recording_ns.into());
+    Some(Value::Object(fields).to_string().into())
 }
 
 /// Returns the path of the timeline in a run directory, plain or gzipped.
