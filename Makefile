@@ -85,7 +85,8 @@ test: build setup
 	cargo test --locked --workspace --no-fail-fast
 
 # What runs in the processes of a job, on the files for releases.
-test-portable: portable setup
+test-portable: setup
+	packaging/portable.sh library program
 	RANKSCOPE_ARTEFACTS=target/portable cargo test --locked -p rankscope-tests --no-fail-fast --test do_no_harm --test hostile_surroundings \
 	    --test hot_path --test nccl_plugin --test ordinary_programs --test sigkill --test truth_gloo --test truth_nccl --test truth_torch
 

@@ -61,7 +61,7 @@ JOBS = [
     Job("tensor", "torch", [*TORCHRUN, "pytorch.py", "tensor"]),
     Job("compile", "torch", [*TORCHRUN, "pytorch.py", "compile"]),
     # The second start fails with a store that both starts share: its addresses are those of the first (PyTorch 2.15).
-    Job("elastic", "torch", [*TORCHRUN, "--max-restarts", "1", "pytorch.py", "elastic"], worlds=2,
+    Job("elastic", "torch", [*TORCHRUN, "--max-restarts", "1", "pytorch.py", "elastic"], worlds=2, steps=STEPS * 3 // 2,
         environment={"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}),
     Job("checkpoint", "torch", [*TORCHRUN, "pytorch.py", "checkpoint"]),
     Job("pipeline", "torch", [*TORCHRUN, "pytorch.py", "pipeline"], finding="pipeline-imbalance"),

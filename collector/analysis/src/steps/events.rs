@@ -32,6 +32,8 @@ pub(super) struct Event {
     pub collectives: u16,
     /// Number of members of its communicator.
     pub width: u32,
+    /// Payload, in bytes.
+    pub bytes: u64,
     /// Bytes that the operation reduces. Gradients are reduced; gathered parameters are not.
     pub reduced_bytes: u64,
     /// True if the operation distributes data to ranks, as before and during the forward pass. A step begins with such
@@ -149,6 +151,7 @@ impl Symbols {
             positioned,
             collectives: launch.map_or(1, |launch| launch.collectives),
             width: self.widths[symbol as usize],
+            bytes: operation.bytes,
             reduced_bytes: if is_reduction(operation.operation) {
                 // An unknown size counts as at least one byte.
                 operation.bytes.max(1)
@@ -241,6 +244,7 @@ impl<'a, 'b> Sequence<'a, 'b> {
                     positioned: REDUCER,
                     collectives: 0,
                     width: 0,
+                    bytes: 0,
                     reduced_bytes: 0,
                     opens: false,
                     key: None,

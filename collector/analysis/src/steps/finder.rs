@@ -12,6 +12,7 @@ use crate::steps::cycle_matcher::CycleMatcher;
 use crate::steps::events::{Event, LastOfWidest, REDUCER, Sequence, StepEnd, Symbols, is_of_all_members};
 use crate::steps::marks::Marks;
 use crate::steps::plan::{MIN_CONFIDENCE, StepPlan};
+use crate::steps::side_communicators::SideCommunicators;
 use rankscope_formats::ids::CommunicatorId;
 use rankscope_formats::session::StepKind;
 use std::collections::BTreeMap;
@@ -57,6 +58,8 @@ fn plan_in_order(
     if window.is_empty() {
         return StepPlan::none("no operation was recorded");
     }
+    let aside = SideCommunicators::of(&window);
+    window.retain(|event| !aside.has(event));
     let Some(pattern) = Pattern::find(&window, symbols) else {
         return StepPlan::none("no repeating sequence of operations was found");
     };
@@ -75,7 +78,9 @@ fn plan_in_order(
     };
     window.iter().for_each(&mut take);
     while let Some(event) = sequence.next(symbols, width) {
-        take(&event);
+        if !aside.has(&event) {
+            take(&event);
+        }
     }
     let plan = StepPlan {
         source: match pattern.distinction {

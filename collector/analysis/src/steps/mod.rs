@@ -7,3 +7,4 @@ pub mod events;
 pub mod finder;
 pub mod marks;
 pub mod plan;
+pub mod side_communicators;
