@@ -489,6 +489,8 @@ fn tasks_of_ray_are_ranges_of_the_ranks_that_ran_them() {
         // The recording begins in the middle of the first one, and after the second one.
         json!({"cat": "task::Worker.begin", "name": "begin", "tid": "worker:ab1", "ph": "X",
             "ts": (WALL_NS + START) / 1000 - 2000, "dur": 3000, "args": {"task_id": "c6"}}),
+        json!({"cat": "task:execute", "name": "task:execute", "tid": "worker:ab1", "ph": "X",
+            "ts": (WALL_NS + START) / 1000 - 1000, "dur": 1500}),
         json!({"cat": "task::Worker.__init__", "name": "__init__", "tid": "worker:ab1", "ph": "X",
             "ts": (WALL_NS + START) / 1000 - 4000, "dur": 1000}),
         // Two calls of a threaded actor.
@@ -512,6 +514,7 @@ fn tasks_of_ray_are_ranges_of_the_ranks_that_ran_them() {
         marks(1),
         [
             ("Worker.begin".to_owned(), 0, 1_000_000),
+            ("task:execute".to_owned(), 1, 500_000),
             ("Worker.step".to_owned(), 1_500_000, 4_500_000),
             ("task:execute".to_owned(), 1_600_000, 4_400_000)
         ]
@@ -533,7 +536,7 @@ fn tasks_of_ray_are_ranges_of_the_ranks_that_ran_them() {
     let whole = events.to_string();
     fs::write(&timeline, &whole[..whole.len() - 150]).expect("written");
     let session = import(&["ray", text(&timeline), "--into", text(&run)]);
-    assert_eq!(marks(1).len(), 3);
+    assert_eq!(marks(1).len(), 4);
     let problem = &session.problems.listed[0];
     assert!(
         problem

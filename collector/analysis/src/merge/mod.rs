@@ -117,9 +117,14 @@ fn merge_into(
         from_ns,
         &mut problems,
     );
+    // Tasks are only in tables, which a reader of a running job does not have.
+    let ray = match folder.session() {
+        Some(_) => RayTasks::of_directories(&options.directories, logs.all, &mut problems),
+        None => RayTasks::default(),
+    };
     let additions = Additions {
         gpus: &gpus,
-        ray: &RayTasks::of_directories(&options.directories, logs.all, &mut problems),
+        ray: &ray,
     };
     let mut matched = match_ranks(options, folder, logs, &identities, &additions, worlds, progress)?;
 

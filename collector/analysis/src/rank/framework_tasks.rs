@@ -11,6 +11,8 @@ use std::sync::Arc;
 /// Largest overlap of tasks that follow each other, in nanoseconds. A timeline in microseconds since 1970, as floating-point
 /// numbers, has steps of 250 ns.
 const ROUNDING_NS: i64 = 1_000;
+/// Number of open tasks among which the enclosing one is searched. More are open only if tasks run at the same time.
+const MAX_DEPTH: usize = 64;
 /// Bit of the numbers of these spans. The program's own spans have small numbers, or the bit above.
 const OF_FRAMEWORK: u64 = 1 << 62;
 
@@ -96,12 +98,15 @@ fn nest(tasks: &mut [FrameworkTask]) -> (Vec<Option<usize>>, bool) {
     for index in 0..tasks.len() {
         let (before, rest) = tasks.split_at_mut(index);
         let task = &mut rest[0];
-        while let Some(outer) =
-            open.pop_if(|&mut outer| before[outer].end_ns <= task.start_ns.saturating_add(ROUNDING_NS))
-        {
-            task.start_ns = task.start_ns.max(before[outer].end_ns);
-            task.end_ns = task.end_ns.max(task.start_ns);
+        let has_ended = |end_ns: i64| {
+            end_ns <= task.start_ns
+                || (end_ns <= task.start_ns.saturating_add(ROUNDING_NS) && end_ns < task.end_ns)
+        };
+        let mut free_from_ns = task.start_ns;
+        while let Some(outer) = open.pop_if(|&mut outer| has_ended(before[outer].end_ns)) {
+            free_from_ns = free_from_ns.max(before[outer].end_ns);
         }
+        task.start_ns = free_from_ns;
         if let Some(&outer) = open.last() {
             let beyond_ns = task.end_ns.saturating_sub(before[outer].end_ns);
             if (1..=ROUNDING_NS).contains(&beyond_ns) {
@@ -111,9 +116,16 @@ fn nest(tasks: &mut [FrameworkTask]) -> (Vec<Option<usize>>, bool) {
         let parent = open
             .iter()
             .rev()
+            .take(MAX_DEPTH)
             .copied()
             .find(|&outer| before[outer].end_ns >= task.end_ns);
         nests &= parent == open.last().copied();
+        // In the order of the starts, an enclosing task comes first.
+        if let Some(outer) = parent
+            && before[outer].start_ns >= task.start_ns
+        {
+            task.start_ns = before[outer].start_ns.saturating_add(1).min(task.end_ns);
+        }
         parents.push(parent);
         open.push(index);
     }
@@ -158,6 +170,28 @@ mod tests {
         assert_eq!((outer.entered, outer.entered_ns), (1, 10_000));
         assert_eq!(emitted(&mut tasks, i64::MAX).program_spans.len(), 1);
         assert_eq!(emitted(&mut tasks, i64::MAX).program_spans.len(), 0);
+    }
+
+    #[test]
+    fn an_enclosing_task_begins_first_and_short_tasks_stay_inside() {
+        let tasks = vec![
+            task("part", 0, 900),
+            task("step", 0, 1_000),
+            task("short", 300, 400),
+        ];
+        let out = emitted(&mut FrameworkTasks::new(tasks, 7), i64::MAX);
+        let mut times: Vec<_> = out
+            .spans
+            .iter()
+            .map(|span| (span.start_ns, span.end_ns, span.name.as_deref()))
+            .collect();
+        times.sort_unstable();
+        let expected = [
+            (0, 1_000, Some("step")),
+            (1, 900, Some("part")),
+            (300, 400, Some("short")),
+        ];
+        assert_eq!(times, expected);
     }
 
     #[test]
