@@ -13,6 +13,12 @@ use std::sync::Arc;
 
 /// Maximum number of events, of some hundred bytes each. Ray itself keeps those of 100,000 tasks.
 const MAX_EVENTS: usize = 1 << 21;
+/// Maximum number of rows with names.
+const MAX_ROWS: usize = 1 << 18;
+/// Maximum length of a name, in bytes. The rest is cut off.
+const MAX_TEXT_BYTES: usize = 1 << 10;
+/// Maximum length of an id, in bytes. Ray's ids have at most 56 digits.
+const MAX_ID_BYTES: usize = 128;
 /// Start of the category of a whole task. The function, or the class and method, follow.
 const TASK: &str = "task::";
 /// Arguments that are kept.
@@ -60,12 +66,15 @@ pub fn read(input: impl Read) -> RayTimeline {
     reading.finish(outcome)
 }
 
+/// Number of a node, and of a worker.
+type Row = (i64, i64);
+
 #[derive(Default)]
 struct Reading {
     timeline: RayTimeline,
     /// Events of rows whose names may follow later.
-    by_number: BTreeMap<i64, Vec<RayEvent>>,
-    names: BTreeMap<i64, String>,
+    by_number: BTreeMap<Row, Vec<RayEvent>>,
+    names: BTreeMap<Row, String>,
     /// Each name, and each set of fields, once.
     texts: BTreeSet<Arc<str>>,
     events: usize,
@@ -106,20 +115,27 @@ impl Reading {
         };
         match (worker, event.thread) {
             (Some(worker), _) => add(&mut self.timeline.by_worker, worker, [found]),
-            (None, Id::Number(row)) => self.by_number.entry(row).or_default().push(found),
+            (None, Id::Number(worker)) => {
+                let row = (node_of(event), worker);
+                self.by_number.entry(row).or_default().push(found);
+            }
             (None, _) => {}
         }
     }
 
     fn name(&mut self, event: &Event<'_>) {
-        if let ("thread_name", Id::Number(row)) = (event.name.as_str(), event.thread)
+        if let ("thread_name", Id::Number(worker)) = (event.name.as_str(), event.thread)
             && let Some(name) = Args::text(event.args().name)
+            && name.as_str().len() <= MAX_TEXT_BYTES
+            && self.names.len() < MAX_ROWS
         {
-            self.names.insert(row, name.as_str().to_owned());
+            self.names
+                .insert((node_of(event), worker), name.as_str().to_owned());
         }
     }
 
     fn text(&mut self, text: &str) -> Arc<str> {
+        let text = &text[..text.floor_char_boundary(MAX_TEXT_BYTES)];
         if let Some(known) = self.texts.get(text) {
             return known.clone();
         }
@@ -167,6 +183,14 @@ fn add(
     }
 }
 
+/// Returns the number of the node of an event; 0 if it has none.
+fn node_of(event: &Event<'_>) -> i64 {
+    match event.process {
+        Id::Number(node) => node,
+        Id::Word(_) | Id::None => 0,
+    }
+}
+
 /// Returns the worker that a row belongs to. A row of a driver has none.
 fn worker_of_row(name: &str) -> Option<&str> {
     name.strip_prefix("worker:").filter(|worker| !worker.is_empty())
@@ -178,8 +202,13 @@ fn fields(raw: &[u8]) -> Option<String> {
     let kept: Map<String, Value> = FIELDS
         .iter()
         .filter_map(|&key| {
-            let value = args.get(key).filter(|value| !value.is_null())?;
-            Some((key.to_owned(), value.clone()))
+            let value = args.get(key)?;
+            let is_kept = match value {
+                Value::Number(_) => true,
+                Value::String(text) => text.len() <= MAX_ID_BYTES,
+                _ => false,
+            };
+            is_kept.then(|| (key.to_owned(), value.clone()))
         })
         .collect();
     (!kept.is_empty()).then(|| Value::Object(kept).to_string())

@@ -56,15 +56,15 @@ class Job:
 
 JOBS = [
     # Every fourth step only accumulates.
-    Job("ddp", "torch", [*TORCHRUN, "pytorch.py", "ddp"], steps=STEPS * 3 // 4),
-    Job("fsdp", "torch", [*TORCHRUN, "pytorch.py", "fsdp"]),
-    Job("tensor", "torch", [*TORCHRUN, "pytorch.py", "tensor"]),
-    Job("compile", "torch", [*TORCHRUN, "pytorch.py", "compile"]),
+    Job("ddp", "torch", [*TORCHRUN, "with_pytorch.py", "ddp"], steps=STEPS * 3 // 4),
+    Job("fsdp", "torch", [*TORCHRUN, "with_pytorch.py", "fsdp"]),
+    Job("tensor", "torch", [*TORCHRUN, "with_pytorch.py", "tensor"]),
+    Job("compile", "torch", [*TORCHRUN, "with_pytorch.py", "compile"]),
     # The second start fails with a store that both starts share: its addresses are those of the first (PyTorch 2.15).
-    Job("elastic", "torch", [*TORCHRUN, "--max-restarts", "1", "pytorch.py", "elastic"], worlds=2, steps=STEPS * 3 // 2,
+    Job("elastic", "torch", [*TORCHRUN, "--max-restarts", "1", "with_pytorch.py", "elastic"], worlds=2, steps=STEPS * 3 // 2,
         environment={"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}),
-    Job("checkpoint", "torch", [*TORCHRUN, "pytorch.py", "checkpoint"]),
-    Job("pipeline", "torch", [*TORCHRUN, "pytorch.py", "pipeline"], finding="pipeline-imbalance"),
+    Job("checkpoint", "torch", [*TORCHRUN, "with_pytorch.py", "checkpoint"]),
+    Job("pipeline", "torch", [*TORCHRUN, "with_pytorch.py", "pipeline"], finding="pipeline-imbalance"),
     *[Job(f"deepspeed-zero{stage}", "deepspeed", ["BIN/deepspeed", "--num_gpus", "2", "with_deepspeed.py", str(stage)],
           environment={"DS_ACCELERATOR": "cpu"}) for stage in (1, 2, 3)],
     *[Job(f"deepspeed-offload{stage}", "deepspeed", ["BIN/deepspeed", "--num_gpus", "2", "with_deepspeed.py", str(stage), "offload"],

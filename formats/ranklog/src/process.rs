@@ -192,14 +192,16 @@ fn processor_model() -> Option<String> {
     read_trimmed("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1")
 }
 
-/// Returns the name of the file that the process prints to, without its directory; `None` for a terminal or a pipe.
-fn stdout_file() -> Option<String> {
+/// Returns the name of the file that a worker of Ray prints to, without its directory. Ray names it after the worker, and so does
+/// Ray's timeline. Names of other files may contain anything, and are not recorded.
+fn output_file_of_ray() -> Option<String> {
     const STDOUT: &str = "/proc/self/fd/1";
     if !fs::metadata(STDOUT).ok()?.is_file() {
         return None;
     }
     let path = fs::read_link(STDOUT).ok()?;
-    Some(path.file_name()?.to_string_lossy().into_owned())
+    let name = path.file_name()?.to_str()?;
+    name.starts_with("worker-").then(|| name.to_owned())
 }
 
 /// Returns all properties of this process for the header, as (key, value).
@@ -232,8 +234,7 @@ pub fn properties() -> Vec<(String, String)> {
             .ok()
             .map(|path| path.to_string_lossy().into_owned()),
     );
-    // Ray names this file after its worker, which the worker's own timeline names, too.
-    put("stdout_file", stdout_file());
+    put("stdout_file", output_file_of_ray());
     put(
         "command_line",
         Some(redactor.command_line(&zero_separated("/proc/self/cmdline"))),

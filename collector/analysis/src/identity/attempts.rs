@@ -82,21 +82,19 @@ impl Attempts {
     }
 }
 
-/// Returns the time in which processes of a world recorded.
+/// Returns the time from the first communicator of a world to the last record of its processes.
 fn life(world: &DraftWorld, logs: &[RankLog], clocks: &Clocks) -> Interval {
-    let mut life: Option<Interval> = None;
-    for &log in world.numbers.values() {
-        let line = clocks.line(log);
-        let readings = logs[log].calibrations.iter().map(|reading| reading.ticks);
-        // The last reading of a process that was killed is long before its last record.
-        for ticks in readings.chain(logs[log].tail(0).end_ticks) {
-            let at_ns = line.ns(ticks);
-            life = Some(life.map_or(Interval::new(at_ns, at_ns), |life| {
-                Interval::new(life.start_ns.min(at_ns), life.end_ns.max(at_ns))
-            }));
-        }
-    }
-    life.unwrap_or(Interval::new(world.start_ns, world.start_ns))
+    let end_ns = |&log: &usize| {
+        // A process that hangs goes on reading its clocks. One that recorded nothing has only these readings.
+        let last_reading = || logs[log].calibrations.last().map(|reading| reading.ticks);
+        let ticks = logs[log].tail(0).end_ticks.or_else(last_reading)?;
+        Some(clocks.line(log).ns(ticks))
+    };
+    let end_ns = world.numbers.values().filter_map(end_ns).max();
+    Interval::new(
+        world.start_ns,
+        end_ns.unwrap_or(world.start_ns).max(world.start_ns),
+    )
 }
 
 fn live_together(one: &Interval, other: &Interval) -> bool {

@@ -68,18 +68,19 @@ impl RayTasks {
         let Some(worker) = worker_of_log(log) else {
             return Vec::new();
         };
-        // The wall clock may be adjusted during the run, so the nearest reading before counts.
-        let readings: Vec<(i64, i64)> = log
+        // The wall clock may be adjusted during the run, even backwards, so the nearest reading before counts.
+        let mut readings: Vec<(i64, i64)> = log
             .calibrations
             .iter()
             .map(|reading| (reading.realtime_ns, line.ns(reading.ticks)))
             .collect();
+        readings.sort_unstable();
         let on_axis = |unix_ns: i64| {
             let after = readings.partition_point(|&(realtime_ns, _)| realtime_ns <= unix_ns);
             let &(realtime_ns, at_ns) = readings.get(after.saturating_sub(1))?;
             Some(at_ns.saturating_add(unix_ns.saturating_sub(realtime_ns)))
         };
-        let recorded_from_ns = readings.first().map_or(i64::MIN, |&(_, at_ns)| at_ns);
+        let recorded_from_ns = readings.iter().map(|&(_, at_ns)| at_ns).min().unwrap_or(i64::MIN);
         let task_of = |event: &RayEvent| {
             let start_ns = on_axis(event.start_unix_ns)?;
             // A step of the wall clock must not change a duration.

@@ -93,19 +93,16 @@ fn search_cycle(different: usize, least: f64, events: &[Seen]) -> (Option<Vec<u3
         } else if needed_differing >= most_needed {
             continue;
         }
-        let has_enough = |cycle: &Vec<u32>| different < 2 || cycle.iter().any(|&symbol| symbol != cycle[0]);
+        let has_enough = |cycle: &[u32]| {
+            (different < 2 || cycle.iter().any(|&symbol| symbol != cycle[0])) && needed.may_explain(cycle)
+        };
         if examined < MAX_PERIODS
-            && let Some(cycle) = clean_cycle(&symbols, period).filter(has_enough)
+            && let Some(cycle) = clean_cycle(&symbols, period, has_enough)
         {
-            // Several repetitions of a shorter sequence explain no more than that sequence. They only seem to, because
-            // more of them may be cut off at both ends.
-            if primitive_length(&cycle) < cycle.len() {
-                continue;
-            }
             examined += 1;
             match needed.are_explained(events, &cycle, least) {
                 // Two cycles, with parts of others at both ends, explain everything.
-                Explained::Whole if occurs(&cycle, all_events) >= MIN_CYCLES => return (Some(cycle), None),
+                Explained::Whole if occurs_thrice(&cycle, all_events) => return (Some(cycle), None),
                 Explained::Whole => {
                     rare.get_or_insert(cycle);
                 }
@@ -116,19 +113,27 @@ fn search_cycle(different: usize, least: f64, events: &[Seen]) -> (Option<Vec<u3
             }
         }
     }
-    let nearest = nearest
-        .and_then(|(_, period)| clean_cycle(&symbols, period))
-        .map(|mut cycle| {
-            cycle.truncate(primitive_length(&cycle));
-            cycle
-        });
+    let nearest = nearest.and_then(|(_, period)| {
+        // Several repetitions of a shorter sequence differ as little as that sequence.
+        let mut cycle = clean_run(&symbols, period, |_| true)?;
+        cycle.truncate(primitive_length(&cycle));
+        Some(cycle)
+    });
     (beside_phases.or(rare), nearest)
 }
 
-/// Returns how often a cycle occurs.
-fn occurs(cycle: &[u32], events: &[Seen]) -> u64 {
+/// Returns true if a cycle occurs three times: in a row, wherever it begins, or anywhere as it is.
+fn occurs_thrice(cycle: &[u32], events: &[Seen]) -> bool {
+    let period = cycle.len();
+    let mut equal = 0;
+    for (one, other) in events.iter().zip(events.iter().skip(period)) {
+        equal = if one.symbol == other.symbol { equal + 1 } else { 0 };
+        if equal >= 2 * period {
+            return true;
+        }
+    }
     let mut search = Search::new(cycle);
-    events.iter().filter(|event| search.feed(event.symbol)).count() as u64
+    events.iter().filter(|event| search.feed(event.symbol)).count() as u64 >= MIN_CYCLES
 }
 
 /// Returns the length of the shortest sequence whose repetitions are the cycle.
@@ -142,11 +147,28 @@ fn primitive_length(cycle: &[u32]) -> usize {
     }
 }
 
-/// Returns a cycle that occurs twice in a row.
-fn clean_cycle(symbols: &[u32], period: usize) -> Option<Vec<u32>> {
-    (0..symbols.len().checked_sub(2 * period)? + 1)
-        .find(|&at| symbols[at..at + period] == symbols[at + period..at + 2 * period])
-        .map(|at| symbols[at..at + period].to_vec())
+/// Returns a cycle that occurs twice in a row and is accepted. Repetitions of a shorter sequence are no cycle: they explain no
+/// more than that sequence, and only seem to, because more of them may be cut off at both ends.
+fn clean_cycle(symbols: &[u32], period: usize, accepts: impl Fn(&[u32]) -> bool) -> Option<Vec<u32>> {
+    clean_run(symbols, period, |cycle| {
+        accepts(cycle) && primitive_length(cycle) == cycle.len()
+    })
+}
+
+/// Returns the first sequence of this length that occurs twice in a row and is accepted. In each stretch of repetitions, only
+/// the first one is considered: the others are the same, beginning elsewhere.
+fn clean_run(symbols: &[u32], period: usize, accepts: impl Fn(&[u32]) -> bool) -> Option<Vec<u32>> {
+    let mut equal = 0;
+    for (at, (one, other)) in symbols.iter().zip(symbols.iter().skip(period)).enumerate() {
+        equal = if one == other { equal + 1 } else { 0 };
+        if equal == period {
+            let cycle = &symbols[at + 1 - period..=at];
+            if accepts(cycle) {
+                return Some(cycle.to_vec());
+            }
+        }
+    }
+    None
 }
 
 /// Number of occurrences of each symbol that a cycle must explain.
@@ -180,15 +202,13 @@ impl Needed {
         }
     }
 
+    /// Returns true if the cycle contains all that every step has. This check avoids a pass over the events.
+    fn may_explain(&self, cycle: &[u32]) -> bool {
+        self.each.keys().all(|symbol| cycle.contains(symbol))
+    }
+
     fn are_explained(&self, events: &[Seen], cycle: &[u32], least: f64) -> Explained {
         let in_cycle = |symbol: u32| cycle.iter().filter(|&&one| one == symbol).count() as u64;
-        // Every step has these symbols, so the cycle must contain them. This check avoids a pass over the events.
-        #[expect(clippy::iter_over_hash_type, reason = "all must hold, in whatever order")]
-        for &symbol in self.each.keys() {
-            if in_cycle(symbol) == 0 {
-                return Explained::No;
-            }
-        }
         let mut search = Search::new(cycle);
         let ends = events
             .iter()
@@ -374,6 +394,34 @@ mod tests {
                 let mut sorted = cycle.clone();
                 sorted.sort_unstable();
                 assert_eq!(sorted, [1, 2, 2], "{steps} steps, {evaluations} evaluations");
+            }
+        }
+    }
+
+    #[test]
+    fn an_evaluation_before_the_training_is_no_step() {
+        // The step has an even number of operations, like the evaluation.
+        for steps in [40, 100] {
+            let run = [[0, 1].repeat(60), [1, 2, 2, 2].repeat(steps)].concat();
+            let mut cycle = find_cycle(&gathered(&run)).expect("a cycle");
+            cycle.sort_unstable();
+            assert_eq!(cycle, [1, 2, 2, 2], "{steps} steps");
+        }
+    }
+
+    #[test]
+    fn layers_are_no_steps_in_a_short_run() {
+        // Twelve layers: gathers forward, a gather and a reduction of each layer backward.
+        let step = [vec![1; 12], [1, 2].repeat(12)].concat();
+        for steps in 3..=6 {
+            for (before, after) in [(0, 0), (6, 2)] {
+                let run = [vec![0; before], step.repeat(steps), vec![0; after]].concat();
+                let cycle = find_cycle(&gathered(&run)).expect("a cycle");
+                assert_eq!(
+                    cycle.len(),
+                    step.len(),
+                    "{steps} steps, {before} operations before them"
+                );
             }
         }
     }

@@ -15,11 +15,14 @@ use crate::steps::plan::{MIN_CONFIDENCE, StepPlan};
 use crate::steps::side_communicators::SideCommunicators;
 use rankscope_formats::ids::CommunicatorId;
 use rankscope_formats::session::StepKind;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Maximum number of events in which the pattern is searched.
 const WINDOW: usize = 1 << 14;
+/// Minimum number of different operations of a checkpoint: its processes gather plans, broadcast and scatter them. A message per step
+/// is one or two.
+const MIN_CHECKPOINT_SYMBOLS: usize = 3;
 /// Maximum number of steps whose times are kept for the median.
 const MAX_TIMES: usize = WINDOW;
 
@@ -58,9 +61,8 @@ fn plan_in_order(
     if window.is_empty() {
         return StepPlan::none("no operation was recorded");
     }
-    let aside = SideCommunicators::of(&window);
-    window.retain(|event| !aside.has(event));
-    let Some(pattern) = Pattern::find(&window, symbols) else {
+    let (pattern, aside) = Pattern::find_beside(&mut window, symbols);
+    let Some(pattern) = pattern else {
         return StepPlan::none("no repeating sequence of operations was found");
     };
     let mut matcher = CycleMatcher::new(&pattern.cycle, pattern.anchor);
@@ -163,6 +165,62 @@ struct Pattern {
 }
 
 impl Pattern {
+    /// Finds the pattern of these events, and the communicators that are no part of training. Their events are removed.
+    ///
+    /// If the communicators carry a message per step, it is a part of the step, and may be the only one that shows where
+    /// the step begins. So they are left out only if there is no pattern with them, or if it consists of several steps and
+    /// the operations of a checkpoint.
+    fn find_beside(window: &mut Vec<Event>, symbols: &Symbols) -> (Option<Self>, SideCommunicators) {
+        let whole = Self::find(window, symbols);
+        let aside = SideCommunicators::of(window);
+        if aside.is_empty() {
+            return (whole, aside);
+        }
+        let training: Vec<Event> = window.iter().copied().filter(|event| !aside.has(event)).collect();
+        let pattern = Self::find(&training, symbols);
+        let is_chosen = match (&whole, &pattern) {
+            (None, Some(_)) => true,
+            (Some(whole), Some(pattern)) => {
+                let distinction = whole.distinction;
+                let side: BTreeSet<u32> = window
+                    .iter()
+                    .filter(|event| aside.has(event))
+                    .map(|event| distinction.of(event))
+                    .collect();
+                distinction == pattern.distinction && whole.has_steps_of(pattern, &side)
+            }
+            (_, None) => false,
+        };
+        if is_chosen {
+            *window = training;
+            (pattern, aside)
+        } else {
+            (whole, SideCommunicators::default())
+        }
+    }
+
+    /// Returns true if this pattern consists of several cycles of another one, and of operations of a checkpoint. `side` has
+    /// the symbols of communicators that may be left out.
+    fn has_steps_of(&self, other: &Self, side: &BTreeSet<u32>) -> bool {
+        let checkpoint: BTreeSet<u32> = self
+            .cycle
+            .iter()
+            .copied()
+            .filter(|symbol| side.contains(symbol))
+            .collect();
+        let mut rest: Vec<u32> = self
+            .cycle
+            .iter()
+            .copied()
+            .filter(|symbol| !side.contains(symbol))
+            .collect();
+        let steps = rest.len() / other.cycle.len();
+        let mut several = other.cycle.repeat(steps);
+        rest.sort_unstable();
+        several.sort_unstable();
+        checkpoint.len() >= MIN_CHECKPOINT_SYMBOLS && other.cycle.len() >= 2 && steps >= 2 && rest == several
+    }
+
     /// Finds the pattern of these events.
     fn find(window: &[Event], symbols: &Symbols) -> Option<Self> {
         let (cycle, distinguished) = Self::find_cycle(window, symbols)?;

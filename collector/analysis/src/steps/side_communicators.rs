@@ -21,8 +21,8 @@ struct Load {
 pub(super) struct SideCommunicators(BTreeSet<CommunicatorId>);
 
 impl SideCommunicators {
-    /// Finds the communicators that reduce nothing, have no messages, and carry next to nothing. Without a communicator that
-    /// reduces, no one is left out.
+    /// Finds the communicators that reduce nothing, have no messages, and carry next to nothing. If all are like that, no one
+    /// is left out.
     pub fn of(events: &[Event]) -> Self {
         let mut loads: BTreeMap<CommunicatorId, Load> = BTreeMap::new();
         for event in events {
@@ -49,9 +49,17 @@ impl SideCommunicators {
         )
     }
 
-    /// Returns true if the event is left out.
+    /// Returns true if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns true if the event is left out. It may be a later one than those that were examined: what reduces or is a
+    /// message is training.
     pub fn has(&self, event: &Event) -> bool {
-        event.key.is_some_and(|key| self.0.contains(&key.communicator))
+        event.key.is_some_and(|key| {
+            self.0.contains(&key.communicator) && event.reduced_bytes == 0 && is_of_all_members(key)
+        })
     }
 }
 

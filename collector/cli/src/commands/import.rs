@@ -304,9 +304,7 @@ impl Ray {
         let merged = merge::merge(std::slice::from_ref(&self.into), &self.into)?;
         merged.print(self.json)?;
         if !self.json {
-            println!(
-                "Ray: {ranks} of {workers} workers of the timeline are ranks; their tasks are ranges of their main threads"
-            );
+            println!("Ray: {ranks} of {workers} workers of the timeline are ranks, and have their tasks");
         }
         Ok(merged.exit())
     }

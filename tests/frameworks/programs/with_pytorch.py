@@ -1,4 +1,4 @@
-"""PyTorch alone: `pytorch.py ddp|fsdp|pipeline|tensor|compile|elastic|checkpoint`, by torchrun."""
+"""PyTorch alone: `with_pytorch.py ddp|fsdp|pipeline|tensor|compile|elastic|checkpoint`, by torchrun."""
 
 import contextlib
 import os
