@@ -17,7 +17,7 @@ help:
 	@echo "make faults  what is found of faults of known size, and how silent it is without: an hour"
 	@echo "make compare-study  how often a comparison is wrong where nothing changed: 40 minutes"
 	@echo "make hang-study  how often a verdict on a hang is right, and a healthy job alarms: an hour"
-	@echo "make frameworks  trainings of DeepSpeed, Lightning, Ray and others, alone and recorded: five minutes"
+	@echo "make frameworks  trainings of DeepSpeed, Lightning, Ray and others, alone and recorded: 20 minutes"
 	@echo "make aarch64  tests on an emulated aarch64; installs a Debian system for it: 20 minutes, and 10 to build"
 	@echo "make host-nccl  tests on the real NCCL without a GPU, from its sources: 25 minutes, and 10 to build it once"
 	@echo "make fuzz    each fuzz target for FUZZ_SECONDS (60); needs: cargo install cargo-fuzz"
