@@ -31,6 +31,8 @@ SLOW_MS = 40
 LIMIT_S = 300
 # Equal data in another order of additions.
 TOLERANCE = 1e-6
+# Of two bandwidths of one operation. A quantile of a session is exact to 0.8 %.
+MAX_DIFFERENCE = 0.02
 TORCHRUN = ["PYTHON", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 
 
@@ -49,6 +51,8 @@ class Job:
     hidden_by: str | None = None
     #: The finding that names the slow rank; None if the ranks do not train together.
     finding: str | None = "late-rank"
+    #: True if the program does not train, but measures bandwidths, which must be those of the report.
+    is_sweep: bool = False
     #: True if the program writes a timeline of Ray, which is imported.
     has_timeline: bool = False
     environment: dict = dataclasses.field(default_factory=dict)
@@ -57,6 +61,8 @@ class Job:
 JOBS = [
     # Every fourth step only accumulates.
     Job("ddp", "torch", [*TORCHRUN, "with_pytorch.py", "ddp"], steps=STEPS * 3 // 4),
+    Job("sweep", "torch", [*TORCHRUN, "with_sweep.py"], finding=None, is_sweep=True),
+    Job("hook", "torch", [*TORCHRUN, "with_pytorch.py", "hook"]),
     Job("fsdp", "torch", [*TORCHRUN, "with_pytorch.py", "fsdp"]),
     Job("tensor", "torch", [*TORCHRUN, "with_pytorch.py", "tensor"]),
     Job("compile", "torch", [*TORCHRUN, "with_pytorch.py", "compile"]),
@@ -164,7 +170,7 @@ def judge(job, python, work):
     if status != 0:
         wrong.append(f"recorded it ends with {status}")
     difference = differences(plain, recorded)
-    if difference is None or difference > TOLERANCE:
+    if not job.is_sweep and (difference is None or difference > TOLERANCE):
         wrong.append(f"its losses differ by {difference}")
     row = {"job": job.name, "losses": difference, "ranks": 0, "steps": 0, "slow": []}
     session = recording / "session/session.json"
@@ -193,11 +199,31 @@ def judge(job, python, work):
             wrong.append(f"{row['steps']} steps were found, not {job.steps}")
         if not row["slow"] or any(found != [job.finding, [SLOW_RANK]] for found in row["slow"]):
             wrong.append(f"the slow ranks are {row['slow']}")
+    if job.is_sweep:
+        row["bandwidths"] = compare_bandwidths(found, json.loads((work / "recorded/table.json").read_text()), wrong)
+        if row["steps"]:
+            wrong.append("a sweep has no steps")
     if job.has_timeline:
         row["tasks"] = import_timeline(recording, work / "recorded/timeline.json", wrong)
     if row["lost"]:
         wrong.append(f"{row['lost']} records were lost")
     return row, wrong
+
+
+def compare_bandwidths(session, table, wrong):
+    """Returns the medians of bus bandwidths in the session as shares of those that the program measured."""
+    shares = {}
+    for row in table:
+        of_class = [one["bus_bytes_per_s"]["value"] for one in session["operations"]
+                    if one["operation"] == row["operation"] and one["size_from_bytes"] <= row["bytes"] < one["size_below_bytes"]]
+        if len(of_class) != 1 or of_class[0] is None:
+            wrong.append(f"the session has no bandwidth of {row}")
+            continue
+        share = of_class[0]["p50"] / row["bus_bytes_per_s"]
+        shares[f"{row['operation']} of {row['bytes'] >> 20} MiB"] = round(share, 3)
+        if abs(share - 1) > MAX_DIFFERENCE:
+            wrong.append(f"its bandwidth is {share:.3f} of {row}")
+    return shares
 
 
 def import_timeline(recording, timeline, wrong):

@@ -1,4 +1,4 @@
-"""PyTorch alone: `with_pytorch.py ddp|fsdp|pipeline|tensor|compile|elastic|checkpoint`, by torchrun."""
+"""PyTorch alone: `with_pytorch.py ddp|hook|fsdp|pipeline|tensor|compile|elastic|checkpoint`, by torchrun."""
 
 import contextlib
 import os
@@ -26,6 +26,15 @@ def of_ddp(network, rank):
             optimizer.zero_grad()
         losses.append(loss.item())
     return losses
+
+
+def of_hook(network, rank):
+    """A static graph, and gradients that are reduced as 16-bit numbers."""
+    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
+
+    wrapped = torch.nn.parallel.DistributedDataParallel(network, bucket_cap_mb=0.2, static_graph=True)
+    wrapped.register_comm_hook(None, fp16_compress_hook)
+    return train(wrapped, rank)
 
 
 def of_fsdp(network, rank):
@@ -130,7 +139,7 @@ def main():
     settings()
     dist.init_process_group("gloo")
     rank = dist.get_rank()
-    shapes = {"ddp": of_ddp, "fsdp": of_fsdp, "tensor": of_tensor, "compile": of_compile, "pipeline": of_pipeline,
+    shapes = {"ddp": of_ddp, "hook": of_hook, "fsdp": of_fsdp, "tensor": of_tensor, "compile": of_compile, "pipeline": of_pipeline,
               "elastic": of_elastic, "checkpoint": of_checkpoint}
     finish(rank, shapes[sys.argv[1]](model(), rank))
 

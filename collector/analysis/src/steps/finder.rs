@@ -318,6 +318,7 @@ impl Distinction {
     fn seen(self, window: &[Event]) -> Vec<Seen> {
         let seen = window.iter().map(|event| Seen {
             symbol: self.of(event),
+            bytes: event.bytes,
             reduced_bytes: event.reduced_bytes,
             is_mark: event.symbol == REDUCER,
         });
