@@ -49,6 +49,8 @@ class Job:
     worlds: int = 1
     #: The library that hides its communication. Then nothing is recorded.
     hidden_by: str | None = None
+    #: What doctor says before the job.
+    doctor: str | None = None
     #: The finding that names the slow rank; None if the ranks do not train together.
     finding: str | None = "late-rank"
     #: True if the program does not train, but measures bandwidths, which must be those of the report.
@@ -85,7 +87,8 @@ JOBS = [
     Job("verl-colocated", "verl", ["PYTHON", "with_verl.py", "colocated"], steps=2 * STEPS),
     Job("ludwig", "ludwig", [*TORCHRUN, "with_ludwig.py", "ddp"]),
     Job("ludwig-ray", "ludwig", ["PYTHON", "with_ludwig.py", "ray"], finding=None),
-    Job("horovod", "horovod", ["BIN/horovodrun", "-np", "2", "--gloo", "PYTHON", "with_horovod.py"], hidden_by="Horovod"),
+    Job("horovod", "horovod", ["BIN/horovodrun", "-np", "2", "--gloo", "PYTHON", "with_horovod.py"], hidden_by="Horovod",
+        doctor="Gloo calls of Horovod: not recorded"),
     Job("jax", "jax", ["sh", "-c", "PYTHON with_jax.py 0 PORT & PYTHON with_jax.py 1 PORT; wait"], hidden_by="jaxlib"),
 ]
 
@@ -125,10 +128,14 @@ def free_port():
         return sock.getsockname()[1]
 
 
+def words_of(job, python):
+    port = str(free_port())
+    return [word.replace("PYTHON", str(python)).replace("BIN", str(python.parent)).replace("PORT", port) for word in job.command]
+
+
 def run(job, python, truth, prefix, slow):
     truth.mkdir()
-    port = str(free_port())
-    words = [word.replace("PYTHON", str(python)).replace("BIN", str(python.parent)).replace("PORT", port) for word in job.command]
+    words = words_of(job, python)
     environment = {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", "RANKSCOPE_DIR")}
     environment.update(job.environment)
     environment.update(
@@ -179,6 +186,8 @@ def judge(job, python, work):
             wrong.append("there is no session")
         elif "nothing was recorded" not in (output := (work / "recorded/output").read_text()) or job.hidden_by not in output:
             wrong.append("the run does not say that nothing was recorded, and why")
+        if job.doctor and job.doctor not in (said := doctor(job, python)):
+            wrong.append(f"doctor does not say {job.doctor}: {said}")
         return row, wrong
     found = json.loads(session.read_text())
     ranks = [rank["number"]["value"] for rank in found["ranks"] if rank["operations"]]
@@ -224,6 +233,12 @@ def compare_bandwidths(session, table, wrong):
         if abs(share - 1) > MAX_DIFFERENCE:
             wrong.append(f"its bandwidth is {share:.3f} of {row}")
     return shares
+
+
+def doctor(job, python):
+    environment = {**os.environ, "PATH": f"{python.parent}:{os.environ['PATH']}"}
+    command = [PROGRAM, "doctor", "--", *words_of(job, python)]
+    return subprocess.run(command, cwd=HERE / "programs", env=environment, capture_output=True, text=True).stdout
 
 
 def import_timeline(recording, timeline, wrong):

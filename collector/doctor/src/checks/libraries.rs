@@ -18,7 +18,7 @@ pub fn check(facts: &Facts) -> Vec<Check> {
     let communicates = |kind: &Kind| {
         matches!(
             kind,
-            Kind::PyTorch | Kind::Nccl | Kind::Rccl | Kind::Gloo | Kind::Mpi | Kind::Jax
+            Kind::PyTorch | Kind::Nccl | Kind::Rccl | Kind::Gloo | Kind::Mpi | Kind::Jax | Kind::Horovod
         )
     };
     if !seen.iter().any(communicates) && facts.has_searched_libraries() {

@@ -55,15 +55,20 @@ fn gloo(facts: &Facts) -> Vec<Check> {
             line(Severity::Ok, "source-gloo", "Gloo calls: recorded")
         });
     }
-    if let Some(jax) = facts.libraries.first(Kind::Jax).filter(|jax| jax.is_hidden) {
-        let is_alone = facts.libraries.first(Kind::PyTorch).is_none();
+    for (kind, what) in [
+        (Kind::Jax, "Gloo calls of JAX: not recorded"),
+        (Kind::Horovod, "Gloo calls of Horovod: not recorded"),
+    ] {
+        let Some(package) = facts.libraries.first(kind).filter(|package| package.is_hidden) else {
+            continue;
+        };
+        // PyTorch contains a Gloo of its own. Horovod needs PyTorch, and does not use that Gloo.
+        let is_alone = kind == Kind::Horovod || facts.libraries.first(Kind::PyTorch).is_none();
         let severity = if is_alone { Severity::Warn } else { Severity::Note };
-        out.push(
-            line(severity, "gloo-hidden", "Gloo calls of JAX: not recorded").because(format!(
-                "{} contains Gloo and does not export its functions, so a preload cannot replace them",
-                jax.path.display()
-            )),
-        );
+        out.push(line(severity, "gloo-hidden", what).because(format!(
+            "{} contains Gloo and does not export its functions, so a preload cannot replace them",
+            package.path.display()
+        )));
     }
     out
 }

@@ -45,6 +45,8 @@ pub enum Kind {
     /// The compiled part of JAX.
     #[serde(rename = "jaxlib")]
     Jax,
+    /// Horovod's binding of a framework.
+    Horovod,
 }
 
 impl Kind {
@@ -60,6 +62,7 @@ impl Kind {
             Self::Mpi => "MPI",
             Self::Nvshmem => "NVSHMEM",
             Self::Jax => "jaxlib",
+            Self::Horovod => "Horovod",
         }
     }
 }
@@ -153,6 +156,7 @@ impl Libraries {
         }
         for directory in packages {
             out.add_jax(surroundings, &directory.join("jaxlib"));
+            out.add_horovod(surroundings, &directory.join("horovod"));
         }
         out.found.sort_by_key(|library| library.kind);
         out
@@ -245,17 +249,43 @@ impl Libraries {
     }
 
     fn add_jax(&mut self, surroundings: &Surroundings, directory: &Path) {
-        let Some(text) = surroundings.read(directory.join("version.py")) else {
+        let parts = ["libjax_common.so", "xla_extension.so", "_jax.so"].map(|name| directory.join(name));
+        self.add_package(surroundings, Kind::Jax, directory, "version.py", &parts);
+    }
+
+    fn add_horovod(&mut self, surroundings: &Surroundings, directory: &Path) {
+        // The name of the binding contains the version of Python.
+        let is_binding = |name: &String| name.starts_with("mpi_lib") && name.ends_with(".so");
+        let parts: Vec<PathBuf> = ["torch", "tensorflow", "mxnet"]
+            .iter()
+            .flat_map(|framework| {
+                let directory = directory.join(framework);
+                let names = surroundings.list(&directory);
+                let bindings = names.into_iter().filter(is_binding);
+                bindings.map(move |name| directory.join(name)).collect::<Vec<_>>()
+            })
+            .collect();
+        self.add_package(surroundings, Kind::Horovod, directory, "__init__.py", &parts);
+    }
+
+    /// Adds a Python package whose compiled `parts` may contain Gloo.
+    fn add_package(
+        &mut self,
+        surroundings: &Surroundings,
+        kind: Kind,
+        directory: &Path,
+        version_file: &str,
+        parts: &[PathBuf],
+    ) {
+        let Some(text) = surroundings.read(directory.join(version_file)) else {
             return;
         };
-        let parts = ["libjax_common.so", "xla_extension.so", "_jax.so"];
-        let hides = parts.iter().any(|name| {
-            let path = directory.join(name);
-            read(surroundings, &path)
-                .is_some_and(|(elf, names)| names.has_gloo && !exports_gloo(surroundings, &path, &elf))
+        let hides = parts.iter().any(|path| {
+            read(surroundings, path)
+                .is_some_and(|(elf, names)| names.has_gloo && !exports_gloo(surroundings, path, &elf))
         });
         self.found.push(Library {
-            kind: Kind::Jax,
+            kind,
             path: directory.to_path_buf(),
             version: version_in(&text),
             found_in: "Python packages".to_owned(),
