@@ -90,11 +90,18 @@ fn life(world: &DraftWorld, logs: &[RankLog], clocks: &Clocks) -> Interval {
         let ticks = logs[log].tail(0).end_ticks.or_else(last_reading)?;
         Some(clocks.line(log).ns(ticks))
     };
-    let end_ns = world.numbers.values().filter_map(end_ns).max();
-    Interval::new(
-        world.start_ns,
-        end_ns.unwrap_or(world.start_ns).max(world.start_ns),
-    )
+    let first_reading_ns = |&log: &usize| {
+        let reading = logs[log].calibrations.first()?;
+        Some(clocks.line(log).ns(reading.ticks))
+    };
+    let processes = || world.numbers.values();
+    // No communicator is older than its processes.
+    let start_ns = processes()
+        .filter_map(first_reading_ns)
+        .min()
+        .map_or(world.start_ns, |first_ns| first_ns.max(world.start_ns));
+    let end_ns = processes().filter_map(end_ns).max();
+    Interval::new(start_ns, end_ns.unwrap_or(start_ns).max(start_ns))
 }
 
 fn live_together(one: &Interval, other: &Interval) -> bool {
