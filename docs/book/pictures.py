@@ -35,6 +35,7 @@ VIEWS = {
     "link-timeline": ("link", "--range 5s..5.3s --only-timeline --size 1200x560"),
     "hosts-timeline": ("hosts", "--range 8s..8.4s --only-timeline --size 1200x470"),
     "kernels-timeline": ("imported", "--range 150ms..240ms --only-timeline --size 1200x560"),
+    "ray-tasks": ("ray", "--range 1.05s..1.4s --only-timeline --size 1200x420"),
 }
 # Run, and the options of rankscope heatmap.
 MAPS = {
