@@ -242,8 +242,8 @@ fn status_of_a_job_that_runs_is_stopped_and_was_killed() {
     assert!(status.ranks.iter().all(|rank| rank.last_completed.is_some()));
 
     running.rank(1).signal(libc::SIGSTOP);
-    // After the end, the wait counts up to the last sign of rank 0, which comes once per second.
-    sleep(Duration::from_secs(5));
+    // After the end, the wait counts up to the last sign of rank 0. Signs come once per second, and later on a busy machine.
+    sleep(Duration::from_secs(9));
     let (code, status) = hung::status_of(&run);
     assert_eq!(code, 1, "{}", status.sentence);
     let found = verdict(&status);
