@@ -486,7 +486,7 @@ fn tasks_of_ray_are_ranges_of_the_ranks_that_ran_them() {
     let events = json!([
         task("worker:ab1", "task::Worker.step", 1_500_000, 4_500_000),
         task("worker:ab1", "task:execute", 1_600_000, 4_400_000),
-        // The recording begins in the middle of the first one, and after the second one.
+        // The recording begins in the middle of the first two, and after the third one.
         json!({"cat": "task::Worker.begin", "name": "begin", "tid": "worker:ab1", "ph": "X",
             "ts": (WALL_NS + START) / 1000 - 2000, "dur": 3000, "args": {"task_id": "c6"}}),
         json!({"cat": "task:execute", "name": "task:execute", "tid": "worker:ab1", "ph": "X",
@@ -513,8 +513,8 @@ fn tasks_of_ray_are_ranges_of_the_ranks_that_ran_them() {
     assert_eq!(
         marks(1),
         [
-            ("Worker.begin".to_owned(), 0, 1_000_000),
-            ("task:execute".to_owned(), 1, 500_000),
+            ("Worker.begin".to_owned(), -2_000_000, 1_000_000),
+            ("task:execute".to_owned(), -1_000_000, 500_000),
             ("Worker.step".to_owned(), 1_500_000, 4_500_000),
             ("task:execute".to_owned(), 1_600_000, 4_400_000)
         ]

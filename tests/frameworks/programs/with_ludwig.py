@@ -20,12 +20,23 @@ from ludwig.callbacks import Callback
 WORKERS, FEATURES = 2, 2
 
 
+def rank_of(trainer):
+    import ray
+
+    if ray.is_initialized():
+        # Here Ludwig calls each worker rank 0.
+        import ray.train
+
+        return ray.train.get_context().get_world_rank()
+    return trainer.distributed.rank()
+
+
 class Truth(Callback):
     """Records the loss of each step, and makes a rank slow."""
 
     def on_trainer_train_setup(self, trainer, save_path, is_coordinator):
         settings()
-        rank = trainer.distributed.rank()
+        rank = rank_of(trainer)
         losses = []
         step = trainer.train_step
 

@@ -7,10 +7,8 @@ use crate::rank::FrameworkTask;
 use rankscope_formats::ray_timeline::{self, RayEvent, RayTimeline};
 use rankscope_formats::session::ProblemSummary;
 use rankscope_ranklog::reader::RankLog;
-use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// Name of such a file in a run directory.
 const PLAIN: &str = "ray-timeline.json";
@@ -88,9 +86,9 @@ impl RayTasks {
             // The recording begins with the first communicator. Tasks that ended before are no part of the run.
             (end_ns > recorded_from_ns).then(|| FrameworkTask {
                 name: event.name.clone(),
-                start_ns: start_ns.max(recorded_from_ns),
+                start_ns,
                 end_ns,
-                fields: fields(event, recorded_from_ns.saturating_sub(start_ns)),
+                fields: event.fields.clone(),
             })
         };
         let events = self
@@ -99,17 +97,6 @@ impl RayTasks {
             .filter_map(|timeline| timeline.by_worker.get(worker));
         events.flatten().filter_map(task_of).collect()
     }
-}
-
-/// Returns the fields of an event, with the time for which it ran before the recording began.
-fn fields(event: &RayEvent, before_recording_ns: i64) -> Option<Arc<str>> {
-    if before_recording_ns <= 0 {
-        return event.fields.clone();
-    }
-    let known = event.fields.as_deref().unwrap_or("{}");
-    let mut fields: Map<String, Value> = serde_json::from_str(known).ok()?;
-    fields.insert("before_recording_ns".to_owned(), before_recording_ns.into());
-    Some(Value::Object(fields).to_string().into())
 }
 
 /// Returns the path of the timeline in a run directory, plain or gzipped.
