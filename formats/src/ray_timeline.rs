@@ -80,6 +80,8 @@ struct Reading {
     events: usize,
     /// Number of events beyond the maximum, and the offset of the first one in the unpacked file.
     dropped: Option<(u64, u64)>,
+    /// Number of spans without valid times.
+    without_times: u64,
 }
 
 impl Reading {
@@ -90,6 +92,7 @@ impl Reading {
             return;
         }
         let Some((start_unix_ns, end_unix_ns)) = event.span_ns() else {
+            self.without_times += u64::from(event.phase == b'X');
             return;
         };
         let worker = match event.thread {
@@ -145,9 +148,15 @@ impl Reading {
     }
 
     fn finish(mut self, outcome: Outcome) -> RayTimeline {
+        let mut without_name = 0;
         for (row, events) in self.by_number {
-            if let Some(worker) = self.names.get(&row).and_then(|name| worker_of_row(name)) {
-                add(&mut self.timeline.by_worker, worker, events);
+            match self.names.get(&row) {
+                Some(name) => {
+                    if let Some(worker) = worker_of_row(name) {
+                        add(&mut self.timeline.by_worker, worker, events);
+                    }
+                }
+                None => without_name += events.len(),
             }
         }
         self.timeline.is_list = outcome.has_events;
@@ -157,6 +166,17 @@ impl Reading {
                 offset: outcome.bytes,
                 what: format!("{} more problems before this offset", outcome.more_problems),
             });
+        }
+        for (number, what) in [
+            (self.without_times, "events without valid times were left out"),
+            (without_name as u64, "events of rows without a name were left out"),
+        ] {
+            if number > 0 {
+                self.timeline.problems.push(Problem {
+                    offset: outcome.bytes,
+                    what: format!("{number} {what}"),
+                });
+            }
         }
         if let Some((offset, dropped)) = self.dropped {
             self.timeline.problems.push(Problem {
@@ -260,6 +280,22 @@ mod tests {
             {"name": "thread_name", "pid": 0, "tid": 3, "ph": "M", "args": {"name": "worker:cd"}}]"#;
         let fields = Some(r#"{"attempt_number":0,"task_id":"t"}"#);
         assert_eq!(events(&read(text.as_bytes()), "cd"), [("load", 5_000, fields)]);
+    }
+
+    #[test]
+    fn what_is_left_out_is_counted() {
+        let text = r#"[
+            {"cat": "task::load", "name": "load", "pid": 0, "tid": 3, "ts": 5.0, "dur": 1.0, "ph": "X"},
+            {"cat": "task::load", "name": "load", "pid": 0, "tid": "worker:ab", "ts": "soon", "dur": 1.0, "ph": "X"}]"#;
+        let timeline = read(text.as_bytes());
+        let problems: Vec<&str> = timeline.problems.iter().map(|problem| &*problem.what).collect();
+        assert_eq!(
+            problems,
+            [
+                "1 events without valid times were left out",
+                "1 events of rows without a name were left out"
+            ]
+        );
     }
 
     #[test]

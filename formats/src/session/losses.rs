@@ -4,6 +4,7 @@
 use super::Session;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 
 /// Dropped records of one rank, by cause and kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -51,4 +52,16 @@ pub struct ProblemSummary {
     pub offset_bytes: Option<u64>,
     /// Expected content, and the part that was kept.
     pub what: String,
+}
+
+impl ProblemSummary {
+    /// Returns a problem of a file, at an offset in bytes if it is known.
+    pub fn of_file(path: &Path, offset_bytes: Option<u64>, what: String) -> Self {
+        Self {
+            rank: None,
+            file: Some(path.display().to_string()),
+            offset_bytes,
+            what,
+        }
+    }
 }

@@ -6,8 +6,8 @@ use crate::identity::worlds::DraftWorld;
 use crate::model::interval::Interval;
 use rankscope_ranklog::reader::RankLog;
 
-/// Share of the shorter life, in percent, during which two worlds of one attempt live together. A process may outlive its
-/// attempt for a moment, while the next one starts.
+/// Minimum overlap of the lifetimes of two worlds of one attempt, as a percentage of the shorter lifetime. A process may outlive
+/// its attempt for a moment, while the next one starts.
 const MIN_COMMON_PERCENT: i128 = 50;
 
 /// Attempts in order of time, and the attempt of each world.
@@ -20,17 +20,17 @@ pub struct Attempts {
 
 impl Attempts {
     /// Divides worlds into attempts. The elastic run and restart identify an attempt, if the launcher provided them. Of
-    /// other launchers, worlds whose processes live at the same time are of one attempt: groups of actors with different
-    /// roles, or programs that a script starts side by side.
+    /// other launchers, worlds whose lifetimes overlap are of one attempt: groups of actors with different roles, or programs
+    /// that a script starts side by side.
     pub fn of(worlds: &[DraftWorld], logs: &[RankLog], clocks: &Clocks) -> Self {
         let identities: Vec<Option<AttemptIdentity>> = worlds
             .iter()
             .map(|world| world.numbers.values().find_map(|&log| elastic(&logs[log])))
             .collect();
         let unnamed = identities.iter().filter(|identity| identity.is_none()).count();
-        let life_of = |world: &DraftWorld| {
+        let lifetime_of = |world: &DraftWorld| {
             if unnamed > 1 {
-                life(world, logs, clocks)
+                lifetime(world, logs, clocks)
             } else {
                 // Nothing to compare it with.
                 Interval::new(0, 0)
@@ -40,17 +40,17 @@ impl Attempts {
             all: Vec::new(),
             of_worlds: Vec::with_capacity(worlds.len()),
         };
-        // The newest attempt without an identity: its index, and the lives of its worlds.
+        // The newest attempt without an identity: its index, and the lifetimes of its worlds.
         let mut newest: Option<(u32, Vec<Interval>)> = None;
         let mut restarts = 0;
         for (world, identity) in worlds.iter().zip(identities) {
             let index = if let Some(identity) = identity {
                 attempts.index_of(identity)
             } else {
-                let life = life_of(world);
+                let lifetime = lifetime_of(world);
                 match &mut newest {
-                    Some((index, lives)) if lives.iter().any(|other| live_together(&life, other)) => {
-                        lives.push(life);
+                    Some((index, lifetimes)) if lifetimes.iter().any(|other| overlap(&lifetime, other)) => {
+                        lifetimes.push(lifetime);
                         *index
                     }
                     _ => {
@@ -59,7 +59,7 @@ impl Attempts {
                             restart: restarts,
                         });
                         restarts += 1;
-                        newest = Some((index, vec![life]));
+                        newest = Some((index, vec![lifetime]));
                         index
                     }
                 }
@@ -83,7 +83,7 @@ impl Attempts {
 }
 
 /// Returns the time from the first communicator of a world to the last record of its processes.
-fn life(world: &DraftWorld, logs: &[RankLog], clocks: &Clocks) -> Interval {
+fn lifetime(world: &DraftWorld, logs: &[RankLog], clocks: &Clocks) -> Interval {
     let end_ns = |&log: &usize| {
         // A process that hangs goes on reading its clocks. One that recorded nothing has only these readings.
         let last_reading = || logs[log].calibrations.last().map(|reading| reading.ticks);
@@ -104,7 +104,7 @@ fn life(world: &DraftWorld, logs: &[RankLog], clocks: &Clocks) -> Interval {
     Interval::new(start_ns, end_ns.unwrap_or(start_ns).max(start_ns))
 }
 
-fn live_together(one: &Interval, other: &Interval) -> bool {
+fn overlap(one: &Interval, other: &Interval) -> bool {
     let length = |interval: &Interval| i128::from(interval.end_ns) - i128::from(interval.start_ns);
     let common = i128::from(one.end_ns.min(other.end_ns)) - i128::from(one.start_ns.max(other.start_ns));
     common >= 0 && common * 100 >= length(one).min(length(other)) * MIN_COMMON_PERCENT
@@ -115,11 +115,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn worlds_live_together_if_they_share_most_of_the_shorter_life() {
+    fn worlds_are_of_one_attempt_if_they_share_half_of_the_shorter_lifetime() {
         let together = |one: (i64, i64), other: (i64, i64)| {
             let (one, other) = (Interval::new(one.0, one.1), Interval::new(other.0, other.1));
-            assert_eq!(live_together(&one, &other), live_together(&other, &one));
-            live_together(&one, &other)
+            assert_eq!(overlap(&one, &other), overlap(&other, &one));
+            overlap(&one, &other)
         };
         assert!(together((0, 100), (5, 95)), "side by side");
         assert!(together((0, 100), (50, 300)), "the second one starts later");

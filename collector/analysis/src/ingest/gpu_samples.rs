@@ -108,12 +108,7 @@ impl SampledGpus {
         };
         for path in &paths {
             let mut problem = |offset_bytes: Option<u64>, what: String| {
-                problems.push(ProblemSummary {
-                    rank: None,
-                    file: Some(path.display().to_string()),
-                    offset_bytes,
-                    what,
-                });
+                problems.push(ProblemSummary::of_file(path, offset_bytes, what));
             };
             match File::open(path) {
                 Ok(file) => {

@@ -68,12 +68,7 @@ fn read(path: &Path) -> io::Result<Status> {
 }
 
 fn problem(path: &Path, what: String) -> ProblemSummary {
-    ProblemSummary {
-        rank: None,
-        file: Some(path.display().to_string()),
-        offset_bytes: None,
-        what,
-    }
+    ProblemSummary::of_file(path, None, what)
 }
 
 #[cfg(test)]

@@ -131,12 +131,7 @@ fn complete(path: &Path, problems: &mut Vec<ProblemSummary>) {
 }
 
 fn problem(path: &Path, what: String) -> ProblemSummary {
-    ProblemSummary {
-        rank: None,
-        file: Some(path.display().to_string()),
-        offset_bytes: None,
-        what,
-    }
+    ProblemSummary::of_file(path, None, what)
 }
 
 fn find_logs(

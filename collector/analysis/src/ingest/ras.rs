@@ -24,20 +24,15 @@ pub fn of_directories(directories: &[PathBuf], problems: &mut Vec<ProblemSummary
             }
             match bytes_of(&path).map(|bytes| ras::read(&bytes)) {
                 Ok(status) => {
-                    problems.extend(status.problems.iter().map(|problem| ProblemSummary {
-                        rank: None,
-                        file: Some(path.display().to_string()),
-                        offset_bytes: Some(problem.offset),
-                        what: problem.what.clone(),
+                    problems.extend(status.problems.iter().map(|problem| {
+                        ProblemSummary::of_file(&path, Some(problem.offset), problem.what.clone())
                     }));
                     found.push(status);
                 }
-                Err(error) => problems.push(ProblemSummary {
-                    rank: None,
-                    file: Some(path.display().to_string()),
-                    offset_bytes: None,
-                    what: format!("the status of NCCL RAS could not be read: {error}"),
-                }),
+                Err(error) => {
+                    let what = format!("the status of NCCL RAS could not be read: {error}");
+                    problems.push(ProblemSummary::of_file(&path, None, what));
+                }
             }
         }
     }

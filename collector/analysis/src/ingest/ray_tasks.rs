@@ -35,12 +35,7 @@ impl RayTasks {
         let mut found = Vec::new();
         for path in paths.filter(|path| path.exists()) {
             let mut problem = |offset_bytes: Option<u64>, what: String| {
-                problems.push(ProblemSummary {
-                    rank: None,
-                    file: Some(path.display().to_string()),
-                    offset_bytes,
-                    what,
-                });
+                problems.push(ProblemSummary::of_file(&path, offset_bytes, what));
             };
             match ray_timeline::read_file(&path) {
                 Ok(timeline) => {
