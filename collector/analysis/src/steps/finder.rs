@@ -20,8 +20,8 @@ use std::sync::Arc;
 
 /// Maximum number of events in which the pattern is searched.
 const WINDOW: usize = 1 << 14;
-/// Minimum number of different operations of a checkpoint: its processes gather plans, broadcast and scatter them. A message per step
-/// is one or two.
+/// Minimum number of different operations of a checkpoint: its processes gather plans, broadcast and scatter them. An exchange per step
+/// has one or two.
 const MIN_CHECKPOINT_SYMBOLS: usize = 3;
 /// Maximum number of steps whose times are kept for the median.
 const MAX_TIMES: usize = WINDOW;

@@ -21,8 +21,8 @@ struct Load {
 pub(super) struct SideCommunicators(BTreeSet<CommunicatorId>);
 
 impl SideCommunicators {
-    /// Finds the communicators that reduce nothing, have no messages, and carry next to nothing. If all are like that, no one
-    /// is left out.
+    /// Finds the communicators that reduce nothing, have no messages, and carry next to nothing. If no communicator
+    /// reduces or has messages, none is left out.
     pub fn of(events: &[Event]) -> Self {
         let mut loads: BTreeMap<CommunicatorId, Load> = BTreeMap::new();
         for event in events {

@@ -62,8 +62,8 @@ fn gloo(facts: &Facts) -> Vec<Check> {
         let Some(package) = facts.libraries.first(kind).filter(|package| package.is_hidden) else {
             continue;
         };
-        // PyTorch contains a Gloo of its own. Horovod needs PyTorch, and does not use that Gloo.
-        let is_alone = kind == Kind::Horovod || facts.libraries.first(Kind::PyTorch).is_none();
+        // With PyTorch, the job may use PyTorch's Gloo instead.
+        let is_alone = facts.libraries.first(Kind::PyTorch).is_none();
         let severity = if is_alone { Severity::Warn } else { Severity::Note };
         out.push(line(severity, "gloo-hidden", what).because(format!(
             "{} contains Gloo and does not export its functions, so a preload cannot replace them",
