@@ -72,7 +72,7 @@ struct Ras {
 }
 
 /// Add the tasks of a timeline of Ray to a recording of its workers (`ray timeline`, or `ray.timeline(filename)` in the
-/// driver). Tasks share the time axis of the ranks.
+/// driver). They are on the axis of the ranks that ran them.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 struct Ray {
