@@ -114,7 +114,7 @@ impl Reading {
             },
             start_unix_ns,
             end_unix_ns,
-            fields: fields(event.raw_args()).map(|fields| self.text(&fields)),
+            fields: fields(event.raw_args()).map(|fields| self.shared(&fields)),
         };
         match (worker, event.thread) {
             (Some(worker), _) => add(&mut self.timeline.by_worker, worker, [found]),
@@ -138,7 +138,10 @@ impl Reading {
     }
 
     fn text(&mut self, text: &str) -> Arc<str> {
-        let text = &text[..text.floor_char_boundary(MAX_TEXT_BYTES)];
+        self.shared(&text[..text.floor_char_boundary(MAX_TEXT_BYTES)])
+    }
+
+    fn shared(&mut self, text: &str) -> Arc<str> {
         if let Some(known) = self.texts.get(text) {
             return known.clone();
         }

@@ -50,6 +50,8 @@ class Job:
     steps: int = STEPS
     #: How many groups of two ranks there are: roles side by side, or starts of which the earlier ones end in the middle.
     worlds: int = 1
+    #: How often all ranks are started.
+    attempts: int = 1
     #: The library that hides its communication. Then nothing is recorded.
     hidden_by: str | None = None
     #: What doctor says before the job.
@@ -72,7 +74,7 @@ JOBS = [
     Job("tensor", "torch", [*TORCHRUN, "with_pytorch.py", "tensor"]),
     Job("compile", "torch", [*TORCHRUN, "with_pytorch.py", "compile"]),
     # The second start fails with a store that both starts share: its addresses are those of the first (PyTorch 2.15).
-    Job("elastic", "torch", [*TORCHRUN, "--max-restarts", "1", "with_pytorch.py", "elastic"], worlds=2, steps=STEPS * 3 // 2,
+    Job("elastic", "torch", [*TORCHRUN, "--max-restarts", "1", "with_pytorch.py", "elastic"], worlds=2, attempts=2, steps=STEPS * 3 // 2,
         environment={"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}),
     Job("checkpoint", "torch", [*TORCHRUN, "with_pytorch.py", "checkpoint"]),
     Job("pipeline", "torch", [*TORCHRUN, "with_pytorch.py", "pipeline"], finding="pipeline-imbalance"),
@@ -227,8 +229,13 @@ def judge(job, python, work):
     if job.finding is not None:
         if not job.steps * 0.8 <= row["steps"] <= job.steps + 1:
             wrong.append(f"{row['steps']} steps were found, not {job.steps}")
-        if not row["slow"] or any(found != [job.finding, [SLOW_RANK]] for found in row["slow"]):
+        expected = {rank["index"] for rank in found["ranks"] if rank["operations"] and rank["number"]["value"] == SLOW_RANK}
+        if {rank for finding in slow for rank in finding["ranks"]} != expected or {finding["kind"] for finding in slow} != {job.finding}:
             wrong.append(f"the slow ranks are {row['slow']}")
+    if len(found["attempts"]) != job.attempts:
+        wrong.append(f"it has {len(found['attempts'])} attempts")
+    if aborts.count("recorded") > aborts.count("alone") + 1:
+        wrong.append(f"it aborts more often when recorded: {aborts}")
     if job.is_sweep:
         row["bandwidths"] = compare_bandwidths(found, json.loads((work / "recorded/table.json").read_text()), wrong)
         if row["steps"]:
@@ -269,7 +276,7 @@ def import_timeline(recording, timeline, wrong):
         wrong.append(f"its timeline is not imported: {done.stderr}")
         return None
     if "Ray: 2 of " not in done.stdout:
-        wrong.append(f"its timeline has not the workers of both ranks: {done.stdout[-300:]}")
+        wrong.append(f"its timeline lacks the worker of a rank: {done.stdout[-300:]}")
     trace = recording.parent / "trace.pftrace"
     subprocess.run([PROGRAM, "export", recording, "--perfetto", "-o", trace], check=True, capture_output=True)
     names = trace.read_bytes()

@@ -565,4 +565,9 @@ fn a_timeline_of_another_job_is_refused() {
     assert!(refusal("Ray").contains("is no timeline of Ray"));
     let output = rankscope(&["import", "ray", text(&timeline), "--into", text(work.path())]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("is no timeline of Ray"));
+    fs::write(&timeline, other).expect("written");
+    let empty = work.path().join("empty");
+    fs::create_dir(&empty).expect("created");
+    let output = rankscope(&["import", "ray", text(&timeline), "--into", text(&empty)]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("has no recording"));
 }

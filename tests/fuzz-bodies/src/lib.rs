@@ -373,6 +373,10 @@ pub fn ray_timeline(input: &[u8]) {
     let timeline = rankscope_formats::ray_timeline::read(input);
     for event in timeline.by_worker.values().flatten() {
         assert!(event.start_unix_ns <= event.end_unix_ns, "{event:?}");
+        if let Some(fields) = &event.fields {
+            let parsed: serde_json::Value = serde_json::from_str(fields).expect("a JSON object");
+            assert!(parsed.is_object());
+        }
     }
     for problem in &timeline.problems {
         assert!(problem.offset <= input.len() as u64, "{problem:?}");

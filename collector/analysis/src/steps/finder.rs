@@ -408,3 +408,41 @@ fn describe(cycle: &[u32], names: &[String]) -> String {
     }
     text.join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pattern(cycle: &[u32]) -> Pattern {
+        Pattern {
+            cycle: cycle.to_vec(),
+            distinction: Distinction::Operation,
+            anchor: 0,
+        }
+    }
+
+    #[test]
+    fn several_steps_and_a_checkpoint_are_no_step() {
+        let side = BTreeSet::from([7, 8, 9]);
+        let step = pattern(&[1, 2]);
+        assert!(pattern(&[1, 2, 1, 2, 7, 8, 9]).has_steps_of(&step, &side));
+        assert!(
+            pattern(&[2, 7, 1, 8, 2, 9, 1]).has_steps_of(&step, &side),
+            "asynchronous"
+        );
+        for (cycle, why) in [
+            (
+                &[1, 2, 1, 2, 7, 8, 8][..],
+                "two different operations are control messages",
+            ),
+            (&[1, 2, 7, 8, 9], "one step with a checkpoint in each"),
+            (&[1, 2, 1, 2, 2, 7, 8, 9], "the rest is more than steps"),
+        ] {
+            assert!(!pattern(cycle).has_steps_of(&step, &side), "{why}");
+        }
+        assert!(
+            !pattern(&[1, 1, 1, 7, 8, 9]).has_steps_of(&pattern(&[1]), &side),
+            "one operation does not show where a step ends"
+        );
+    }
+}

@@ -100,6 +100,18 @@ mod tests {
         let norm = event(2, Operation::AllReduce, 4);
         let stage = event(3, Operation::Send, 4);
         let checkpoint = event(4, Operation::Gather, 100);
+        // 0.9 % and 2 % of the bytes of all.
+        let small = event(5, Operation::AllGather, 20_000);
+        let large = event(6, Operation::AllGather, 45_000);
+        let seven = [training, parameters, norm, stage, checkpoint, small, large];
+        let aside = SideCommunicators::of(&seven);
+        assert_eq!(
+            aside,
+            SideCommunicators(BTreeSet::from([CommunicatorId(4), CommunicatorId(5)]))
+        );
+        // Later than those that were examined: what reduces, or is a message, is training.
+        assert!(!aside.has(&event(4, Operation::AllReduce, 4)));
+        assert!(!aside.has(&event(4, Operation::Send, 4)));
         let all = [training, parameters, norm, stage, checkpoint];
         let aside = SideCommunicators::of(&all);
         assert_eq!(aside, SideCommunicators(BTreeSet::from([CommunicatorId(4)])));
