@@ -275,7 +275,7 @@ def import_timeline(recording, timeline, wrong):
     if done.returncode != 0:
         wrong.append(f"its timeline is not imported: {done.stderr}")
         return None
-    if "Ray: 2 of " not in done.stdout:
+    if "Ray: added the tasks of 2 of " not in done.stdout:
         wrong.append(f"its timeline lacks the worker of a rank: {done.stdout[-300:]}")
     trace = recording.parent / "trace.pftrace"
     subprocess.run([PROGRAM, "export", recording, "--perfetto", "-o", trace], check=True, capture_output=True)

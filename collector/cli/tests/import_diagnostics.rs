@@ -532,6 +532,18 @@ fn tasks_of_ray_are_ranges_of_the_ranks_that_ran_them() {
             .all(|span| span.name == "Server.get" && span.fields.as_deref() == Some(r#"{"task_id":"c7"}"#))
     );
 
+    // A gzipped timeline replaces a plain one, and each task is there once.
+    let packed = work.path().join("timeline.json.gz");
+    let mut encoder = flate2::write::GzEncoder::new(
+        fs::File::create(&packed).expect("created"),
+        flate2::Compression::fast(),
+    );
+    std::io::Write::write_all(&mut encoder, events.to_string().as_bytes()).expect("packed");
+    encoder.finish().expect("written");
+    import(&["ray", text(&packed), "--into", text(&run)]);
+    assert!(run.join("ray-timeline.json.gz").exists() && !run.join("ray-timeline.json").exists());
+    assert_eq!(marks(1).len(), 4);
+
     // A second timeline, cut off, replaces the first one. What is readable is there, and the damage is a problem.
     let whole = events.to_string();
     fs::write(&timeline, &whole[..whole.len() - 150]).expect("written");
@@ -561,7 +573,16 @@ fn a_timeline_of_another_job_is_refused() {
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
     let other = json!([task("worker:ef", "task::load", 0, 1000)]).to_string();
-    assert!(refusal(&other).contains("tasks of 1 workers, and none of them is a rank"));
+    let message = refusal(&other);
+    assert!(
+        message.contains("no worker of") && message.contains("workers in the file: 1"),
+        "{message}"
+    );
+    // A dashboard writes the names of the workers at the end.
+    let cut = r#"[{"cat": "task::load", "name": "load", "pid": 0, "tid": 3, "ts": 5.0, "dur": 1.0, "ph": "X"}, {"na"#;
+    let message = refusal(cut);
+    assert!(message.contains("workers in the file: 0"), "{message}");
+    assert!(message.contains("The file has a problem at byte"), "{message}");
     assert!(refusal("Ray").contains("is no timeline of Ray"));
     let output = rankscope(&["import", "ray", text(&timeline), "--into", text(work.path())]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("is no timeline of Ray"));

@@ -137,13 +137,19 @@ fn a_default_directory_contains_the_time_and_is_removed_if_nothing_was_recorded(
 #[test]
 fn a_library_that_hides_its_communication_is_the_reason_why_nothing_was_recorded() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    fs::create_dir(dir.path().join("jaxlib")).expect("created");
-    let library = dir.path().join("jaxlib/libjax_common.so");
-    fs::copy(launch_support::harmless_library(), &library).expect("copied");
+    let place = |name: &str| {
+        let library = dir.path().join(name);
+        fs::create_dir_all(library.parent().expect("a folder")).expect("created");
+        fs::copy(launch_support::harmless_library(), &library).expect("copied");
+        format!("LD_PRELOAD={}", library.display())
+    };
+    let jax = place("jaxlib/libjax_common.so");
+    let horovod = place("horovod/torch/mpi_lib_v2.cpython-311-x86_64-linux-gnu.so");
     // A child of the job's first process loads it.
-    for (environment, is_named) in [
-        (format!("LD_PRELOAD={}", library.display()), true),
-        (String::new(), false),
+    for (environment, is_named, is_horovod) in [
+        (jax, true, false),
+        (horovod, false, true),
+        (String::new(), false, false),
     ] {
         let output = run(dir.path())
             .args(["--", "sh", "-c", &format!("{environment} sleep 1.5; true")])
@@ -152,6 +158,7 @@ fn a_library_that_hides_its_communication_is_the_reason_why_nothing_was_recorded
         let complaints = text(&output.stderr);
         assert!(complaints.contains("nothing was recorded"), "{complaints}");
         assert_eq!(complaints.contains("loaded jaxlib"), is_named, "{complaints}");
+        assert_eq!(complaints.contains("loaded Horovod"), is_horovod, "{complaints}");
     }
 }
 

@@ -3,6 +3,7 @@
 use super::secrets::{Redactor, SECRET_NAMES_VARIABLE};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// Prefixes of environment variables that affect communication or identify the position of a process in the job.
 const ENVIRONMENT_PREFIXES: [&str; 24] = [
@@ -197,6 +198,10 @@ fn processor_model() -> Option<String> {
 fn output_file_of_ray() -> Option<String> {
     // Only the link is read. The file may be on a network file system that does not answer, so it is not touched.
     let path = fs::read_link("/proc/self/fd/1").ok()?;
+    ray_output(&path)
+}
+
+fn ray_output(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?;
     name.starts_with("worker-").then(|| name.to_owned())
 }
@@ -262,6 +267,15 @@ mod tests {
     #[test]
     fn only_variables_that_steer_a_job_are_recorded() {
         assert!(environment_is_relevant("NCCL_DEBUG") && !environment_is_relevant("HOME"));
+    }
+
+    #[test]
+    fn only_the_output_file_of_a_worker_of_ray_is_recorded() {
+        let worker = Path::new("/tmp/ray/session_1/logs/worker-ab-01000000-7.out");
+        assert_eq!(ray_output(worker).as_deref(), Some("worker-ab-01000000-7.out"));
+        for other in ["/home/user/secret.out", "pipe:[4711]", "/dev/null", "/"] {
+            assert_eq!(ray_output(Path::new(other)), None, "{other}");
+        }
     }
 
     #[test]

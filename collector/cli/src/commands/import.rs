@@ -285,9 +285,15 @@ impl Ray {
         let workers = timeline.by_worker.len();
         let ranks = ray_tasks::ranks_of(&timeline, &logs);
         if ranks == 0 {
+            let problem = timeline.problems.first().map_or_else(String::new, |problem| {
+                format!(
+                    " The file has a problem at byte {}: {}.",
+                    problem.offset, problem.what
+                )
+            });
             bail!(
-                "{} has tasks of {workers} workers, and none of them is a rank of {}: either the timeline is of another job, or \
-                 the ranks were recorded before rankscope noted their workers",
+                "no worker of {} is a rank of {} (workers in the file: {workers}).{problem} The timeline may be of another job. \
+                 Earlier versions of rankscope did not record the worker",
                 self.timeline.display(),
                 self.into.display()
             );
@@ -304,7 +310,9 @@ impl Ray {
         let merged = merge::merge(std::slice::from_ref(&self.into), &self.into)?;
         merged.print(self.json)?;
         if !self.json {
-            println!("Ray: {ranks} of {workers} workers of the timeline are ranks, and have their tasks");
+            println!(
+                "Ray: added the tasks of {ranks} of {workers} workers; the others are no ranks of this run"
+            );
         }
         Ok(merged.exit())
     }
