@@ -45,7 +45,7 @@ impl RayTasks {
                     if ranks_of(&timeline, logs) == 0 {
                         problem(
                             None,
-                            "no worker of this timeline of Ray is a rank of the run".to_owned(),
+                            "no worker in this Ray timeline is a rank of the run".to_owned(),
                         );
                     }
                     found.push(timeline);
