@@ -127,9 +127,10 @@ fn the_library_calls_nothing_after_the_program_ended_cupti() {
             expect_no_violation(&run, rank);
             let printed = run.printed(rank, "launched");
             assert_eq!(printed["kinds"], 0, "{printed}");
-            // A call in flight when rankscope unsubscribed may have requested one more buffer.
+            // A launch in flight when rankscope unsubscribed may have requested two more buffers: one of its context for
+            // the kernel, and one of its thread for the call. One thread launches.
             let outstanding = printed["outstanding"].as_i64();
-            assert!(outstanding.is_some_and(|buffers| buffers <= 1), "{printed}");
+            assert!(outstanding.is_some_and(|buffers| buffers <= 2), "{printed}");
             assert_eq!(ended(log), "another profiler ended CUPTI");
             assert_eq!(covered(log).last(), Some(&Coverage::Off), "version {version}");
             assert!(works(log) < launched(&run, rank));

@@ -27,6 +27,10 @@
 //! at most [`MAX_DRIFT_PPM`], and its drift changes by at most [`WANDER_NS_PER_S2`]. Over a window of length L such an
 //! offset is within `WANDER · L² / 8` of the straight line between its ends. So a line must satisfy all bounds loosened
 //! by this amount. The possible lines of a window are therefore exactly a convex set.
+//!
+//! A sighting has several timestamps, so a bound may be up to some time `d` outside the window of its sighting. There
+//! the drift differs from the window's mean drift by at most `WANDER · (L/2 + τ)` at a distance `τ`, which adds
+//! `WANDER · d · (L + d) / 2`.
 
 pub mod clock;
 pub mod correction;
@@ -57,6 +61,12 @@ pub const UNBOUNDED_NS: i64 = 1 << 49;
 /// Returns the maximum distance of an offset from a line over this many seconds, in nanoseconds.
 fn stray_ns(seconds: f64) -> f64 {
     (WANDER_NS_PER_S2 * seconds * seconds / 8.0).min(MAX_DRIFT * seconds / 2.0)
+}
+
+/// Returns the maximum distance of an offset from the extended line of a window of this many seconds, `outside` seconds
+/// before its start or after its end, in nanoseconds. Offset and line agree at that end.
+fn stray_outside_ns(seconds: f64, outside: f64) -> f64 {
+    (WANDER_NS_PER_S2 * outside * (seconds + outside) / 2.0).min(2.0 * MAX_DRIFT * outside)
 }
 
 /// Converts nanoseconds to seconds.

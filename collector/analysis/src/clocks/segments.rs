@@ -6,7 +6,7 @@
 
 use super::region::Region;
 use super::windows::{Jump, Window};
-use super::{MAX_DRIFT, UNBOUNDED_NS, WANDER_NS_PER_S2, estimate, seconds, stray_ns};
+use super::{MAX_DRIFT, UNBOUNDED_NS, WANDER_NS_PER_S2, estimate, seconds, stray_ns, stray_outside_ns};
 use crate::model::interval::Interval;
 
 /// Bounds and estimate of an offset over a time span: straight lines between its ends.
@@ -264,13 +264,15 @@ fn push(regions: &mut Vec<Region>, parts: &mut Vec<Part>, start_ns: i64, end_ns:
 /// remains.
 fn narrowed(region: &Region, window: &Window, without: Option<(bool, usize)>) -> Option<Region> {
     let mut region = region.clone();
-    let slack = stray_ns(seconds(window.end_ns.saturating_sub(window.start_ns)));
+    let length = seconds(window.end_ns.saturating_sub(window.start_ns));
     for (sign, hull) in [(1.0, &window.upper), (-1.0, &window.lower)] {
         for (at, corner) in hull.corners().iter().enumerate() {
             if without == Some((sign > 0.0, at)) {
                 continue;
             }
             let later = seconds(corner.at_ns.saturating_sub(window.start_ns));
+            let outside = (later - length).max(-later).max(0.0);
+            let slack = stray_ns(length) + stray_outside_ns(length, outside);
             if !region.cut(sign, sign * later, corner.value_ns as f64 + slack) {
                 return None;
             }
@@ -320,5 +322,50 @@ fn piece(part: &Part, region: &Region, length: f64) -> Piece {
         low_ns: [low(start.0), low(end.0)],
         high_ns: [high(start.1), high(end.1)],
         estimate_ns: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::evidence::Sighting;
+    use super::super::hull::Bound;
+    use super::super::windows::PairEvidence;
+    use super::*;
+
+    #[test]
+    fn a_bound_far_outside_of_its_window_does_not_exclude_the_true_offset() {
+        // The drift changes all the time, as fast as the model allows.
+        let offset_ns = |at_ns: i64| {
+            let at = seconds(at_ns);
+            (1000.0 * at + WANDER_NS_PER_S2 / 2.0 * at * at).round() as i64
+        };
+        let mut pair = PairEvidence::new(8);
+        for n in 0..400i64 {
+            let at_ns = n * 10_000_000;
+            // The last call waits for 20 s. Its upper bound is from its start, its lower bound from its end.
+            let until_ns = if n == 399 { at_ns + 20_000_000_000 } else { at_ns };
+            let bound = |at_ns| {
+                Some(Bound {
+                    at_ns,
+                    value_ns: offset_ns(at_ns),
+                })
+            };
+            pair.take(Sighting {
+                at_ns,
+                other_ns: at_ns + offset_ns(at_ns),
+                upper: bound(at_ns),
+                lower: bound(until_ns),
+                leaves_ns: None,
+            });
+        }
+        let fit = PairFit::solve(pair.finish(), Interval::new(0, 4_000_000_000));
+        assert_eq!((fit.segments.len(), fit.dropped), (1, 0));
+        for piece in &fit.segments[0].pieces {
+            for (end, at_ns) in [piece.start_ns, piece.end_ns].into_iter().enumerate() {
+                let truth = offset_ns(at_ns);
+                let (low, high) = (piece.low_ns[end], piece.high_ns[end]);
+                assert!((low..=high).contains(&truth), "{low} {truth} {high} at {at_ns}");
+            }
+        }
     }
 }
