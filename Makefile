@@ -47,6 +47,8 @@ CROSS = $(if $(shell command -v aarch64-linux-gnu-gcc),portable-aarch64)
 portable-aarch64:
 	packaging/portable.sh --machine aarch64
 
+# The packages name the commit that they were built from. Of files with changes that are not committed there is no commit.
+release: export RANKSCOPE_COMMIT ?= $(shell git diff --quiet HEAD && git rev-parse HEAD)
 release: portable $(CROSS)
 	rm -rf dist
 	set -e; for files in portable $(CROSS); do \

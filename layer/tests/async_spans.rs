@@ -108,7 +108,7 @@ fn child() {
         .with(rankscope_layer::layer())
         .with(Truth(Arc::clone(&lines)))
         .init();
-    assert!(rankscope_layer::is_recording());
+    common::wait_for_recorder();
     let open = info_span!("never closed");
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(4)

@@ -19,6 +19,7 @@ fn child() {
     tracing_subscriber::registry()
         .with(rankscope_layer::layer())
         .init();
+    common::wait_for_recorder();
     // Before the communicator is known, these are plain spans.
     info_span!("early", op = "all-reduce", bytes = 1).in_scope(|| {});
     info!(rank = 1, world = 2, "started");

@@ -68,7 +68,7 @@ fn child() {
         .with(rankscope_layer::layer())
         .with(mock)
         .init();
-    assert!(rankscope_layer::is_recording());
+    common::wait_for_recorder();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .expect("a runtime");

@@ -20,6 +20,7 @@ fn child() {
     }
     let registry = || Dispatch::new(tracing_subscriber::registry().with(rankscope_layer::layer()));
     let (one, other) = (registry(), registry());
+    common::wait_for_recorder();
     for _ in 0..ROUNDS {
         // Both are open at the same time, with the same number.
         let first = dispatcher::with_default(&one, || info_span!("first"));

@@ -31,6 +31,31 @@ const NAMES_OF_SITES: [&str; 15] = [
     "PRELOAD",
 ];
 
+/// Words of options whose values name hosts, users or places: `--db-host gpu07`, `--user=ann`. A path is shortened instead.
+const OPTIONS_OF_SITES: [&str; 15] = [
+    "account",
+    "addr",
+    "address",
+    "cluster",
+    "endpoint",
+    "host",
+    "hostname",
+    "hosts",
+    "login",
+    "nodelist",
+    "owner",
+    "partition",
+    "server",
+    "user",
+    "username",
+];
+
+/// Parts of names of variables whose value is the name of a user.
+const NAMES_OF_USERS: [&str; 2] = ["USER", "LOGNAME"];
+
+/// Users that every machine has. To replace their names everywhere would hide ordinary words.
+const COMMON_USERS: [&str; 5] = ["admin", "nobody", "root", "ubuntu", "user"];
+
 /// Maximum length of the name of a host in the name of a log.
 const MAX_NAME_IN_FILE: usize = 64;
 
@@ -117,7 +142,7 @@ impl Names {
         }
     }
 
-    /// Adds the users whose homes are in any text.
+    /// Adds the users whose homes are in any text, and those that a variable names.
     fn find_users(&mut self, value: &Value) {
         match value {
             Value::String(text) => {
@@ -132,7 +157,20 @@ impl Names {
                 }
             }
             Value::Array(values) => values.iter().for_each(|value| self.find_users(value)),
-            Value::Object(fields) => fields.values().for_each(|value| self.find_users(value)),
+            Value::Object(fields) => {
+                let name = variable(fields).map(str::to_ascii_uppercase);
+                let user = fields.get("value").and_then(Value::as_str);
+                if let (Some(name), Some(user)) = (name, user)
+                    && NAMES_OF_USERS.iter().any(|part| name.contains(part))
+                    && user.len() > 1
+                    && user.chars().all(is_of_name)
+                    && user.contains(char::is_alphabetic)
+                    && !COMMON_USERS.contains(&user)
+                {
+                    self.add(user, "user");
+                }
+                fields.values().for_each(|value| self.find_users(value));
+            }
             _ => {}
         }
     }
@@ -150,6 +188,11 @@ impl Names {
         }
         out
     }
+}
+
+/// Returns the name of the environment variable whose value these fields contain.
+fn variable(fields: &serde_json::Map<String, Value>) -> Option<&str> {
+    fields.get("property")?.as_str()?.strip_prefix("env.")
 }
 
 fn is_of_name(letter: char) -> bool {
@@ -188,14 +231,10 @@ fn rewrite(value: &mut Value, names: &Names) {
                 }
             }
             // One property of the processes.
-            let is_of_site = fields
-                .get("property")
-                .and_then(Value::as_str)
-                .and_then(|property| property.strip_prefix("env."))
-                .is_some_and(|name| {
-                    let name = name.to_ascii_uppercase();
-                    NAMES_OF_SITES.iter().any(|part| name.contains(part))
-                });
+            let is_of_site = variable(fields).is_some_and(|name| {
+                let name = name.to_ascii_uppercase();
+                NAMES_OF_SITES.iter().any(|part| name.contains(part))
+            });
             if let (true, Some(value)) = (is_of_site, fields.get_mut("value")) {
                 *value = REMOVED.into();
             }
@@ -220,9 +259,51 @@ fn rewrite(value: &mut Value, names: &Names) {
 
 /// Returns a text without names, paths and addresses.
 fn rewritten(text: &str, names: &Names) -> String {
-    let without_paths = without_paths(text);
+    let without_options = without_options(text);
+    let without_paths = without_paths(&without_options);
     let named = names.replace(&without_paths);
     without_addresses(&named)
+}
+
+/// Removes the values of options that name hosts, users or places, and what precedes a redacted secret: `ann:[redacted]`.
+///
+/// Numbers stay, and so do the machine's own addresses. [`without_paths`] shortens paths.
+fn without_options(text: &str) -> String {
+    let is_kept = |value: &str| {
+        value.is_empty()
+            || value.starts_with(['-', '['])
+            || value.contains('/')
+            || value.starts_with("localhost")
+            || value.starts_with("127.")
+            || !value.contains(char::is_alphabetic)
+    };
+    let mut out = String::with_capacity(text.len());
+    let mut is_value = false;
+    for piece in text.split_inclusive(char::is_whitespace) {
+        let word = piece.trim_end();
+        let (option, value) = match word.split_once('=') {
+            Some((option, value)) => (option, Some(value)),
+            None => (word, None),
+        };
+        let is_of_site = option.starts_with("--")
+            && option.split(['-', '_', '.']).any(|part| {
+                let part = part.to_ascii_lowercase();
+                OPTIONS_OF_SITES.contains(&part.as_str())
+            });
+        match value {
+            Some(value) if is_of_site && !is_kept(value) => out.push_str(&format!("{option}={REMOVED}")),
+            _ if is_value && !is_kept(word) => out.push_str(REMOVED),
+            _ => match word.split_once(":[redacted]") {
+                Some((user, rest)) if !user.is_empty() && user.chars().all(is_of_name) => {
+                    out.push_str(&format!("{REMOVED}:[redacted]{rest}"));
+                }
+                _ => out.push_str(word),
+            },
+        }
+        out.push_str(&piece[word.len()..]);
+        is_value = is_of_site && value.is_none();
+    }
+    out
 }
 
 /// Shortens each path to its last part, and each URL to its scheme.
@@ -340,6 +421,22 @@ mod tests {
                 "/usr/lib/libnccl.so.2 -I…/include",
             ),
             ("all-reduce 1.5 MiB at 12:30:01", "all-reduce 1.5 MiB at 12:30:01"),
+            (
+                "python x.py --db-host=db.acme --user bob --db_hostname db7 --lr 1e-3",
+                "python x.py --db-host=[removed] --user [removed] --db_hostname [removed] --lr 1e-3",
+            ),
+            (
+                "curl -u bob:[redacted] --host 127.0.0.1 --hosts 4 --ghost x",
+                "curl -u [removed]:[redacted] --host 127.0.0.1 --hosts 4 --ghost x",
+            ),
+            (
+                "torchrun --rdzv-endpoint=gpu9:29400 --rdzv-endpoint localhost:0 --user",
+                "torchrun --rdzv-endpoint=[removed] --rdzv-endpoint localhost:0 --user",
+            ),
+            (
+                "--hostfile=/data/hosts.txt --host /x/y",
+                "--hostfile=…/hosts.txt --host …/y",
+            ),
         ] {
             assert_eq!(rewritten(from, &names()), to);
         }
@@ -358,6 +455,23 @@ mod tests {
             "host-3-1-2.rslog"
         );
         assert_eq!(rewritten("on gpu-node-07", &names), "on host-3");
+    }
+
+    #[test]
+    fn users_are_found_in_variables_and_replaced_everywhere() {
+        let document = serde_json::json!([
+            { "property": "env.SLURM_JOB_USER", "value": "bob", "ranks": 2 },
+            { "property": "env.LOGNAME", "value": "root", "ranks": 2 },
+            { "property": "env.USER", "value": "", "ranks": 2 },
+            { "property": "env.SLURM_JOB_USERID", "value": "1001", "ranks": 2 },
+            { "text": "/Users/eve/x" },
+        ]);
+        let mut names = names();
+        names.find_users(&document);
+        assert_eq!(
+            rewritten("run_bob of bob and eve, as root, in bobsled 1001", &names),
+            "run_user of user and user, as root, in bobsled 1001"
+        );
     }
 
     #[test]

@@ -71,7 +71,9 @@ pub use gpus::GpuSummary;
 pub use imported::{HtaFigures, HtaIdle, HtaOverlap, HtaTemporal, Imported};
 pub use losses::{LossSummary, ProblemSummary, Problems};
 pub use matching::{Matching, ReasonCount, Unmatched};
-pub use operations::{ClassCounts, Connect, OperationClass, SmallLaunches, Totals, TransferBound};
+pub use operations::{
+    ClassCounts, Connect, OperationClass, RequestedOperation, SmallLaunches, Totals, TransferBound,
+};
 pub use part::{Part, PartLeftOut};
 pub use pauses::{Counted, NamedPart, NamedParts, NamedTimes, NotSeen};
 pub use ranks::{

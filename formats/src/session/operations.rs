@@ -59,6 +59,10 @@ pub struct OperationClass {
     pub launches: bool,
     /// Number of calls over all ranks, or of launches if `launches` is true.
     pub operations: u64,
+    /// Operations that the program requested of c10d and for which the library ran this one, most calls first. Calls that
+    /// ran as requested are not counted.
+    #[serde(default)]
+    pub requested: Vec<RequestedOperation>,
     /// Number of completed calls that share their launch with others. Their duration, waits and bandwidth are reported
     /// for the launch.
     #[serde(default)]
@@ -107,6 +111,15 @@ pub struct OperationClass {
     /// Unknown with fewer than three launches.
     #[serde(default = "fewer_than_three")]
     pub longest_three_in_a_row_ns: Figure<i64>,
+}
+
+/// Calls for which the library ran another operation than the program requested.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RequestedOperation {
+    /// Name of the operation that the program requested, such as `reduce-scatter`.
+    pub operation: String,
+    /// Number of calls over all ranks.
+    pub calls: u64,
 }
 
 fn fewer_than_three() -> Figure<i64> {

@@ -4,6 +4,7 @@
 //! is therefore read without the rest. Its row groups can be read in any order and on several threads.
 
 use super::table::{Table, TableError, TableReader};
+use arrow_schema::DataType;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
@@ -22,8 +23,8 @@ pub struct RowGroups<T: Table> {
     path: PathBuf,
     metadata: ArrowReaderMetadata,
     projection: ProjectionMask,
-    /// Index of each column of the row type in the decoded batch.
-    order: Vec<usize>,
+    /// Index of each column of the row type in the decoded batch; `None` if the file is older than the column.
+    order: Vec<Option<usize>>,
     /// Key range of each row group; `None` if the file does not contain it.
     ranges: Vec<Option<(i64, i64)>>,
     table: PhantomData<T>,
@@ -42,9 +43,12 @@ impl<T: Table> RowGroups<T> {
         })?;
         let schema = metadata.schema();
         let mut columns = Vec::new();
-        for (name, expected, _, _) in T::columns() {
+        for (name, expected, is_nullable, _) in T::columns() {
             match schema.index_of(name) {
-                Ok(index) if *schema.field(index).data_type() == expected => columns.push(index),
+                Ok(index) if *schema.field(index).data_type() == expected => columns.push(Some(index)),
+                // An older file lacks the column. Its values count as missing, and names as unknown; the reader rejects
+                // names without such a value.
+                Err(_) if is_nullable || matches!(expected, DataType::Dictionary(..)) => columns.push(None),
                 _ => {
                     let (path, column) = (path.to_path_buf(), name.to_owned());
                     return Err(TableError::Column {
@@ -56,10 +60,9 @@ impl<T: Table> RowGroups<T> {
             }
         }
         // A batch contains only these columns, in the order of the file.
-        let order = columns
-            .iter()
-            .map(|index| columns.iter().filter(|other| *other < index).count())
-            .collect();
+        let found: Vec<usize> = columns.iter().copied().flatten().collect();
+        let place = |index: &usize| found.iter().filter(|other| *other < index).count();
+        let order = columns.iter().map(|index| index.as_ref().map(place)).collect();
         let key = T::SORT_COLUMN.and_then(|name| schema.index_of(name).ok());
         let ranges = metadata
             .metadata()
@@ -69,7 +72,7 @@ impl<T: Table> RowGroups<T> {
             .collect();
         Ok(Self {
             path: path.to_path_buf(),
-            projection: ProjectionMask::roots(metadata.parquet_schema(), columns),
+            projection: ProjectionMask::roots(metadata.parquet_schema(), found),
             metadata,
             order,
             ranges,

@@ -265,6 +265,9 @@ table! {
     library: Library = Dictionary,
     /// Operation that was called.
     operation: Operation = Dictionary,
+    /// Operation that the program requested of c10d, for which the library ran this one: Gloo may run a reduce-scatter as
+    /// an all-reduce. `unknown` if there is no queue.
+    requested: Operation = Dictionary,
     /// Tag. For a replay of a captured call: the number of the replay, from 1.
     tag: u32 = Delta,
     /// n-th use of operation and tag on the communicator. For a message: n-th use of the tag between its two ends.
@@ -682,7 +685,7 @@ table! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::{TableReader, TableWriter};
+    use crate::session::{TableError, TableReader, TableWriter};
 
     fn operation(enter_ns: i64) -> OperationRow {
         OperationRow {
@@ -690,6 +693,7 @@ mod tests {
             communicator: Some(CommunicatorId(1)),
             library: Library::Gloo,
             operation: Operation::ALL[enter_ns as usize % Operation::ALL.len()],
+            requested: Operation::ALL[(enter_ns / 3) as usize % Operation::ALL.len()],
             tag: 7,
             sequence: enter_ns as u32,
             issue_ns: None,
@@ -787,6 +791,63 @@ mod tests {
     fn names_map_back_to_their_operations() {
         for &operation in Operation::ALL {
             assert_eq!(Operation::ALL[usize::from(Named::position(operation))], operation);
+        }
+    }
+
+    table! {
+        /// A row of an earlier version.
+        Earlier = "rows", sorted by |row| row.at_ns;
+        /// Start, in nanoseconds.
+        at_ns: i64 = Moment,
+    }
+    table! {
+        /// The row with columns that were added.
+        Later = "rows", sorted by |row| row.at_ns;
+        /// A name with a value for what is not known.
+        operation: Operation = Dictionary,
+        /// Start, in nanoseconds.
+        at_ns: i64 = Moment,
+        /// A number that may be missing.
+        number: Option<u64> = Delta,
+    }
+    table! {
+        /// The row with a number that cannot be missing.
+        WithNumber = "rows", sorted by |row| row.at_ns;
+        /// Start, in nanoseconds.
+        at_ns: i64 = Moment,
+        /// A number.
+        number: u64 = Delta,
+    }
+    table! {
+        /// The row with a name that is never unknown.
+        WithState = "rows", sorted by |row| row.at_ns;
+        /// Start, in nanoseconds.
+        at_ns: i64 = Moment,
+        /// A name.
+        state: OperationState = Dictionary,
+    }
+
+    #[test]
+    fn columns_that_an_older_file_lacks_have_no_values() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("rows.parquet");
+        let mut writer = TableWriter::<Earlier>::create(&path, 10).expect("a file");
+        writer
+            .write(&mut vec![Earlier { at_ns: 1 }, Earlier { at_ns: 2 }])
+            .expect("rows");
+        writer.finish().expect("a file");
+        let rows = TableReader::<Later>::read_all(&path).expect("rows");
+        let row = |at_ns| Later {
+            operation: Operation::Unknown,
+            at_ns,
+            number: None,
+        };
+        assert_eq!(rows, [row(1), row(2)]);
+        for error in [
+            TableReader::<WithNumber>::read_all(&path).map(|_| ()),
+            TableReader::<WithState>::read_all(&path).map(|_| ()),
+        ] {
+            assert!(matches!(error, Err(TableError::Column { .. })), "{error:?}");
         }
     }
 }

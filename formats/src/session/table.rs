@@ -11,7 +11,7 @@ use crate::ids::{CommunicatorId, MemberIndex, RankIndex, StepIndex};
 use arrow_array::types::UInt8Type;
 use arrow_array::{
     Array, ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, StringArray,
-    UInt8Array, UInt16Array, UInt32Array, UInt64Array,
+    UInt8Array, UInt16Array, UInt32Array, UInt64Array, new_null_array,
 };
 use arrow_schema::ArrowError;
 use arrow_schema::{DataType, Field, Schema};
@@ -591,6 +591,20 @@ impl<T: Table> TableWriter<T> {
     }
 }
 
+/// Returns the values of a column that a file lacks: missing ones, and for names `unknown`.
+fn without_values(kind: &DataType, rows: usize) -> ArrayRef {
+    match kind {
+        DataType::Dictionary(..) => {
+            let names = StringArray::from(vec!["unknown"]);
+            Arc::new(DictionaryArray::<UInt8Type>::new(
+                vec![0; rows].into(),
+                Arc::new(names),
+            ))
+        }
+        kind => new_null_array(kind, rows),
+    }
+}
+
 fn file_error(path: &Path, error: FileError) -> TableError {
     let path = path.to_path_buf();
     match error {
@@ -603,14 +617,19 @@ fn file_error(path: &Path, error: FileError) -> TableError {
 pub struct TableReader<T: Table> {
     reader: ParquetRecordBatchReader,
     path: PathBuf,
-    /// Index in a batch of each column of the row type.
-    order: Vec<usize>,
+    /// Index in a batch of each column of the row type; `None` if the file lacks the column.
+    order: Vec<Option<usize>>,
     rows: u64,
     table: PhantomData<T>,
 }
 
 impl<T: Table> TableReader<T> {
-    pub(super) fn new(reader: ParquetRecordBatchReader, path: PathBuf, order: Vec<usize>, rows: u64) -> Self {
+    pub(super) fn new(
+        reader: ParquetRecordBatchReader,
+        path: PathBuf,
+        order: Vec<Option<usize>>,
+        rows: u64,
+    ) -> Self {
         Self {
             reader,
             path,
@@ -642,7 +661,11 @@ impl<T: Table> TableReader<T> {
         let columns: Vec<ArrayRef> = self
             .order
             .iter()
-            .map(|&index| batch.column(index).clone())
+            .zip(T::columns())
+            .map(|(index, (_, kind, _, _))| match index {
+                Some(index) => batch.column(*index).clone(),
+                None => without_values(&kind, batch.num_rows()),
+            })
             .collect();
         T::decode(&columns, batch.num_rows(), out).map_err(|number| {
             let (column, expected) = T::columns()

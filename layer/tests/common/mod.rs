@@ -8,6 +8,7 @@ use rankscope_ranklog::record::RecordKind;
 use std::env;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 /// Variable that a child gets: its recording's directory.
 pub const CHILD: &str = "LAYER_TEST_CHILD";
@@ -15,6 +16,13 @@ pub const CHILD: &str = "LAYER_TEST_CHILD";
 /// Returns true in a child.
 pub fn is_child() -> bool {
     env::var_os(CHILD).is_some()
+}
+
+/// Starts the recording of a child whose test expects every record. The first mark waits for the recorder, at most 100 ms; a
+/// machine that does other work at this moment may need longer.
+pub fn wait_for_recorder() {
+    assert!(rankscope_layer::is_recording());
+    std::thread::sleep(Duration::from_millis(500));
 }
 
 /// Starts the test with this name as a child.

@@ -8,7 +8,8 @@ use crate::model::operation::{NO_STEP, NO_TIME, RankOperation};
 use crate::model::quantiles::Sketch;
 use rankscope_formats::session::Scope;
 use rankscope_formats::session::{
-    ClassCounts, Figure, LookAt, OperationClass, OperationState, SmallLaunches, TransferBound, WaitClass,
+    ClassCounts, Figure, LookAt, OperationClass, OperationState, RequestedOperation, SmallLaunches,
+    TransferBound, WaitClass,
 };
 use rankscope_ranklog::{Library, Operation};
 use rustc_hash::FxHashMap;
@@ -40,6 +41,8 @@ struct Sums {
     classes: ClassCounts,
     transfer_bound: TransferBound,
     slowest: Option<LookAt>,
+    /// Number of calls by the operation that the program requested, where it is another one.
+    requested: BTreeMap<Operation, u64>,
     /// The last two transfers, and the largest minimum of three consecutive transfers, in ns.
     last_two: [Option<i64>; 2],
     longest_three: Option<i64>,
@@ -227,6 +230,9 @@ impl Classes {
         let sums = self.sums(operation);
         sums.operations += 1;
         sums.bytes = sums.bytes.saturating_add(operation.known_bytes().unwrap_or(0));
+        if let Some(requested) = operation.other_requested() {
+            *sums.requested.entry(requested).or_default() += 1;
+        }
         sums.failed += u64::from(operation.state == OperationState::Failed);
         sums.enqueued += u64::from(operation.state == OperationState::Enqueued);
         if operation.is_shared() && operation.state == OperationState::Completed {
@@ -315,6 +321,19 @@ impl Classes {
     }
 }
 
+/// Returns the requested operations, most calls first.
+fn requested(calls: &BTreeMap<Operation, u64>) -> Vec<RequestedOperation> {
+    let mut sorted: Vec<RequestedOperation> = calls
+        .iter()
+        .map(|(operation, &calls)| RequestedOperation {
+            operation: operation.name().to_owned(),
+            calls,
+        })
+        .collect();
+    sorted.sort_by_key(|requested| std::cmp::Reverse(requested.calls));
+    sorted
+}
+
 /// Returns the row of a class.
 fn row(key: &Key, scope: &CommunicatorKind, sums: &Sums) -> OperationClass {
     let known_size = key.size != UNKNOWN_SIZE;
@@ -333,6 +352,7 @@ fn row(key: &Key, scope: &CommunicatorKind, sums: &Sums) -> OperationClass {
         members: scope.members,
         launches: key.is_launch,
         operations: sums.operations,
+        requested: requested(&sums.requested),
         shared: sums.shared,
         instances: sums.instances,
         failed: sums.failed,

@@ -67,6 +67,7 @@ impl Rows {
             communicator: (operation.communicator != NO_COMMUNICATOR).then_some(operation.communicator),
             library: operation.library,
             operation: operation.operation,
+            requested: operation.requested,
             tag: operation.tag,
             sequence: operation.sequence,
             issue_ns: (operation.issue_ns != NO_TIME).then_some(operation.issue_ns),

@@ -113,6 +113,8 @@ pub struct RankOperation {
     pub thread_id: u32,
     /// Step; [`NO_STEP`] if it is in none.
     pub step: StepIndex,
+    /// Operation that the program requested of c10d, for which this one ran; [`Operation::Unknown`] if there is no queue.
+    pub requested: Operation,
     /// Time at which the program requested it, in nanoseconds; [`NO_TIME`] if there is no queue.
     pub issue_ns: i64,
     /// Entry into the call that enqueued it on a stream, in nanoseconds, if `enter_ns` is a device time; else
@@ -161,6 +163,7 @@ impl RankOperation {
             peer: -1,
             thread_id: 0,
             step: NO_STEP,
+            requested: Operation::Unknown,
             issue_ns: NO_TIME,
             called_ns: NO_TIME,
             enter_ns: NO_TIME,
@@ -200,6 +203,14 @@ impl RankOperation {
         } else {
             arrival.min(self.called_ns)
         }
+    }
+
+    /// Returns the operation that the program requested, if the library ran another one for it. A variant with counts per
+    /// member is no other operation.
+    pub fn other_requested(&self) -> Option<Operation> {
+        let kind = |operation: Operation| operation.name().trim_end_matches("-v");
+        let is_other = self.requested != Operation::Unknown && kind(self.requested) != kind(self.operation);
+        is_other.then_some(self.requested)
     }
 
     /// Returns the payload of this rank, or `None` if it could not be read.

@@ -37,6 +37,7 @@ pub fn called(
     match works.called(object.get(), enter_ns) {
         Some(work) => {
             operation.issue_ns = work.issue_ns;
+            operation.requested = work.requested();
             threads.breakdown.queued(work.issue_ns, enter_ns);
             held.hold(operation, HeldFor::waits_of(work.lane, object));
         }

@@ -152,6 +152,7 @@ impl<'a> LogContext<'a> {
             peer: fields.peer,
             thread_id,
             step: NO_STEP,
+            requested: Operation::Unknown,
             issue_ns: NO_TIME,
             called_ns: NO_TIME,
             enter_ns,

@@ -129,6 +129,7 @@ impl LogEnd<'_, '_> {
             Some(work) => {
                 if let Some(work) = self.works.called(work.get(), enter_ns) {
                     operation.issue_ns = work.issue_ns;
+                    operation.requested = work.requested();
                 }
             }
             None => {

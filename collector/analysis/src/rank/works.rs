@@ -1,6 +1,7 @@
 //! Tracks c10d's work objects from issue to execution to the wait that observes completion. They are joined by address
 //! and time.
 
+use rankscope_ranklog::Operation;
 use rustc_hash::FxHashMap;
 
 /// Maximum number of open work objects; on overflow all are removed. A program that never waits would otherwise fill
@@ -32,6 +33,13 @@ pub struct Works {
     pub waited: u64,
     /// Operations without an observed wait.
     pub unwaited: u64,
+}
+
+impl Work {
+    /// Returns the operation that the program requested.
+    pub fn requested(&self) -> Operation {
+        Operation::from_u8(self.operation).unwrap_or(Operation::Unknown)
+    }
 }
 
 impl Works {

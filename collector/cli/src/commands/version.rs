@@ -23,6 +23,8 @@ pub static LONG: LazyLock<String> = LazyLock::new(|| {
          NCCL plugin:  versions 1 to 6\n\
          records:      NCCL, RCCL, Gloo, CUPTI",
         env!("CARGO_PKG_VERSION"),
-        COMMIT.unwrap_or("not stated; built from a working tree"),
+        COMMIT
+            .filter(|commit| !commit.is_empty())
+            .unwrap_or("not stated; built from a working tree"),
     )
 });

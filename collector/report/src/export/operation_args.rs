@@ -3,6 +3,7 @@
 use super::instances::InstanceFacts;
 use rankscope_formats::perfetto::{Arg, ArgValue};
 use rankscope_formats::session::{InstanceState, OperationRow, OperationState, Session};
+use rankscope_ranklog::Operation;
 use rankscope_ranklog::record::{Algorithm, Protocol};
 
 /// List of arguments. Unknown values are left out.
@@ -38,6 +39,10 @@ pub fn operation_args<'a>(
         .and_then(|index| session.communicators.get(index.index()));
     let mut args = Args(Vec::with_capacity(24));
     args.text("operation", Some(row.operation.name()));
+    args.text(
+        "requested",
+        (row.requested != Operation::Unknown && row.requested != row.operation).then(|| row.requested.name()),
+    );
     args.text("library", Some(row.library.name()));
     args.number("communicator", communicator.map(|known| known.index));
     args.text("role", communicator.map(|known| known.role.as_str()));

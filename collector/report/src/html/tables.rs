@@ -41,13 +41,23 @@ pub fn operations(session: &Session) -> String {
     for (at, class) in session.operations.iter().enumerate() {
         let of = |field: &str| format!("/operations/{at}/{field}");
         let text = |text: &str, field: &str| quoted(text, of(field));
+        let requested = class.requested.iter().enumerate().map(|(at, requested)| {
+            prose![
+                ", requested as ",
+                text(&requested.operation, &format!("requested/{at}/operation")),
+                ": ",
+                count(requested.calls, of(&format!("requested/{at}/calls")))
+            ]
+        });
+        let requested = Prose::join(requested, "");
         let reasons = &mut table.reasons;
         let row = row![
             prose![
                 text(&class.library, "library"),
                 " ",
                 text(&class.operation, "operation"),
-                if class.launches { " in groups" } else { "" }
+                if class.launches { " in groups" } else { "" },
+                requested
             ],
             match sentences::size_class(class) {
                 Some(sizes) => {

@@ -37,7 +37,7 @@ pub use line::{Level, Line, share_of, some_of, some_prose};
 pub use losses::losses;
 pub use matching::matching;
 pub use named_times::{named_times, pause_kind};
-pub use operations::{bound_by, class_wait, operation, size_class};
+pub use operations::{bound_by, class_wait, operation, requested, size_class};
 pub use run::run;
 pub use score::{score_total, score_weight};
 pub use stalls::{stall_cause, stalls};

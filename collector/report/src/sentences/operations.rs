@@ -2,7 +2,7 @@
 
 use crate::figures::time;
 use crate::prose::{Prose, prose};
-use rankscope_analysis::model::labels;
+use rankscope_analysis::model::{labels, units};
 use rankscope_formats::session::OperationClass;
 
 /// Formats the waiting in the instances of a row, or a dash if none of them has times.
@@ -21,6 +21,15 @@ pub fn operation(class: &OperationClass) -> String {
     } else {
         class.operation.clone()
     }
+}
+
+/// Returns what the program requested instead of the operation of a row: `requested as reduce-scatter: 40`.
+pub fn requested(class: &OperationClass) -> Option<String> {
+    let parts = class.requested.iter();
+    let parts: Vec<String> = parts
+        .map(|requested| format!("{}: {}", requested.operation, units::count(requested.calls)))
+        .collect();
+    (!parts.is_empty()).then(|| format!("requested as {}", parts.join(", ")))
 }
 
 /// Returns the size class of a row: `64–128 KiB`.

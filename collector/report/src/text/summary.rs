@@ -236,6 +236,13 @@ impl Text {
             ]);
         }
         self.table(&table, &reasons);
+        for class in session.operations.iter().take(MAX_CLASSES) {
+            if let Some(requested) = sentences::requested(class) {
+                let sizes =
+                    sentences::size_class(class).map_or_else(String::new, |sizes| format!(" of {sizes}"));
+                self.faint(&format!("{}{sizes}: {requested}", sentences::operation(class)));
+            }
+        }
         if session.operations.len() > MAX_CLASSES {
             self.line(&format!(
                 "  … {} more kinds and sizes on the page",
