@@ -47,7 +47,7 @@ CROSS = $(if $(shell command -v aarch64-linux-gnu-gcc),portable-aarch64)
 portable-aarch64:
 	packaging/portable.sh --machine aarch64
 
-# The packages name the commit that they were built from. Of files with changes that are not committed there is no commit.
+# The packages name the commit that they were built from. With uncommitted changes they name none.
 release: export RANKSCOPE_COMMIT ?= $(shell git diff --quiet HEAD && git rev-parse HEAD)
 release: portable $(CROSS)
 	rm -rf dist

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-/// Text that replaces the value of a variable that names a site.
+/// Text that replaces the value of a variable or an option that names a site.
 const REMOVED: &str = "[removed]";
 
 /// Parts of names of environment variables whose values name hosts, users or places.
@@ -50,10 +50,10 @@ const OPTIONS_OF_SITES: [&str; 15] = [
     "username",
 ];
 
-/// Parts of names of variables whose value is the name of a user.
-const NAMES_OF_USERS: [&str; 2] = ["USER", "LOGNAME"];
+/// Words in names of variables whose value is the name of a user: `SLURM_JOB_USER`.
+const NAMES_OF_USERS: [&str; 3] = ["USER", "USERNAME", "LOGNAME"];
 
-/// Users that every machine has. To replace their names everywhere would hide ordinary words.
+/// Users of many machines. Their names identify nobody, and are words of ordinary texts.
 const COMMON_USERS: [&str; 5] = ["admin", "nobody", "root", "ubuntu", "user"];
 
 /// Maximum length of the name of a host in the name of a log.
@@ -161,7 +161,7 @@ impl Names {
                 let name = variable(fields).map(str::to_ascii_uppercase);
                 let user = fields.get("value").and_then(Value::as_str);
                 if let (Some(name), Some(user)) = (name, user)
-                    && NAMES_OF_USERS.iter().any(|part| name.contains(part))
+                    && name.split('_').any(|word| NAMES_OF_USERS.contains(&word))
                     && user.len() > 1
                     && user.chars().all(is_of_name)
                     && user.contains(char::is_alphabetic)

@@ -181,11 +181,50 @@ impl Operation {
             Self::AllGatherV | Self::AllToAllV | Self::GatherV | Self::ReduceScatterV | Self::ScatterV
         )
     }
+
+    /// Returns the operation with one size for all members, for an operation with a size per member.
+    pub fn without_sizes_per_member(self) -> Self {
+        match self {
+            Self::AllGatherV => Self::AllGather,
+            Self::AllToAllV => Self::AllToAll,
+            Self::GatherV => Self::Gather,
+            Self::ReduceScatterV => Self::ReduceScatter,
+            Self::ScatterV => Self::Scatter,
+            other => other,
+        }
+    }
+
+    /// Returns the requested operation if it differs from `self`, which the library ran. A size per member makes no
+    /// difference. A request of [`Operation::Unknown`] is not known, and gives `None`.
+    pub fn requested_as(self, requested: Self) -> Option<Self> {
+        let is_other = self != requested
+            && requested != Self::Unknown
+            && self.without_sizes_per_member() != requested.without_sizes_per_member();
+        is_other.then_some(requested)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_size_per_member_makes_no_other_operation() {
+        for operation in Operation::ALL.iter().copied() {
+            let same = operation.without_sizes_per_member();
+            assert_eq!(operation.is_variable(), same != operation);
+            assert_eq!(
+                format!("{}-v", same.name()) == operation.name(),
+                same != operation
+            );
+            assert_eq!(operation.requested_as(same), None);
+            assert_eq!(operation.requested_as(Operation::Unknown), None);
+        }
+        assert_eq!(
+            Operation::AllReduce.requested_as(Operation::ReduceScatter),
+            Some(Operation::ReduceScatter)
+        );
+    }
 
     #[test]
     fn bus_factors_are_those_of_nccl_tests() {

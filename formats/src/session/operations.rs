@@ -59,8 +59,8 @@ pub struct OperationClass {
     pub launches: bool,
     /// Number of calls over all ranks, or of launches if `launches` is true.
     pub operations: u64,
-    /// Operations that the program requested of c10d and for which the library ran this one, most calls first. Calls that
-    /// ran as requested are not counted.
+    /// Operations that the program requested of c10d, where the library ran this one instead. The one with most calls is
+    /// first. Calls that ran as requested are not counted.
     #[serde(default)]
     pub requested: Vec<RequestedOperation>,
     /// Number of completed calls that share their launch with others. Their duration, waits and bandwidth are reported

@@ -265,8 +265,8 @@ table! {
     library: Library = Dictionary,
     /// Operation that was called.
     operation: Operation = Dictionary,
-    /// Operation that the program requested of c10d, for which the library ran this one: Gloo may run a reduce-scatter as
-    /// an all-reduce. `unknown` if there is no queue.
+    /// Operation that the program requested of c10d. It may differ from `operation`: c10d runs a reduce-scatter over Gloo
+    /// as all-reduces. `unknown` if there is no queue.
     requested: Operation = Dictionary,
     /// Tag. For a replay of a captured call: the number of the replay, from 1.
     tag: u32 = Delta,

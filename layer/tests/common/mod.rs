@@ -18,8 +18,8 @@ pub fn is_child() -> bool {
     env::var_os(CHILD).is_some()
 }
 
-/// Starts the recording of a child whose test expects every record. The first mark waits for the recorder, at most 100 ms; a
-/// machine that does other work at this moment may need longer.
+/// Starts the recording of a child whose test expects every record. The first mark waits at most 100 ms for the recorder. A
+/// busy machine may need longer, and then counts a lost record.
 pub fn wait_for_recorder() {
     assert!(rankscope_layer::is_recording());
     std::thread::sleep(Duration::from_millis(500));

@@ -230,7 +230,7 @@ impl Classes {
         let sums = self.sums(operation);
         sums.operations += 1;
         sums.bytes = sums.bytes.saturating_add(operation.known_bytes().unwrap_or(0));
-        if let Some(requested) = operation.other_requested() {
+        if let Some(requested) = operation.operation.requested_as(operation.requested) {
             *sums.requested.entry(requested).or_default() += 1;
         }
         sums.failed += u64::from(operation.state == OperationState::Failed);

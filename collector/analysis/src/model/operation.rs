@@ -205,14 +205,6 @@ impl RankOperation {
         }
     }
 
-    /// Returns the operation that the program requested, if the library ran another one for it. A variant with counts per
-    /// member is no other operation.
-    pub fn other_requested(&self) -> Option<Operation> {
-        let kind = |operation: Operation| operation.name().trim_end_matches("-v");
-        let is_other = self.requested != Operation::Unknown && kind(self.requested) != kind(self.operation);
-        is_other.then_some(self.requested)
-    }
-
     /// Returns the payload of this rank, or `None` if it could not be read.
     pub fn known_bytes(&self) -> Option<u64> {
         (self.flags & FLAG_BYTES_UNKNOWN == 0).then_some(self.bytes)

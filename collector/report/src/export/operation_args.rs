@@ -41,7 +41,7 @@ pub fn operation_args<'a>(
     args.text("operation", Some(row.operation.name()));
     args.text(
         "requested",
-        (row.requested != Operation::Unknown && row.requested != row.operation).then(|| row.requested.name()),
+        row.operation.requested_as(row.requested).map(Operation::name),
     );
     args.text("library", Some(row.library.name()));
     args.number("communicator", communicator.map(|known| known.index));
