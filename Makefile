@@ -48,7 +48,7 @@ portable-aarch64:
 	packaging/portable.sh --machine aarch64
 
 # The packages name the commit that they were built from. With uncommitted changes they name none.
-release: export RANKSCOPE_COMMIT ?= $(shell git diff --quiet HEAD && git rev-parse HEAD)
+release: export RANKSCOPE_COMMIT ?= $(shell test -z "$$(git status --porcelain)" && git rev-parse HEAD)
 release: portable $(CROSS)
 	rm -rf dist
 	set -e; for files in portable $(CROSS); do \

@@ -4,6 +4,7 @@
 //! Every text of the session is rewritten, so a text that is added later cannot be forgotten.
 
 use rankscope_formats::session::Session;
+use rankscope_ranklog::secrets::REDACTED;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -138,7 +139,21 @@ impl Names {
             letters.take(MAX_NAME_IN_FILE).collect()
         };
         for name in [name.to_owned(), short.to_owned(), in_file(name), in_file(short)] {
-            self.0.entry(name).or_insert_with(|| replacement.to_owned());
+            if !name.is_empty() {
+                self.0.entry(name).or_insert_with(|| replacement.to_owned());
+            }
+        }
+    }
+
+    /// Adds a text that is the name of a user, unless it is an ordinary word.
+    fn add_user(&mut self, name: &str) {
+        let is_user = name.len() > 1
+            && name.starts_with(char::is_alphanumeric)
+            && name.chars().all(is_of_name)
+            && name.contains(char::is_alphabetic)
+            && !COMMON_USERS.contains(&name);
+        if is_user {
+            self.0.entry(name.to_owned()).or_insert_with(|| "user".to_owned());
         }
     }
 
@@ -153,7 +168,7 @@ impl Names {
                     .map(|rest| rest.split(|letter| !is_of_name(letter)).next().unwrap_or(""))
                     .collect();
                 for user in users {
-                    self.add(user, "user");
+                    self.add_user(user);
                 }
             }
             Value::Array(values) => values.iter().for_each(|value| self.find_users(value)),
@@ -162,12 +177,8 @@ impl Names {
                 let user = fields.get("value").and_then(Value::as_str);
                 if let (Some(name), Some(user)) = (name, user)
                     && name.split('_').any(|word| NAMES_OF_USERS.contains(&word))
-                    && user.len() > 1
-                    && user.chars().all(is_of_name)
-                    && user.contains(char::is_alphabetic)
-                    && !COMMON_USERS.contains(&user)
                 {
-                    self.add(user, "user");
+                    self.add_user(user);
                 }
                 fields.values().for_each(|value| self.find_users(value));
             }
@@ -265,18 +276,11 @@ fn rewritten(text: &str, names: &Names) -> String {
     without_addresses(&named)
 }
 
-/// Removes the values of options that name hosts, users or places, and what precedes a redacted secret: `ann:[redacted]`.
+/// Removes the values of options and settings that name hosts, users or places: `--host gpu07`, `cluster.host=gpu07`. Also
+/// removes the name before a redacted secret: `ann:[redacted]`.
 ///
-/// Numbers stay, and so do the machine's own addresses. [`without_paths`] shortens paths.
+/// Numbers, program files and the machine's own addresses stay. [`without_paths`] shortens paths.
 fn without_options(text: &str) -> String {
-    let is_kept = |value: &str| {
-        value.is_empty()
-            || value.starts_with(['-', '['])
-            || value.contains('/')
-            || value.starts_with("localhost")
-            || value.starts_with("127.")
-            || !value.contains(char::is_alphabetic)
-    };
     let mut out = String::with_capacity(text.len());
     let mut is_value = false;
     for piece in text.split_inclusive(char::is_whitespace) {
@@ -285,25 +289,52 @@ fn without_options(text: &str) -> String {
             Some((option, value)) => (option, Some(value)),
             None => (word, None),
         };
-        let is_of_site = option.starts_with("--")
-            && option.split(['-', '_', '.']).any(|part| {
-                let part = part.to_ascii_lowercase();
-                OPTIONS_OF_SITES.contains(&part.as_str())
-            });
+        let is_of_site = names_a_site(option) && (value.is_some() || option.starts_with('-'));
         match value {
-            Some(value) if is_of_site && !is_kept(value) => out.push_str(&format!("{option}={REMOVED}")),
-            _ if is_value && !is_kept(word) => out.push_str(REMOVED),
-            _ => match word.split_once(":[redacted]") {
-                Some((user, rest)) if !user.is_empty() && user.chars().all(is_of_name) => {
-                    out.push_str(&format!("{REMOVED}:[redacted]{rest}"));
-                }
-                _ => out.push_str(word),
-            },
+            Some(value) if is_of_site && !is_no_name(value) => {
+                out.push_str(&format!("{option}={REMOVED}"));
+            }
+            _ if is_value && !word.starts_with('-') && !is_no_name(word) => out.push_str(REMOVED),
+            _ => out.push_str(&without_secret_owner(word)),
         }
         out.push_str(&piece[word.len()..]);
         is_value = is_of_site && value.is_none();
     }
     out
+}
+
+/// Returns true for an option or a setting whose value names a host, a user or a place. `-H` is that of `mpirun`.
+fn names_a_site(option: &str) -> bool {
+    option == "-H"
+        || option.split(['-', '_', '.']).any(|part| {
+            let part = part.to_ascii_lowercase();
+            OPTIONS_OF_SITES.contains(&part.as_str())
+        })
+}
+
+/// Returns true if no part of a list names a host, a user or a place.
+fn is_no_name(value: &str) -> bool {
+    value.split(',').all(|part| {
+        let host = part.split(':').next().unwrap_or(part);
+        let is_path = ["/", "./", "../", "~"]
+            .iter()
+            .any(|start| part.starts_with(start));
+        let is_program = [".py", ".sh"].iter().any(|end| part.ends_with(end));
+        let is_own = host == "localhost" || host.starts_with("127.");
+        part == REDACTED || is_path || is_program || is_own || !part.contains(char::is_alphabetic)
+    })
+}
+
+/// Returns a word without the name before a redacted secret.
+fn without_secret_owner(word: &str) -> Cow<'_, str> {
+    let Some((before, after)) = word.split_once(&format!(":{REDACTED}")) else {
+        return Cow::Borrowed(word);
+    };
+    let start = before.rfind(['=', '\'', '"', '/']).map_or(0, |at| at + 1);
+    if start == before.len() {
+        return Cow::Borrowed(word);
+    }
+    Cow::Owned(format!("{}{REMOVED}:{REDACTED}{after}", &before[..start]))
 }
 
 /// Shortens each path to its last part, and each URL to its scheme.
@@ -437,6 +468,19 @@ mod tests {
                 "--hostfile=/data/hosts.txt --host /x/y",
                 "--hostfile=…/hosts.txt --host …/y",
             ),
+            (
+                "x --hosts=[gpu07,gpu08] --host localhost:1,gpu07:2 --user=acme/ann",
+                "x --hosts=[removed] --host [removed] --user=[removed]",
+            ),
+            (
+                "mpirun -H gpu07,gpu08 python -u x.py cluster.host=gpu07",
+                "mpirun -H [removed] python -u x.py cluster.host=[removed]",
+            ),
+            (
+                "--auth=bob:[redacted] 'bob:[redacted]' bob@acme.com:[redacted] --user [redacted]",
+                "--auth=[removed]:[redacted] '[removed]:[redacted]' [removed]:[redacted] --user [redacted]",
+            ),
+            ("x --pin-host train.py --lr 0.1", "x --pin-host train.py --lr 0.1"),
         ] {
             assert_eq!(rewritten(from, &names()), to);
         }
@@ -464,13 +508,18 @@ mod tests {
             { "property": "env.LOGNAME", "value": "root", "ranks": 2 },
             { "property": "env.USER", "value": "", "ranks": 2 },
             { "property": "env.SLURM_JOB_USERID", "value": "1001", "ranks": 2 },
-            { "text": "/Users/eve/x" },
+            { "text": "/Users/eve/x of /home/../data, /home/.snapshots/y, /home/ubuntu/z" },
+            { "property": "env.SLURM_JOB_USER", "value": "j.doe", "ranks": 2 },
         ]);
         let mut names = names();
         names.find_users(&document);
         assert_eq!(
             rewritten("run_bob of bob and eve, as root, in bobsled 1001", &names),
             "run_user of user and user, as root, in bobsled 1001"
+        );
+        assert_eq!(
+            rewritten("make -j 4 by j.doe on ubuntu .snapshots", &names),
+            "make -j 4 by user on ubuntu .snapshots"
         );
     }
 

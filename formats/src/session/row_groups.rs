@@ -4,7 +4,6 @@
 //! is therefore read without the rest. Its row groups can be read in any order and on several threads.
 
 use super::table::{Table, TableError, TableReader};
-use arrow_schema::DataType;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
@@ -14,6 +13,9 @@ use parquet::file::statistics::Statistics;
 use std::fs::File;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
+
+/// Columns of names that were added to a table: table and column. Where an older file lacks one, its values are unknown.
+const ADDED_COLUMNS: [(&str, &str); 1] = [("operations", "requested")];
 
 /// Number of rows that are decoded at once.
 const ROWS_PER_BATCH: usize = 8192;
@@ -43,12 +45,10 @@ impl<T: Table> RowGroups<T> {
         })?;
         let schema = metadata.schema();
         let mut columns = Vec::new();
-        for (name, expected, is_nullable, _) in T::columns() {
+        for (name, expected, _, _) in T::columns() {
             match schema.index_of(name) {
                 Ok(index) if *schema.field(index).data_type() == expected => columns.push(Some(index)),
-                // An older file lacks the column. Its values count as missing, and names as unknown; the reader rejects
-                // names without such a value.
-                Err(_) if is_nullable || matches!(expected, DataType::Dictionary(..)) => columns.push(None),
+                Err(_) if ADDED_COLUMNS.contains(&(T::NAME, name)) => columns.push(None),
                 _ => {
                     let (path, column) = (path.to_path_buf(), name.to_owned());
                     return Err(TableError::Column {

@@ -796,39 +796,37 @@ mod tests {
 
     table! {
         /// A row of an earlier version.
-        Earlier = "rows", sorted by |row| row.at_ns;
+        Earlier = "operations", sorted by |row| row.at_ns;
         /// Start, in nanoseconds.
         at_ns: i64 = Moment,
     }
     table! {
-        /// The row with columns that were added.
-        Later = "rows", sorted by |row| row.at_ns;
-        /// A name with a value for what is not known.
-        operation: Operation = Dictionary,
+        /// The row with the column that was added.
+        Later = "operations", sorted by |row| row.at_ns;
+        /// The name that older files lack.
+        requested: Operation = Dictionary,
         /// Start, in nanoseconds.
         at_ns: i64 = Moment,
-        /// A number that may be missing.
-        number: Option<u64> = Delta,
     }
     table! {
-        /// The row with a number that cannot be missing.
-        WithNumber = "rows", sorted by |row| row.at_ns;
+        /// A row with a number that every version has.
+        WithNumber = "operations", sorted by |row| row.at_ns;
         /// Start, in nanoseconds.
         at_ns: i64 = Moment,
         /// A number.
-        number: u64 = Delta,
+        number: Option<u64> = Delta,
     }
     table! {
-        /// The row with a name that is never unknown.
-        WithState = "rows", sorted by |row| row.at_ns;
+        /// A row with a name that every version has.
+        WithName = "operations", sorted by |row| row.at_ns;
         /// Start, in nanoseconds.
         at_ns: i64 = Moment,
         /// A name.
-        state: OperationState = Dictionary,
+        operation: Operation = Dictionary,
     }
 
     #[test]
-    fn columns_that_an_older_file_lacks_have_no_values() {
+    fn a_column_that_an_older_file_lacks_is_unknown() {
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join("rows.parquet");
         let mut writer = TableWriter::<Earlier>::create(&path, 10).expect("a file");
@@ -838,14 +836,13 @@ mod tests {
         writer.finish().expect("a file");
         let rows = TableReader::<Later>::read_all(&path).expect("rows");
         let row = |at_ns| Later {
-            operation: Operation::Unknown,
+            requested: Operation::Unknown,
             at_ns,
-            number: None,
         };
         assert_eq!(rows, [row(1), row(2)]);
         for error in [
             TableReader::<WithNumber>::read_all(&path).map(|_| ()),
-            TableReader::<WithState>::read_all(&path).map(|_| ()),
+            TableReader::<WithName>::read_all(&path).map(|_| ()),
         ] {
             assert!(matches!(error, Err(TableError::Column { .. })), "{error:?}");
         }

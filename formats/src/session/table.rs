@@ -11,7 +11,7 @@ use crate::ids::{CommunicatorId, MemberIndex, RankIndex, StepIndex};
 use arrow_array::types::UInt8Type;
 use arrow_array::{
     Array, ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, StringArray,
-    UInt8Array, UInt16Array, UInt32Array, UInt64Array, new_null_array,
+    UInt8Array, UInt16Array, UInt32Array, UInt64Array,
 };
 use arrow_schema::ArrowError;
 use arrow_schema::{DataType, Field, Schema};
@@ -591,18 +591,13 @@ impl<T: Table> TableWriter<T> {
     }
 }
 
-/// Returns the values of a column that a file lacks: missing ones, and for names `unknown`.
-fn without_values(kind: &DataType, rows: usize) -> ArrayRef {
-    match kind {
-        DataType::Dictionary(..) => {
-            let names = StringArray::from(vec!["unknown"]);
-            Arc::new(DictionaryArray::<UInt8Type>::new(
-                vec![0; rows].into(),
-                Arc::new(names),
-            ))
-        }
-        kind => new_null_array(kind, rows),
-    }
+/// Returns the values of a column of names that a file lacks.
+fn unknown_names(rows: usize) -> ArrayRef {
+    let names = StringArray::from(vec!["unknown"]);
+    Arc::new(DictionaryArray::<UInt8Type>::new(
+        vec![0; rows].into(),
+        Arc::new(names),
+    ))
 }
 
 fn file_error(path: &Path, error: FileError) -> TableError {
@@ -661,10 +656,9 @@ impl<T: Table> TableReader<T> {
         let columns: Vec<ArrayRef> = self
             .order
             .iter()
-            .zip(T::columns())
-            .map(|(index, (_, kind, _, _))| match index {
+            .map(|index| match index {
                 Some(index) => batch.column(*index).clone(),
-                None => without_values(&kind, batch.num_rows()),
+                None => unknown_names(batch.num_rows()),
             })
             .collect();
         T::decode(&columns, batch.num_rows(), out).map_err(|number| {

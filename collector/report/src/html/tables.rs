@@ -43,7 +43,7 @@ pub fn operations(session: &Session) -> String {
         let text = |text: &str, field: &str| quoted(text, of(field));
         let requested = class.requested.iter().enumerate().map(|(at, requested)| {
             prose![
-                ", requested as ",
+                if at == 0 { ", requested as " } else { ", " },
                 text(&requested.operation, &format!("requested/{at}/operation")),
                 ": ",
                 count(requested.calls, of(&format!("requested/{at}/calls")))
