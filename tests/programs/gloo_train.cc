@@ -1,6 +1,6 @@
 // A training whose compute is time on the clock and whose communication is real. The intended duration of every step is
 // known, and so is the fault in it.
-//   gloo_train RANK SIZE STORE PATTERN STEPS STEP_US FAULT VICTIM PERMILLE SEED
+//   gloo_train RANK SIZE STORE PATTERN STEPS STEP_US FAULT VICTIM PERMILLE SEED [label:TEXT...]
 //
 // PATTERN  ddp         four gradient buckets, the first one smaller, each reduced after its part of the backward pass
 //          fsdp        four layers gathered before use in both passes, their gradients reduced after it
@@ -37,6 +37,7 @@
 #include <gloo/math.h>
 #include <gloo/transport/unbound_buffer.h>
 
+#include "../../layer/include/rankscope.h"
 #include "ranks.h"
 
 namespace {
@@ -322,6 +323,17 @@ int main(int argc, char** argv) {
   if (argc < 11) {
     std::fprintf(stderr, "usage: %s RANK SIZE STORE PATTERN STEPS STEP_US FAULT VICTIM PERMILLE SEED\n", argv[0]);
     return 2;
+  }
+  // Labels of a program, if a test wants some.
+  const uint64_t number = std::strtoull(argv[1], nullptr, 10), size = std::strtoull(argv[2], nullptr, 10);
+  for (int at = 11; at < argc; at++) {
+    if (std::strncmp(argv[at], "label:", 6) != 0) continue;
+    const char* label = argv[at] + 6;
+    rankscope_start();
+    rankscope_push(label);
+    rankscope_pop();
+    rankscope_counter(label, 1);
+    rankscope_communicator(label, static_cast<uint32_t>(number), static_cast<uint32_t>(size));
   }
   Training(self, argv).run();
   return 0;

@@ -183,8 +183,33 @@ fn the_version_states_the_commit_and_the_formats() {
     let ended = run(&artefacts::program(), &["--version"]);
     let text = ended.text();
     assert_eq!(ended.code(), 0);
-    for line in ["commit: ", "machine: ", "rank logs: ", "NCCL plugin: "] {
+    for line in [
+        "commit: ",
+        "machine: ",
+        "rank logs: ",
+        "NCCL plugin: ",
+        "viewer: ",
+    ] {
         assert!(text.contains(line), "{text}");
     }
+    for source in ["kineto", "nsys", "flight-recorder", "inspector", "ras", "ray"] {
+        let imports = text.lines().find(|line| line.starts_with("imports: "));
+        assert!(imports.is_some_and(|line| line.contains(source)), "{text}");
+    }
+    let library = artefacts::library();
+    let mut elsewhere = Command::new(artefacts::program());
+    elsewhere.env("RANKSCOPE_LIBRARY", &library).arg("--version");
+    let named = process::run(elsewhere, Duration::from_secs(20)).text();
+    assert!(named.contains(library.to_str().expect("a plain name")), "{named}");
+    let mut nowhere = Command::new(artefacts::program());
+    nowhere
+        .env("RANKSCOPE_LIBRARY", "/nowhere/librankscope.so")
+        .arg("--version");
+    let ended = process::run(nowhere, Duration::from_secs(20));
+    assert!(
+        ended.text().contains("library:      not found"),
+        "{}",
+        ended.text()
+    );
     assert_eq!(run(&artefacts::program(), &["-V"]).text().lines().count(), 1);
 }

@@ -1,8 +1,9 @@
 //! What a recording and its report tell others: no secrets in any file, and no names of the site in a shared report.
 
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use rankscope_ranklog::reader::RankLog;
 use rankscope_tests::{artefacts, compile, process, recorded, results, turn};
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -68,7 +69,17 @@ fn record(program: &Path, folder: &Path) -> PathBuf {
             &secret("{\"password\": \"* *\"}"),
         ])
         .args(["-u", &secret("ann:*"), &secret("--export=A=1,WANDB_API_KEY=*")])
-        .args([&secret("--siteCode=*"), "--max-tokens", "2048"]);
+        .args([&secret("--siteCode=*"), "--max-tokens", "2048"])
+        .env("RANKSCOPE_SECRET_PREFIXES", "corp-x")
+        .arg(&secret("corp-*"))
+        .args([
+            &secret("label:load postgres://ann:*@db/runs"),
+            &secret("label:fetch hf_token=*"),
+            &secret("label:ghp_*"),
+            &secret("label:siteCode: *"),
+            &secret("label:corp-*"),
+            "label:forward pass",
+        ]);
     let ended = process::run(rankscope, Duration::from_secs(120));
     assert_eq!(ended.code(), 0, "{}", ended.complaints());
     run
@@ -93,6 +104,24 @@ fn no_file_of_a_run_has_a_secret_and_a_shared_report_has_no_names() {
             .any(|part| part == PLANTED.as_bytes());
         assert!(!found, "{} has a secret", file.display());
     }
+    // Tables are packed.
+    let (mut tables, mut labels) = (0, 0);
+    for file in all
+        .iter()
+        .filter(|file| file.extension().is_some_and(|end| end == "parquet"))
+    {
+        let reader = SerializedFileReader::new(File::open(file).expect("readable")).expect("Parquet");
+        tables += 1;
+        for row in reader.get_row_iter(None).expect("rows") {
+            let row = row.expect("a row").to_string();
+            assert!(!row.contains(PLANTED), "{}: {row}", file.display());
+            labels += usize::from(
+                row.contains("forward pass") || row.contains("load postgres://ann:[redacted]@db"),
+            );
+        }
+    }
+    assert!(tables > 10 && labels >= 4, "{tables} tables, {labels} labels");
+    assert!(run.join("trace.pftrace").is_file(), "the trace was searched");
     // Logs are packed.
     for file in recorded::files(&run) {
         let log = RankLog::open(&file).expect("a log");
@@ -106,6 +135,19 @@ fn no_file_of_a_run_has_a_secret_and_a_shared_report_has_no_names() {
             log.properties
         );
         assert!(log.texts.values().all(|value| !value.contains(PLANTED)));
+        let names = log.communicators.values().map(|one| one.name.as_str());
+        let labels: Vec<&str> = log.texts.values().map(String::as_str).chain(names).collect();
+        for label in [
+            "load postgres://ann:[redacted]@db/runs",
+            "fetch hf_token=[redacted]",
+            "[redacted]",
+            "siteCode: [redacted]",
+            "forward pass",
+        ] {
+            let found = labels.iter().filter(|&&found| found == label).count();
+            assert!(found >= 2, "{label} names a span and a communicator: {labels:?}");
+        }
+        assert!(labels.iter().all(|label| !label.contains(PLANTED)), "{labels:?}");
     }
     let session = fs::read_to_string(run.join("session/session.json")).expect("a session");
     assert!(session.contains("[redacted]"));

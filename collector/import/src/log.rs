@@ -166,6 +166,7 @@ fn define<W: io::Write>(
     properties: &[(String, String)],
     created: u64,
 ) -> io::Result<()> {
+    let redactor = Redactor::of_environment();
     let mut definitions: Vec<(u8, Payload)> = properties
         .iter()
         .map(|(key, value)| (KIND_PROPERTY, Payload::property(key, value.as_bytes())))
@@ -180,7 +181,7 @@ fn define<W: io::Write>(
             communicator.identity,
             created,
             u32::MAX,
-            communicator.name.as_bytes(),
+            redactor.text(&communicator.name).as_bytes(),
         );
         definitions.push((KIND_COMMUNICATOR, payload));
     }
@@ -188,7 +189,7 @@ fn define<W: io::Write>(
         definitions.push((KIND_STREAM, Payload::stream(*stream)));
     }
     for (index, text) in (FIRST_TEXT..).zip(&trace.records.texts) {
-        definitions.push((KIND_TEXT, Payload::text(index, text.as_bytes())));
+        definitions.push((KIND_TEXT, Payload::text(index, redactor.text(text).as_bytes())));
     }
     for some in definitions.chunks(256) {
         writer.definitions(some)?;

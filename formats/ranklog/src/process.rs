@@ -1,6 +1,6 @@
 //! Identity of this process: the properties in the header of a log. The recorder's own thread reads them once.
 
-use super::secrets::{Redactor, SECRET_NAMES_VARIABLE};
+use super::secrets::Redactor;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -211,8 +211,8 @@ pub fn properties() -> Vec<(String, String)> {
     let mut out: Vec<(String, String)> = Vec::new();
     let environment = zero_separated("/proc/self/environ");
     let variables = || environment.iter().filter_map(|variable| variable.split_once('='));
-    let further_names = variables().find(|(name, _)| *name == SECRET_NAMES_VARIABLE);
-    let redactor = Redactor::new(further_names.map_or("", |(_, names)| names));
+    let value = |wanted: &str| variables().find(|(name, _)| *name == wanted);
+    let redactor = Redactor::of_variables(|name| value(name).map(|(_, value)| value.to_owned()));
     let mut put = |key: &str, value: Option<String>| {
         if let Some(value) = value {
             out.push((key.to_owned(), value));
@@ -292,6 +292,11 @@ mod tests {
         let began = std::time::Instant::now();
         while is_running(pid, &start) {
             assert!(began.elapsed().as_secs() < 60, "it has ended");
+            std::thread::yield_now();
+        }
+        // A process that is ending does not run, and becomes a zombie a moment later.
+        while status_of_zombie(pid, &start).is_none() {
+            assert!(began.elapsed().as_secs() < 60, "it has a status");
             std::thread::yield_now();
         }
         assert_eq!(status_of_zombie(pid, &start), Some(5 << 8));

@@ -4,10 +4,10 @@
 //! fresh entry.
 
 use super::adapters::Adapter;
-use super::life;
 use super::pending::Pending;
 use super::rate::Rate;
 use super::sampling::Sampling;
+use super::{configuration, life, redacted};
 use rankscope_ranklog::Library;
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::definition::{
@@ -515,7 +515,7 @@ fn write_definition(set: &LaneSet, entry: &Entry) {
         text.identity,
         entry.created_ticks.load(Ordering::Relaxed),
         text.parent,
-        &text.name[..text.name_bytes],
+        redacted::label(&configuration::redactor(), &text.name[..text.name_bytes]).as_bytes(),
     );
     if !set.area.define(KIND_COMMUNICATOR, payload.as_bytes()) {
         count_missing_definition();

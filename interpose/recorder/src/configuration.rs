@@ -1,6 +1,7 @@
 //! The configuration: environment variables, copied once on the thread of the first event.
 
 use rankscope_ranklog::recorder::{FlightOptions, Options};
+use rankscope_ranklog::secrets::Redactor;
 use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ struct Configuration {
 }
 
 /// All variables of the configuration. This table is their documentation. `nvtx` reads RANKSCOPE_NVTX_NEXT separately.
-const VARIABLES: [(&CStr, &str); 19] = [
+const VARIABLES: [(&CStr, &str); 21] = [
     (c"RANKSCOPE_DIR", "run directory; unset: the library does nothing"),
     (
         c"RANKSCOPE_LIVE_DIR",
@@ -76,6 +77,14 @@ const VARIABLES: [(&CStr, &str); 19] = [
         c"RANKSCOPE_FLIGHT",
         "write no records while the process runs, and keep the last ones: a number of seconds, or area for all that fit",
     ),
+    (
+        c"RANKSCOPE_SECRET_NAMES",
+        "further names of secrets, separated by commas",
+    ),
+    (
+        c"RANKSCOPE_SECRET_PREFIXES",
+        "further beginnings of keys, separated by commas",
+    ),
 ];
 const LOCAL_RANK_OF: &str =
     "read only: the local rank, as a launcher sets it. Local rank 0 samples the host's counters";
@@ -96,6 +105,8 @@ const COUNTERS: usize = 13;
 /// Variables of torchrun, Open MPI, MPICH and srun. The first one that is set counts.
 const LOCAL_RANKS: std::ops::Range<usize> = 14..18;
 const FLIGHT: usize = 18;
+const SECRET_NAMES: usize = 19;
+const SECRET_PREFIXES: usize = 20;
 
 const INJECTION: &CStr = c"CUDA_INJECTION64_PATH";
 
@@ -268,6 +279,19 @@ pub fn has_other_injection() -> bool {
 /// Returns how long a regular exit may wait for the log to be closed.
 pub fn exit_wait() -> Duration {
     Duration::from_millis(CONFIGURATION.number(EXIT_WAIT_MS).unwrap_or(250))
+}
+
+/// Returns the redactor for the program's texts, with the names and beginnings of the user.
+pub fn redactor() -> Redactor {
+    let value = |index| {
+        CONFIGURATION
+            .bytes(index)
+            .and_then(|bytes| std::str::from_utf8(bytes).ok())
+    };
+    Redactor::of(
+        value(SECRET_NAMES).unwrap_or_default(),
+        value(SECRET_PREFIXES).unwrap_or_default(),
+    )
 }
 
 /// Returns the device activity to record, as the user wrote it (`RANKSCOPE_KERNELS`); `None` if unset or not UTF-8.

@@ -10,6 +10,7 @@ use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::loss::LossCause;
 use rankscope_ranklog::mark::{FieldValue, MarkKind, NO_SPAN, SYSTEM_COUNTER};
 use rankscope_ranklog::record::{Record, RecordKind};
+use rankscope_ranklog::secrets::REDACTED;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -260,7 +261,13 @@ pub fn event_field(thread: &MarkThread, lane: &'static ThreadLane, key: u32, id:
     put_field(lane, field, id, value);
 }
 
-fn put_field(lane: &'static ThreadLane, field: Record, id: u64, value: FieldValue) {
+fn put_field(lane: &'static ThreadLane, field: Record, id: u64, mut value: FieldValue) {
+    if let FieldValue::Text(number) = &mut value
+        && life::definitions().is_some()
+        && texts::names_a_secret(field.object as u32)
+    {
+        *number = value_text(REDACTED.as_bytes());
+    }
     if let FieldValue::Text(number) = value
         && life::definitions().is_some()
         && !texts::write_down(number)

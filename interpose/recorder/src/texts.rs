@@ -4,7 +4,7 @@
 //! has a fixed size, never allocates and is read without a lock.
 
 use crate::hash::Hash128;
-use crate::life;
+use crate::{configuration, life, redacted};
 use rankscope_ranklog::clock::ticks;
 use rankscope_ranklog::definition::{KIND_TEXT, Payload, framed_bytes};
 use rankscope_ranklog::loss::LossCause;
@@ -33,6 +33,8 @@ struct Place {
     length: AtomicU32,
     /// 1 for a value, 0 for a name.
     is_value: AtomicU32,
+    /// 1 if the values of this name are secrets. Valid once the string was written into a log.
+    is_secret: AtomicU32,
     text: UnsafeCell<[u8; MOST_BYTES]>,
 }
 
@@ -46,6 +48,7 @@ static PLACE: [Place; PLACES] = [const {
         life: AtomicU32::new(0),
         length: AtomicU32::new(0),
         is_value: AtomicU32::new(0),
+        is_secret: AtomicU32::new(0),
         text: UnsafeCell::new([0; MOST_BYTES]),
     }
 }; PLACES];
@@ -126,6 +129,15 @@ pub fn write_down(number: u32) -> bool {
     place.life.load(Ordering::Relaxed) == now || place.define(number, now)
 }
 
+/// Returns true if the values of this name are secrets. Writes the name into the log.
+pub fn names_a_secret(number: u32) -> bool {
+    // After `write_down` the name is checked.
+    write_down(number)
+        && PLACE.get(number as usize).is_some_and(|place| {
+            place.life.load(Ordering::Acquire) != 0 && place.is_secret.load(Ordering::Relaxed) == 1
+        })
+}
+
 impl Place {
     fn keep(&self, pieces: &[&[u8]]) {
         let mut length = 0;
@@ -155,14 +167,22 @@ impl Place {
             count_loss();
             return false;
         }
-        if self.life.swap(now, Ordering::Relaxed) == now {
-            // Another thread has written it meanwhile.
-            return true;
-        }
         // SAFETY: the text was completely written before its length was stored, and the length was loaded with acquire
         // ordering.
         let text = unsafe { &(&(*self.text.get()))[..length - 1] };
-        if set.area.define(KIND_TEXT, Payload::text(number, text).as_bytes()) {
+        let redactor = configuration::redactor();
+        let is_secret = std::str::from_utf8(text).is_ok_and(|name| redactor.is_secret(name));
+        self.is_secret.store(u32::from(is_secret), Ordering::Relaxed);
+        // Release: a thread that sees the life also sees `is_secret`.
+        if self.life.swap(now, Ordering::AcqRel) == now {
+            // Another thread has written it meanwhile.
+            return true;
+        }
+        let shown = redacted::label(&redactor, text);
+        if set
+            .area
+            .define(KIND_TEXT, Payload::text(number, shown.as_bytes()).as_bytes())
+        {
             return true;
         }
         self.life.store(0, Ordering::Relaxed);

@@ -43,6 +43,14 @@ pub struct Import {
     from: From,
 }
 
+/// Returns the names of all sources.
+pub fn sources() -> Vec<String> {
+    From::augment_subcommands(clap::Command::new("import"))
+        .get_subcommands()
+        .map(|source| source.get_name().to_owned())
+        .collect()
+}
+
 #[derive(Debug, Subcommand)]
 enum From {
     Kineto(Kineto),

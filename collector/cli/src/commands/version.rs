@@ -1,5 +1,8 @@
-//! What `rankscope --version` prints: the version, and from what this program was built.
+//! What `rankscope --version` prints: the version, from what this program was built, what it can read, and what it finds beside
+//! itself.
 
+use super::{import, view};
+use crate::launch::library;
 use rankscope_ranklog::layout::FORMAT_VERSION;
 use std::env::consts::{ARCH, OS};
 use std::sync::LazyLock;
@@ -21,10 +24,19 @@ pub static LONG: LazyLock<String> = LazyLock::new(|| {
          machine:      {ARCH}-{OS}{profile}\n\
          rank logs:    version {FORMAT_VERSION}\n\
          NCCL plugin:  versions 1 to 6\n\
-         records:      NCCL, RCCL, Gloo, CUPTI",
+         records:      NCCL, RCCL, Gloo, CUPTI, NVTX, marks of programs\n\
+         imports:      {}\n\
+         library:      {}\n\
+         viewer:       {}",
         env!("CARGO_PKG_VERSION"),
         COMMIT
             .filter(|commit| !commit.is_empty())
             .unwrap_or("not stated; built from a working tree"),
+        import::sources().join(", "),
+        library::find().map_or_else(
+            |_| "not found; `rankscope doctor` shows where it was searched".to_owned(),
+            |path| path.display().to_string()
+        ),
+        view::installed().map_or_else(|| "not found".to_owned(), |path| path.display().to_string()),
     )
 });

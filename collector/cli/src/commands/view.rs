@@ -51,9 +51,21 @@ impl View {
 
 /// Returns the path of the viewer: next to this program if it exists there, else on the `PATH`.
 pub fn program() -> PathBuf {
-    std::env::current_exe()
-        .ok()
-        .map(|own| own.with_file_name(PROGRAM))
-        .filter(|program| program.is_file())
-        .unwrap_or_else(|| PathBuf::from(PROGRAM))
+    beside().unwrap_or_else(|| PathBuf::from(PROGRAM))
+}
+
+/// Returns the viewer that is installed: next to this program, or on the `PATH`.
+pub fn installed() -> Option<PathBuf> {
+    let on_path = || {
+        let folders = std::env::var_os("PATH")?;
+        std::env::split_paths(&folders)
+            .map(|folder| folder.join(PROGRAM))
+            .find(|program| program.is_file())
+    };
+    beside().or_else(on_path)
+}
+
+fn beside() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?.with_file_name(PROGRAM);
+    program.is_file().then_some(program)
 }
