@@ -36,6 +36,7 @@ ABORT = "terminate called without an active exception"
 MAX_ABORTS = 3
 # Of two bandwidths of one operation. A quantile of a session is exact to 0.8 %.
 MAX_DIFFERENCE = 0.02
+PHASES = ("DeepSpeedEngine.forward", "DeepSpeedEngine.backward", "DeepSpeedEngine.step")
 TORCHRUN = ["PYTHON", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 
 
@@ -62,6 +63,8 @@ class Job:
     is_sweep: bool = False
     #: True if the program writes a timeline of Ray, which is imported.
     has_timeline: bool = False
+    #: Names of spans that the trace must have.
+    spans: tuple = ()
     environment: dict = dataclasses.field(default_factory=dict)
 
 
@@ -71,23 +74,27 @@ JOBS = [
     Job("sweep", "torch", [*TORCHRUN, "with_sweep.py"], finding=None, is_sweep=True),
     Job("hook", "torch", [*TORCHRUN, "with_pytorch.py", "hook"]),
     Job("fsdp", "torch", [*TORCHRUN, "with_pytorch.py", "fsdp"]),
+    Job("fsdp1", "torch", [*TORCHRUN, "with_pytorch.py", "fsdp1"]),
     Job("tensor", "torch", [*TORCHRUN, "with_pytorch.py", "tensor"]),
     Job("compile", "torch", [*TORCHRUN, "with_pytorch.py", "compile"]),
+    Job("inductor", "torch", [*TORCHRUN, "with_pytorch.py", "inductor"]),
     # The second start fails with a store that both starts share: its addresses are those of the first (PyTorch 2.15).
     Job("elastic", "torch", [*TORCHRUN, "--max-restarts", "1", "with_pytorch.py", "elastic"], worlds=2, attempts=2, steps=STEPS * 3 // 2,
         environment={"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}),
     Job("checkpoint", "torch", [*TORCHRUN, "with_pytorch.py", "checkpoint"]),
     Job("pipeline", "torch", [*TORCHRUN, "with_pytorch.py", "pipeline"], finding="pipeline-imbalance"),
     *[Job(f"deepspeed-zero{stage}", "deepspeed", ["BIN/deepspeed", "--num_gpus", "2", "with_deepspeed.py", str(stage)],
-          environment={"DS_ACCELERATOR": "cpu"}) for stage in (1, 2, 3)],
+          spans=PHASES, environment={"DS_ACCELERATOR": "cpu"}) for stage in (1, 2, 3)],
     *[Job(f"deepspeed-offload{stage}", "deepspeed", ["BIN/deepspeed", "--num_gpus", "2", "with_deepspeed.py", str(stage), "offload"],
-          environment={"DS_ACCELERATOR": "cpu"}) for stage in (2, 3)],
-    Job("deepspeed-torchrun", "deepspeed", [*TORCHRUN, "with_deepspeed.py", "1"], environment={"DS_ACCELERATOR": "cpu"}),
+          spans=PHASES, environment={"DS_ACCELERATOR": "cpu"}) for stage in (2, 3)],
+    Job("deepspeed-torchrun", "deepspeed", [*TORCHRUN, "with_deepspeed.py", "1"], spans=PHASES,
+        environment={"DS_ACCELERATOR": "cpu"}),
     Job("lightning", "lightning", ["PYTHON", "with_lightning.py"]),
     Job("accelerate", "accelerate", [*TORCHRUN, "with_accelerate.py"]),
     Job("transformers", "transformers", [*TORCHRUN, "with_transformers.py"]),
     Job("ray-train", "ray", ["PYTHON", "with_ray_train.py"]),
     Job("ray-actors", "ray", ["PYTHON", "with_ray_actors.py"], has_timeline=True),
+    Job("ray-cluster", "ray", ["./on_ray_cluster.sh", "BIN", "PORT", "with_ray_actors.py"], has_timeline=True),
     Job("verl", "verl", ["PYTHON", "with_verl.py", "separate"], worlds=2, steps=2 * STEPS),
     Job("verl-colocated", "verl", ["PYTHON", "with_verl.py", "colocated"], steps=2 * STEPS),
     Job("ludwig", "ludwig", [*TORCHRUN, "with_ludwig.py", "ddp"]),
@@ -159,7 +166,7 @@ def run(job, python, truth, prefix, slow):
     environment.update(job.environment)
     environment.update(
         OMP_NUM_THREADS="1", TRUTH_DIR=str(truth), SLOW_MS=str(SLOW_MS if slow else 0), PYTHONDONTWRITEBYTECODE="1",
-        PATH=f"{python.parent}:{environment['PATH']}", PYTHONPATH=str(HERE / "programs"))
+        PATH=f"{python.parent}:{environment['PATH']}", PYTHONPATH=f"{HERE / 'programs'}:{ROOT / 'layer/python'}")
     with open(truth / "output", "w") as output:
         process = subprocess.Popen([*prefix, *words], cwd=HERE / "programs", env=environment, stdout=output, stderr=output,
                                    start_new_session=True)
@@ -242,6 +249,8 @@ def judge(job, python, work):
             wrong.append("a sweep has no steps")
     if job.has_timeline:
         row["tasks"] = import_timeline(recording, work / "recorded/timeline.json", wrong)
+    if job.spans:
+        row["spans"] = spans_in_trace(recording, job.spans, wrong)
     if row["lost"]:
         wrong.append(f"{row['lost']} records were lost")
     return row, wrong
@@ -283,6 +292,17 @@ def import_timeline(recording, timeline, wrong):
     found = [name for name in ("Worker.train", "task:execute") if name.encode() in names]
     if len(found) != 2:
         wrong.append(f"the trace has only the tasks {found}")
+    return found
+
+
+def spans_in_trace(recording, names, wrong):
+    """Returns those of the names that are in the trace."""
+    trace = recording.parent / "spans.pftrace"
+    subprocess.run([PROGRAM, "export", recording, "--perfetto", "-o", trace], check=True, capture_output=True)
+    bytes_of_trace = trace.read_bytes()
+    found = [name for name in names if name.encode() in bytes_of_trace]
+    if len(found) != len(names):
+        wrong.append(f"of its spans, the trace has only {found}")
     return found
 
 

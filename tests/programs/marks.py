@@ -38,3 +38,23 @@ except ValueError as error:
 else:
     sys.exit("an unknown operation was taken")
 files.close()
+
+
+class Model:
+    def double(self, number, more=0):
+        """Doubles."""
+        if number < 0:
+            raise ValueError(number)
+        return 2 * number + more
+
+
+model = Model()
+rankscope.span_methods(model, "double")
+assert [model.double(3, more=1), model.double(number=4)] == [7, 8] and model.double.__doc__ == "Doubles."
+try:
+    model.double(-1)
+except ValueError:
+    pass
+else:
+    sys.exit("an exception was lost")
+assert Model().double(1) == 2, "other objects stay"

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rankscope_tests::engine::{count, engine};
 use rankscope_tests::process::{self, Ended};
 use rankscope_tests::python::Python;
-use rankscope_tests::{artefacts, results, turn};
+use rankscope_tests::{artefacts, results, setup, turn};
 
 const RANKS: usize = 4;
 
@@ -33,6 +33,37 @@ fn train(python: &Python, slow: Option<&str>, run: &Path) -> (Ended, String) {
     let ended = process::run(command, Duration::from_secs(400));
     let reported = fs::read_to_string(&truth).expect("the job wrote who was slow");
     (ended, reported.trim().to_owned())
+}
+
+/// Executes the notebook, and prints the text of all outputs. An exception in a cell is an error.
+const EXECUTE: &str = r#"
+import sys, nbclient, nbformat
+notebook = nbformat.read(sys.argv[1], as_version=4)
+nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+for cell in notebook.cells:
+    for output in cell.get("outputs", []):
+        print(output.get("text", ""), *output.get("data", {}).keys(), output.get("data", {}).get("text/plain", ""))
+"#;
+
+/// Executes the notebook of the examples on the demo's run. It names the slow rank, too.
+fn expect_notebook(run: &Path, slow: i64) {
+    let Some(python) = setup::path("notebook.sh") else {
+        return;
+    };
+    let mut command = Command::new(python);
+    process::clean(&mut command);
+    command
+        .env("PYTHONPATH", artefacts::root().join("layer/python"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("RUN", run)
+        .args(["-c", EXECUTE])
+        .arg(artefacts::root().join("examples/notebook/first_look.ipynb"));
+    let shown = process::run(command, Duration::from_secs(300));
+    assert_eq!(shown.code(), 0, "{}{}", shown.text(), shown.complaints());
+    let late = format!("rank {slow} is late");
+    for expected in ["text/html", "image/png", "late-rank", &late, "all-reduce"] {
+        assert!(shown.text().contains(expected), "{expected}: {}", shown.text());
+    }
 }
 
 #[test]
@@ -67,6 +98,8 @@ fn the_slow_rank_is_named_and_every_call_is_in_the_trace() {
     assert_eq!(session["totals"]["lost"], 0);
     let page = fs::read_to_string(run.join("report.html")).expect("the report");
     assert!(page.contains("rank 3") && !page.contains("src=\"http"));
+
+    expect_notebook(&run, slow);
 
     let trace = run.join("trace.pftrace");
     let trace = trace.to_str().expect("a plain name");

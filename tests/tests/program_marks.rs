@@ -98,7 +98,8 @@ fn expect_all_is_recorded(run: &Path, context: &str) {
             (&Value::from("queue_bytes"), Some(1900.0), Some(950.0)),
             "{context}"
         );
-        let spans = rows::<ProgramSpanRow>(run, rank);
+        let mut spans = rows::<ProgramSpanRow>(run, rank);
+        spans.retain(|row| row.name != "Model.double");
         let outer: BTreeMap<u64, &ProgramSpanRow> = spans
             .iter()
             .filter(|row| row.name == "outer")
@@ -184,6 +185,12 @@ fn a_python_program_reports_of_itself() {
         run_ranks(rank, None, "recorded 0");
         run_ranks(rank, Some(folder.path()), "recorded 1");
         expect_all_is_recorded(folder.path(), &name);
+        for rank in 0..RANKS as u32 {
+            let spans = rows::<ProgramSpanRow>(folder.path(), rank);
+            let calls = spans.iter().filter(|row| row.name == "Model.double");
+            // One of them raised an exception.
+            assert_eq!(calls.filter(|row| !row.is_open).count(), 3, "{name}");
+        }
         drop(turn);
     }
 }

@@ -1,4 +1,4 @@
-//! The Python API that reads sessions: its own tests, its types, and the notebook of the examples, on a real run.
+//! The Python API that reads sessions: its own tests and its types, on a real run. `demo.rs` has the notebook.
 
 use rankscope_tests::job::Job;
 use rankscope_tests::process::{self, Ended};
@@ -16,23 +16,12 @@ fn run(python: &Path, session: &Path, arguments: &[&str]) -> Ended {
         .env("PYTHONPATH", &module)
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("RANKSCOPE_TEST_RUN", session)
-        .env("RUN", session)
         .args(arguments);
     process::run(command, Duration::from_secs(300))
 }
 
-/// Executes the notebook, and prints the text of all outputs. An exception in a cell is an error.
-const EXECUTE: &str = r#"
-import sys, nbclient, nbformat
-notebook = nbformat.read(sys.argv[1], as_version=4)
-nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
-for cell in notebook.cells:
-    for output in cell.get("outputs", []):
-        print(output.get("text", ""), *output.get("data", {}).keys(), output.get("data", {}).get("text/plain", ""))
-"#;
-
 #[test]
-fn sessions_are_read_typed_and_shown_in_a_notebook() {
+fn sessions_are_read_and_typed() {
     let Some(python) = setup::path("notebook.sh") else {
         return;
     };
@@ -68,12 +57,4 @@ fn sessions_are_read_typed_and_shown_in_a_notebook() {
     ];
     let types = run(&python, directory.path(), &check);
     assert_eq!(types.code(), 0, "{}{}", types.text(), types.complaints());
-
-    let notebook = artefacts::root().join("examples/notebook/first_look.ipynb");
-    let notebook = notebook.to_str().expect("a plain name");
-    let shown = run(&python, directory.path(), &["-c", EXECUTE, notebook]);
-    assert_eq!(shown.code(), 0, "{}{}", shown.text(), shown.complaints());
-    for expected in ["text/html", "image/png", "late-rank", "all-reduce"] {
-        assert!(shown.text().contains(expected), "{expected}: {}", shown.text());
-    }
 }

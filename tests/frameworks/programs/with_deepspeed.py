@@ -4,6 +4,7 @@ import os
 import sys
 
 import deepspeed
+import rankscope
 import torch
 from common import BATCH, batches, finish, late, model, settings
 
@@ -28,6 +29,7 @@ def main():
     network = model()
     optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
     engine, *_ = deepspeed.initialize(model=network, optimizer=optimizer, config=configuration)
+    rankscope.span_methods(engine, "forward", "backward", "step")
     losses = []
     for inputs, labels in batches(rank):
         late(rank)

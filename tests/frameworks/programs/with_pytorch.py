@@ -1,4 +1,4 @@
-"""PyTorch alone: `with_pytorch.py ddp|hook|fsdp|pipeline|tensor|compile|elastic|checkpoint`, by torchrun."""
+"""PyTorch alone: `with_pytorch.py ddp|hook|fsdp|fsdp1|pipeline|tensor|compile|inductor|elastic|checkpoint`, by torchrun."""
 
 import contextlib
 import os
@@ -47,6 +47,16 @@ def of_fsdp(network, rank):
     return train(network, rank)
 
 
+def of_fsdp1(network, rank):
+    """The older interface."""
+    from torch.distributed.fsdp import FullyShardedDataParallel
+    from torch.distributed.fsdp.wrap import ModuleWrapPolicy
+
+    policy = ModuleWrapPolicy({torch.nn.Linear})
+    wrapped = FullyShardedDataParallel(network, auto_wrap_policy=policy, device_id=torch.device("cpu"))
+    return train(wrapped, rank)
+
+
 def of_tensor(network, rank):
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
@@ -68,6 +78,11 @@ def of_compile(network, rank):
             parameter.grad = mean(parameter.grad)
 
     return train(network, rank, before_update=average)
+
+
+def of_inductor(network, rank):
+    """DDP, compiled to C++."""
+    return train(torch.compile(torch.nn.parallel.DistributedDataParallel(network)), rank)
 
 
 def of_pipeline(network, rank):
@@ -139,7 +154,7 @@ def main():
     settings()
     dist.init_process_group("gloo")
     rank = dist.get_rank()
-    shapes = {"ddp": of_ddp, "hook": of_hook, "fsdp": of_fsdp, "tensor": of_tensor, "compile": of_compile, "pipeline": of_pipeline,
+    shapes = {"ddp": of_ddp, "hook": of_hook, "fsdp": of_fsdp, "fsdp1": of_fsdp1, "tensor": of_tensor, "compile": of_compile, "inductor": of_inductor, "pipeline": of_pipeline,
               "elastic": of_elastic, "checkpoint": of_checkpoint}
     finish(rank, shapes[sys.argv[1]](model(), rank))
 

@@ -1,4 +1,4 @@
-"""Plain Ray actors that form a process group themselves."""
+"""Plain Ray actors that form a process group themselves. RAY_ADDRESS names a running cluster; otherwise this script starts one."""
 
 import os
 import pathlib
@@ -27,7 +27,10 @@ class Worker:
 
 
 def main():
-    ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False)
+    if "RAY_ADDRESS" in os.environ:
+        ray.init(log_to_driver=False)
+    else:
+        ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
