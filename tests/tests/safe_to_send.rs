@@ -71,7 +71,7 @@ fn record(program: &Path, folder: &Path) -> PathBuf {
         .args(["-u", &secret("ann:*"), &secret("--export=A=1,WANDB_API_KEY=*")])
         .args([&secret("--siteCode=*"), "--max-tokens", "2048"])
         .env("RANKSCOPE_SECRET_PREFIXES", "corp-x")
-        .arg(&secret("corp-*"))
+        .arg(secret("corp-*"))
         .args([
             &secret("label:load postgres://ann:*@db/runs"),
             &secret("label:fetch hf_token=*"),
