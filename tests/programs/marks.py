@@ -49,7 +49,9 @@ class Model:
 
 
 model = Model()
-rankscope.span_methods(model, "double")
+for _ in range(2):
+    rankscope.span_methods(model, "double", "none")
+rankscope.span_methods(5, "bit_length")
 assert [model.double(3, more=1), model.double(number=4)] == [7, 8] and model.double.__doc__ == "Doubles."
 try:
     model.double(-1)

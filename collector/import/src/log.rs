@@ -104,13 +104,14 @@ impl Base {
 
 /// Returns the properties of the log: where the trace is from, and what the import could not use.
 fn properties(trace: &Trace, joined: &Joined, rank: u32, hta: Option<&HtaFigures>) -> Vec<(String, String)> {
+    let redactor = Redactor::of_environment();
     let mut properties: Vec<(String, String)> = vec![
         (SOURCE.to_owned(), trace.source.to_owned()),
         ("host".to_owned(), joined.host.clone()),
         (
             "command_line".to_owned(),
             match &trace.process.name {
-                Some(name) => Redactor::of_environment().text(name),
+                Some(name) => redactor.text(name),
                 None => shown(&trace.path),
             },
         ),
@@ -150,7 +151,7 @@ fn properties(trace: &Trace, joined: &Joined, rank: u32, hta: Option<&HtaFigures
     for (number, note) in notes.enumerate() {
         properties.push((
             format!("{NOTE}{number:04}"),
-            format!("{}: {note}", shown(&trace.path)),
+            format!("{}: {}", shown(&trace.path), redactor.text(&note)),
         ));
     }
     if let Some(figures) = hta {

@@ -70,36 +70,61 @@ const USER_OPTIONS: [&str; 3] = ["-u", "--user", "--proxy-user"];
 /// Beginnings of the names of programs whose option `-p` is a password.
 const PASSWORD_PROGRAMS: [&str; 3] = ["mysql", "mariadb", "sshpass"];
 
-/// Beginning of a secret whose shape is known, minimum number of the characters after it, and whether they are only upper
-/// case and digits. Sources: the secret-scanning documentation of the issuers.
-const SHAPES: [(&str, usize, bool); 26] = [
-    ("AKIA", 16, true),
-    ("ASIA", 16, true),
-    ("AIza", 35, false),
-    ("ya29.", 20, false),
-    ("ghp_", 30, false),
-    ("gho_", 30, false),
-    ("ghu_", 30, false),
-    ("ghs_", 30, false),
-    ("ghr_", 30, false),
-    ("github_pat_", 30, false),
-    ("glpat-", 16, false),
-    ("hf_", 30, false),
-    ("api_org_", 30, false),
-    ("nvapi-", 30, false),
-    ("sk-", 20, false),
-    ("sk_live_", 16, false),
-    ("sk_test_", 16, false),
-    ("rk_live_", 16, false),
-    ("xoxb-", 16, false),
-    ("xoxp-", 16, false),
-    ("xoxa-", 16, false),
-    ("xoxr-", 16, false),
-    ("npm_", 30, false),
-    ("pypi-", 30, false),
-    ("dop_v1_", 30, false),
-    ("eyJ", 30, false),
+/// Letters after the beginning of a key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Letters {
+    /// Capital letters and digits.
+    Capital,
+    /// Letters and digits.
+    Plain,
+    /// Letters, digits and `_-.`, with at least one letter and one digit: names of programs are written in this way, too.
+    Mixed,
+    /// Letters, digits and `_-.`.
+    Any,
+}
+
+/// Beginning of a secret whose shape is known, minimum number of the characters after it, and these characters. Sources: the
+/// secret-scanning documentation of the issuers.
+const SHAPES: [(&str, usize, Letters); 26] = [
+    ("AKIA", 16, Letters::Capital),
+    ("ASIA", 16, Letters::Capital),
+    ("AIza", 35, Letters::Any),
+    ("ya29.", 20, Letters::Any),
+    ("ghp_", 30, Letters::Plain),
+    ("gho_", 30, Letters::Plain),
+    ("ghu_", 30, Letters::Plain),
+    ("ghs_", 30, Letters::Plain),
+    ("ghr_", 30, Letters::Plain),
+    ("github_pat_", 30, Letters::Mixed),
+    ("glpat-", 16, Letters::Mixed),
+    ("hf_", 30, Letters::Plain),
+    ("api_org_", 30, Letters::Plain),
+    ("nvapi-", 30, Letters::Mixed),
+    ("sk-", 20, Letters::Mixed),
+    ("sk_live_", 16, Letters::Mixed),
+    ("sk_test_", 16, Letters::Mixed),
+    ("rk_live_", 16, Letters::Mixed),
+    ("xoxb-", 16, Letters::Mixed),
+    ("xoxp-", 16, Letters::Mixed),
+    ("xoxa-", 16, Letters::Mixed),
+    ("xoxr-", 16, Letters::Mixed),
+    ("npm_", 30, Letters::Plain),
+    ("pypi-", 30, Letters::Mixed),
+    ("dop_v1_", 30, Letters::Plain),
+    ("eyJ", 30, Letters::Any),
 ];
+
+/// Words before `token` that make it a unit of work or a symbol of a tokenizer: `time_to_first_token=0.3`.
+const HARMLESS_TOKENS: [&str; 18] = [
+    "first", "next", "last", "per", "output", "input", "prompt", "new", "stop", "pad", "eos", "bos", "cls",
+    "sep", "mask", "unk", "special", "draft",
+];
+
+/// Beginnings of string literals of programs, before the quote: `b'…'`.
+const LITERALS: [&str; 7] = ["b", "r", "u", "u8", "rb", "br", "f"];
+
+/// Maximum number of digits of a value after `token` that is a number of tokens.
+const COUNT_DIGITS: usize = 6;
 
 /// Minimum length of a user name in a URL without password that is taken for a token, as in `https://TOKEN@github.com`.
 const TOKEN_AS_USER: usize = 20;
@@ -152,6 +177,16 @@ impl Redactor {
                 .iter()
                 .any(|harmless| is_same_word(first, harmless))
         });
+        if HARMLESS_TOKENS.iter().any(|before| {
+            let mut all = words(name);
+            let last_two = words(name).count().checked_sub(2);
+            last_two
+                .and_then(|skipped| all.nth(skipped))
+                .is_some_and(|word| is_same_word(word, before))
+                && all.next().is_some_and(|word| is_same_word(word, "token"))
+        }) {
+            return false;
+        }
         let last = words(name).last().unwrap_or_default();
         let has_ending = SECRET_ENDINGS.iter().any(|ending| {
             let tail = last.len().checked_sub(ending.len());
@@ -204,7 +239,33 @@ impl Redactor {
     /// # Errors
     /// Those of `out`.
     pub fn write_text(&self, text: &str, out: &mut impl Write) -> fmt::Result {
+        self.write(text, true, out)
+    }
+
+    /// Writes a label of a program without its secrets. As [`write_text`](Self::write_text), but `-p2p` is no password there.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_label(&self, text: &str, out: &mut impl Write) -> fmt::Result {
+        self.write(text, false, out)
+    }
+
+    /// Returns true if a word begins like a key. Its end may be missing.
+    pub fn begins_like_key(&self, word: &str) -> bool {
+        let starts = SHAPES.iter().map(|&(start, ..)| start);
+        let further = self.prefixes.split(',').map(str::trim);
+        starts
+            .chain(further.filter(|start| !start.is_empty()))
+            .any(|start| word.starts_with(start))
+    }
+
+    /// `has_options`: the text may be a command line.
+    fn write(&self, text: &str, has_options: bool, out: &mut impl Write) -> fmt::Result {
         let has_password_option = text.split_whitespace().any(is_password_program);
+        let options = Options {
+            has_options,
+            has_password_option,
+        };
         let mut rest = text;
         while let Some(first) = rest.chars().next() {
             let end = rest.find(|letter| !is_of_name(letter)).unwrap_or(rest.len());
@@ -214,7 +275,7 @@ impl Redactor {
                 continue;
             }
             let (name, after) = rest.split_at(end);
-            rest = self.put_name(name, after, has_password_option, out)?;
+            rest = self.put_name(name, after, options, out)?;
         }
         Ok(())
     }
@@ -224,7 +285,7 @@ impl Redactor {
         &self,
         name: &str,
         after: &'text str,
-        has_password_option: bool,
+        options: Options,
         out: &mut impl Write,
     ) -> Result<&'text str, fmt::Error> {
         if let Some(address) = after.strip_prefix("://") {
@@ -232,7 +293,7 @@ impl Redactor {
             out.write_str("://")?;
             return self.put_user_of_url(address, out);
         }
-        if is_password_option(name, has_password_option) {
+        if options.has_options && is_password_option(name, options.has_password_option) {
             out.write_str("-p")?;
             out.write_str(REDACTED)?;
             return Ok(&after[after.find(is_end_of_value).unwrap_or(after.len())..]);
@@ -242,7 +303,11 @@ impl Redactor {
         let sign = sign_bytes(after);
         if sign > 0 && self.is_secret(name) {
             out.write_str(&after[..sign])?;
-            return put_hidden(&after[sign..], is_field, out);
+            let value = &after[sign..];
+            if is_count_of_tokens(name, value) {
+                return Ok(value);
+            }
+            return put_hidden(value, is_field, out);
         }
         let spaces = after.len() - after.trim_start_matches(' ').len();
         let (gap, value) = after.split_at(spaces);
@@ -253,7 +318,7 @@ impl Redactor {
             out.write_str(gap)?;
             return put_hidden(value, true, out);
         }
-        let is_value = self.is_secret_option(name) || (name == "-p" && has_password_option);
+        let is_value = self.is_secret_option(name) || (name == "-p" && options.has_password_option);
         if is_value {
             out.write_str(gap)?;
             return put_hidden(value, false, out);
@@ -305,18 +370,12 @@ impl Redactor {
 
     /// Returns a word, or that it was a secret by its shape or by the user's beginnings.
     fn by_shape<'text>(&self, word: &'text str) -> &'text str {
-        let is_of_key = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.');
-        let is_of = |&(start, least, is_upper): &(&str, usize, bool)| {
-            let belongs = |letter: char| match is_upper {
-                true => letter.is_ascii_uppercase() || letter.is_ascii_digit(),
-                false => is_of_key(letter),
-            };
-            has_key_after(word, start, least, belongs)
-        };
+        let is_of =
+            |&(start, least, letters): &(&str, usize, Letters)| has_key_after(word, start, least, letters);
         // Other texts that are encoded from JSON begin like a JSON web token.
         let is_encoded_json = word.starts_with("eyJ") && word.matches('.').count() != 2;
         let is_further =
-            |start: &str| !start.is_empty() && has_key_after(word, start, LEAST_AFTER_PREFIX, is_of_key);
+            |start: &str| !start.is_empty() && has_key_after(word, start, LEAST_AFTER_PREFIX, Letters::Any);
         let is_key = SHAPES.iter().any(is_of) && !is_encoded_json;
         if is_key || self.prefixes.split(',').map(str::trim).any(is_further) {
             REDACTED
@@ -324,6 +383,14 @@ impl Redactor {
             word
         }
     }
+}
+
+/// Options of programs that a text may contain.
+#[derive(Clone, Copy)]
+struct Options {
+    has_options: bool,
+    /// True if it names a program whose option `-p` is a password.
+    has_password_option: bool,
 }
 
 /// Returns true for a letter of a name, an option, or a key.
@@ -340,16 +407,31 @@ fn is_end_of_value(letter: char) -> bool {
         )
 }
 
-/// Returns the size of the sign between a name and its value: `=`, `: `, `": "` of JSON. 0: there is none.
+/// Returns the size of the sign between a name and its value: `=`, `: `, `=>`, `": "` of JSON. 0: there is none.
 fn sign_bytes(text: &str) -> usize {
     let rest = text
         .trim_start_matches('\\')
-        .trim_start_matches(['\'', '"'])
+        .trim_start_matches(['\'', '"', '`'])
         .trim_start_matches(' ');
-    match rest.strip_prefix(['=', ':']) {
-        Some(rest) => text.len() - rest.trim_start_matches(' ').len(),
+    // `Token::sample` is a path of a program.
+    if rest.starts_with("::") {
+        return 0;
+    }
+    let sign = [":=", "=>", "==", "=", ":"]
+        .into_iter()
+        .find_map(|sign| rest.strip_prefix(sign));
+    match sign {
+        Some(rest) => text.len() - rest.trim_start_matches([' ', '\t']).len(),
         None => 0,
     }
+}
+
+/// Returns true for `token: 5`, and for `token: #`, whose number is kept separately.
+fn is_count_of_tokens(name: &str, value: &str) -> bool {
+    let value = &value[..value.find(is_end_of_value).unwrap_or(value.len())];
+    let is_count =
+        value == "#" || (value.len() <= COUNT_DIGITS && value.bytes().all(|letter| letter.is_ascii_digit()));
+    is_count && !value.is_empty() && words(name).last().is_some_and(|word| is_same_word(word, "token"))
 }
 
 /// Appends what replaces the value at the start of a text. Returns the rest of the text. `is_field`: the value can have several
@@ -363,9 +445,9 @@ fn put_hidden<'text>(
         out.write_str(REDACTED)?;
         return Ok(rest);
     }
-    for quote in ["\\\"", "\\'", "\"", "'"] {
+    for quote in ["\\\"", "\\'", "\"", "'", "`"] {
         if let Some(inside) = text.strip_prefix(quote) {
-            let end = inside.find(quote).unwrap_or(inside.len());
+            let end = end_of_quoted(inside, quote).unwrap_or(inside.len());
             out.write_str(quote)?;
             if end > 0 {
                 out.write_str(REDACTED)?;
@@ -373,7 +455,7 @@ fn put_hidden<'text>(
             return Ok(&inside[end..]);
         }
     }
-    let mut end = text.find(is_end_of_value).unwrap_or(text.len());
+    let mut end = end_of_value(text);
     let has_scheme = SCHEMES
         .iter()
         .any(|scheme| text[..end].eq_ignore_ascii_case(scheme));
@@ -386,6 +468,61 @@ fn put_hidden<'text>(
         out.write_str(REDACTED)?;
     }
     Ok(&text[end..])
+}
+
+/// Returns the position of the quote that ends a quoted text. A backslash before a quote makes it a letter.
+fn end_of_quoted(inside: &str, quote: &str) -> Option<usize> {
+    if quote.starts_with('\\') {
+        return inside.find(quote);
+    }
+    let mut is_escaped = false;
+    for (at, letter) in inside.char_indices() {
+        if !is_escaped && inside[at..].starts_with(quote) {
+            return Some(at);
+        }
+        is_escaped = letter == '\\' && !is_escaped;
+    }
+    None
+}
+
+/// Returns the length of a value that is not in quotes. It may have brackets and literals: `Some("…")`, `['…', '…']`, `b'…'`.
+fn end_of_value(text: &str) -> usize {
+    let mut depth = 0;
+    let mut at = 0;
+    while let Some(letter) = text[at..].chars().next() {
+        let rest = &text[at + letter.len_utf8()..];
+        match letter {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' if depth > 0 => {
+                depth -= 1;
+                if depth == 0 {
+                    return at + 1;
+                }
+            }
+            '"' | '\'' | '`'
+                if depth > 0
+                    || LITERALS
+                        .iter()
+                        .any(|literal| literal.eq_ignore_ascii_case(&text[..at])) =>
+            {
+                let quote = &text[at..=at];
+                if let Some(inside) = end_of_quoted(rest, quote) {
+                    at += 1 + inside;
+                    if depth == 0 {
+                        return at + 1;
+                    }
+                }
+            }
+            _ if depth == 0 && is_end_of_value(letter) => return at,
+            _ => {}
+        }
+        at += text[at..].chars().next().map_or(1, char::len_utf8);
+    }
+    if depth == 0 {
+        return text.len();
+    }
+    // A bracket that nothing closes is a letter of the value.
+    text.find(char::is_whitespace).unwrap_or(text.len())
 }
 
 /// Returns the user of an argument `USER:PASSWORD` after an option such as `-u`. Two numbers are identifiers.
@@ -411,15 +548,24 @@ fn is_password_program(word: &str) -> bool {
     PASSWORD_PROGRAMS.iter().any(|program| name.starts_with(program))
 }
 
-/// Returns true if a word is `start` and then at least `least` letters that belong to a key.
-fn has_key_after(word: &str, start: &str, least: usize, belongs: impl Fn(char) -> bool) -> bool {
-    word.strip_prefix(start)
-        .is_some_and(|rest| rest.chars().count() >= least && rest.chars().all(belongs))
+/// Returns true if a word is `start` and then at least `least` letters of a key.
+fn has_key_after(word: &str, start: &str, least: usize, letters: Letters) -> bool {
+    let Some(rest) = word.strip_prefix(start) else {
+        return false;
+    };
+    let belongs = |letter: char| match letters {
+        Letters::Capital => letter.is_ascii_uppercase() || letter.is_ascii_digit(),
+        Letters::Plain => letter.is_ascii_alphanumeric(),
+        Letters::Mixed | Letters::Any => letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.'),
+    };
+    let has = |test: fn(&char) -> bool| rest.chars().any(|letter| test(&letter));
+    let is_mixed = || has(char::is_ascii_digit) && has(char::is_ascii_alphabetic);
+    rest.chars().count() >= least && rest.chars().all(belongs) && (letters != Letters::Mixed || is_mixed())
 }
 
 /// Returns the words of a name. Words are separated by punctuation, and by a capital letter after a small one. Digits at the
 /// end of a word are left out.
-fn words(name: &str) -> impl Iterator<Item = &str> {
+fn words(name: &str) -> impl Iterator<Item = &str> + Clone {
     let mut rest = name;
     let parts = iter::from_fn(move || {
         rest = rest.trim_start_matches(|letter: char| !letter.is_alphanumeric());
@@ -463,10 +609,17 @@ fn ends_with_words(name: &str, secret: &str) -> bool {
 
 /// Returns true if the name contains these words in a row. No words are contained nowhere.
 fn has_words(name: &str, further: &str) -> bool {
-    let (all, wanted) = (words(name).count(), words(further).count());
-    wanted > 0
-        && (0..(all + 1).saturating_sub(wanted))
-            .any(|first| are_words(words(name).skip(first).take(wanted), further))
+    let wanted = words(further).count();
+    let mut rest = words(name);
+    let mut left = rest.clone().count();
+    while wanted > 0 && left >= wanted {
+        if are_words(rest.clone().take(wanted), further) {
+            return true;
+        }
+        rest.next();
+        left -= 1;
+    }
+    false
 }
 
 /// Text in a buffer of N bytes. What does not fit is cut.
@@ -749,8 +902,52 @@ mod tests {
             "aten::mm: [64, 64]",
             "void gemm<float, 128>(Params)",
             "num_tokens: 5",
+            "token: 5",
+            "decode token: #",
+            "time_to_first_token=0.31, time_per_output_token: 12 ms",
+            "eos_token=</s>",
+            "send -p2p -pp1",
+            "NextToken::forward, per_token::quant<float>()",
+            "hf_T5_large.encoder.block.0.layer.0.SelfAttention",
+            "hf_hub_download_with_retries_and_cache",
+            "ghs_group_hidden_states_accumulate_grad",
+            "npm_nodes_partition_manager_rebalance_v2",
+            "sk-learn_model_evaluation",
         ] {
-            assert_eq!(text(label), label);
+            let mut shown = String::new();
+            Redactor::default()
+                .write_label(label, &mut shown)
+                .expect("a string takes everything");
+            assert_eq!(shown, label);
+        }
+    }
+
+    #[test]
+    fn values_of_programs_are_hidden_to_their_end() {
+        for (from, to) in [
+            (
+                "Config { hf_token: Some(\"S3cret S3cret\"), n: 1 }",
+                "Config { hf_token: [redacted], n: 1 }",
+            ),
+            ("api_key=SecretStr('S3cret, x')", "api_key=[redacted]"),
+            ("password=b'S3cret' n", "password=[redacted] n"),
+            (
+                "{'api_key': ['S3cret', 'S4cret'], 'n': 1}",
+                "{'api_key': [redacted], 'n': 1}",
+            ),
+            ("password: {a: S3cret}, n", "password: [redacted], n"),
+            ("password=`S3cret`", "password=`[redacted]`"),
+            (
+                "{\"password\": \"ab\\\"S3cret\"}",
+                "{\"password\": \"[redacted]\"}",
+            ),
+            ("token => S3cret", "token => [redacted]"),
+            ("token := S3cret", "token := [redacted]"),
+            ("token:\tS3cret", "token:\t[redacted]"),
+            ("password=ab(S3cret n", "password=[redacted] n"),
+            ("f(token=S3cret)", "f(token=[redacted])"),
+        ] {
+            assert_eq!(text(from), to);
         }
     }
 

@@ -26,6 +26,8 @@ const ENTRIES: usize = 4096;
 const PLACES: usize = 8192;
 /// Maximum length of a name, in bytes. Longer names are truncated.
 const NAME_BYTES: usize = 256;
+/// Names of this length may have lost their end: NCCL's configuration and this table cut them.
+const CUT_FROM_BYTES: usize = 63;
 /// Maximum number of tags, or peers of messages, per communicator whose uses are counted separately. Only touched pages
 /// take memory.
 const TAG_PLACES: usize = 4096;
@@ -515,7 +517,12 @@ fn write_definition(set: &LaneSet, entry: &Entry) {
         text.identity,
         entry.created_ticks.load(Ordering::Relaxed),
         text.parent,
-        redacted::label(&configuration::redactor(), &text.name[..text.name_bytes]).as_bytes(),
+        redacted::label(
+            &configuration::redactor(),
+            &text.name[..text.name_bytes],
+            text.name_bytes >= CUT_FROM_BYTES,
+        )
+        .as_bytes(),
     );
     if !set.area.define(KIND_COMMUNICATOR, payload.as_bytes()) {
         count_missing_definition();

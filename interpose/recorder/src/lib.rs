@@ -27,7 +27,7 @@ pub mod marks;
 pub mod own_thread;
 pub mod pending;
 pub mod rate;
-mod redacted;
+pub mod redacted;
 pub mod sampling;
 pub mod system_counters;
 pub mod texts;

@@ -264,9 +264,18 @@ pub fn event_field(thread: &MarkThread, lane: &'static ThreadLane, key: u32, id:
 fn put_field(lane: &'static ThreadLane, field: Record, id: u64, mut value: FieldValue) {
     if let FieldValue::Text(number) = &mut value
         && life::definitions().is_some()
-        && texts::names_a_secret(field.object as u32)
     {
-        *number = value_text(REDACTED.as_bytes());
+        let name = field.object as u32;
+        match texts::names_a_secret(name) {
+            Some(true) => *number = value_text(REDACTED.as_bytes()),
+            Some(false) => {}
+            None => {
+                if name == NO_TEXT {
+                    texts::count_loss();
+                }
+                return;
+            }
+        }
     }
     if let FieldValue::Text(number) = value
         && life::definitions().is_some()

@@ -6,10 +6,55 @@ use std::fmt::Write;
 /// Maximum length of a text that was redacted, in bytes. A text may grow, because `[redacted]` may be longer than a secret.
 const LABEL_BYTES: usize = 1024;
 
-/// Returns a label of at most 256 bytes without secrets. Bytes that are not UTF-8 become U+FFFD, as readers of logs show them.
-pub fn label(redactor: &Redactor, text: &[u8]) -> FixedText<LABEL_BYTES> {
-    let mut valid = FixedText::<LABEL_BYTES>::new();
-    let text = std::str::from_utf8(text).unwrap_or_else(|_| {
+/// Returns a label of at most 256 bytes without secrets. `is_cut`: its end may be missing. Then the last word is left out if it is
+/// the beginning of a key or of a URL, whose password no sign may follow. Bytes that are not UTF-8 become U+FFFD, as readers of
+/// logs show them.
+pub fn label(redactor: &Redactor, text: &[u8], is_cut: bool) -> FixedText<LABEL_BYTES> {
+    let mut buffer = FixedText::new();
+    let text = decoded(text, &mut buffer);
+    let word = text.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+    let word = text.get(word..).unwrap_or_default();
+    let is_part_of_secret =
+        is_cut && (word.contains("://") || parts(word).any(|part| redactor.begins_like_key(part)));
+    let kept = match is_part_of_secret {
+        true => &text[..text.len() - word.len()],
+        false => text,
+    };
+    let mut shown = FixedText::new();
+    // A text that does not fit is cut.
+    let _ = redactor
+        .write_label(kept, &mut shown)
+        .and_then(|()| match is_part_of_secret {
+            true => shown.write_str("…"),
+            false => Ok(()),
+        });
+    shown
+}
+
+/// Returns true if the values of this name are secrets.
+pub fn is_secret_name(redactor: &Redactor, name: &[u8]) -> bool {
+    redactor.is_secret(decoded(name, &mut FixedText::new()))
+}
+
+/// Returns true if the last word begins like a key. Then its digits are no number of a step.
+pub fn ends_like_key(redactor: &Redactor, text: &[u8]) -> bool {
+    let is_of_key = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    let length = text.iter().rev().take_while(|byte| is_of_key(byte)).count();
+    // No key is shorter.
+    length >= LEAST_KEY_BYTES
+        && std::str::from_utf8(&text[text.len() - length..]).is_ok_and(|word| redactor.begins_like_key(word))
+}
+
+/// Minimum length of a key: a beginning of the user, and eight letters.
+const LEAST_KEY_BYTES: usize = 9;
+
+/// Returns the parts of a word that may be keys.
+fn parts(word: &str) -> impl Iterator<Item = &str> {
+    word.split(|letter: char| !(letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.')))
+}
+
+fn decoded<'text>(text: &'text [u8], buffer: &'text mut FixedText<LABEL_BYTES>) -> &'text str {
+    std::str::from_utf8(text).unwrap_or_else(|_| {
         for chunk in text.utf8_chunks() {
             let end = if chunk.invalid().is_empty() {
                 ""
@@ -17,35 +62,64 @@ pub fn label(redactor: &Redactor, text: &[u8]) -> FixedText<LABEL_BYTES> {
                 "\u{FFFD}"
             };
             // A text that does not fit is cut.
-            let _ = valid.write_str(chunk.valid()).and_then(|()| valid.write_str(end));
+            let _ = buffer
+                .write_str(chunk.valid())
+                .and_then(|()| buffer.write_str(end));
         }
-        std::str::from_utf8(valid.as_bytes()).unwrap_or_default()
-    });
-    let mut shown = FixedText::new();
-    // A text that does not fit is cut.
-    let _ = redactor.write_text(text, &mut shown);
-    shown
+        std::str::from_utf8(buffer.as_bytes()).unwrap_or_default()
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn shown(text: &[u8], is_cut: bool) -> String {
+        let redactor = Redactor::of("site code", "acme_");
+        String::from_utf8(label(&redactor, text, is_cut).as_bytes().to_vec()).expect("UTF-8")
+    }
+
     #[test]
     fn labels_lose_their_secrets_and_nothing_else() {
-        let redactor = Redactor::of("site code", "acme_");
-        let shown =
-            |text: &[u8]| String::from_utf8(label(&redactor, text).as_bytes().to_vec()).expect("UTF-8");
-        assert_eq!(shown(b"forward 12"), "forward 12");
-        assert_eq!(
-            shown(b"load postgres://ann:S3cret@db"),
-            "load postgres://ann:[redacted]@db"
+        for (from, to) in [
+            (&b"forward 12"[..], "forward 12"),
+            (
+                b"load postgres://ann:S3cret@db",
+                "load postgres://ann:[redacted]@db",
+            ),
+            (b"siteCode=7 acme_12345678", "siteCode=[redacted] [redacted]"),
+            (b"token=\xFFabc next", "token=[redacted] next"),
+            (&"a\u{E9}".as_bytes()[..2], "a\u{FFFD}"),
+        ] {
+            assert_eq!(shown(from, false), to);
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_cut_text_is_no_part_of_a_secret() {
+        for (from, to) in [
+            (&b"load postgres://ann:S3cr"[..], "load …"),
+            (b"use ghp_abc", "use …"),
+            (b"token acme_1", "token …"),
+            (b"a long name of a layer", "a long name of a layer"),
+        ] {
+            assert_eq!(shown(from, true), to);
+        }
+    }
+
+    #[test]
+    fn digits_of_keys_are_no_numbers_of_steps() {
+        let redactor = Redactor::of("", "acme_");
+        let is_key = |text: &[u8]| ends_like_key(&redactor, text);
+        assert!(is_key(b"use AKIAIOSFODNN7EXAMPL2") && is_key(b"acme_12345678"));
+        assert!(
+            !is_key(b"step 12") && !is_key(b"ProfilerStep#1234567") && !is_key(b"a_long_name_of_a_layer_17")
         );
-        assert_eq!(
-            shown(b"siteCode=7 acme_12345678"),
-            "siteCode=[redacted] [redacted]"
-        );
-        assert_eq!(shown(b"token=\xFFabc next"), "token=[redacted] next");
-        assert_eq!(shown("a\u{E9}".as_bytes().split_at(2).0), "a\u{FFFD}");
+    }
+
+    #[test]
+    fn names_that_are_not_utf_8_can_be_secret() {
+        assert!(is_secret_name(&Redactor::default(), b"cl\xE9_token"));
+        assert!(!is_secret_name(&Redactor::default(), b"tokens"));
     }
 }

@@ -129,13 +129,13 @@ pub fn write_down(number: u32) -> bool {
     place.life.load(Ordering::Relaxed) == now || place.define(number, now)
 }
 
-/// Returns true if the values of this name are secrets. Writes the name into the log.
-pub fn names_a_secret(number: u32) -> bool {
-    // After `write_down` the name is checked.
-    write_down(number)
-        && PLACE.get(number as usize).is_some_and(|place| {
-            place.life.load(Ordering::Acquire) != 0 && place.is_secret.load(Ordering::Relaxed) == 1
-        })
+/// Writes a name into the log. Returns whether its values are secrets; `None` if the name cannot be written. Then a loss is counted,
+/// unless the name has no number.
+pub fn names_a_secret(number: u32) -> Option<bool> {
+    let place = PLACE.get(number as usize)?;
+    // After `write_down` the name is checked. Acquire: with the life, this thread sees the result.
+    (write_down(number) && place.life.load(Ordering::Acquire) != 0)
+        .then(|| place.is_secret.load(Ordering::Relaxed) == 1)
 }
 
 impl Place {
@@ -157,13 +157,12 @@ impl Place {
         let Some(set) = life::definitions() else {
             return false;
         };
-        // A definition contains a number and the text. A text that is still being copied has no length, and no record
-        // refers to it.
-        let bytes = framed_bytes(size_of::<u32>() + length.saturating_sub(1)) as u64;
+        // A text that is still being copied has no length, and no record refers to it.
         let all = set.area.layout().definitions_bytes / SHARE;
         let is_value = self.is_value.load(Ordering::Relaxed) == 1;
         let room = if is_value { all / VALUE_SHARE as u64 } else { all };
-        if length == 0 || !take_room(now, bytes, room) {
+        // A full table must stay cheap, so the size is checked before the text is redacted.
+        if length == 0 || !has_room(now, definition_bytes(length - 1), room) {
             count_loss();
             return false;
         }
@@ -171,17 +170,22 @@ impl Place {
         // ordering.
         let text = unsafe { &(&(*self.text.get()))[..length - 1] };
         let redactor = configuration::redactor();
-        let is_secret = std::str::from_utf8(text).is_ok_and(|name| redactor.is_secret(name));
+        let shown = redacted::label(&redactor, text, text.len() == MOST_BYTES);
+        let is_secret = !is_value && redacted::is_secret_name(&redactor, text);
         self.is_secret.store(u32::from(is_secret), Ordering::Relaxed);
+        let shown = shown.as_bytes();
+        if !take_room(now, definition_bytes(shown.len()), room) {
+            count_loss();
+            return false;
+        }
         // Release: a thread that sees the life also sees `is_secret`.
         if self.life.swap(now, Ordering::AcqRel) == now {
             // Another thread has written it meanwhile.
             return true;
         }
-        let shown = redacted::label(&redactor, text);
         if set
             .area
-            .define(KIND_TEXT, Payload::text(number, shown.as_bytes()).as_bytes())
+            .define(KIND_TEXT, Payload::text(number, shown).as_bytes())
         {
             return true;
         }
@@ -193,6 +197,22 @@ impl Place {
 
 /// Bytes of strings in this process life, in the lower half. The upper half is the number of the process life.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
+
+/// Returns the size of the definition of a text of this length: a number and the text.
+fn definition_bytes(length: usize) -> u64 {
+    framed_bytes(size_of::<u32>() + length) as u64
+}
+
+/// Returns true if this process life has `bytes` of `room` left.
+fn has_room(life: u32, bytes: u64, room: u64) -> bool {
+    let taken = TAKEN.load(Ordering::Relaxed);
+    let of_life = if taken >> 32 == u64::from(life) {
+        taken & u64::from(u32::MAX)
+    } else {
+        0
+    };
+    of_life + bytes <= room
+}
 
 /// Reserves `bytes` of `room`, and returns false if this process life has less left.
 fn take_room(life: u32, bytes: u64, room: u64) -> bool {

@@ -19,5 +19,5 @@ mod stub_x86_64;
 
 pub use rankscope_recorder::{
     adapters, api, collectives, communicators, configuration, hash, held_lane, life, marks, own_thread,
-    pending, system_counters, texts, thread_lane,
+    pending, redacted, system_counters, texts, thread_lane,
 };

@@ -1,7 +1,7 @@
 //! The text of an NVTX event, in any of its forms.
 
 use super::ranges::REGISTERED;
-use crate::core::texts;
+use crate::core::{configuration, redacted, texts};
 use std::ffi::c_char;
 
 /// A copy of a text.
@@ -46,6 +46,10 @@ impl Message {
         // A truncated text may have lost digits.
         let is_whole = self.length < texts::MOST_BYTES;
         if what.is_empty() || number.is_empty() || !is_whole || (number[0] == b'0' && digits > 1) {
+            return None;
+        }
+        // A key may end with digits, and is redacted as a whole.
+        if redacted::ends_like_key(&configuration::redactor(), text) {
             return None;
         }
         let number: u32 = std::str::from_utf8(number).ok()?.parse().ok()?;

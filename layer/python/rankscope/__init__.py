@@ -294,7 +294,13 @@ def span_methods(target, *names):
     if _api is None:
         return
     for name in names:
-        setattr(target, name, _in_span(getattr(target, name), f"{type(target).__name__}.{name}"))
+        # A recording must not end a program that runs without it: an object may lack the method, or take no attributes.
+        try:
+            method = getattr(target, name)
+            if not hasattr(method, "_rankscope_span"):
+                setattr(target, name, _in_span(method, f"{type(target).__name__}.{name}"))
+        except Exception:
+            pass
 
 
 def _in_span(method, label):
@@ -303,6 +309,7 @@ def _in_span(method, label):
         with span(label):
             return method(*arguments, **named)
 
+    call._rankscope_span = label
     return call
 
 

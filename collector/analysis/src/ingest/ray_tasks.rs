@@ -7,6 +7,7 @@ use crate::rank::FrameworkTask;
 use rankscope_formats::ray_timeline::{self, RayEvent, RayTimeline};
 use rankscope_formats::session::ProblemSummary;
 use rankscope_ranklog::reader::RankLog;
+use rankscope_ranklog::secrets::Redactor;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -74,13 +75,15 @@ impl RayTasks {
             Some(at_ns.saturating_add(unix_ns.saturating_sub(realtime_ns)))
         };
         let recorded_from_ns = readings.iter().map(|&(_, at_ns)| at_ns).min().unwrap_or(i64::MIN);
+        // A program names its tasks.
+        let redactor = Redactor::of_environment();
         let task_of = |event: &RayEvent| {
             let start_ns = on_axis(event.start_unix_ns)?;
             // A step of the wall clock must not change a duration.
             let end_ns = start_ns.saturating_add(event.end_unix_ns.saturating_sub(event.start_unix_ns));
             // The recording begins with the first communicator. Tasks that ended before are no part of the run.
             (end_ns > recorded_from_ns).then(|| FrameworkTask {
-                name: event.name.clone(),
+                name: redactor.text(&event.name).into(),
                 start_ns,
                 end_ns,
                 fields: event.fields.clone(),
