@@ -1,9 +1,10 @@
 # Targets for developers and CI. All of them are plain cargo underneath; see CONTRIBUTING.md.
-.PHONY: help build viewer portable portable-aarch64 wheel deb release demo test test-portable setup lint bench faults compare-study hang-study frameworks aarch64 host-nccl fuzz docs
+.PHONY: help build viewer sql portable portable-aarch64 wheel deb release demo test test-portable setup lint bench faults compare-study hang-study frameworks aarch64 host-nccl fuzz docs
 
 help:
 	@echo "make build   the program and the preloaded library, in target/release"
 	@echo "make viewer  the native viewer, rankscope-viewer, beside them"
+	@echo "make sql     the query engine, rankscope-sql, beside them"
 	@echo "make portable  the files that ship, for every glibc from 2.28 on, in target/portable"
 	@echo "make wheel  program, library and Python module for pip, in dist; for this machine's glibc or newer"
 	@echo "make deb    the same for Debian and Ubuntu, in dist"
@@ -28,6 +29,10 @@ build:
 # A separate program: recording and reporting need none of its libraries.
 viewer:
 	cargo build --locked --release -p rankscope-viewer
+
+# A separate program: the query engine takes longer to build than all of rankscope.
+sql:
+	cargo build --locked --release -p rankscope-sql
 
 # The files for releases: every glibc from 2.28 on.
 portable:
@@ -56,6 +61,7 @@ release: portable $(CROSS)
 	        packaging/$$pack.py --program target/$$files/rankscope --library target/$$files/librankscope.so \
 	            --viewer target/$$files/rankscope-viewer --writer target/portable/rankscope; \
 	    done; \
+	    packaging/sql_wheel.py --program target/$$files/rankscope-sql; \
 	done
 	packaging/sbom.sh dist/rankscope.cdx.json
 	cd dist && sha256sum rankscope* > SHA256SUMS

@@ -73,6 +73,10 @@ pub trait Table: Clone + Sized + Send + 'static {
     const NAME: &'static str;
     /// Name of the column that is the sort key; `None` if the key is not a column.
     const SORT_COLUMN: Option<&'static str>;
+    /// Meaning of a row.
+    const DESCRIPTION: &'static str;
+    /// Returns the meaning of each column, with its unit, in the order of [`Table::columns`].
+    fn descriptions() -> &'static [&'static str];
     /// Returns the columns: name, type, whether values may be missing, and storage.
     fn columns() -> Vec<(&'static str, DataType, bool, Storage)>;
     /// Appends rows to `columns`, which are in the order of [`Table::columns`].
@@ -342,42 +346,47 @@ named_cell!(Operation, Library, Algorithm, Protocol);
 macro_rules! table {
     // The sort key is a column. The footer then has the range of its values for each row group.
     (
-        $(#[$doc:meta])*
+        $(#[doc = $doc:literal])*
         $row:ident = $name:literal, sorted by |$of:ident| $this:ident.$sort:ident;
         $($columns:tt)*
     ) => {
         $crate::session::table::table! {
             @declare
-            $(#[$doc])*
+            $(#[doc = $doc])*
             $row = $name, Some(stringify!($sort)), |$of| $this.$sort;
             $($columns)*
         }
     };
     (
-        $(#[$doc:meta])*
+        $(#[doc = $doc:literal])*
         $row:ident = $name:literal, sorted by $key:expr;
         $($columns:tt)*
     ) => {
         $crate::session::table::table! {
             @declare
-            $(#[$doc])*
+            $(#[doc = $doc])*
             $row = $name, None, $key;
             $($columns)*
         }
     };
     (
         @declare
-        $(#[$doc:meta])*
+        $(#[doc = $doc:literal])*
         $row:ident = $name:literal, $sort:expr, $key:expr;
-        $($(#[$column_doc:meta])* $column:ident: $kind:ty = $storage:ident,)*
+        $($(#[doc = $column_doc:literal])* $column:ident: $kind:ty = $storage:ident,)*
     ) => {
-        $(#[$doc])*
+        $(#[doc = $doc])*
         #[derive(Clone, Debug, PartialEq)]
-        pub struct $row { $($(#[$column_doc])* pub $column: $kind,)* }
+        pub struct $row { $($(#[doc = $column_doc])* pub $column: $kind,)* }
 
         impl $crate::session::table::Table for $row {
             const NAME: &'static str = $name;
             const SORT_COLUMN: Option<&'static str> = $sort;
+            const DESCRIPTION: &'static str = concat!($($doc, "\n",)*);
+
+            fn descriptions() -> &'static [&'static str] {
+                &[$(concat!($($column_doc, "\n",)*),)*]
+            }
 
             fn columns() -> Vec<(&'static str, arrow_schema::DataType, bool, $crate::session::storage::Storage)> {
                 use $crate::session::storage::Storage;

@@ -66,6 +66,46 @@ impl Sketch {
         }
     }
 
+    /// Returns the memory of the buckets, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.buckets.capacity() * size_of::<u64>()
+    }
+
+    /// Returns the sketch as bytes: little-endian words of 64 bits. They are for intermediate results of one version.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let head = [
+            self.below_one,
+            self.count,
+            self.min.to_bits(),
+            self.max.to_bits(),
+            self.sum.to_bits(),
+        ];
+        head.iter()
+            .chain(&self.buckets)
+            .flat_map(|word| word.to_le_bytes())
+            .collect()
+    }
+
+    /// Returns the sketch of bytes that [`to_bytes`](Self::to_bytes) made; `None` for other bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (words, rest) = bytes.as_chunks::<8>();
+        let mut words = words.iter().map(|&word| u64::from_le_bytes(word));
+        let mut next = || words.next();
+        let sketch = Self {
+            below_one: next()?,
+            count: next()?,
+            min: f64::from_bits(next()?),
+            max: f64::from_bits(next()?),
+            sum: f64::from_bits(next()?),
+            buckets: words.collect(),
+        };
+        let counted = sketch
+            .buckets
+            .iter()
+            .try_fold(sketch.below_one, |sum, &count| sum.checked_add(count));
+        (rest.is_empty() && counted == Some(sketch.count)).then_some(sketch)
+    }
+
     /// Returns the number of values.
     pub fn count(&self) -> u64 {
         self.count
@@ -127,6 +167,8 @@ mod tests {
                 sketch
             };
             let mut merged = sketch(&mut one.iter());
+            prop_assert_eq!(Sketch::from_bytes(&merged.to_bytes()).map(|copy| copy.quantiles()), Some(merged.quantiles()));
+            prop_assert!(Sketch::from_bytes(&merged.to_bytes()[1..]).is_none());
             merged.merge(&sketch(&mut other.iter()));
             prop_assert_eq!(merged.quantiles(), sketch(&mut one.iter().chain(&other)).quantiles());
         }

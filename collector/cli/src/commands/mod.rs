@@ -2,6 +2,7 @@
 
 mod baseline;
 mod bench;
+mod companion;
 mod compare;
 mod completions;
 mod ctl;
@@ -28,6 +29,7 @@ mod selftest;
 mod serve;
 mod session;
 mod size;
+mod sql;
 mod status;
 mod timeline_picture;
 mod top;
@@ -101,6 +103,7 @@ enum Command {
     Heatmap(heatmap::Heatmap),
     Baseline(baseline::Baseline),
     Compare(compare::Compare),
+    Sql(sql::Sql),
     View(view::View),
     Top(top::Top),
     Rules(rules::Rules),
@@ -131,6 +134,7 @@ impl Cli {
             Command::Heatmap(heatmap) => heatmap.run(),
             Command::Baseline(baseline) => baseline.run(),
             Command::Compare(compare) => compare.run(),
+            Command::Sql(sql) => sql.run(),
             Command::View(view) => view.run(),
             Command::Top(top) => top.run(),
             Command::Rules(rules) => rules.run(),

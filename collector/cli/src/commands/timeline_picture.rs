@@ -1,7 +1,7 @@
 //! Picture of the timeline for the HTML page. The viewer draws it, and needs no display.
 
 use super::progress::Progress;
-use super::view::{WHERE_FROM, program};
+use super::view::VIEWER;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -20,7 +20,7 @@ pub fn take_range(path: &Path, range_ns: Option<(i64, i64)>) -> Result<Vec<u8>> 
     progress.report("drawing the timeline", None);
     let folder = tempfile::tempdir().context("cannot create a temporary directory for the picture")?;
     let picture = folder.path().join("timeline.png");
-    let program = program();
+    let program = VIEWER.path();
     let output = Command::new(&program)
         .arg(path)
         .arg("--screenshot")
@@ -29,7 +29,7 @@ pub fn take_range(path: &Path, range_ns: Option<(i64, i64)>) -> Result<Vec<u8>> 
         .args(range_ns.map(|(from, to)| format!("--range={from}ns..{to}ns")))
         .stdin(Stdio::null())
         .output()
-        .with_context(|| format!("cannot start {}. {WHERE_FROM}", program.display()))?;
+        .with_context(|| format!("cannot start {}. {}", program.display(), VIEWER.where_from))?;
     if !output.status.success() {
         bail!(
             "the viewer could not draw the timeline: {}",

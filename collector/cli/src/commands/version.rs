@@ -1,7 +1,8 @@
 //! What `rankscope --version` prints: the version, from what this program was built, what it can read, and what it finds beside
 //! itself.
 
-use super::{import, view};
+use super::companion::Companion;
+use super::{import, sql, view};
 use crate::launch::library;
 use rankscope_ranklog::layout::FORMAT_VERSION;
 use std::env::consts::{ARCH, OS};
@@ -10,6 +11,12 @@ use std::sync::LazyLock;
 /// Commit that packages and releases state when they build. A build from a working tree has none: to ask git would build the
 /// program again after each commit.
 const COMMIT: Option<&str> = option_env!("RANKSCOPE_COMMIT");
+
+/// Returns the path of a separate program, or that there is none.
+fn found(program: &Companion) -> String {
+    let path = program.installed();
+    path.map_or_else(|| "not found".to_owned(), |path| path.display().to_string())
+}
 
 /// The version in several lines. `-V` prints the first one alone.
 pub static LONG: LazyLock<String> = LazyLock::new(|| {
@@ -27,7 +34,8 @@ pub static LONG: LazyLock<String> = LazyLock::new(|| {
          records:      NCCL, RCCL, Gloo, CUPTI, NVTX, marks of programs\n\
          imports:      {}\n\
          library:      {}\n\
-         viewer:       {}",
+         viewer:       {}\n\
+         SQL:          {}",
         env!("CARGO_PKG_VERSION"),
         COMMIT
             .filter(|commit| !commit.is_empty())
@@ -37,6 +45,7 @@ pub static LONG: LazyLock<String> = LazyLock::new(|| {
             |_| "not found; `rankscope doctor` shows where it was searched".to_owned(),
             |path| path.display().to_string()
         ),
-        view::installed().map_or_else(|| "not found".to_owned(), |path| path.display().to_string()),
+        found(&view::VIEWER),
+        found(&sql::ENGINE),
     )
 });

@@ -1,0 +1,112 @@
+//! DataFusion with the tables of some runs and the functions of the field.
+
+use crate::documents::{self, DocumentTable};
+use crate::functions;
+use crate::runs::Runs;
+use crate::tables::{self, Description, SessionTable};
+use anyhow::{Context, Result};
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::datasource::MemTable;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::FairSpillPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use std::sync::Arc;
+
+/// Limits of queries.
+#[derive(Clone, Copy, Debug)]
+pub struct EngineOptions {
+    /// Memory for sorts, joins and groups, in bytes. More goes to temporary files.
+    pub memory_bytes: usize,
+    /// Number of threads.
+    pub threads: usize,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self {
+            memory_bytes: 2 << 30,
+            threads: std::thread::available_parallelism().map_or(1, |count| count.get()),
+        }
+    }
+}
+
+/// Answers queries on some runs.
+pub struct Engine {
+    context: SessionContext,
+    /// Names of tables and their columns, for the completion of the prompt.
+    words: Vec<String>,
+}
+
+impl Engine {
+    /// Makes the tables of the runs known. Reads only the sizes of files.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn new(runs: &Runs, options: EngineOptions) -> Result<Self> {
+        let config = SessionConfig::new()
+            .with_information_schema(true)
+            .with_target_partitions(options.threads)
+            // Rows of a condition that few rows meet are not decoded.
+            .set_bool("datafusion.execution.parquet.pushdown_filters", false)
+            .set_bool("datafusion.execution.parquet.skip_metadata", false);
+        let runtime = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::new(FairSpillPool::new(options.memory_bytes)))
+            .build_arc()
+            .context("cannot prepare the query engine")?;
+        let mut context = SessionContext::new_with_config_rt(config, runtime);
+        functions::register(&mut context).context("cannot add the functions")?;
+
+        let mut of_files: Vec<(Description, SessionTable)> = Vec::new();
+        for description in tables::descriptions() {
+            let table = SessionTable::find(&description, &runs.0)
+                .with_context(|| format!("cannot find the files of the table {}", description.name))?;
+            of_files.push((description, table));
+        }
+        let mut in_memory = documents::tables(&runs.0)?;
+        in_memory.push(documents::columns(&of_files, &in_memory)?);
+        let mut words: Vec<String> = functions::ALL
+            .iter()
+            .map(|function| format!("{}(", function.name))
+            .collect();
+        for DocumentTable {
+            name, columns, rows, ..
+        } in in_memory
+        {
+            words.push(name.to_owned());
+            words.extend(columns.iter().map(|(column, _)| (*column).to_owned()));
+            let table = MemTable::try_new(rows.schema(), vec![vec![rows]])?;
+            context.register_table(name, Arc::new(table))?;
+        }
+        for (description, table) in of_files {
+            words.push(description.name.to_owned());
+            words.extend(
+                description
+                    .schema
+                    .fields()
+                    .iter()
+                    .map(|field| field.name().clone()),
+            );
+            context.register_table(description.name, Arc::new(table))?;
+        }
+        words.sort();
+        words.dedup();
+        Ok(Self { context, words })
+    }
+
+    /// Returns the names of tables, columns and functions, in order.
+    pub fn words(&self) -> &[String] {
+        &self.words
+    }
+
+    /// Starts a query. Its rows arrive in batches.
+    ///
+    /// # Errors
+    /// A query that DataFusion rejects.
+    pub async fn query(&self, query: &str) -> Result<(SchemaRef, SendableRecordBatchStream)> {
+        let frame = self.context.sql(query).await?;
+        let schema: &Schema = frame.schema().as_arrow();
+        let schema = Arc::new(schema.clone());
+        Ok((schema, frame.execute_stream().await?))
+    }
+}

@@ -1,0 +1,220 @@
+//! The prompt: several queries on the same runs, with a history and completion.
+
+use crate::engine::Engine;
+use crate::output::{self, Format};
+use crate::{functions, tables};
+use anyhow::{Context as _, Result};
+use rustyline::completion::Completer;
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::FileHistory;
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{Context, Editor, Helper};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Words of SQL that the completion knows.
+const WORDS_OF_SQL: [&str; 34] = [
+    "select",
+    "from",
+    "where",
+    "group by",
+    "order by",
+    "limit",
+    "join",
+    "left join",
+    "on",
+    "using",
+    "and",
+    "or",
+    "not",
+    "null",
+    "is",
+    "in",
+    "like",
+    "between",
+    "as",
+    "distinct",
+    "having",
+    "with",
+    "union all",
+    "case",
+    "when",
+    "then",
+    "else",
+    "end",
+    "count(",
+    "sum(",
+    "avg(",
+    "min(",
+    "max(",
+    "describe",
+];
+
+const HELP: &str = "\
+A query ends with a semicolon. The tab key completes names.
+  \\t            all tables
+  \\d TABLE      the columns of a table, with their meaning and unit
+  \\f            functions of the field
+  \\q            end; so does Ctrl-D
+  select …;     a query
+Example:
+  select operation, size_class(size_bytes) size, count(*) n, percentile(bus_bytes_per_s, 0.5) / 1e9 gb_per_s
+  from instances where state = 'complete' group by all order by n desc;";
+
+/// Completes the word at the cursor, and waits for the end of a query.
+struct Words(Vec<String>);
+
+impl Helper for Words {}
+impl Highlighter for Words {}
+impl Hinter for Words {
+    type Hint = String;
+}
+
+impl Validator for Words {
+    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        let text = context.input().trim();
+        Ok(
+            match text.is_empty() || text.starts_with('\\') || text.ends_with(';') {
+                true => ValidationResult::Valid(None),
+                false => ValidationResult::Incomplete,
+            },
+        )
+    }
+}
+
+impl Completer for Words {
+    type Candidate = String;
+
+    fn complete(
+        &self,
+        line: &str,
+        position: usize,
+        _: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<String>)> {
+        let before = &line[..position];
+        let start = before
+            .rfind(|letter: char| !(letter.is_alphanumeric() || letter == '_'))
+            .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
+        let word = before[start..].to_lowercase();
+        if word.is_empty() {
+            return Ok((start, Vec::new()));
+        }
+        let known = self.0.iter().map(String::as_str).chain(WORDS_OF_SQL);
+        let fitting = known.filter(|known| known.starts_with(&word));
+        Ok((start, fitting.map(str::to_owned).collect()))
+    }
+}
+
+/// Path of the history; `None` without a home directory.
+fn history() -> Option<PathBuf> {
+    let state = std::env::var_os("XDG_STATE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state")))?;
+    Some(state.join("rankscope/sql_history"))
+}
+
+/// Reads queries until the end of the input.
+///
+/// # Errors
+/// A terminal that cannot be used. A query with an error is only reported.
+pub fn run(engine: &Engine, runtime: &tokio::runtime::Runtime, max_rows: usize) -> Result<()> {
+    let mut editor: Editor<Words, FileHistory> = Editor::new().context("cannot use the terminal")?;
+    editor.set_helper(Some(Words(engine.words().to_vec())));
+    let history = history();
+    if let Some(path) = &history {
+        // A history that does not exist yet, or cannot be read, is empty.
+        let _ = path.parent().map(std::fs::create_dir_all);
+        let _ = editor.load_history(path);
+    }
+    println!("\\h explains the prompt, \\t lists the tables");
+    loop {
+        match editor.readline("sql> ") {
+            Ok(text) => {
+                let text = text.trim();
+                if text.is_empty() {
+                    continue;
+                }
+                let _ = editor.add_history_entry(text);
+                if let Some(path) = &history {
+                    let _ = editor.append_history(path);
+                }
+                if matches!(text, "\\q" | "quit;" | "exit;") {
+                    return Ok(());
+                }
+                answer(engine, runtime, text, max_rows)?;
+            }
+            // Ctrl-C forgets the line.
+            Err(ReadlineError::Interrupted) => {}
+            Err(ReadlineError::Eof) => return Ok(()),
+            Err(error) => return Err(error).context("cannot read the terminal"),
+        }
+    }
+}
+
+/// Runs a query of the prompt. Ctrl-C ends the query, not the prompt.
+fn answer(engine: &Engine, runtime: &tokio::runtime::Runtime, text: &str, max_rows: usize) -> Result<()> {
+    let query = match text.split_once(char::is_whitespace).unwrap_or((text, "")) {
+        ("\\h" | "\\?", _) => {
+            println!("{HELP}");
+            return Ok(());
+        }
+        ("\\f", _) => {
+            for function in functions::ALL {
+                println!("{}\n    {}", function.usage, function.meaning);
+            }
+            return Ok(());
+        }
+        ("\\t", _) => {
+            for description in tables::descriptions() {
+                println!("{:16} {}", description.name, description.meaning);
+            }
+            println!(
+                "{:16} from the summaries: `\\d NAME` shows their columns",
+                "runs, ranks, hosts, communicators, members, findings, columns"
+            );
+            return Ok(());
+        }
+        ("\\d", table) => format!(
+            "select column_name, type, meaning from columns where table_name = '{}'",
+            table.trim_end_matches(';').replace('\'', "''")
+        ),
+        _ => text.trim_end_matches(';').to_owned(),
+    };
+    let started = Instant::now();
+    let result = runtime.block_on(async {
+        let work =
+            async { output::write(engine.query(&query).await?, Format::Table, max_rows, io::stdout()).await };
+        tokio::select! {
+            result = work => Some(result),
+            _ = tokio::signal::ctrl_c() => None,
+        }
+    });
+    match result {
+        Some(Ok(written)) => println!(
+            "{} in {:.2} s",
+            count(written, max_rows),
+            started.elapsed().as_secs_f64()
+        ),
+        Some(Err(error)) => eprintln!("{}", explain(&error)),
+        None => eprintln!("ended by Ctrl-C"),
+    }
+    io::stdout().flush().context("cannot write to the terminal")
+}
+
+/// Returns how many rows were written.
+pub fn count(written: output::Written, max_rows: usize) -> String {
+    match (written.rows, written.is_cut) {
+        (_, true) => format!("the first {max_rows} rows of more (--rows, or a limit in the query)"),
+        (1, _) => "1 row".to_owned(),
+        (rows, _) => format!("{rows} rows"),
+    }
+}
+
+/// Returns an error of a query in one paragraph.
+pub fn explain(error: &anyhow::Error) -> String {
+    let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
+    causes.join("\n  because: ")
+}

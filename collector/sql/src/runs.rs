@@ -1,0 +1,130 @@
+//! Runs whose sessions are queried, and their names.
+
+use anyhow::{Context, Result, bail};
+use rankscope_formats::session::{SUMMARY_FILE, Session};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Name of the session's directory inside a run directory.
+const FOLDER: &str = "session";
+
+/// A run with a session.
+pub struct Run {
+    /// Name: the value of the column `run`, unique among the runs.
+    pub name: String,
+    /// Path of the session directory, absolute.
+    pub path: PathBuf,
+    /// Summary of the session.
+    pub session: Session,
+}
+
+/// All runs of a query, in the order in which they were given.
+pub struct Runs(pub Vec<Run>);
+
+impl Runs {
+    /// Reads the summaries of the sessions in these directories. Each is a run directory that was merged, a session directory, or a
+    /// directory of runs. A session that is given twice counts once.
+    pub fn open(directories: &[PathBuf]) -> Result<Self> {
+        let mut sessions: Vec<PathBuf> = Vec::new();
+        for directory in directories {
+            for session in sessions_in(directory)? {
+                let session = session
+                    .canonicalize()
+                    .with_context(|| format!("cannot resolve {}", session.display()))?;
+                if !sessions.contains(&session) {
+                    sessions.push(session);
+                }
+            }
+        }
+        let names = names(&sessions);
+        let runs = sessions.into_iter().zip(names).map(|(path, name)| {
+            let session = Session::read(&path).with_context(|| {
+                format!(
+                    "invalid session; merge the run again: rankscope merge {}",
+                    path.parent().unwrap_or(&path).display()
+                )
+            })?;
+            Ok(Run { name, path, session })
+        });
+        Ok(Self(runs.collect::<Result<_>>()?))
+    }
+}
+
+/// Returns the sessions of a directory: itself, the session inside, or those of the runs inside, by name.
+fn sessions_in(directory: &Path) -> Result<Vec<PathBuf>> {
+    let session_of = |directory: &Path| {
+        [directory.to_path_buf(), directory.join(FOLDER)]
+            .into_iter()
+            .find(|candidate| candidate.join(SUMMARY_FILE).is_file())
+    };
+    if let Some(session) = session_of(directory) {
+        return Ok(vec![session]);
+    }
+    let entries = directory
+        .read_dir()
+        .with_context(|| format!("cannot read the directory {}", directory.display()))?;
+    let mut inside: Vec<PathBuf> = Vec::new();
+    for entry in entries {
+        let path = entry
+            .with_context(|| format!("cannot read the directory {}", directory.display()))?
+            .path();
+        inside.extend(session_of(&path));
+    }
+    if inside.is_empty() {
+        bail!(
+            "{} has no session yet; merge its logs first: rankscope merge {}",
+            directory.display(),
+            directory.display()
+        );
+    }
+    inside.sort();
+    Ok(inside)
+}
+
+/// Returns the names of sessions: the last parts of the paths of their runs, as many as make them differ.
+fn names(sessions: &[PathBuf]) -> Vec<String> {
+    let parts = |session: &Path| -> Vec<String> {
+        let run = match session.file_name() {
+            Some(name) if name == FOLDER => session.parent().unwrap_or(session),
+            _ => session,
+        };
+        let components = run.components().rev();
+        components
+            .filter(|component| matches!(component, std::path::Component::Normal(_)))
+            .map(|component| component.as_os_str().to_string_lossy().into_owned())
+            .collect()
+    };
+    let parts: Vec<Vec<String>> = sessions.iter().map(|session| parts(session)).collect();
+    let longest = parts.iter().map(Vec::len).max().unwrap_or(0);
+    let mut lengths = vec![1; parts.len()];
+    loop {
+        let names: Vec<String> = parts
+            .iter()
+            .zip(&lengths)
+            .map(|(parts, &length)| {
+                let last: Vec<&str> = parts.iter().take(length).rev().map(String::as_str).collect();
+                last.join("/")
+            })
+            .collect();
+        let mut uses: BTreeMap<&str, usize> = BTreeMap::new();
+        names.iter().for_each(|name| *uses.entry(name).or_default() += 1);
+        let shared: Vec<usize> = (0..names.len())
+            .filter(|&at| uses[names[at].as_str()] > 1 && lengths[at] < longest)
+            .collect();
+        if shared.is_empty() {
+            return names;
+        }
+        shared.into_iter().for_each(|at| lengths[at] += 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_have_the_shortest_names_that_differ() {
+        let paths = ["/a/one/session", "/a/two/session", "/b/two/session", "/b/plain"].map(PathBuf::from);
+        assert_eq!(names(&paths), ["one", "a/two", "b/two", "plain"]);
+    }
+}

@@ -1,0 +1,289 @@
+//! Tables of sessions, read in place from their Parquet files.
+//!
+//! A table has the rows of all runs. Its first column is `run`; a table with a file per rank also has `rank`, the position in the
+//! table `ranks`. Both come from the path of a file, so a condition on them skips files.
+
+use crate::runs::Run;
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, StringArray, UInt32Array};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::{DFSchema, Result, ScalarValue, not_impl_err};
+use datafusion::datasource::TableType;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::datasource::table_schema::TableSchema;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
+use datafusion::object_store;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
+use rankscope_formats::session::{
+    CounterRow, InstanceRow, LossRow, NameRow, OperationRow, PauseRow, ProblemRow, ProgramSpanRow, SpanRow,
+    StallRow, StepRow, Table, TrafficRow, WorkRow,
+};
+use std::sync::Arc;
+
+/// Column with the name of the run.
+pub const RUN: &str = "run";
+/// Column with the position of the rank.
+pub const RANK: &str = "rank";
+
+/// Description of a table.
+#[derive(Clone)]
+pub struct Description {
+    /// Name of the table, which is its directory in a session.
+    pub name: &'static str,
+    /// Meaning of a row.
+    pub meaning: String,
+    /// True if it has a file for each rank.
+    pub is_of_ranks: bool,
+    /// Columns of the files.
+    pub schema: SchemaRef,
+    /// Meaning of each column.
+    pub columns: Vec<String>,
+}
+
+/// Returns the descriptions of all tables that a session may have.
+pub fn descriptions() -> Vec<Description> {
+    fn of<T: Table>(is_of_ranks: bool) -> Description {
+        Description {
+            name: T::NAME,
+            meaning: plain(T::DESCRIPTION),
+            is_of_ranks,
+            schema: T::schema(),
+            columns: T::descriptions().iter().map(|text| plain(text)).collect(),
+        }
+    }
+    vec![
+        of::<OperationRow>(true),
+        of::<InstanceRow>(false),
+        of::<StepRow>(true),
+        of::<SpanRow>(true),
+        of::<ProgramSpanRow>(true),
+        of::<CounterRow>(true),
+        of::<PauseRow>(true),
+        of::<WorkRow>(true),
+        of::<NameRow>(true),
+        of::<StallRow>(true),
+        of::<TrafficRow>(false),
+        of::<LossRow>(false),
+        of::<ProblemRow>(false),
+    ]
+}
+
+/// Returns a doc comment as one line, without links of rustdoc.
+fn plain(text: &str) -> String {
+    let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let plain = joined
+        .replace("[`super::", "`")
+        .replace("[`", "`")
+        .replace("`]", "`");
+    ["ranks", "communicators", "hosts"]
+        .into_iter()
+        .fold(plain, |text, table| {
+            text.replace(
+                &format!("Index into `Session::{table}`"),
+                &format!("Position in the table `{table}`"),
+            )
+        })
+}
+
+/// File of a table.
+#[derive(Clone, Debug)]
+struct TableFile {
+    file: PartitionedFile,
+    run: String,
+    rank: Option<u32>,
+}
+
+/// A table of all runs.
+#[derive(Debug)]
+pub struct SessionTable {
+    schema: SchemaRef,
+    /// Columns of the files, and then those of their paths.
+    files_schema: TableSchema,
+    files: Vec<TableFile>,
+}
+
+impl SessionTable {
+    /// Finds the files of a table in all runs.
+    ///
+    /// # Errors
+    /// A file whose size cannot be read, or whose name has no form that an object store knows.
+    pub fn find(description: &Description, runs: &[Run]) -> Result<Self> {
+        let mut files = Vec::new();
+        for run in runs {
+            let directory = run.path.join(description.name);
+            let ranks = 0..run.session.ranks.len() as u32;
+            let names: Vec<(Option<u32>, String)> = match description.is_of_ranks {
+                true => ranks
+                    .map(|rank| (Some(rank), format!("rank={rank}.parquet")))
+                    .collect(),
+                false => vec![(None, "part-0.parquet".to_owned())],
+            };
+            for (rank, name) in names {
+                let path = directory.join(name);
+                let Ok(metadata) = path.metadata() else {
+                    // Not every session has every table.
+                    continue;
+                };
+                let location = object_store::path::Path::from_absolute_path(&path)?;
+                let meta = object_store::ObjectMeta {
+                    location,
+                    last_modified: metadata.modified().map(Into::into).unwrap_or_default(),
+                    size: metadata.len(),
+                    e_tag: None,
+                    version: None,
+                };
+                let mut values = vec![ScalarValue::from(run.name.as_str())];
+                values.extend(rank.map(ScalarValue::from));
+                files.push(TableFile {
+                    file: PartitionedFile::new_from_meta(meta).with_partition_values(values),
+                    run: run.name.clone(),
+                    rank,
+                });
+            }
+        }
+        let mut path_columns: Vec<FieldRef> = vec![Arc::new(Field::new(RUN, DataType::Utf8, false))];
+        if description.is_of_ranks {
+            path_columns.push(Arc::new(Field::new(RANK, DataType::UInt32, false)));
+        }
+        // A column that an older file lacks is null.
+        let of_files: Vec<Field> = description
+            .schema
+            .fields()
+            .iter()
+            .map(|field| field.as_ref().clone().with_nullable(true))
+            .collect();
+        let mut all: Vec<FieldRef> = path_columns.clone();
+        all.extend(of_files.iter().cloned().map(Arc::new));
+        Ok(Self {
+            schema: Arc::new(Schema::new(all)),
+            files_schema: TableSchema::builder(Arc::new(Schema::new(of_files)))
+                .with_table_partition_cols(path_columns)
+                .build(),
+            files,
+        })
+    }
+
+    /// Returns true if no run has this table.
+    pub fn is_absent(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    /// Number of columns that come from the paths of files.
+    fn path_columns(&self) -> usize {
+        self.files_schema.table_partition_cols().len()
+    }
+
+    /// Returns the schema of the columns from paths.
+    fn path_schema(&self) -> Schema {
+        Schema::new(self.files_schema.table_partition_cols().clone())
+    }
+
+    fn is_of_paths(&self, filter: &Expr) -> bool {
+        let columns = filter.column_refs();
+        let names: Vec<&String> = self
+            .files_schema
+            .table_partition_cols()
+            .iter()
+            .map(|field| field.name())
+            .collect();
+        !filter.is_volatile() && columns.iter().all(|column| names.contains(&&column.name))
+    }
+
+    /// Returns the files for which the conditions on their paths hold.
+    fn files_that_match(&self, state: &dyn Session, filters: &[Expr]) -> Result<Vec<PartitionedFile>> {
+        let all = || self.files.iter().map(|file| file.file.clone());
+        let of_paths = filters.iter().filter(|filter| self.is_of_paths(filter)).cloned();
+        let Some(condition) = conjunction(of_paths) else {
+            return Ok(all().collect());
+        };
+        let schema = Arc::new(self.path_schema());
+        let mut columns: Vec<ArrayRef> = vec![Arc::new(StringArray::from_iter_values(
+            self.files.iter().map(|file| &file.run),
+        ))];
+        if self.path_columns() > 1 {
+            columns.push(Arc::new(UInt32Array::from_iter(
+                self.files.iter().map(|file| file.rank),
+            )));
+        }
+        let batch = RecordBatch::try_new(Arc::clone(&schema), columns)?;
+        let condition = state.create_physical_expr(condition, &DFSchema::try_from(schema)?)?;
+        let holds = condition.evaluate(&batch)?.into_array(batch.num_rows())?;
+        let Some(holds) = holds.as_any().downcast_ref::<BooleanArray>() else {
+            return not_impl_err!("a condition that is neither true nor false");
+        };
+        Ok(all()
+            .zip(holds)
+            .filter_map(|(file, holds)| (holds == Some(true)).then_some(file))
+            .collect())
+    }
+}
+
+#[async_trait::async_trait]
+impl TableProvider for SessionTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(filters
+            .iter()
+            .map(|filter| match self.is_of_paths(filter) {
+                true => TableProviderFilterPushDown::Exact,
+                false => TableProviderFilterPushDown::Inexact,
+            })
+            .collect())
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let (of_paths, of_files) = (
+            self.path_columns(),
+            self.files_schema.file_schema().fields().len(),
+        );
+        let wanted: Vec<usize> = match projection {
+            Some(columns) => columns.clone(),
+            None => (0..self.schema.fields().len()).collect(),
+        };
+        let files = self.files_that_match(state, filters)?;
+        if files.is_empty() {
+            let schema = self.schema.project(&wanted)?;
+            return Ok(Arc::new(EmptyExec::new(Arc::new(schema))));
+        }
+        // In the scan, the columns from paths come last.
+        let in_scan = wanted
+            .iter()
+            .map(|&column| {
+                if column < of_paths {
+                    of_files + column
+                } else {
+                    column - of_paths
+                }
+            })
+            .collect();
+        let groups = FileGroup::new(files).split_files(state.config().target_partitions());
+        // Conditions on rows reach the files later, by DataFusion's physical optimizer.
+        let limit = limit.filter(|_| filters.iter().all(|filter| self.is_of_paths(filter)));
+        let options = state.table_options().parquet.clone();
+        let source = ParquetSource::new(self.files_schema.clone()).with_table_parquet_options(options);
+        let scan = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
+            .with_file_groups(groups)
+            .with_projection_indices(Some(in_scan))?
+            .with_limit(limit)
+            .build();
+        Ok(DataSourceExec::from_data_source(scan))
+    }
+}

@@ -1,0 +1,155 @@
+//! The program, as a user starts it.
+
+use rankscope_analysis::merge::{MergeOptions, merge};
+use rankscope_fixtures::logs::Ddp;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::LazyLock;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_rankscope-sql");
+
+static RUN: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
+    let folder = tempfile::tempdir().expect("a folder");
+    Ddp::default().write(folder.path()).expect("logs");
+    let options = MergeOptions {
+        directories: vec![folder.path().to_path_buf()],
+        output: folder.path().join("session"),
+        threads: Some(2),
+        most_pending: None,
+    };
+    merge(&options, &mut |_| {}).expect("a session");
+    folder
+});
+
+fn command() -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.arg(RUN.path()).stdin(Stdio::null());
+    command
+}
+
+fn output(command: &mut Command) -> (i32, String, String) {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().expect("it runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    (status.code().expect("a status"), text(stdout), text(stderr))
+}
+
+#[test]
+fn a_query_prints_a_table_or_csv() {
+    let query = "select operation, count(*) as n from operations group by operation order by n";
+    let (status, table, _) = output(command().arg(query));
+    assert_eq!(status, 0);
+    assert!(table.contains("| all-reduce | 604 |"), "{table}");
+    let (_, csv, _) = output(command().args([query, "--format", "csv"]));
+    assert_eq!(csv, "operation,n\nbroadcast,8\nall-reduce,604\n");
+    let mut piped = command();
+    let mut child = piped
+        .args(["-", "--format", "csv"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let mut input = child.stdin.take().expect("an input");
+    input.write_all(query.as_bytes()).expect("it reads");
+    drop(input);
+    let ended = child.wait_with_output().expect("it ends");
+    assert_eq!(String::from_utf8_lossy(&ended.stdout), csv);
+}
+
+#[test]
+fn a_file_gets_all_rows_and_a_screen_some() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("rows.csv");
+    let query = "select * from operations";
+    let (status, nothing, said) = output(command().arg(query).arg("-o").arg(&file).args(["--rows", "5"]));
+    assert_eq!((status, nothing.as_str()), (0, ""));
+    assert!(said.contains("612 rows"), "{said}");
+    assert_eq!(
+        std::fs::read_to_string(&file).expect("a file").lines().count(),
+        613
+    );
+    let (_, table, said) = output(command().arg(query).args(["--rows", "5"]));
+    assert_eq!(table.lines().count(), 9);
+    assert!(said.contains("the first 5 rows of more"), "{said}");
+}
+
+#[test]
+fn failures_say_what_to_do_and_leave_no_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("rows.csv");
+    for (arguments, expected) in [
+        (vec!["select nothing from operations"], "nothing"),
+        (
+            vec!["select 1 from operations", "--format", "parquet"],
+            "-o FILE.parquet",
+        ),
+        (
+            vec!["select 1 from operations", "-o", "rows.odd"],
+            ".csv, .json, .parquet",
+        ),
+        (
+            vec!["select 1/0 from operations", "-o", file.to_str().expect("text")],
+            "zero",
+        ),
+        (vec![], "standard input is no terminal"),
+    ] {
+        let (status, _, said) = output(command().args(&arguments));
+        assert_eq!(status, 2, "{arguments:?}");
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+    }
+    assert!(!file.exists());
+    assert_eq!(folder.path().read_dir().expect("a folder").count(), 0);
+    let (status, _, said) = output(Command::new(PROGRAM).arg("select 1 from operations"));
+    assert_eq!(status, 2);
+    assert!(said.contains("a query needs a run"), "{said}");
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_failure() {
+    let mut child = command()
+        .args(["select * from operations", "--format", "json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    drop(child.stdout.take());
+    let ended = child.wait_with_output().expect("it ends");
+    assert_eq!(String::from_utf8_lossy(&ended.stderr), "");
+    assert!(ended.status.success());
+}
+
+/// The wheel of the query engine, installed by pip.
+#[test]
+fn the_wheel_has_the_program() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut pack = Command::new("python3");
+    pack.arg(root.join("packaging/sql_wheel.py"))
+        .args(["--program", PROGRAM, "--out"])
+        .arg(folder.path());
+    let (status, wheel, said) = output(&mut pack);
+    assert_eq!(status, 0, "{said}");
+    let target = folder.path().join("installed");
+    let mut install = Command::new("python3");
+    install
+        .args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--no-index",
+            "--target",
+        ])
+        .arg(&target)
+        .arg(PathBuf::from(wheel.trim()));
+    let (status, _, said) = output(&mut install);
+    assert_eq!(status, 0, "{said}");
+    let (status, version, _) = output(Command::new(target.join("bin/rankscope-sql")).arg("--version"));
+    assert_eq!(status, 0);
+    assert!(version.contains(env!("CARGO_PKG_VERSION")), "{version}");
+}
