@@ -39,17 +39,14 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Makes the tables of the runs known. Reads only the sizes of files.
+    /// Makes the tables of the runs known. Reads no file.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// Those of DataFusion.
     pub fn new(runs: &Runs, options: EngineOptions) -> Result<Self> {
         let config = SessionConfig::new()
             .with_information_schema(true)
-            .with_target_partitions(options.threads)
-            // Rows of a condition that few rows meet are not decoded.
-            .set_bool("datafusion.execution.parquet.pushdown_filters", false)
-            .set_bool("datafusion.execution.parquet.skip_metadata", false);
+            .with_target_partitions(options.threads);
         let runtime = RuntimeEnvBuilder::new()
             .with_memory_pool(Arc::new(FairSpillPool::new(options.memory_bytes)))
             .build_arc()
@@ -59,8 +56,7 @@ impl Engine {
 
         let mut of_files: Vec<(Description, SessionTable)> = Vec::new();
         for description in tables::descriptions() {
-            let table = SessionTable::find(&description, &runs.0)
-                .with_context(|| format!("cannot find the files of the table {}", description.name))?;
+            let table = SessionTable::new(&description, &runs.0);
             of_files.push((description, table));
         }
         let mut in_memory = documents::tables(&runs.0)?;

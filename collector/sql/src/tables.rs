@@ -13,6 +13,7 @@ use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::table_schema::TableSchema;
+use datafusion::error::DataFusionError;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
@@ -23,7 +24,9 @@ use rankscope_formats::session::{
     CounterRow, InstanceRow, LossRow, NameRow, OperationRow, PauseRow, ProblemRow, ProgramSpanRow, SpanRow,
     StallRow, StepRow, Table, TrafficRow, WorkRow,
 };
-use std::sync::Arc;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 /// Column with the name of the run.
 pub const RUN: &str = "run";
@@ -98,54 +101,20 @@ struct TableFile {
     rank: Option<u32>,
 }
 
-/// A table of all runs.
+/// A table of all runs. Its files are found when a query first reads it: a run of thousands of ranks has ten times as many.
 #[derive(Debug)]
 pub struct SessionTable {
     schema: SchemaRef,
     /// Columns of the files, and then those of their paths.
     files_schema: TableSchema,
-    files: Vec<TableFile>,
+    /// Names of the runs, and the directories of the table in their sessions.
+    directories: Vec<(String, PathBuf)>,
+    files: OnceLock<Vec<TableFile>>,
 }
 
 impl SessionTable {
-    /// Finds the files of a table in all runs.
-    ///
-    /// # Errors
-    /// A file whose size cannot be read, or whose name has no form that an object store knows.
-    pub fn find(description: &Description, runs: &[Run]) -> Result<Self> {
-        let mut files = Vec::new();
-        for run in runs {
-            let directory = run.path.join(description.name);
-            let ranks = 0..run.session.ranks.len() as u32;
-            let names: Vec<(Option<u32>, String)> = match description.is_of_ranks {
-                true => ranks
-                    .map(|rank| (Some(rank), format!("rank={rank}.parquet")))
-                    .collect(),
-                false => vec![(None, "part-0.parquet".to_owned())],
-            };
-            for (rank, name) in names {
-                let path = directory.join(name);
-                let Ok(metadata) = path.metadata() else {
-                    // Not every session has every table.
-                    continue;
-                };
-                let location = object_store::path::Path::from_absolute_path(&path)?;
-                let meta = object_store::ObjectMeta {
-                    location,
-                    last_modified: metadata.modified().map(Into::into).unwrap_or_default(),
-                    size: metadata.len(),
-                    e_tag: None,
-                    version: None,
-                };
-                let mut values = vec![ScalarValue::from(run.name.as_str())];
-                values.extend(rank.map(ScalarValue::from));
-                files.push(TableFile {
-                    file: PartitionedFile::new_from_meta(meta).with_partition_values(values),
-                    run: run.name.clone(),
-                    rank,
-                });
-            }
-        }
+    /// Makes a table of these runs. Reads nothing.
+    pub fn new(description: &Description, runs: &[Run]) -> Self {
         let mut path_columns: Vec<FieldRef> = vec![Arc::new(Field::new(RUN, DataType::Utf8, false))];
         if description.is_of_ranks {
             path_columns.push(Arc::new(Field::new(RANK, DataType::UInt32, false)));
@@ -159,18 +128,73 @@ impl SessionTable {
             .collect();
         let mut all: Vec<FieldRef> = path_columns.clone();
         all.extend(of_files.iter().cloned().map(Arc::new));
-        Ok(Self {
+        let directory = |run: &Run| (run.name.clone(), run.path.join(description.name));
+        Self {
             schema: Arc::new(Schema::new(all)),
             files_schema: TableSchema::builder(Arc::new(Schema::new(of_files)))
                 .with_table_partition_cols(path_columns)
                 .build(),
-            files,
-        })
+            directories: runs.iter().map(directory).collect(),
+            files: OnceLock::new(),
+        }
     }
 
-    /// Returns true if no run has this table.
-    pub fn is_absent(&self) -> bool {
-        self.files.is_empty()
+    /// Returns the files of all runs.
+    fn files(&self) -> Result<&[TableFile]> {
+        if let Some(files) = self.files.get() {
+            return Ok(files);
+        }
+        let mut files = Vec::new();
+        for (run, directory) in &self.directories {
+            self.find(run, directory, &mut files)?;
+        }
+        Ok(self.files.get_or_init(|| files))
+    }
+
+    /// Finds the files of a run, in the order of its ranks. Not every session has every table.
+    fn find(&self, run: &str, directory: &Path, files: &mut Vec<TableFile>) -> Result<()> {
+        let io_error = |error: io::Error| {
+            let named = io::Error::new(error.kind(), format!("{}: {error}", directory.display()));
+            DataFusionError::IoError(named)
+        };
+        let entries = match directory.read_dir() {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(io_error(error)),
+        };
+        let is_of_ranks = self.path_columns() > 1;
+        let first = files.len();
+        for entry in entries {
+            let entry = entry.map_err(io_error)?;
+            let name = entry.file_name();
+            let Some(part) = name.to_str().and_then(|name| name.strip_suffix(".parquet")) else {
+                continue;
+            };
+            let rank = match is_of_ranks {
+                true => match part.strip_prefix("rank=").map(str::parse) {
+                    Some(Ok(rank)) => Some(rank),
+                    _ => continue,
+                },
+                false => None,
+            };
+            let metadata = entry.metadata().map_err(io_error)?;
+            let meta = object_store::ObjectMeta {
+                location: object_store::path::Path::from_absolute_path(entry.path())?,
+                last_modified: metadata.modified().map(Into::into).unwrap_or_default(),
+                size: metadata.len(),
+                e_tag: None,
+                version: None,
+            };
+            let mut values = vec![ScalarValue::from(run)];
+            values.extend(rank.map(ScalarValue::from));
+            files.push(TableFile {
+                file: PartitionedFile::new_from_meta(meta).with_partition_values(values),
+                run: run.to_owned(),
+                rank,
+            });
+        }
+        files[first..].sort_by_key(|file| file.rank);
+        Ok(())
     }
 
     /// Number of columns that come from the paths of files.
@@ -196,18 +220,19 @@ impl SessionTable {
 
     /// Returns the files for which the conditions on their paths hold.
     fn files_that_match(&self, state: &dyn Session, filters: &[Expr]) -> Result<Vec<PartitionedFile>> {
-        let all = || self.files.iter().map(|file| file.file.clone());
+        let files = self.files()?;
+        let all = || files.iter().map(|file| file.file.clone());
         let of_paths = filters.iter().filter(|filter| self.is_of_paths(filter)).cloned();
         let Some(condition) = conjunction(of_paths) else {
             return Ok(all().collect());
         };
         let schema = Arc::new(self.path_schema());
         let mut columns: Vec<ArrayRef> = vec![Arc::new(StringArray::from_iter_values(
-            self.files.iter().map(|file| &file.run),
+            files.iter().map(|file| &file.run),
         ))];
         if self.path_columns() > 1 {
             columns.push(Arc::new(UInt32Array::from_iter(
-                self.files.iter().map(|file| file.rank),
+                files.iter().map(|file| file.rank),
             )));
         }
         let batch = RecordBatch::try_new(Arc::clone(&schema), columns)?;
