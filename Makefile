@@ -1,5 +1,5 @@
 # Targets for developers and CI. All of them are plain cargo underneath; see CONTRIBUTING.md.
-.PHONY: help build viewer sql portable portable-aarch64 wheel deb release demo test test-portable setup lint bench faults compare-study hang-study frameworks aarch64 host-nccl fuzz docs
+.PHONY: help build viewer sql portable portable-aarch64 wheel deb release demo test test-sql test-portable setup lint bench faults compare-study hang-study frameworks aarch64 host-nccl fuzz docs
 
 help:
 	@echo "make build   the program and the preloaded library, in target/release"
@@ -11,6 +11,7 @@ help:
 	@echo "make release  all packages of the portable files, with a list of their crates, in dist"
 	@echo "make demo    a real 4-rank training under rankscope (SLOW=none|RANK, RUN=directory, RANKSCOPE=installed program)"
 	@echo "make test    all tests that need no GPU; installs what it can"
+	@echo "make test-sql  lint and tests of the query engine: 6 minutes, nearly all to build it"
 	@echo "make test-portable  what runs in a job's processes, on the portable files: 10 minutes"
 	@echo "make lint    formatting and clippy, warnings are errors"
 	@echo "make docs    the book, in target/book; installs mdbook"
@@ -90,7 +91,12 @@ setup:
 # runner. It runs one test program after another. Tests of real processes share few cores, so a lock serialises them
 # (tests/src/turn.rs).
 test: build setup
-	cargo test --locked --workspace --no-fail-fast
+	cargo test --locked --workspace --exclude rankscope-sql --no-fail-fast
+
+# The query engine: its libraries alone take four minutes to build and to lint on two cores.
+test-sql:
+	cargo clippy --locked -p rankscope-sql --all-targets -- -D warnings
+	cargo test --locked -p rankscope-sql
 
 # What runs in the processes of a job, on the files for releases.
 test-portable: setup
@@ -100,7 +106,7 @@ test-portable: setup
 
 lint:
 	cargo fmt --all --check
-	cargo clippy --locked --workspace --all-targets -- -D warnings
+	cargo clippy --locked --workspace --exclude rankscope-sql --all-targets -- -D warnings
 
 # The pages on commands and rules are generated. A test checks that the written ones are up to date.
 docs: build

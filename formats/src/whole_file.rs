@@ -1,10 +1,10 @@
 //! Files that exist completely or not at all.
 //!
 //! A file is written under a temporary name in the same directory. Only a complete file gets its name and replaces the
-//! previous one.
+//! previous one. Devices and pipes, such as `/dev/stdout`, are written directly: they are no files to replace.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -15,15 +15,32 @@ pub const UNFINISHED: &str = ".unfinished-";
 
 /// File that is being written. If it is dropped before [`WholeFile::finish`], the temporary file is removed.
 #[derive(Debug)]
-pub struct WholeFile {
-    file: NamedTempFile,
-    path: PathBuf,
+pub struct WholeFile(Place);
+
+#[derive(Debug)]
+enum Place {
+    Unfinished {
+        file: NamedTempFile,
+        path: PathBuf,
+    },
+    /// A device or a pipe.
+    Direct(File),
 }
 
 impl WholeFile {
     /// Creates a temporary file in the directory of `path`. Several writers of the same path do not disturb each other:
-    /// the last one to finish remains.
+    /// the last one to finish remains. If `path` is a symbolic link to a file, that file is replaced.
     pub fn create(path: &Path) -> io::Result<Self> {
+        let kind = fs::metadata(path).map(|metadata| metadata.file_type());
+        if kind.is_ok_and(|kind| !kind.is_file() && !kind.is_dir()) {
+            return Ok(Self(Place::Direct(OpenOptions::new().write(true).open(path)?)));
+        }
+        let target = match path.is_symlink() {
+            // A link without a file is replaced itself.
+            true => path.canonicalize().unwrap_or_else(|_| path.to_owned()),
+            false => path.to_owned(),
+        };
+        let path = target.as_path();
         let mut prefix = OsString::from(UNFINISHED);
         prefix.push(path.file_name().unwrap_or(OsStr::new("file")));
         prefix.push("-");
@@ -33,35 +50,44 @@ impl WholeFile {
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(directory(path))
             .map_err(without_temporary_name)?;
-        Ok(Self {
-            file,
-            path: path.to_owned(),
-        })
+        let path = path.to_owned();
+        Ok(Self(Place::Unfinished { file, path }))
     }
 
     /// Gives the file its name.
     pub fn finish(self) -> io::Result<()> {
-        self.file.persist(&self.path)?;
+        if let Place::Unfinished { file, path } = self.0 {
+            file.persist(path)?;
+        }
         Ok(())
     }
 
     /// Gives the file its name after its content has reached the disk. File systems that cannot synchronise a directory
     /// decide themselves when the name becomes durable.
     pub fn finish_durably(self) -> io::Result<()> {
-        self.file.as_file().sync_all()?;
-        self.file.persist(&self.path)?;
-        let _ = File::open(directory(&self.path)).and_then(|directory| directory.sync_all());
+        if let Place::Unfinished { file, path } = self.0 {
+            file.as_file().sync_all()?;
+            file.persist(&path)?;
+            let _ = File::open(directory(&path)).and_then(|directory| directory.sync_all());
+        }
         Ok(())
+    }
+
+    fn file(&mut self) -> &mut File {
+        match &mut self.0 {
+            Place::Unfinished { file, .. } => file.as_file_mut(),
+            Place::Direct(file) => file,
+        }
     }
 }
 
 impl Write for WholeFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.as_file_mut().write(bytes)
+        self.file().write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.as_file_mut().flush()
+        self.file().flush()
     }
 }
 
@@ -146,6 +172,25 @@ mod tests {
     }
 
     #[test]
+    fn devices_stay_devices_and_links_stay_links() {
+        use std::os::unix::fs::{FileTypeExt, symlink};
+
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        let null = folder.path().join("null");
+        write(&file, b"one").expect("written");
+        symlink("file", &link).expect("a link");
+        symlink("/dev/null", &null).expect("a link");
+        write(&link, b"two").expect("written");
+        write(&null, b"three").expect("written");
+        assert_eq!(fs::read(&file).expect("read"), b"two");
+        assert!(link.is_symlink() && null.is_symlink());
+        let device = fs::metadata("/dev/null").expect("a device").file_type();
+        assert!(device.is_char_device());
+        assert_eq!(names(folder.path()), ["file", "link", "null"]);
+    }
+
+    #[test]
     fn permissions_are_those_of_any_new_file() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (path, plain) = (folder.path().join("a"), folder.path().join("plain"));
@@ -168,11 +213,10 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("trace.pftrace");
         write(&path, b"complete").expect("written");
-        let (_, left) = WholeFile::create(&path)
-            .expect("created")
-            .file
-            .keep()
-            .expect("left over");
+        let Place::Unfinished { file, .. } = WholeFile::create(&path).expect("created").0 else {
+            panic!("it is no device");
+        };
+        let (_, left) = file.keep().expect("left over");
         let other = folder.path().join(".unfinished-report.html-x");
         fs::write(&other, b"of another file").expect("written");
         assert!(left.exists());

@@ -272,12 +272,12 @@ fn of_ranks(runs: &[Run]) -> Result<DocumentTable, ArrowError> {
             ),
             Column(
                 "world",
-                "Position of its world; null if it belongs to none.",
+                "Position of its world in session.json's `worlds`; null if it belongs to none.",
                 Values::Small(each(runs, |_, rank| rank.world)),
             ),
             Column(
                 "attempt",
-                "Position of its attempt.",
+                "Position of its attempt in session.json's `attempts`.",
                 Values::Small(each(runs, |_, rank| Some(rank.attempt))),
             ),
             Column("host", "Name of its host.", Values::Texts(each(runs, host))),

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::datasource::MemTable;
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::context::SQLOptions;
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
@@ -16,7 +17,7 @@ use std::sync::Arc;
 /// Limits of queries.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineOptions {
-    /// Memory for sorts, joins and groups, in bytes. More goes to temporary files.
+    /// Memory of a query, in bytes. Sorts and groups that need more go to temporary files; joins must fit.
     pub memory_bytes: usize,
     /// Number of threads.
     pub threads: usize,
@@ -34,7 +35,9 @@ impl Default for EngineOptions {
 /// Answers queries on some runs.
 pub struct Engine {
     context: SessionContext,
-    /// Names of tables and their columns, for the completion of the prompt.
+    /// Names and meanings of the tables.
+    tables: Vec<(String, String)>,
+    /// Names of tables, columns and functions, for the completion of the prompt.
     words: Vec<String>,
 }
 
@@ -65,16 +68,22 @@ impl Engine {
             .iter()
             .map(|function| format!("{}(", function.name))
             .collect();
+        let mut tables: Vec<(String, String)> = Vec::new();
         for DocumentTable {
-            name, columns, rows, ..
+            name,
+            meaning,
+            columns,
+            rows,
         } in in_memory
         {
+            tables.push((name.to_owned(), meaning.to_owned()));
             words.push(name.to_owned());
             words.extend(columns.iter().map(|(column, _)| (*column).to_owned()));
             let table = MemTable::try_new(rows.schema(), vec![vec![rows]])?;
             context.register_table(name, Arc::new(table))?;
         }
         for (description, table) in of_files {
+            tables.push((description.name.to_owned(), description.meaning.clone()));
             words.push(description.name.to_owned());
             words.extend(
                 description
@@ -87,7 +96,16 @@ impl Engine {
         }
         words.sort();
         words.dedup();
-        Ok(Self { context, words })
+        Ok(Self {
+            context,
+            tables,
+            words,
+        })
+    }
+
+    /// Returns the names and meanings of the tables.
+    pub fn tables(&self) -> &[(String, String)] {
+        &self.tables
     }
 
     /// Returns the names of tables, columns and functions, in order.
@@ -100,7 +118,9 @@ impl Engine {
     /// # Errors
     /// A query that DataFusion rejects.
     pub async fn query(&self, query: &str) -> Result<(SchemaRef, SendableRecordBatchStream)> {
-        let frame = self.context.sql(query).await?;
+        // A query reads. It neither changes tables nor writes files.
+        let reads = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false);
+        let frame = self.context.sql_with_options(query, reads).await?;
         let schema: &Schema = frame.schema().as_arrow();
         let schema = Arc::new(schema.clone());
         Ok((schema, frame.execute_stream().await?))

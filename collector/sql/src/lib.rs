@@ -10,6 +10,7 @@ pub mod functions;
 pub mod output;
 pub mod prompt;
 pub mod runs;
+pub mod statements;
 pub mod tables;
 
 pub use engine::{Engine, EngineOptions};

@@ -1,13 +1,15 @@
 //! `rankscope-sql`, which `rankscope sql` starts: a program of its own, because the query engine is larger than all of rankscope.
 
 use anyhow::{Context, Result, bail};
-use clap::Parser;
+use clap::{Parser, value_parser};
 use rankscope_formats::whole_file::WholeFile;
-use rankscope_sql::output::{self, Format};
-use rankscope_sql::{Engine, EngineOptions, Runs, prompt};
-use std::io::{self, IsTerminal, Read};
-use std::path::PathBuf;
+use rankscope_sql::output::{self, Format, Written};
+use rankscope_sql::{Engine, EngineOptions, Runs, prompt, statements};
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tokio::signal::unix::{SignalKind, signal};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,27 +32,40 @@ struct Cli {
     /// Runs that were merged, sessions, or folders of runs; and then the query. `-` reads the query from standard input.
     /// Without a query, a prompt starts.
     #[arg(required = true, value_name = "DIR|QUERY")]
-    arguments: Vec<String>,
+    arguments: Vec<OsString>,
     /// Form of the result (default: by the ending of the output file, else a table).
     #[arg(long, value_name = "FORM")]
     format: Option<Format>,
     /// File for the result.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Maximum number of rows that a table on the terminal shows.
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    rows: usize,
-    /// Memory for sorts, joins and groups, in MiB. What does not fit goes to temporary files.
-    #[arg(long, value_name = "MIB", default_value_t = 2048)]
-    memory: usize,
-    /// Number of threads (default: one per processor).
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
+    /// Maximum number of rows of a table for people, 1 to 10000. Other forms have all rows.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = value_parser!(u32).range(1..=10_000))]
+    rows: u32,
+    /// Memory of a query, in MiB. Sorts and groups that need more use temporary files; joins must fit.
+    #[arg(long, value_name = "MIB", default_value_t = 2048, value_parser = value_parser!(u32).range(16..))]
+    memory: u32,
+    /// Number of threads, 1 to 1024 (default: one per processor).
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
 }
 
+/// Size of the stack on which queries are planned, in bytes. The planner calls itself for each part of an expression, and generated
+/// queries have thousands. Only touched pages take memory.
+const STACK_BYTES: usize = 1 << 30;
+
 fn main() -> ExitCode {
-    match run(Cli::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
+    let cli = Cli::parse();
+    let work = std::thread::Builder::new()
+        .stack_size(STACK_BYTES)
+        .spawn(|| run(cli));
+    let result = match work.map(|thread| thread.join()) {
+        Ok(Ok(result)) => result,
+        Ok(Err(_)) => return ExitCode::from(3),
+        Err(error) => Err(error).context("cannot start a thread"),
+    };
+    match result {
+        Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("rankscope sql: {}", prompt::explain(&error));
@@ -67,15 +82,48 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
         .any(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
+/// Words with which a query begins.
+const BEGINNINGS: [&str; 7] = ["select", "with", "explain", "describe", "show", "values", "table"];
+
+/// Returns true if a text begins like a query, after comments and brackets.
+fn is_query(text: &str) -> bool {
+    let mut rest = text.trim_start();
+    while let Some(comment) = rest.strip_prefix("--") {
+        rest = comment.split_once('\n').map_or("", |(_, next)| next.trim_start());
+    }
+    let rest = rest.trim_start_matches(['(', ' ']);
+    let word = rest
+        .split(|letter: char| !letter.is_alphanumeric())
+        .next()
+        .unwrap_or_default();
+    BEGINNINGS
+        .iter()
+        .any(|beginning| beginning.eq_ignore_ascii_case(word))
+}
+
 /// Splits the arguments into directories and the query: the last one, if it is no directory.
-fn split(mut arguments: Vec<String>) -> Result<(Vec<PathBuf>, Option<String>)> {
-    let is_query =
-        |text: &str| text == "-" || (!PathBuf::from(text).exists() && text.contains(char::is_whitespace));
-    let query = arguments.pop_if(|last| is_query(last));
+fn split(mut arguments: Vec<OsString>) -> Result<(Vec<PathBuf>, Option<String>)> {
+    let as_query = |argument: &OsString| {
+        let text = argument.to_str()?;
+        (text == "-" || (is_query(text) && !Path::new(text).exists())).then(|| text.to_owned())
+    };
+    let query = arguments.last().and_then(as_query);
+    if query.is_some() {
+        arguments.pop();
+    }
+    for argument in &arguments {
+        if let Some(text) = as_query(argument) {
+            bail!("the query is the last argument, and only one is possible: {text}");
+        }
+        let text = argument.to_string_lossy();
+        if !Path::new(argument).exists() && text.contains(char::is_whitespace) {
+            bail!("neither a directory nor a query, which begins with select or with: {text}");
+        }
+    }
     if arguments.is_empty() {
         bail!("a query needs a run: rankscope sql RUN \"select …\"");
     }
-    let query = match query.as_deref() {
+    let text = match query.as_deref() {
         Some("-") => {
             let mut text = String::new();
             io::stdin()
@@ -85,19 +133,56 @@ fn split(mut arguments: Vec<String>) -> Result<(Vec<PathBuf>, Option<String>)> {
         }
         _ => query,
     };
-    Ok((arguments.into_iter().map(PathBuf::from).collect(), query))
+    let query = text.map(|text| match statements::split(&text).0[..] {
+        [one] => Ok(one.to_owned()),
+        [] => bail!("the query is empty"),
+        _ => bail!("one query at a time; the prompt takes several: rankscope sql RUN"),
+    });
+    Ok((
+        arguments.into_iter().map(PathBuf::from).collect(),
+        query.transpose()?,
+    ))
 }
 
-fn run(cli: Cli) -> Result<()> {
+/// How a query ended.
+enum Ended {
+    Written(Written),
+    /// A signal with this number ended it.
+    Signal(u8),
+}
+
+/// Runs a query until its end, or until a signal. What it has put into temporary files is removed in both cases.
+async fn answer(
+    engine: &Engine,
+    query: &str,
+    format: Format,
+    max_rows: usize,
+    out: impl Write + Send,
+) -> Result<Ended> {
+    let mut terminated = signal(SignalKind::terminate()).context("cannot wait for signals")?;
+    let work = async { output::write(engine.query(query).await?, format, max_rows, out).await };
+    tokio::select! {
+        written = work => Ok(Ended::Written(written?)),
+        _ = tokio::signal::ctrl_c() => Ok(Ended::Signal(2)),
+        _ = terminated.recv() => Ok(Ended::Signal(15)),
+    }
+}
+
+fn run(cli: Cli) -> Result<ExitCode> {
     let (directories, query) = split(cli.arguments)?;
     let format = output::form(cli.format, cli.output.as_deref())?;
     let options = EngineOptions {
-        memory_bytes: cli.memory.saturating_mul(1 << 20),
-        threads: cli.threads.unwrap_or(EngineOptions::default().threads).max(1),
+        memory_bytes: (cli.memory as usize).saturating_mul(1 << 20),
+        threads: cli
+            .threads
+            .map_or(EngineOptions::default().threads, |threads| threads as usize),
     };
+    let max_rows = cli.rows as usize;
     let engine = Engine::new(&Runs::open(&directories)?, options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(options.threads)
+        // Plans run on these threads, and are as deep as the query.
+        .thread_stack_size(STACK_BYTES / 4)
         .enable_all()
         .build()
         .context("cannot start threads")?;
@@ -107,30 +192,30 @@ fn run(cli: Cli) -> Result<()> {
                 "standard input is no terminal; give the query as the last argument, or - to read it from there"
             );
         }
-        return prompt::run(&engine, &runtime, cli.rows);
+        return prompt::run(&engine, &runtime, max_rows).map(|()| ExitCode::SUCCESS);
     };
-    let max_rows = match cli.output {
-        Some(_) => usize::MAX,
-        None => cli.rows,
-    };
-    let written = match &cli.output {
+    let ended = match &cli.output {
         Some(path) => {
             let cannot_write = || format!("cannot write {}", path.display());
             let mut file = WholeFile::create(path).with_context(cannot_write)?;
-            let written = runtime.block_on(async {
-                output::write(engine.query(&query).await?, format, max_rows, &mut file).await
-            })?;
-            file.finish().with_context(cannot_write)?;
-            written
+            let ended = runtime.block_on(answer(&engine, &query, format, max_rows, &mut file))?;
+            if matches!(ended, Ended::Written(_)) {
+                file.finish().with_context(cannot_write)?;
+            }
+            ended
         }
-        None => runtime.block_on(async {
-            output::write(engine.query(&query).await?, format, max_rows, io::stdout()).await
-        })?,
+        None => runtime.block_on(answer(&engine, &query, format, max_rows, io::stdout()))?,
     };
-    if let Some(path) = &cli.output {
-        eprintln!("{}: {}", path.display(), prompt::count(written, max_rows));
-    } else if written.is_cut {
-        eprintln!("{}", prompt::count(written, max_rows));
+    match ended {
+        Ended::Written(written) => {
+            if let Some(path) = &cli.output {
+                eprintln!("{}: {}", path.display(), prompt::count(written, max_rows));
+            } else if written.is_cut {
+                eprintln!("{}", prompt::count(written, max_rows));
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        // As a shell reports it.
+        Ended::Signal(number) => Ok(ExitCode::from(128 + number)),
     }
-    Ok(())
 }

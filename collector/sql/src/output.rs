@@ -1,11 +1,12 @@
 //! Results as a table for people, CSV, JSON or Parquet. All but the table are written batch by batch.
 
 use anyhow::{Context, Result, bail};
-use arrow::array::RecordBatch;
+use arrow::array::{Array, ArrayRef, RecordBatch, StringArray};
 use arrow::csv::WriterBuilder;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::json::WriterBuilder as JsonBuilder;
 use arrow::json::writer::LineDelimited;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
 use arrow::util::pretty::pretty_format_batches;
 use clap::ValueEnum;
 use datafusion::execution::SendableRecordBatchStream;
@@ -13,13 +14,14 @@ use futures::StreamExt;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 /// Form of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// A table for people, of limited length.
+    /// A table for people, of limited length. All rows are in memory, because columns are as wide as their widest value.
     Table,
     /// CSV with a header line.
     Csv,
@@ -56,6 +58,69 @@ pub struct Written {
 /// # Errors
 /// Those of the query and of the file.
 pub async fn write(
+    (schema, rows): (SchemaRef, SendableRecordBatchStream),
+    format: Format,
+    max_rows: usize,
+    out: impl Write + Send,
+) -> Result<Written> {
+    let mut out = Observed {
+        inner: out,
+        reader_left: false,
+    };
+    let result = write_to((schema, rows), format, max_rows, &mut out).await;
+    match result {
+        // Arrow keeps the text of an error alone.
+        Err(_) if out.reader_left => Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
+        result => result,
+    }
+}
+
+/// Notices that nobody reads the output any more.
+struct Observed<W> {
+    inner: W,
+    reader_left: bool,
+}
+
+impl<W: Write> Write for Observed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let result = self.inner.write(bytes);
+        self.reader_left |= matches!(&result, Err(error) if error.kind() == io::ErrorKind::BrokenPipe);
+        result
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let result = self.inner.flush();
+        self.reader_left |= matches!(&result, Err(error) if error.kind() == io::ErrorKind::BrokenPipe);
+        result
+    }
+}
+
+/// Returns the columns with lists and records as texts, for a form that has only plain values.
+fn plain(batch: &RecordBatch) -> Result<RecordBatch> {
+    let is_nested = |field: &Arc<Field>| {
+        field.data_type().is_nested() && !matches!(field.data_type(), DataType::Dictionary(..))
+    };
+    if !batch.schema().fields().iter().any(is_nested) {
+        return Ok(batch.clone());
+    }
+    let options = FormatOptions::default();
+    let mut fields = Vec::new();
+    let mut columns: Vec<ArrayRef> = Vec::new();
+    for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
+        if !is_nested(field) {
+            fields.push(Arc::clone(field));
+            columns.push(Arc::clone(column));
+            continue;
+        }
+        let texts = ArrayFormatter::try_new(column, &options)?;
+        let text = |row: usize| column.is_valid(row).then(|| texts.value(row).to_string());
+        columns.push(Arc::new(StringArray::from_iter((0..column.len()).map(text))));
+        fields.push(Arc::new(Field::new(field.name(), DataType::Utf8, true)));
+    }
+    Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
+}
+
+async fn write_to(
     (schema, mut rows): (SchemaRef, SendableRecordBatchStream),
     format: Format,
     max_rows: usize,
@@ -85,21 +150,13 @@ pub async fn write(
             writeln!(out, "{}", pretty_format_batches(&shown)?)?;
         }
         Format::Csv => {
-            let mut has_header = false;
+            // Without rows, the header is that of an empty batch.
+            let mut writer = WriterBuilder::new().with_header(true).build(&mut out);
+            writer.write(&plain(&RecordBatch::new_empty(schema))?)?;
             while let Some(batch) = rows.next().await {
                 let batch = batch?;
-                let mut writer = WriterBuilder::new().with_header(!has_header).build(&mut out);
-                has_header = true;
-                writer.write(&batch)?;
+                writer.write(&plain(&batch)?)?;
                 written.rows += batch.num_rows();
-            }
-            if !has_header {
-                let names: Vec<&str> = schema
-                    .fields()
-                    .iter()
-                    .map(|field| field.name().as_str())
-                    .collect();
-                writeln!(out, "{}", names.join(","))?;
             }
         }
         Format::Json => {

@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::output::{self, Format};
-use crate::{functions, tables};
+use crate::{functions, statements};
 use anyhow::{Context as _, Result};
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
@@ -76,12 +76,11 @@ impl Hinter for Words {
 impl Validator for Words {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
         let text = context.input().trim();
-        Ok(
-            match text.is_empty() || text.starts_with('\\') || text.ends_with(';') {
-                true => ValidationResult::Valid(None),
-                false => ValidationResult::Incomplete,
-            },
-        )
+        let is_complete = text.is_empty() || text.starts_with('\\') || statements::split(text).1;
+        Ok(match is_complete {
+            true => ValidationResult::Valid(None),
+            false => ValidationResult::Incomplete,
+        })
     }
 }
 
@@ -141,10 +140,16 @@ pub fn run(engine: &Engine, runtime: &tokio::runtime::Runtime, max_rows: usize) 
                 if let Some(path) = &history {
                     let _ = editor.append_history(path);
                 }
-                if matches!(text, "\\q" | "quit;" | "exit;") {
+                if matches!(text.trim_end_matches(';'), "\\q" | "quit" | "exit") {
                     return Ok(());
                 }
-                answer(engine, runtime, text, max_rows)?;
+                if let Some(command) = text.strip_prefix('\\') {
+                    obey(engine, runtime, command, max_rows)?;
+                    continue;
+                }
+                for statement in statements::split(text).0 {
+                    answer(engine, runtime, statement, max_rows)?;
+                }
             }
             // Ctrl-C forgets the line.
             Err(ReadlineError::Interrupted) => {}
@@ -154,39 +159,38 @@ pub fn run(engine: &Engine, runtime: &tokio::runtime::Runtime, max_rows: usize) 
     }
 }
 
-/// Runs a query of the prompt. Ctrl-C ends the query, not the prompt.
-fn answer(engine: &Engine, runtime: &tokio::runtime::Runtime, text: &str, max_rows: usize) -> Result<()> {
-    let query = match text.split_once(char::is_whitespace).unwrap_or((text, "")) {
-        ("\\h" | "\\?", _) => {
-            println!("{HELP}");
-            return Ok(());
-        }
-        ("\\f", _) => {
+/// Obeys a command of the prompt, without its backslash.
+fn obey(engine: &Engine, runtime: &tokio::runtime::Runtime, command: &str, max_rows: usize) -> Result<()> {
+    let mut words = command.trim_end_matches(';').split_whitespace();
+    match (words.next(), words.next()) {
+        (Some("h" | "?"), None) => println!("{HELP}"),
+        (Some("f"), None) => {
             for function in functions::ALL {
                 println!("{}\n    {}", function.usage, function.meaning);
             }
-            return Ok(());
         }
-        ("\\t", _) => {
-            for description in tables::descriptions() {
-                println!("{:16} {}", description.name, description.meaning);
+        (Some("t" | "d"), None) => {
+            for (name, meaning) in engine.tables() {
+                println!("{name:16} {meaning}");
             }
-            println!(
-                "{:16} from the summaries: `\\d NAME` shows their columns",
-                "runs, ranks, hosts, communicators, members, findings, columns"
-            );
-            return Ok(());
         }
-        ("\\d", table) => format!(
-            "select column_name, type, meaning from columns where table_name = '{}'",
-            table.trim_end_matches(';').replace('\'', "''")
-        ),
-        _ => text.trim_end_matches(';').to_owned(),
-    };
+        (Some("d"), Some(table)) if engine.tables().iter().any(|(name, _)| name == table) => {
+            let query =
+                format!("select column_name, type, meaning from columns where table_name = '{table}'");
+            return answer(engine, runtime, &query, max_rows);
+        }
+        (Some("d"), Some(table)) => eprintln!("there is no table {table}; \\t lists the tables"),
+        _ => eprintln!("there is no command \\{command}; \\h lists the commands"),
+    }
+    Ok(())
+}
+
+/// Runs a query of the prompt. Ctrl-C ends the query, not the prompt.
+fn answer(engine: &Engine, runtime: &tokio::runtime::Runtime, query: &str, max_rows: usize) -> Result<()> {
     let started = Instant::now();
     let result = runtime.block_on(async {
         let work =
-            async { output::write(engine.query(&query).await?, Format::Table, max_rows, io::stdout()).await };
+            async { output::write(engine.query(query).await?, Format::Table, max_rows, io::stdout()).await };
         tokio::select! {
             result = work => Some(result),
             _ = tokio::signal::ctrl_c() => None,
@@ -213,8 +217,24 @@ pub fn count(written: output::Written, max_rows: usize) -> String {
     }
 }
 
-/// Returns an error of a query in one paragraph.
+/// Returns an error of a query in one paragraph, with what to do.
 pub fn explain(error: &anyhow::Error) -> String {
-    let causes: Vec<String> = error.chain().map(ToString::to_string).collect();
-    causes.join("\n  because: ")
+    let mut text = String::new();
+    for cause in error.chain() {
+        let cause = cause.to_string();
+        // An error of DataFusion shows its causes itself.
+        if text.contains(&cause) {
+            continue;
+        }
+        if !text.is_empty() {
+            text.push_str("\n  because: ");
+        }
+        text.push_str(&cause);
+    }
+    if text.contains("Resources exhausted") {
+        text.push_str("\nThe query needs more memory: add --memory MIB. Sorts and groups use temporary files, joins must fit.");
+    } else if text.contains("Parquet") || text.contains("parquet") {
+        text.push_str("\nA table of the session is damaged, or was replaced during the query: merge the run again (rankscope merge DIR).");
+    }
+    text
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use rankscope_formats::session::{SUMMARY_FILE, Session};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Name of the session's directory inside a run directory.
@@ -26,13 +26,14 @@ impl Runs {
     /// directory of runs. A session that is given twice counts once.
     pub fn open(directories: &[PathBuf]) -> Result<Self> {
         let mut sessions: Vec<PathBuf> = Vec::new();
+        let mut known = BTreeSet::new();
         for directory in directories {
             for session in sessions_in(directory)? {
-                let session = session
-                    .canonicalize()
-                    .with_context(|| format!("cannot resolve {}", session.display()))?;
-                if !sessions.contains(&session) {
-                    sessions.push(session);
+                let cannot_resolve = || format!("cannot resolve {}", session.display());
+                let file = session.canonicalize().with_context(cannot_resolve)?;
+                if known.insert(file) {
+                    // A linked run has the name of the link.
+                    sessions.push(std::path::absolute(&session).with_context(cannot_resolve)?);
                 }
             }
         }
@@ -59,6 +60,9 @@ fn sessions_in(directory: &Path) -> Result<Vec<PathBuf>> {
     };
     if let Some(session) = session_of(directory) {
         return Ok(vec![session]);
+    }
+    if directory.file_name().is_some_and(|name| name == SUMMARY_FILE) && directory.is_file() {
+        return Ok(directory.parent().map(Path::to_path_buf).into_iter().collect());
     }
     let entries = directory
         .read_dir()

@@ -26,7 +26,7 @@ use rankscope_formats::session::{
 };
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Column with the name of the run.
 pub const RUN: &str = "run";
@@ -76,21 +76,39 @@ pub fn descriptions() -> Vec<Description> {
     ]
 }
 
-/// Returns a doc comment as one line, without links of rustdoc.
+/// Names in documentation, and how a user of SQL knows them.
+const NAMES: [(&str, &str); 13] = [
+    ("Index into `Session::ranks`", "Position in the table `ranks`"),
+    (
+        "Index into `Session::communicators`",
+        "Position in the table `communicators`",
+    ),
+    ("Index into `Session::hosts`", "Position in the table `hosts`"),
+    ("Index into `Session::", "Position in session.json's `"),
+    ("index into `Session::ranks`", "position in the table `ranks`"),
+    (
+        "Index into the rank's `DeviceActivity::streams`",
+        "Position in session.json's `activity.streams` of the rank",
+    ),
+    ("`InstanceRow::", "`instances."),
+    ("`OperationRow::", "`operations."),
+    ("`ProgramSpanRow::", "`program_spans."),
+    ("`NameRow::", "`names."),
+    ("`WorkRow::", "`works."),
+    ("`Session::", "session.json's `"),
+    ("`DeviceActivity::", "session.json's `activity."),
+];
+
+/// Returns a doc comment as one line, without links and names of Rust.
 fn plain(text: &str) -> String {
     let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let plain = joined
         .replace("[`super::", "`")
         .replace("[`", "`")
         .replace("`]", "`");
-    ["ranks", "communicators", "hosts"]
+    NAMES
         .into_iter()
-        .fold(plain, |text, table| {
-            text.replace(
-                &format!("Index into `Session::{table}`"),
-                &format!("Position in the table `{table}`"),
-            )
-        })
+        .fold(plain, |text, (from, to)| text.replace(from, to))
 }
 
 /// File of a table.
@@ -101,7 +119,7 @@ struct TableFile {
     rank: Option<u32>,
 }
 
-/// A table of all runs. Its files are found when a query first reads it: a run of thousands of ranks has ten times as many.
+/// A table of all runs. A query finds the files of the tables that it reads: a run of thousands of ranks has ten times as many.
 #[derive(Debug)]
 pub struct SessionTable {
     schema: SchemaRef,
@@ -109,7 +127,6 @@ pub struct SessionTable {
     files_schema: TableSchema,
     /// Names of the runs, and the directories of the table in their sessions.
     directories: Vec<(String, PathBuf)>,
-    files: OnceLock<Vec<TableFile>>,
 }
 
 impl SessionTable {
@@ -135,20 +152,16 @@ impl SessionTable {
                 .with_table_partition_cols(path_columns)
                 .build(),
             directories: runs.iter().map(directory).collect(),
-            files: OnceLock::new(),
         }
     }
 
-    /// Returns the files of all runs.
-    fn files(&self) -> Result<&[TableFile]> {
-        if let Some(files) = self.files.get() {
-            return Ok(files);
-        }
+    /// Returns the files of all runs. A run may be merged again between two queries of a prompt.
+    fn files(&self) -> Result<Vec<TableFile>> {
         let mut files = Vec::new();
         for (run, directory) in &self.directories {
             self.find(run, directory, &mut files)?;
         }
-        Ok(self.files.get_or_init(|| files))
+        Ok(files)
     }
 
     /// Finds the files of a run, in the order of its ranks. Not every session has every table.
@@ -175,9 +188,10 @@ impl SessionTable {
                     Some(Ok(rank)) => Some(rank),
                     _ => continue,
                 },
+                false if !part.starts_with("part-") => continue,
                 false => None,
             };
-            let metadata = entry.metadata().map_err(io_error)?;
+            let metadata = entry.path().metadata().map_err(io_error)?;
             let meta = object_store::ObjectMeta {
                 location: object_store::path::Path::from_absolute_path(entry.path())?,
                 last_modified: metadata.modified().map(Into::into).unwrap_or_default(),

@@ -72,6 +72,11 @@ fn a_file_gets_all_rows_and_a_screen_some() {
         std::fs::read_to_string(&file).expect("a file").lines().count(),
         613
     );
+    let lists = "select operation, make_array(1, 2) as list from instances limit 1";
+    let (_, csv, _) = output(command().args([lists, "--format", "csv"]));
+    assert!(csv.ends_with(",\"[1, 2]\"\n"), "{csv}");
+    let (_, csv, _) = output(command().args(["select 1 as \"a,b\" where false", "--format", "csv"]));
+    assert_eq!(csv, "\"a,b\"\n");
     let (_, table, said) = output(command().arg(query).args(["--rows", "5"]));
     assert_eq!(table.lines().count(), 9);
     assert!(said.contains("the first 5 rows of more"), "{said}");
@@ -96,6 +101,10 @@ fn failures_say_what_to_do_and_leave_no_file() {
             "zero",
         ),
         (vec![], "standard input is no terminal"),
+        (vec!["no such directory"], "neither a directory nor a query"),
+        (vec!["select 1", "select 2"], "only one is possible"),
+        (vec!["select 1; select 2"], "one query at a time"),
+        (vec!["--", "-- note\nselect nothing from operations"], "nothing"),
     ] {
         let (status, _, said) = output(command().args(&arguments));
         assert_eq!(status, 2, "{arguments:?}");
@@ -110,16 +119,50 @@ fn failures_say_what_to_do_and_leave_no_file() {
 
 #[test]
 fn a_reader_that_leaves_is_no_failure() {
+    for format in ["json", "csv", "table"] {
+        let mut child = command()
+            .args(["select * from operations", "--format", format])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it runs");
+        drop(child.stdout.take());
+        let ended = child.wait_with_output().expect("it ends");
+        assert_eq!(String::from_utf8_lossy(&ended.stderr), "", "{format}");
+        assert!(ended.status.success(), "{format}");
+    }
+}
+
+#[test]
+fn a_signal_ends_a_query_and_leaves_no_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let query = "select count(*) from operations a, operations b, operations c, operations d \
+                 where a.bytes + b.bytes + c.bytes > d.bytes";
     let mut child = command()
-        .args(["select * from operations", "--format", "json"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
+        .env("TMPDIR", folder.path())
+        .arg(query)
+        .arg("-o")
+        .arg(folder.path().join("n.csv"))
         .spawn()
         .expect("it runs");
-    drop(child.stdout.take());
-    let ended = child.wait_with_output().expect("it ends");
-    assert_eq!(String::from_utf8_lossy(&ended.stderr), "");
-    assert!(ended.status.success());
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let mut kill = Command::new("kill");
+    assert_eq!(output(kill.args(["-INT", &child.id().to_string()])).0, 0);
+    let status = child.wait().expect("it ends");
+    assert_eq!(status.code(), Some(130));
+    assert_eq!(folder.path().read_dir().expect("a folder").count(), 0);
+}
+
+#[test]
+fn long_queries_are_answered() {
+    let terms = vec!["1"; 1500].join(" + ");
+    let (_, sum, said) =
+        output(command().args([&format!("select {terms} as n from runs"), "--format", "csv"]));
+    assert_eq!(sum, "n\n1500\n", "{said}");
+    let parts = vec!["select 1 from runs"; 600].join(" union all ");
+    let (_, count, said) =
+        output(command().args([&format!("select count(*) as n from ({parts})"), "--format", "csv"]));
+    assert_eq!(count, "n\n600\n", "{said}");
 }
 
 /// The wheel of the query engine, installed by pip.

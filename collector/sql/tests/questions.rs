@@ -1,6 +1,6 @@
 //! The questions of the book, on two runs; and numbers of queries, compared with those of the summaries.
 
-use arrow::array::{AsArray, RecordBatch};
+use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{Float64Type, Int64Type, UInt64Type};
 use arrow::util::pretty::pretty_format_batches;
 use futures::TryStreamExt;
@@ -186,6 +186,7 @@ fn functions_give_the_columns_of_the_tables() {
     let rows = answer(
         &both(),
         "select busbw('barrier', 0, 5, 4), busbw('AllReduce', 1000, 1000, 4), busbw('all-reduce', 1000, 0, 4),
+                algbw(-5, 3), size_class(-1), size_class(18446744073709551615), busbw(null, 1, 1, 1), overlaps(null, 1, 0, 1),
                 overlaps(0, 5, 5, 9), overlaps(0, 5, 4, 9), overlap_ns(0, 5, 3, 9), size_class(0), size_class(1025)",
     );
     let shown = pretty_format_batches(&rows).expect("a table").to_string();
@@ -196,11 +197,22 @@ fn functions_give_the_columns_of_the_tables() {
         .split('|')
         .map(str::trim)
         .collect();
-    assert_eq!(
-        values[1..9],
-        ["", "1500000000.0", "", "false", "true", "2", "0", "1024"],
-        "{shown}"
-    );
+    let expected = [
+        "",
+        "1500000000.0",
+        "",
+        "",
+        "",
+        "9223372036854775808",
+        "",
+        "",
+        "false",
+        "true",
+        "2",
+        "0",
+        "1024",
+    ];
+    assert_eq!(values[1..14], expected, "{shown}");
 }
 
 #[test]
@@ -325,7 +337,7 @@ fn every_column_is_described() {
     assert_eq!(missing, 0, "{}", pretty_format_batches(&rows).expect("a table"));
     let rows = answer(
         &both(),
-        "select meaning from columns where meaning like '%super::%' or meaning like '%[`%'",
+        "select meaning from columns where meaning like '%super::%' or meaning like '%[`%' or meaning like '%::%'",
     );
     assert_eq!(rows.iter().map(RecordBatch::num_rows).sum::<usize>(), 0);
 }
@@ -351,6 +363,18 @@ fn bad_input_is_named() {
     let share = ask(&both(), "select percentile(bytes, 5) from operations").expect_err("no share");
     assert!(share.contains("from 0 to 1"), "{share}");
 
+    for statement in [
+        "drop table runs",
+        "insert into runs select * from runs",
+        "copy (select 1) to '/tmp/x.csv'",
+    ] {
+        let refused = ask(&both(), statement).expect_err("a query only reads");
+        assert!(refused.contains("not supported"), "{refused}");
+    }
+    let distinct =
+        ask(&both(), "select percentile(distinct bytes, 0.5) from operations").expect_err("not done");
+    assert!(distinct.contains("distinct"), "{distinct}");
+
     // A truncated table: the others can be read.
     let copy = folder.path().join("today");
     copy_session(&FIXTURE.run("today").join("session"), &copy);
@@ -361,6 +385,28 @@ fn bad_input_is_named() {
     let damaged = ask(&engine, "select sum(bytes) from operations").expect_err("it is damaged");
     assert!(damaged.contains("rank=1.parquet"), "{damaged}");
     answer(&engine, "select sum(bytes) from operations where rank <> 1");
+}
+
+#[test]
+fn percentiles_of_negative_values_and_of_parts() {
+    let rows = answer(
+        &both(),
+        "with numbers as (select cast(value as double) - 500 as v from unnest(range(1001)) t(value))
+         select percentile(v, 0), percentile(v, 0.1), percentile(v, 0.5), percentile(v, 0.9), percentile(v, 1),
+                percentile(case when v > 1000 then v end, 0.5), percentile(cast('nan' as double), 0.5) from numbers",
+    );
+    let number = |column: usize| {
+        let column = rows[0].column(column).as_primitive::<Float64Type>();
+        (!column.is_null(0)).then(|| column.value(0))
+    };
+    for (column, exact) in [(0, -500.0), (1, -399.0), (2, 0.0), (3, 400.0), (4, 500.0)] {
+        let found: f64 = number(column).expect("a number");
+        assert!(
+            (found - exact).abs() <= f64::abs(exact) / 64.0 + 1.0,
+            "{column}: {found} is not {exact}"
+        );
+    }
+    assert_eq!([number(5), number(6)], [None, None]);
 }
 
 fn copy_session(from: &Path, to: &Path) {

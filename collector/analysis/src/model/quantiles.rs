@@ -118,7 +118,11 @@ impl Sketch {
 
     /// Returns the value below which this share of the numbers is. Returns 0 for an empty sketch.
     pub fn quantile(&self, share: f64) -> f64 {
-        let position = ((share * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
+        self.at(position(share, self.count))
+    }
+
+    /// Returns the number at a position in ascending order, from 1. Returns 0 for an empty sketch.
+    pub fn at(&self, position: u64) -> f64 {
         let mut seen = self.below_one;
         if seen >= position {
             return self.min;
@@ -148,6 +152,11 @@ impl Sketch {
             relative_error: RELATIVE_ERROR,
         })
     }
+}
+
+/// Returns the position in ascending order, from 1, of the number below which this share of `count` numbers is.
+pub fn position(share: f64, count: u64) -> u64 {
+    ((share * count as f64).ceil() as u64).clamp(1, count.max(1))
 }
 
 #[cfg(test)]

@@ -16,7 +16,8 @@ Examples:
 /// The query engine. It is a separate program because it takes longer to build than all of rankscope.
 pub const ENGINE: Companion = Companion {
     program: "rankscope-sql",
-    where_from: "The query engine is a separate program: build it with `make sql`, or put it next to rankscope or on the PATH",
+    where_from: "The query engine is a separate program: install it with `pip install rankscope[sql]`, build it with \
+        `make sql`, or put it next to rankscope or on the PATH",
 };
 
 /// Ask sessions in SQL: the tables of one or many runs.

@@ -56,8 +56,7 @@ pub const ALL: [Function; 6] = [
     Function {
         name: "percentile",
         usage: "percentile(value, share)",
-        meaning: "Value below which this share of the group's values is, by the sketch of the report. Its relative error is 1/128. \
-                  Negative values count as 0.",
+        meaning: "Value below which this share of the group's values is, by the sketch of the report. Its relative error is at most 1/128.",
     },
 ];
 

@@ -6,7 +6,7 @@ use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
 use datafusion::physical_expr::expressions::Literal;
-use rankscope_analysis::model::quantiles::Sketch;
+use rankscope_analysis::model::quantiles::{self, Sketch};
 use std::sync::Arc;
 
 pub fn percentile() -> AggregateUDF {
@@ -34,6 +34,11 @@ impl AggregateUDFImpl for Percentile {
     }
 
     fn accumulator(&self, arguments: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        if arguments.is_distinct {
+            return plan_err!(
+                "percentile(distinct …) does not exist: select distinct values in a query inside"
+            );
+        }
         let share = arguments
             .exprs
             .get(1)
@@ -41,7 +46,8 @@ impl AggregateUDFImpl for Percentile {
         match share.map(|share| share.value()) {
             Some(&ScalarValue::Float64(Some(share))) if (0.0..=1.0).contains(&share) => {
                 Ok(Box::new(Summary {
-                    sketch: Sketch::default(),
+                    negative: Sketch::default(),
+                    positive: Sketch::default(),
                     share,
                 }))
             }
@@ -50,42 +56,74 @@ impl AggregateUDFImpl for Percentile {
     }
 
     fn state_fields(&self, arguments: StateFieldsArgs) -> Result<Vec<FieldRef>> {
-        let name = format!("{}[sketch]", arguments.name);
-        Ok(vec![Arc::new(Field::new(name, DataType::Binary, true))])
+        let field = |part: &str| {
+            Arc::new(Field::new(
+                format!("{}[{part}]", arguments.name),
+                DataType::Binary,
+                true,
+            ))
+        };
+        Ok(vec![field("negative"), field("positive")])
     }
 }
 
+/// Values of a group. The sketch of the report is for values from 0 on, so negative ones have a sketch of their magnitudes.
 #[derive(Debug)]
 struct Summary {
-    sketch: Sketch,
+    negative: Sketch,
+    positive: Sketch,
     share: f64,
+}
+
+impl Summary {
+    fn percentile(&self) -> Option<f64> {
+        let (negative, all) = (
+            self.negative.count(),
+            self.negative.count() + self.positive.count(),
+        );
+        let position = quantiles::position(self.share, all);
+        match position <= negative {
+            _ if all == 0 => None,
+            // The smallest value has the largest magnitude.
+            true => Some(-self.negative.at(negative + 1 - position)),
+            false => Some(self.positive.at(position - negative)),
+        }
+    }
 }
 
 impl Accumulator for Summary {
     fn update_batch(&mut self, arguments: &[ArrayRef]) -> Result<()> {
-        let values = arguments[0].as_primitive::<Float64Type>();
-        values.iter().flatten().for_each(|value| self.sketch.add(value));
+        // What is no number has no place in an order.
+        let values = arguments[0].as_primitive::<Float64Type>().iter().flatten();
+        for value in values.filter(|value| !value.is_nan()) {
+            match value < 0.0 {
+                true => self.negative.add(-value),
+                false => self.positive.add(value),
+            }
+        }
         Ok(())
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let value = (self.sketch.count() > 0).then(|| self.sketch.quantile(self.share));
-        Ok(ScalarValue::Float64(value))
+        Ok(ScalarValue::Float64(self.percentile()))
     }
 
     fn size(&self) -> usize {
-        size_of_val(self) + self.sketch.bytes()
+        size_of_val(self) + self.negative.bytes() + self.positive.bytes()
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        Ok(vec![ScalarValue::Binary(Some(self.sketch.to_bytes()))])
+        let state = |sketch: &Sketch| ScalarValue::Binary(Some(sketch.to_bytes()));
+        Ok(vec![state(&self.negative), state(&self.positive)])
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        for state in states[0].as_binary::<i32>().iter().flatten() {
-            match Sketch::from_bytes(state) {
-                Some(sketch) => self.sketch.merge(&sketch),
-                None => return exec_err!("an intermediate result of percentile() is damaged"),
+        for (sketch, states) in [&mut self.negative, &mut self.positive].into_iter().zip(states) {
+            for state in states.as_binary::<i32>().iter().flatten() {
+                match Sketch::from_bytes(state) {
+                    Some(other) => sketch.merge(&other),
+                    None => return exec_err!("an intermediate result of percentile() is damaged"),
+                }
             }
         }
         Ok(())
