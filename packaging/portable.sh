@@ -9,7 +9,7 @@
 #
 #   packaging/portable.sh [--machine aarch64] [--out DIRECTORY] [library program viewer sql]
 #
-# Without arguments: all three for this machine, in target/portable. Another machine needs its cross compiler (Debian:
+# Without arguments: all four for this machine, in target/portable. Another machine needs its cross compiler (Debian:
 # g++-aarch64-linux-gnu), and its files go to target/portable-MACHINE.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -11,7 +11,7 @@ import sys
 from artefacts import LICENCES, ROOT, glibc, machine, stripped, version
 from wheel import Wheel
 
-SUMMARY = "Questions to sessions of rankscope in SQL"
+SUMMARY = "Query rankscope sessions with SQL"
 
 
 def metadata(number):

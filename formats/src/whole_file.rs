@@ -1,7 +1,7 @@
 //! Files that exist completely or not at all.
 //!
 //! A file is written under a temporary name in the same directory. Only a complete file gets its name and replaces the
-//! previous one. Devices and pipes, such as `/dev/stdout`, are written directly: they are no files to replace.
+//! previous one. Devices and pipes, such as `/dev/stdout`, are written directly, because they cannot be replaced.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions, Permissions};

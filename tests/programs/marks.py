@@ -1,5 +1,7 @@
 """A rank that marks its work by the Python module. Arguments: RANK, SIZE, STEPS, DIR and the folder of the module."""
 
+import asyncio
+import copy
 import os
 import sys
 import time
@@ -41,16 +43,22 @@ files.close()
 
 
 class Model:
+    factor = 2
+
     def double(self, number, more=0):
         """Doubles."""
         if number < 0:
             raise ValueError(number)
-        return 2 * number + more
+        return self.factor * number + more
+
+
+    async def wait(self):
+        return 5
 
 
 model = Model()
 for _ in range(2):
-    rankscope.span_methods(model, "double", "none")
+    rankscope.span_methods(model, "double", "none", "wait", "factor")
 rankscope.span_methods(5, "bit_length")
 assert [model.double(3, more=1), model.double(number=4)] == [7, 8] and model.double.__doc__ == "Doubles."
 try:
@@ -59,4 +67,8 @@ except ValueError:
     pass
 else:
     sys.exit("an exception was lost")
-assert Model().double(1) == 2, "other objects stay"
+assert Model().double(1) == 2 and "double" not in vars(Model()), "other objects stay"
+assert asyncio.run(model.wait()) == 5 and model.factor == 2
+copied = copy.deepcopy(model)
+copied.factor = 3
+assert [model.double(1), copied.double(1)] == [2, 3], "a copy calls its own"

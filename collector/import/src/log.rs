@@ -182,7 +182,7 @@ fn define<W: io::Write>(
             communicator.identity,
             created,
             u32::MAX,
-            redactor.text(&communicator.name).as_bytes(),
+            redactor.label(&communicator.name).as_bytes(),
         );
         definitions.push((KIND_COMMUNICATOR, payload));
     }
@@ -190,7 +190,7 @@ fn define<W: io::Write>(
         definitions.push((KIND_STREAM, Payload::stream(*stream)));
     }
     for (index, text) in (FIRST_TEXT..).zip(&trace.records.texts) {
-        definitions.push((KIND_TEXT, Payload::text(index, redactor.text(text).as_bytes())));
+        definitions.push((KIND_TEXT, Payload::text(index, redactor.label(text).as_bytes())));
     }
     for some in definitions.chunks(256) {
         writer.definitions(some)?;

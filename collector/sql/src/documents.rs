@@ -13,13 +13,13 @@ use std::sync::Arc;
 
 /// Values of one column.
 enum Values {
-    Texts(Vec<Option<String>>),
-    Small(Vec<Option<u32>>),
-    Large(Vec<Option<u64>>),
-    Signed(Vec<Option<i64>>),
-    Real(Vec<Option<f64>>),
-    Moments(Vec<Option<i64>>),
-    Lists(Vec<Vec<u32>>),
+    Utf8(Vec<Option<String>>),
+    UInt32(Vec<Option<u32>>),
+    UInt64(Vec<Option<u64>>),
+    Int64(Vec<Option<i64>>),
+    Float64(Vec<Option<f64>>),
+    Timestamp(Vec<Option<i64>>),
+    UInt32List(Vec<Vec<u32>>),
 }
 
 /// A column of a table: its name, its meaning and its values.
@@ -28,15 +28,15 @@ struct Column(&'static str, &'static str, Values);
 impl Column {
     fn array(&self) -> ArrayRef {
         match &self.2 {
-            Values::Texts(values) => Arc::new(StringArray::from_iter(values)),
-            Values::Small(values) => Arc::new(UInt32Array::from_iter(values.iter().copied())),
-            Values::Large(values) => Arc::new(UInt64Array::from_iter(values.iter().copied())),
-            Values::Signed(values) => Arc::new(Int64Array::from_iter(values.iter().copied())),
-            Values::Real(values) => Arc::new(Float64Array::from_iter(values.iter().copied())),
-            Values::Moments(values) => {
+            Values::Utf8(values) => Arc::new(StringArray::from_iter(values)),
+            Values::UInt32(values) => Arc::new(UInt32Array::from_iter(values.iter().copied())),
+            Values::UInt64(values) => Arc::new(UInt64Array::from_iter(values.iter().copied())),
+            Values::Int64(values) => Arc::new(Int64Array::from_iter(values.iter().copied())),
+            Values::Float64(values) => Arc::new(Float64Array::from_iter(values.iter().copied())),
+            Values::Timestamp(values) => {
                 Arc::new(TimestampNanosecondArray::from_iter(values.iter().copied()).with_timezone("UTC"))
             }
-            Values::Lists(values) => {
+            Values::UInt32List(values) => {
                 let mut lists = ListBuilder::new(UInt32Builder::new());
                 for value in values {
                     lists.append_value(value.iter().copied().map(Some));
@@ -81,7 +81,7 @@ fn table(
 /// Returns the tables that are made from the summaries of the sessions.
 ///
 /// # Errors
-/// Those of Arrow. There are none, because all columns of a table have one length.
+/// An Arrow error. It cannot happen, because all columns of a table have the same length.
 pub fn tables(runs: &[Run]) -> Result<Vec<DocumentTable>, ArrowError> {
     Ok(vec![
         of_runs(runs)?,
@@ -100,7 +100,7 @@ fn of_runs(runs: &[Run]) -> Result<DocumentTable, ArrowError> {
         runs.iter().map(value).collect()
     }
     let step_ns = |get: fn(&Quantiles) -> f64| {
-        Values::Real(each(runs, |run| {
+        Values::Float64(each(runs, |run| {
             run.session.steps.duration_ns.value.as_ref().map(get)
         }))
     };
@@ -111,86 +111,86 @@ fn of_runs(runs: &[Run]) -> Result<DocumentTable, ArrowError> {
             Column(
                 RUN,
                 RUN_MEANING,
-                Values::Texts(each(runs, |run| Some(run.name.clone()))),
+                Values::Utf8(each(runs, |run| Some(run.name.clone()))),
             ),
             Column(
                 "path",
                 "Path of the session directory.",
-                Values::Texts(each(runs, |run| Some(run.path.display().to_string()))),
+                Values::Utf8(each(runs, |run| Some(run.path.display().to_string()))),
             ),
             Column(
                 "started_at",
                 "Wall-clock time of the first record.",
-                Values::Moments(each(runs, |run| {
+                Values::Timestamp(each(runs, |run| {
                     Some(run.session.axis.origin_unix_ns + run.session.axis.start_ns)
                 })),
             ),
             Column(
                 "origin_unix_ns",
                 "Wall-clock time of the axis's zero, in nanoseconds since 1970.",
-                Values::Signed(each(runs, |run| Some(run.session.axis.origin_unix_ns))),
+                Values::Int64(each(runs, |run| Some(run.session.axis.origin_unix_ns))),
             ),
             Column(
                 "duration_ns",
                 "Time from the first to the last record, in nanoseconds.",
-                Values::Signed(each(runs, |run| {
+                Values::Int64(each(runs, |run| {
                     Some(run.session.axis.end_ns - run.session.axis.start_ns)
                 })),
             ),
             Column(
                 "clock_error_ns",
                 "Largest clock error between two hosts, ± nanoseconds; 0 with one host, null if it is unknown.",
-                Values::Signed(each(runs, |run| run.session.axis.error_between_hosts_ns.value)),
+                Values::Int64(each(runs, |run| run.session.axis.error_between_hosts_ns.value)),
             ),
             Column(
                 "ranks_seen",
                 "Number of ranks whose logs were read.",
-                Values::Small(each(runs, |run| Some(run.session.coverage.ranks_seen))),
+                Values::UInt32(each(runs, |run| Some(run.session.coverage.ranks_seen))),
             ),
             Column(
                 "ranks_expected",
                 "Number of ranks that the worlds have; null if it is unknown.",
-                Values::Small(each(runs, |run| run.session.coverage.ranks_expected.value)),
+                Values::UInt32(each(runs, |run| run.session.coverage.ranks_expected.value)),
             ),
             Column(
                 "hosts",
                 "Number of hosts.",
-                Values::Large(each(runs, |run| Some(run.session.hosts.len() as u64))),
+                Values::UInt64(each(runs, |run| Some(run.session.hosts.len() as u64))),
             ),
             Column(
                 "worlds",
                 "Number of worlds.",
-                Values::Large(each(runs, |run| Some(run.session.worlds.len() as u64))),
+                Values::UInt64(each(runs, |run| Some(run.session.worlds.len() as u64))),
             ),
             Column(
                 "attempts",
                 "Number of attempts.",
-                Values::Large(each(runs, |run| Some(run.session.attempts.len() as u64))),
+                Values::UInt64(each(runs, |run| Some(run.session.attempts.len() as u64))),
             ),
             Column(
                 "operations",
                 "Number of operations, over all ranks.",
-                Values::Large(each(runs, |run| Some(run.session.totals.operations))),
+                Values::UInt64(each(runs, |run| Some(run.session.totals.operations))),
             ),
             Column(
                 "instances",
                 "Number of instances.",
-                Values::Large(each(runs, |run| Some(run.session.totals.instances))),
+                Values::UInt64(each(runs, |run| Some(run.session.totals.instances))),
             ),
             Column(
                 "lost",
                 "Number of dropped records.",
-                Values::Large(each(runs, |run| Some(run.session.totals.lost))),
+                Values::UInt64(each(runs, |run| Some(run.session.totals.lost))),
             ),
             Column(
                 "steps",
                 "Number of whole training steps that all ranks of their world have.",
-                Values::Large(each(runs, |run| Some(run.session.steps.count))),
+                Values::UInt64(each(runs, |run| Some(run.session.steps.count))),
             ),
             Column(
                 "step_source",
                 "Source of the steps: marks, pattern, pattern-with-sizes or none.",
-                Values::Texts(each(runs, |run| Some(run.session.steps.source.clone()))),
+                Values::Utf8(each(runs, |run| Some(run.session.steps.source.clone()))),
             ),
             Column(
                 "step_p50_ns",
@@ -210,12 +210,12 @@ fn of_runs(runs: &[Run]) -> Result<DocumentTable, ArrowError> {
             Column(
                 "findings",
                 "Number of findings.",
-                Values::Large(each(runs, |run| Some(run.session.findings.len() as u64))),
+                Values::UInt64(each(runs, |run| Some(run.session.findings.len() as u64))),
             ),
             Column(
                 "version",
                 "Version of the program that wrote the session.",
-                Values::Texts(each(runs, |run| Some(run.session.tool.version.clone()))),
+                Values::Utf8(each(runs, |run| Some(run.session.tool.version.clone()))),
             ),
         ],
     )
@@ -253,78 +253,78 @@ fn of_ranks(runs: &[Run]) -> Result<DocumentTable, ArrowError> {
             Column(
                 RUN,
                 RUN_MEANING,
-                Values::Texts(each(runs, |run, _| Some(run.name.clone()))),
+                Values::Utf8(each(runs, |run, _| Some(run.name.clone()))),
             ),
             Column(
                 RANK,
-                "Position of the rank: the column `rank` of the other tables.",
-                Values::Small(each(runs, |_, rank| Some(rank.index))),
+                "Rank index; `rank` in other tables refers to it.",
+                Values::UInt32(each(runs, |_, rank| Some(rank.index))),
             ),
             Column(
                 "number",
                 "Number of the rank in its world; null if it is unknown.",
-                Values::Small(each(runs, |_, rank| rank.number.value)),
+                Values::UInt32(each(runs, |_, rank| rank.number.value)),
             ),
             Column(
                 "name",
                 "Display name, unique in the run.",
-                Values::Texts(each(runs, |_, rank| Some(rank.name.clone()))),
+                Values::Utf8(each(runs, |_, rank| Some(rank.name.clone()))),
             ),
             Column(
                 "world",
                 "Position of its world in session.json's `worlds`; null if it belongs to none.",
-                Values::Small(each(runs, |_, rank| rank.world)),
+                Values::UInt32(each(runs, |_, rank| rank.world)),
             ),
             Column(
                 "attempt",
                 "Position of its attempt in session.json's `attempts`.",
-                Values::Small(each(runs, |_, rank| Some(rank.attempt))),
+                Values::UInt32(each(runs, |_, rank| Some(rank.attempt))),
             ),
-            Column("host", "Name of its host.", Values::Texts(each(runs, host))),
+            Column("host", "Name of its host.", Values::Utf8(each(runs, host))),
             Column(
                 "host_position",
                 "Position of its host in the table `hosts`.",
-                Values::Small(each(runs, |_, rank| Some(rank.host))),
+                Values::UInt32(each(runs, |_, rank| Some(rank.host))),
             ),
             Column(
                 "pid",
                 "Process ID.",
-                Values::Small(each(runs, |_, rank| Some(rank.pid))),
+                Values::UInt32(each(runs, |_, rank| Some(rank.pid))),
             ),
             Column(
                 "process_role",
                 "Role of the process: the class of its Ray actor, or its role in torchelastic.",
-                Values::Texts(each(runs, |_, rank| rank.process_role.clone())),
+                Values::Utf8(each(runs, |_, rank| rank.process_role.clone())),
             ),
             Column(
                 "ending",
                 "State in which its log ended: closed, live-area, torn or running.",
-                Values::Texts(each(runs, |_, rank| Some(rank.ending.name().to_owned()))),
+                Values::Utf8(each(runs, |_, rank| Some(rank.ending.name().to_owned()))),
             ),
             Column(
                 "start_ns",
                 "Time of its first record, in nanoseconds.",
-                Values::Signed(each(runs, |_, rank| rank.start_ns.value)),
+                Values::Int64(each(runs, |_, rank| rank.start_ns.value)),
             ),
             Column(
                 "end_ns",
                 "Time of its last record, in nanoseconds.",
-                Values::Signed(each(runs, |_, rank| rank.end_ns.value)),
+                Values::Int64(each(runs, |_, rank| rank.end_ns.value)),
             ),
             Column(
                 "records",
                 "Number of its records.",
-                Values::Large(each(runs, |_, rank| Some(rank.records))),
+                Values::UInt64(each(runs, |_, rank| Some(rank.records))),
             ),
             Column(
                 "operations",
                 "Number of its operations.",
-                Values::Large(each(runs, |_, rank| Some(rank.operations))),
+                Values::UInt64(each(runs, |_, rank| Some(rank.operations))),
             ),
             Column(
                 "lost",
                 "Number of its dropped records.",
-                Values::Large(each(runs, |_, rank| Some(rank.lost))),
+                Values::UInt64(each(runs, |_, rank| Some(rank.lost))),
             ),
         ],
     )
@@ -341,27 +341,27 @@ fn of_hosts(runs: &[Run]) -> Result<DocumentTable, ArrowError> {
             Column(
                 RUN,
                 RUN_MEANING,
-                Values::Texts(each(runs, |run, _, _| Some(run.name.clone()))),
+                Values::Utf8(each(runs, |run, _, _| Some(run.name.clone()))),
             ),
             Column(
                 "host_position",
                 "Position of the host.",
-                Values::Small(each(runs, |_, position, _| Some(position))),
+                Values::UInt32(each(runs, |_, position, _| Some(position))),
             ),
             Column(
                 "host",
                 "Name of the host.",
-                Values::Texts(each(runs, |_, _, host| Some(host.name.clone()))),
+                Values::Utf8(each(runs, |_, _, host| Some(host.name.clone()))),
             ),
             Column(
                 "ranks",
                 "Number of its ranks.",
-                Values::Large(each(runs, |_, _, host| Some(host.ranks.len() as u64))),
+                Values::UInt64(each(runs, |_, _, host| Some(host.ranks.len() as u64))),
             ),
             Column(
                 "clock_error_ns",
                 "Error of the conversion inside this host, ± nanoseconds.",
-                Values::Signed(each(runs, |_, _, host| Some(host.error_ns))),
+                Values::Int64(each(runs, |_, _, host| Some(host.error_ns))),
             ),
         ],
     )
@@ -385,37 +385,37 @@ fn of_communicators(runs: &[Run]) -> Result<DocumentTable, ArrowError> {
             Column(
                 RUN,
                 RUN_MEANING,
-                Values::Texts(each(runs, |run, _| Some(run.name.clone()))),
+                Values::Utf8(each(runs, |run, _| Some(run.name.clone()))),
             ),
             Column(
                 "communicator",
-                "Position of the communicator: the column `communicator` of the other tables.",
-                Values::Small(each(runs, |_, one| Some(one.index))),
+                "Communicator index; `communicator` in other tables refers to it.",
+                Values::UInt32(each(runs, |_, one| Some(one.index))),
             ),
             Column(
                 "library",
                 "Library: gloo, nccl, mpi or program.",
-                Values::Texts(each(runs, |_, one| Some(one.library.clone()))),
+                Values::Utf8(each(runs, |_, one| Some(one.library.clone()))),
             ),
             Column(
                 "size",
                 "Number of members.",
-                Values::Small(each(runs, |_, one| Some(one.size))),
+                Values::UInt32(each(runs, |_, one| Some(one.size))),
             ),
             Column(
                 "name",
                 "Name under which it was created.",
-                Values::Texts(each(runs, |_, one| Some(one.name.clone()))),
+                Values::Utf8(each(runs, |_, one| Some(one.name.clone()))),
             ),
             Column(
                 "role",
                 "Purpose: world, self, tensor, pipeline, data, expert, context, several joined by +, or sub-group.",
-                Values::Texts(each(runs, |_, one| Some(one.role.clone()))),
+                Values::Utf8(each(runs, |_, one| Some(one.role.clone()))),
             ),
             Column(
                 "scope",
-                "Reach: inside-host, across-hosts, mixed or unknown.",
-                Values::Texts(each(runs, |_, one| Some(one.scope.name().to_owned()))),
+                "Scope: inside-host, across-hosts, mixed or unknown.",
+                Values::Utf8(each(runs, |_, one| Some(one.scope.name().to_owned()))),
             ),
         ],
     )
@@ -437,22 +437,22 @@ fn of_members(runs: &[Run]) -> Result<DocumentTable, ArrowError> {
             Column(
                 RUN,
                 RUN_MEANING,
-                Values::Texts(rows.iter().map(|row| Some(row.0.clone())).collect()),
+                Values::Utf8(rows.iter().map(|row| Some(row.0.clone())).collect()),
             ),
             Column(
                 "communicator",
                 "Position of the communicator.",
-                Values::Small(rows.iter().map(|row| Some(row.1)).collect()),
+                Values::UInt32(rows.iter().map(|row| Some(row.1)).collect()),
             ),
             Column(
                 "member",
-                "Number of the member: the columns `peer`, `from_member` and `to_member` of the other tables.",
-                Values::Small(rows.iter().map(|row| Some(row.2)).collect()),
+                "Rank within the communicator; `peer`, `from_member` and `to_member` refer to it.",
+                Values::UInt32(rows.iter().map(|row| Some(row.2)).collect()),
             ),
             Column(
                 RANK,
                 "Position of its rank; null if it was not recorded.",
-                Values::Small(rows.iter().map(|row| row.3).collect()),
+                Values::UInt32(rows.iter().map(|row| row.3).collect()),
             ),
         ],
     )
@@ -469,54 +469,54 @@ fn of_findings(runs: &[Run]) -> Result<DocumentTable, ArrowError> {
             Column(
                 RUN,
                 RUN_MEANING,
-                Values::Texts(each(runs, |run, _, _| Some(run.name.clone()))),
+                Values::Utf8(each(runs, |run, _, _| Some(run.name.clone()))),
             ),
             Column(
                 "position",
                 "Position in the run's list: the costliest finding is 0.",
-                Values::Small(each(runs, |_, position, _| Some(position))),
+                Values::UInt32(each(runs, |_, position, _| Some(position))),
             ),
             Column(
                 "kind",
-                "Rule: `rankscope rules` explains all.",
-                Values::Texts(each(runs, |_, _, finding| Some(finding.kind.clone()))),
+                "Rule, as explained by `rankscope rules`.",
+                Values::Utf8(each(runs, |_, _, finding| Some(finding.kind.clone()))),
             ),
             Column(
                 "severity",
                 "Severity.",
-                Values::Texts(each(runs, |_, _, finding| {
+                Values::Utf8(each(runs, |_, _, finding| {
                     Some(finding.severity.name().to_owned())
                 })),
             ),
             Column(
                 "subject",
                 "Subject, such as `rank 3`.",
-                Values::Texts(each(runs, |_, _, finding| finding.subject.clone())),
+                Values::Utf8(each(runs, |_, _, finding| finding.subject.clone())),
             ),
             Column(
                 "title",
                 "Title: one sentence with numbers.",
-                Values::Texts(each(runs, |_, _, finding| Some(finding.title.clone()))),
+                Values::Utf8(each(runs, |_, _, finding| Some(finding.title.clone()))),
             ),
             Column(
                 "cause",
                 "Probable cause; null if it is unknown.",
-                Values::Texts(each(runs, |_, _, finding| finding.cause.clone())),
+                Values::Utf8(each(runs, |_, _, finding| finding.cause.clone())),
             ),
             Column(
                 "advice",
                 "Advice; null if there is none.",
-                Values::Texts(each(runs, |_, _, finding| finding.advice.clone())),
+                Values::Utf8(each(runs, |_, _, finding| finding.advice.clone())),
             ),
             Column(
                 "cost_ns",
                 "Cost in the job's time, in nanoseconds; null if it is unknown.",
-                Values::Signed(each(runs, |_, _, finding| finding.cost_ns.value)),
+                Values::Int64(each(runs, |_, _, finding| finding.cost_ns.value)),
             ),
             Column(
                 "ranks",
                 "Positions of the affected ranks.",
-                Values::Lists(each(runs, |_, _, finding| finding.ranks.clone())),
+                Values::UInt32List(each(runs, |_, _, finding| finding.ranks.clone())),
             ),
         ],
     )
@@ -551,7 +551,7 @@ pub fn columns(
             ]);
         };
         put(RUN, "Utf8".to_owned(), RUN_MEANING);
-        if description.is_of_ranks {
+        if description.is_per_rank {
             put(
                 RANK,
                 "UInt32".to_owned(),
@@ -562,15 +562,22 @@ pub fn columns(
             put(field.name(), field.data_type().to_string(), meaning);
         }
     }
-    let texts = |at: usize| Values::Texts(rows.iter().map(|row| row.get(at).cloned()).collect());
-    table(
-        "columns",
-        "One column of a table.",
-        vec![
-            Column("table_name", "Name of the table.", texts(0)),
-            Column("column_name", "Name of the column.", texts(1)),
-            Column("type", "Type of Arrow.", texts(2)),
-            Column("meaning", "Meaning and unit.", texts(3)),
-        ],
-    )
+    for (column, meaning) in COLUMNS {
+        rows.push(["columns", column, "Utf8", meaning].map(str::to_owned));
+    }
+    let texts = |at: usize| Values::Utf8(rows.iter().map(|row| row.get(at).cloned()).collect());
+    let columns = COLUMNS
+        .into_iter()
+        .zip(0..)
+        .map(|((name, meaning), at)| Column(name, meaning, texts(at)))
+        .collect();
+    table("columns", "One column of a table.", columns)
 }
+
+/// Columns of the table `columns`, with their meanings.
+const COLUMNS: [(&str, &str); 4] = [
+    ("table_name", "Name of the table."),
+    ("column_name", "Name of the column."),
+    ("type", "Arrow data type."),
+    ("meaning", "Meaning and unit."),
+];

@@ -1,4 +1,4 @@
-//! DataFusion with the tables of some runs and the functions of the field.
+//! DataFusion with the tables and SQL functions of rankscope.
 
 use crate::documents::{self, DocumentTable};
 use crate::functions;
@@ -37,8 +37,8 @@ pub struct Engine {
     context: SessionContext,
     /// Names and meanings of the tables.
     tables: Vec<(String, String)>,
-    /// Names of tables, columns and functions, for the completion of the prompt.
-    words: Vec<String>,
+    /// Names for completion: tables, columns and functions.
+    completions: Vec<String>,
 }
 
 impl Engine {
@@ -99,7 +99,7 @@ impl Engine {
         Ok(Self {
             context,
             tables,
-            words,
+            completions: words,
         })
     }
 
@@ -108,9 +108,9 @@ impl Engine {
         &self.tables
     }
 
-    /// Returns the names of tables, columns and functions, in order.
-    pub fn words(&self) -> &[String] {
-        &self.words
+    /// Returns the names for completion: tables, columns and functions, in order.
+    pub fn completions(&self) -> &[String] {
+        &self.completions
     }
 
     /// Starts a query. Its rows arrive in batches.

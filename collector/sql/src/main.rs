@@ -1,10 +1,10 @@
-//! `rankscope-sql`, which `rankscope sql` starts: a program of its own, because the query engine is larger than all of rankscope.
+//! `rankscope-sql`, which `rankscope sql` starts. It is separate because DataFusion takes longer to build than all of rankscope.
 
 use anyhow::{Context, Result, bail};
 use clap::{Parser, value_parser};
 use rankscope_formats::whole_file::WholeFile;
 use rankscope_sql::output::{self, Format, Written};
-use rankscope_sql::{Engine, EngineOptions, Runs, prompt, statements};
+use rankscope_sql::{Engine, EngineOptions, Runs, errors, prompt, statements};
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ Tables: runs ranks hosts communicators members findings columns, from the summar
 operations instances steps spans program_spans counters pauses works names stalls traffic losses problems.
 Functions: algbw busbw size_class overlaps overlap_ns percentile, and those of DataFusion.";
 
-/// Ask sessions in SQL. Every table has the rows of all given runs; the column `run` has the run's name.
+/// Query sessions with SQL. Every table has the rows of all given runs; the column `run` has the run's name.
 #[derive(Debug, Parser)]
 #[command(name = "rankscope-sql", bin_name = "rankscope sql", version, after_help = EXAMPLES)]
 struct Cli {
@@ -33,13 +33,13 @@ struct Cli {
     /// Without a query, a prompt starts.
     #[arg(required = true, value_name = "DIR|QUERY")]
     arguments: Vec<OsString>,
-    /// Form of the result (default: by the ending of the output file, else a table).
-    #[arg(long, value_name = "FORM")]
+    /// Output format. Default: by the extension of the output file, otherwise a table.
+    #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
     /// File for the result.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Maximum number of rows of a table for people, 1 to 10000. Other forms have all rows.
+    /// Maximum number of rows of a readable table, 1 to 10000. Other formats write all rows.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = value_parser!(u32).range(1..=10_000))]
     rows: u32,
     /// Memory of a query, in MiB. Sorts and groups that need more use temporary files; joins must fit.
@@ -68,13 +68,13 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("rankscope sql: {}", prompt::explain(&error));
+            eprintln!("rankscope sql: {}", errors::explain(&error));
             ExitCode::from(2)
         }
     }
 }
 
-/// Returns true if the reader of the output has gone, for example `head`.
+/// Returns true if the output is a closed pipe, for example to `head`.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()
@@ -85,17 +85,9 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 /// Words with which a query begins.
 const BEGINNINGS: [&str; 7] = ["select", "with", "explain", "describe", "show", "values", "table"];
 
-/// Returns true if a text begins like a query, after comments and brackets.
+/// Returns true if a text begins like a query.
 fn is_query(text: &str) -> bool {
-    let mut rest = text.trim_start();
-    while let Some(comment) = rest.strip_prefix("--") {
-        rest = comment.split_once('\n').map_or("", |(_, next)| next.trim_start());
-    }
-    let rest = rest.trim_start_matches(['(', ' ']);
-    let word = rest
-        .split(|letter: char| !letter.is_alphanumeric())
-        .next()
-        .unwrap_or_default();
+    let word = statements::first_word(text);
     BEGINNINGS
         .iter()
         .any(|beginning| beginning.eq_ignore_ascii_case(word))
@@ -113,11 +105,11 @@ fn split(mut arguments: Vec<OsString>) -> Result<(Vec<PathBuf>, Option<String>)>
     }
     for argument in &arguments {
         if let Some(text) = as_query(argument) {
-            bail!("the query is the last argument, and only one is possible: {text}");
+            bail!("give one query, as the last argument: {text}");
         }
         let text = argument.to_string_lossy();
         if !Path::new(argument).exists() && text.contains(char::is_whitespace) {
-            bail!("neither a directory nor a query, which begins with select or with: {text}");
+            bail!("not a directory, and not a query that starts with SELECT or WITH: {text}");
         }
     }
     if arguments.is_empty() {
@@ -136,7 +128,7 @@ fn split(mut arguments: Vec<OsString>) -> Result<(Vec<PathBuf>, Option<String>)>
     let query = text.map(|text| match statements::split(&text).0[..] {
         [one] => Ok(one.to_owned()),
         [] => bail!("the query is empty"),
-        _ => bail!("one query at a time; the prompt takes several: rankscope sql RUN"),
+        _ => bail!("give one query; the prompt accepts several: rankscope sql RUN"),
     });
     Ok((
         arguments.into_iter().map(PathBuf::from).collect(),
@@ -170,7 +162,7 @@ async fn answer(
 
 fn run(cli: Cli) -> Result<ExitCode> {
     let (directories, query) = split(cli.arguments)?;
-    let format = output::form(cli.format, cli.output.as_deref())?;
+    let format = output::choose_format(cli.format, cli.output.as_deref())?;
     let options = EngineOptions {
         memory_bytes: (cli.memory as usize).saturating_mul(1 << 20),
         threads: cli
@@ -209,9 +201,9 @@ fn run(cli: Cli) -> Result<ExitCode> {
     match ended {
         Ended::Written(written) => {
             if let Some(path) = &cli.output {
-                eprintln!("{}: {}", path.display(), prompt::count(written, max_rows));
+                eprintln!("{}: {}", path.display(), written.summary());
             } else if written.is_cut {
-                eprintln!("{}", prompt::count(written, max_rows));
+                eprintln!("{}", written.summary());
             }
             Ok(ExitCode::SUCCESS)
         }

@@ -1,4 +1,4 @@
-//! Results as a table for people, CSV, JSON or Parquet. All but the table are written batch by batch.
+//! Results as a readable table, CSV, JSON Lines or Parquet. All but the table are written batch by batch.
 
 use anyhow::{Context, Result, bail};
 use arrow::array::{Array, ArrayRef, RecordBatch, StringArray};
@@ -18,10 +18,10 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Form of a result.
+/// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// A table for people, of limited length. All rows are in memory, because columns are as wide as their widest value.
+    /// A readable table. It has at most --rows rows, which are in memory to size the columns.
     Table,
     /// CSV with a header line.
     Csv,
@@ -32,7 +32,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Returns the form that belongs to the ending of a file's name.
+    /// Returns the format for a file extension.
     pub fn of_file(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()? {
             "csv" => Some(Self::Csv),
@@ -49,11 +49,11 @@ impl Format {
 pub struct Written {
     /// Number of rows.
     pub rows: usize,
-    /// True if the result has more rows than a table for people shows.
+    /// True if the result has more rows than a readable table shows.
     pub is_cut: bool,
 }
 
-/// Writes the rows of a result. `max_rows` limits a table for people, whose columns are as wide as their widest value.
+/// Writes the rows of a result. `max_rows` limits a readable table, whose columns are as wide as their widest value.
 ///
 /// # Errors
 /// Those of the query and of the file.
@@ -63,39 +63,38 @@ pub async fn write(
     max_rows: usize,
     out: impl Write + Send,
 ) -> Result<Written> {
-    let mut out = Observed {
+    let mut out = PipeWatch {
         inner: out,
-        reader_left: false,
+        is_broken: false,
     };
     let result = write_to((schema, rows), format, max_rows, &mut out).await;
     match result {
-        // Arrow keeps the text of an error alone.
-        Err(_) if out.reader_left => Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
+        Err(_) if out.is_broken => Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
         result => result,
     }
 }
 
-/// Notices that nobody reads the output any more.
-struct Observed<W> {
+/// Remembers a broken pipe, because Arrow's errors keep only the message.
+struct PipeWatch<W> {
     inner: W,
-    reader_left: bool,
+    is_broken: bool,
 }
 
-impl<W: Write> Write for Observed<W> {
+impl<W: Write> Write for PipeWatch<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let result = self.inner.write(bytes);
-        self.reader_left |= matches!(&result, Err(error) if error.kind() == io::ErrorKind::BrokenPipe);
+        self.is_broken |= matches!(&result, Err(error) if error.kind() == io::ErrorKind::BrokenPipe);
         result
     }
 
     fn flush(&mut self) -> io::Result<()> {
         let result = self.inner.flush();
-        self.reader_left |= matches!(&result, Err(error) if error.kind() == io::ErrorKind::BrokenPipe);
+        self.is_broken |= matches!(&result, Err(error) if error.kind() == io::ErrorKind::BrokenPipe);
         result
     }
 }
 
-/// Returns the columns with lists and records as texts, for a form that has only plain values.
+/// Returns the batch with nested columns as strings, because CSV has no nested values.
 fn plain(batch: &RecordBatch) -> Result<RecordBatch> {
     let is_nested = |field: &Arc<Field>| {
         field.data_type().is_nested() && !matches!(field.data_type(), DataType::Dictionary(..))
@@ -187,16 +186,16 @@ async fn write_to(
     Ok(written)
 }
 
-/// Returns the form of a result: as named, by the ending of the file, or a table.
+/// Returns the output format: as given, by the file extension, or a table.
 ///
 /// # Errors
 /// Parquet without a file.
-pub fn form(named: Option<Format>, file: Option<&Path>) -> Result<Format> {
+pub fn choose_format(named: Option<Format>, file: Option<&Path>) -> Result<Format> {
     let format = match (named, file) {
         (Some(format), _) => format,
         (None, Some(file)) => Format::of_file(file).with_context(|| {
             format!(
-                "{}: the ending names no form; add --format, or use .csv, .json, .parquet or .txt",
+                "{}: unknown extension; add --format, or use .csv, .json, .parquet or .txt",
                 file.display()
             )
         })?,
@@ -206,4 +205,15 @@ pub fn form(named: Option<Format>, file: Option<&Path>) -> Result<Format> {
         bail!("--format parquet needs a file: add -o FILE.parquet");
     }
     Ok(format)
+}
+
+impl Written {
+    /// Returns how many rows were written, as a text.
+    pub fn summary(self) -> String {
+        match (self.rows, self.is_cut) {
+            (rows, true) => format!("first {rows} rows; use --rows or -o FILE for more"),
+            (1, false) => "1 row".to_owned(),
+            (rows, false) => format!("{rows} rows"),
+        }
+    }
 }

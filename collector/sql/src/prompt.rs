@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::output::{self, Format};
-use crate::{functions, statements};
+use crate::{errors, functions, statements};
 use anyhow::{Context as _, Result};
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
@@ -15,8 +15,8 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Words of SQL that the completion knows.
-const WORDS_OF_SQL: [&str; 34] = [
+/// SQL keywords for completion.
+const KEYWORDS: [&str; 34] = [
     "select",
     "from",
     "where",
@@ -57,23 +57,23 @@ const HELP: &str = "\
 A query ends with a semicolon. The tab key completes names.
   \\t            all tables
   \\d TABLE      the columns of a table, with their meaning and unit
-  \\f            functions of the field
+  \\f            rankscope's own functions
   \\q            end; so does Ctrl-D
   select …;     a query
 Example:
   select operation, size_class(size_bytes) size, count(*) n, percentile(bus_bytes_per_s, 0.5) / 1e9 gb_per_s
   from instances where state = 'complete' group by all order by n desc;";
 
-/// Completes the word at the cursor, and waits for the end of a query.
-struct Words(Vec<String>);
+/// Line-editing helper: completes names, and continues a line until its query is complete.
+struct SqlHelper(Vec<String>);
 
-impl Helper for Words {}
-impl Highlighter for Words {}
-impl Hinter for Words {
+impl Helper for SqlHelper {}
+impl Highlighter for SqlHelper {}
+impl Hinter for SqlHelper {
     type Hint = String;
 }
 
-impl Validator for Words {
+impl Validator for SqlHelper {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
         let text = context.input().trim();
         let is_complete = text.is_empty() || text.starts_with('\\') || statements::split(text).1;
@@ -84,7 +84,7 @@ impl Validator for Words {
     }
 }
 
-impl Completer for Words {
+impl Completer for SqlHelper {
     type Candidate = String;
 
     fn complete(
@@ -101,7 +101,7 @@ impl Completer for Words {
         if word.is_empty() {
             return Ok((start, Vec::new()));
         }
-        let known = self.0.iter().map(String::as_str).chain(WORDS_OF_SQL);
+        let known = self.0.iter().map(String::as_str).chain(KEYWORDS);
         let fitting = known.filter(|known| known.starts_with(&word));
         Ok((start, fitting.map(str::to_owned).collect()))
     }
@@ -120,8 +120,8 @@ fn history() -> Option<PathBuf> {
 /// # Errors
 /// A terminal that cannot be used. A query with an error is only reported.
 pub fn run(engine: &Engine, runtime: &tokio::runtime::Runtime, max_rows: usize) -> Result<()> {
-    let mut editor: Editor<Words, FileHistory> = Editor::new().context("cannot use the terminal")?;
-    editor.set_helper(Some(Words(engine.words().to_vec())));
+    let mut editor: Editor<SqlHelper, FileHistory> = Editor::new().context("cannot use the terminal")?;
+    editor.set_helper(Some(SqlHelper(engine.completions().to_vec())));
     let history = history();
     if let Some(path) = &history {
         // A history that does not exist yet, or cannot be read, is empty.
@@ -144,14 +144,14 @@ pub fn run(engine: &Engine, runtime: &tokio::runtime::Runtime, max_rows: usize) 
                     return Ok(());
                 }
                 if let Some(command) = text.strip_prefix('\\') {
-                    obey(engine, runtime, command, max_rows)?;
+                    run_command(engine, runtime, command, max_rows)?;
                     continue;
                 }
                 for statement in statements::split(text).0 {
                     answer(engine, runtime, statement, max_rows)?;
                 }
             }
-            // Ctrl-C forgets the line.
+            // Ctrl-C discards the line.
             Err(ReadlineError::Interrupted) => {}
             Err(ReadlineError::Eof) => return Ok(()),
             Err(error) => return Err(error).context("cannot read the terminal"),
@@ -159,8 +159,13 @@ pub fn run(engine: &Engine, runtime: &tokio::runtime::Runtime, max_rows: usize) 
     }
 }
 
-/// Obeys a command of the prompt, without its backslash.
-fn obey(engine: &Engine, runtime: &tokio::runtime::Runtime, command: &str, max_rows: usize) -> Result<()> {
+/// Runs a prompt command such as `d TABLE`, given without its backslash.
+fn run_command(
+    engine: &Engine,
+    runtime: &tokio::runtime::Runtime,
+    command: &str,
+    max_rows: usize,
+) -> Result<()> {
     let mut words = command.trim_end_matches(';').split_whitespace();
     match (words.next(), words.next()) {
         (Some("h" | "?"), None) => println!("{HELP}"),
@@ -199,42 +204,11 @@ fn answer(engine: &Engine, runtime: &tokio::runtime::Runtime, query: &str, max_r
     match result {
         Some(Ok(written)) => println!(
             "{} in {:.2} s",
-            count(written, max_rows),
+            written.summary(),
             started.elapsed().as_secs_f64()
         ),
-        Some(Err(error)) => eprintln!("{}", explain(&error)),
-        None => eprintln!("ended by Ctrl-C"),
+        Some(Err(error)) => eprintln!("{}", errors::explain(&error)),
+        None => eprintln!("canceled"),
     }
     io::stdout().flush().context("cannot write to the terminal")
-}
-
-/// Returns how many rows were written.
-pub fn count(written: output::Written, max_rows: usize) -> String {
-    match (written.rows, written.is_cut) {
-        (_, true) => format!("the first {max_rows} rows of more (--rows, or a limit in the query)"),
-        (1, _) => "1 row".to_owned(),
-        (rows, _) => format!("{rows} rows"),
-    }
-}
-
-/// Returns an error of a query in one paragraph, with what to do.
-pub fn explain(error: &anyhow::Error) -> String {
-    let mut text = String::new();
-    for cause in error.chain() {
-        let cause = cause.to_string();
-        // An error of DataFusion shows its causes itself.
-        if text.contains(&cause) {
-            continue;
-        }
-        if !text.is_empty() {
-            text.push_str("\n  because: ");
-        }
-        text.push_str(&cause);
-    }
-    if text.contains("Resources exhausted") {
-        text.push_str("\nThe query needs more memory: add --memory MIB. Sorts and groups use temporary files, joins must fit.");
-    } else if text.contains("Parquet") || text.contains("parquet") {
-        text.push_str("\nA table of the session is damaged, or was replaced during the query: merge the run again (rankscope merge DIR).");
-    }
-    text
 }

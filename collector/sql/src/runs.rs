@@ -32,7 +32,7 @@ impl Runs {
                 let cannot_resolve = || format!("cannot resolve {}", session.display());
                 let file = session.canonicalize().with_context(cannot_resolve)?;
                 if known.insert(file) {
-                    // A linked run has the name of the link.
+                    // Keep the link's name for a linked run.
                     sessions.push(std::path::absolute(&session).with_context(cannot_resolve)?);
                 }
             }
@@ -85,7 +85,7 @@ fn sessions_in(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(inside)
 }
 
-/// Returns the names of sessions: the last parts of the paths of their runs, as many as make them differ.
+/// Names each run by the shortest path suffix that is unique.
 fn names(sessions: &[PathBuf]) -> Vec<String> {
     let parts = |session: &Path| -> Vec<String> {
         let run = match session.file_name() {

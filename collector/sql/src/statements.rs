@@ -1,17 +1,17 @@
-//! Statements in a text: where they end, and whether the last one is complete.
+//! Splits SQL text into statements.
 
-/// Place in a text.
+/// Lexical state at a position.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Inside {
     Code,
-    /// A text or a name in these quotes. A doubled quote ends it and begins it again, which is the same.
+    /// A string or quoted identifier. A doubled quote closes and reopens it, which needs no extra state.
     Quotes(char),
     LineComment,
     BlockComment,
 }
 
-/// Returns the statements of a text, without their semicolons, and whether the last one ends with a semicolon. Comments alone are no
-/// statement.
+/// Returns the statements of a text, without their semicolons, and whether the last one ends with a semicolon. Text with only
+/// comments is not a statement.
 pub fn split(text: &str) -> (Vec<&str>, bool) {
     let mut inside = Inside::Code;
     let (mut start, mut has_code, mut is_complete) = (0, false, false);
@@ -56,6 +56,23 @@ pub fn split(text: &str) -> (Vec<&str>, bool) {
     )
 }
 
+/// Returns the first word of a text, after comments and brackets.
+pub fn first_word(text: &str) -> &str {
+    let mut rest = text;
+    loop {
+        rest = rest.trim_start_matches(|letter: char| letter.is_whitespace() || letter == '(');
+        let after = match (rest.strip_prefix("--"), rest.strip_prefix("/*")) {
+            (Some(comment), _) => comment.split_once('\n'),
+            (_, Some(comment)) => comment.split_once("*/"),
+            _ => break,
+        };
+        rest = after.map_or("", |(_, after)| after);
+    }
+    rest.split(|letter: char| !letter.is_alphanumeric())
+        .next()
+        .unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,6 +94,18 @@ mod tests {
             (" ; ", &[], true),
         ] {
             assert_eq!(split(text), (statements.to_vec(), is_complete), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_query_begins_after_comments_and_brackets() {
+        for (text, word) in [
+            ("select 1", "select"),
+            ("-- a\n /* b */ (( WITH x as", "WITH"),
+            ("no such dir", "no"),
+            ("/* open", ""),
+        ] {
+            assert_eq!(first_word(text), word, "{text}");
         }
     }
 }

@@ -41,7 +41,7 @@ pub struct Description {
     /// Meaning of a row.
     pub meaning: String,
     /// True if it has a file for each rank.
-    pub is_of_ranks: bool,
+    pub is_per_rank: bool,
     /// Columns of the files.
     pub schema: SchemaRef,
     /// Meaning of each column.
@@ -50,11 +50,11 @@ pub struct Description {
 
 /// Returns the descriptions of all tables that a session may have.
 pub fn descriptions() -> Vec<Description> {
-    fn of<T: Table>(is_of_ranks: bool) -> Description {
+    fn of<T: Table>(is_per_rank: bool) -> Description {
         Description {
             name: T::NAME,
             meaning: plain(T::DESCRIPTION),
-            is_of_ranks,
+            is_per_rank,
             schema: T::schema(),
             columns: T::descriptions().iter().map(|text| plain(text)).collect(),
         }
@@ -76,7 +76,7 @@ pub fn descriptions() -> Vec<Description> {
     ]
 }
 
-/// Names in documentation, and how a user of SQL knows them.
+/// Rust names in doc comments, and their SQL names.
 const NAMES: [(&str, &str); 13] = [
     ("Index into `Session::ranks`", "Position in the table `ranks`"),
     (
@@ -99,7 +99,7 @@ const NAMES: [(&str, &str); 13] = [
     ("`DeviceActivity::", "session.json's `activity."),
 ];
 
-/// Returns a doc comment as one line, without links and names of Rust.
+/// Returns a doc comment as one line, with SQL names and without Rust links.
 fn plain(text: &str) -> String {
     let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let plain = joined
@@ -119,7 +119,7 @@ struct TableFile {
     rank: Option<u32>,
 }
 
-/// A table of all runs. A query finds the files of the tables that it reads: a run of thousands of ranks has ten times as many.
+/// A table over all runs. Files are listed per query, because a large run has tens of thousands of them.
 #[derive(Debug)]
 pub struct SessionTable {
     schema: SchemaRef,
@@ -133,7 +133,7 @@ impl SessionTable {
     /// Makes a table of these runs. Reads nothing.
     pub fn new(description: &Description, runs: &[Run]) -> Self {
         let mut path_columns: Vec<FieldRef> = vec![Arc::new(Field::new(RUN, DataType::Utf8, false))];
-        if description.is_of_ranks {
+        if description.is_per_rank {
             path_columns.push(Arc::new(Field::new(RANK, DataType::UInt32, false)));
         }
         // A column that an older file lacks is null.
@@ -175,7 +175,7 @@ impl SessionTable {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(io_error(error)),
         };
-        let is_of_ranks = self.path_columns() > 1;
+        let is_per_rank = self.path_column_count() > 1;
         let first = files.len();
         for entry in entries {
             let entry = entry.map_err(io_error)?;
@@ -183,7 +183,7 @@ impl SessionTable {
             let Some(part) = name.to_str().and_then(|name| name.strip_suffix(".parquet")) else {
                 continue;
             };
-            let rank = match is_of_ranks {
+            let rank = match is_per_rank {
                 true => match part.strip_prefix("rank=").map(str::parse) {
                     Some(Ok(rank)) => Some(rank),
                     _ => continue,
@@ -212,7 +212,7 @@ impl SessionTable {
     }
 
     /// Number of columns that come from the paths of files.
-    fn path_columns(&self) -> usize {
+    fn path_column_count(&self) -> usize {
         self.files_schema.table_partition_cols().len()
     }
 
@@ -221,7 +221,7 @@ impl SessionTable {
         Schema::new(self.files_schema.table_partition_cols().clone())
     }
 
-    fn is_of_paths(&self, filter: &Expr) -> bool {
+    fn uses_only_path_columns(&self, filter: &Expr) -> bool {
         let columns = filter.column_refs();
         let names: Vec<&String> = self
             .files_schema
@@ -232,11 +232,14 @@ impl SessionTable {
         !filter.is_volatile() && columns.iter().all(|column| names.contains(&&column.name))
     }
 
-    /// Returns the files for which the conditions on their paths hold.
+    /// Returns the files that satisfy the filters on `run` and `rank`.
     fn files_that_match(&self, state: &dyn Session, filters: &[Expr]) -> Result<Vec<PartitionedFile>> {
         let files = self.files()?;
         let all = || files.iter().map(|file| file.file.clone());
-        let of_paths = filters.iter().filter(|filter| self.is_of_paths(filter)).cloned();
+        let of_paths = filters
+            .iter()
+            .filter(|filter| self.uses_only_path_columns(filter))
+            .cloned();
         let Some(condition) = conjunction(of_paths) else {
             return Ok(all().collect());
         };
@@ -244,7 +247,7 @@ impl SessionTable {
         let mut columns: Vec<ArrayRef> = vec![Arc::new(StringArray::from_iter_values(
             files.iter().map(|file| &file.run),
         ))];
-        if self.path_columns() > 1 {
+        if self.path_column_count() > 1 {
             columns.push(Arc::new(UInt32Array::from_iter(
                 files.iter().map(|file| file.rank),
             )));
@@ -275,7 +278,7 @@ impl TableProvider for SessionTable {
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
         Ok(filters
             .iter()
-            .map(|filter| match self.is_of_paths(filter) {
+            .map(|filter| match self.uses_only_path_columns(filter) {
                 true => TableProviderFilterPushDown::Exact,
                 false => TableProviderFilterPushDown::Inexact,
             })
@@ -290,7 +293,7 @@ impl TableProvider for SessionTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let (of_paths, of_files) = (
-            self.path_columns(),
+            self.path_column_count(),
             self.files_schema.file_schema().fields().len(),
         );
         let wanted: Vec<usize> = match projection {
@@ -315,7 +318,7 @@ impl TableProvider for SessionTable {
             .collect();
         let groups = FileGroup::new(files).split_files(state.config().target_partitions());
         // Conditions on rows reach the files later, by DataFusion's physical optimizer.
-        let limit = limit.filter(|_| filters.iter().all(|filter| self.is_of_paths(filter)));
+        let limit = limit.filter(|_| filters.iter().all(|filter| self.uses_only_path_columns(filter)));
         let options = state.table_options().parquet.clone();
         let source = ParquetSource::new(self.files_schema.clone()).with_table_parquet_options(options);
         let scan = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))

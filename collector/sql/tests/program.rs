@@ -79,7 +79,7 @@ fn a_file_gets_all_rows_and_a_screen_some() {
     assert_eq!(csv, "\"a,b\"\n");
     let (_, table, said) = output(command().arg(query).args(["--rows", "5"]));
     assert_eq!(table.lines().count(), 9);
-    assert!(said.contains("the first 5 rows of more"), "{said}");
+    assert!(said.contains("first 5 rows; use --rows"), "{said}");
 }
 
 #[test]
@@ -101,14 +101,22 @@ fn failures_say_what_to_do_and_leave_no_file() {
             "zero",
         ),
         (vec![], "standard input is no terminal"),
-        (vec!["no such directory"], "neither a directory nor a query"),
-        (vec!["select 1", "select 2"], "only one is possible"),
-        (vec!["select 1; select 2"], "one query at a time"),
-        (vec!["--", "-- note\nselect nothing from operations"], "nothing"),
+        (
+            vec!["no such directory"],
+            "not a query that starts with SELECT or WITH",
+        ),
+        (
+            vec!["select 1", "select 2"],
+            "give one query, as the last argument",
+        ),
+        (vec!["select 1; select 2"], "give one query; the prompt"),
+        (vec!["/* note */ select nothing from operations"], "nothing"),
     ] {
         let (status, _, said) = output(command().args(&arguments));
         assert_eq!(status, 2, "{arguments:?}");
         assert!(said.contains(expected), "{arguments:?}: {said}");
+        // Advice on damaged tables belongs to damaged tables.
+        assert!(!said.contains("damaged"), "{arguments:?}: {said}");
     }
     assert!(!file.exists());
     assert_eq!(folder.path().read_dir().expect("a folder").count(), 0);

@@ -331,7 +331,7 @@ fn every_column_is_described() {
         &both(),
         "select i.table_name, i.column_name from information_schema.columns i
          left join columns c on i.table_name = c.table_name and i.column_name = c.column_name
-         where i.table_schema = 'public' and i.table_name <> 'columns' and (c.meaning is null or length(c.meaning) < 4)",
+         where i.table_schema = 'public' and (c.meaning is null or length(c.meaning) < 4)",
     );
     let missing: usize = rows.iter().map(RecordBatch::num_rows).sum();
     assert_eq!(missing, 0, "{}", pretty_format_batches(&rows).expect("a table"));

@@ -1,10 +1,10 @@
-//! Secrets in texts that a log keeps: command lines, values of environment variables, and the program's own labels. Logs and
-//! reports go to colleagues and into issues.
+//! Redaction of secrets in recorded texts: command lines, environment variables, and the program's own labels. Logs and reports
+//! are shared with colleagues and attached to issues.
 //!
-//! Hooks redact labels, so [`Redactor::write_text`] does not allocate.
+//! A secret is found by the name before it, by its place in a URL or a header, or by its shape. The last words of a name count:
+//! `--hf-token` has a secret; `--max-tokens`, `--tokenizer` and `--token-file` have none. This is a heuristic: other secrets stay.
 //!
-//! This is a heuristic: a secret without a telling name, place or shape stays. A secret is found by the name before it, by its place in a URL or a header, or by its shape. A name is split into words,
-//! and its last words count: `--hf-token` has a secret, and `--max-tokens`, `--tokenizer` and `--token-file` have none.
+//! Hooks redact labels, so [`Redactor::write_label`] does not allocate.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
@@ -17,12 +17,12 @@ pub const REDACTED: &str = "[redacted]";
 /// words in a row.
 pub const SECRET_NAMES_VARIABLE: &str = "RANKSCOPE_SECRET_NAMES";
 
-/// Environment variable with further beginnings of keys, separated by commas. A word is a secret if it begins with one of them
-/// and has at least eight more characters.
+/// Environment variable with additional key prefixes, separated by commas. A word with such a prefix and at least eight more
+/// characters is a secret.
 pub const SECRET_PREFIXES_VARIABLE: &str = "RANKSCOPE_SECRET_PREFIXES";
 
-/// Minimum number of characters after one of the user's beginnings.
-const LEAST_AFTER_PREFIX: usize = 8;
+/// Minimum number of characters after a prefix from the user.
+pub const LEAST_AFTER_PREFIX: usize = 8;
 
 /// Last words of a name that make its value a secret.
 const SECRET_NAMES: [&str; 24] = [
@@ -70,21 +70,21 @@ const USER_OPTIONS: [&str; 3] = ["-u", "--user", "--proxy-user"];
 /// Beginnings of the names of programs whose option `-p` is a password.
 const PASSWORD_PROGRAMS: [&str; 3] = ["mysql", "mariadb", "sshpass"];
 
-/// Letters after the beginning of a key.
+/// Characters that a key has after its prefix.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Letters {
     /// Capital letters and digits.
     Capital,
     /// Letters and digits.
     Plain,
-    /// Letters, digits and `_-.`, with at least one letter and one digit: names of programs are written in this way, too.
+    /// Letters, digits and `_-.`, with at least one letter and one digit, because identifiers use the same characters.
     Mixed,
     /// Letters, digits and `_-.`.
     Any,
 }
 
-/// Beginning of a secret whose shape is known, minimum number of the characters after it, and these characters. Sources: the
-/// secret-scanning documentation of the issuers.
+/// Known key formats: prefix, minimum number of further characters, and allowed characters. Sources: the secret-scanning
+/// documentation of the issuers.
 const SHAPES: [(&str, usize, Letters); 26] = [
     ("AKIA", 16, Letters::Capital),
     ("ASIA", 16, Letters::Capital),
@@ -114,17 +114,21 @@ const SHAPES: [(&str, usize, Letters); 26] = [
     ("eyJ", 30, Letters::Any),
 ];
 
-/// Words before `token` that make it a unit of work or a symbol of a tokenizer: `time_to_first_token=0.3`.
+/// Words before `token` that make a number after it a measurement, or a symbol after it one of a tokenizer:
+/// `time_to_first_token=0.3`, `eos_token=</s>`.
 const HARMLESS_TOKENS: [&str; 18] = [
     "first", "next", "last", "per", "output", "input", "prompt", "new", "stop", "pad", "eos", "bos", "cls",
     "sep", "mask", "unk", "special", "draft",
 ];
 
-/// Beginnings of string literals of programs, before the quote: `b'…'`.
+/// Prefixes of string literals: `b'…'`.
 const LITERALS: [&str; 7] = ["b", "r", "u", "u8", "rb", "br", "f"];
 
+/// Maximum length of a quoted text inside of a value with brackets, in bytes.
+const MAX_QUOTED_BYTES: usize = 512;
+
 /// Maximum number of digits of a value after `token` that is a number of tokens.
-const COUNT_DIGITS: usize = 6;
+pub const COUNT_DIGITS: usize = 6;
 
 /// Minimum length of a user name in a URL without password that is taken for a token, as in `https://TOKEN@github.com`.
 const TOKEN_AS_USER: usize = 20;
@@ -134,7 +138,7 @@ const TOKEN_AS_USER: usize = 20;
 pub struct Redactor {
     /// Names of the user, separated by commas.
     names: Cow<'static, str>,
-    /// Beginnings of the user's keys, separated by commas.
+    /// Key prefixes from the user, separated by commas.
     prefixes: Cow<'static, str>,
 }
 
@@ -145,7 +149,7 @@ impl Default for Redactor {
 }
 
 impl Redactor {
-    /// Creates a redactor with further names and further beginnings of keys, both separated by commas. Allocates nothing.
+    /// Creates a redactor with additional names and key prefixes, both separated by commas. Allocates nothing.
     pub const fn of(names: &'static str, prefixes: &'static str) -> Self {
         Self {
             names: Cow::Borrowed(names),
@@ -153,7 +157,7 @@ impl Redactor {
         }
     }
 
-    /// Creates a redactor with the names and beginnings of the variables that `variable` returns, by their names.
+    /// Creates a redactor from the two environment variables, which `variable` looks up.
     pub fn of_variables(variable: impl Fn(&str) -> Option<String>) -> Self {
         let value = |name| Cow::Owned(variable(name).unwrap_or_default());
         Self {
@@ -162,7 +166,7 @@ impl Redactor {
         }
     }
 
-    /// Creates a redactor with the names and beginnings of this process's environment.
+    /// Creates a redactor from this process's environment.
     pub fn of_environment() -> Self {
         Self::of_variables(|name| std::env::var(name).ok())
     }
@@ -177,16 +181,6 @@ impl Redactor {
                 .iter()
                 .any(|harmless| is_same_word(first, harmless))
         });
-        if HARMLESS_TOKENS.iter().any(|before| {
-            let mut all = words(name);
-            let last_two = words(name).count().checked_sub(2);
-            last_two
-                .and_then(|skipped| all.nth(skipped))
-                .is_some_and(|word| is_same_word(word, before))
-                && all.next().is_some_and(|word| is_same_word(word, "token"))
-        }) {
-            return false;
-        }
         let last = words(name).last().unwrap_or_default();
         let has_ending = SECRET_ENDINGS.iter().any(|ending| {
             let tail = last.len().checked_sub(ending.len());
@@ -239,18 +233,26 @@ impl Redactor {
     /// # Errors
     /// Those of `out`.
     pub fn write_text(&self, text: &str, out: &mut impl Write) -> fmt::Result {
-        self.write(text, true, out)
+        self.write(text, true, false, out)
     }
 
-    /// Writes a label of a program without its secrets. As [`write_text`](Self::write_text), but `-p2p` is no password there.
+    /// Returns a name that a program gave, without its secrets. Unlike [`text`](Self::text), it does not take `-p2p` for a password.
+    pub fn label(&self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        // A string takes everything.
+        let _ = self.write_label(text, false, &mut out);
+        out
+    }
+
+    /// Writes what [`label`](Self::label) returns. `is_cut`: the end of the text may be missing. Allocates nothing.
     ///
     /// # Errors
     /// Those of `out`.
-    pub fn write_label(&self, text: &str, out: &mut impl Write) -> fmt::Result {
-        self.write(text, false, out)
+    pub fn write_label(&self, text: &str, is_cut: bool, out: &mut impl Write) -> fmt::Result {
+        self.write(text, false, is_cut, out)
     }
 
-    /// Returns true if a word begins like a key. Its end may be missing.
+    /// Returns true if a word has a key prefix. The rest of the key may be missing.
     pub fn begins_like_key(&self, word: &str) -> bool {
         let starts = SHAPES.iter().map(|&(start, ..)| start);
         let further = self.prefixes.split(',').map(str::trim);
@@ -259,12 +261,18 @@ impl Redactor {
             .any(|start| word.starts_with(start))
     }
 
-    /// `has_options`: the text may be a command line.
-    fn write(&self, text: &str, has_options: bool, out: &mut impl Write) -> fmt::Result {
+    fn write(
+        &self,
+        text: &str,
+        may_be_command_line: bool,
+        is_cut: bool,
+        out: &mut impl Write,
+    ) -> fmt::Result {
         let has_password_option = text.split_whitespace().any(is_password_program);
-        let options = Options {
-            has_options,
-            has_password_option,
+        let reading = Reading {
+            may_be_command_line,
+            names_password_program: has_password_option,
+            is_cut,
         };
         let mut rest = text;
         while let Some(first) = rest.chars().next() {
@@ -275,7 +283,7 @@ impl Redactor {
                 continue;
             }
             let (name, after) = rest.split_at(end);
-            rest = self.put_name(name, after, options, out)?;
+            rest = self.put_name(name, after, reading, out)?;
         }
         Ok(())
     }
@@ -285,7 +293,7 @@ impl Redactor {
         &self,
         name: &str,
         after: &'text str,
-        options: Options,
+        reading: Reading,
         out: &mut impl Write,
     ) -> Result<&'text str, fmt::Error> {
         if let Some(address) = after.strip_prefix("://") {
@@ -293,7 +301,7 @@ impl Redactor {
             out.write_str("://")?;
             return self.put_user_of_url(address, out);
         }
-        if options.has_options && is_password_option(name, options.has_password_option) {
+        if reading.may_be_command_line && is_password_option(name, reading.names_password_program) {
             out.write_str("-p")?;
             out.write_str(REDACTED)?;
             return Ok(&after[after.find(is_end_of_value).unwrap_or(after.len())..]);
@@ -304,10 +312,10 @@ impl Redactor {
         if sign > 0 && self.is_secret(name) {
             out.write_str(&after[..sign])?;
             let value = &after[sign..];
-            if is_count_of_tokens(name, value) {
+            if is_no_secret_token(name, value) {
                 return Ok(value);
             }
-            return put_hidden(value, is_field, out);
+            return put_hidden(value, is_field, reading.is_cut, out);
         }
         let spaces = after.len() - after.trim_start_matches(' ').len();
         let (gap, value) = after.split_at(spaces);
@@ -316,12 +324,12 @@ impl Redactor {
         }
         if name.eq_ignore_ascii_case("bearer") {
             out.write_str(gap)?;
-            return put_hidden(value, true, out);
+            return put_hidden(value, true, reading.is_cut, out);
         }
-        let is_value = self.is_secret_option(name) || (name == "-p" && options.has_password_option);
+        let is_value = self.is_secret_option(name) || (name == "-p" && reading.names_password_program);
         if is_value {
             out.write_str(gap)?;
-            return put_hidden(value, false, out);
+            return put_hidden(value, false, reading.is_cut, out);
         }
         let word = &value[..value.find(is_end_of_value).unwrap_or(value.len())];
         if let Some(user) = user_of(name, word) {
@@ -368,7 +376,7 @@ impl Redactor {
         Ok(&text[user.len()..])
     }
 
-    /// Returns a word, or that it was a secret by its shape or by the user's beginnings.
+    /// Returns [`REDACTED`] if a word looks like a key, otherwise the word.
     fn by_shape<'text>(&self, word: &'text str) -> &'text str {
         let is_of =
             |&(start, least, letters): &(&str, usize, Letters)| has_key_after(word, start, least, letters);
@@ -385,12 +393,15 @@ impl Redactor {
     }
 }
 
-/// Options of programs that a text may contain.
+/// How to read a text.
 #[derive(Clone, Copy)]
-struct Options {
-    has_options: bool,
-    /// True if it names a program whose option `-p` is a password.
-    has_password_option: bool,
+struct Reading {
+    /// True if the text may be a command line, in which `-p` may be a password.
+    may_be_command_line: bool,
+    /// True if the text names a program whose option `-p` is a password.
+    names_password_program: bool,
+    /// True if the end of the text may be missing.
+    is_cut: bool,
 }
 
 /// Returns true for a letter of a name, an option, or a key.
@@ -426,12 +437,21 @@ fn sign_bytes(text: &str) -> usize {
     }
 }
 
-/// Returns true for `token: 5`, and for `token: #`, whose number is kept separately.
-fn is_count_of_tokens(name: &str, value: &str) -> bool {
+/// Returns true for values after `token` that are no secret: `token: 5`, `token: #`, whose number is kept separately,
+/// `time_to_first_token=0.3`, `eos_token=</s>`.
+fn is_no_secret_token(name: &str, value: &str) -> bool {
+    let skipped = words(name).count().saturating_sub(2);
+    let mut last = words(name).skip(skipped);
+    let (before, token) = (last.next().unwrap_or_default(), last.next());
+    if !is_same_word(token.unwrap_or(before), "token") {
+        return false;
+    }
     let value = &value[..value.find(is_end_of_value).unwrap_or(value.len())];
-    let is_count =
-        value == "#" || (value.len() <= COUNT_DIGITS && value.bytes().all(|letter| letter.is_ascii_digit()));
-    is_count && !value.is_empty() && words(name).last().is_some_and(|word| is_same_word(word, "token"))
+    let is_count = !value.is_empty()
+        && value.len() <= COUNT_DIGITS
+        && value.bytes().all(|letter| letter.is_ascii_digit());
+    let is_harmless = token.is_some() && HARMLESS_TOKENS.iter().any(|word| is_same_word(before, word));
+    is_count || value == "#" || (is_harmless && (value.starts_with('<') || value.parse::<f64>().is_ok()))
 }
 
 /// Appends what replaces the value at the start of a text. Returns the rest of the text. `is_field`: the value can have several
@@ -439,6 +459,7 @@ fn is_count_of_tokens(name: &str, value: &str) -> bool {
 fn put_hidden<'text>(
     text: &'text str,
     is_field: bool,
+    is_cut: bool,
     out: &mut impl Write,
 ) -> Result<&'text str, fmt::Error> {
     if let Some(rest) = text.strip_prefix(REDACTED) {
@@ -455,7 +476,7 @@ fn put_hidden<'text>(
             return Ok(&inside[end..]);
         }
     }
-    let mut end = end_of_value(text);
+    let mut end = end_of_value(text, is_cut);
     let has_scheme = SCHEMES
         .iter()
         .any(|scheme| text[..end].eq_ignore_ascii_case(scheme));
@@ -486,7 +507,7 @@ fn end_of_quoted(inside: &str, quote: &str) -> Option<usize> {
 }
 
 /// Returns the length of a value that is not in quotes. It may have brackets and literals: `Some("…")`, `['…', '…']`, `b'…'`.
-fn end_of_value(text: &str) -> usize {
+fn end_of_value(text: &str, is_cut: bool) -> usize {
     let mut depth = 0;
     let mut at = 0;
     while let Some(letter) = text[at..].chars().next() {
@@ -506,7 +527,9 @@ fn end_of_value(text: &str) -> usize {
                         .any(|literal| literal.eq_ignore_ascii_case(&text[..at])) =>
             {
                 let quote = &text[at..=at];
-                if let Some(inside) = end_of_quoted(rest, quote) {
+                // A longer search would make long texts slow if they have quotes that nothing closes.
+                let near = &rest[..rest.floor_char_boundary(MAX_QUOTED_BYTES)];
+                if let Some(inside) = end_of_quoted(near, quote) {
                     at += 1 + inside;
                     if depth == 0 {
                         return at + 1;
@@ -518,7 +541,7 @@ fn end_of_value(text: &str) -> usize {
         }
         at += text[at..].chars().next().map_or(1, char::len_utf8);
     }
-    if depth == 0 {
+    if depth == 0 || is_cut {
         return text.len();
     }
     // A bracket that nothing closes is a letter of the value.
@@ -607,7 +630,7 @@ fn ends_with_words(name: &str, secret: &str) -> bool {
     skipped.is_some_and(|skipped| are_words(words(name).skip(skipped), secret))
 }
 
-/// Returns true if the name contains these words in a row. No words are contained nowhere.
+/// Returns true if the name contains these words in sequence. An empty sequence never matches.
 fn has_words(name: &str, further: &str) -> bool {
     let wanted = words(further).count();
     let mut rest = words(name);
@@ -914,11 +937,7 @@ mod tests {
             "npm_nodes_partition_manager_rebalance_v2",
             "sk-learn_model_evaluation",
         ] {
-            let mut shown = String::new();
-            Redactor::default()
-                .write_label(label, &mut shown)
-                .expect("a string takes everything");
-            assert_eq!(shown, label);
+            assert_eq!(Redactor::default().label(label), label);
         }
     }
 
@@ -946,6 +965,11 @@ mod tests {
             ("token:\tS3cret", "token:\t[redacted]"),
             ("password=ab(S3cret n", "password=[redacted] n"),
             ("f(token=S3cret)", "f(token=[redacted])"),
+            (
+                "--new-token=S3cret NEXT_TOKEN=S3cret",
+                "--new-token=[redacted] NEXT_TOKEN=[redacted]",
+            ),
+            ("api_token=1234567890", "api_token=[redacted]"),
         ] {
             assert_eq!(text(from), to);
         }

@@ -79,11 +79,11 @@ const VARIABLES: [(&CStr, &str); 21] = [
     ),
     (
         c"RANKSCOPE_SECRET_NAMES",
-        "further names of secrets, separated by commas",
+        "additional names of secrets, separated by commas",
     ),
     (
         c"RANKSCOPE_SECRET_PREFIXES",
-        "further beginnings of keys, separated by commas",
+        "additional key prefixes, separated by commas",
     ),
 ];
 const LOCAL_RANK_OF: &str =
@@ -281,7 +281,7 @@ pub fn exit_wait() -> Duration {
     Duration::from_millis(CONFIGURATION.number(EXIT_WAIT_MS).unwrap_or(250))
 }
 
-/// Returns the redactor for the program's texts, with the names and beginnings of the user.
+/// Returns the redactor for the program's texts, with the user's names and key prefixes.
 pub fn redactor() -> Redactor {
     let value = |index| {
         CONFIGURATION

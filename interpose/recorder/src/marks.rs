@@ -265,16 +265,10 @@ fn put_field(lane: &'static ThreadLane, field: Record, id: u64, mut value: Field
     if let FieldValue::Text(number) = &mut value
         && life::definitions().is_some()
     {
-        let name = field.object as u32;
-        match texts::names_a_secret(name) {
+        match texts::write_name(field.object as u32) {
             Some(true) => *number = value_text(REDACTED.as_bytes()),
             Some(false) => {}
-            None => {
-                if name == NO_TEXT {
-                    texts::count_loss();
-                }
-                return;
-            }
+            None => return,
         }
     }
     if let FieldValue::Text(number) = value

@@ -1,14 +1,13 @@
 //! Texts of the program without the secrets in them, before they reach the log. Hooks call this, so nothing is allocated.
 
-use rankscope_ranklog::secrets::{FixedText, Redactor};
+use rankscope_ranklog::secrets::{COUNT_DIGITS, FixedText, LEAST_AFTER_PREFIX, Redactor};
 use std::fmt::Write;
 
 /// Maximum length of a text that was redacted, in bytes. A text may grow, because `[redacted]` may be longer than a secret.
 const LABEL_BYTES: usize = 1024;
 
-/// Returns a label of at most 256 bytes without secrets. `is_cut`: its end may be missing. Then the last word is left out if it is
-/// the beginning of a key or of a URL, whose password no sign may follow. Bytes that are not UTF-8 become U+FFFD, as readers of
-/// logs show them.
+/// Returns a label without its secrets, and invalid UTF-8 as U+FFFD. If the label was truncated (`is_cut`), its last word may be an
+/// incomplete secret: it is dropped if it starts like a key or has a URL.
 pub fn label(redactor: &Redactor, text: &[u8], is_cut: bool) -> FixedText<LABEL_BYTES> {
     let mut buffer = FixedText::new();
     let text = decoded(text, &mut buffer);
@@ -23,7 +22,7 @@ pub fn label(redactor: &Redactor, text: &[u8], is_cut: bool) -> FixedText<LABEL_
     let mut shown = FixedText::new();
     // A text that does not fit is cut.
     let _ = redactor
-        .write_label(kept, &mut shown)
+        .write_label(kept, is_cut, &mut shown)
         .and_then(|()| match is_part_of_secret {
             true => shown.write_str("…"),
             false => Ok(()),
@@ -36,17 +35,24 @@ pub fn is_secret_name(redactor: &Redactor, name: &[u8]) -> bool {
     redactor.is_secret(decoded(name, &mut FixedText::new()))
 }
 
-/// Returns true if the last word begins like a key. Then its digits are no number of a step.
-pub fn ends_like_key(redactor: &Redactor, text: &[u8]) -> bool {
+/// Returns true if the digits at the end of a text must not be split off as the number of a step: they may be the end of a key, or a
+/// secret number after a name. `redactor` is called only if the last word is long enough.
+pub fn ends_like_key(text: &[u8], redactor: impl FnOnce() -> Redactor) -> bool {
+    let digits = text.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let before = text[..text.len() - digits].trim_ascii_end();
+    if digits > COUNT_DIGITS && matches!(before.last(), Some(b'=' | b':')) {
+        return true;
+    }
     let is_of_key = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     let length = text.iter().rev().take_while(|byte| is_of_key(byte)).count();
     // No key is shorter.
     length >= LEAST_KEY_BYTES
-        && std::str::from_utf8(&text[text.len() - length..]).is_ok_and(|word| redactor.begins_like_key(word))
+        && std::str::from_utf8(&text[text.len() - length..])
+            .is_ok_and(|word| redactor().begins_like_key(word))
 }
 
-/// Minimum length of a key: a beginning of the user, and eight letters.
-const LEAST_KEY_BYTES: usize = 9;
+/// Minimum length of a key: a prefix of one letter, and the letters after it.
+const LEAST_KEY_BYTES: usize = 1 + LEAST_AFTER_PREFIX;
 
 /// Returns the parts of a word that may be keys.
 fn parts(word: &str) -> impl Iterator<Item = &str> {
@@ -102,6 +108,11 @@ mod tests {
             (b"use ghp_abc", "use …"),
             (b"token acme_1", "token …"),
             (b"a long name of a layer", "a long name of a layer"),
+            (
+                b"Config { password: {a: S3cret, b",
+                "Config { password: [redacted]",
+            ),
+            (b"hf_token: Some(\"S3cret S4cret", "hf_token: [redacted]"),
         ] {
             assert_eq!(shown(from, true), to);
         }
@@ -110,7 +121,8 @@ mod tests {
     #[test]
     fn digits_of_keys_are_no_numbers_of_steps() {
         let redactor = Redactor::of("", "acme_");
-        let is_key = |text: &[u8]| ends_like_key(&redactor, text);
+        let is_key = |text: &[u8]| ends_like_key(text, || redactor.clone());
+        assert!(is_key(b"api_token=1234567890") && is_key(b"PIN: 1234567") && !is_key(b"loss: 12"));
         assert!(is_key(b"use AKIAIOSFODNN7EXAMPL2") && is_key(b"acme_12345678"));
         assert!(
             !is_key(b"step 12") && !is_key(b"ProfilerStep#1234567") && !is_key(b"a_long_name_of_a_layer_17")

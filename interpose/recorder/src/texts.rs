@@ -35,6 +35,8 @@ struct Place {
     is_value: AtomicU32,
     /// 1 if the values of this name are secrets. Valid once the string was written into a log.
     is_secret: AtomicU32,
+    /// 1 if the number at the end of the string is part of a secret. Valid as `is_secret`.
+    hides_number: AtomicU32,
     text: UnsafeCell<[u8; MOST_BYTES]>,
 }
 
@@ -49,6 +51,7 @@ static PLACE: [Place; PLACES] = [const {
         length: AtomicU32::new(0),
         is_value: AtomicU32::new(0),
         is_secret: AtomicU32::new(0),
+        hides_number: AtomicU32::new(0),
         text: UnsafeCell::new([0; MOST_BYTES]),
     }
 }; PLACES];
@@ -129,13 +132,30 @@ pub fn write_down(number: u32) -> bool {
     place.life.load(Ordering::Relaxed) == now || place.define(number, now)
 }
 
-/// Writes a name into the log. Returns whether its values are secrets; `None` if the name cannot be written. Then a loss is counted,
-/// unless the name has no number.
-pub fn names_a_secret(number: u32) -> Option<bool> {
-    let place = PLACE.get(number as usize)?;
-    // After `write_down` the name is checked. Acquire: with the life, this thread sees the result.
-    (write_down(number) && place.life.load(Ordering::Acquire) != 0)
-        .then(|| place.is_secret.load(Ordering::Relaxed) == 1)
+/// Writes a name to the log, and returns whether its values are secret. Returns `None` if the name cannot be written, and counts that
+/// loss.
+pub fn write_name(number: u32) -> Option<bool> {
+    let Some(place) = PLACE.get(number as usize) else {
+        count_loss();
+        return None;
+    };
+    if !write_down(number) {
+        return None;
+    }
+    // Acquire pairs with the release in `define`: with the life, this thread sees the result.
+    if place.life.load(Ordering::Acquire) == 0 {
+        // Another thread could not write the name after all.
+        count_loss();
+        return None;
+    }
+    Some(place.is_secret.load(Ordering::Relaxed) == 1)
+}
+
+/// Returns true if the number at the end of a string is part of a secret. The string was written into the log.
+pub fn hides_number(number: u32) -> bool {
+    PLACE
+        .get(number as usize)
+        .is_some_and(|place| place.hides_number.load(Ordering::Relaxed) == 1)
 }
 
 impl Place {
@@ -171,9 +191,13 @@ impl Place {
         let text = unsafe { &(&(*self.text.get()))[..length - 1] };
         let redactor = configuration::redactor();
         let shown = redacted::label(&redactor, text, text.len() == MOST_BYTES);
-        let is_secret = !is_value && redacted::is_secret_name(&redactor, text);
+        // A text that was first seen as a value may be a name, too.
+        let is_secret = redacted::is_secret_name(&redactor, text);
         self.is_secret.store(u32::from(is_secret), Ordering::Relaxed);
         let shown = shown.as_bytes();
+        let hides_number = text.ends_with(b"#") && !shown.ends_with(b"#");
+        self.hides_number
+            .store(u32::from(hides_number), Ordering::Relaxed);
         if !take_room(now, definition_bytes(shown.len()), room) {
             count_loss();
             return false;

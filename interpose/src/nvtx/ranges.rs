@@ -126,7 +126,7 @@ fn commit(called: Called, enter_ticks: u64, leave_ticks: u64) {
         object: u64::from(called.text),
         ..Record::new(RecordKind::Mark)
     };
-    if called.number != NO_NUMBER {
+    if called.number != NO_NUMBER && !texts::hides_number(called.text) {
         record.tag = 1;
         record.sequence = called.number;
     }

@@ -18,6 +18,8 @@ library, the first step or own collective, or `start()`.
 
 import ctypes as _ctypes
 import functools as _functools
+import inspect as _inspect
+import types as _types
 
 __all__ = ["Communicator", "counter", "is_recording", "open", "span", "span_methods", "start", "step"]
 
@@ -286,28 +288,38 @@ def is_recording():
 
 
 def span_methods(target, *names):
-    """Makes each call of these methods of an object a span: `span_methods(engine, "forward", "backward", "step")`.
+    """Records each call of the named methods of an object as a span: `span_methods(engine, "forward", "backward", "step")`.
 
-    A span is named after the object's class and the method: `DeepSpeedEngine.forward`. Without a recording, the object stays as
-    it is. With one, it has wrapped methods of its own, which cannot be pickled.
+    Spans are named `Class.method`, such as `DeepSpeedEngine.forward`. While recording, the object's methods are replaced by
+    wrappers. Otherwise nothing changes. Coroutines and generators stay as they are, because their calls only create them.
     """
     if _api is None:
         return
     for name in names:
-        # A recording must not end a program that runs without it: an object may lack the method, or take no attributes.
+        # Recording must never break the program: the object may lack the method or reject new attributes.
         try:
             method = getattr(target, name)
-            if not hasattr(method, "_rankscope_span"):
-                setattr(target, name, _in_span(method, f"{type(target).__name__}.{name}"))
+            if _is_plain_method(method, target) and not hasattr(method, "_rankscope_span"):
+                call = _in_span(method.__func__, f"{type(target).__name__}.{name}")
+                # A method, not a function: a copy of the object then calls its own.
+                setattr(target, name, _types.MethodType(call, target))
         except Exception:
             pass
 
 
-def _in_span(method, label):
-    @_functools.wraps(method)
-    def call(*arguments, **named):
+def _is_plain_method(method, target):
+    """Returns True for a method of the object whose call is its work."""
+    if not isinstance(method, _types.MethodType) or method.__self__ is not target:
+        return False
+    creates = (_inspect.iscoroutinefunction, _inspect.isgeneratorfunction, _inspect.isasyncgenfunction)
+    return not any(kind(method) for kind in creates)
+
+
+def _in_span(function, label):
+    @_functools.wraps(function)
+    def call(self, *arguments, **named):
         with span(label):
-            return method(*arguments, **named)
+            return function(self, *arguments, **named)
 
     call._rankscope_span = label
     return call

@@ -83,7 +83,7 @@ impl RayTasks {
             let end_ns = start_ns.saturating_add(event.end_unix_ns.saturating_sub(event.start_unix_ns));
             // The recording begins with the first communicator. Tasks that ended before are no part of the run.
             (end_ns > recorded_from_ns).then(|| FrameworkTask {
-                name: redactor.text(&event.name).into(),
+                name: redactor.label(&event.name).into(),
                 start_ns,
                 end_ns,
                 fields: event.fields.clone(),

@@ -1,4 +1,4 @@
-//! Programs beside this one. They are separate because their libraries are large, or missing on some machines.
+//! Optional programs that are installed separately, because their libraries are large or not available everywhere.
 
 use anyhow::{Result, bail};
 use std::convert::Infallible;
@@ -37,7 +37,7 @@ impl Companion {
         program.is_file().then_some(program)
     }
 
-    /// Replaces this process by the program. It receives the signals, and its exit status is the result.
+    /// Replaces this process with the program, which then receives the signals and sets the exit status.
     ///
     /// # Errors
     /// The program is not found, or cannot be started.

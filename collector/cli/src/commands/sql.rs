@@ -20,7 +20,7 @@ pub const ENGINE: Companion = Companion {
         `make sql`, or put it next to rankscope or on the PATH",
 };
 
-/// Ask sessions in SQL: the tables of one or many runs.
+/// Query sessions with SQL: the tables of one or more runs.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Sql {

@@ -1,4 +1,4 @@
-//! Functions of the field. Each calls the code that the merge uses, so a query and the report give the same numbers.
+//! SQL functions for collectives and time intervals. Each calls the code of the merge, so queries and reports agree.
 
 mod bandwidth;
 mod intervals;
@@ -30,33 +30,32 @@ pub const ALL: [Function; 6] = [
     Function {
         name: "algbw",
         usage: "algbw(bytes, ns)",
-        meaning: "Algorithm bandwidth of a payload S in a transfer time, in bytes per second.",
+        meaning: "Algorithm bandwidth in bytes per second: payload divided by transfer time.",
     },
     Function {
         name: "busbw",
         usage: "busbw(operation, bytes, ns, ranks)",
-        meaning: "Bus bandwidth of an operation with a payload S between this number of ranks, in bytes per second. Null if the \
-                  operation has none, such as a barrier.",
+        meaning: "Bus bandwidth in bytes per second, as METRICS.md defines it. Null for operations without one, such as a barrier.",
     },
     Function {
         name: "size_class",
         usage: "size_class(bytes)",
-        meaning: "Lower end of the size class, in bytes: the power of two at or below the payload, or 0. The report groups by it.",
+        meaning: "Lower end of the payload's size class in bytes: a power of two, or 0. The report groups by it.",
     },
     Function {
         name: "overlaps",
         usage: "overlaps(start_ns, end_ns, start_ns, end_ns)",
-        meaning: "True if two intervals have more than an end in common.",
+        meaning: "True if two intervals overlap by more than an endpoint.",
     },
     Function {
         name: "overlap_ns",
         usage: "overlap_ns(start_ns, end_ns, start_ns, end_ns)",
-        meaning: "Time that two intervals have in common, in nanoseconds.",
+        meaning: "Overlap of two intervals, in nanoseconds.",
     },
     Function {
         name: "percentile",
         usage: "percentile(value, share)",
-        meaning: "Value below which this share of the group's values is, by the sketch of the report. Its relative error is at most 1/128.",
+        meaning: "Percentile of a group's values: 0.99 is the p99. It uses the report's sketch, whose relative error is at most 1/128.",
     },
 ];
 
