@@ -1,11 +1,14 @@
 //! Formats of the files that rankscope writes from rank logs, and of other profilers' traces that it reads.
 //!
-//! Each module is one format; `whole_file` replaces files atomically. The crate `rankscope_ranklog` contains the rank log and the vocabulary of its records.
+//! Each module is one format; `files` opens them, on this machine or in an object store, and `whole_file` replaces
+//! them atomically. The crate `rankscope_ranklog` contains the rank log and the vocabulary of its records.
 
 #[cfg(feature = "session")]
 pub mod bench;
 #[cfg(feature = "session")]
 pub mod comparison;
+#[cfg(any(feature = "session", feature = "index"))]
+pub mod files;
 #[cfg(feature = "import")]
 pub mod flight_recorder;
 #[cfg(feature = "session")]

@@ -1,8 +1,10 @@
 //! Files that exist completely or not at all.
 //!
 //! A file is written under a temporary name in the same directory. Only a complete file gets its name and replaces the
-//! previous one. Devices and pipes, such as `/dev/stdout`, are written directly, because they cannot be replaced.
+//! previous one. Devices and pipes, such as `/dev/stdout`, are written directly, because they cannot be replaced. Object stores
+//! make an object visible when it is complete ([`crate::files`]).
 
+use crate::files::{Upload, is_remote, remote};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -14,10 +16,8 @@ use tempfile::NamedTempFile;
 pub const UNFINISHED: &str = ".unfinished-";
 
 /// File that is being written. If it is dropped before [`WholeFile::finish`], the temporary file is removed.
-#[derive(Debug)]
 pub struct WholeFile(Place);
 
-#[derive(Debug)]
 enum Place {
     Unfinished {
         file: NamedTempFile,
@@ -25,12 +25,17 @@ enum Place {
     },
     /// A device or a pipe.
     Direct(File),
+    /// An object of an object store.
+    Remote(Box<dyn Upload>),
 }
 
 impl WholeFile {
     /// Creates a temporary file in the directory of `path`. Several writers of the same path do not disturb each other:
     /// the last one to finish remains. If `path` is a symbolic link to a file, that file is replaced.
     pub fn create(path: &Path) -> io::Result<Self> {
+        if is_remote(path) {
+            return Ok(Self(Place::Remote(remote()?.create(path)?)));
+        }
         let kind = fs::metadata(path).map(|metadata| metadata.file_type());
         if kind.is_ok_and(|kind| !kind.is_file() && !kind.is_dir()) {
             return Ok(Self(Place::Direct(OpenOptions::new().write(true).open(path)?)));
@@ -56,8 +61,10 @@ impl WholeFile {
 
     /// Gives the file its name.
     pub fn finish(self) -> io::Result<()> {
-        if let Place::Unfinished { file, path } = self.0 {
-            file.persist(path)?;
+        match self.0 {
+            Place::Unfinished { file, path } => drop(file.persist(path)?),
+            Place::Direct(_) => {}
+            Place::Remote(upload) => upload.finish()?,
         }
         Ok(())
     }
@@ -69,25 +76,28 @@ impl WholeFile {
             file.as_file().sync_all()?;
             file.persist(&path)?;
             let _ = File::open(directory(&path)).and_then(|directory| directory.sync_all());
+            return Ok(());
         }
-        Ok(())
+        // A completed object is durable.
+        self.finish()
     }
 
-    fn file(&mut self) -> &mut File {
+    fn writer(&mut self) -> &mut dyn Write {
         match &mut self.0 {
             Place::Unfinished { file, .. } => file.as_file_mut(),
             Place::Direct(file) => file,
+            Place::Remote(upload) => upload,
         }
     }
 }
 
 impl Write for WholeFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file().write(bytes)
+        self.writer().write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file().flush()
+        self.writer().flush()
     }
 }
 

@@ -12,7 +12,9 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .init();
-    match rankscope_viewer::cli::Cli::parse().run() {
+    rankscope_remote::register();
+    let arguments = rankscope_remote::address::local_paths(std::env::args_os());
+    match rankscope_viewer::cli::Cli::parse_from(arguments).run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("rankscope-viewer: {error:#}");

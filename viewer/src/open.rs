@@ -2,18 +2,16 @@
 //!
 //! The program `rankscope` next to the viewer does both. This module only determines which of them a path needs.
 
-use rankscope_formats::session::{SUMMARY_FILE, Session};
+use rankscope_formats::files::is_remote;
+use rankscope_formats::session::{
+    IMPORTED_DIRECTORY, SESSION_DIRECTORY, SUMMARY_FILE, Session, find_session,
+};
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, SystemTime};
-
-/// Name of the session directory inside a run directory.
-const FOLDER: &str = "session";
-/// Name of the directory that an import creates inside a directory of traces.
-const IMPORTED: &str = "rankscope";
 
 /// Progress of opening a session.
 #[derive(Debug)]
@@ -44,38 +42,34 @@ pub fn find(paths: &[PathBuf]) -> Result<Found, String> {
             return Err("no path: name a run, a session or torch.profiler traces".to_owned());
         };
         let parent = first.parent().unwrap_or(Path::new("."));
-        let output = parent.join(format!("{IMPORTED}-{:08x}", key_of(paths)));
+        let output = parent.join(format!("{IMPORTED_DIRECTORY}-{:08x}", key_of(paths)));
         return Ok(found_traces(paths.to_vec(), output));
     };
-    let candidates = [
-        path.clone(),
-        path.join(FOLDER),
-        path.join(IMPORTED),
-        path.join(IMPORTED).join(FOLDER),
-    ];
-    if let Some(session) = candidates
-        .into_iter()
-        .find(|candidate| candidate.join(SUMMARY_FILE).is_file())
-    {
+    let session = find_session(path).map_err(|error| format!("cannot open {}: {error}", path.display()))?;
+    if is_remote(path) {
+        let advice = || {
+            format!(
+                "{0} has no session; merge its logs first: rankscope merge {0}",
+                path.display()
+            )
+        };
+        return session.map(Found::Session).ok_or_else(advice);
+    }
+    if let Some(session) = session {
         // Traces that were added later are imported together with the others.
-        let is_of_traces = session.starts_with(path.join(IMPORTED)) && path.is_dir();
+        let is_of_traces = session.starts_with(path.join(IMPORTED_DIRECTORY)) && path.is_dir();
         if is_of_traces && has(path, 0, &is_trace) {
-            return Ok(found_traces(vec![path.clone()], path.join(IMPORTED)));
+            return Ok(found_traces(vec![path.clone()], path.join(IMPORTED_DIRECTORY)));
         }
         return Ok(Found::Session(session));
     }
     if path.is_file() {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if name == SUMMARY_FILE {
-            return Ok(Found::Session(
-                path.parent().unwrap_or(Path::new(".")).to_path_buf(),
-            ));
-        }
         if is_trace(path) {
             // ASCII lower case keeps the length of the name, so the index is valid in both.
             let lower = name.to_ascii_lowercase();
             let stem = lower.trim_end_matches(".gz").trim_end_matches(".json").len();
-            let output = path.with_file_name(format!("{}.{IMPORTED}", &name[..stem]));
+            let output = path.with_file_name(format!("{}.{IMPORTED_DIRECTORY}", &name[..stem]));
             return Ok(found_traces(vec![path.clone()], output));
         }
         return Err(format!(
@@ -92,7 +86,7 @@ pub fn find(paths: &[PathBuf]) -> Result<Found, String> {
         return Ok(Found::Run(path.clone()));
     }
     if has(path, 1, &is_trace) {
-        return Ok(found_traces(vec![path.clone()], path.join(IMPORTED)));
+        return Ok(found_traces(vec![path.clone()], path.join(IMPORTED_DIRECTORY)));
     }
     Err(format!(
         "{} contains no session, recording or torch.profiler trace; record a run with: rankscope run -o {} -- CMD",
@@ -103,7 +97,7 @@ pub fn find(paths: &[PathBuf]) -> Result<Found, String> {
 
 /// Returns the imported session if it is newer than all traces. Otherwise returns the traces for an import.
 fn found_traces(traces: Vec<PathBuf>, output: PathBuf) -> Found {
-    let session = output.join(FOLDER);
+    let session = output.join(SESSION_DIRECTORY);
     let written = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
     let newest: Option<SystemTime> = traces
         .iter()
@@ -186,10 +180,10 @@ pub fn open(paths: &[PathBuf], report: &dyn Fn(String)) -> Result<(PathBuf, Sess
         Found::Run(run) => {
             report(format!("Merging {}", run.display()));
             program(&["merge".as_ref(), run.as_os_str()])?;
-            run.join(FOLDER)
+            run.join(SESSION_DIRECTORY)
         }
         Found::Traces(traces, output) => {
-            let session = output.join(FOLDER);
+            let session = output.join(SESSION_DIRECTORY);
             report(format!("Importing into {}", output.display()));
             let mut arguments = vec!["import".as_ref(), "kineto".as_ref()];
             arguments.extend(traces.iter().map(|trace| trace.as_os_str()));

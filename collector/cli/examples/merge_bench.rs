@@ -23,6 +23,7 @@ fn main() -> ExitCode {
         output: output.clone(),
         threads: None,
         most_pending: None,
+        origins: Vec::new(),
     };
     let start = Instant::now();
     let session = match merge(&options, &mut |_| {}) {

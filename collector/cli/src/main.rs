@@ -10,7 +10,15 @@ use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
     rankscope_analysis::heap::give_back_what_is_freed();
-    let cli = match commands::Cli::try_parse_from(commands::with_sides(std::env::args_os())) {
+    rankscope_remote::register();
+    let arguments = match commands::prepared(std::env::args_os()) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            print_error(&error);
+            return commands::Exit::Unusable.into();
+        }
+    };
+    let cli = match commands::Cli::try_parse_from(commands::with_sides(arguments.into_iter())) {
         Ok(cli) => cli,
         Err(error) => return print_usage(&error),
     };

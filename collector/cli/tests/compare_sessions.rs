@@ -25,6 +25,7 @@ fn merged(run: &Path) -> Session {
         output: run.join("session"),
         threads: Some(2),
         most_pending: None,
+        origins: Vec::new(),
     };
     merge(&options, &mut |_| {}).expect("merge")
 }

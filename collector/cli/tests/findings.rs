@@ -37,6 +37,7 @@ fn merged(run: &Path) -> Session {
         output: run.join("session"),
         threads: Some(2),
         most_pending: None,
+        origins: Vec::new(),
     };
     let session = merge(&options, &mut |_| {}).expect("merge");
     for finding in &session.findings {

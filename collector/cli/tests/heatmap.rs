@@ -485,6 +485,7 @@ fn a_merged_run_has_the_values_that_were_computed_by_hand() {
         output: run.join("session"),
         threads: Some(2),
         most_pending: None,
+        origins: Vec::new(),
     };
     let session = merge(&options, &mut |_| {}).expect("merged");
     let kinds = [Kind::Wait, Kind::Delay, Kind::Communication];

@@ -170,6 +170,7 @@ fn merged(directory: &Path) -> Session {
         output: directory.join("session"),
         threads: Some(2),
         most_pending: None,
+        origins: Vec::new(),
     };
     merge(&options, &mut |_| {}).expect("merge")
 }
@@ -455,6 +456,7 @@ fn replays_in_a_part_of_a_run_are_counted_and_not_matched() {
         output: folder.path().join("session"),
         threads: Some(2),
         most_pending: None,
+        origins: Vec::new(),
     };
     let part = merge_last(&options, last, &mut |_| {}).expect("merge");
     let reported = part.part.as_ref().expect("a part");
@@ -645,6 +647,7 @@ fn a_part_of_a_run_has_only_complete_launches() {
                 output: folder.path().join("session"),
                 threads: Some(2),
                 most_pending: None,
+                origins: Vec::new(),
             };
             let last = Last {
                 time_ns: Some(whole.axis.end_ns + 1 - from_ns),

@@ -26,6 +26,7 @@ fn options(run: &Path) -> MergeOptions {
         output: run.join("session"),
         threads: Some(2),
         most_pending: None,
+        origins: Vec::new(),
     }
 }
 

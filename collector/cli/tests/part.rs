@@ -36,6 +36,7 @@ fn options(folder: &Path, name: &str) -> MergeOptions {
         output: folder.join(name),
         threads: Some(2),
         most_pending: None,
+        origins: Vec::new(),
     }
 }
 

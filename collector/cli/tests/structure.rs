@@ -221,6 +221,7 @@ mod marked {
             output: folder.path().join("session"),
             threads: Some(2),
             most_pending: None,
+            origins: Vec::new(),
         };
         (merge(&options, &mut |_| {}).expect("merge"), folder)
     }
@@ -461,6 +462,7 @@ fn messages_of_a_part_are_kept_and_no_rank_is_blamed_for_their_other_end() {
             output: folder.path().join("session"),
             threads: Some(2),
             most_pending: None,
+            origins: Vec::new(),
         };
         let last = Last {
             time_ns: Some(duration_ns / divisor + 12_345),

@@ -16,6 +16,7 @@ fn merged(run: &Path) -> Vec<TrafficRow> {
         output: run.join("session"),
         threads: Some(2),
         most_pending: None,
+        origins: Vec::new(),
     };
     let session = merge(&options, &mut |_| {}).expect("merge");
     let rows: Vec<TrafficRow> =

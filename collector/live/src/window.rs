@@ -97,6 +97,7 @@ impl WindowReader {
                     output: folder.path().join("session"),
                     threads: Some(1),
                     most_pending: None,
+                    origins: Vec::new(),
                 };
                 merge_last(&options, self.last, &mut |_| {})?
             }

@@ -57,6 +57,7 @@ impl Engine {
         let mut context = SessionContext::new_with_config_rt(config, runtime);
         functions::register(&mut context).context("cannot add the functions")?;
 
+        tables::register_stores(&context, runs.0.iter().map(|run| run.path.as_path()))?;
         let mut of_files: Vec<(Description, SessionTable)> = Vec::new();
         for description in tables::descriptions() {
             let table = SessionTable::new(&description, &runs.0);

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use clap::{Parser, value_parser};
+use rankscope_formats::files::is_remote;
 use rankscope_formats::whole_file::WholeFile;
 use rankscope_sql::output::{self, Format, Written};
 use rankscope_sql::{Engine, EngineOptions, Runs, errors, prompt, statements};
@@ -20,6 +21,7 @@ Examples:
   rankscope sql run1 \"select * from instances\" -o instances.parquet
   rankscope sql run1 \"select * from columns\"                     every column with its meaning and unit
   echo \"select count(*) from operations\" | rankscope sql run1 -
+  rankscope sql s3://bucket/runs \"select * from runs\"           runs in an object store
 
 Tables: runs ranks hosts communicators members findings columns, from the summaries;
 operations instances steps spans program_spans counters pauses works names stalls traffic losses problems.
@@ -31,7 +33,7 @@ Functions: algbw busbw size_class overlaps overlap_ns percentile, and those of D
 struct Cli {
     /// Runs that were merged, sessions, or folders of runs; and then the query. `-` reads the query from standard input.
     /// Without a query, a prompt starts.
-    #[arg(required = true, value_name = "DIR|QUERY")]
+    #[arg(required = true, value_name = "DIR|URL|QUERY")]
     arguments: Vec<OsString>,
     /// Output format. Default: by the extension of the output file, otherwise a table.
     #[arg(long, value_name = "FORMAT")]
@@ -55,7 +57,8 @@ struct Cli {
 const STACK_BYTES: usize = 1 << 30;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    rankscope_remote::register();
+    let cli = Cli::parse_from(rankscope_remote::address::local_paths(std::env::args_os()));
     let work = std::thread::Builder::new()
         .stack_size(STACK_BYTES)
         .spawn(|| run(cli));
@@ -108,7 +111,8 @@ fn split(mut arguments: Vec<OsString>) -> Result<(Vec<PathBuf>, Option<String>)>
             bail!("give one query, as the last argument: {text}");
         }
         let text = argument.to_string_lossy();
-        if !Path::new(argument).exists() && text.contains(char::is_whitespace) {
+        let is_there = is_remote(Path::new(argument)) || Path::new(argument).exists();
+        if !is_there && text.contains(char::is_whitespace) {
             bail!("not a directory, and not a query that starts with SELECT or WITH: {text}");
         }
     }

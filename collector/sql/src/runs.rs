@@ -1,12 +1,10 @@
 //! Runs whose sessions are queried, and their names.
 
 use anyhow::{Context, Result, bail};
-use rankscope_formats::session::{SUMMARY_FILE, Session};
+use rankscope_formats::files::{self, is_remote};
+use rankscope_formats::session::{SESSION_DIRECTORY, Session, find_session};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-
-/// Name of the session's directory inside a run directory.
-const FOLDER: &str = "session";
 
 /// A run with a session.
 pub struct Run {
@@ -30,6 +28,12 @@ impl Runs {
         for directory in directories {
             for session in sessions_in(directory)? {
                 let cannot_resolve = || format!("cannot resolve {}", session.display());
+                if is_remote(&session) {
+                    if known.insert(session.clone()) {
+                        sessions.push(session);
+                    }
+                    continue;
+                }
                 let file = session.canonicalize().with_context(cannot_resolve)?;
                 if known.insert(file) {
                     // Keep the link's name for a linked run.
@@ -53,26 +57,15 @@ impl Runs {
 
 /// Returns the sessions of a directory: itself, the session inside, or those of the runs inside, by name.
 fn sessions_in(directory: &Path) -> Result<Vec<PathBuf>> {
-    let session_of = |directory: &Path| {
-        [directory.to_path_buf(), directory.join(FOLDER)]
-            .into_iter()
-            .find(|candidate| candidate.join(SUMMARY_FILE).is_file())
-    };
-    if let Some(session) = session_of(directory) {
+    let cannot_read = || format!("cannot read the directory {}", directory.display());
+    if let Some(session) = find_session(directory).with_context(cannot_read)? {
         return Ok(vec![session]);
     }
-    if directory.file_name().is_some_and(|name| name == SUMMARY_FILE) && directory.is_file() {
-        return Ok(directory.parent().map(Path::to_path_buf).into_iter().collect());
-    }
-    let entries = directory
-        .read_dir()
-        .with_context(|| format!("cannot read the directory {}", directory.display()))?;
     let mut inside: Vec<PathBuf> = Vec::new();
-    for entry in entries {
-        let path = entry
-            .with_context(|| format!("cannot read the directory {}", directory.display()))?
-            .path();
-        inside.extend(session_of(&path));
+    for entry in files::list(directory).with_context(cannot_read)? {
+        if entry.is_directory {
+            inside.extend(find_session(&directory.join(entry.name)).with_context(cannot_read)?);
+        }
     }
     if inside.is_empty() {
         bail!(
@@ -89,7 +82,7 @@ fn sessions_in(directory: &Path) -> Result<Vec<PathBuf>> {
 fn names(sessions: &[PathBuf]) -> Vec<String> {
     let parts = |session: &Path| -> Vec<String> {
         let run = match session.file_name() {
-            Some(name) if name == FOLDER => session.parent().unwrap_or(session),
+            Some(name) if name == SESSION_DIRECTORY => session.parent().unwrap_or(session),
             _ => session,
         };
         let components = run.components().rev();

@@ -20,10 +20,14 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::object_store;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::union::UnionExec;
+use datafusion::prelude::SessionContext;
+use rankscope_formats::files;
 use rankscope_formats::session::{
     CounterRow, InstanceRow, LossRow, NameRow, OperationRow, PauseRow, ProblemRow, ProgramSpanRow, SpanRow,
     StallRow, StepRow, Table, TrafficRow, WorkRow,
 };
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -117,6 +121,45 @@ struct TableFile {
     file: PartitionedFile,
     run: String,
     rank: Option<u32>,
+    /// Object store that has the file; of this machine, its file system.
+    store: ObjectStoreUrl,
+}
+
+/// Object store of a directory, and the beginning of the names there.
+struct Place {
+    store: ObjectStoreUrl,
+    prefix: object_store::path::Path,
+}
+
+impl Place {
+    fn of(directory: &Path) -> Result<Self> {
+        if !files::is_remote(directory) {
+            return Ok(Self {
+                store: ObjectStoreUrl::local_filesystem(),
+                prefix: object_store::path::Path::from_absolute_path(directory)?,
+            });
+        }
+        let (_, prefix) =
+            rankscope_remote::client(directory).map_err(|error| DataFusionError::External(error.into()))?;
+        let text = directory.to_string_lossy();
+        let bucket = text.strip_suffix(prefix.as_ref()).unwrap_or(&text);
+        Ok(Self {
+            store: ObjectStoreUrl::parse(bucket.trim_end_matches('/'))?,
+            prefix,
+        })
+    }
+}
+
+/// Makes the object stores of these directories known to DataFusion.
+pub fn register_stores<'a>(
+    context: &SessionContext,
+    directories: impl Iterator<Item = &'a Path>,
+) -> anyhow::Result<()> {
+    for directory in directories.filter(|directory| files::is_remote(directory)) {
+        let (client, _) = rankscope_remote::client(directory)?;
+        context.register_object_store(Place::of(directory)?.store.as_ref(), client);
+    }
+    Ok(())
 }
 
 /// A table over all runs. Files are listed per query, because a large run has tens of thousands of them.
@@ -166,21 +209,19 @@ impl SessionTable {
 
     /// Finds the files of a run, in the order of its ranks. Not every session has every table.
     fn find(&self, run: &str, directory: &Path, files: &mut Vec<TableFile>) -> Result<()> {
-        let io_error = |error: io::Error| {
-            let named = io::Error::new(error.kind(), format!("{}: {error}", directory.display()));
-            DataFusionError::IoError(named)
-        };
-        let entries = match directory.read_dir() {
+        let entries = match files::list(directory) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(io_error(error)),
+            Err(error) => {
+                let named = io::Error::new(error.kind(), format!("{}: {error}", directory.display()));
+                return Err(DataFusionError::IoError(named));
+            }
         };
+        let place = Place::of(directory)?;
         let is_per_rank = self.path_column_count() > 1;
         let first = files.len();
         for entry in entries {
-            let entry = entry.map_err(io_error)?;
-            let name = entry.file_name();
-            let Some(part) = name.to_str().and_then(|name| name.strip_suffix(".parquet")) else {
+            let Some(part) = entry.name.strip_suffix(".parquet") else {
                 continue;
             };
             let rank = match is_per_rank {
@@ -191,11 +232,10 @@ impl SessionTable {
                 false if !part.starts_with("part-") => continue,
                 false => None,
             };
-            let metadata = entry.path().metadata().map_err(io_error)?;
             let meta = object_store::ObjectMeta {
-                location: object_store::path::Path::from_absolute_path(entry.path())?,
-                last_modified: metadata.modified().map(Into::into).unwrap_or_default(),
-                size: metadata.len(),
+                location: place.prefix.clone().join(entry.name.as_str()),
+                last_modified: Default::default(),
+                size: entry.bytes,
                 e_tag: None,
                 version: None,
             };
@@ -205,6 +245,7 @@ impl SessionTable {
                 file: PartitionedFile::new_from_meta(meta).with_partition_values(values),
                 run: run.to_owned(),
                 rank,
+                store: place.store.clone(),
             });
         }
         files[first..].sort_by_key(|file| file.rank);
@@ -233,15 +274,14 @@ impl SessionTable {
     }
 
     /// Returns the files that satisfy the filters on `run` and `rank`.
-    fn files_that_match(&self, state: &dyn Session, filters: &[Expr]) -> Result<Vec<PartitionedFile>> {
+    fn files_that_match(&self, state: &dyn Session, filters: &[Expr]) -> Result<Vec<TableFile>> {
         let files = self.files()?;
-        let all = || files.iter().map(|file| file.file.clone());
         let of_paths = filters
             .iter()
             .filter(|filter| self.uses_only_path_columns(filter))
             .cloned();
         let Some(condition) = conjunction(of_paths) else {
-            return Ok(all().collect());
+            return Ok(files);
         };
         let schema = Arc::new(self.path_schema());
         let mut columns: Vec<ArrayRef> = vec![Arc::new(StringArray::from_iter_values(
@@ -258,7 +298,8 @@ impl SessionTable {
         let Some(holds) = holds.as_any().downcast_ref::<BooleanArray>() else {
             return not_impl_err!("a condition that is neither true nor false");
         };
-        Ok(all()
+        Ok(files
+            .into_iter()
             .zip(holds)
             .filter_map(|(file, holds)| (holds == Some(true)).then_some(file))
             .collect())
@@ -306,7 +347,7 @@ impl TableProvider for SessionTable {
             return Ok(Arc::new(EmptyExec::new(Arc::new(schema))));
         }
         // In the scan, the columns from paths come last.
-        let in_scan = wanted
+        let in_scan: Vec<usize> = wanted
             .iter()
             .map(|&column| {
                 if column < of_paths {
@@ -316,16 +357,32 @@ impl TableProvider for SessionTable {
                 }
             })
             .collect();
-        let groups = FileGroup::new(files).split_files(state.config().target_partitions());
         // Conditions on rows reach the files later, by DataFusion's physical optimizer.
         let limit = limit.filter(|_| filters.iter().all(|filter| self.uses_only_path_columns(filter)));
+        let mut of_stores: BTreeMap<String, (ObjectStoreUrl, Vec<PartitionedFile>)> = BTreeMap::new();
+        for file in files {
+            let key = file.store.as_str().to_owned();
+            let (_, files) = of_stores.entry(key).or_insert_with(|| (file.store, Vec::new()));
+            files.push(file.file);
+        }
         let options = state.table_options().parquet.clone();
-        let source = ParquetSource::new(self.files_schema.clone()).with_table_parquet_options(options);
-        let scan = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
-            .with_file_groups(groups)
-            .with_projection_indices(Some(in_scan))?
-            .with_limit(limit)
-            .build();
-        Ok(DataSourceExec::from_data_source(scan))
+        let scans = of_stores
+            .into_values()
+            .map(|(store, files)| -> Result<Arc<dyn ExecutionPlan>> {
+                let source =
+                    ParquetSource::new(self.files_schema.clone()).with_table_parquet_options(options.clone());
+                let scan = FileScanConfigBuilder::new(store, Arc::new(source))
+                    .with_file_groups(FileGroup::new(files).split_files(state.config().target_partitions()))
+                    .with_projection_indices(Some(Vec::clone(&in_scan)))?
+                    .with_limit(limit)
+                    .build();
+                Ok(DataSourceExec::from_data_source(scan))
+            });
+        let mut scans = scans.collect::<Result<Vec<_>>>()?;
+        match scans.len() {
+            1 => Ok(scans.swap_remove(0)),
+            // A scan reads from one store.
+            _ => UnionExec::try_new(scans),
+        }
     }
 }

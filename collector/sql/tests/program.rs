@@ -17,6 +17,7 @@ static RUN: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
         output: folder.path().join("session"),
         threads: Some(2),
         most_pending: None,
+        origins: Vec::new(),
     };
     merge(&options, &mut |_| {}).expect("a session");
     folder

@@ -50,6 +50,7 @@ static FIXTURE: LazyLock<Fixture> = LazyLock::new(|| {
             output: run.join("session"),
             threads: Some(2),
             most_pending: None,
+            origins: Vec::new(),
         };
         merge(&options, &mut |_| {}).expect("a session");
     }

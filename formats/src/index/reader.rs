@@ -2,8 +2,8 @@
 
 use super::directory::ENTRY_BYTES;
 use super::{Counter, Footer, Lane, LaneKind, MAGIC, Name};
+use crate::files;
 use memmap2::Mmap;
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -64,12 +64,11 @@ impl ViewFile {
             path: path.to_path_buf(),
             source,
         };
-        let file = File::open(path).map_err(io)?;
         // SAFETY: a mapped file must not change while a reference to it exists. An index is written under another name
         // and renamed when it is complete. Nobody writes to it afterwards: a new index is a new file, and mappings of
         // the old one stay valid. If a user truncates the file, the viewer is killed by a signal. All values in the
         // bytes are checked against bounds.
-        let map = unsafe { Mmap::map(&file) }.map_err(io)?;
+        let map = unsafe { files::mapped(path) }.map_err(io)?;
         Self::of(Bytes::Mapped(map), path)
     }
 

@@ -5,9 +5,9 @@ use super::block::encode;
 use super::counters::OpenCounter;
 use super::directory::{Block, ENTRY_BYTES};
 use super::{BLOCK_SPANS, CLASSES, CounterInfo, Footer, LaneInfo, LaneKind, MAGIC, Name, Sample, Span, Sums};
+use crate::files;
 use crate::whole_file::WholeFile;
 use rustc_hash::FxHashMap;
-use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -43,7 +43,7 @@ impl ViewWriter {
     pub fn create(path: &Path) -> Result<Self, ViewError> {
         let error = |source| error(path, source);
         if let Some(directory) = path.parent() {
-            fs::create_dir_all(directory).map_err(error)?;
+            files::create_directory(directory).map_err(error)?;
         }
         let mut out = BufWriter::with_capacity(1 << 18, WholeFile::create(path).map_err(error)?);
         out.write_all(&MAGIC).map_err(error)?;

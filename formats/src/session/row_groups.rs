@@ -4,13 +4,13 @@
 //! is therefore read without the rest. Its row groups can be read in any order and on several threads.
 
 use super::table::{Table, TableError, TableReader};
+use crate::files::{self, OpenFile};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
 use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::statistics::Statistics;
-use std::fs::File;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +23,9 @@ const ROWS_PER_BATCH: usize = 8192;
 /// Row groups of a file of table `T`. The footer is read once for any number of readers.
 pub struct RowGroups<T: Table> {
     path: PathBuf,
+    /// The object, which need not be requested again. Files of this machine are closed: a session has more of them than a process may
+    /// have open.
+    object: Option<OpenFile>,
     metadata: ArrowReaderMetadata,
     projection: ProjectionMask,
     /// Index of each column of the row type in the decoded batch; `None` if the file is older than the column.
@@ -72,6 +75,7 @@ impl<T: Table> RowGroups<T> {
             .collect();
         Ok(Self {
             path: path.to_path_buf(),
+            object: matches!(file, OpenFile::Remote(_)).then_some(file),
             projection: ProjectionMask::roots(metadata.parquet_schema(), found),
             metadata,
             order,
@@ -112,7 +116,17 @@ impl<T: Table> RowGroups<T> {
             group.map_or(0, |group| u64::try_from(group.num_rows()).unwrap_or(0))
         };
         let rows = groups.iter().map(rows_of).sum();
-        let file = open_file(&self.path)?;
+        let mut file = match &self.object {
+            Some(object) => object.again(&self.path).map_err(|source| TableError::Io {
+                path: self.path.clone(),
+                source,
+            })?,
+            None => open_file(&self.path)?,
+        };
+        let projection = &self.projection;
+        file.plan(self.metadata.metadata(), &groups, |column| {
+            projection.leaf_included(column)
+        });
         let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
             .with_projection(self.projection.clone())
             .with_row_groups(groups)
@@ -136,8 +150,8 @@ impl<T: Table> RowGroups<T> {
     }
 }
 
-fn open_file(path: &Path) -> Result<File, TableError> {
-    File::open(path).map_err(|source| TableError::Io {
+fn open_file(path: &Path) -> Result<OpenFile, TableError> {
+    files::open(path).map_err(|source| TableError::Io {
         path: path.to_path_buf(),
         source,
     })

@@ -20,10 +20,9 @@ use super::ranks::{Attempt, CommunicatorSummary, Coverage, Host, Rank, Surroundi
 use super::steps::{RankBreakdown, Steps};
 use super::structure::WorldStructure;
 use super::waits::{Blame, PeerTraffic, WaitMatrix};
-use crate::whole_file;
+use crate::{files, whole_file};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -186,11 +185,11 @@ impl Session {
         }
         let path = session.join(super::SUMMARY_FILE);
         let name = path.display().to_string();
-        let text = fs::read_to_string(&path).map_err(|source| SummaryError::Io {
+        let text = files::read(&path).map_err(|source| SummaryError::Io {
             path: name.clone(),
             source,
         })?;
-        let head: Head = serde_json::from_str(&text).map_err(|source| SummaryError::Format {
+        let head: Head = serde_json::from_slice(&text).map_err(|source| SummaryError::Format {
             path: name.clone(),
             source,
         })?;
@@ -200,7 +199,7 @@ impl Session {
                 found: head.version,
             });
         }
-        serde_json::from_str(&text).map_err(|source| SummaryError::Format { path: name, source })
+        serde_json::from_slice(&text).map_err(|source| SummaryError::Format { path: name, source })
     }
 
     /// Writes `session.json` into a session directory. The file appears completely or not at all.

@@ -1,11 +1,14 @@
 //! File names that do not exist yet.
 
+use rankscope_formats::files::is_remote;
 use std::path::{Path, PathBuf};
 
 /// Returns `view-N.EXTENSION` next to a session, with the first free number. The file is outside the session directory,
-/// so another merge does not remove it.
+/// so another merge does not remove it. For a session in an object store, it is in the working directory.
 pub fn free_name(session: &Path, extension: &str) -> PathBuf {
-    let folder = if session.ends_with("session") {
+    let folder = if is_remote(session) {
+        Path::new("")
+    } else if session.ends_with("session") {
         session.parent().unwrap_or(session)
     } else {
         session

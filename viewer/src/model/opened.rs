@@ -2,6 +2,7 @@
 
 use super::CounterScales;
 use rankscope_analysis::index;
+use rankscope_formats::files::is_remote;
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{ViewFile, view_path};
 use rankscope_formats::session::Session;
@@ -208,6 +209,17 @@ impl Opened {
             return false;
         }
         let view = self.open(rank).or_else(|| {
+            // A viewer writes nothing into a bucket, and a store that fails has no reason to get an index.
+            if is_remote(&self.path) {
+                let opened = ViewFile::open(&view_path(&self.path, rank.0));
+                let why = opened.err().map_or_else(
+                    || "its index is of another session".to_owned(),
+                    |error| error.to_string(),
+                );
+                let name = self.name_of(rank);
+                self.note(std::iter::once(format!("{name} cannot be drawn: {why}")));
+                return None;
+            }
             if let Err(error) = index::build(&self.path, &self.session, rank.0, cancelled) {
                 let name = self.name_of(rank);
                 self.note(std::iter::once(format!(

@@ -1,6 +1,7 @@
 //! Builds missing indexes of a session, several ranks at once.
 
 use super::{ViewBuildError, build};
+use rankscope_formats::files;
 use rankscope_formats::index::{ViewFile, view_path};
 use rankscope_formats::session::Session;
 use std::path::Path;
@@ -15,6 +16,15 @@ pub fn is_current(path: &Path, session: &Session, rank: u32) -> bool {
     })
 }
 
+/// Returns true if a rank needs no new index. That of a session in an object store was written with it. Only its name is looked up,
+/// because a reader reads the index itself anyway.
+fn has_index(path: &Path, session: &Session, rank: u32) -> bool {
+    match files::is_remote(path) {
+        true => files::may_exist(&view_path(path, rank)),
+        false => is_current(path, session, rank),
+    }
+}
+
 /// Builds the missing indexes of `ranks` for the session in `path`. Calls `progress` from this thread with the number
 /// of finished ranks and of all missing ranks.
 pub fn ensure(
@@ -23,9 +33,15 @@ pub fn ensure(
     ranks: impl Iterator<Item = u32>,
     progress: &mut dyn FnMut(u32, u32),
 ) -> Result<(), ViewBuildError> {
-    let missing: Vec<u32> = ranks.filter(|&rank| !is_current(path, session, rank)).collect();
+    let missing: Vec<u32> = ranks.filter(|&rank| !has_index(path, session, rank)).collect();
     if missing.is_empty() {
         return Ok(());
+    }
+    if files::is_remote(path) {
+        return Err(ViewBuildError::Remote {
+            path: path.to_path_buf(),
+            missing: missing.len(),
+        });
     }
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
     let next = AtomicUsize::new(0);

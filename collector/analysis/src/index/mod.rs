@@ -18,6 +18,7 @@ pub use ensure::{ensure, is_current};
 
 use rankscope_formats::index::ViewError;
 use rankscope_formats::session::TableError;
+use std::path::PathBuf;
 
 /// Error that prevents an index.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +29,14 @@ pub enum ViewBuildError {
     /// The index could not be written.
     #[error("cannot write the viewer's index: {0}")]
     View(#[from] ViewError),
+    /// A session in an object store lacks indexes. Only a merge writes there.
+    #[error("{missing} ranks of the session in {path} have no index; merge the run again: rankscope merge", path = path.display())]
+    Remote {
+        /// Path of the session.
+        path: PathBuf,
+        /// Number of ranks without an index.
+        missing: usize,
+    },
     /// A thread panicked, which is a bug.
     #[error("an indexing thread ended unexpectedly; please report this")]
     Worker,

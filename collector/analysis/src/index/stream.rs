@@ -1,5 +1,6 @@
 //! Reads a table of one rank, row by row in order of time.
 
+use rankscope_formats::files;
 use rankscope_formats::session::{Table, TableError, TableReader, rank_path};
 use std::collections::VecDeque;
 use std::path::Path;
@@ -24,7 +25,7 @@ impl<T: Table> Stream<T> {
     /// Opens a rank's table. A missing table has no rows, because not every rank has every table.
     pub(super) fn open(session: &Path, rank: u32) -> Result<Self, TableError> {
         let path = rank_path::<T>(session, rank);
-        let (reader, problem) = if path.exists() {
+        let (reader, problem) = if files::may_exist(&path) {
             match TableReader::open(&path) {
                 Ok(reader) => (Some(reader), None),
                 // A missing column is missing in all tables: the session has another version.

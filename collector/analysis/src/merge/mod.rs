@@ -76,6 +76,7 @@ pub fn summarize_last(
         output: PathBuf::new(),
         threads: Some(1),
         most_pending: None,
+        origins: Vec::new(),
     };
     merge_into(&TablesFolder::none(instances), &options, last, &mut |_| {})
 }
@@ -148,6 +149,7 @@ fn merge_into(
         other_gpus: gpus.of_no_rank(),
         problems,
     });
+    options.name_origins(&mut session);
     let Some(output) = folder.session() else {
         session.problems.listed.truncate(Problems::MAX_LISTED);
         return Ok(session);

@@ -1,6 +1,7 @@
 //! Options of a merge, with their defaults.
 
 use crate::matching::{MAX_PENDING, stride};
+use rankscope_formats::session::Session;
 use std::path::{Path, PathBuf};
 
 /// Input and output of a merge.
@@ -14,6 +15,8 @@ pub struct MergeOptions {
     pub threads: Option<usize>,
     /// Maximum number of pending calls; `None` for enough for half a million.
     pub most_pending: Option<usize>,
+    /// Directories that were copied from elsewhere, and where they came from. The session names the origins.
+    pub origins: Vec<(PathBuf, PathBuf)>,
 }
 
 impl MergeOptions {
@@ -24,6 +27,25 @@ impl MergeOptions {
             output: directory.join("session"),
             threads: None,
             most_pending: None,
+            origins: Vec::new(),
+        }
+    }
+
+    /// Names the origins of copied files in a session.
+    pub(super) fn name_origins(&self, session: &mut Session) {
+        for (copied, origin) in &self.origins {
+            let (copied, origin) = (copied.display().to_string(), origin.display().to_string());
+            let restore = |text: &mut String| *text = text.replace(&copied, &origin);
+            session.directories.iter_mut().for_each(restore);
+            session.ranks.iter_mut().for_each(|rank| restore(&mut rank.log));
+            session
+                .losses
+                .iter_mut()
+                .for_each(|loss| restore(&mut loss.source));
+            for problem in &mut session.problems.listed {
+                restore(&mut problem.what);
+                problem.file.iter_mut().for_each(restore);
+            }
         }
     }
 

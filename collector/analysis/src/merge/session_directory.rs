@@ -3,9 +3,11 @@
 use crate::merge::error::MergeError;
 use crate::merge::tables::TableSizes;
 use rankscope_formats::ids::RankIndex;
+use rankscope_formats::index::VIEW_DIRECTORY;
 use rankscope_formats::session::{
-    LossRow, ProblemRow, ProblemSummary, Problems, SUMMARY_FILE, Session, Table, TableError, TableWriter,
-    TrafficRow, part_path,
+    CounterRow, InstanceRow, LossRow, NameRow, OperationRow, PauseRow, ProblemRow, ProblemSummary, Problems,
+    ProgramSpanRow, SUMMARY_FILE, Session, SpanRow, StallRow, StepRow, Table, TableError, TableWriter,
+    TrafficRow, WorkRow, part_path,
 };
 use rankscope_formats::whole_file;
 use std::borrow::Cow;
@@ -17,19 +19,21 @@ use std::path::Path;
 const UNFINISHED: &str = ".unfinished";
 
 /// Directories of an earlier session that are removed.
-const TABLES: [&str; 12] = [
-    "operations",
-    "instances",
-    "spans",
-    "steps",
-    "works",
-    "stalls",
-    "pauses",
-    "names",
-    "traffic",
-    "losses",
-    "problems",
-    rankscope_formats::index::VIEW_DIRECTORY,
+const TABLES: [&str; 14] = [
+    OperationRow::NAME,
+    InstanceRow::NAME,
+    SpanRow::NAME,
+    ProgramSpanRow::NAME,
+    CounterRow::NAME,
+    StepRow::NAME,
+    WorkRow::NAME,
+    StallRow::NAME,
+    PauseRow::NAME,
+    NameRow::NAME,
+    TrafficRow::NAME,
+    LossRow::NAME,
+    ProblemRow::NAME,
+    VIEW_DIRECTORY,
 ];
 
 /// Creates an empty session directory. Only removes an earlier session.

@@ -13,6 +13,7 @@ use rankscope_compare::settings;
 use rankscope_compare::settings::{Inconclusive, Settings};
 use rankscope_compare::{Run, comparable, metrics};
 use rankscope_formats::comparison::{Comparison, StoredBatch, comparison_schema};
+use rankscope_formats::files;
 use rankscope_report::TextLayout;
 use rankscope_report::compare::{
     Listed, comparison_junit, comparison_markdown, comparison_page, comparison_text,
@@ -413,8 +414,12 @@ fn runs_in(path: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
         return Ok(vec![(path.to_path_buf(), directory)]);
     }
     let mut found: Vec<(PathBuf, PathBuf)> = Vec::new();
-    let entries = std::fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))?;
-    for run in entries.flatten().map(|entry| entry.path()) {
+    let entries = files::list(path).with_context(|| format!("cannot read {}", path.display()))?;
+    for run in entries
+        .iter()
+        .filter(|entry| entry.is_directory)
+        .map(|entry| path.join(&entry.name))
+    {
         let name = run
             .file_name()
             .map(|name| name.to_string_lossy().into_owned())
@@ -426,7 +431,13 @@ fn runs_in(path: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
         match session::locate(&run) {
             Ok(directory) => found.push((run, directory)),
             // A run without a session must not be missing silently.
-            Err(_) if run.is_dir() && run_directory::logs(&run).is_ok_and(|logs| !logs.is_empty()) => {
+            Err(_)
+                if files::list(&run).is_ok_and(|files| {
+                    files
+                        .iter()
+                        .any(|file| run_directory::is_log(Path::new(&file.name)))
+                }) =>
+            {
                 let run = run.display();
                 warn(&format!("left out: {run} was not merged (rankscope merge {run})"));
             }

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use rankscope_analysis::model::time_range::TimeRange;
 use rankscope_analysis::model::units;
+use rankscope_formats::files;
 use rankscope_formats::session::Session;
 use rankscope_formats::whole_file;
 use rankscope_report::heatmap;
@@ -17,7 +18,6 @@ use rankscope_report::heatmap::steps::Chosen;
 use rankscope_report::heatmap::theme::{DARK, LIGHT, Theme};
 use rankscope_report::heatmap::{Kind, png, svg};
 use serde::Serialize;
-use std::fs;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
@@ -395,7 +395,7 @@ fn write(target: &Target, drawn: &Drawn, theme: Theme) -> Result<()> {
         .parent()
         .filter(|directory| !directory.as_os_str().is_empty())
     {
-        fs::create_dir_all(directory).with_context(cannot)?;
+        files::create_directory(directory).with_context(cannot)?;
     }
     whole_file::write(path, &bytes).with_context(cannot)
 }

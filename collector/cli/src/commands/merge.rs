@@ -1,8 +1,11 @@
 //! `rankscope merge`.
 
+mod staged;
+
+use self::staged::Staged;
 use super::print::message as warn;
 use super::progress::Progress;
-use super::{Exit, export, print, session};
+use super::{Exit, export, print};
 use crate::launch::ending::Ending;
 use crate::launch::lock::{LOCK, MergeLock};
 use crate::launch::stop::StopWatch;
@@ -14,7 +17,8 @@ use rankscope_analysis::index;
 use rankscope_analysis::ingest::part::Last;
 use rankscope_analysis::model::time_range::time_ns;
 use rankscope_analysis::{MergeOptions, merge_last};
-use rankscope_formats::session::Session;
+use rankscope_formats::files::is_remote;
+use rankscope_formats::session::{SESSION_DIRECTORY, Session};
 use rankscope_formats::whole_file;
 use rankscope_report::export::perfetto;
 use rankscope_report::export::perfetto::PerfettoOptions;
@@ -36,6 +40,7 @@ Examples:
   rankscope merge node0/run node1/run -o merged     nodes without a shared file system
   rankscope merge shared/run1 -o now --only-session --last 5s
                                                     the last five seconds of a run that still records
+  rankscope merge s3://bucket/run1                  a run in an object store; the results go there, too
   rankscope merge shared/run1 --json | jq .findings";
 
 /// Merge the logs of all ranks into one session, a trace and a report, and print the summary.
@@ -44,13 +49,17 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Merge {
-    /// Run directories.
-    #[arg(required = true, value_name = "DIR")]
+    /// Run directories, on this machine or in an object store (s3://, gs://, az://).
+    #[arg(required = true, value_name = "DIR|URL")]
     directories: Vec<PathBuf>,
 
-    /// Directory to write to. The default for a single run directory is that directory.
-    #[arg(short, long, value_name = "DIR")]
+    /// Directory to write to, on this machine or in an object store. The default for a single run directory is that directory.
+    #[arg(short, long, value_name = "DIR|URL")]
     output: Option<PathBuf>,
+
+    /// Directory for copies of logs in object stores (default: that for temporary files). They are removed at the end.
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
 
     /// Make only the session and its index, without trace and report. Use this for a run that still records.
     #[arg(long)]
@@ -91,24 +100,57 @@ impl Merge {
         if last == Last::default() {
             self.collect()?;
         }
+        let is_local = !self
+            .directories
+            .iter()
+            .chain([&output])
+            .any(|path| is_remote(path));
+        let mut staged = match is_local {
+            true => None,
+            false => Some(Staged::create(self.scratch.as_deref())?),
+        };
         let abandoned = output.clone();
+        let scratch = staged.as_ref().map(|staged| staged.scratch().to_path_buf());
         let _watch = StopWatch::start(move |signal| {
             abandon(&abandoned);
+            if let Some(scratch) = &scratch {
+                let _ = fs::remove_dir_all(scratch);
+            }
             warn("interrupted; the recording is intact, merge again to complete it");
             Ending::Signal(signal).end_likewise()
         });
-        let merged = if self.only_session {
-            merge_session(&self.directories, &output, last, &Progress::new())?.0
-        } else {
-            merge(&self.directories, &output)?
+        let progress = Progress::new();
+        let input = match &mut staged {
+            Some(staged) => {
+                staged.fetch(&self.directories, &output, &progress)?;
+                Input {
+                    directories: &staged.directories,
+                    origins: &staged.origins,
+                    output: &staged.output,
+                }
+            }
+            None => Input {
+                directories: &self.directories,
+                origins: &[],
+                output: &output,
+            },
         };
+        let mut merged = if self.only_session {
+            merge_session(input, last, &progress)?.0
+        } else {
+            merge_input(input, &progress)?
+        };
+        if let Some(staged) = &staged {
+            staged.deliver(&mut merged, &progress)?;
+        }
+        drop(progress);
         merged.print(self.json)?;
         Ok(merged.exit())
     }
 
     /// Moves the records of dead processes from their live areas to their logs. Warns about processes that still run.
     fn collect(&self) -> Result<()> {
-        for directory in &self.directories {
+        for directory in self.directories.iter().filter(|directory| !is_remote(directory)) {
             let recording: Vec<_> = record::read_all(directory)
                 .into_iter()
                 .filter(record::LaunchRecord::is_recording)
@@ -174,14 +216,36 @@ impl Merged {
     }
 }
 
+/// Input and output of a merge, on this machine.
+#[derive(Clone, Copy)]
+struct Input<'a> {
+    directories: &'a [PathBuf],
+    /// Copied directories, and where they came from.
+    origins: &'a [(PathBuf, PathBuf)],
+    output: &'a Path,
+}
+
+impl<'a> Input<'a> {
+    fn local(directories: &'a [PathBuf], output: &'a Path) -> Self {
+        Self {
+            directories,
+            origins: &[],
+            output,
+        }
+    }
+}
+
 /// Merges run directories into `output`: session, trace, report.
 pub fn merge(directories: &[PathBuf], output: &Path) -> Result<Merged> {
-    let progress = Progress::new();
-    let whole = Last::default();
-    let (Merged { session, mut places }, _lock) = merge_session(directories, output, whole, &progress)?;
+    merge_input(Input::local(directories, output), &Progress::new())
+}
+
+fn merge_input(input: Input<'_>, progress: &Progress) -> Result<Merged> {
+    let output = input.output;
+    let (Merged { session, mut places }, _lock) = merge_session(input, Last::default(), progress)?;
     write_report(&session, output, &mut places)?;
     // A missing trace does not invalidate the session.
-    match write_trace(&places.session, &session, output, &progress) {
+    match write_trace(&places.session, &session, output, progress) {
         Ok(trace) => places.trace = Some(trace),
         Err(error) => {
             // An older trace would show another session.
@@ -196,7 +260,7 @@ pub fn merge(directories: &[PathBuf], output: &Path) -> Result<Merged> {
 pub fn merge_without_trace(directories: &[PathBuf], output: &Path) -> Result<Merged> {
     let progress = Progress::new();
     let (Merged { session, mut places }, _lock) =
-        merge_session(directories, output, Last::default(), &progress)?;
+        merge_session(Input::local(directories, output), Last::default(), &progress)?;
     write_report(&session, output, &mut places)?;
     Ok(Merged { session, places })
 }
@@ -211,12 +275,12 @@ fn write_report(session: &Session, output: &Path, places: &mut Places) -> Result
 
 /// Merges run directories, or their last part, into the session in `output`, with the viewer's index. No other process
 /// can merge there until the returned lock is dropped.
-fn merge_session(
-    directories: &[PathBuf],
-    output: &Path,
-    last: Last,
-    progress: &Progress,
-) -> Result<(Merged, MergeLock)> {
+fn merge_session(input: Input<'_>, last: Last, progress: &Progress) -> Result<(Merged, MergeLock)> {
+    let Input {
+        directories,
+        origins,
+        output,
+    } = input;
     let mut logs = Vec::new();
     for directory in directories {
         logs.extend(run_directory::logs(directory)?);
@@ -237,9 +301,10 @@ fn merge_session(
         output: unfinished.clone(),
         threads: None,
         most_pending: None,
+        origins: origins.to_vec(),
     };
     let session = merge_last(&options, last, &mut |now| progress.report(now.phase, now.share))?;
-    let finished = output.join(session::FOLDER);
+    let finished = output.join(SESSION_DIRECTORY);
     remove_directory(&finished)?;
     fs::rename(&unfinished, &finished)
         .with_context(|| format!("cannot rename {} to {}", unfinished.display(), finished.display()))?;

@@ -1,5 +1,6 @@
 //! Commands of the command line, one module each.
 
+mod arguments;
 mod baseline;
 mod bench;
 mod companion;
@@ -38,6 +39,7 @@ mod view;
 mod watch;
 mod worst_steps;
 
+pub use arguments::prepared;
 pub use compare::with_sides;
 pub use exit::Exit;
 pub use print::is_broken_pipe;

@@ -14,6 +14,7 @@ use rankscope_analysis::selection::rollup::{By, rollup};
 use rankscope_analysis::summary::{named_pauses, scorecard};
 use rankscope_analysis::{findings, index};
 use rankscope_formats::bench::BenchResults;
+use rankscope_formats::files;
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{ViewFile, view_path};
 use rankscope_formats::session::{Selection, Session};
@@ -22,8 +23,8 @@ use rankscope_report::heatmap;
 use rankscope_report::share::for_sharing;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -221,7 +222,7 @@ impl Report {
             }
             return Ok(Exit::Fine);
         }
-        let trace = Some(beside.join(merge::TRACE)).filter(|trace| trace.is_file());
+        let trace = Some(beside.join(merge::TRACE)).filter(|trace| files::may_exist(trace));
         let merged = merge::Merged {
             session,
             places: Places {
@@ -258,6 +259,30 @@ fn select(
         ranks,
         cancelled: &AtomicBool::new(false),
     };
-    let view = |rank: RankIndex| ViewFile::open(&view_path(path, rank.0)).ok().map(Arc::new);
-    Ok(selection::select(path, session, &view, request)?)
+    // An index that cannot be read must not look like a rank without records.
+    let unreadable = Mutex::new(None);
+    let view = |rank: RankIndex| {
+        let path = view_path(path, rank.0);
+        let opened = ViewFile::open(&path).context("cannot read the index of a rank");
+        let current = opened.and_then(|view| {
+            if view.footer().session_written_unix_ns != session.written_unix_ns {
+                bail!("{} is of another session; merge the run again", path.display());
+            }
+            Ok(Arc::new(view))
+        });
+        current.map_err(|error| note(&unreadable, error)).ok()
+    };
+    let selected = selection::select(path, session, &view, request)?;
+    match unreadable.into_inner() {
+        Ok(None) => Ok(selected),
+        Ok(Some(error)) => Err(error),
+        Err(_) => bail!("a thread ended unexpectedly; please report this"),
+    }
+}
+
+/// Keeps the first error.
+fn note(first: &Mutex<Option<anyhow::Error>>, error: anyhow::Error) {
+    if let Ok(mut first) = first.lock() {
+        first.get_or_insert(error);
+    }
 }

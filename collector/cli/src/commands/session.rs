@@ -1,27 +1,21 @@
 //! Resolution of a directory to a session.
 
 use anyhow::{Context, Result, bail};
-use rankscope_formats::session::{SUMMARY_FILE, Session};
+use rankscope_formats::files::{self, Found};
+use rankscope_formats::session::{Session, find_session};
 use std::path::{Path, PathBuf};
 
-/// Name of the session's directory inside a run directory.
-pub const FOLDER: &str = "session";
-
-/// Returns the session directory: `directory` itself, or the session inside a run directory.
+/// Returns the session of a directory: itself, or the one in a run directory.
 pub fn locate(directory: &Path) -> Result<PathBuf> {
-    for candidate in [directory.to_path_buf(), directory.join(FOLDER)] {
-        if candidate.join(SUMMARY_FILE).is_file() {
-            return Ok(candidate);
-        }
+    let shown = directory.display();
+    let cannot_open = || format!("cannot open {shown}");
+    if let Some(session) = find_session(directory).with_context(cannot_open)? {
+        return Ok(session);
     }
-    if !directory.is_dir() {
-        bail!("directory not found: {}", directory.display());
+    if files::find(directory).with_context(cannot_open)? != Found::Directory {
+        bail!("directory not found: {shown}");
     }
-    bail!(
-        "{} has no session yet; merge its logs first: rankscope merge {}",
-        directory.display(),
-        directory.display()
-    )
+    bail!("{shown} has no session yet; merge its logs first: rankscope merge {shown}")
 }
 
 /// Reads the summary of the session in `directory`.

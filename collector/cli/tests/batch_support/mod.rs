@@ -48,6 +48,7 @@ pub fn merged(directory: &Path, job: &Ddp, number: u32) -> PathBuf {
         output: directory.join("session"),
         threads: Some(1),
         most_pending: None,
+        origins: Vec::new(),
     };
     merge(&options, &mut |_| {}).expect("merged");
     directory.to_path_buf()

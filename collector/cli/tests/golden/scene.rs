@@ -48,6 +48,7 @@ pub fn merged(run: &Path) -> (Session, Vec<InstanceRow>) {
         output: output.clone(),
         threads: Some(2),
         most_pending: None,
+        origins: Vec::new(),
     };
     let session = merge(&options, &mut |_| {}).expect("merge");
     let instances = TableReader::read_all(&part_path::<InstanceRow>(&output)).expect("instances");

@@ -3,6 +3,7 @@
 //! Both rules use one run alone, and the first uses no times. So neither can favour a side.
 
 use super::cells::{Place, blocks};
+use rankscope_formats::files;
 use rankscope_formats::ids::StepIndex;
 use rankscope_formats::session::{ComparedStep, Session, StepKind, TableError, TableReader, rank_path};
 use rustc_hash::FxHashMap;
@@ -83,7 +84,7 @@ impl CountedSteps {
         let mut rows: Vec<ComparedStep> = Vec::new();
         for &rank in ranks {
             let path = rank_path::<rankscope_formats::session::StepRow>(directory, rank);
-            if !path.is_file() {
+            if !files::may_exist(&path) {
                 continue;
             }
             let mut reader = TableReader::<ComparedStep>::open(&path)?;

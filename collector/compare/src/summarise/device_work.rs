@@ -4,6 +4,7 @@ use super::cells::Place;
 use super::counted_steps::CountedSteps;
 use super::sums::Sums;
 use crate::metrics::{COPY_BYTES, COPY_TIME, KERNEL_TIME, STALL_CAUSE, STALL_TIME, STREAM_IDLE};
+use rankscope_formats::files;
 use rankscope_formats::session::{
     ComparedWork, IdleCause, NameRow, StallRow, TableError, TableReader, WorkKind, WorkRow, rank_path,
 };
@@ -20,7 +21,7 @@ pub fn read(
 ) -> Result<(), TableError> {
     stalls(directory, rank, counted, sums)?;
     let path = rank_path::<WorkRow>(directory, rank);
-    if !path.is_file() {
+    if !files::may_exist(&path) {
         return Ok(());
     }
     let names = names(directory, rank)?;
@@ -67,7 +68,7 @@ fn place_at(windows: &[(i64, i64, Place)], at_ns: i64) -> Option<Place> {
 
 fn names(directory: &Path, rank: u32) -> Result<FxHashMap<u32, String>, TableError> {
     let path = rank_path::<NameRow>(directory, rank);
-    if !path.is_file() {
+    if !files::may_exist(&path) {
         return Ok(FxHashMap::default());
     }
     let rows = TableReader::<NameRow>::read_all(&path)?;
@@ -76,7 +77,7 @@ fn names(directory: &Path, rank: u32) -> Result<FxHashMap<u32, String>, TableErr
 
 fn stalls(directory: &Path, rank: u32, counted: &CountedSteps, sums: &mut Sums) -> Result<(), TableError> {
     let path = rank_path::<StallRow>(directory, rank);
-    if !path.is_file() {
+    if !files::may_exist(&path) {
         return Ok(());
     }
     let mut reader = TableReader::<StallRow>::open(&path)?;

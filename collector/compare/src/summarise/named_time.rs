@@ -3,13 +3,14 @@
 use super::counted_steps::CountedSteps;
 use super::sums::Sums;
 use crate::metrics::PAUSE;
+use rankscope_formats::files;
 use rankscope_formats::session::{PauseRow, TableError, TableReader, rank_path};
 use std::path::Path;
 
 /// Reads the pauses of a rank.
 pub fn read(directory: &Path, rank: u32, counted: &CountedSteps, sums: &mut Sums) -> Result<(), TableError> {
     let path = rank_path::<PauseRow>(directory, rank);
-    if !path.is_file() {
+    if !files::may_exist(&path) {
         return Ok(());
     }
     let mut reader = TableReader::<PauseRow>::open(&path)?;

@@ -11,6 +11,7 @@ use rankscope_analysis::model::fingerprint::Fnv;
 use rankscope_analysis::model::labels;
 use rankscope_analysis::selection::payload_bytes;
 use rankscope_formats::comparison::OperationOfRun;
+use rankscope_formats::files;
 use rankscope_formats::ids::StepIndex;
 use rankscope_formats::session::Scope;
 use rankscope_formats::session::{
@@ -91,7 +92,7 @@ pub fn instances(
     sums: &mut Sums,
 ) -> Result<(), TableError> {
     let path = part_path::<InstanceRow>(directory);
-    if !path.is_file() {
+    if !files::may_exist(&path) {
         return Ok(());
     }
     let groups = Groups::new(session, world);
@@ -198,7 +199,7 @@ pub fn of_rank(
     sums: &mut Sums,
 ) -> Result<(), TableError> {
     let path = rank_path::<OperationRow>(directory, rank);
-    if !path.is_file() {
+    if !files::may_exist(&path) {
         return Ok(());
     }
     let mut reader = TableReader::<ComparedOperation>::open(&path)?;

@@ -8,6 +8,7 @@ use crate::metrics::{
     IDLE, LATENESS, OTHER_BLOCKED, OVERLAPPED, STEP_TIME,
 };
 use rankscope_formats::comparison::RankOfRun;
+use rankscope_formats::files;
 use rankscope_formats::session::{Session, StepRow, TableError, TableReader, rank_path};
 use std::path::Path;
 
@@ -102,7 +103,7 @@ pub fn read(
         windows: Vec::new(),
     };
     let path = rank_path::<StepRow>(directory, rank);
-    if !path.is_file() {
+    if !files::may_exist(&path) {
         return Ok(out);
     }
     let mut reader = TableReader::<StepRow>::open(&path)?;

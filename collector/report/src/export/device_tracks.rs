@@ -2,6 +2,7 @@
 
 use super::rank_tracks::lanes;
 use rankscope_analysis::model::kernel_name;
+use rankscope_formats::files;
 use rankscope_formats::ids::{CommunicatorId, MemberIndex, StepIndex};
 use rankscope_formats::perfetto::{
     Arg, ArgValue, Error, FlowId, Lanes, Slice, TraceWriter, TrackId, TrackOptions,
@@ -56,7 +57,7 @@ impl DeviceTracks {
     /// Opens the tracks of a rank with recorded activity, and reads its names.
     pub fn open(activity: &DeviceActivity, names: &Path) -> Result<Self, TableError> {
         let mut known = FxHashMap::default();
-        if names.exists() {
+        if files::may_exist(names) {
             for row in TableReader::<NameRow>::read_all(names)? {
                 // Templates produce names of a thousand characters. The complete name is an argument.
                 let short = kernel_name::short(&row.name);

@@ -9,6 +9,7 @@ use super::ordered::Ordered;
 use super::program_tracks::{self, ProgramTracks};
 use super::rank_tracks::{RankTracks, slice_in};
 use super::trace_axis::{TRACE_START_NS, TraceAxis};
+use rankscope_formats::files;
 use rankscope_formats::perfetto::{
     Arg, ArgValue, CounterUnit, CounterValue, Error, FlowId, Slice, TraceWriter, TrackId,
 };
@@ -76,7 +77,7 @@ impl<'a, 'w> RankExport<'a, 'w> {
         let steps = rank_path::<StepRow>(directory, index);
         self.track_of::<StepRow>(&steps, "steps", |row| (row.start_ns, row.end_ns), Self::step)?;
         let stalls = rank_path::<StallRow>(directory, index);
-        if stalls.exists() {
+        if files::may_exist(&stalls) {
             let name = "device stalls";
             self.track_of::<StallRow>(&stalls, name, |row| (row.start_ns, row.end_ns), Self::stall)?;
         }
@@ -148,7 +149,7 @@ impl<'a, 'w> RankExport<'a, 'w> {
             return Ok(None);
         };
         let path = rank_path::<WorkRow>(directory, index);
-        if !path.exists() {
+        if !files::may_exist(&path) {
             return Ok(None);
         }
         self.streams = Some(DeviceTracks::open(
@@ -254,7 +255,7 @@ impl<'a, 'w> RankExport<'a, 'w> {
         }
         let mut tracks = ProgramTracks::new(self.tracks.process);
         let spans = rank_path::<ProgramSpanRow>(directory, self.rank.index);
-        if spans.exists() {
+        if files::may_exist(&spans) {
             let mut rows = Ordered::open_some(&spans, program_tracks::is_shown)?;
             while let Some(row) = rows.next()? {
                 if !self.axis.is_exported(row.start_ns, row.end_ns) {
@@ -271,7 +272,7 @@ impl<'a, 'w> RankExport<'a, 'w> {
             }
         }
         let counters = rank_path::<CounterRow>(directory, self.rank.index);
-        if counters.exists() {
+        if files::may_exist(&counters) {
             let mut rows = Ordered::<CounterRow>::open(&counters)?;
             while let Some(row) = rows.next()? {
                 if !self.axis.is_exported(row.at_ns, row.at_ns) {

@@ -30,6 +30,7 @@ use crate::figures::{counted, quoted, rule};
 use crate::prose::{Prose, prose};
 use grid::Grid;
 use picture::Picture;
+use rankscope_formats::files;
 use rankscope_formats::session::{Session, TableError, TableReader, TrafficRow, part_path};
 use serde::Serialize;
 use std::path::Path;
@@ -102,7 +103,7 @@ pub type PictureOrReason = Result<Picture, String>;
 /// Reads the table `traffic`. Returns no rows if the session is from a version without this table.
 pub fn read_traffic(directory: &Path) -> Result<Vec<TrafficRow>, TableError> {
     let path = part_path::<TrafficRow>(directory);
-    if path.is_file() {
+    if files::may_exist(&path) {
         TableReader::read_all(&path)
     } else {
         Ok(Vec::new())

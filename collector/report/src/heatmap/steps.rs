@@ -6,6 +6,7 @@ use crate::figures;
 use crate::figures::plain;
 use crate::prose::prose;
 use crate::source::sum;
+use rankscope_formats::files;
 use rankscope_formats::session::{Session, StepRow, TableError, TableReader, WaitMatrix, rank_path};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -206,7 +207,7 @@ pub fn from_tables(
 
 fn each_row(directory: &Path, rank: u32, mut take: impl FnMut(&StepRow)) -> Result<(), TableError> {
     let path = rank_path::<StepRow>(directory, rank);
-    if !path.is_file() {
+    if !files::may_exist(&path) {
         return Ok(());
     }
     let mut reader = TableReader::<StepRow>::open(&path)?;

@@ -1,6 +1,7 @@
 //! The notes file of a session: versioned JSON that is replaced completely or not at all.
 
 use super::Note;
+use rankscope_formats::files;
 use rankscope_formats::whole_file::WholeFile;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -75,7 +76,7 @@ struct Read {
 
 /// Reads the notes of a file. A missing file has none.
 pub fn read(path: &Path) -> Result<Vec<Note>, ReadError> {
-    let bytes = match fs::read(path) {
+    let bytes = match files::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(source) => {

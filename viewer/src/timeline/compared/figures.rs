@@ -5,6 +5,7 @@
 
 use crate::compare::counterparts::OtherRank;
 use crate::model::{Opened, duration_text};
+use rankscope_formats::files;
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::Window;
 use rankscope_formats::session::{Figure, IndexedStep, RowGroups, Session, StepKind, rank_path};
@@ -92,7 +93,7 @@ impl Line {
 /// Returns the median step time of a rank's training steps.
 fn median(session: &Path, rank: RankIndex) -> FigureWithBasis {
     let path = rank_path::<IndexedStep>(session, rank.0);
-    if !path.exists() {
+    if !files::may_exist(&path) {
         return FigureWithBasis::unknown("this rank has no steps");
     }
     let read = || {

@@ -2,10 +2,9 @@
 
 use super::end::End;
 use super::outcome::Found;
-use crate::commands::session::FOLDER;
 use anyhow::{Context, Result};
 use rankscope_analysis::findings::shown;
-use rankscope_formats::session::{NameRow, Session, TableReader, WorkRow, rank_path};
+use rankscope_formats::session::{NameRow, SESSION_DIRECTORY, Session, TableReader, WorkRow, rank_path};
 use rankscope_workloads::selftest::kernel_text::SPIN;
 use rankscope_workloads::selftest::truth::{DeviceTruth, KnownKernel};
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,7 +54,7 @@ pub fn check(
     if truth.seen_by_other.is_none() && !is_early {
         counts(truth, session, recorded, end, found);
     }
-    let session_directory = directory.join(FOLDER);
+    let session_directory = directory.join(SESSION_DIRECTORY);
     let works = TableReader::<WorkRow>::read_all(&rank_path::<WorkRow>(&session_directory, 0))
         .context("cannot read the recorded works")?;
     let names = TableReader::<NameRow>::read_all(&rank_path::<NameRow>(&session_directory, 0))

@@ -1,10 +1,9 @@
 //! Recorded operations against those that a bench has run.
 
 use super::outcome::Found;
-use crate::commands::session::FOLDER;
 use anyhow::{Context, Result};
 use rankscope_formats::bench::{BenchResults, BenchRow};
-use rankscope_formats::session::{OperationRow, Session, TableReader, rank_path};
+use rankscope_formats::session::{OperationRow, SESSION_DIRECTORY, Session, TableReader, rank_path};
 use rankscope_ranklog::loss::LossCause;
 use rankscope_ranklog::{Library, Operation};
 use std::collections::BTreeMap;
@@ -25,7 +24,7 @@ pub fn check(results: &BenchResults, session: &Session, directory: &Path, found:
     let losses = session.losses.iter().filter(|loss| loss.cause != sampled);
     let lost: u64 = losses.map(|loss| loss.count).sum();
     for rank in 0..results.ranks {
-        let path = rank_path::<OperationRow>(&directory.join(FOLDER), rank);
+        let path = rank_path::<OperationRow>(&directory.join(SESSION_DIRECTORY), rank);
         let rows = TableReader::<OperationRow>::read_all(&path)
             .with_context(|| format!("cannot read the operations of rank {rank}"))?;
         let mut recorded = Counts::new();

@@ -1,0 +1,127 @@
+//! What `rankscope_formats::files` requests of object stores.
+
+use crate::address::Address;
+use crate::error::io_error;
+use crate::listing::{self, Names};
+use crate::object::{Object, Version};
+use crate::read_ahead::rank_of;
+use crate::runtime::{handle, wait};
+use crate::state;
+use crate::stores::store;
+use crate::upload::ObjectUpload;
+use futures::StreamExt;
+use object_store::ObjectStoreExt;
+use rankscope_formats::files::{Found, Remote, RemoteFile, Upload};
+use rankscope_formats::session::SUMMARY_FILE;
+use std::future::Future;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Access to all object stores.
+pub struct Stores;
+
+impl Remote for Stores {
+    fn find(&self, path: &Path) -> io::Result<Found> {
+        if let (Some(directory), Some(name)) =
+            (path.parent(), path.file_name().and_then(|name| name.to_str()))
+        {
+            // There are questions about the file of each rank.
+            let names = match rank_of(path) {
+                Some(_) => Some(state().listings.list(directory)?),
+                None => state().listings.known(directory),
+            };
+            if let Some(names) = names {
+                return Ok(names
+                    .get(name)
+                    .map_or(Found::Nothing, |version| listing::found(version.as_ref())));
+            }
+        }
+        let address = Address::of(path)?;
+        let store = store(&address)?;
+        wait(async move {
+            if !address.key.as_ref().is_empty() {
+                match store.head(&address.key).await {
+                    Ok(meta) => return Ok(Found::File(meta.size)),
+                    Err(object_store::Error::NotFound { .. }) => {}
+                    Err(error) => return Err(io_error(error)),
+                }
+            }
+            let prefix = (!address.key.as_ref().is_empty()).then_some(&address.key);
+            match store.list(prefix).next().await {
+                Some(Ok(_)) => Ok(Found::Directory),
+                Some(Err(error)) => Err(io_error(error)),
+                None => Ok(Found::Nothing),
+            }
+        })?
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<(String, Found)>> {
+        let names = listing::names(directory)?;
+        if names.is_empty() {
+            return Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "no object has a name that begins so",
+            ));
+        }
+        Ok(names
+            .into_iter()
+            .map(|(name, version)| (name, listing::found(version.as_ref())))
+            .collect())
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn RemoteFile>> {
+        let directory = path.parent().unwrap_or(path);
+        if path.file_name().is_some_and(|name| name == SUMMARY_FILE) {
+            // The session may be another one now.
+            state().listings.forget(directory);
+            state().read_ahead.forget(directory);
+        }
+        let ahead = state().read_ahead.take(path);
+        let next = state().read_ahead.next(path);
+        let listed = match next.is_empty() {
+            true => state().listings.known(directory),
+            // The list costs less than requests for files that do not exist. Without the right to list, none is opened ahead.
+            false => state().listings.list(directory).ok(),
+        };
+        for next in next {
+            if listed.as_ref().is_some_and(|names| known(names, &next).is_some()) {
+                let task = handle()?.spawn(opening(&next, listed.as_deref())?);
+                state().read_ahead.hold(next, task);
+            }
+        }
+        let object = match ahead {
+            Some(task) => wait(task)?.map_err(|_| io::Error::other("a request was cancelled"))??,
+            None => wait(opening(path, listed.as_deref())?)??,
+        };
+        Ok(Arc::new(object))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn Upload>> {
+        Ok(Box::new(ObjectUpload::create(path)?))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let address = Address::of(path)?;
+        let store = store(&address)?;
+        if let Some(directory) = path.parent() {
+            state().listings.forget(directory);
+        }
+        wait(async move { store.delete(&address.key).await })?.map_err(io_error)
+    }
+}
+
+/// Returns the version of a file in the list of its directory.
+fn known(names: &Names, path: &Path) -> Option<Version> {
+    names.get(path.file_name()?.to_str()?).cloned().flatten()
+}
+
+fn opening(
+    path: &Path,
+    listed: Option<&Names>,
+) -> io::Result<impl Future<Output = io::Result<Object>> + Send + 'static> {
+    let address = Address::of(path)?;
+    let store = store(&address)?;
+    let known = listed.and_then(|names| known(names, path));
+    Ok(Object::open(store, address.key, known))
+}

@@ -1,0 +1,143 @@
+//! Errors of object stores, in the words of a user.
+
+use std::error::Error;
+use std::io;
+use std::path::PathBuf;
+
+/// Error of an object store.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoteError {
+    /// A path names no object.
+    #[error("{path}: {why}", path = path.display())]
+    Address {
+        /// The path.
+        path: PathBuf,
+        /// Reason.
+        why: &'static str,
+    },
+    /// The credentials or the configuration are not usable.
+    #[error("{0}")]
+    Configuration(String),
+    /// A request failed.
+    #[error("{0}")]
+    Request(#[from] io::Error),
+    /// A file of this machine could not be read or written.
+    #[error("{path}: {source}", path = path.display())]
+    Local {
+        /// Path of the file.
+        path: PathBuf,
+        /// Cause of the error.
+        source: io::Error,
+    },
+    /// A request for an object failed.
+    #[error("{path}: {source}", path = path.display())]
+    Object {
+        /// Path of the object.
+        path: PathBuf,
+        /// Cause of the error.
+        source: io::Error,
+    },
+    /// Another program wrote into the same directory.
+    #[error(
+        "{path} was replaced by another program while this one wrote there; merge again, one program at a time",
+        path = path.display()
+    )]
+    Replaced {
+        /// Path of the object.
+        path: PathBuf,
+    },
+}
+
+impl From<RemoteError> for io::Error {
+    fn from(error: RemoteError) -> Self {
+        match error {
+            RemoteError::Request(error) => error,
+            RemoteError::Address { .. } => Self::new(io::ErrorKind::InvalidInput, error.to_string()),
+            other => Self::other(other.to_string()),
+        }
+    }
+}
+
+/// Returns an error with the innermost cause, which says what happened. The outer ones name the library and the request.
+pub fn io_error(error: object_store::Error) -> io::Error {
+    use object_store::Error as Of;
+    let (kind, what) = match &error {
+        Of::NotFound { .. } => return io::Error::new(io::ErrorKind::NotFound, "no such object or bucket"),
+        Of::PermissionDenied { .. } => (
+            io::ErrorKind::PermissionDenied,
+            "the object store denied access: check the credentials and their permissions for this bucket",
+        ),
+        Of::Unauthenticated { .. } => (
+            io::ErrorKind::PermissionDenied,
+            "the object store rejected the credentials",
+        ),
+        Of::Precondition { .. } => {
+            return io::Error::other("the object was replaced while it was read; run the command again");
+        }
+        _ => (io::ErrorKind::Other, "the object store failed"),
+    };
+    let cause = without_queries(&innermost(&error));
+    if cause == "NoSuchBucket" {
+        return io::Error::new(io::ErrorKind::NotFound, "no such bucket");
+    }
+    io::Error::new(kind, format!("{what} ({cause})"))
+}
+
+fn innermost(error: &object_store::Error) -> String {
+    let mut causes = Vec::new();
+    let mut cause: Option<&dyn Error> = Some(error);
+    while let Some(error) = cause {
+        causes.push(error.to_string());
+        cause = error.source();
+    }
+    // The stores answer with a document.
+    if let Some(code) = causes.iter().rev().find_map(|cause| code_in(cause)) {
+        return code.to_owned();
+    }
+    // The last two differ: "error sending request" and "connection refused".
+    causes.dedup();
+    let last = causes.pop().unwrap_or_default();
+    match causes.pop() {
+        Some(before) if causes.len() > 1 && !before.contains(&last) => format!("{before}: {last}"),
+        _ => last,
+    }
+}
+
+/// Returns the code of an error document.
+fn code_in(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once("<Code>")?;
+    rest.split_once("</Code>").map(|(code, _)| code)
+}
+
+/// Removes the queries of URLs: those of Azure contain a signature.
+fn without_queries(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (at, word) in text.split(' ').enumerate() {
+        if at > 0 {
+            out.push(' ');
+        }
+        match word.split_once('?') {
+            Some((url, query)) if url.contains("://") => {
+                out.push_str(url);
+                let punctuation = query.trim_end_matches([')', ':', ',']).len();
+                out.push_str(&query[punctuation..]);
+            }
+            _ => out.push_str(word),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_not_shown() {
+        let text = "error for url (https://a.blob.core.windows.net/c/x?sv=1&sig=secret): refused, why?";
+        assert_eq!(
+            without_queries(text),
+            "error for url (https://a.blob.core.windows.net/c/x): refused, why?"
+        );
+    }
+}

@@ -1,0 +1,598 @@
+//! Runs and sessions in an object store, with the programs as a user starts them, on a real S3 server with injected failures.
+
+use rankscope_fixtures::logs::Ddp;
+use rankscope_s3_server::{Effect, Fault, Refusal, S3Server};
+use rankscope_tests::artefacts;
+use rankscope_tests::process::{self, Ended, Process};
+use rankscope_tests::wait_until;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// A server with the bucket `runs`, and directories of this machine.
+struct Place {
+    server: S3Server,
+    bucket: PathBuf,
+    folder: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a directory");
+        for directory in ["objects", "tmp"] {
+            fs::create_dir(folder.path().join(directory)).expect("made");
+        }
+        let server = S3Server::start(&folder.path().join("objects"));
+        let bucket = server.bucket("runs");
+        Self {
+            server,
+            bucket,
+            folder,
+        }
+    }
+
+    /// Returns a place with the logs of `job` in `s3://runs/job`, and a copy of them in `job`.
+    fn with(job: &Ddp) -> Self {
+        let place = Self::new();
+        job.write(&place.bucket.join("job")).expect("logs");
+        copy(&place.bucket.join("job"), &place.local("job"));
+        place
+    }
+
+    fn local(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Returns a command with the server's credentials. It cannot write into the directory of the tests.
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(artefacts::program().with_file_name(program));
+        process::clean(&mut command);
+        command
+            .current_dir(self.folder.path())
+            .env("TMPDIR", self.local("tmp"))
+            .env("HOME", self.folder.path())
+            .envs(self.server.environment());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ended {
+        let mut command = self.command("rankscope");
+        command.args(arguments);
+        process::run(command, LIMIT)
+    }
+
+    fn expect(&self, arguments: &[&str]) -> String {
+        let ended = self.run(arguments);
+        assert_eq!(
+            ended.code(),
+            0,
+            "{arguments:?}: {}{}",
+            ended.text(),
+            ended.complaints()
+        );
+        ended.text()
+    }
+
+    /// Expects an error, and returns what it says.
+    fn refused(&self, arguments: &[&str]) -> String {
+        let ended = self.run(arguments);
+        assert_eq!(
+            ended.code(),
+            2,
+            "{arguments:?}: {}{}",
+            ended.text(),
+            ended.complaints()
+        );
+        ended.complaints()
+    }
+
+    /// Expects that no program left copies, or a directory whose name is a URL.
+    fn expect_nothing_left(&self) {
+        let left: Vec<_> = fs::read_dir(self.local("tmp")).expect("listed").collect();
+        assert!(left.is_empty(), "{left:?}");
+        assert!(!self.local("s3:").exists());
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("made");
+    for entry in fs::read_dir(from).expect("listed") {
+        let entry = entry.expect("an entry");
+        let target = to.join(entry.file_name());
+        if entry.file_type().expect("a type").is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).expect("copied");
+        }
+    }
+}
+
+/// Returns the files below a directory, by name.
+fn files(directory: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut open = vec![directory.to_path_buf()];
+    while let Some(next) = open.pop() {
+        for entry in fs::read_dir(next).expect("listed") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                let name = path.strip_prefix(directory).expect("below").display().to_string();
+                found.push((name, fs::read(path).expect("read")));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Returns a summary without what differs between two merges of the same logs.
+fn summary(session: &Path) -> Value {
+    let text = fs::read_to_string(session.join("session.json")).expect("a summary");
+    let mut summary: Value = serde_json::from_str(&text).expect("JSON");
+    summary["written_unix_ns"] = Value::Null;
+    summary["directories"] = Value::Null;
+    for rank in summary["ranks"].as_array_mut().expect("ranks") {
+        let log = rank["log"].as_str().expect("a path");
+        rank["log"] = log.rsplit('/').next().into();
+    }
+    summary
+}
+
+/// Expects the same session in two directories: the tables byte for byte.
+fn expect_same(one: &Path, other: &Path) {
+    assert_eq!(summary(one), summary(other));
+    let tables = |session: &Path| -> Vec<(String, Vec<u8>)> {
+        let mut files = files(session);
+        // The index has the time at which the session was written.
+        files.retain(|(name, _)| name.ends_with(".parquet"));
+        files
+    };
+    let (one, other) = (tables(one), tables(other));
+    let names = |files: &[(String, Vec<u8>)]| files.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&one), names(&other));
+    assert!(one.len() > 10, "{:?}", names(&one));
+    for ((name, one), (_, other)) in one.iter().zip(&other) {
+        assert!(one == other, "{name} differs");
+    }
+}
+
+#[test]
+fn a_run_in_a_bucket_is_merged_like_one_of_this_machine() {
+    let place = Place::with(&Ddp {
+        slow: Some((2, 900_000)),
+        ..Ddp::default()
+    });
+    let here = place.expect(&["merge", "job"]);
+    let there = place.expect(&["merge", "s3://runs/job"]);
+    assert_eq!(there.replace("s3://runs/job", "job"), here);
+    assert!(there.contains("s3://runs/job/report.html"), "{there}");
+    let session = place.bucket.join("job/session");
+    expect_same(&place.local("job/session"), &session);
+    let written: Value =
+        serde_json::from_slice(&fs::read(session.join("session.json")).expect("read")).expect("JSON");
+    assert_eq!(written["directories"][0], "s3://runs/job");
+    assert_eq!(written["ranks"][0]["log"], "s3://runs/job/rank-0.rslog");
+    assert!(place.bucket.join("job/trace.pftrace").is_file());
+
+    // Again, onto another place, with a file of an older session there.
+    fs::create_dir_all(place.bucket.join("copy/session/works")).expect("made");
+    fs::write(place.bucket.join("copy/session/works/rank=0.parquet"), "old").expect("written");
+    fs::write(place.bucket.join("copy/notes.txt"), "of a user").expect("written");
+    place.expect(&["merge", "s3://runs/job", "-o", "s3://runs/copy"]);
+    expect_same(&session, &place.bucket.join("copy/session"));
+    assert!(place.bucket.join("copy/notes.txt").is_file());
+    // From a bucket to this machine.
+    place.expect(&["merge", "s3://runs/job", "-o", "here"]);
+    expect_same(&session, &place.local("here/session"));
+    place.expect_nothing_left();
+}
+
+#[test]
+fn all_readers_show_the_same_of_a_remote_session() {
+    let place = Place::with(&Ddp {
+        slow: Some((1, 700_000)),
+        ..Ddp::default()
+    });
+    place.expect(&["merge", "s3://runs/job"]);
+    copy(&place.bucket.join("job"), &place.local("copy"));
+    for arguments in [
+        vec!["report", "RUN"],
+        vec!["report", "RUN", "--json"],
+        vec!["report", "RUN", "--by", "host"],
+        vec!["report", "RUN", "--range", "5ms..30ms"],
+        vec!["export", "--perfetto", "RUN"],
+        vec!["heatmap", "RUN"],
+        vec!["compare", "RUN", "--", "job"],
+    ] {
+        if arguments[0] == "compare" && !place.local("job/session").exists() {
+            place.expect(&["merge", "job"]);
+        }
+        let with =
+            |run: &str| -> Vec<String> { arguments.iter().map(|text| text.replace("RUN", run)).collect() };
+        let shown = |run: &str| {
+            let arguments = with(run);
+            let ended = place.run(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+            let text = ended.text() + &ended.complaints();
+            (
+                ended.code(),
+                text.replace("s3://runs/job", "RUN").replace("copy", "RUN"),
+            )
+        };
+        assert_eq!(shown("s3://runs/job"), shown("copy"), "{arguments:?}");
+    }
+    let written = |name: &str| {
+        let read =
+            |path: PathBuf| fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        (
+            read(place.bucket.join("job").join(name)),
+            read(place.local("copy").join(name)),
+        )
+    };
+    for name in ["report.html", "trace.pftrace", "heatmaps/wait.png"] {
+        let (remote, local) = written(name);
+        let text = |bytes: Vec<u8>| {
+            String::from_utf8_lossy(&bytes)
+                .replace("s3://runs/job", "RUN")
+                .replace("copy", "RUN")
+        };
+        assert!(text(remote) == text(local), "{name}");
+    }
+    // The same file by its URL.
+    let url = format!("file://{}", place.local("copy").display());
+    assert_eq!(
+        place.expect(&["report", &url, "--json"]),
+        place.expect(&["report", "copy", "--json"])
+    );
+    place.expect_nothing_left();
+}
+
+#[test]
+fn failures_of_the_store_change_no_result() {
+    let place = Place::with(&Ddp::default());
+    place.expect(&["merge", "job"]);
+    let slow = || Effect::Answer(Refusal::SlowDown);
+    for (what, faults) in [
+        (
+            "busy",
+            vec![
+                Fault::new("GET", "", slow()).first(3),
+                Fault::new("PUT", "", slow()).first(3),
+            ],
+        ),
+        (
+            "broken",
+            vec![
+                Fault::new("", "", Effect::Answer(Refusal::InternalError))
+                    .every(7)
+                    .first(6),
+            ],
+        ),
+        (
+            "closed",
+            vec![Fault::new("", "", Effect::Close).every(5).first(8)],
+        ),
+        (
+            "cut",
+            vec![Fault::new("GET", ".rslog", Effect::CutBody { after: 1000 }).first(3)],
+        ),
+        (
+            "lost",
+            vec![
+                Fault::new("PUT", "", Effect::LoseAnswer).every(6).first(4),
+                Fault::new("POST", "", Effect::LoseAnswer).first(1),
+            ],
+        ),
+        (
+            "late",
+            vec![
+                Fault::new("", "", Effect::Stall(Duration::from_millis(300)))
+                    .every(9)
+                    .first(5),
+            ],
+        ),
+    ] {
+        place.server.faults(faults);
+        place.expect(&["merge", "s3://runs/job"]);
+        assert!(
+            place.server.fired().iter().all(|&fired| fired > 0),
+            "{what}: {:?}",
+            place.server.fired()
+        );
+        expect_same(&place.local("job/session"), &place.bucket.join("job/session"));
+        place.server.faults(vec![
+            Fault::new("GET", ".view", Effect::CutBody { after: 100 }).first(2),
+            Fault::new("", "", slow()).every(4).first(3),
+        ]);
+        let remote = place.expect(&["report", "s3://runs/job", "--range", "5ms..30ms"]);
+        place.server.faults(Vec::new());
+        assert_eq!(
+            remote,
+            place.expect(&["report", "job", "--range", "5ms..30ms"]),
+            "{what}"
+        );
+    }
+    place.expect_nothing_left();
+}
+
+#[test]
+fn an_upload_that_fails_never_looks_complete() {
+    let place = Place::with(&Ddp::default());
+    place.expect(&["merge", "s3://runs/job"]);
+    let summary = place.bucket.join("job/session/session.json");
+    // The store refuses one table.
+    place.server.faults(vec![Fault::new(
+        "PUT",
+        "spans/rank=2",
+        Effect::Answer(Refusal::AccessDenied),
+    )]);
+    let error = place.refused(&["merge", "s3://runs/job"]);
+    assert!(
+        error.contains("s3://runs/job/session/spans/rank=2.parquet"),
+        "{error}"
+    );
+    assert!(error.contains("permissions"), "{error}");
+    assert!(!summary.exists(), "the older session has lost files");
+    place.server.faults(Vec::new());
+    let error = place.refused(&["report", "s3://runs/job"]);
+    assert!(error.contains("rankscope merge s3://runs/job"), "{error}");
+
+    // The program is killed, and then interrupted, in the middle.
+    for signal in [libc::SIGKILL, libc::SIGINT] {
+        place.server.reset_counters();
+        let stall = Effect::Stall(Duration::from_secs(20));
+        place
+            .server
+            .faults(vec![Fault::new("PUT", "operations/rank=3", stall)]);
+        let mut command = place.command("rankscope");
+        command.args(["merge", "s3://runs/job"]);
+        let merge = Process::start(command);
+        wait_until("the stalled request", || place.server.fired()[0] > 0);
+        merge.signal(signal);
+        let ended = merge.wait(LIMIT);
+        assert_eq!(ended.code(), 128 + signal, "{}", ended.complaints());
+        assert!(!summary.exists());
+        let left = fs::read_dir(place.local("tmp")).expect("listed").count();
+        assert_eq!(
+            left > 0,
+            signal == libc::SIGKILL,
+            "an interrupted program removes its copies"
+        );
+        fs::remove_dir_all(place.local("tmp")).expect("removed");
+        fs::create_dir(place.local("tmp")).expect("made");
+    }
+    place.server.faults(Vec::new());
+    place.expect(&["merge", "job"]);
+    place.expect(&["merge", "s3://runs/job"]);
+    expect_same(&place.local("job/session"), &place.bucket.join("job/session"));
+    place.expect_nothing_left();
+}
+
+#[test]
+fn two_writers_do_not_mix_their_sessions() {
+    let place = Place::with(&Ddp::default());
+    let stall = Effect::Stall(Duration::from_secs(3));
+    place
+        .server
+        .faults(vec![Fault::new("PUT", "traffic/part-0", stall).first(1)]);
+    let mut command = place.command("rankscope");
+    command.args(["merge", "s3://runs/job"]);
+    let merge = Process::start(command);
+    let table = place.bucket.join("job/session/operations/rank=0.parquet");
+    wait_until("the stalled request", || {
+        place.server.fired()[0] > 0 && table.is_file()
+    });
+    // Another program replaces a table.
+    let started = Instant::now();
+    fs::write(&table, "another").expect("written");
+    let ended = merge.wait(LIMIT);
+    assert!(
+        started.elapsed() > Duration::from_secs(1),
+        "the upload was stalled"
+    );
+    assert_eq!(ended.code(), 2, "{}", ended.complaints());
+    assert!(
+        ended.complaints().contains("replaced by another program"),
+        "{}",
+        ended.complaints()
+    );
+    assert!(!place.bucket.join("job/session/session.json").exists());
+}
+
+#[test]
+fn large_files_go_in_parts_and_a_lost_answer_completes_them() {
+    let place = Place::with(&Ddp {
+        steps: 50_000,
+        ..Ddp::default()
+    });
+    // The last request of an upload in parts is executed, but its answer is lost. The repeated one finds no upload.
+    place.server.faults(vec![
+        Fault::new("POST", "trace.pftrace", Effect::LoseAnswer)
+            .query("uploadId=")
+            .first(1),
+    ]);
+    place.expect(&["merge", "s3://runs/job"]);
+    assert_eq!(place.server.fired(), [1], "the trace has more than 8 MiB");
+    let trace = fs::read(place.bucket.join("job/trace.pftrace")).expect("a trace");
+    place.expect(&["merge", "job"]);
+    assert!(trace == fs::read(place.local("job/trace.pftrace")).expect("a trace"));
+    expect_same(&place.local("job/session"), &place.bucket.join("job/session"));
+
+    // A file that is written while it is computed.
+    place.server.faults(vec![
+        Fault::new("POST", "other.pftrace", Effect::LoseAnswer)
+            .query("uploadId=")
+            .first(1),
+    ]);
+    place.expect(&[
+        "export",
+        "--perfetto",
+        "s3://runs/job",
+        "-o",
+        "s3://runs/other.pftrace",
+    ]);
+    assert_eq!(place.server.fired(), [1]);
+    assert!(trace == fs::read(place.bucket.join("other.pftrace")).expect("a trace"));
+    // A part that cannot be written leaves neither a file nor parts.
+    place.server.faults(vec![
+        Fault::new("PUT", "third.pftrace", Effect::Answer(Refusal::AccessDenied)).skip(1),
+    ]);
+    let error = place.refused(&[
+        "export",
+        "--perfetto",
+        "s3://runs/job",
+        "-o",
+        "s3://runs/third.pftrace",
+    ]);
+    assert!(error.contains("s3://runs/third.pftrace"), "{error}");
+    assert!(!place.bucket.join("third.pftrace").exists());
+    assert!(place.server.uploads_in_progress().is_empty());
+
+    // A range of the run needs the index and few parts of large tables.
+    let table = fs::metadata(place.bucket.join("job/session/instances/part-0.parquet"))
+        .expect("a table")
+        .len();
+    assert!(table > 1 << 20, "{table} bytes are read whole");
+    place.server.faults(Vec::new());
+    place.server.reset_counters();
+    let range = ["--range", "1s..1.01s"];
+    let remote = place.expect(&[&["report", "s3://runs/job"], &range[..]].concat());
+    let of_tables: u64 = place
+        .server
+        .requests()
+        .iter()
+        .filter(|request| request.path.contains("instances/") && request.method == "GET")
+        .count() as u64;
+    assert!(of_tables > 0, "the range needs instances");
+    let sizes: u64 = files(&place.bucket.join("job/session"))
+        .iter()
+        .map(|(_, bytes)| bytes.len() as u64)
+        .sum();
+    let sent = place.server.counters().bytes_sent;
+    assert!(
+        sent < sizes,
+        "{sent} of {sizes} bytes: {:#?}",
+        place.server.requests()
+    );
+    assert_eq!(remote, place.expect(&[&["report", "job"], &range[..]].concat()));
+}
+
+#[test]
+fn credentials_come_from_where_the_vendors_tools_take_them() {
+    let place = Place::with(&Ddp::default());
+    place.expect(&["merge", "s3://runs/job"]);
+    let variable = |name: &str| {
+        let all = place.server.environment();
+        all.into_iter()
+            .find(|(other, _)| *other == name)
+            .map(|(_, value)| value)
+            .expect("a variable")
+    };
+    let (id, secret, endpoint) = (
+        variable("AWS_ACCESS_KEY_ID"),
+        variable("AWS_SECRET_ACCESS_KEY"),
+        variable("AWS_ENDPOINT_URL"),
+    );
+    let folder = place.local(".aws");
+    fs::create_dir(&folder).expect("made");
+    fs::write(
+        folder.join("config"),
+        format!(
+            "[default]\nregion = us-east-1\nendpoint_url = {endpoint}\n\n[profile made]\nregion = us-east-1\nendpoint_url = {endpoint}\n\
+             credential_process = echo '{{\"Version\": 1, \"AccessKeyId\": \"{id}\", \"SecretAccessKey\": \"{secret}\"}}'\n"
+        ),
+    )
+    .expect("written");
+    fs::write(
+        folder.join("credentials"),
+        format!("[default]\naws_access_key_id = {id}\naws_secret_access_key = {secret}\n"),
+    )
+    .expect("written");
+    let report = |variables: &[(&str, &str)]| {
+        let mut command = place.command("rankscope");
+        for (name, _) in place.server.environment() {
+            command.env_remove(name);
+        }
+        command
+            .env("AWS_EC2_METADATA_DISABLED", "true")
+            .envs(variables.iter().copied())
+            .args(["report", "s3://runs/job", "--json"]);
+        process::run(command, LIMIT)
+    };
+    assert_eq!(report(&[]).code(), 0, "{}", report(&[]).complaints());
+    assert_eq!(report(&[("AWS_PROFILE", "made")]).code(), 0);
+    let unknown = report(&[("AWS_PROFILE", "other")]).complaints();
+    assert!(unknown.contains("other"), "{unknown}");
+    let none = report(&[("HOME", "/nowhere"), ("AWS_ENDPOINT_URL", &endpoint)]).complaints();
+    assert!(
+        none.contains("AWS_ACCESS_KEY_ID") && none.contains("aws configure"),
+        "{none}"
+    );
+    let wrong = report(&[("AWS_ACCESS_KEY_ID", &id), ("AWS_SECRET_ACCESS_KEY", "wrong")]).complaints();
+    assert!(
+        wrong.contains("credentials") && !wrong.contains("wrong"),
+        "{wrong}"
+    );
+    let azure = place.refused(&["report", "az://container/run"]);
+    assert!(azure.contains("AZURE_STORAGE_ACCOUNT"), "{azure}");
+}
+
+#[test]
+fn errors_say_what_is_missing() {
+    let place = Place::with(&Ddp::default());
+    for (arguments, expected) in [
+        (vec!["report", "s3://runs/job"], "rankscope merge s3://runs/job"),
+        (
+            vec!["report", "s3://runs/nothing"],
+            "not found: s3://runs/nothing",
+        ),
+        (vec!["report", "s3://nobucket/run"], "no such bucket"),
+        (vec!["merge", "s3://runs"], "no rank logs"),
+        (vec!["merge", "s3://runs/nothing"], "no rank logs"),
+        (vec!["merge", "s3://runs/a//b"], "s3://runs/a//b"),
+        (vec!["merge", "s3://"], "bucket"),
+        (
+            vec!["merge", "s3://runs/job", "--scratch", "/nowhere"],
+            "--scratch",
+        ),
+        (
+            vec!["run", "-o", "s3://runs/new", "--", "true"],
+            "directory of this machine",
+        ),
+        (
+            vec!["compare", "s3://runs/job", "--", "s3://runs/job"],
+            "rankscope merge s3://runs/job",
+        ),
+    ] {
+        let error = place.refused(&arguments);
+        assert!(error.contains(expected), "{arguments:?}: {error}");
+    }
+    // A damaged log is a problem of the session, under its URL.
+    let log = place.bucket.join("job/rank-1.rslog");
+    let bytes = fs::read(&log).expect("a log");
+    fs::write(&log, &bytes[..bytes.len() / 2]).expect("cut");
+    place.expect(&["merge", "s3://runs/job"]);
+    let written = fs::read(place.bucket.join("job/session/session.json")).expect("a summary");
+    let written: Value = serde_json::from_slice(&written).expect("JSON");
+    let problems = written["problems"]["listed"].to_string();
+    assert!(problems.contains("s3://runs/job/rank-1.rslog"), "{problems}");
+    assert!(
+        !written.to_string().contains("rankscope-merge-"),
+        "no name of a copy"
+    );
+    // Nothing listens there.
+    let mut command = place.command("rankscope");
+    command
+        .env("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+        .args(["report", "s3://runs/job"]);
+    let started = Instant::now();
+    let ended = process::run(command, LIMIT);
+    assert!(ended.complaints().contains("refused"), "{}", ended.complaints());
+    assert!(started.elapsed() < Duration::from_secs(60));
+    place.expect_nothing_left();
+}
