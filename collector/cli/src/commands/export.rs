@@ -2,8 +2,9 @@
 
 use super::progress::Progress;
 use super::rank_list::RankList;
+use super::results::TRACE;
 use super::size::Size;
-use super::{Exit, merge, print, session};
+use super::{Exit, print, session};
 use anyhow::{Result, bail};
 use clap::Args;
 use rankscope_analysis::model::time_range::TimeRange;
@@ -60,7 +61,7 @@ impl Export {
         }
         let (path, session) = session::read(&self.directory)?;
         let beside = path.parent().unwrap_or(&path);
-        let output = self.output.clone().unwrap_or_else(|| beside.join(merge::TRACE));
+        let output = self.output.clone().unwrap_or_else(|| beside.join(TRACE));
         let ranks = self
             .ranks
             .as_ref()

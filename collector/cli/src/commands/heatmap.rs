@@ -2,6 +2,7 @@
 
 use super::progress::Progress;
 use super::rank_list::RankList;
+use super::results::HEATMAPS;
 use super::{Exit, print, session};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
@@ -182,7 +183,7 @@ impl Heatmap {
         let kinds = self.kinds()?;
         let targets = self.targets(&kinds)?;
         let (path, session) = session::read(&self.directory)?;
-        let default_directory = path.parent().unwrap_or(&path).join(DIRECTORY);
+        let default_directory = path.parent().unwrap_or(&path).join(HEATMAPS);
         let chosen = self.chosen(&session)?;
         let style = self.style();
         let progress = Progress::new();
@@ -348,9 +349,6 @@ impl Heatmap {
         Ok(Targets::File(output.clone(), is_svg))
     }
 }
-
-/// Name of the directory of maps, next to the session.
-const DIRECTORY: &str = "heatmaps";
 
 enum Targets {
     File(PathBuf, bool),

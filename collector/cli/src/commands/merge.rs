@@ -1,10 +1,9 @@
 //! `rankscope merge`.
 
-mod staged;
-
-use self::staged::Staged;
 use super::print::message as warn;
 use super::progress::Progress;
+use super::results::{REPORT, TRACE};
+use super::staged::Staged;
 use super::{Exit, export, print};
 use crate::launch::ending::Ending;
 use crate::launch::lock::{LOCK, MergeLock};
@@ -27,10 +26,6 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// File name of the trace in a run directory.
-pub const TRACE: &str = "trace.pftrace";
-/// File name of the report in a run directory.
-pub const REPORT: &str = "report.html";
 /// Name of a session that is being written. It is renamed once it is complete.
 const UNFINISHED: &str = "session.unfinished";
 
@@ -141,7 +136,7 @@ impl Merge {
             merge_input(input, &progress)?
         };
         if let Some(staged) = &staged {
-            staged.deliver(&mut merged, &progress)?;
+            staged.deliver(&mut merged.places, &progress)?;
         }
         drop(progress);
         merged.print(self.json)?;

@@ -2,6 +2,7 @@
 
 use super::progress::Progress;
 use super::rank_list::RankList;
+use super::results::{REPORT, SHARED_REPORT, TRACE};
 use super::{Exit, merge, print, session, timeline_picture};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
@@ -38,9 +39,6 @@ Examples:
   rankscope report shared/run1 --peak-busbw inside-host=450 --peak-busbw across-hosts=48 --latency-limit 60us
                                                 score bandwidth and latency against the machine's limits
   rankscope report shared/run1 --peaks bench/today   against what rankscope bench has measured";
-
-/// File name of a page for people outside the site.
-const SHARED_REPORT: &str = "report-shared.html";
 
 /// Print the summary of a session and write its report.html.
 #[derive(Debug, Args)]
@@ -200,7 +198,7 @@ impl Report {
             named_pauses::state_tokens(&mut session, tokens);
         }
         let beside = path.parent().unwrap_or(&path).to_path_buf();
-        let name = if self.share { SHARED_REPORT } else { merge::REPORT };
+        let name = if self.share { SHARED_REPORT } else { REPORT };
         let html = self.html.or_else(|| (!self.json).then(|| beside.join(name)));
         if self.share {
             session = for_sharing(&session).context("cannot leave out names of this site")?;
@@ -222,7 +220,7 @@ impl Report {
             }
             return Ok(Exit::Fine);
         }
-        let trace = Some(beside.join(merge::TRACE)).filter(|trace| files::may_exist(trace));
+        let trace = Some(beside.join(TRACE)).filter(|trace| files::may_exist(trace));
         let merged = merge::Merged {
             session,
             places: Places {

@@ -2,21 +2,22 @@
 //!
 //! A merge reads each log several times and at many places, and the logs of a run are read whole anyway.
 
-use super::{Merged, REPORT, TRACE};
-use crate::commands::progress::Progress;
+use super::progress::Progress;
+use super::results::{HEATMAPS, REPORT, SHARED_REPORT, TRACE};
 use anyhow::{Context, Result, bail};
 use rankscope_analysis::model::units;
 use rankscope_formats::files::is_remote;
 use rankscope_formats::session::{SESSION_DIRECTORY, SUMMARY_FILE};
 use rankscope_ranklog::place::Room;
 use rankscope_remote::copy::{self, Copied};
+use rankscope_report::Places;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// Results in a run directory. They are neither copied nor kept when the run is merged again.
 const RESULTS: [&str; 3] = ["session/", REPORT, TRACE];
 /// Other files in a run directory that a merge does not read.
-const NOT_READ: [&str; 3] = ["heatmaps/", "report-shared.html", "view-notes.json"];
+const NOT_READ: [&str; 3] = [HEATMAPS, SHARED_REPORT, "view-notes.json"];
 /// Needed space, compared with that of the logs: they, the session and the trace.
 const SPACE_PER_LOG_BYTE: u64 = 3;
 
@@ -127,7 +128,7 @@ impl Staged {
     }
 
     /// Copies the output to its object store, and names the results there.
-    pub fn deliver(&self, merged: &mut Merged, progress: &Progress) -> Result<Option<Copied>> {
+    pub fn deliver(&self, places: &mut Places, progress: &Progress) -> Result<Option<Copied>> {
         let Some(url) = &self.upload_to else {
             return Ok(None);
         };
@@ -135,7 +136,6 @@ impl Staged {
         let copied = copy::upload(&self.output, url, &summary, &RESULTS, &mut |_| {
             progress.report("copying the session", None);
         })?;
-        let places = &mut merged.places;
         for place in [
             Some(&mut places.session),
             places.report.as_mut(),
