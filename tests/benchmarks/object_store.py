@@ -61,8 +61,8 @@ def main():
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--work", type=pathlib.Path)
     arguments = parser.parse_args()
-    for package in ["rankscope", "rankscope-s3-server"]:
-        subprocess.run(["cargo", "build", "--locked", "--quiet", "--release", "-p", package, "--examples"], check=True, cwd=ROOT)
+    packages = ["-p", "rankscope", "-p", "rankscope-s3-server"]
+    subprocess.run(["cargo", "build", "--locked", "--quiet", "--release", *packages, "--examples", "--bins"], check=True, cwd=ROOT)
     work = pathlib.Path(tempfile.mkdtemp(dir=arguments.work))
     try:
         measure(arguments, work)
