@@ -97,6 +97,28 @@ impl Remote for Stores {
         Ok(Arc::new(object))
     }
 
+    fn open_parts(&self, path: &Path) -> io::Result<Arc<dyn RemoteFile>> {
+        let directory = path.parent().unwrap_or(path);
+        let address = Address::of(path)?;
+        let store = store(&address)?;
+        // The list has the versions of the files of all ranks. Without the right to list, each is requested.
+        let listed = rank_of(path).and_then(|_| state().listings.list(directory).ok());
+        if let Some(names) = listed {
+            let version = known(&names, path)
+                .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no such object"))?;
+            return Ok(Arc::new(Object::of_version(store, address.key, version)));
+        }
+        let object = wait(async move {
+            let meta = store.head(&address.key).await.map_err(io_error)?;
+            let version = Version {
+                bytes: meta.size,
+                e_tag: meta.e_tag,
+            };
+            io::Result::Ok(Object::of_version(store, address.key, version))
+        })??;
+        Ok(Arc::new(object))
+    }
+
     fn create(&self, path: &Path) -> io::Result<Box<dyn Upload>> {
         Ok(Box::new(ObjectUpload::create(path)?))
     }

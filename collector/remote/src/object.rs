@@ -40,12 +40,7 @@ impl Object {
     /// tables begin at the end.
     pub async fn open(store: Arc<dyn ObjectStore>, key: Key, known: Option<Version>) -> io::Result<Self> {
         if let Some(version) = known.filter(|known| known.bytes > HEAD_BYTES || known.bytes == 0) {
-            return Ok(Self {
-                store,
-                key,
-                version,
-                head: Bytes::new(),
-            });
+            return Ok(Self::of_version(store, key, version));
         }
         let options = GetOptions {
             range: Some(GetRange::Bounded(0..HEAD_BYTES)),
@@ -80,6 +75,16 @@ impl Object {
             version,
             head,
         })
+    }
+
+    /// Opens an object whose version is known. Reads nothing.
+    pub fn of_version(store: Arc<dyn ObjectStore>, key: Key, version: Version) -> Self {
+        Self {
+            store,
+            key,
+            version,
+            head: Bytes::new(),
+        }
     }
 
     /// Returns the version.

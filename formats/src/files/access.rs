@@ -1,8 +1,6 @@
 //! Existence, lists and whole files, on this machine or in an object store.
 
 use super::remote::{Found, is_remote, remote};
-#[cfg(feature = "index")]
-use memmap2::Mmap;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
 use std::path::Path;
@@ -112,24 +110,6 @@ pub fn open_stream(path: &Path) -> io::Result<Box<dyn Read + Send>> {
     Ok(Box::new(BufReader::new(File::open(path)?)))
 }
 
-/// Maps a file that nobody changes any more. An object is copied to an unnamed temporary file first, so that the memory of its pages
-/// can be reclaimed.
-///
-/// # Errors
-/// The file cannot be read, or there is no space for the copy.
-///
-/// # Safety
-/// While the mapping exists, nobody may write to the file.
-#[cfg(feature = "index")]
-pub unsafe fn mapped(path: &Path) -> io::Result<Mmap> {
-    let file = match is_remote(path) {
-        true => copy(path)?,
-        false => File::open(path)?,
-    };
-    // SAFETY: the caller argues for files of this machine. A copy has no name, and this function has its only handle.
-    unsafe { Mmap::map(&file) }
-}
-
 /// Creates a directory and its parents. Object stores have none.
 ///
 /// # Errors
@@ -154,19 +134,6 @@ pub fn remove(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
-}
-
-/// Copies an object to an unnamed file.
-#[cfg(feature = "index")]
-fn copy(path: &Path) -> io::Result<File> {
-    let remote = remote()?.open(path)?;
-    let mut file = tempfile::tempfile()?;
-    for range in chunks(remote.bytes()) {
-        for bytes in remote.read(std::slice::from_ref(&range))? {
-            io::Write::write_all(&mut file, &bytes)?;
-        }
-    }
-    Ok(file)
 }
 
 /// Returns the parts in which an object is read.

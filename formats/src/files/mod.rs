@@ -6,7 +6,7 @@
 //! | file | content |
 //! |---|---|
 //! | [`remote`] | what an object store must do; the one that the program registered |
-//! | [`access`] | existence, lists, whole files, mappings |
+//! | [`access`] | existence, lists, whole files |
 //! | [`ranged`] | a Parquet file that is read by ranges |
 //!
 //! This crate contains no client of object stores. The programs register that of `rankscope-remote`.
@@ -16,8 +16,6 @@ mod access;
 mod ranged;
 mod remote;
 
-#[cfg(feature = "index")]
-pub use access::mapped;
 pub use access::{Entry, create_directory, find, list, may_exist, open_stream, read, remove};
 #[cfg(feature = "session")]
 pub use ranged::{OpenFile, open};

@@ -27,8 +27,11 @@ pub trait Remote: Send + Sync {
     /// Returns the names directly below a directory, sorted, with the sizes of files.
     fn list(&self, directory: &Path) -> io::Result<Vec<(String, Found)>>;
 
-    /// Opens a file. All its reads are of one version of the object.
+    /// Opens a file that is probably read whole. All its reads are of one version of the object.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn RemoteFile>>;
+
+    /// As [`Remote::open`], for a reader that needs parts of the file: none is read yet.
+    fn open_parts(&self, path: &Path) -> io::Result<Arc<dyn RemoteFile>>;
 
     /// Starts to write a file. It exists only after [`Upload::finish`].
     fn create(&self, path: &Path) -> io::Result<Box<dyn Upload>>;

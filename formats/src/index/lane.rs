@@ -1,6 +1,7 @@
 //! Access to one lane: the spans in a window, the span at a moment, and the time per class until a moment.
 
 use super::block::decode;
+use super::contents::Contents;
 use super::directory::{Block, ENTRY_BYTES};
 use super::{BLOCK_SPANS, LaneInfo, Span, Sums};
 
@@ -10,11 +11,11 @@ pub struct Lane<'a> {
     /// Description of the lane.
     pub info: &'a LaneInfo,
     directory: &'a [u8],
-    file: &'a [u8],
+    file: &'a Contents,
 }
 
 impl<'a> Lane<'a> {
-    pub(super) fn new(info: &'a LaneInfo, directory: &'a [u8], file: &'a [u8]) -> Self {
+    pub(super) fn new(info: &'a LaneInfo, directory: &'a [u8], file: &'a Contents) -> Self {
         Self {
             info,
             directory,

@@ -21,6 +21,7 @@
 //! ```
 
 mod block;
+mod contents;
 pub mod counters;
 mod directory;
 mod footer;

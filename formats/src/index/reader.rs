@@ -1,9 +1,8 @@
 //! Reader of the index of one rank. It reads only the parts that are requested.
 
+use super::contents::Contents;
 use super::directory::ENTRY_BYTES;
 use super::{Counter, Footer, Lane, LaneKind, MAGIC, Name};
-use crate::files;
-use memmap2::Mmap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -33,26 +32,8 @@ pub enum ViewError {
 /// Index of one rank.
 #[derive(Debug)]
 pub struct ViewFile {
-    bytes: Bytes,
+    bytes: Contents,
     footer: Footer,
-}
-
-/// Storage of the file's bytes.
-#[derive(Debug)]
-enum Bytes {
-    Mapped(Mmap),
-    Owned(Vec<u8>),
-}
-
-impl std::ops::Deref for Bytes {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            Self::Mapped(map) => map,
-            Self::Owned(bytes) => bytes,
-        }
-    }
 }
 
 const TRAILER_BYTES: usize = 32;
@@ -64,20 +45,15 @@ impl ViewFile {
             path: path.to_path_buf(),
             source,
         };
-        // SAFETY: a mapped file must not change while a reference to it exists. An index is written under another name
-        // and renamed when it is complete. Nobody writes to it afterwards: a new index is a new file, and mappings of
-        // the old one stay valid. If a user truncates the file, the viewer is killed by a signal. All values in the
-        // bytes are checked against bounds.
-        let map = unsafe { files::mapped(path) }.map_err(io)?;
-        Self::of(Bytes::Mapped(map), path)
+        Self::of(Contents::open(path).map_err(io)?, path)
     }
 
     /// As [`ViewFile::open`], but for bytes that are already in memory.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, ViewError> {
-        Self::of(Bytes::Owned(bytes), Path::new("memory"))
+        Self::of(Contents::Owned(bytes), Path::new("memory"))
     }
 
-    fn of(bytes: Bytes, path: &Path) -> Result<Self, ViewError> {
+    fn of(bytes: Contents, path: &Path) -> Result<Self, ViewError> {
         let footer = read_footer(&bytes).map_err(|(offset, what)| ViewError::Damaged {
             path: path.to_path_buf(),
             offset,
@@ -94,6 +70,21 @@ impl ViewFile {
     /// Returns the size of the file, in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes.len() as u64
+    }
+
+    /// Returns true if no part of the index must be read from an object store any more.
+    pub fn is_resident(&self) -> bool {
+        self.bytes.is_resident()
+    }
+
+    /// Reads the rest of an index in an object store. Afterwards, [`ViewFile::failure`] has the error, if there was one.
+    pub fn load(&self) {
+        self.bytes.load();
+    }
+
+    /// Returns why a part of an index in an object store could not be read. Lanes then lack spans.
+    pub fn failure(&self) -> Option<&io::Error> {
+        self.bytes.failure()
     }
 
     /// Returns a lane by its index in [`Footer::lanes`].
@@ -130,11 +121,13 @@ impl ViewFile {
     }
 }
 
-fn read_footer(map: &[u8]) -> Result<Footer, (u64, &'static str)> {
-    if map.get(..6) != Some(&MAGIC[..6]) {
+fn read_footer(map: &Contents) -> Result<Footer, (u64, &'static str)> {
+    // The start of an object is usually not needed. Its end has the same bytes.
+    let is_checked = !matches!(map, Contents::Remote(_));
+    if is_checked && map.get(0..6) != Some(&MAGIC[..6]) {
         return Err((0, "no index of rankscope's viewer"));
     }
-    if map.get(..8) != Some(&MAGIC) {
+    if is_checked && map.get(0..8) != Some(&MAGIC) {
         return Err((6, "the index is of another version"));
     }
     let at = map
@@ -146,7 +139,7 @@ fn read_footer(map: &[u8]) -> Result<Footer, (u64, &'static str)> {
             .and_then(|bytes| bytes.try_into().ok())
             .map_or(0, u64::from_le_bytes)
     };
-    if map.get(at + 24..) != Some(&MAGIC) {
+    if map.get(at + 24..map.len()) != Some(&MAGIC) {
         return Err((at as u64 + 24, "the file is cut off: no trailer"));
     }
     let (offset, length) = (number(0), number(8));

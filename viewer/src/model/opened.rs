@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 
+/// Threads that open indices in an object store. They wait most of the time.
+const REMOTE_THREADS: usize = 16;
+
 /// An open session. The window and its background threads share it.
 pub struct Opened {
     /// Directory of the session.
@@ -26,6 +29,8 @@ pub struct Opened {
     views: Vec<Slot>,
     queue: Arc<Queue>,
     closed: Arc<AtomicBool>,
+    /// True for a session in an object store.
+    is_remote: bool,
     problems: Mutex<Vec<String>>,
 }
 
@@ -57,15 +62,18 @@ struct Waiting {
 }
 
 impl Queue {
-    /// Returns the next rank, and waits for one if necessary. `None`: the queue is closed.
-    fn next(&self) -> Option<RankIndex> {
+    /// Returns the next rank, and whether it is visible; waits for one if necessary. `None`: the queue is closed.
+    fn next(&self) -> Option<(RankIndex, bool)> {
         let mut waiting = self.waiting.lock().ok()?;
         loop {
             if waiting.is_over {
                 return None;
             }
-            if let Some(rank) = waiting.seen.pop().or_else(|| waiting.others.pop_front()) {
-                return Some(rank);
+            if let Some(rank) = waiting.seen.pop() {
+                return Some((rank, true));
+            }
+            if let Some(rank) = waiting.others.pop_front() {
+                return Some((rank, false));
             }
             waiting = self.news.wait(waiting).ok()?;
         }
@@ -102,6 +110,14 @@ pub enum View<'a> {
     Missing,
 }
 
+/// Returns the state of an opened index. One that could not be read is missing.
+fn readable(view: &Option<Arc<ViewFile>>) -> View<'_> {
+    match view {
+        Some(view) if view.failure().is_none() => View::Open(view),
+        _ => View::Missing,
+    }
+}
+
 impl Opened {
     /// Creates the state of a session directory. Reads nothing of the ranks yet.
     pub fn new(path: &Path, session: Session) -> Self {
@@ -117,6 +133,7 @@ impl Opened {
             session,
             queue: Arc::default(),
             closed: Arc::default(),
+            is_remote: is_remote(path),
             problems: Mutex::default(),
         }
     }
@@ -134,11 +151,12 @@ impl Opened {
         let Some(slot) = self.views.get(rank.index()) else {
             return View::Missing;
         };
-        if let Some(known) = slot.view.get() {
-            return known.as_ref().map_or(View::Missing, View::Open);
-        }
-        if !self.queue.is_served.load(Ordering::Acquire) {
-            return self.view(rank);
+        match slot.view.get() {
+            // What is drawn must not wait for an object store.
+            Some(Some(view)) if !view.is_resident() && view.failure().is_none() => {}
+            Some(known) => return readable(known),
+            None if !self.queue.is_served.load(Ordering::Acquire) => return self.view(rank),
+            None => {}
         }
         if !slot.asked_by_window.swap(true, Ordering::AcqRel) {
             self.queue.push(rank, true);
@@ -152,17 +170,18 @@ impl Opened {
             return View::Missing;
         };
         if let Some(known) = slot.view.get() {
-            return known.as_ref().map_or(View::Missing, View::Open);
+            return readable(known);
         }
         if slot.asked.load(Ordering::Acquire) {
             return View::Pending;
         }
-        match self.open(rank) {
-            Some(view) => slot
-                .view
-                .get_or_init(|| Some(view))
-                .as_ref()
-                .map_or(View::Missing, View::Open),
+        // Opening an index in an object store takes long.
+        let opened = match self.is_remote && self.queue.is_served.load(Ordering::Acquire) {
+            true => None,
+            false => self.open(rank),
+        };
+        match opened {
+            Some(view) => readable(slot.view.get_or_init(|| Some(view))),
             None => {
                 // Several threads may get here at once; only one of them makes the request.
                 if !slot.asked.swap(true, Ordering::AcqRel) {
@@ -173,11 +192,11 @@ impl Opened {
         }
     }
 
-    /// Returns true if the index of a rank was opened before.
+    /// Returns true if the index of a rank was opened before, and can be drawn without waiting.
     pub fn is_open(&self, rank: RankIndex) -> bool {
-        self.views
-            .get(rank.index())
-            .is_some_and(|slot| slot.view.get().is_some())
+        let slot = self.views.get(rank.index());
+        slot.and_then(|slot| slot.view.get())
+            .is_some_and(|view| view.as_ref().is_none_or(|view| view.is_resident()))
     }
 
     /// Returns the index of a rank, if it is open or can be opened without being built.
@@ -210,7 +229,7 @@ impl Opened {
         }
         let view = self.open(rank).or_else(|| {
             // A viewer writes nothing into a bucket, and a store that fails has no reason to get an index.
-            if is_remote(&self.path) {
+            if self.is_remote {
                 let opened = ViewFile::open(&view_path(&self.path, rank.0));
                 let why = opened.err().map_or_else(
                     || "its index is of another session".to_owned(),
@@ -233,18 +252,44 @@ impl Opened {
         true
     }
 
+    /// Reads the rest of an index in an object store. Returns false if there was nothing to read.
+    fn load(&self, rank: RankIndex) -> bool {
+        let Some(slot) = self.views.get(rank.index()).filter(|_| self.is_remote) else {
+            return false;
+        };
+        // Another thread may be opening it.
+        let Some(view) = slot.view.wait() else {
+            return false;
+        };
+        let is_new = !view.is_resident();
+        view.load();
+        is_new
+    }
+
     fn note(&self, more: impl Iterator<Item = String>) {
         if let Ok(mut problems) = self.problems.lock() {
             problems.extend(more);
         }
     }
 
-    /// Returns the problems found while indices were opened or built.
+    /// Returns the problems found while indices were opened, built or read.
     pub fn problems(&self) -> Vec<String> {
-        self.problems
+        let mut problems = self
+            .problems
             .lock()
             .map(|problems| problems.clone())
-            .unwrap_or_default()
+            .unwrap_or_default();
+        if self.is_remote {
+            problems.extend(self.ranks().filter_map(|rank| {
+                let view = self.views.get(rank.index())?.view.get()?.as_ref()?;
+                Some(format!(
+                    "{} cannot be drawn: {}",
+                    self.name_of(rank),
+                    view.failure()?
+                ))
+            }));
+        }
+        problems
     }
 
     /// Returns the positions of all ranks.
@@ -275,14 +320,18 @@ impl Opened {
         if self.queue.is_served.swap(true, Ordering::AcqRel) {
             return;
         }
-        let threads = std::thread::available_parallelism().map_or(2, usize::from).min(4);
+        let threads = match self.is_remote {
+            true => REMOTE_THREADS,
+            false => std::thread::available_parallelism().map_or(2, usize::from).min(4),
+        };
         for _ in 0..threads {
             let (opened, queue, made) = (Arc::downgrade(self), self.queue.clone(), made.clone());
             let closed = self.closed.clone();
             std::thread::spawn(move || {
-                while let Some(rank) = queue.next() {
+                while let Some((rank, is_seen)) = queue.next() {
                     let Some(opened) = opened.upgrade() else { return };
-                    if opened.open_or_build(rank, &closed) {
+                    let is_new = opened.open_or_build(rank, &closed);
+                    if is_seen && opened.load(rank) || is_new {
                         made();
                     }
                 }

@@ -24,7 +24,7 @@ use rankscope_report::heatmap;
 use rankscope_report::share::for_sharing;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 const EXAMPLES: &str = "\
@@ -259,7 +259,7 @@ fn select(
     };
     // An index that cannot be read must not look like a rank without records.
     let unreadable = Mutex::new(None);
-    let view = |rank: RankIndex| {
+    let open = |rank: RankIndex| {
         let path = view_path(path, rank.0);
         let opened = ViewFile::open(&path).context("cannot read the index of a rank");
         let current = opened.and_then(|view| {
@@ -270,12 +270,59 @@ fn select(
         });
         current.map_err(|error| note(&unreadable, error)).ok()
     };
+    // In an object store, opening one after the other would take long.
+    let opened: Option<Vec<Option<Arc<ViewFile>>>> = files::is_remote(path).then(|| {
+        let ranks = (0..session.ranks.len()).map(RankIndex::of);
+        let wanted = ranks
+            .map(|rank| Some(rank).filter(|rank| request.ranks.is_none_or(|ranks| ranks.contains(rank))));
+        in_parallel(wanted.collect(), |rank| rank.and_then(&open))
+    });
+    let view = |rank: RankIndex| match &opened {
+        Some(opened) => opened.get(rank.index()).cloned().flatten(),
+        None => open(rank),
+    };
     let selected = selection::select(path, session, &view, request)?;
+    for view in opened.iter().flatten().flatten() {
+        if let Some(failure) = view.failure() {
+            bail!("cannot read the index of a rank in {}: {failure}", path.display());
+        }
+    }
     match unreadable.into_inner() {
         Ok(None) => Ok(selected),
         Ok(Some(error)) => Err(error),
         Err(_) => bail!("a thread ended unexpectedly; please report this"),
     }
+}
+
+/// Number of requests to an object store at the same time.
+const REQUESTS: usize = 16;
+
+/// Calls a function that waits for an object store for all items, several at once. The results are in the order of the items.
+fn in_parallel<T: Copy + Sync, R: Send>(
+    items: Vec<T>,
+    call: impl Fn(T) -> Option<R> + Sync,
+) -> Vec<Option<R>> {
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..REQUESTS.min(items.len()) {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(&item) = items.get(at) else { return };
+                    let result = call(item);
+                    if let Ok(mut results) = results.lock() {
+                        results.push((at, result));
+                    }
+                }
+            });
+        }
+    });
+    let mut in_order: Vec<Option<R>> = items.iter().map(|_| None).collect();
+    for (at, result) in results.into_inner().unwrap_or_default() {
+        in_order[at] = result;
+    }
+    in_order
 }
 
 /// Keeps the first error.

@@ -1,5 +1,6 @@
 //! Access to one counter: its samples, the value at a moment, and the spread of an interval.
 
+use super::super::contents::Contents;
 use super::spread::{SPREAD_BYTES, Spread};
 use super::{BLOCK_SAMPLES, CounterInfo, ENTRY_BYTES, FAN, SAMPLE_BYTES, Sample};
 
@@ -12,7 +13,7 @@ pub struct Counter<'a> {
     samples: usize,
     /// Directory and levels.
     tree: &'a [u8],
-    file: &'a [u8],
+    file: &'a Contents,
 }
 
 /// Returns the size of directory and levels, in bytes.
@@ -56,7 +57,7 @@ fn partition(count: usize, is_before: impl Fn(usize) -> bool) -> usize {
 
 impl<'a> Counter<'a> {
     /// Returns the counter; `None` if its tree is not inside the file.
-    pub(in crate::index) fn new(info: &'a CounterInfo, file: &'a [u8]) -> Option<Self> {
+    pub(in crate::index) fn new(info: &'a CounterInfo, file: &'a Contents) -> Option<Self> {
         let samples = usize::try_from(info.samples).ok()?;
         let start = usize::try_from(info.directory).ok()?;
         let bytes = tree_bytes(samples.div_ceil(BLOCK_SAMPLES))?;
