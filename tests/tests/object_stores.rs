@@ -376,32 +376,216 @@ fn an_upload_that_fails_never_looks_complete() {
 #[test]
 fn two_writers_do_not_mix_their_sessions() {
     let place = Place::with(&Ddp::default());
-    let stall = Effect::Stall(Duration::from_secs(3));
-    place
-        .server
-        .faults(vec![Fault::new("PUT", "traffic/part-0", stall).first(1)]);
+    let table = place.bucket.join("job/session/operations/rank=0.parquet");
+    let summary = place.bucket.join("job/session/session.json");
+    // Another program replaces a table before and after the first one looks.
+    for stalled in ["traffic/part-0", "session.json"] {
+        let stall = Effect::Stall(Duration::from_secs(3));
+        place
+            .server
+            .faults(vec![Fault::new("PUT", stalled, stall).first(1)]);
+        let mut command = place.command("rankscope");
+        command.args(["merge", "s3://runs/job"]);
+        let merge = Process::start(command);
+        wait_until("the stalled request", || {
+            place.server.fired()[0] > 0 && table.is_file()
+        });
+        fs::write(&table, "another").expect("written");
+        let ended = merge.wait(LIMIT);
+        assert_eq!(ended.code(), 2, "{stalled}: {}", ended.complaints());
+        assert!(
+            ended.complaints().contains("replaced by another program"),
+            "{}",
+            ended.complaints()
+        );
+        assert!(!summary.exists(), "{stalled}");
+    }
+    // A second merge runs from start to end while the first one is about to write its summary.
+    place.server.faults(vec![
+        Fault::new("PUT", "session.json", Effect::Stall(Duration::from_secs(3))).first(1),
+    ]);
     let mut command = place.command("rankscope");
     command.args(["merge", "s3://runs/job"]);
-    let merge = Process::start(command);
-    let table = place.bucket.join("job/session/operations/rank=0.parquet");
-    wait_until("the stalled request", || {
-        place.server.fired()[0] > 0 && table.is_file()
-    });
-    // Another program replaces a table.
-    let started = Instant::now();
-    fs::write(&table, "another").expect("written");
-    let ended = merge.wait(LIMIT);
+    let first = Process::start(command);
+    wait_until("the stalled request", || place.server.fired()[0] > 0);
+    let second = place.run(&["merge", "job", "-o", "s3://runs/job"]);
+    let first = first.wait(LIMIT);
     assert!(
-        started.elapsed() > Duration::from_secs(1),
-        "the upload was stalled"
+        first.code() == 2 || second.code() == 2,
+        "{} {}",
+        first.complaints(),
+        second.complaints()
     );
-    assert_eq!(ended.code(), 2, "{}", ended.complaints());
+    if summary.exists() {
+        place.server.faults(Vec::new());
+        place.expect(&["merge", "job"]);
+        expect_same(&place.local("job/session"), &place.bucket.join("job/session"));
+    }
+}
+
+#[test]
+fn a_session_that_is_replaced_while_it_is_read_is_an_error() {
+    let place = Place::with(&Ddp::default());
+    place.expect(&["merge", "s3://runs/job"]);
+    place.server.faults(vec![
+        Fault::new("GET", "traffic/", Effect::Stall(Duration::from_secs(3))).first(1),
+    ]);
+    let mut command = place.command("rankscope");
+    command.args(["report", "s3://runs/job", "--by", "host"]);
+    let report = Process::start(command);
+    wait_until("the stalled request", || place.server.fired()[0] > 0);
+    let merged = place.run(&["merge", "s3://runs/job"]);
+    assert_eq!(merged.code(), 0, "{}", merged.complaints());
+    let ended = report.wait(LIMIT);
+    assert_eq!(ended.code(), 2, "{}", ended.text());
     assert!(
-        ended.complaints().contains("replaced by another program"),
+        ended
+            .complaints()
+            .contains("session.json was replaced while it was read"),
         "{}",
         ended.complaints()
     );
-    assert!(!place.bucket.join("job/session/session.json").exists());
+}
+
+#[test]
+fn a_merge_touches_only_its_own_files() {
+    let place = Place::with(&Ddp::default());
+    for name in [
+        "model.ckpt",
+        "report.html.bak",
+        "trace.pftrace.gz",
+        "heatmaps-x.txt",
+        "node1/other.txt",
+    ] {
+        let path = place.bucket.join("job").join(name);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("made");
+        fs::write(path, "of a user").expect("written");
+    }
+    place.expect(&["merge", "s3://runs/job"]);
+    let requests = place.server.requests();
+    let read = |name: &str| {
+        requests
+            .iter()
+            .any(|request| request.method == "GET" && request.path.ends_with(name))
+    };
+    assert!(
+        read("rank-0.rslog") && !read("model.ckpt"),
+        "only inputs are copied"
+    );
+    let kept = |name: &str| place.bucket.join("job").join(name).is_file();
+    assert!(kept("model.ckpt") && kept("report.html.bak") && kept("trace.pftrace.gz"));
+    place.expect(&["merge", "s3://runs/job", "--only-session"]);
+    assert!(
+        kept("report.html") && kept("trace.pftrace"),
+        "they stay, as on this machine"
+    );
+
+    // A bucket may itself be a run.
+    let root = place.server.bucket("whole");
+    copy(&place.local("job"), &root);
+    place.expect(&["merge", "s3://whole"]);
+    place.expect(&["report", "s3://whole"]);
+    place.expect(&["heatmap", "s3://whole"]);
+    assert!(root.join("report.html").is_file() && root.join("heatmaps/wait.png").is_file());
+    fs::create_dir_all(place.server.bucket("bare").join("x")).expect("made");
+    copy(&root.join("session"), &place.server.bucket("bare"));
+    place.expect(&["export", "--perfetto", "s3://bare"]);
+    assert!(place.server.bucket("bare").join("trace.pftrace").is_file());
+    place.expect_nothing_left();
+}
+
+#[test]
+fn a_reader_without_the_right_to_write_gets_the_summary() {
+    let place = Place::with(&Ddp::default());
+    place.expect(&["merge", "s3://runs/job"]);
+    place
+        .server
+        .faults(vec![Fault::new("PUT", "", Effect::Answer(Refusal::AccessDenied))]);
+    let ended = place.run(&["report", "s3://runs/job"]);
+    assert_eq!(ended.code(), 0, "{}", ended.complaints());
+    assert!(ended.text().contains("Coverage"), "{}", ended.text());
+    assert!(
+        ended.complaints().contains("--html") && ended.complaints().contains("permissions"),
+        "{}",
+        ended.complaints()
+    );
+    let error = place.refused(&["report", "s3://runs/job", "--html", "s3://runs/page.html"]);
+    assert!(
+        error.contains("s3://runs/page.html") && !error.contains("panicked"),
+        "{error}"
+    );
+    place.expect(&["report", "s3://runs/job", "--html", "page.html"]);
+}
+
+#[test]
+fn a_run_that_cannot_be_read_fails_a_comparison() {
+    let place = Place::new();
+    for run in ["base/1", "base/2", "base/3", "new/1", "new/2", "new/3"] {
+        let job = Ddp {
+            noise: 1 + u32::from(run.as_bytes()[run.len() - 1]) + u32::from(run.starts_with("new")) * 10,
+            ..Ddp::default()
+        };
+        job.write(&place.bucket.join(run)).expect("logs");
+        place.expect(&["merge", &format!("s3://runs/{run}")]);
+    }
+    let compare = [
+        "compare",
+        "s3://runs/base",
+        "--",
+        "s3://runs/new",
+        "--html",
+        "s3://runs/page.html",
+    ];
+    let well = place.run(&compare);
+    assert!(matches!(well.code(), 0 | 1 | 3), "{}", well.complaints());
+    assert!(place.bucket.join("page.html").is_file());
+    place.server.faults(vec![Fault::new(
+        "",
+        "base/2/session/session.json",
+        Effect::Answer(Refusal::AccessDenied),
+    )]);
+    let error = place.refused(&compare);
+    assert!(
+        error.contains("s3://runs/base/2") && error.contains("denied"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_job_keeps_its_own_arguments() {
+    let place = Place::new();
+    let ended = place.run(&[
+        "run",
+        "-o",
+        "here",
+        "echo",
+        "--init_method=file:///a%20b",
+        "--data=s3://b/x",
+    ]);
+    assert!(
+        ended
+            .text()
+            .contains("--init_method=file:///a%20b --data=s3://b/x"),
+        "{}",
+        ended.text()
+    );
+    for (arguments, variable) in [
+        (vec!["run", "-o", "s3://runs/x", "--", "true"], None),
+        (vec!["run", "--", "true"], Some("s3://runs/x")),
+    ] {
+        let mut command = place.command("rankscope");
+        command.args(&arguments);
+        if let Some(variable) = variable {
+            command.env("RANKSCOPE_DIR", variable);
+        }
+        let ended = process::run(command, LIMIT);
+        assert!(
+            ended.code() != 0 && ended.complaints().contains("directory of this machine"),
+            "{}",
+            ended.complaints()
+        );
+    }
+    place.expect_nothing_left();
 }
 
 #[test]
@@ -504,7 +688,7 @@ fn credentials_come_from_where_the_vendors_tools_take_them() {
         folder.join("config"),
         format!(
             "[default]\nregion = us-east-1\nendpoint_url = {endpoint}\n\n[profile made]\nregion = us-east-1\nendpoint_url = {endpoint}\n\
-             credential_process = echo '{{\"Version\": 1, \"AccessKeyId\": \"{id}\", \"SecretAccessKey\": \"{secret}\"}}'\n"
+             credential_process = \"/bin/echo\" '{{\"Version\": 1, \"AccessKeyId\": \"{id}\", \"SecretAccessKey\": \"{secret}\"}}'\n"
         ),
     )
     .expect("written");
@@ -560,10 +744,7 @@ fn errors_say_what_is_missing() {
             vec!["merge", "s3://runs/job", "--scratch", "/nowhere"],
             "--scratch",
         ),
-        (
-            vec!["run", "-o", "s3://runs/new", "--", "true"],
-            "directory of this machine",
-        ),
+        (vec!["status", "s3://runs/new"], "path of this machine"),
         (
             vec!["compare", "s3://runs/job", "--", "s3://runs/job"],
             "rankscope merge s3://runs/job",

@@ -7,6 +7,7 @@ use crate::screenshot::{self, Frames, Readiness, png_file};
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
 use rankscope_analysis::model::time_range::TimeRange;
+use rankscope_formats::files::is_remote;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -199,6 +200,17 @@ impl Cli {
     }
 
     fn window(self) -> Result<()> {
+        if let Some(remote) = self
+            .paths
+            .iter()
+            .find(|path| is_remote(path))
+            .filter(|_| self.follow)
+        {
+            bail!(
+                "--follow reads the memory of running processes, and {} has none",
+                remote.display()
+            );
+        }
         // Report paths that cannot be opened on the terminal, before a window exists.
         if !self.follow {
             crate::open::find(&self.paths).map_err(anyhow::Error::msg)?;

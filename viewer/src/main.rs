@@ -14,7 +14,10 @@ fn main() -> ExitCode {
         .init();
     rankscope_remote::register();
     let arguments = rankscope_remote::address::local_paths(std::env::args_os());
-    match rankscope_viewer::cli::Cli::parse_from(arguments).run() {
+    let outcome = rankscope_viewer::cli::Cli::parse_from(arguments)
+        .run()
+        .and_then(|()| Ok(rankscope_remote::sessions::check()?));
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("rankscope-viewer: {error:#}");

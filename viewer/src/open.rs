@@ -41,6 +41,12 @@ pub fn find(paths: &[PathBuf]) -> Result<Found, String> {
         let Some(first) = paths.first() else {
             return Err("no path: name a run, a session or torch.profiler traces".to_owned());
         };
+        if let Some(remote) = paths.iter().find(|path| is_remote(path)) {
+            return Err(format!(
+                "{}: only one session of an object store can be opened",
+                remote.display()
+            ));
+        }
         let parent = first.parent().unwrap_or(Path::new("."));
         let output = parent.join(format!("{IMPORTED_DIRECTORY}-{:08x}", key_of(paths)));
         return Ok(found_traces(paths.to_vec(), output));

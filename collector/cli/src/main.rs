@@ -23,7 +23,12 @@ fn main() -> ExitCode {
         Err(error) => return print_usage(&error),
     };
     start_logging();
-    match cli.run() {
+    // What was read of a session that was replaced meanwhile is of no use.
+    let outcome = cli.run().and_then(|exit| {
+        rankscope_remote::sessions::check()?;
+        Ok(exit)
+    });
+    match outcome {
         Ok(exit) => exit.into(),
         Err(error) if commands::is_broken_pipe(&error) => commands::Exit::Fine.into(),
         Err(error) => {

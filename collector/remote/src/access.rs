@@ -94,6 +94,9 @@ impl Remote for Stores {
             Some(task) => wait(task)?.map_err(|_| io::Error::other("a request was cancelled"))??,
             None => wait(opening(path, listed.as_deref())?)??,
         };
+        if path.file_name().is_some_and(|name| name == SUMMARY_FILE) {
+            state().sessions.opened(path, object.version().clone());
+        }
         Ok(Arc::new(object))
     }
 
@@ -106,7 +109,10 @@ impl Remote for Stores {
         if let Some(names) = listed {
             let version = known(&names, path)
                 .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no such object"))?;
-            return Ok(Arc::new(Object::of_version(store, address.key, version)));
+            // Without a tag, reads of several versions would look alike.
+            if version.e_tag.is_some() {
+                return Ok(Arc::new(Object::of_version(store, address.key, version)));
+            }
         }
         let object = wait(async move {
             let meta = store.head(&address.key).await.map_err(io_error)?;

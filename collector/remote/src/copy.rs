@@ -3,7 +3,7 @@
 //! A session in a store is complete if it has its summary. A directory is therefore written in this order: the old summary is
 //! removed, all other files are written, files of an older session are removed, the new summary is written.
 
-use crate::address::{Address, Protocol, below};
+use crate::address::{Address, below};
 use crate::error::{RemoteError, io_error};
 use crate::object::{Object, Version};
 use crate::runtime::handle;
@@ -22,6 +22,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// Number of objects that are copied at the same time.
 const CONCURRENT: usize = 8;
+/// Size up to which a file counts as small, and the number of those that are copied at the same time.
+const SMALL_BYTES: u64 = 1 << 20;
+const CONCURRENT_SMALL: usize = 32;
 /// Number of bytes of one request.
 const REQUEST_BYTES: u64 = 8 << 20;
 
@@ -34,6 +37,15 @@ pub struct Copied {
     pub bytes: u64,
 }
 
+impl Copied {
+    fn and(self, more: Self) -> Self {
+        Self {
+            files: self.files + more.files,
+            bytes: self.bytes + more.bytes,
+        }
+    }
+}
+
 /// A file below a directory: its name with `/` between the parts, and its version.
 type Named = (String, Version);
 
@@ -44,6 +56,7 @@ type Named = (String, Version);
 pub fn find(directory: &Path, wanted: impl Fn(&str) -> bool) -> Result<Vec<(String, Version)>, RemoteError> {
     let address = Address::of(directory)?;
     let store = store(&address)?;
+    let protocol = address.protocol;
     let listed = crate::runtime::wait(async move {
         let prefix = (!address.key.as_ref().is_empty()).then_some(address.key);
         let all: Result<Vec<ObjectMeta>, _> = store.list(prefix.as_ref()).try_collect().await;
@@ -64,10 +77,7 @@ pub fn find(directory: &Path, wanted: impl Fn(&str) -> bool) -> Result<Vec<(Stri
                 .map(|part| part.as_ref().to_owned())
                 .collect::<Vec<_>>()
                 .join("/");
-            let version = Version {
-                bytes: object.size,
-                e_tag: object.e_tag,
-            };
+            let version = Version::listed(object, protocol);
             (!name.is_empty() && wanted(&name)).then_some((name, version))
         })
         .collect();
@@ -132,8 +142,8 @@ async fn fetch(
     let object = Object::open(store, key, Some(version.clone())).await;
     let object = object.map_err(|source| at(&shown, source))?;
     // All of the copy is of the moment of the list.
-    if *object.version() != version {
-        return Err(RemoteError::Replaced { path: shown });
+    if !is_same(object.version(), &version) {
+        return Err(RemoteError::Changed { path: shown });
     }
     let mut file = fs::File::create(&target).map_err(|source| local(&target, source))?;
     let mut start = 0;
@@ -153,21 +163,33 @@ async fn fetch(
     Ok(())
 }
 
-/// Copies a directory of this machine to a store, so that it is complete only when the file `last` is there. Files below `replaced`
-/// that the directory does not have are removed. Calls `progress` with what is done.
+/// What an upload writes, and what it replaces.
+pub struct Upload<'a> {
+    /// Directory of this machine.
+    pub from: &'a Path,
+    /// Directory in a store.
+    pub to: &'a Path,
+    /// Name of the file that makes the directory complete. It is written last.
+    pub last: &'a str,
+    /// Names of files, and of directories with `/` at their end, that belong to the upload. Other files there stay.
+    pub replaced: &'a [&'a str],
+}
+
+/// Copies a directory of this machine to a store, so that it is complete only when the last file is there. Files of an older upload
+/// are removed. Calls `progress` with what is done.
 ///
 /// # Errors
-/// A file cannot be read, or an object cannot be written. Another program wrote there at the same time.
-pub fn upload(
-    from: &Path,
-    to: &Path,
-    last: &str,
-    replaced: &[&str],
-    progress: &mut dyn FnMut(Copied),
-) -> Result<Copied, RemoteError> {
+/// A file cannot be read, or an object cannot be written. Another program wrote there at the same time; then the last file is not there.
+pub fn upload(upload: &Upload<'_>, progress: &mut dyn FnMut(Copied)) -> Result<Copied, RemoteError> {
+    let Upload {
+        from,
+        to,
+        last,
+        replaced,
+    } = *upload;
     let address = Address::of(to)?;
     let store = store(&address)?;
-    let is_replaced = |name: &str| replaced.iter().any(|start| name.starts_with(start));
+    let is_replaced = |name: &str| replaced.iter().any(|start| is_part_of(name, start));
     let mut files = Vec::new();
     files_below(from, "", &mut files)?;
     let key_of = |name: &str| {
@@ -176,69 +198,129 @@ pub fn upload(
             why: "an object has no such name",
         })
     };
+    state().sessions.forget(to);
     // A reader that comes now finds no session, instead of one with files of two.
-    remove(&store, key_of(last)?, &below(to, last))?;
-    let (news, copied) = channel();
-    let mut jobs = Vec::new();
-    for name in files.iter().filter(|name| *name != last) {
-        let job = send(
-            Arc::clone(&store),
-            key_of(name)?,
-            below(from, name),
-            below(to, name),
-            news.clone(),
-        );
-        let name = name.clone();
-        jobs.push(async move { job.await.map(|version| (name, version)) });
-    }
-    drop(news);
-    let task = handle()?.spawn(async move {
-        stream::iter(jobs)
-            .buffer_unordered(CONCURRENT)
-            .try_collect::<BTreeMap<_, _>>()
-            .await
-    });
-    let mut done = follow(&copied, progress);
-    let sent = finish(task)?;
-    let mut is_there = BTreeSet::new();
-    for (name, found) in find(to, is_replaced)? {
-        match sent.get(&name) {
-            Some(sent) if !is_same(sent, &found, address.protocol) => {
-                return Err(RemoteError::Replaced {
-                    path: below(to, &name),
-                });
-            }
-            Some(_) => drop(is_there.insert(name)),
-            None => remove(&store, key_of(&name)?, &below(to, &name))?,
-        }
-    }
-    if let Some((missing, _)) = sent
+    remove(&store, vec![key_of(last)?], to)?;
+    let mut sent = BTreeMap::new();
+    let mut done = Copied::default();
+    // Small files are many, and need little memory.
+    let (small, large): (Vec<String>, Vec<String>) = files
         .iter()
-        .find(|(name, _)| is_replaced(name) && !is_there.contains(*name))
-    {
+        .filter(|name| *name != last)
+        .cloned()
+        .partition(|name| {
+            fs::metadata(below(from, name)).is_ok_and(|metadata| metadata.len() <= SMALL_BYTES)
+        });
+    for (names, concurrent) in [(small, CONCURRENT_SMALL), (large, CONCURRENT)] {
+        let (news, copied) = channel();
+        let mut jobs = Vec::new();
+        for name in names {
+            let job = send(
+                Arc::clone(&store),
+                key_of(&name)?,
+                below(from, &name),
+                below(to, &name),
+                news.clone(),
+            );
+            jobs.push(async move { job.await.map(|version| (name, version)) });
+        }
+        drop(news);
+        let task = handle()?.spawn(async move {
+            stream::iter(jobs)
+                .buffer_unordered(concurrent)
+                .try_collect::<Vec<_>>()
+                .await
+        });
+        let before = done;
+        let copied = follow(&copied, &mut |part| progress(before.and(part)));
+        done = before.and(copied);
+        sent.extend(finish(task)?);
+    }
+    let older = others(to, &sent, &is_replaced)?;
+    if older.iter().any(|name| name == last) {
+        // Another program completed its upload meanwhile. Its files and ours are mixed.
+        remove(&store, vec![key_of(last)?], to)?;
         return Err(RemoteError::Replaced {
-            path: below(to, missing),
+            path: below(to, last),
         });
     }
+    remove(
+        &store,
+        older.iter().map(|name| key_of(name)).collect::<Result<_, _>>()?,
+        to,
+    )?;
     if files.iter().any(|name| name == last) {
         let (news, copied) = channel();
-        let job = send(store, key_of(last)?, below(from, last), below(to, last), news);
-        finish(handle()?.spawn(job))?;
-        let last = follow(&copied, &mut |_| {});
-        done.files += last.files;
-        done.bytes += last.bytes;
+        let job = send(
+            Arc::clone(&store),
+            key_of(last)?,
+            below(from, last),
+            below(to, last),
+            news,
+        );
+        sent.insert(last.to_owned(), finish(handle()?.spawn(job))?);
+        done = done.and(follow(&copied, &mut |_| {}));
+        // Another program may have begun before the last file was there, and not have seen it.
+        let checked = others(to, &sent, &is_replaced).and_then(|others| match others.first() {
+            Some(other) => Err(RemoteError::Replaced {
+                path: below(to, other),
+            }),
+            None => Ok(()),
+        });
+        if let Err(error) = checked {
+            remove(&store, vec![key_of(last)?], to)?;
+            return Err(error);
+        }
     }
     state().listings.forget(to);
     Ok(done)
 }
 
-/// Compares what was sent with what is there. Only S3 promises the same tag in both answers.
-fn is_same(sent: &Version, found: &Version, protocol: Protocol) -> bool {
-    sent.bytes == found.bytes
-        && (protocol != Protocol::S3
-            || sent.e_tag.is_none()
-            || found.e_tag.is_none()
-            || sent.e_tag == found.e_tag)
+/// Returns true if a name is that of a file, or below that of a directory, which ends with `/`.
+pub fn is_part_of(name: &str, file_or_directory: &str) -> bool {
+    match file_or_directory.ends_with('/') {
+        true => name.starts_with(file_or_directory),
+        false => name == file_or_directory,
+    }
+}
+
+/// Returns the names of files that are there and were not sent.
+///
+/// # Errors
+/// A file that was sent is missing or another one.
+fn others(
+    to: &Path,
+    sent: &BTreeMap<String, Version>,
+    is_replaced: &impl Fn(&str) -> bool,
+) -> Result<Vec<String>, RemoteError> {
+    let mut missing: BTreeSet<&str> = sent
+        .keys()
+        .map(String::as_str)
+        .filter(|name| is_replaced(name))
+        .collect();
+    let mut others = Vec::new();
+    for (name, found) in find(to, is_replaced)? {
+        match sent.get(&name) {
+            Some(sent) if !is_same(sent, &found) => {
+                return Err(RemoteError::Replaced {
+                    path: below(to, &name),
+                });
+            }
+            Some(_) => drop(missing.remove(name.as_str())),
+            None => others.push(name),
+        }
+    }
+    match missing.first() {
+        Some(missing) => Err(RemoteError::Replaced {
+            path: below(to, missing),
+        }),
+        None => Ok(others),
+    }
+}
+
+/// Compares two versions. Lists of some stores have no tags.
+fn is_same(one: &Version, other: &Version) -> bool {
+    one.bytes == other.bytes && (one.e_tag.is_none() || other.e_tag.is_none() || one.e_tag == other.e_tag)
 }
 
 async fn send(
@@ -293,13 +375,18 @@ async fn send(
     Ok(Version { bytes, e_tag })
 }
 
-/// Removes an object. That it does not exist is no error.
-fn remove(store: &Arc<dyn ObjectStore>, key: Key, shown: &Path) -> Result<(), RemoteError> {
+/// Removes objects. That one does not exist is no error.
+fn remove(store: &Arc<dyn ObjectStore>, keys: Vec<Key>, directory: &Path) -> Result<(), RemoteError> {
     let store = Arc::clone(store);
-    match crate::runtime::wait(async move { store.delete(&key).await })? {
-        Err(object_store::Error::NotFound { .. }) | Ok(()) => Ok(()),
-        Err(error) => Err(at(shown, io_error(error))),
-    }
+    let removed = crate::runtime::wait(async move {
+        let keys = stream::iter(keys.into_iter().map(Ok)).boxed();
+        let outcomes: Vec<_> = store.delete_stream(keys).collect().await;
+        outcomes.into_iter().find_map(|outcome| match outcome {
+            Ok(_) | Err(object_store::Error::NotFound { .. }) => None,
+            Err(error) => Some(error),
+        })
+    })?;
+    removed.map_or(Ok(()), |error| Err(at(directory, io_error(error))))
 }
 
 /// Adds up what is done, until all jobs ended.
@@ -349,16 +436,16 @@ fn key_below(prefix: &Key, name: &str) -> Result<Key, object_store::path::Error>
     }
 }
 
-fn at(path: &Path, source: io::Error) -> RemoteError {
+fn at(path: &Path, cause: io::Error) -> RemoteError {
     RemoteError::Object {
         path: path.to_path_buf(),
-        source,
+        cause,
     }
 }
 
-fn local(path: &Path, source: io::Error) -> RemoteError {
+fn local(path: &Path, cause: io::Error) -> RemoteError {
     RemoteError::Local {
         path: path.to_path_buf(),
-        source,
+        cause,
     }
 }

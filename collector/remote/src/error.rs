@@ -22,20 +22,26 @@ pub enum RemoteError {
     #[error("{0}")]
     Request(#[from] io::Error),
     /// A file of this machine could not be read or written.
-    #[error("{path}: {source}", path = path.display())]
+    #[error("{path}: {cause}", path = path.display())]
     Local {
         /// Path of the file.
         path: PathBuf,
         /// Cause of the error.
-        source: io::Error,
+        cause: io::Error,
     },
     /// A request for an object failed.
-    #[error("{path}: {source}", path = path.display())]
+    #[error("{path}: {cause}", path = path.display())]
     Object {
         /// Path of the object.
         path: PathBuf,
         /// Cause of the error.
-        source: io::Error,
+        cause: io::Error,
+    },
+    /// An object is no longer the one that was listed or read first.
+    #[error("{path} was replaced while it was read; run the command again", path = path.display())]
+    Changed {
+        /// Path of the object.
+        path: PathBuf,
     },
     /// Another program wrote into the same directory.
     #[error(
@@ -61,26 +67,34 @@ impl From<RemoteError> for io::Error {
 /// Returns an error with the innermost cause, which says what happened. The outer ones name the library and the request.
 pub fn io_error(error: object_store::Error) -> io::Error {
     use object_store::Error as Of;
-    let (kind, what) = match &error {
-        Of::NotFound { .. } => return io::Error::new(io::ErrorKind::NotFound, "no such object or bucket"),
-        Of::PermissionDenied { .. } => (
-            io::ErrorKind::PermissionDenied,
-            "the object store denied access: check the credentials and their permissions for this bucket",
-        ),
-        Of::Unauthenticated { .. } => (
-            io::ErrorKind::PermissionDenied,
-            "the object store rejected the credentials",
-        ),
-        Of::Precondition { .. } => {
+    let cause = shortened(&without_queries(&innermost(&error)));
+    let denied =
+        "the object store denied access: check the credentials and their permissions for this bucket";
+    let rejected = "the object store rejected the credentials";
+    let (kind, what) = match (&error, cause.as_str()) {
+        (_, "NoSuchBucket") => return io::Error::new(io::ErrorKind::NotFound, "no such bucket"),
+        (_, "SignatureDoesNotMatch" | "InvalidAccessKeyId" | "ExpiredToken")
+        | (Of::Unauthenticated { .. }, _) => (io::ErrorKind::PermissionDenied, rejected),
+        (Of::NotFound { .. }, _) => {
+            return io::Error::new(io::ErrorKind::NotFound, "no such object or bucket");
+        }
+        (_, "AccessDenied") | (Of::PermissionDenied { .. }, _) => (io::ErrorKind::PermissionDenied, denied),
+        (Of::Precondition { .. }, _) => {
             return io::Error::other("the object was replaced while it was read; run the command again");
         }
         _ => (io::ErrorKind::Other, "the object store failed"),
     };
-    let cause = without_queries(&innermost(&error));
-    if cause == "NoSuchBucket" {
-        return io::Error::new(io::ErrorKind::NotFound, "no such bucket");
-    }
     io::Error::new(kind, format!("{what} ({cause})"))
+}
+
+/// Returns the first line of a text, at most 300 characters, without an empty body at its end.
+fn shortened(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default().trim_end();
+    line.chars()
+        .take(300)
+        .collect::<String>()
+        .trim_end_matches([':', ' '])
+        .to_owned()
 }
 
 fn innermost(error: &object_store::Error) -> String {

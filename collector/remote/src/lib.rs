@@ -13,6 +13,7 @@
 //! | `listing`, `read_ahead` | lists of directories, and files that are probably read next |
 //! | `upload` | an object that is being written |
 //! | `access` | what `rankscope_formats::files` requests |
+//! | [`sessions`] | sessions that were read, and whether they still are the same |
 //! | [`copy`] | whole directories: logs to this machine, a session to a store |
 //! | [`error`] | errors in the words of a user |
 
@@ -25,6 +26,7 @@ mod listing;
 mod object;
 mod read_ahead;
 mod runtime;
+pub mod sessions;
 mod stores;
 mod upload;
 
@@ -52,6 +54,7 @@ struct State {
     stores: stores::Clients,
     listings: listing::Listings,
     read_ahead: read_ahead::ReadAhead,
+    sessions: sessions::Sessions,
 }
 
 fn state() -> &'static State {
@@ -60,5 +63,6 @@ fn state() -> &'static State {
         stores: stores::Clients::default(),
         listings: listing::Listings::default(),
         read_ahead: read_ahead::ReadAhead::default(),
+        sessions: sessions::Sessions::default(),
     })
 }

@@ -50,6 +50,7 @@ impl Listings {
 pub fn names(directory: &Path) -> io::Result<Names> {
     let address = Address::of(directory)?;
     let store = store(&address)?;
+    let protocol = address.protocol;
     let listed = wait(async move {
         let prefix = (!address.key.as_ref().is_empty()).then_some(address.key);
         let listed = store.list_with_delimiter(prefix.as_ref()).await;
@@ -67,13 +68,11 @@ pub fn names(directory: &Path) -> io::Result<Names> {
         names.extend(name_of(key).map(|name| (name, None)));
     }
     for object in listed.objects {
-        let version = Version {
-            bytes: object.size,
-            e_tag: object.e_tag,
-        };
         // An empty object may mark a directory that also has a prefix.
         if let Some(name) = name_of(&object.location) {
-            names.entry(name).or_insert(Some(version));
+            names
+                .entry(name)
+                .or_insert(Some(Version::listed(object, protocol)));
         }
     }
     Ok(names)

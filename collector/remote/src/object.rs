@@ -1,5 +1,6 @@
 //! An open object. All reads are of the version that was there when it was opened.
 
+use crate::address::Protocol;
 use crate::error::io_error;
 use crate::runtime::wait;
 use bytes::Bytes;
@@ -25,6 +26,16 @@ pub struct Version {
     pub e_tag: Option<String>,
 }
 
+impl Version {
+    /// Returns the version of an object in a list. Only S3 promises the same tag in lists and answers.
+    pub fn listed(object: object_store::ObjectMeta, protocol: Protocol) -> Self {
+        Self {
+            bytes: object.size,
+            e_tag: object.e_tag.filter(|_| protocol == Protocol::S3),
+        }
+    }
+}
+
 /// An open object.
 #[derive(Clone)]
 pub struct Object {
@@ -39,7 +50,7 @@ impl Object {
     /// Opens an object. `known` is its version, if a list has it. Then the start of a large one is not read, because the readers of
     /// tables begin at the end.
     pub async fn open(store: Arc<dyn ObjectStore>, key: Key, known: Option<Version>) -> io::Result<Self> {
-        if let Some(version) = known.filter(|known| known.bytes > HEAD_BYTES || known.bytes == 0) {
+        if let Some(version) = known.filter(|known| known.e_tag.is_some() && known.bytes > HEAD_BYTES) {
             return Ok(Self::of_version(store, key, version));
         }
         let options = GetOptions {
@@ -54,9 +65,8 @@ impl Object {
                 };
                 (version, result.bytes().await.map_err(io_error)?)
             }
-            Err(error @ object_store::Error::NotFound { .. }) => return Err(io_error(error)),
-            Err(error) => {
-                // An empty object has no range.
+            // An empty object has no range.
+            Err(error) if error.to_string().contains("416") => {
                 let meta = store.head(&key).await.map_err(io_error)?;
                 if meta.size > 0 {
                     return Err(io_error(error));
@@ -67,6 +77,7 @@ impl Object {
                 };
                 (version, Bytes::new())
             }
+            Err(error) => return Err(io_error(error)),
         };
         tracing::debug!(%key, bytes = version.bytes, read = head.len(), "opened");
         Ok(Self {

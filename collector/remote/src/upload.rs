@@ -124,8 +124,8 @@ impl Upload for ObjectUpload {
             let error = match error.downcast::<object_store::Error>() {
                 Ok(error) => error,
                 Err(error) => {
-                    // Dropping this removes the parts.
-                    self.writer = Some(writer);
+                    // Dropping this removes the parts. A small object has none.
+                    self.writer = Some(writer).filter(|_| self.bytes > PART_BYTES as u64);
                     return Err(error);
                 }
             };
@@ -136,7 +136,8 @@ impl Upload for ObjectUpload {
                 (version.is_some(), error)
             })?;
             if !is_complete {
-                self.writer = Some(writer);
+                // A small object has no parts to remove.
+                self.writer = Some(writer).filter(|_| bytes > PART_BYTES as u64);
                 return Err(io_error(error));
             }
         }

@@ -143,8 +143,10 @@ impl Place {
             rankscope_remote::client(directory).map_err(|error| DataFusionError::External(error.into()))?;
         let text = directory.to_string_lossy();
         let bucket = text.strip_suffix(prefix.as_ref()).unwrap_or(&text);
+        // DataFusion ignores what precedes an @, which is the container of Azure.
+        let unique = bucket.trim_end_matches('/').replacen('@', ".", 1);
         Ok(Self {
-            store: ObjectStoreUrl::parse(bucket.trim_end_matches('/'))?,
+            store: ObjectStoreUrl::parse(unique)?,
             prefix,
         })
     }

@@ -35,6 +35,15 @@ pub fn find_session(directory: &Path) -> io::Result<Option<PathBuf>> {
     Ok(None)
 }
 
+/// Returns the directory for files that belong to a session and survive another merge: that of the run. A session at the root of a
+/// bucket has none, and is returned itself.
+pub fn beside_session(session: &Path) -> &Path {
+    match session.parent() {
+        Some(run) if !files::is_remote(session) || files::is_remote(run) => run,
+        _ => session,
+    }
+}
+
 fn is_file(path: &Path) -> io::Result<bool> {
     Ok(matches!(files::find(path)?, Found::File(_)))
 }
@@ -43,6 +52,18 @@ fn is_file(path: &Path) -> io::Result<bool> {
 mod tests {
     use super::*;
     use std::fs;
+
+    #[test]
+    fn files_beside_a_session_are_in_its_run() {
+        for (session, run) in [
+            ("run/session", "run"),
+            ("s3://bucket/run/session", "s3://bucket/run"),
+            ("s3://bucket/session", "s3://bucket"),
+            ("s3://bucket", "s3://bucket"),
+        ] {
+            assert_eq!(beside_session(Path::new(session)), Path::new(run), "{session}");
+        }
+    }
 
     #[test]
     fn a_session_is_found_from_its_run_its_traces_and_its_summary() {

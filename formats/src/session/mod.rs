@@ -70,7 +70,7 @@ pub use figure::{Figure, Quantiles, Ratio};
 pub use findings::{Condition, Finding, LookAt, Score, Scorecard, Severity};
 pub use gpus::GpuSummary;
 pub use imported::{HtaFigures, HtaIdle, HtaOverlap, HtaTemporal, Imported};
-pub use location::{IMPORTED_DIRECTORY, SESSION_DIRECTORY, find_session};
+pub use location::{IMPORTED_DIRECTORY, SESSION_DIRECTORY, beside_session, find_session};
 pub use losses::{LossSummary, ProblemSummary, Problems};
 pub use matching::{Matching, ReasonCount, Unmatched};
 pub use operations::{

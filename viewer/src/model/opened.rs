@@ -228,7 +228,7 @@ impl Opened {
             return false;
         }
         let view = self.open(rank).or_else(|| {
-            // A viewer writes nothing into a bucket, and a store that fails has no reason to get an index.
+            // A store that fails has no reason to get an index, and the viewer writes only notes into a bucket.
             if self.is_remote {
                 let opened = ViewFile::open(&view_path(&self.path, rank.0));
                 let why = opened.err().map_or_else(

@@ -240,18 +240,20 @@ fn devices_of(log: &RankLog) -> BTreeMap<u32, PciAddress> {
 
 /// Returns the files of a run directory, in the order of their names.
 fn files(directory: &Path) -> Vec<PathBuf> {
-    let (begin, end) = NAME;
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut found: Vec<PathBuf> = entries
-        .filter(|entry| {
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
-            name.starts_with(begin) && name.ends_with(end)
-        })
         .map(|entry| entry.path())
+        .filter(|path| is_samples(path))
         .collect();
     found.sort();
     found
+}
+
+/// Returns true if this is the name of a file of samples.
+pub fn is_samples(path: &Path) -> bool {
+    let (begin, end) = NAME;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with(begin) && name.ends_with(end)
 }
 
 #[cfg(test)]

@@ -46,7 +46,8 @@ pub fn of_directories(directories: &[PathBuf], problems: &mut Vec<ProblemSummary
     found
 }
 
-fn is_report(path: &Path) -> bool {
+/// Returns true if this is the name of a report.
+pub fn is_report(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.starts_with(HANG_FILE_PREFIX) && name.ends_with(".json")
 }

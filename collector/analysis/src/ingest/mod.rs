@@ -121,6 +121,16 @@ fn open_all(directories: &[PathBuf], completes: bool) -> Result<Ingested, Ingest
     Ok(Ingested { logs, problems })
 }
 
+/// Returns true if a merge reads a file of this name in a run directory.
+pub fn is_input(path: &Path) -> bool {
+    let extension = path.extension();
+    extension.is_some_and(|extension| extension == SEGMENT_EXTENSION)
+        || hangs::is_report(path)
+        || gpu_samples::is_samples(path)
+        || ras::is_status(path)
+        || ray_tasks::is_timeline(path)
+}
+
 /// Copies the live area of a dead process into its log, so that the run directory is complete.
 fn complete(path: &Path, problems: &mut Vec<ProblemSummary>) {
     match collect::collect(path) {

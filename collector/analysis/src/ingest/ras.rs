@@ -13,6 +13,12 @@ pub const EXTENSIONS: [&str; 2] = ["json", "txt"];
 /// Maximum size of a file, in bytes. A status of ten thousand ranks with a hundred communicators is smaller.
 const MAX_BYTES: u64 = 1 << 28;
 
+/// Returns true if this is the name of a status file.
+pub fn is_status(path: &Path) -> bool {
+    let is_name = |extension: &str| path.file_name() == Path::new(NAME).with_extension(extension).file_name();
+    EXTENSIONS.into_iter().any(is_name)
+}
+
 /// Reads the status files of run directories. Files that cannot be read are problems.
 pub fn of_directories(directories: &[PathBuf], problems: &mut Vec<ProblemSummary>) -> Vec<RasStatus> {
     let mut found = Vec::new();

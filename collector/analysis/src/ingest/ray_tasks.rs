@@ -102,6 +102,12 @@ pub fn path(directory: &Path, is_gzipped: bool) -> PathBuf {
     directory.join(if is_gzipped { GZIPPED } else { PLAIN })
 }
 
+/// Returns true if this is the name of a timeline.
+pub fn is_timeline(path: &Path) -> bool {
+    path.file_name()
+        .is_some_and(|name| name == PLAIN || name == GZIPPED)
+}
+
 /// Returns the number of workers of a timeline that wrote one of these logs.
 pub fn ranks_of(timeline: &RayTimeline, logs: &[RankLog]) -> usize {
     let workers: BTreeSet<&str> = logs.iter().filter_map(worker_of_log).collect();

@@ -9,38 +9,46 @@ use std::path::Path;
 /// Commands that read and write object stores.
 const REMOTE: [&str; 7] = ["merge", "report", "export", "heatmap", "compare", "sql", "view"];
 
-/// Prepares the arguments of the program. The command of a job stays as it is.
+/// Commands with the command of a job among their arguments. They check their own directories.
+const OF_JOBS: [&str; 2] = ["run", "doctor"];
+
+/// Prepares the arguments of the program.
 ///
 /// # Errors
 /// A command that needs files of this machine got a URL.
 pub fn prepared(arguments: impl IntoIterator<Item = OsString>) -> Result<Vec<OsString>> {
-    let mut own: Vec<OsString> = arguments.into_iter().collect();
+    let own: Vec<OsString> = arguments.into_iter().collect();
+    let is_command = |argument: &&str| !argument.starts_with('-');
     let command = own
-        .get(1)
-        .and_then(|command| command.to_str())
-        .unwrap_or_default()
-        .to_owned();
-    if REMOTE.contains(&command.as_str()) {
-        return Ok(local_paths(own));
-    }
-    let end = own
         .iter()
-        .position(|argument| argument == "--")
-        .unwrap_or(own.len());
-    let of_job = own.split_off(end);
-    let mut own = local_paths(own);
-    for argument in own.iter().skip(1) {
-        let value = value_of(argument);
-        if is_remote(Path::new(value)) {
-            bail!(
-                "`rankscope {command}` needs a directory of this machine, not {}; these commands take URLs: {}",
-                value.display(),
-                REMOTE.join(", ")
-            );
+        .skip(1)
+        .filter_map(|argument| argument.to_str())
+        .find(is_command);
+    let command = command.unwrap_or_default().to_owned();
+    if OF_JOBS.contains(&command.as_str()) {
+        return Ok(own);
+    }
+    if !REMOTE.contains(&command.as_str()) {
+        for argument in own.iter().skip(1) {
+            local(Path::new(value_of(argument)), &command)?;
         }
     }
-    own.extend(of_job);
-    Ok(own)
+    Ok(local_paths(own))
+}
+
+/// Checks a path of a command that needs files of this machine.
+///
+/// # Errors
+/// It is a URL.
+pub fn local(path: &Path, command: &str) -> Result<()> {
+    if is_remote(path) {
+        bail!(
+            "`rankscope {command}` needs a path of this machine, not {}; these commands take URLs: {}",
+            path.display(),
+            REMOTE.join(", ")
+        );
+    }
+    Ok(())
 }
 
 /// Returns the value of an option such as `--output=DIR`, or the argument itself.
@@ -61,9 +69,9 @@ mod tests {
     #[test]
     fn commands_on_this_machine_refuse_urls_and_jobs_keep_theirs() {
         for line in [
-            "rankscope run -o s3://b/run -- train",
             "rankscope status --x=gs://b/run",
             "rankscope top az://c/run",
+            "rankscope -v dump s3://b/run",
         ] {
             let error = of(line).expect_err(line).to_string();
             assert!(
@@ -71,12 +79,22 @@ mod tests {
                 "{error}"
             );
         }
-        let same = "rankscope run -o run -- train --data s3://b/data file:///x";
-        assert_eq!(
-            of(same).expect("a job"),
-            same.split(' ').map(OsString::from).collect::<Vec<_>>()
-        );
-        let merge = of("rankscope merge s3://b/run -o file:///tmp/x").expect("remote");
-        assert_eq!(merge.last().and_then(|last| last.to_str()), Some("/tmp/x"));
+        for same in [
+            "rankscope run -o run -- train --data s3://b/data file:///x",
+            "rankscope run train --init_method=file:///a%20b --data=s3://b/x",
+            "rankscope doctor train file:///x",
+        ] {
+            assert_eq!(
+                of(same).expect("a job"),
+                same.split(' ').map(OsString::from).collect::<Vec<_>>()
+            );
+        }
+        for line in [
+            "rankscope merge s3://b/run -o file:///tmp/x",
+            "rankscope -v report file:///tmp/x",
+        ] {
+            let merge = of(line).expect("remote");
+            assert_eq!(merge.last().and_then(|last| last.to_str()), Some("/tmp/x"));
+        }
     }
 }

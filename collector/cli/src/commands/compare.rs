@@ -14,6 +14,8 @@ use rankscope_compare::settings::{Inconclusive, Settings};
 use rankscope_compare::{Run, comparable, metrics};
 use rankscope_formats::comparison::{Comparison, StoredBatch, comparison_schema};
 use rankscope_formats::files;
+use rankscope_formats::session::find_session;
+use rankscope_formats::whole_file;
 use rankscope_report::TextLayout;
 use rankscope_report::compare::{
     Listed, comparison_junit, comparison_markdown, comparison_page, comparison_text,
@@ -216,7 +218,8 @@ impl Compare {
     /// Writes all requested outputs.
     fn write(&self, comparison: &Comparison) -> Result<()> {
         let file = |path: &Path, text: &str| {
-            std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+            whole_file::write(path, text.as_bytes())
+                .with_context(|| format!("cannot write {}", path.display()))
         };
         if let Some(path) = &self.html {
             let pictures = worst_steps::pictures(comparison);
@@ -409,8 +412,8 @@ fn read_all(paths: &[PathBuf], progress: &Progress) -> Result<Vec<Run>> {
 /// Returns the run at `path`, or the runs in this directory of runs, by name. Each has the path as typed and the
 /// session's path.
 fn runs_in(path: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
-    let alone = session::locate(path);
-    if let Ok(directory) = alone {
+    let cannot_open = |path: &Path| format!("cannot open {}", path.display());
+    if let Some(directory) = find_session(path).with_context(|| cannot_open(path))? {
         return Ok(vec![(path.to_path_buf(), directory)]);
     }
     let mut found: Vec<(PathBuf, PathBuf)> = Vec::new();
@@ -428,24 +431,24 @@ fn runs_in(path: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
             warn(&format!("left out: {} failed", run.display()));
             continue;
         }
-        match session::locate(&run) {
-            Ok(directory) => found.push((run, directory)),
-            // A run without a session must not be missing silently.
-            Err(_)
-                if files::list(&run).is_ok_and(|files| {
-                    files
-                        .iter()
-                        .any(|file| run_directory::is_log(Path::new(&file.name)))
-                }) =>
+        // A run that cannot be read must not be missing silently.
+        match find_session(&run).with_context(|| cannot_open(&run))? {
+            Some(directory) => found.push((run, directory)),
+            // Nor must one without a session.
+            None if files::list(&run).is_ok_and(|files| {
+                files
+                    .iter()
+                    .any(|file| run_directory::is_log(Path::new(&file.name)))
+            }) =>
             {
                 let run = run.display();
                 warn(&format!("left out: {run} was not merged (rankscope merge {run})"));
             }
-            Err(_) => {}
+            None => {}
         }
     }
     if found.is_empty() {
-        alone?;
+        session::locate(path)?;
     }
     found.sort();
     Ok(found)

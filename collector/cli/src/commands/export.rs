@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use rankscope_analysis::model::time_range::TimeRange;
 use rankscope_analysis::model::units;
+use rankscope_formats::session::beside_session;
 use rankscope_report::export::perfetto;
 use rankscope_report::export::perfetto::PerfettoOptions;
 use serde::Serialize;
@@ -60,7 +61,7 @@ impl Export {
             bail!("name the output format: --perfetto");
         }
         let (path, session) = session::read(&self.directory)?;
-        let beside = path.parent().unwrap_or(&path);
+        let beside = beside_session(&path);
         let output = self.output.clone().unwrap_or_else(|| beside.join(TRACE));
         let ranks = self
             .ranks

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use rankscope_analysis::model::time_range::TimeRange;
 use rankscope_analysis::model::units;
 use rankscope_formats::files;
-use rankscope_formats::session::Session;
+use rankscope_formats::session::{Session, beside_session};
 use rankscope_formats::whole_file;
 use rankscope_report::heatmap;
 use rankscope_report::heatmap::picture;
@@ -183,7 +183,7 @@ impl Heatmap {
         let kinds = self.kinds()?;
         let targets = self.targets(&kinds)?;
         let (path, session) = session::read(&self.directory)?;
-        let default_directory = path.parent().unwrap_or(&path).join(HEATMAPS);
+        let default_directory = beside_session(&path).join(HEATMAPS);
         let chosen = self.chosen(&session)?;
         let style = self.style();
         let progress = Progress::new();

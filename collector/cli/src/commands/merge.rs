@@ -3,8 +3,8 @@
 use super::print::message as warn;
 use super::progress::Progress;
 use super::results::{REPORT, TRACE};
-use super::staged::Staged;
-use super::{Exit, export, print};
+use super::staged::{self, Staged};
+use super::{Exit, export, local, print};
 use crate::launch::ending::Ending;
 use crate::launch::lock::{LOCK, MergeLock};
 use crate::launch::stop::StopWatch;
@@ -95,6 +95,9 @@ impl Merge {
         if last == Last::default() {
             self.collect()?;
         }
+        if let Some(scratch) = &self.scratch {
+            local(scratch, "merge --scratch")?;
+        }
         let is_local = !self
             .directories
             .iter()
@@ -109,7 +112,7 @@ impl Merge {
         let _watch = StopWatch::start(move |signal| {
             abandon(&abandoned);
             if let Some(scratch) = &scratch {
-                let _ = fs::remove_dir_all(scratch);
+                staged::remove(scratch);
             }
             warn("interrupted; the recording is intact, merge again to complete it");
             Ending::Signal(signal).end_likewise()
@@ -136,7 +139,7 @@ impl Merge {
             merge_input(input, &progress)?
         };
         if let Some(staged) = &staged {
-            staged.deliver(&mut merged.places, &progress)?;
+            staged.deliver(&mut merged.places, self.only_session, &progress)?;
         }
         drop(progress);
         merged.print(self.json)?;

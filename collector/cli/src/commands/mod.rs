@@ -41,7 +41,7 @@ mod view;
 mod watch;
 mod worst_steps;
 
-pub use arguments::prepared;
+pub use arguments::{local, prepared};
 pub use compare::with_sides;
 pub use exit::Exit;
 pub use print::is_broken_pipe;

@@ -1,9 +1,10 @@
 //! `rankscope report`.
 
+use super::print::message as warn;
 use super::progress::Progress;
 use super::rank_list::RankList;
 use super::results::{REPORT, SHARED_REPORT, TRACE};
-use super::{Exit, merge, print, session, timeline_picture};
+use super::{Exit, local, merge, print, session, timeline_picture};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use rankscope_analysis::model::declared;
@@ -18,7 +19,7 @@ use rankscope_formats::bench::BenchResults;
 use rankscope_formats::files;
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{ViewFile, view_path};
-use rankscope_formats::session::{Selection, Session};
+use rankscope_formats::session::{Selection, Session, beside_session};
 use rankscope_report::Places;
 use rankscope_report::heatmap;
 use rankscope_report::share::for_sharing;
@@ -175,6 +176,7 @@ impl Report {
         }
         let mut stated = DeclaredLimits::default();
         for bench in &self.peaks {
+            local(bench, "report --peaks")?;
             let results = BenchResults::read(bench)?;
             let library = &results.library.name;
             if !session.operations.iter().any(|class| &class.library == library) {
@@ -197,17 +199,27 @@ impl Report {
         if let Some(tokens) = self.tokens_per_step {
             named_pauses::state_tokens(&mut session, tokens);
         }
-        let beside = path.parent().unwrap_or(&path).to_path_buf();
+        let beside = beside_session(&path).to_path_buf();
         let name = if self.share { SHARED_REPORT } else { REPORT };
+        let (is_requested, mut is_written) = (self.html.is_some(), true);
         let html = self.html.or_else(|| (!self.json).then(|| beside.join(name)));
         if self.share {
             session = for_sharing(&session).context("cannot leave out names of this site")?;
         }
         if let Some(html) = &html {
             let timeline = self.timeline.then(|| timeline_picture::take(&path)).transpose()?;
-            rankscope_report::write_html(&session, &path, html, timeline.as_deref())
-                .with_context(|| format!("cannot write {}", html.display()))?;
+            let written = rankscope_report::write_html(&session, &path, html, timeline.as_deref())
+                .with_context(|| format!("cannot write {}", html.display()));
+            match written {
+                // Who may only read a bucket gets the summary nevertheless.
+                Err(error) if !is_requested && files::is_remote(html) => {
+                    warn(&format!("{error:#}; name a file of this machine with --html"));
+                    is_written = false;
+                }
+                other => other?,
+            }
         }
+        let html = html.filter(|_| is_written);
         if let Some(level) = self.by {
             let sums = rollup(&session, &heatmap::read_traffic(&path)?, level.by());
             if self.json {

@@ -3,21 +3,24 @@
 //! A merge reads each log several times and at many places, and the logs of a run are read whole anyway.
 
 use super::progress::Progress;
-use super::results::{HEATMAPS, REPORT, SHARED_REPORT, TRACE};
+use super::results::{REPORT, TRACE};
+use crate::launch::{record, run_directory};
 use anyhow::{Context, Result, bail};
+use rankscope_analysis::ingest;
 use rankscope_analysis::model::units;
 use rankscope_formats::files::is_remote;
 use rankscope_formats::session::{SESSION_DIRECTORY, SUMMARY_FILE};
 use rankscope_ranklog::place::Room;
-use rankscope_remote::copy::{self, Copied};
+use rankscope_remote::copy::{self, Copied, Upload};
 use rankscope_report::Places;
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 use tempfile::TempDir;
 
-/// Results in a run directory. They are neither copied nor kept when the run is merged again.
+/// Results in a run directory that a merge replaces: the session alone, or all.
 const RESULTS: [&str; 3] = ["session/", REPORT, TRACE];
-/// Other files in a run directory that a merge does not read.
-const NOT_READ: [&str; 3] = [HEATMAPS, SHARED_REPORT, "view-notes.json"];
 /// Needed space, compared with that of the logs: they, the session and the trace.
 const SPACE_PER_LOG_BYTE: u64 = 3;
 
@@ -85,14 +88,10 @@ impl Staged {
 
     fn fetch_one(&self, directory: &Path, to: &Path, progress: &Progress) -> Result<()> {
         progress.report("listing the run", None);
-        let is_input = |name: &str| {
-            !RESULTS
-                .iter()
-                .chain(&NOT_READ)
-                .any(|other| name.starts_with(other))
-        };
         let files = copy::find(directory, is_input)?;
-        if !files.iter().any(|(name, _)| name.ends_with(".rslog")) {
+        // A merge on this machine expects them there, too.
+        let is_log = |name: &str| !name.contains('/') && run_directory::is_log(Path::new(name));
+        if !files.iter().any(|(name, _)| is_log(name)) {
             bail!("no rank logs (*.rslog) in {}", directory.display());
         }
         let bytes: u64 = files.iter().map(|(_, version)| version.bytes).sum();
@@ -128,13 +127,28 @@ impl Staged {
     }
 
     /// Copies the output to its object store, and names the results there.
-    pub fn deliver(&self, places: &mut Places, progress: &Progress) -> Result<Option<Copied>> {
+    pub fn deliver(
+        &self,
+        places: &mut Places,
+        only_session: bool,
+        progress: &Progress,
+    ) -> Result<Option<Copied>> {
         let Some(url) = &self.upload_to else {
             return Ok(None);
         };
         let summary = format!("{SESSION_DIRECTORY}/{SUMMARY_FILE}");
-        let copied = copy::upload(&self.output, url, &summary, &RESULTS, &mut |_| {
-            progress.report("copying the session", None);
+        let bytes = bytes_below(&self.output);
+        let upload = Upload {
+            from: &self.output,
+            to: url,
+            last: &summary,
+            replaced: if only_session { &RESULTS[..1] } else { &RESULTS },
+        };
+        let copied = copy::upload(&upload, &mut |done| {
+            progress.report(
+                "copying the session",
+                Some(done.bytes as f64 / bytes.max(1) as f64),
+            );
         })?;
         for place in [
             Some(&mut places.session),
@@ -149,5 +163,64 @@ impl Staged {
             }
         }
         Ok(Some(copied))
+    }
+}
+
+/// Returns true if a merge reads this file of a run directory.
+fn is_input(name: &str) -> bool {
+    let is_result = RESULTS.iter().any(|result| copy::is_part_of(name, result));
+    let is_launch = name
+        .strip_prefix(record::FOLDER)
+        .is_some_and(|rest| rest.starts_with('/'));
+    !is_result && (is_launch || ingest::is_input(Path::new(name)))
+}
+
+/// Removes a directory of copies, which other threads may still be writing.
+pub fn remove(scratch: &Path) {
+    for _ in 0..20 {
+        if fs::remove_dir_all(scratch).is_ok() || !scratch.exists() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Returns the size of all files below a directory. It is only for the progress.
+fn bytes_below(directory: &Path) -> u64 {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => bytes_below(&entry.path()),
+            Ok(metadata) => metadata.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_inputs_of_a_merge_are_copied() {
+        for name in [
+            "rank-0.rslog",
+            "node1/rank-0.rslog",
+            "heatmaps-x.rslog",
+            "launches/node0-1.json",
+            "nccl-ras.json",
+            "ray-timeline.json.gz",
+        ] {
+            assert!(is_input(name), "{name}");
+        }
+        for name in [
+            "model.ckpt",
+            "session/operations/rank=0.parquet",
+            "report.html",
+            "report.html.bak",
+            "launches",
+        ] {
+            assert!(!is_input(name), "{name}");
+        }
     }
 }

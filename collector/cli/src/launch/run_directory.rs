@@ -2,6 +2,7 @@
 
 use super::record;
 use anyhow::{Context, Result, bail};
+use rankscope_formats::files::is_remote;
 use rankscope_ranklog::place::{self, SEGMENT_EXTENSION};
 use std::env;
 use std::ffi::OsStr;
@@ -62,6 +63,12 @@ fn choose(named: Option<&Path>) -> Result<(PathBuf, bool)> {
         Some(path) => (path, true),
         None => (PathBuf::from(default_name()), false),
     };
+    if is_remote(&path) {
+        bail!(
+            "a recording needs a directory of this machine, not {}: copy it there afterwards",
+            path.display()
+        );
+    }
     let path = std::path::absolute(&path)
         .with_context(|| format!("cannot resolve the relative path {}", path.display()))?;
     Ok((path, is_named))

@@ -3,7 +3,7 @@
 //! Source: AWS SDKs and Tools Reference Guide, "Shared config and credentials files" and "Process credential provider".
 
 use crate::error::RemoteError;
-use ini::Ini;
+use ini::{Ini, ParseOption};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -29,6 +29,11 @@ pub fn complete(builder: AmazonS3Builder) -> Result<AmazonS3Builder, RemoteError
     }
     let endpoint = variable("AWS_ENDPOINT_URL_S3").or_else(|| variable("AWS_ENDPOINT_URL"));
     if let Some(endpoint) = endpoint.or_else(|| profile.endpoint.clone()) {
+        if !endpoint.starts_with("http://") && !endpoint.starts_with("https://") {
+            return Err(RemoteError::Configuration(format!(
+                "the endpoint {endpoint} (AWS_ENDPOINT_URL) has no scheme: write http://{endpoint} or https://{endpoint}"
+            )));
+        }
         builder = builder.with_endpoint(endpoint);
     }
     let is_signed = builder
@@ -110,8 +115,17 @@ impl Profile {
             let Some(path) = path.filter(|path| path.is_file()) else {
                 continue;
             };
-            let ini = Ini::load_from_file(&path).map_err(|error| {
-                RemoteError::Configuration(format!("cannot read {}: {error}", path.display()))
+            // The AWS tools give quotes and backslashes to the shell as they are.
+            let as_written = ParseOption {
+                enabled_quote: false,
+                enabled_escape: false,
+                ..ParseOption::default()
+            };
+            let ini = Ini::load_from_file_opt(&path, as_written).map_err(|error| {
+                RemoteError::Configuration(format!(
+                    "{} is no profile file of the AWS tools: {error}",
+                    path.display()
+                ))
             })?;
             let Some(section) = ini.section(Some(section.as_str())) else {
                 continue;
@@ -223,7 +237,7 @@ mod tests {
                                [ci]\naws_access_key_id=two\naws_secret_access_key=s\naws_session_token=t\n";
     const CONFIG: &str = "[default]\nregion = eu-west-1\n[profile ci]\nregion=us-west-2\nendpoint_url = http://localhost:1\n\
                           [profile sso]\nsso_session = x\n[profile made]\n\
-                          credential_process = echo '{\"Version\": 1, \"AccessKeyId\": \"p\", \"SecretAccessKey\": \"q\"}'\n";
+                          credential_process = \"/bin/echo\" '{\"Version\": 1, \"AccessKeyId\": \"p\", \"SecretAccessKey\": \"q\"}'\n";
 
     #[test]
     fn profiles_have_keys_region_and_endpoint() {

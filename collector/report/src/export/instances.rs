@@ -2,9 +2,8 @@
 
 use super::ordered::Ordered;
 use rankscope_formats::ids::RankIndex;
-use rankscope_formats::session::{InstanceRow, InstanceState, TableError, part_path};
+use rankscope_formats::session::{InstanceRow, InstanceState, RowGroups, TableError};
 use rustc_hash::FxHashMap;
-use std::path::Path;
 
 /// Maximum number of instances kept while their operations are read.
 const INSTANCES_AROUND: u64 = 400_000;
@@ -31,11 +30,10 @@ pub struct Instances {
 }
 
 impl Instances {
-    /// Opens the table of instances.
-    pub fn open(directory: &Path) -> Result<Self, TableError> {
-        let reader = Ordered::open(&part_path::<InstanceRow>(directory))?;
+    /// Reads the table of instances from its start.
+    pub fn new(table: &RowGroups<InstanceRow>) -> Result<Self, TableError> {
         Ok(Self {
-            reader,
+            reader: Ordered::of(table.read()?),
             known: FxHashMap::default(),
             until_ns: i64::MIN,
             newest: 0,

@@ -30,11 +30,19 @@ impl<T: Table> Ordered<T> {
     pub fn open_some(path: &Path, is_wanted: fn(&T) -> bool) -> Result<Self, TableError> {
         Ok(Self {
             is_wanted,
-            reader: TableReader::open(path)?,
+            ..Self::of(TableReader::open(path)?)
+        })
+    }
+
+    /// Orders the rows of a reader.
+    pub fn of(reader: TableReader<T>) -> Self {
+        Self {
+            is_wanted: |_| true,
+            reader,
             rows: VecDeque::new(),
             incoming: Vec::new(),
             ended: false,
-        })
+        }
     }
 
     /// Returns the next row without taking it.

@@ -15,7 +15,7 @@ pub use super::options::{DEFAULT_MAX_BYTES, ExportError, Exported, PerfettoOptio
 use super::rank::RankExport;
 use super::trace_axis::TRACE_START_NS;
 use rankscope_formats::perfetto::{ClockAnchor, Options, TraceWriter};
-use rankscope_formats::session::{Rank, Session};
+use rankscope_formats::session::{InstanceRow, Rank, RowGroups, Session, part_path};
 use rankscope_formats::whole_file::WholeFile;
 use std::path::Path;
 
@@ -54,6 +54,7 @@ pub fn export(
         };
         writer.host(host as u32, name).map_err(trace_error)?;
     }
+    let instances = RowGroups::open(&part_path::<InstanceRow>(directory))?;
     let ranks: Vec<&Rank> = session
         .ranks
         .iter()
@@ -74,7 +75,7 @@ pub fn export(
         let share = options.max_bytes.saturating_sub(before) / (ranks.len() - done) as u64;
         let of_rank =
             RankExport::new(&mut writer, session, rank, options, before + share).map_err(trace_error)?;
-        let of_rank = of_rank.run(directory)?;
+        let of_rank = of_rank.run(directory, &instances)?;
         exported.add(of_rank);
     }
     let (file, written) = writer.finish().map_err(trace_error)?;

@@ -14,8 +14,9 @@ use rankscope_formats::perfetto::{
     Arg, ArgValue, CounterUnit, CounterValue, Error, FlowId, Slice, TraceWriter, TrackId,
 };
 use rankscope_formats::session::{
-    CounterRow, InstanceState, NameRow, OperationRow, OperationState, ProgramSpanRow, Rank, Session,
-    SpanKind, SpanRow, StallRow, StepKind, StepRow, Table, TableError, TableReader, WorkRow, rank_path,
+    CounterRow, InstanceRow, InstanceState, NameRow, OperationRow, OperationState, ProgramSpanRow, Rank,
+    RowGroups, Session, SpanKind, SpanRow, StallRow, StepKind, StepRow, Table, TableError, TableReader,
+    WorkRow, rank_path,
 };
 use rankscope_formats::whole_file::WholeFile;
 use rankscope_ranklog::{Library, Operation};
@@ -67,7 +68,11 @@ impl<'a, 'w> RankExport<'a, 'w> {
     }
 
     /// Writes the rank from the tables in `directory`.
-    pub fn run(mut self, directory: &Path) -> Result<RankCounts, ExportError> {
+    pub fn run(
+        mut self,
+        directory: &Path,
+        instances: &RowGroups<InstanceRow>,
+    ) -> Result<RankCounts, ExportError> {
         let path = self.options.output.clone();
         let trace_error = |source| ExportError::Trace {
             path: path.clone(),
@@ -84,7 +89,7 @@ impl<'a, 'w> RankExport<'a, 'w> {
         let mut operations = Ordered::<OperationRow>::open(&rank_path::<OperationRow>(directory, index))?;
         let mut spans = Ordered::<SpanRow>::open(&rank_path::<SpanRow>(directory, index))?;
         let mut works = self.open_works(directory)?;
-        let mut instances = Instances::open(directory)?;
+        let mut instances = Instances::new(instances)?;
         loop {
             // A blocked interval contains the calls that its thread makes meanwhile. So the longer of two with equal
             // start comes first.

@@ -2,6 +2,7 @@
 
 use super::Note;
 use rankscope_formats::files;
+use rankscope_formats::session::{SESSION_DIRECTORY, beside_session};
 use rankscope_formats::whole_file::WholeFile;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -21,9 +22,9 @@ const VERSION: u32 = 1;
 pub fn path_of(session: &Path) -> PathBuf {
     // A session may be given as `.`. A path that cannot be resolved is used as it is.
     let full = fs::canonicalize(session).unwrap_or_else(|_| session.to_path_buf());
-    match full.parent() {
-        Some(run) if full.file_name().is_some_and(|name| name == "session") => run.join(NAME),
-        _ => full.join(NAME),
+    match full.file_name().is_some_and(|name| name == SESSION_DIRECTORY) {
+        true => beside_session(&full).join(NAME),
+        false => full.join(NAME),
     }
 }
 
