@@ -1,5 +1,5 @@
 # Targets for developers and CI. All of them are plain cargo underneath; see CONTRIBUTING.md.
-.PHONY: help build viewer sql portable portable-aarch64 wheel deb release demo test test-sql test-portable setup lint bench faults compare-study hang-study frameworks aarch64 host-nccl fuzz docs
+.PHONY: help build viewer sql portable portable-aarch64 wheel deb release demo test test-sql test-azure test-portable setup lint bench faults compare-study hang-study frameworks aarch64 host-nccl fuzz docs
 
 help:
 	@echo "make build   the program and the preloaded library, in target/release"
@@ -97,6 +97,10 @@ test: build setup
 test-sql:
 	cargo clippy --locked -p rankscope-sql --all-targets -- -D warnings
 	cargo test --locked -p rankscope-sql
+
+# Sessions in Azure Blob Storage, on Microsoft's emulator.
+test-azure: build
+	cargo test --locked -p rankscope-tests --test object_stores -- --ignored azure
 
 # What runs in the processes of a job, on the files for releases.
 test-portable: setup

@@ -93,7 +93,7 @@ def measure(arguments, work):
         "first picture": [viewer, "RUN", "--screenshot", picture],
         "report": [program, "report", "RUN", "--json"],
         "report --range": [program, "report", "RUN", "--json", "--range", "1s..1.1s", "--ranks", "0-15"],
-        "compare": [program, "compare", "RUN", "--", str(work / "merged"), "--json"],
+        "heatmap": [program, "heatmap", "RUN", "-o", str(work / "maps"), "--json"],
     }
     for name, command in commands.items():
         times = {"remote": [], "local": []}

@@ -2,13 +2,14 @@
 
 use rankscope_fixtures::logs::Ddp;
 use rankscope_s3_server::{Effect, Fault, Refusal, S3Server};
-use rankscope_tests::artefacts;
 use rankscope_tests::process::{self, Ended, Process};
 use rankscope_tests::wait_until;
+use rankscope_tests::{artefacts, setup};
 use serde_json::Value;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -775,5 +776,88 @@ fn errors_say_what_is_missing() {
     let ended = process::run(command, LIMIT);
     assert!(ended.complaints().contains("refused"), "{}", ended.complaints());
     assert!(started.elapsed() < Duration::from_secs(60));
+    place.expect_nothing_left();
+}
+
+/// Microsoft's emulator of Azure Blob Storage, with the logs of a run.
+#[test]
+#[ignore = "needs 400 MB from npm: make test-azure"]
+fn azure_has_the_same_sessions() {
+    let Some(folder) = setup::path("azure.sh") else {
+        return;
+    };
+    let place = Place::with(&Ddp {
+        steps: 50_000,
+        ..Ddp::default()
+    });
+    let mut emulator = Command::new("node")
+        .arg(folder.join("emulator.mjs"))
+        .arg(&place.bucket)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("node starts");
+    let mut connection = String::new();
+    let output = emulator.stdout.take().expect("an output");
+    BufReader::new(output)
+        .read_line(&mut connection)
+        .expect("a connection string");
+    let run = |arguments: &[&str]| {
+        let mut command = place.command("rankscope");
+        command
+            .env("AZURE_STORAGE_CONNECTION_STRING", connection.trim())
+            .args(arguments);
+        process::run(command, LIMIT)
+    };
+    let expect = |arguments: &[&str]| {
+        let ended = run(arguments);
+        assert_eq!(ended.code(), 0, "{arguments:?}: {}", ended.complaints());
+        ended.text()
+    };
+    expect(&["merge", "job"]);
+    let there = expect(&["merge", "az://runs/job"]);
+    assert!(there.contains("az://runs/job/report.html"), "{there}");
+    for arguments in [
+        vec!["report", "RUN", "--json"],
+        vec!["report", "RUN", "--range", "1s..1.1s"],
+        vec!["heatmap", "RUN", "-o", "maps"],
+        vec![
+            "export",
+            "--perfetto",
+            "RUN",
+            "-o",
+            "x.pftrace",
+            "--range",
+            "1s..2s",
+        ],
+    ] {
+        let of = |run: &str| {
+            arguments
+                .iter()
+                .map(|text| text.replace("RUN", run))
+                .collect::<Vec<_>>()
+        };
+        let shown = |run: &str| {
+            let text = expect(&of(run).iter().map(String::as_str).collect::<Vec<_>>());
+            let same = text.lines().filter(|line| !line.contains("written_unix_ns"));
+            same.collect::<Vec<_>>()
+                .join("\n")
+                .replace("az://runs/job", "job")
+        };
+        assert_eq!(shown("az://runs/job"), shown("job"), "{arguments:?}");
+    }
+    // Again, over the older session; and a file in parts.
+    expect(&["merge", "az://runs/job"]);
+    expect(&[
+        "export",
+        "--perfetto",
+        "az://runs/job",
+        "-o",
+        "az://runs/x.pftrace",
+    ]);
+    let error = run(&["report", "az://none/job"]).complaints();
+    assert!(error.contains("no such bucket"), "{error}");
+    drop(emulator.stdin.take());
+    emulator.wait().expect("it ends");
     place.expect_nothing_left();
 }

@@ -72,7 +72,9 @@ pub fn io_error(error: object_store::Error) -> io::Error {
         "the object store denied access: check the credentials and their permissions for this bucket";
     let rejected = "the object store rejected the credentials";
     let (kind, what) = match (&error, cause.as_str()) {
-        (_, "NoSuchBucket") => return io::Error::new(io::ErrorKind::NotFound, "no such bucket"),
+        (_, "NoSuchBucket" | "ContainerNotFound") => {
+            return io::Error::new(io::ErrorKind::NotFound, "no such bucket");
+        }
         (_, "SignatureDoesNotMatch" | "InvalidAccessKeyId" | "ExpiredToken")
         | (Of::Unauthenticated { .. }, _) => (io::ErrorKind::PermissionDenied, rejected),
         (Of::NotFound { .. }, _) => {

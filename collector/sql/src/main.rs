@@ -67,6 +67,11 @@ fn main() -> ExitCode {
         Ok(Err(_)) => return ExitCode::from(3),
         Err(error) => Err(error).context("cannot start a thread"),
     };
+    // What was read of a session that was replaced meanwhile is of no use.
+    let result = result.and_then(|code| {
+        rankscope_remote::sessions::check()?;
+        Ok(code)
+    });
     match result {
         Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
