@@ -9,6 +9,7 @@ mod support;
 
 use egui::{Key, Modifiers, Pos2, pos2, vec2};
 use rankscope_analysis::{MergeOptions, index, merge};
+use rankscope_fixtures::logs::Ddp;
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{LaneKind, Span};
 use rankscope_formats::session::Session;
@@ -127,6 +128,44 @@ fn a_step_of_a_recorded_run_and_an_instance_on_all_ranks() {
     assert_eq!(back.instance, picked.instance);
     driven.press(Modifiers::NONE, Key::Escape);
     assert_eq!(driven.workspace().state.picked, None);
+}
+
+/// A job of 264 ranks on 33 hosts of eight.
+fn on_many_hosts(folder: &Path) -> PathBuf {
+    let job = Ddp {
+        ranks: 264,
+        hosts: 33,
+        steps: 6,
+        slow: Some((12, 900_000)),
+        ..Ddp::default()
+    };
+    support::of(folder, &job)
+}
+
+#[test]
+fn with_many_ranks_rows_of_hosts_come_first_and_ranks_on_demand() {
+    let (_folder, mut driven) = open(on_many_hosts, dark());
+    let kinds = |driven: &mut Driven| -> Vec<RowKind> {
+        let rows = driven.workspace().timeline.rows();
+        rows.iter().map(|row| row.kind).collect()
+    };
+    let first = kinds(&mut driven);
+    assert_eq!(first.len(), 33);
+    assert!(first.iter().all(|kind| matches!(kind, RowKind::Host(_))));
+    // The picture of the second host shows the late rank among its eight.
+    driven.snapshot("hosts");
+    let second = driven.workspace().timeline.rows()[1];
+    let rect = driven.workspace().timeline.rows_rect;
+    driven.click(pos2(60.0, rect.top() + (second.top + second.bottom()) / 2.0));
+    let opened = kinds(&mut driven);
+    assert_eq!(opened.len(), 33 + 8);
+    let ranks: Vec<u32> = opened
+        .iter()
+        .filter_map(|kind| kind.rank())
+        .map(|rank| rank.0)
+        .collect();
+    assert_eq!(ranks, [8, 9, 10, 11, 12, 13, 14, 15]);
+    driven.snapshot("hosts_one_open");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Writes the rank logs of a synthetic DistributedDataParallel job: `synthetic DIRECTORY OPERATIONS [RANKS [SEED]]`.
+//! Writes the rank logs of a synthetic DistributedDataParallel job: `synthetic DIRECTORY OPERATIONS [RANKS [SEED [HOSTS]]]`.
 
 use rankscope_fixtures::logs::Ddp;
 use std::path::PathBuf;
@@ -10,13 +10,15 @@ fn main() -> ExitCode {
         arguments.next().map(PathBuf::from),
         arguments.next().and_then(|text| text.parse::<u64>().ok()),
     ) else {
-        eprintln!("usage: synthetic DIRECTORY OPERATIONS [RANKS [SEED]]");
+        eprintln!("usage: synthetic DIRECTORY OPERATIONS [RANKS [SEED [HOSTS]]]");
         return ExitCode::from(2);
     };
     let ranks = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(8);
     let noise = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(1);
+    let hosts = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(1);
     let mut job = Ddp {
         ranks,
+        hosts,
         noise,
         slow: Some((ranks / 2, 50_000)),
         ..Ddp::default()

@@ -8,7 +8,7 @@ use super::side::Side;
 use super::top_bar::{self, TopBar};
 use crate::app::comparing::comparison_bar;
 use crate::app::comparing::opening::Comparing;
-use crate::model::{Action, Opened, ShownCounters, State, ViewState, Window};
+use crate::model::{Action, HostIndex, Opened, ShownCounters, State, ViewState, Window};
 use crate::panels::Notes;
 use crate::search::SearchBar;
 use crate::theme::Theme;
@@ -23,6 +23,8 @@ use std::time::Duration;
 
 /// Maximum number of ranks that are expanded at first.
 const MAX_OPEN_RANKS: usize = 12;
+/// With more ranks on several hosts, the hosts start closed: rows of hosts come first, and their ranks on demand.
+const MAX_RANKS_OF_OPEN_HOSTS: usize = 256;
 
 /// One open session.
 pub struct Workspace {
@@ -70,6 +72,10 @@ impl Workspace {
                 collapsed: (0..session.ranks.len())
                     .filter(|_| many)
                     .map(RankIndex::of)
+                    .collect(),
+                closed_hosts: (0..session.hosts.len())
+                    .filter(|_| session.hosts.len() > 1 && session.ranks.len() > MAX_RANKS_OF_OPEN_HOSTS)
+                    .map(HostIndex::of)
                     .collect(),
                 ..ViewState::default()
             }
@@ -245,6 +251,15 @@ impl Workspace {
             if let Action::Rank(Some(rank)) = action
                 && self.state.rank != Some(rank)
             {
+                let host = self
+                    .opened
+                    .session
+                    .ranks
+                    .get(rank.index())
+                    .map(|rank| HostIndex::of(rank.host as usize));
+                if let Some(host) = host {
+                    self.state.view.closed_hosts.remove(&host);
+                }
                 self.timeline.reveal(rank);
             }
             self.state.apply(action, now_s);

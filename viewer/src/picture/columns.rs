@@ -121,6 +121,16 @@ impl Columns {
         }
     }
 
+    /// Adds the columns of another lane in the same window.
+    pub fn merge(&mut self, other: &Self) {
+        let columns = self.sums.iter_mut().zip(&other.sums);
+        columns.for_each(|(sums, more)| sums.merge(more));
+        let lengths = self.lengths_ns.iter_mut().zip(&other.lengths_ns);
+        lengths.for_each(|(length, more)| *length = length.saturating_add(*more));
+        let touched = self.touched.iter_mut().zip(&other.touched);
+        touched.for_each(|(touched, more)| *touched |= more);
+    }
+
     /// Returns the sum over all columns.
     pub fn total(&self) -> Sums {
         let mut total = Sums::default();

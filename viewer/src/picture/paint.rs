@@ -147,7 +147,11 @@ fn shade_of(span: &Span, shades: &[Shade], window: Window, width: usize, x: usiz
 }
 
 /// Fills columns from below. Each class has its share of the column's time, and at least one pixel.
-fn fill(image: &mut ColorImage, columns: &Columns, colour: impl Fn(usize, usize, usize) -> Color32) {
+pub(super) fn fill(
+    image: &mut ColorImage,
+    columns: &Columns,
+    colour: impl Fn(usize, usize, usize) -> Color32,
+) {
     let [width, height] = image.size;
     for x in 0..width.min(columns.sums.len()) {
         if !columns.touched[x] {

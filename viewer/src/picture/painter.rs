@@ -2,8 +2,8 @@
 //! dropped.
 
 use super::paint::{IsHighlighted, Picture, Style, paint};
-use super::{counters, in_flight};
-use crate::model::{CounterScale, Opened, View, Window};
+use super::{counters, host, in_flight};
+use crate::model::{CounterScale, HostIndex, Opened, View, Window};
 use crate::theme::Theme;
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{LaneInfo, Span, ViewFile};
@@ -21,12 +21,14 @@ pub enum Subject {
     InFlight,
     /// One counter, by its position in the index.
     Counter(usize),
+    /// Mean of the ranks of a host.
+    Host(HostIndex),
 }
 
 /// Identity of a picture. Two pictures with the same key are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PictureKey {
-    /// Position of the rank in the session.
+    /// Position of the rank in the session; of a host, its first rank.
     pub rank: RankIndex,
     /// Subject of the picture.
     pub subject: Subject,
@@ -192,9 +194,14 @@ fn work(shared: &Shared, opened: &Opened, ready: &Sender<Ready>, done: &dyn Fn()
                 requests = next;
             }
         };
-        let picture = match opened.view(key.rank) {
-            View::Open(view) => picture_of(&key, &options, opened, view),
-            View::Pending | View::Missing => None,
+        let picture = match (key.subject, opened.view(key.rank)) {
+            (Subject::Host(of), _) => {
+                let size = (key.width, key.height);
+                let quality = (key.exact, options.filter.is_some());
+                host::paint(opened, of, key.window, size, options.theme, quality)
+            }
+            (_, View::Open(view)) => picture_of(&key, &options, opened, view),
+            (_, View::Pending | View::Missing) => None,
         };
         let sent = ready.send(Ready {
             key,
@@ -232,6 +239,8 @@ fn picture_of(
         Subject::Lane(lane) => view
             .lane(lane)
             .map(|lane| paint(view, lane, key.window, size, style)),
+        // It needs several indexes.
+        Subject::Host(_) => None,
         Subject::InFlight => Some(in_flight::paint(view, key.window, size, style)),
         Subject::Counter(counter) => view.counter(counter).map(|counter| {
             let name = &counter.info.name;

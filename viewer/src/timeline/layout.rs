@@ -84,7 +84,7 @@ impl RowKind {
     pub fn lane(self) -> Option<(RankIndex, usize)> {
         match self.subject()? {
             (rank, Subject::Lane(lane)) => Some((rank, lane)),
-            (_, Subject::InFlight | Subject::Counter(_)) => None,
+            (_, Subject::InFlight | Subject::Counter(_) | Subject::Host(_)) => None,
         }
     }
 
@@ -333,7 +333,10 @@ impl Layout {
             self.push_rank(inputs, rank);
             self.push_counterpart(inputs, rank);
         }
-        for (host, described) in session.hosts.iter().enumerate() {
+        // Clocks number the hosts. A reader expects the order of the ranks.
+        let mut hosts: Vec<_> = session.hosts.iter().enumerate().collect();
+        hosts.sort_by_key(|(_, host)| host.ranks.iter().min());
+        for (host, described) in hosts {
             let mut ranks: Vec<RankIndex> = described
                 .ranks
                 .iter()

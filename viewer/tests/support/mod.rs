@@ -40,6 +40,11 @@ pub fn made(directory: &Path, ranks: u32, steps: u32) -> PathBuf {
         slow: Some((ranks / 2, 50_000)),
         ..Ddp::default()
     };
+    of(directory, &job)
+}
+
+/// Writes a training and merges it. Returns the run directory.
+pub fn of(directory: &Path, job: &Ddp) -> PathBuf {
     job.write(directory).expect("a run");
     merged(directory)
 }

@@ -27,7 +27,8 @@ use super::minimap::Minimap;
 use super::names::{MAX_NAMES, Names};
 use super::ruler::{self, ClockErrorLabel, Cursor};
 use super::tooltip;
-use crate::model::{Action, Opened, State, Window};
+use crate::model::{Action, HostIndex, Opened, State, Window};
+use crate::picture::Subject;
 use crate::picture::in_flight::InFlight;
 use crate::picture::painter::HighlightFilter;
 use crate::theme::Theme;
@@ -248,7 +249,10 @@ impl Timeline {
             .rows
             .iter()
             .filter_map(|row| {
-                let (rank, subject) = row.kind.subject()?;
+                let (rank, subject) = match row.kind {
+                    RowKind::Host(host) => closed_host(frame, host)?,
+                    kind => kind.subject()?,
+                };
                 let mut rect = inside_of(frame, row);
                 if matches!(row.kind, RowKind::Rank { .. }) {
                     rect.min.y += 3.0;
@@ -400,4 +404,11 @@ impl Timeline {
 /// Returns the place of a row without its edges.
 fn inside_of(frame: &Frame<'_>, row: &Row) -> Rect {
     frame.rect_of(row).shrink2(Vec2::new(0.0, 1.0))
+}
+
+/// Returns the picture of a closed host, and its first rank. The ranks of an open one have their own.
+fn closed_host(frame: &Frame<'_>, host: HostIndex) -> Option<(RankIndex, Subject)> {
+    let first = frame.opened.session.hosts.get(host.index())?.ranks.first()?;
+    let is_closed = frame.state.view.closed_hosts.contains(&host);
+    is_closed.then_some((RankIndex(*first), Subject::Host(host)))
 }

@@ -1,6 +1,7 @@
 //! Paints the titles to the left of the rows.
 
 use super::frame::Frame;
+use crate::picture::host;
 use crate::timeline::compared::Compared;
 use crate::timeline::gutter::{counter_range, title};
 use crate::timeline::layout::RowKind;
@@ -45,7 +46,13 @@ pub fn titles(painter: &Painter, frame: &Frame<'_>, compared: Option<&Compared>)
             chevron(painter, at, is_closed, theme.weak());
         }
         let of_compared = compared.and_then(|it| it.title(row.kind));
-        let text = of_compared.unwrap_or_else(|| title(frame.opened, row.kind));
+        let mut text = of_compared.unwrap_or_else(|| title(frame.opened, row.kind));
+        if let (RowKind::Host(host), Some(true)) = (row.kind, is_closed) {
+            let described = frame.opened.session.hosts.get(host.index());
+            if described.is_some_and(|host| host.ranks.len() > host::MAX_RANKS) {
+                text.push_str(&format!(", mean of {}", host::MAX_RANKS));
+            }
+        }
         let width = gutter.width() - indent - 6.0;
         let lines = match row.kind {
             RowKind::Counter { .. } => {

@@ -1,0 +1,84 @@
+//! Paints the row of a closed host: where the time of its ranks went, on average.
+
+use super::columns::Columns;
+use super::paint::{Picture, fill};
+use crate::model::{HostIndex, Opened, View, Window};
+use crate::theme::{Theme, faded};
+use egui::{Color32, ColorImage};
+use rankscope_formats::ids::RankIndex;
+use rankscope_formats::index::LaneKind;
+use std::time::Duration;
+
+/// Maximum number of ranks of a host that are read. Of more, these are spread evenly, and always the same.
+pub const MAX_RANKS: usize = 8;
+
+/// Returns the ranks of a host that its row shows.
+pub fn sample(ranks: &[u32]) -> impl Iterator<Item = RankIndex> + '_ {
+    let count = ranks.len().min(MAX_RANKS);
+    (0..count).map(move |number| RankIndex(ranks[number * ranks.len() / count]))
+}
+
+/// Paints the mean of the sampled ranks of a host. Waits until their indexes are open. `None`: none can be read, or the session is
+/// closed.
+pub fn paint(
+    opened: &Opened,
+    host: HostIndex,
+    window: Window,
+    (width, height): (usize, usize),
+    theme: Theme,
+    (exact, is_filtered): (bool, bool),
+) -> Option<Picture> {
+    let described = opened.session.hosts.get(host.index())?;
+    let mut sum: Option<(Columns, LaneKind)> = None;
+    for rank in sample(&described.ranks) {
+        let view = loop {
+            match opened.view(rank) {
+                View::Open(view) => break Some(view.clone()),
+                View::Missing => break None,
+                View::Pending if opened.is_closed() => return None,
+                View::Pending => std::thread::sleep(Duration::from_millis(10)),
+            }
+        };
+        let Some(view) = view else { continue };
+        let parts = view
+            .lanes_of(|kind| matches!(kind, LaneKind::Parts { .. }))
+            .filter(|(_, lane)| lane.info.layer == 0)
+            .last();
+        let Some((_, lane)) = parts else { continue };
+        let columns = Columns::of(lane, window, width, exact);
+        match &mut sum {
+            Some((sum, _)) => sum.merge(&columns),
+            None => sum = Some((columns, lane.info.kind)),
+        }
+    }
+    let (columns, kind) = sum?;
+    let shades = theme.classes(kind);
+    let background = theme.background();
+    let mut image = ColorImage::filled([width, height], Color32::TRANSPARENT);
+    // A filter chooses spans, and this row shows none.
+    fill(&mut image, &columns, |class, x, y| match is_filtered {
+        true => faded(shades[class].colour, background),
+        false => shades[class].at(x, y),
+    });
+    Some(Picture {
+        image,
+        named: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_ranks_are_all_shown_and_many_are_spread_evenly() {
+        let of = |count: u32| -> Vec<u32> {
+            let ranks: Vec<u32> = (100..100 + count).collect();
+            sample(&ranks).map(|rank| rank.0).collect()
+        };
+        assert_eq!(of(0), [0; 0]);
+        assert_eq!(of(3), [100, 101, 102]);
+        assert_eq!(of(8).len(), 8);
+        assert_eq!(of(16), [100, 102, 104, 106, 108, 110, 112, 114]);
+    }
+}
