@@ -37,6 +37,7 @@ mod location;
 mod losses;
 mod matching;
 mod operations;
+mod packed;
 mod parquet_file;
 mod part;
 mod pauses;
@@ -76,6 +77,7 @@ pub use matching::{Matching, ReasonCount, Unmatched};
 pub use operations::{
     ClassCounts, Connect, OperationClass, RequestedOperation, SmallLaunches, Totals, TransferBound,
 };
+pub use packed::{PackedRows, Unpacker, put_signed, put_unsigned, take_signed, take_unsigned};
 pub use part::{Part, PartLeftOut};
 pub use pauses::{Counted, NamedPart, NamedParts, NamedTimes, NotSeen};
 pub use ranks::{

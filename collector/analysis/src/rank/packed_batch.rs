@@ -1,0 +1,139 @@
+//! Batches in a tenth of their memory: what matching needs of them, for a caller that reads whole logs before it
+//! matches.
+
+use super::batch::{RankBatch, StepCut};
+use crate::intervals::device_overlap::DeviceParts;
+use crate::intervals::overlap::Parts;
+use crate::model::packed_operation::Before;
+use rankscope_formats::ids::StepIndex;
+use rankscope_formats::session::{
+    PackedRows, PauseRow, StallRow, Table, Unpacker, put_signed, put_unsigned, take_signed, take_unsigned,
+};
+
+/// Calls `visit` with each number of a step, in a fixed order.
+fn each_of_step(cut: &mut StepCut, mut visit: impl FnMut(&mut i64) -> Option<()>) -> Option<()> {
+    let Parts {
+        window_ns,
+        host_ns,
+        exposed_ns,
+        other_blocked_ns,
+        communication_ns,
+        queued_ns,
+    } = &mut cut.parts;
+    for number in [
+        window_ns,
+        host_ns,
+        exposed_ns,
+        other_blocked_ns,
+        communication_ns,
+        queued_ns,
+    ] {
+        visit(number)?;
+    }
+    visit(&mut cut.start_ns)?;
+    visit(&mut cut.end_ns)?;
+    visit(&mut cut.host_ns)?;
+    cut.named_ns.iter_mut().try_for_each(&mut visit)?;
+    if let Some(device) = &mut cut.device {
+        let DeviceParts {
+            window_ns,
+            compute_only_ns,
+            overlapped_ns,
+            exposed_communication_ns,
+            exposed_memory_ns,
+            idle_ns,
+        } = device;
+        for number in [
+            window_ns,
+            compute_only_ns,
+            overlapped_ns,
+            exposed_communication_ns,
+            exposed_memory_ns,
+            idle_ns,
+        ] {
+            visit(number)?;
+        }
+    }
+    Some(())
+}
+
+fn put_step(cut: &StepCut, out: &mut Vec<u8>) {
+    put_unsigned(u64::from(cut.step.0) << 1 | u64::from(cut.device.is_some()), out);
+    each_of_step(&mut cut.clone(), |number| {
+        put_signed(*number, out);
+        Some(())
+    });
+}
+
+fn take_step(from: &mut &[u8]) -> Option<StepCut> {
+    let head = take_unsigned(from)?;
+    let mut cut = StepCut {
+        step: StepIndex((head >> 1) as u32),
+        start_ns: 0,
+        end_ns: 0,
+        parts: Parts::default(),
+        device: (head & 1 != 0).then(DeviceParts::default),
+        host_ns: 0,
+        named_ns: Default::default(),
+    };
+    each_of_step(&mut cut, |number| {
+        *number = take_signed(from)?;
+        Some(())
+    })?;
+    Some(cut)
+}
+
+fn put_rows<T: Table>(rows: &[T], out: &mut Vec<u8>) {
+    put_unsigned(rows.len() as u64, out);
+    if rows.is_empty() {
+        return;
+    }
+    let mut packed = PackedRows::default();
+    rows.iter().for_each(|row| packed.push(row.clone()));
+    put_unsigned(packed.bytes().len() as u64, out);
+    out.extend_from_slice(packed.bytes());
+}
+
+fn take_rows<T: Table>(from: &mut &[u8], out: &mut Vec<T>) -> Option<()> {
+    let rows = take_unsigned(from)? as usize;
+    if rows == 0 {
+        return Some(());
+    }
+    let length = take_unsigned(from)? as usize;
+    let (packed, rest) = from.split_at_checked(length)?;
+    *from = rest;
+    Unpacker::default().unpack(packed, rows, out)
+}
+
+impl RankBatch {
+    /// Appends what matching needs of the batch to `out`: operations, steps, stalls, and the pauses of training.
+    pub fn pack(&self, out: &mut Vec<u8>) {
+        put_unsigned(self.operations.len() as u64, out);
+        let mut before = Before::default();
+        for operation in &self.operations {
+            before.pack(operation, out);
+        }
+        put_unsigned(self.steps.len() as u64, out);
+        self.steps.iter().for_each(|cut| put_step(cut, out));
+        put_rows(&self.stalls, out);
+        let pauses = self.pauses.iter().filter(|pause| pause.pauses_training);
+        put_rows(&pauses.cloned().collect::<Vec<PauseRow>>(), out);
+    }
+
+    /// Replaces the batch by one that was packed. Returns `None` if the bytes are none.
+    pub fn unpack(&mut self, mut bytes: &[u8]) -> Option<()> {
+        self.clear();
+        let from = &mut bytes;
+        let operations = take_unsigned(from)?;
+        let mut before = Before::default();
+        for _ in 0..operations {
+            self.operations.push(before.unpack(from)?);
+        }
+        for _ in 0..take_unsigned(from)? {
+            self.steps.push(take_step(from)?);
+        }
+        take_rows::<StallRow>(from, &mut self.stalls)?;
+        take_rows::<PauseRow>(from, &mut self.pauses)?;
+        from.is_empty().then_some(())
+    }
+}
