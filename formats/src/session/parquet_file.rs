@@ -5,8 +5,7 @@
 
 use super::column::{Chunk, Column, statistics};
 use super::storage::Storage;
-use super::table::Table;
-use arrow_schema::DataType;
+use arrow_schema::{DataType, Schema};
 use parquet::arrow::{ARROW_SCHEMA_META_KEY, ArrowSchemaConverter, encode_arrow_schema};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::column::page::{CompressedPage, Page, PageWriter};
@@ -65,13 +64,14 @@ struct ColumnShape {
 }
 
 impl Shape {
-    /// Returns the shape of the files of a table.
-    pub(super) fn of<T: Table>() -> Result<Self, ParquetError> {
-        let schema = T::schema();
-        let storage = T::columns().into_iter().map(|(.., storage)| storage);
+    /// Returns the shape of files with this schema, whose columns are stored in these ways.
+    pub(super) fn new(
+        schema: &Schema,
+        storage: impl IntoIterator<Item = Storage>,
+    ) -> Result<Self, ParquetError> {
         Ok(Self {
-            footer: encode_arrow_schema(&schema),
-            descriptor: Arc::new(ArrowSchemaConverter::new().convert(&schema)?),
+            footer: encode_arrow_schema(schema),
+            descriptor: Arc::new(ArrowSchemaConverter::new().convert(schema)?),
             columns: schema
                 .fields()
                 .iter()

@@ -4,7 +4,7 @@
 //! Rows are encoded by this crate ([`super::column`]) and decoded by the parquet crate.
 
 use super::column::Column;
-use super::packed::{pack_option, pack_text, pack_word, take_option, take_text, take_word};
+use super::differences::{pack_option, pack_text, pack_word, take_option, take_text, take_word};
 use super::parquet_file::{FileError, ParquetFile, Shape};
 use super::row_groups::RowGroups;
 use super::storage::Storage;
@@ -511,7 +511,8 @@ macro_rules! table {
                 if let Some(shape) = SHAPE.get() {
                     return Ok(shape);
                 }
-                let shape = $crate::session::parquet_file::Shape::of::<Self>()?;
+                let storage = Self::columns().into_iter().map(|(.., storage)| storage);
+                let shape = $crate::session::parquet_file::Shape::new(&Self::schema(), storage)?;
                 Ok(SHAPE.get_or_init(|| shape))
             }
 
