@@ -151,7 +151,8 @@ pub struct RankLog {
     pub problems: Vec<Problem>,
     /// Size of the segment file, in bytes.
     pub segment_bytes: u64,
-    pub(super) file: File,
+    /// The segment file, unless it was closed.
+    file: Option<File>,
     pub(super) frames: Vec<FrameAt>,
     pub(super) live: Vec<LiveGroup>,
     pub(super) live_definitions: Vec<u8>,
@@ -221,7 +222,7 @@ impl RankLog {
             flight_from_ticks: None,
             problems: Vec::new(),
             segment_bytes,
-            file,
+            file: Some(file),
             frames: Vec::new(),
             live: Vec::new(),
             live_definitions: Vec::new(),
@@ -232,6 +233,25 @@ impl RankLog {
         log.calibrations.sort_by_key(|entry| entry.ticks);
         log.learn_flight();
         Ok(log)
+    }
+
+    /// Closes the segment file. Each later read opens it for itself, so that a caller may have more logs than a process
+    /// may have open files.
+    pub fn close_file(&mut self) {
+        self.file = None;
+    }
+
+    /// Reads from the segment file.
+    fn with_file<R>(&self, read: impl FnOnce(&File) -> io::Result<R>) -> io::Result<R> {
+        match &self.file {
+            Some(file) => read(file),
+            None => read(&File::open(&self.path)?),
+        }
+    }
+
+    /// Fills `bytes` from an offset of the segment file on.
+    pub(super) fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        self.with_file(|file| file.read_exact_at(bytes, offset))
     }
 
     /// Takes the start of what flight mode kept from the properties.
@@ -255,9 +275,9 @@ impl RankLog {
         let mut offset = from;
         while offset < self.segment_bytes {
             let mut head = [0u8; FRAME_HEADER_BYTES];
-            let got = read_up_to(&self.file, &mut head, offset)?;
+            let got = self.with_file(|file| read_up_to(file, &mut head, offset))?;
             let Some(header) = FrameHeader::from_bytes(&head[..got]) else {
-                let next = find_frame(&self.file, offset + 1, self.segment_bytes)?;
+                let next = self.with_file(|file| find_frame(file, offset + 1, self.segment_bytes))?;
                 let end = next.unwrap_or(self.segment_bytes);
                 let rest = if next.is_some() {
                     "the frames after it were kept"
@@ -307,8 +327,7 @@ impl RankLog {
     /// Returns the payload of a frame; `None`, with a problem, if its checksum is wrong.
     fn payload(&mut self, at: FrameAt) -> io::Result<Option<Vec<u8>>> {
         let mut payload = vec![0u8; at.header.payload_bytes as usize];
-        self.file
-            .read_exact_at(&mut payload, at.offset + FRAME_HEADER_BYTES as u64)?;
+        self.read_at(&mut payload, at.offset + FRAME_HEADER_BYTES as u64)?;
         if crc32fast::hash(&payload) != at.header.payload_check {
             self.problem(
                 at.offset,
@@ -411,7 +430,7 @@ impl RankLog {
         let (from, path) = (self.whole_bytes, self.path.clone());
         self.problems
             .retain(|problem| problem.path != path || problem.offset < from);
-        let outcome = self.file.metadata().and_then(|meta| {
+        let outcome = self.with_file(File::metadata).and_then(|meta| {
             self.segment_bytes = meta.len();
             self.scan_frames(from)
         });
@@ -668,10 +687,7 @@ impl RecordStream<'_> {
     /// read.
     fn read_payload(&mut self, at: FrameAt, payload: &mut Vec<u8>) -> bool {
         payload.resize(at.header.payload_bytes as usize, 0);
-        let read = self
-            .log
-            .file
-            .read_exact_at(payload, at.offset + FRAME_HEADER_BYTES as u64);
+        let read = self.log.read_at(payload, at.offset + FRAME_HEADER_BYTES as u64);
         if let Err(error) = read {
             self.problem(
                 at.offset,

@@ -9,7 +9,6 @@ use super::codec;
 use super::mark::is_system_counter;
 use super::reader::{FrameAt, RankLog};
 use super::segment::{FRAME_HEADER_BYTES, FrameKind};
-use std::os::unix::fs::FileExt;
 
 /// Number of bytes at the start of a payload that nearly always contain the heads of all its groups.
 const FRONT_BYTES: usize = 8 << 10;
@@ -191,8 +190,7 @@ impl RankLog {
         if at.header.payload_bytes as usize != bytes.len() {
             return None;
         }
-        self.file
-            .read_exact_at(&mut bytes, at.offset + FRAME_HEADER_BYTES as u64)
+        self.read_at(&mut bytes, at.offset + FRAME_HEADER_BYTES as u64)
             .ok()?;
         (crc32fast::hash(&bytes) == at.header.payload_check).then(|| u64::from_le_bytes(bytes))
     }
@@ -206,10 +204,7 @@ impl RankLog {
     fn records_in(&self, at: FrameAt) -> u64 {
         let bytes = at.header.payload_bytes as usize;
         let mut front = vec![0u8; bytes.min(FRONT_BYTES)];
-        let read = |front: &mut [u8]| {
-            self.file
-                .read_exact_at(front, at.offset + FRAME_HEADER_BYTES as u64)
-        };
+        let read = |front: &mut [u8]| self.read_at(front, at.offset + FRAME_HEADER_BYTES as u64);
         if read(&mut front).is_err() {
             return 0;
         }

@@ -22,6 +22,8 @@ use std::path::{Path, PathBuf};
 
 /// Maximum depth of the search below a run directory. One level per node or attempt is usual.
 const MAX_DEPTH: usize = 3;
+/// Maximum number of logs whose files stay open. Most systems permit 1,024 open files by default.
+const MAX_OPEN_FILES: usize = 512;
 
 /// An error that prevents reading any log.
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +79,7 @@ fn open_all(directories: &[PathBuf], completes: bool) -> Result<Ingested, Ingest
             .collect();
         return Err(IngestError::Empty(names.join(", ")));
     }
+    let has_many = paths.len() > MAX_OPEN_FILES;
     let mut logs = Vec::new();
     // A log may be reached twice, by a link or a copy. The random nonce of its process identifies it.
     let mut known = BTreeSet::new();
@@ -85,7 +88,10 @@ fn open_all(directories: &[PathBuf], completes: bool) -> Result<Ingested, Ingest
             complete(&path, &mut problems);
         }
         match RankLog::open(&path) {
-            Ok(log) => {
+            Ok(mut log) => {
+                if has_many {
+                    log.close_file();
+                }
                 if !known.insert((log.nonce, log.pid)) {
                     problems.push(problem(
                         &path,
