@@ -49,11 +49,47 @@ struct Group {
     columns: Box<[Written]>,
 }
 
+/// What all files of a table have in common. It takes longer to make than a small file, and more memory.
+pub struct Shape {
+    /// The schema, as the footer contains it.
+    footer: String,
+    descriptor: SchemaDescPtr,
+    columns: Vec<ColumnShape>,
+}
+
+struct ColumnShape {
+    is_nullable: bool,
+    is_unsigned: bool,
+    storage: Storage,
+}
+
+impl Shape {
+    /// Returns the shape of files with this schema, whose columns are stored in these ways.
+    pub(super) fn new(
+        schema: &Schema,
+        storage: impl IntoIterator<Item = Storage>,
+    ) -> Result<Self, ParquetError> {
+        Ok(Self {
+            footer: encode_arrow_schema(schema),
+            descriptor: Arc::new(ArrowSchemaConverter::new().convert(schema)?),
+            columns: schema
+                .fields()
+                .iter()
+                .zip(storage)
+                .map(|(field, storage)| ColumnShape {
+                    is_nullable: field.is_nullable(),
+                    is_unsigned: is_unsigned(field.data_type()),
+                    storage,
+                })
+                .collect(),
+        })
+    }
+}
+
 /// File of one table that is being written.
 pub(super) struct ParquetFile {
     path: PathBuf,
-    schema: Arc<Schema>,
-    descriptor: SchemaDescPtr,
+    shape: &'static Shape,
     /// Columns of the current row group.
     pub columns: Vec<Column>,
     groups: Vec<Group>,
@@ -86,27 +122,24 @@ fn is_unsigned(kind: &DataType) -> bool {
 
 impl ParquetFile {
     /// Creates the file and replaces an earlier one.
-    pub fn create(path: &Path, schema: Arc<Schema>, storage: &[Storage]) -> Result<Self, FileError> {
+    pub fn create(path: &Path, shape: &'static Shape) -> Result<Self, FileError> {
         File::create(path)?.write_all(MAGIC)?;
-        let descriptor = Arc::new(ArrowSchemaConverter::new().convert(&schema)?);
-        let columns = schema
-            .fields()
+        let columns = shape
+            .columns
             .iter()
-            .zip(storage)
-            .zip(descriptor.columns())
-            .map(|((field, &storage), column)| {
+            .zip(shape.descriptor.columns())
+            .map(|(of_table, column)| {
                 Column::new(
                     column.physical_type(),
-                    field.is_nullable(),
-                    is_unsigned(field.data_type()),
-                    storage,
+                    of_table.is_nullable,
+                    of_table.is_unsigned,
+                    of_table.storage,
                 )
             })
             .collect();
         Ok(Self {
             path: path.to_path_buf(),
-            schema,
-            descriptor,
+            shape,
             columns,
             groups: Vec::new(),
             bytes: MAGIC.len() as u64,
@@ -157,7 +190,7 @@ impl ParquetFile {
                 .map(|(index, written)| self.chunk_of_footer(index, written, group.rows))
                 .collect::<Result<Vec<_>, _>>()?;
             let bytes = group.columns.iter().map(|chunk| i64::from(chunk.unpacked_bytes));
-            let row_group = RowGroupMetaData::builder(self.descriptor.clone())
+            let row_group = RowGroupMetaData::builder(self.shape.descriptor.clone())
                 .set_num_rows(group.rows as i64)
                 .set_total_byte_size(bytes.sum())
                 .set_file_offset(group.columns.first().map_or(0, |first| first.offset) as i64)
@@ -165,16 +198,13 @@ impl ParquetFile {
                 .build()?;
             groups.push(row_group);
         }
-        let arrow = KeyValue::new(
-            ARROW_SCHEMA_META_KEY.to_owned(),
-            encode_arrow_schema(&self.schema),
-        );
+        let arrow = KeyValue::new(ARROW_SCHEMA_META_KEY.to_owned(), self.shape.footer.clone());
         let file = FileMetaData::new(
             1,
             self.rows as i64,
             Some(concat!("rankscope version ", env!("CARGO_PKG_VERSION")).to_owned()),
             Some(vec![arrow]),
-            self.descriptor.clone(),
+            self.shape.descriptor.clone(),
             None,
         );
         let metadata = ParquetMetaData::new(file, groups);
@@ -190,9 +220,9 @@ impl ParquetFile {
         written: &Written,
         rows: u64,
     ) -> Result<ColumnChunkMetaData, ParquetError> {
-        let descriptor = self.descriptor.column(index);
+        let descriptor = self.shape.descriptor.column(index);
         let physical = descriptor.physical_type();
-        let unsigned = is_unsigned(self.schema.field(index).data_type());
+        let unsigned = self.shape.columns[index].is_unsigned;
         let has_dictionary = written.dictionary_bytes > 0;
         let mut encodings = vec![Encoding::RLE, written.encoding];
         if has_dictionary {

@@ -4,7 +4,7 @@
 //! Rows are encoded by this crate ([`super::column`]) and decoded by the parquet crate.
 
 use super::column::Column;
-use super::parquet_file::{FileError, ParquetFile};
+use super::parquet_file::{FileError, ParquetFile, Shape};
 use super::row_groups::RowGroups;
 use super::storage::Storage;
 use crate::ids::{CommunicatorId, MemberIndex, RankIndex, StepIndex};
@@ -79,6 +79,9 @@ pub trait Table: Clone + Sized + Send + 'static {
     fn descriptions() -> &'static [&'static str];
     /// Returns the columns: name, type, whether values may be missing, and storage.
     fn columns() -> Vec<(&'static str, DataType, bool, Storage)>;
+    /// Returns what all files of the table have in common.
+    #[doc(hidden)]
+    fn shape() -> Result<&'static Shape, ParquetError>;
     /// Appends rows to `columns`, which are in the order of [`Table::columns`].
     #[doc(hidden)]
     fn encode(rows: &[Self], columns: &mut Columns);
@@ -394,6 +397,16 @@ macro_rules! table {
                 vec![$((stringify!($column), <$kind as Cell>::data_type(), <$kind as Cell>::NULLABLE, Storage::$storage),)*]
             }
 
+            fn shape() -> Result<&'static $crate::session::parquet_file::Shape, parquet::errors::ParquetError> {
+                static SHAPE: std::sync::OnceLock<$crate::session::parquet_file::Shape> = std::sync::OnceLock::new();
+                if let Some(shape) = SHAPE.get() {
+                    return Ok(shape);
+                }
+                let storage = Self::columns().into_iter().map(|(.., storage)| storage);
+                let shape = $crate::session::parquet_file::Shape::new(&Self::schema(), storage)?;
+                Ok(SHAPE.get_or_init(|| shape))
+            }
+
             fn encode(rows: &[Self], columns: &mut $crate::session::table::Columns) {
                 use $crate::session::table::Cell;
                 let mut columns = columns.0.columns.iter_mut();
@@ -515,9 +528,9 @@ impl<T: Table> TableWriter<T> {
                 source,
             })?;
         }
-        let storage: Vec<Storage> = T::columns().into_iter().map(|(.., storage)| storage).collect();
-        let file =
-            ParquetFile::create(path, T::schema(), &storage).map_err(|error| file_error(path, error))?;
+        let file = T::shape().map_err(FileError::Parquet);
+        let file = file.and_then(|shape| ParquetFile::create(path, shape));
+        let file = file.map_err(|error| file_error(path, error))?;
         Ok(Self {
             file: Some(TableFile {
                 columns: Columns(file),
