@@ -6,7 +6,8 @@ use crate::model::count_and_time::CountAndTime;
 use crate::model::interval::Interval;
 use rankscope_formats::ids::{RankIndex, StepIndex};
 use rankscope_formats::session::{CauseSum, DeviceStalls, LateSum, PauseKind, StallCause, StallRow};
-use std::collections::{BTreeMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 /// Distance that all ranks must be past the end of a stall before it is judged, in ns. By then, operations that began
 /// in it have been matched.
@@ -64,6 +65,8 @@ struct OfRank {
     /// Named times of its host.
     pauses: VecDeque<Pause>,
     pending: VecDeque<StallRow>,
+    /// Key of the rank's entry in [`StallBoard::due`]; `None` without one.
+    due_ns: Option<i64>,
     /// True if steps of the rank will follow.
     has_steps: bool,
     /// The last steps.
@@ -77,6 +80,10 @@ struct OfRank {
 pub struct StallBoard {
     /// State per rank; `None` without recorded device activity.
     ranks: Vec<Option<Box<OfRank>>>,
+    /// Ranks with pending stalls that need no further step, by the end of the oldest; [`i64::MIN`] if there are too many.
+    /// All of them are asked for after every batch, and a walk over the ranks would take ranks times batches. An entry
+    /// whose key is not the rank's `due_ns` is obsolete.
+    due: BinaryHeap<Reverse<(i64, usize)>>,
 }
 
 impl StallBoard {
@@ -84,6 +91,7 @@ impl StallBoard {
     pub fn new(has_devices: impl Iterator<Item = bool>) -> Self {
         Self {
             ranks: has_devices.map(|has| has.then(Box::default)).collect(),
+            due: BinaryHeap::new(),
         }
     }
 
@@ -148,6 +156,7 @@ impl StallBoard {
                 number: step,
                 interval: Interval { start_ns, end_ns },
             });
+            self.plan(rank.index());
         }
     }
 
@@ -155,31 +164,53 @@ impl StallBoard {
     pub fn take(&mut self, rank: RankIndex, row: StallRow) {
         if let Some(Some(of_rank)) = self.ranks.get_mut(rank.index()) {
             of_rank.pending.push_back(row);
+            self.plan(rank.index());
+        }
+    }
+
+    /// Enters a rank into the list of those that are due, if its oldest stall waits for nothing but time.
+    fn plan(&mut self, rank: usize) {
+        let Some(Some(of_rank)) = self.ranks.get_mut(rank) else {
+            return;
+        };
+        let due_ns = of_rank.due_ns();
+        if due_ns != of_rank.due_ns {
+            of_rank.due_ns = due_ns;
+            self.due.extend(due_ns.map(|due_ns| Reverse((due_ns, rank))));
         }
     }
 
     /// Judges settled stalls and emits their rows by rank. `reached_ns` is the time that all ranks have reached, or
     /// `None` at the end of all logs.
     pub fn close(&mut self, reached_ns: Option<i64>, mut row: impl FnMut(usize, StallRow)) {
-        for (rank, of_rank) in self.ranks.iter_mut().enumerate() {
-            let Some(of_rank) = of_rank else { continue };
-            while let Some(stall) = of_rank.pending.front() {
-                // A step is reported when the next one is over.
-                let has_step = match of_rank.steps.back() {
-                    Some(last) => last.interval.end_ns > stall.start_ns,
-                    None => !of_rank.has_steps,
-                };
-                let is_settled = reached_ns
-                    .is_none_or(|reached| has_step && stall.end_ns < reached.saturating_sub(SETTLED_NS));
-                if !is_settled && of_rank.pending.len() <= MAX_PENDING {
-                    break;
+        let Some(reached_ns) = reached_ns else {
+            for (rank, of_rank) in self.ranks.iter_mut().enumerate() {
+                let Some(of_rank) = of_rank else { continue };
+                while let Some(mut stall) = of_rank.pending.pop_front() {
+                    of_rank.judge(&mut stall);
+                    row(rank, stall);
                 }
-                let Some(mut stall) = of_rank.pending.pop_front() else {
-                    break;
-                };
+            }
+            return;
+        };
+        let settled_ns = reached_ns.saturating_sub(SETTLED_NS);
+        while let Some(&Reverse((due_ns, rank))) = self.due.peek()
+            && is_over(due_ns, settled_ns)
+        {
+            self.due.pop();
+            let Some(Some(of_rank)) = self.ranks.get_mut(rank) else {
+                continue;
+            };
+            if of_rank.due_ns.take_if(|known| *known == due_ns).is_none() {
+                continue;
+            }
+            while of_rank.due_ns().is_some_and(|due_ns| is_over(due_ns, settled_ns))
+                && let Some(mut stall) = of_rank.pending.pop_front()
+            {
                 of_rank.judge(&mut stall);
                 row(rank, stall);
             }
+            self.plan(rank);
         }
     }
 
@@ -197,7 +228,7 @@ impl StallBoard {
                 ns,
             })
             .collect();
-        late.sort_by_key(|sum| (std::cmp::Reverse(sum.ns), sum.rank));
+        late.sort_by_key(|sum| (Reverse(sum.ns), sum.rank));
         late.truncate(MAX_LATE);
         let causes = of_rank.causes.iter().map(|(&cause, sum)| CauseSum {
             cause: cause.to_owned(),
@@ -213,7 +244,26 @@ impl StallBoard {
     }
 }
 
+/// Returns true if a stall with this due time is judged, now that operations up to `settled_ns` have been matched.
+fn is_over(due_ns: i64, settled_ns: i64) -> bool {
+    due_ns == i64::MIN || due_ns < settled_ns
+}
+
 impl OfRank {
+    /// Returns when the oldest stall is due; `None` if there is none, or if it waits for a step.
+    fn due_ns(&self) -> Option<i64> {
+        let stall = self.pending.front()?;
+        if self.pending.len() > MAX_PENDING {
+            return Some(i64::MIN);
+        }
+        // A step is reported when the next one is over.
+        let has_step = match self.steps.back() {
+            Some(last) => last.interval.end_ns > stall.start_ns,
+            None => !self.has_steps,
+        };
+        has_step.then_some(stall.end_ns)
+    }
+
     /// Returns the cause by named host time, if one kind fills more than half of the interval.
     fn named_cause(&self, start_ns: i64, end_ns: i64) -> Option<StallCause> {
         let causes = [
@@ -265,9 +315,7 @@ impl OfRank {
         for (&late, &ns) in &by_rank {
             self.late.entry(late).or_default().add(ns);
         }
-        let late = by_rank
-            .into_iter()
-            .max_by_key(|&(rank, ns)| (ns, std::cmp::Reverse(rank)));
+        let late = by_rank.into_iter().max_by_key(|&(rank, ns)| (ns, Reverse(rank)));
         stall.wait_ns = waited_ns;
         stall.slow_transfer_ns = slow_ns;
         stall.late_rank = late.map(|(rank, _)| rank);

@@ -5,6 +5,7 @@ use crate::findings::chance::binomial_tail;
 use crate::findings::facts::WorldSteps;
 use crate::measures::step_board::lateness::RankLateness;
 use rankscope_formats::ids::RankIndex;
+use std::collections::BTreeMap;
 
 /// Probability of reporting any rank in a job without a fault.
 pub const SIGNIFICANCE: f64 = 0.01;
@@ -13,8 +14,10 @@ pub const MIN_COST_PERCENT: i64 = 2;
 
 /// Returns the lateness of all ranks of a world.
 pub fn rank_costs<'a>(facts: &Facts<'_>, steps: &WorldSteps<'a>) -> Vec<RankCost<'a>> {
+    // By the first row of the compared ranks: sorting them again for each rank would take ranks times ranks.
+    let mut costs: BTreeMap<Option<usize>, Costs> = BTreeMap::new();
     (0..steps.ranks.len())
-        .filter_map(|row| RankCost::measure(facts, steps, row))
+        .filter_map(|row| RankCost::measure(facts, steps, row, &mut costs))
         .collect()
 }
 
@@ -38,7 +41,12 @@ pub struct RankCost<'a> {
 }
 
 impl<'a> RankCost<'a> {
-    fn measure(facts: &Facts<'_>, steps: &WorldSteps<'a>, row: usize) -> Option<Self> {
+    fn measure(
+        facts: &Facts<'_>,
+        steps: &WorldSteps<'a>,
+        row: usize,
+        costs: &mut BTreeMap<Option<usize>, Costs>,
+    ) -> Option<Self> {
         let n = steps.ranks.len();
         let lateness = steps.board.lateness.ranks.get(row)?;
         let rank = *steps.ranks.get(row)?;
@@ -52,12 +60,18 @@ impl<'a> RankCost<'a> {
         let cost_ns = if compared < n {
             // Stages of a pipeline wait for each other in any case. The cost of a replica is what it exceeds the other
             // replicas of its stage by, and at most its own lateness.
-            let peers = steps.board.peers(row).iter().map(|&peer| steps.ranks[peer]);
+            let peers = steps.board.peers(row);
             let late = lateness.late_delay.quantiles();
             let most = late.map_or(0, |delay| delay.sum as i64);
-            net_cost(facts, &peers.collect::<Vec<RankIndex>>(), n, rank).min(most)
+            let costs = costs
+                .entry(peers.first().copied())
+                .or_insert_with(|| Costs::of(facts, peers.iter().map(|&peer| steps.ranks[peer])));
+            costs.net(facts, n, rank).min(most)
         } else {
-            net_cost(facts, steps.ranks, n, rank)
+            let costs = costs
+                .entry(None)
+                .or_insert_with(|| Costs::of(facts, steps.ranks.iter().copied()));
+            costs.net(facts, n, rank)
         };
         Some(Self {
             rank,
@@ -72,22 +86,41 @@ impl<'a> RankCost<'a> {
     }
 }
 
-/// Returns the cost of waiting for a rank beyond that of waiting for the median other rank, in ns. In a job without a
-/// fault, every rank is sometimes the last, and so would this one be.
-fn net_cost(facts: &Facts<'_>, ranks: &[RankIndex], of_world: usize, rank: RankIndex) -> i64 {
-    let beyond_others = |of: &dyn Fn(RankIndex) -> i64| {
-        let mut others: Vec<i64> = ranks
-            .iter()
-            .filter(|&&other| other != rank)
-            .map(|&other| of(other))
-            .collect();
-        others.sort_unstable();
-        of(rank) - others.get((others.len().max(1) - 1) / 2).copied().unwrap_or(0)
-    };
-    let others = (of_world as i64 - 1).max(1);
-    let lost = beyond_others(&|rank| facts.blame().lost_exposed_in_steps_ns(rank));
-    let caused = beyond_others(&|rank| facts.blame().caused_exposed_in_steps_ns(rank)) / others;
-    lost.max(caused).max(0)
+/// Costs of waiting for ranks that are compared, each in order.
+struct Costs {
+    lost: Vec<i64>,
+    caused: Vec<i64>,
+}
+
+impl Costs {
+    fn of(facts: &Facts<'_>, ranks: impl Iterator<Item = RankIndex> + Clone) -> Self {
+        let in_order = |of: &dyn Fn(RankIndex) -> i64| {
+            let mut all: Vec<i64> = ranks.clone().map(of).collect();
+            all.sort_unstable();
+            all
+        };
+        Self {
+            lost: in_order(&|rank| facts.blame().lost_exposed_in_steps_ns(rank)),
+            caused: in_order(&|rank| facts.blame().caused_exposed_in_steps_ns(rank)),
+        }
+    }
+
+    /// Returns the cost of waiting for a rank beyond that of waiting for the median other rank, in ns. In a job without
+    /// a fault, every rank is sometimes the last, and so would this one be.
+    fn net(&self, facts: &Facts<'_>, of_world: usize, rank: RankIndex) -> i64 {
+        let others = (of_world as i64 - 1).max(1);
+        let lost = beyond_others(&self.lost, facts.blame().lost_exposed_in_steps_ns(rank));
+        let caused = beyond_others(&self.caused, facts.blame().caused_exposed_in_steps_ns(rank)) / others;
+        lost.max(caused).max(0)
+    }
+}
+
+/// Returns by how much a number exceeds the median of the others. `all` has all numbers in order, this one among them.
+fn beyond_others(all: &[i64], own: i64) -> i64 {
+    let place = all.partition_point(|&number| number < own);
+    let middle = (all.len().saturating_sub(1).max(1) - 1) / 2;
+    let median = all.get(middle + usize::from(place <= middle));
+    own - median.copied().unwrap_or(0)
 }
 
 /// Returns the more significant of two counts of (steps as the latest, late steps), and its probability by chance.
@@ -144,6 +177,24 @@ mod tests {
             chance_of_latest(all, board.latest_of_notable(row), board.groups.sizes[row]).1
         };
         chance(0).min(chance(1))
+    }
+
+    #[test]
+    fn the_median_of_the_others_leaves_out_one_number() {
+        for all in [
+            vec![7],
+            vec![3, 9],
+            vec![1, 5, 5],
+            vec![2, 2, 4, 8],
+            vec![1, 2, 3, 4, 5],
+        ] {
+            for (place, &own) in all.iter().enumerate() {
+                let mut others = all.clone();
+                others.remove(place);
+                let median = others.get((others.len().max(1) - 1) / 2).copied().unwrap_or(0);
+                assert_eq!(beyond_others(&all, own), own - median, "{own} of {all:?}");
+            }
+        }
     }
 
     #[test]

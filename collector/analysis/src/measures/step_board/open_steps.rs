@@ -31,11 +31,19 @@ pub struct ClosedStep {
     pub cells: Vec<Cell>,
 }
 
+/// A step that is open.
+struct OpenStep {
+    /// Cells by row.
+    cells: Vec<Cell>,
+    /// Number of ranks whose step has ended. It is counted, because it is asked for after every batch.
+    ended: usize,
+}
+
 /// Open steps of one world.
 pub struct OpenSteps {
     /// Number of the oldest open step.
     first: StepIndex,
-    open: VecDeque<Vec<Cell>>,
+    open: VecDeque<OpenStep>,
     /// Number of ranks of the oldest open step, from the first on, whose data is complete.
     front_ready: usize,
     /// Buffers of closed steps.
@@ -68,9 +76,9 @@ impl OpenSteps {
                 absent,
                 ..Cell::default()
             }));
-            self.open.push_back(cells);
+            self.open.push_back(OpenStep { cells, ended: 0 });
         }
-        self.open.get_mut(index)?.get_mut(rank)
+        self.open.get_mut(index)?.cells.get_mut(rank)
     }
 
     /// Registers an operation of a rank in a step that has not been matched yet.
@@ -100,16 +108,21 @@ impl OpenSteps {
 
     /// Registers the end of a rank's step.
     pub fn cut(&mut self, rank: usize, cut: StepCut) {
-        if let Some(cell) = self.cell(rank, cut.step) {
-            cell.cut = Some(cut);
+        let Some(cell) = self.cell(rank, cut.step) else {
+            return;
+        };
+        let is_first = cell.cut.replace(cut).is_none();
+        let index = (cut.step.0 - self.first.0) as usize;
+        if let Some(open) = self.open.get_mut(index) {
+            open.ended += usize::from(is_first);
         }
     }
 
     /// Registers that a rank lacks all steps before this one.
     pub fn lacks_before(&mut self, rank: usize, step: StepIndex) {
         let before = step.0.saturating_sub(self.first.0) as usize;
-        for cells in self.open.iter_mut().take(before) {
-            if let Some(cell) = cells.get_mut(rank) {
+        for open in self.open.iter_mut().take(before) {
+            if let Some(cell) = open.cells.get_mut(rank) {
                 cell.absent = true;
             }
         }
@@ -118,8 +131,8 @@ impl OpenSteps {
     /// Registers the end of a rank's log. No further steps of the rank follow.
     pub fn rank_ended(&mut self, rank: usize) {
         self.ended[rank] = true;
-        for cells in &mut self.open {
-            if let Some(cell) = cells.get_mut(rank) {
+        for open in &mut self.open {
+            if let Some(cell) = open.cells.get_mut(rank) {
                 cell.absent = cell.cut.is_none();
             }
         }
@@ -127,7 +140,7 @@ impl OpenSteps {
 
     /// Closes the oldest step if it is complete, or in any case if `all` is true.
     pub fn close_oldest(&mut self, all: bool) -> Option<ClosedStep> {
-        let cells = self.open.front()?;
+        let cells = &self.open.front()?.cells;
         // Earlier ranks were ready at the last check, so each check of a thousand ranks reads only a few.
         while let Some(cell) = cells.get(self.front_ready) {
             if !(cell.absent || (cell.cut.is_some() && cell.outstanding == 0)) {
@@ -139,7 +152,7 @@ impl OpenSteps {
         if !is_ready && !all && !self.is_overtaken() {
             return None;
         }
-        let cells = self.open.pop_front()?;
+        let cells = self.open.pop_front()?.cells;
         let step = self.first;
         self.first.0 += 1;
         self.front_ready = 0;
@@ -148,8 +161,7 @@ impl OpenSteps {
 
     /// Returns true if a much later step is ready. A rank that lost the end of the oldest step lacks that step.
     fn is_overtaken(&self) -> bool {
-        self.open.len() > MAX_OPEN
-            || (self.open.len() > 8 && self.open[8].iter().all(|cell| cell.cut.is_some()))
+        self.open.len() > MAX_OPEN || (self.open.get(8)).is_some_and(|later| later.ended == later.cells.len())
     }
 
     /// Keeps the buffer of a closed step for a later one.
