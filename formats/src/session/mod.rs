@@ -26,6 +26,7 @@ mod column;
 mod compared_rows;
 mod counters;
 mod devices;
+mod differences;
 mod document;
 mod encoding;
 mod figure;
@@ -36,6 +37,7 @@ mod layout;
 mod losses;
 mod matching;
 mod operations;
+mod packed;
 mod parquet_file;
 mod part;
 mod pauses;
@@ -64,6 +66,7 @@ pub use devices::{
     CauseSum, DeviceActivity, DeviceSource, DeviceStalls, DeviceStream, IdleSum, KernelSum, LateSum,
     RecurringStall,
 };
+pub use differences::{put_signed, put_unsigned, take_signed, take_unsigned};
 pub use document::{Document, LeftOut, Pair, Pairs};
 pub use figure::{Figure, Quantiles, Ratio};
 pub use findings::{Condition, Finding, LookAt, Score, Scorecard, Severity};
@@ -74,6 +77,7 @@ pub use matching::{Matching, ReasonCount, Unmatched};
 pub use operations::{
     ClassCounts, Connect, OperationClass, RequestedOperation, SmallLaunches, Totals, TransferBound,
 };
+pub use packed::{PackedRows, Unpacker};
 pub use part::{Part, PartLeftOut};
 pub use pauses::{Counted, NamedPart, NamedParts, NamedTimes, NotSeen};
 pub use ranks::{

@@ -4,6 +4,7 @@
 //! Rows are encoded by this crate ([`super::column`]) and decoded by the parquet crate.
 
 use super::column::Column;
+use super::differences::{pack_option, pack_text, pack_word, take_option, take_text, take_word};
 use super::parquet_file::{FileError, ParquetFile, Shape};
 use super::row_groups::RowGroups;
 use super::storage::Storage;
@@ -90,6 +91,15 @@ pub trait Table: Clone + Sized + Send + 'static {
     fn decode(columns: &[ArrayRef], rows: usize, out: &mut Vec<Self>) -> Result<(), usize>;
     /// Returns the key, usually the start, by which rows are sorted inside a row group.
     fn sort_key(&self) -> i64;
+    /// Returns a row of zeros and missing values, which comes before the first packed row.
+    #[doc(hidden)]
+    fn blank() -> Self;
+    /// Appends the difference from the row before ([`super::PackedRows`]).
+    #[doc(hidden)]
+    fn pack(&self, before: &Self, out: &mut Vec<u8>);
+    /// Takes a row that [`Table::pack`] appended.
+    #[doc(hidden)]
+    fn unpack(before: &Self, from: &mut &[u8]) -> Option<Self>;
 
     /// Returns the Arrow schema of the table.
     fn schema() -> Arc<Schema> {
@@ -112,6 +122,28 @@ pub(super) trait Cell: Sized {
     fn put<R>(column: &mut Column, rows: &[R], get: impl Fn(&R) -> Self);
     /// Calls `put` with the index and value of each row; `None` if the column has another type.
     fn values(column: &ArrayRef, put: impl FnMut(usize, Self)) -> Option<()>;
+    /// Returns zero or a missing value.
+    fn blank() -> Self;
+    /// Appends the difference from another value. Returns false and appends nothing if there is none.
+    fn pack(&self, before: &Self, out: &mut Vec<u8>) -> bool;
+    /// Takes a value whose difference [`Cell::pack`] appended.
+    fn unpack(before: &Self, from: &mut &[u8]) -> Option<Self>;
+}
+
+/// Turns a number into 64 bits and back. The bits of doubles are kept, because equal doubles may have different ones.
+macro_rules! word {
+    ($value:expr, f64) => {
+        $value.to_bits() as i64
+    };
+    ($value:expr, $rust:tt) => {
+        $value as i64
+    };
+    (@back $word:expr, f64) => {
+        f64::from_bits($word as u64)
+    };
+    (@back $word:expr, $rust:tt) => {
+        $word as $rust
+    };
 }
 
 /// Appends numbers to a column. `f64` has a separate case because doubles are ordered differently.
@@ -142,6 +174,15 @@ macro_rules! numbers {
                 for (row, &value) in array.values().iter().enumerate() { put(row, value); }
                 Some(())
             }
+            fn blank() -> Self { Default::default() }
+            #[inline]
+            fn pack(&self, before: &Self, out: &mut Vec<u8>) -> bool {
+                pack_word(word!(*self, $rust), word!(*before, $rust), out)
+            }
+            #[inline]
+            fn unpack(before: &Self, from: &mut &[u8]) -> Option<Self> {
+                take_word(word!(*before, $rust), from).map(|word| word!(@back word, $rust))
+            }
         }
         impl Cell for Option<$rust> {
             fn data_type() -> DataType { $kind }
@@ -153,6 +194,17 @@ macro_rules! numbers {
                 let array = column.as_any().downcast_ref::<$array>()?;
                 for (row, value) in array.iter().enumerate() { put(row, value); }
                 Some(())
+            }
+            fn blank() -> Self { None }
+            #[inline]
+            fn pack(&self, before: &Self, out: &mut Vec<u8>) -> bool {
+                let word = |value: &Self| value.map(|value| word!(value, $rust));
+                pack_option(word(self), word(before), out)
+            }
+            #[inline]
+            fn unpack(before: &Self, from: &mut &[u8]) -> Option<Self> {
+                let before = before.map(|value| word!(value, $rust));
+                take_option(before, from).map(|word| word.map(|word| word!(@back word, $rust)))
             }
         }
     )*};
@@ -180,6 +232,11 @@ macro_rules! identifiers {
             fn values(column: &ArrayRef, mut put: impl FnMut(usize, Self)) -> Option<()> {
                 <u32 as Cell>::values(column, |row, value| put(row, $id(value)))
             }
+            fn blank() -> Self { $id(0) }
+            #[inline]
+            fn pack(&self, before: &Self, out: &mut Vec<u8>) -> bool { self.0.pack(&before.0, out) }
+            #[inline]
+            fn unpack(before: &Self, from: &mut &[u8]) -> Option<Self> { u32::unpack(&before.0, from).map($id) }
         }
         impl Cell for Option<$id> {
             fn data_type() -> DataType { <u32 as Cell>::data_type() }
@@ -189,6 +246,15 @@ macro_rules! identifiers {
             }
             fn values(column: &ArrayRef, mut put: impl FnMut(usize, Self)) -> Option<()> {
                 Option::<u32>::values(column, |row, value| put(row, value.map($id)))
+            }
+            fn blank() -> Self { None }
+            #[inline]
+            fn pack(&self, before: &Self, out: &mut Vec<u8>) -> bool {
+                self.map(|id| id.0).pack(&before.map(|id| id.0), out)
+            }
+            #[inline]
+            fn unpack(before: &Self, from: &mut &[u8]) -> Option<Self> {
+                Option::<u32>::unpack(&before.map(|id| id.0), from).map(|id| id.map($id))
             }
         }
     )*};
@@ -211,6 +277,15 @@ impl Cell for bool {
         }
         Some(())
     }
+    fn blank() -> Self {
+        false
+    }
+    fn pack(&self, before: &Self, _: &mut Vec<u8>) -> bool {
+        self != before
+    }
+    fn unpack(before: &Self, _: &mut &[u8]) -> Option<Self> {
+        Some(!before)
+    }
 }
 
 impl Cell for Option<Cow<'static, str>> {
@@ -228,6 +303,15 @@ impl Cell for Option<Cow<'static, str>> {
         }
         Some(())
     }
+    fn blank() -> Self {
+        None
+    }
+    fn pack(&self, before: &Self, out: &mut Vec<u8>) -> bool {
+        pack_text(self.as_deref(), before.as_deref(), out)
+    }
+    fn unpack(_: &Self, from: &mut &[u8]) -> Option<Self> {
+        take_text(from).map(|text| text.map(Cow::Owned))
+    }
 }
 
 impl Cell for String {
@@ -244,6 +328,15 @@ impl Cell for String {
             put(row, value.unwrap_or_default().to_owned());
         }
         Some(())
+    }
+    fn blank() -> Self {
+        String::new()
+    }
+    fn pack(&self, before: &Self, out: &mut Vec<u8>) -> bool {
+        pack_text(Some(self), Some(before), out)
+    }
+    fn unpack(_: &Self, from: &mut &[u8]) -> Option<Self> {
+        take_text(from).flatten()
     }
 }
 
@@ -274,6 +367,22 @@ macro_rules! named_cell {
             }
             fn values(column: &ArrayRef, put: impl FnMut(usize, Self)) -> Option<()> {
                 $crate::session::table::named_values::<$named>(column, put)
+            }
+            fn blank() -> Self {
+                <Self as $crate::session::table::Named>::ALL[0]
+            }
+            fn pack(&self, before: &Self, out: &mut Vec<u8>) -> bool {
+                use $crate::session::table::Named;
+                let differs = self != before;
+                if differs {
+                    out.push(self.position());
+                }
+                differs
+            }
+            fn unpack(_: &Self, from: &mut &[u8]) -> Option<Self> {
+                let (&position, rest) = from.split_first()?;
+                *from = rest;
+                <Self as $crate::session::table::Named>::ALL.get(usize::from(position)).copied()
             }
         }
     )*};
@@ -440,6 +549,45 @@ macro_rules! table {
             fn sort_key(&self) -> i64 {
                 let key: fn(&Self) -> i64 = $key;
                 key(self)
+            }
+
+            fn blank() -> Self {
+                use $crate::session::table::Cell;
+                Self { $($column: <$kind as Cell>::blank(),)* }
+            }
+
+            fn pack(&self, before: &Self, out: &mut Vec<u8>) {
+                use $crate::session::table::Cell;
+                const COLUMNS: usize = [$(stringify!($column),)*].len();
+                let mask = out.len();
+                out.extend_from_slice(&[0; COLUMNS.div_ceil(8)]);
+                let mut column = 0;
+                $(
+                    if <$kind as Cell>::pack(&self.$column, &before.$column, out) {
+                        out[mask + column / 8] |= 1 << (column % 8);
+                    }
+                    column += 1;
+                )*
+                debug_assert_eq!(column, COLUMNS);
+            }
+
+            fn unpack(before: &Self, from: &mut &[u8]) -> Option<Self> {
+                use $crate::session::table::Cell;
+                const COLUMNS: usize = [$(stringify!($column),)*].len();
+                let (mask, rest) = from.split_at_checked(COLUMNS.div_ceil(8))?;
+                *from = rest;
+                let mut column = 0;
+                let mut has_changed = || {
+                    column += 1;
+                    mask[(column - 1) / 8] & 1 << ((column - 1) % 8) != 0
+                };
+                Some(Self {
+                    $($column: if has_changed() {
+                        <$kind as Cell>::unpack(&before.$column, from)?
+                    } else {
+                        before.$column.clone()
+                    },)*
+                })
             }
         }
     };

@@ -3,13 +3,65 @@
 use crate::measures::figures::{Figures, InstanceId, Subject};
 use crate::model::operation::{NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation};
 use rankscope_formats::ids::{MemberIndex, RankIndex};
-use rankscope_formats::session::{InstanceRow, InstanceState, OperationRow, WaitClass};
+use rankscope_formats::session::{InstanceRow, InstanceState, OperationRow, PackedRows, Table, WaitClass};
 use rankscope_ranklog::Operation;
+
+/// Rows of one table, by rank, in their order. Packed rows take a tenth of the memory, and have to be unpacked.
+pub enum RankRows<T: Table> {
+    /// As they are.
+    Plain(Vec<Vec<T>>),
+    /// Packed.
+    Packed(Vec<PackedRows<T>>),
+}
+
+impl<T: Table> RankRows<T> {
+    /// Creates empty lists.
+    pub fn new(ranks: usize, are_packed: bool) -> Self {
+        if are_packed {
+            Self::Packed((0..ranks).map(|_| PackedRows::default()).collect())
+        } else {
+            Self::Plain((0..ranks).map(|_| Vec::new()).collect())
+        }
+    }
+
+    /// Returns the number of ranks.
+    pub fn ranks(&self) -> usize {
+        match self {
+            Self::Plain(rows) => rows.len(),
+            Self::Packed(rows) => rows.len(),
+        }
+    }
+
+    /// Returns the number of rows of a rank.
+    pub fn len(&self, rank: RankIndex) -> usize {
+        match self {
+            Self::Plain(rows) => rows.get(rank.index()).map_or(0, Vec::len),
+            Self::Packed(rows) => rows.get(rank.index()).map_or(0, PackedRows::len),
+        }
+    }
+
+    /// Adds a row of a rank. Rows of other ranks are dropped.
+    #[inline]
+    pub fn push(&mut self, rank: RankIndex, row: T) {
+        match self {
+            Self::Plain(rows) => {
+                if let Some(rows) = rows.get_mut(rank.index()) {
+                    rows.push(row);
+                }
+            }
+            Self::Packed(rows) => {
+                if let Some(rows) = rows.get_mut(rank.index()) {
+                    rows.push(row);
+                }
+            }
+        }
+    }
+}
 
 /// Rows in the order in which instances were processed.
 pub struct Rows {
     /// Operations of each rank.
-    pub operations: Vec<Vec<OperationRow>>,
+    pub operations: RankRows<OperationRow>,
     /// Instances.
     pub instances: Vec<InstanceRow>,
 }
@@ -52,17 +104,14 @@ impl Rows {
     /// Creates empty lists.
     pub fn new(ranks: usize) -> Self {
         Self {
-            operations: vec![Vec::new(); ranks],
+            operations: RankRows::new(ranks, false),
             instances: Vec::new(),
         }
     }
 
     /// Adds an operation.
     pub fn push_operation(&mut self, operation: &RankOperation, columns: InstanceColumns) {
-        let Some(rows) = self.operations.get_mut(operation.rank.index()) else {
-            return;
-        };
-        rows.push(OperationRow {
+        let row = OperationRow {
             instance: columns.instance,
             communicator: (operation.communicator != NO_COMMUNICATOR).then_some(operation.communicator),
             library: operation.library,
@@ -92,7 +141,8 @@ impl Rows {
             class: columns.class,
             arrival_order: columns.arrival_order,
             launch_operations: u32::from(operation.launch_operations()),
-        });
+        };
+        self.operations.push(operation.rank, row);
     }
 
     /// Adds an instance without figures. `size` is the number of members that it needs.

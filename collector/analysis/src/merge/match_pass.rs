@@ -11,24 +11,29 @@ use crate::ingest::part::LeftOut;
 use crate::ingest::ray_tasks::RayTasks;
 use crate::matching::{Matcher, stride};
 use crate::measures::all::Measures;
+use crate::measures::rows::RankRows;
 use crate::measures::stalls::StallBoard;
 use crate::measures::step_board::StepBoard;
+use crate::measures::step_boards::StepBoards;
 use crate::merge::error::MergeError;
 use crate::merge::logs::Logs;
 use crate::merge::options::MergeOptions;
 use crate::merge::pool::{Pool, RankTask};
 use crate::merge::progress::Progress;
+use crate::merge::read_pass::{ReadLogs, read_logs};
+use crate::merge::row_runs::RowRunsWriter;
 use crate::merge::tables::{
     InstanceTable, StallTables, StepTables, TableSizes, TablesFolder, row_limits, rows_per_handover,
 };
+use crate::merge::write_pass::{RowsOfRanks, write_tables};
 use crate::model::sources::CUPTI;
 use crate::rank::anchors::Anchors;
-use crate::rank::{FrameworkTask, RankBatch, RankSums};
+use crate::rank::{FrameworkTask, RankBatch, RankReader, RankSums};
 use crate::steps::plan::StepPlan;
 use crate::structure::Structure;
 use rankscope_formats::ids::RankIndex;
-use rankscope_formats::session::{ProblemSummary, RowLimits, TableError};
-use rankscope_ranklog::reader::RankLog;
+use rankscope_formats::session::{OperationRow, ProblemSummary, RowLimits, TableError};
+use rankscope_ranklog::reader::{Problem, RankLog};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -91,32 +96,59 @@ pub fn match_ranks<'a>(
 ) -> Result<Matched<'a>, MergeError> {
     let ranks = identities.ranks.len();
     let limits = row_limits(ranks);
-    let tasks = rank_tasks(folder, logs, identities, additions, worlds, limits)?;
-    let steps = StepTables::create(folder, ranks, limits)?;
+    let threads = options.decoding_threads();
+    let reader_of = |rank| rank_reader(logs, identities, additions, worlds, rank);
+    let session = folder.session_if_read_before(ranks);
+    let read = match session {
+        Some(session) => {
+            let mut done = |done| progress(of_ranks("reading logs", done, ranks));
+            let folder = (folder, session);
+            Some(read_logs(folder, (ranks, threads), limits, reader_of, &mut done)?)
+        }
+        None => None,
+    };
+    let in_runs = read.is_some();
+    let mut measures = new_measures(logs, identities, worlds);
+    measures.rows.operations = RankRows::new(ranks, in_runs);
+    let steps = StepTables::create(folder, ranks, limits, in_runs)?;
+    let stalls = StallTables::new(folder, ranks, limits, in_runs)?;
     let instances = InstanceTable::create(folder)?;
     let span = RunSpan::of(logs, identities);
     std::thread::scope(|scope| {
+        let source = match (read, session) {
+            (Some(read), Some(session)) => Source::Read {
+                read,
+                batch: Box::default(),
+                operations: RowRunsWriter::create(session, ranks)?,
+            },
+            _ => {
+                let tasks = (0..ranks).map(RankIndex::of);
+                let tasks = tasks.map(|rank| RankTask::new(rank, reader_of(rank), folder, limits));
+                let tasks = tasks.collect::<Result<_, _>>()?;
+                Source::Reading(Pool::start(scope, threads, tasks))
+            }
+        };
         let mut pass = MatchPass {
             identities,
-            measures: new_measures(logs, identities, worlds),
+            measures,
             matcher: Matcher::new(&identities.communicators, ranks, options.pending_limit(ranks)),
-            pool: Pool::start(scope, options.decoding_threads(), tasks),
+            source,
             steps,
-            stalls: StallTables::new(folder, ranks, limits),
+            stalls,
             instances: InstanceTable::start(scope, instances),
             handover: rows_per_handover(ranks),
         };
         let mut frontier = Frontier::new(ranks);
         while let Some((rank, behind_ns)) = frontier.next() {
-            let mut task = pass.fetch(rank)?;
-            let reached_ns = behind_ns.max(pass.take_batch(rank, &mut task.batch));
-            if task.ended {
+            let mut fetched = pass.fetch(rank)?;
+            let reached_ns = behind_ns.max(pass.take_batch(rank, fetched.batch()));
+            if fetched.ended() {
                 pass.end_rank(rank);
             } else {
                 frontier.reach(rank, reached_ns);
             }
             pass.write_closed(frontier.reached_by_all_ns())?;
-            pass.send_back(task);
+            pass.give_back(rank, fetched)?;
             if !pass.send_instances() {
                 break;
             }
@@ -126,8 +158,19 @@ pub fn match_ranks<'a>(
                 share: span.map(|span| span.share_until(reached_ns)),
             });
         }
-        pass.finish(logs)
+        pass.finish(logs)?.write((folder, limits, threads), &mut |done| {
+            progress(of_ranks("writing tables", done, ranks));
+        })
     })
+}
+
+/// Returns the progress of a phase that goes from rank to rank.
+fn of_ranks(phase: &'static str, done: usize, ranks: usize) -> Progress {
+    Progress {
+        phase,
+        operations: 0,
+        share: Some(done as f64 / ranks.max(1) as f64),
+    }
 }
 
 /// Creates the measures of the run, with the steps and pipelines of each world.
@@ -165,28 +208,18 @@ fn new_measures<'a>(logs: Logs<'a>, identities: &'a Identities, worlds: Worlds<'
     measures
 }
 
-/// Opens the reader and the tables of each rank.
-fn rank_tasks<'a>(
-    folder: &TablesFolder,
+/// Opens the reader of a rank.
+fn rank_reader<'a>(
     logs: Logs<'a>,
     identities: &Identities,
     additions: &Additions<'_>,
     worlds: Worlds<'_>,
-    limits: RowLimits,
-) -> Result<Vec<RankTask<'a>>, TableError> {
-    let ranks = identities.ranks.len();
-    (0..ranks)
-        .map(RankIndex::of)
-        .map(|rank| {
-            let anchors = worlds.anchors_of(identities, rank);
-            let reader = logs
-                .reader(identities, rank, anchors)
-                .with_stride(stride(ranks))
-                .with_gpus(additions.gpus.of_rank(rank, identities, logs.clocks, logs.all))
-                .with_tasks(additions.tasks(logs, identities, rank));
-            RankTask::new(rank, reader, folder, limits)
-        })
-        .collect()
+    rank: RankIndex,
+) -> RankReader<'a> {
+    logs.reader(identities, rank, worlds.anchors_of(identities, rank))
+        .with_stride(stride(identities.ranks.len()))
+        .with_gpus(additions.gpus.of_rank(rank, identities, logs.clocks, logs.all))
+        .with_tasks(additions.tasks(logs, identities, rank))
 }
 
 /// Ranks whose logs are not read to the end, by the time that each has reached. The rank that is furthest behind goes
@@ -220,12 +253,47 @@ impl Frontier {
     }
 }
 
+/// Where the batches of the ranks come from.
+enum Source<'a> {
+    /// From logs that are read at the same time.
+    Reading(Pool<'a>),
+    /// From logs that were read before. The rows of operations then go into a temporary file, too.
+    Read {
+        read: ReadLogs,
+        batch: Box<RankBatch>,
+        operations: RowRunsWriter<OperationRow>,
+    },
+}
+
+/// A batch with what has to be given back.
+enum Fetched<'a> {
+    Task(Box<RankTask<'a>>),
+    Batch { batch: Box<RankBatch>, ended: bool },
+}
+
+impl Fetched<'_> {
+    fn batch(&mut self) -> &mut RankBatch {
+        match self {
+            Self::Task(task) => &mut task.batch,
+            Self::Batch { batch, .. } => batch,
+        }
+    }
+
+    /// Returns true at the end of the log.
+    fn ended(&self) -> bool {
+        match self {
+            Self::Task(task) => task.ended,
+            Self::Batch { ended, .. } => *ended,
+        }
+    }
+}
+
 /// State of the pass.
 struct MatchPass<'a, 'scope> {
     identities: &'a Identities,
     measures: Measures<'a>,
     matcher: Matcher,
-    pool: Pool<'a>,
+    source: Source<'a>,
     steps: StepTables,
     stalls: StallTables,
     instances: InstanceTable<'scope>,
@@ -234,8 +302,18 @@ struct MatchPass<'a, 'scope> {
 }
 
 impl<'a> MatchPass<'a, '_> {
-    fn fetch(&mut self, rank: RankIndex) -> Result<Box<RankTask<'a>>, MergeError> {
-        self.pool.fetch(rank)?.ok_or(MergeError::Worker)
+    fn fetch(&mut self, rank: RankIndex) -> Result<Fetched<'a>, MergeError> {
+        match &mut self.source {
+            Source::Reading(pool) => {
+                let task = pool.fetch(rank)?.ok_or(MergeError::Worker)?;
+                Ok(Fetched::Task(task))
+            }
+            Source::Read { read, batch, .. } => {
+                let mut batch = std::mem::take(batch);
+                let ended = !read.batches.read(rank, &mut batch)?;
+                Ok(Fetched::Batch { batch, ended })
+            }
+        }
     }
 
     /// Matches and measures a batch. Returns the latest time in it, in ns; `i64::MIN` without operations.
@@ -278,17 +356,36 @@ impl<'a> MatchPass<'a, '_> {
             .write_judged(stalls, Some(reached_by_all_ns), self.handover)
     }
 
-    /// Sends a rank's task to the decoding threads, with the rows that are due.
-    fn send_back(&mut self, mut task: Box<RankTask<'a>>) {
-        let rows = &mut self.measures.rows.operations[task.rank.index()];
-        if rows.len() >= self.handover {
-            std::mem::swap(&mut task.rows, rows);
+    /// Gives back what was fetched, and writes the rows of the rank that are due.
+    fn give_back(&mut self, rank: RankIndex, fetched: Fetched<'a>) -> Result<(), TableError> {
+        let due = self.measures.rows.operations.len(rank) >= self.handover;
+        match (&mut self.source, fetched, &mut self.measures.rows.operations) {
+            (Source::Reading(pool), Fetched::Task(mut task), RankRows::Plain(rows)) => {
+                if due {
+                    std::mem::swap(&mut task.rows, &mut rows[rank.index()]);
+                }
+                if task.ended && task.rows.is_empty() {
+                    pool.keep(task);
+                } else {
+                    pool.send(task);
+                }
+            }
+            (
+                Source::Read {
+                    batch, operations, ..
+                },
+                Fetched::Batch { batch: empty, .. },
+                RankRows::Packed(rows),
+            ) => {
+                *batch = empty;
+                if due {
+                    operations.write(rank, &mut rows[rank.index()])?;
+                }
+            }
+            // Each source has its own kind of batches and rows.
+            _ => {}
         }
-        if task.ended && task.rows.is_empty() {
-            self.pool.keep(task);
-        } else {
-            self.pool.send(task);
-        }
+        Ok(())
     }
 
     /// Sends instances to their table if enough are due. Returns false if the table cannot be written.
@@ -298,7 +395,7 @@ impl<'a> MatchPass<'a, '_> {
     }
 
     /// Measures what is still pending, and writes all remaining rows.
-    fn finish(mut self, logs: Logs<'_>) -> Result<Matched<'a>, MergeError> {
+    fn finish(mut self, logs: Logs<'_>) -> Result<Passed<'a>, MergeError> {
         let measures = &mut self.measures;
         self.matcher.finish(|instance| measures.take(instance));
         measures.finish();
@@ -307,43 +404,102 @@ impl<'a> MatchPass<'a, '_> {
         self.stalls.write_judged(&mut measures.stalls, None, 0)?;
         // If the table cannot be written, its end returns the reason.
         self.instances.send(std::mem::take(&mut measures.rows.instances));
-        let ranks = self.identities.ranks.len();
+        let ranks = (0..self.identities.ranks.len()).map(RankIndex::of);
         let mut tables = TableSizes::default();
-        let mut sums = Vec::with_capacity(ranks);
+        let mut sums = Vec::with_capacity(ranks.len());
         let mut problems = Vec::new();
-        for rank in (0..ranks).map(RankIndex::of) {
-            let mut task = self.fetch(rank)?;
-            task.rows.append(&mut self.measures.rows.operations[rank.index()]);
-            problems.extend(read_problems(logs.of_rank(self.identities, rank), &task));
-            sums.push(self.training_sums(&task));
-            task.finish(&mut tables)?;
+        let (rows, measures) = (&mut self.measures.rows.operations, &self.measures.steps);
+        let mut operations = None;
+        match (self.source, rows) {
+            (Source::Reading(mut pool), RankRows::Plain(rows)) => {
+                for rank in ranks {
+                    let mut task = pool.fetch(rank)?.ok_or(MergeError::Worker)?;
+                    task.rows.append(&mut rows[rank.index()]);
+                    let log = logs.of_rank(self.identities, rank);
+                    problems.extend(read_problems(log, rank, task.reader.problems()));
+                    sums.push(training_sums(measures, rank, task.reader.sums()));
+                    task.finish(&mut tables)?;
+                }
+            }
+            (
+                Source::Read {
+                    read,
+                    operations: runs,
+                    ..
+                },
+                RankRows::Packed(rows),
+            ) => {
+                let mut runs = runs;
+                for (rank, of_log) in ranks.zip(read.ranks) {
+                    runs.write(rank, &mut rows[rank.index()])?;
+                    let log = logs.of_rank(self.identities, rank);
+                    problems.extend(read_problems(log, rank, &of_log.problems));
+                    sums.push(training_sums(measures, rank, of_log.sums));
+                }
+                tables.merge(read.tables);
+                operations = Some(runs.finish()?);
+            }
+            // Each source has its own kind of rows.
+            _ => {}
         }
-        self.steps.finish(&mut tables)?;
-        self.stalls.finish(&mut tables)?;
+        let steps = self.steps.finish(&mut tables)?;
+        let stalls = self.stalls.finish(&mut tables)?;
         self.instances.finish(&mut tables)?;
-        Ok(Matched {
-            measures: self.measures,
-            sums,
-            problems,
-            tables,
+        let rows = match (operations, steps, stalls) {
+            (Some(operations), Some(steps), Some(stalls)) => Some(RowsOfRanks {
+                operations,
+                steps,
+                stalls,
+            }),
+            _ => None,
+        };
+        Ok(Passed {
+            matched: Matched {
+                measures: self.measures,
+                sums,
+                problems,
+                tables,
+            },
+            rows,
         })
-    }
-
-    /// Returns the sums of a rank without the steps that turned out not to be training.
-    fn training_sums(&self, task: &RankTask<'_>) -> RankSums {
-        let mut sums = task.reader.sums();
-        if let Some((board, row)) = self.measures.steps.of_rank(task.rank) {
-            board.no_training[row].take_out_of(&mut sums);
-        }
-        sums
     }
 }
 
+/// Result of the pass, with the rows whose tables are not written yet.
+struct Passed<'a> {
+    matched: Matched<'a>,
+    rows: Option<RowsOfRanks>,
+}
+
+impl<'a> Passed<'a> {
+    /// Writes the tables that are missing.
+    fn write(
+        mut self,
+        (folder, limits, threads): (&TablesFolder, RowLimits, usize),
+        done: &mut dyn FnMut(usize),
+    ) -> Result<Matched<'a>, MergeError> {
+        if let Some(rows) = self.rows {
+            let ranks = self.matched.sums.len();
+            let written = write_tables(&rows, folder, (ranks, threads), limits, done)?;
+            self.matched.tables.merge(written);
+        }
+        Ok(self.matched)
+    }
+}
+
+/// Returns the sums of a rank without the steps that turned out not to be training.
+fn training_sums(steps: &StepBoards, rank: RankIndex, mut sums: RankSums) -> RankSums {
+    if let Some((board, row)) = steps.of_rank(rank) {
+        board.no_training[row].take_out_of(&mut sums);
+    }
+    sums
+}
+
 /// Returns the problems of a rank's log.
-fn read_problems(log: &RankLog, task: &RankTask<'_>) -> Vec<ProblemSummary> {
-    let all = log.problems.iter().chain(task.reader.problems());
+fn read_problems(log: &RankLog, rank: RankIndex, of_records: &[Problem]) -> Vec<ProblemSummary> {
+    let all = log.problems.iter().chain(of_records);
     all.map(|problem| ProblemSummary {
-        rank: Some(task.rank.0),
+        rank: Some(rank.0),
         file: Some(problem.path.display().to_string()),
         offset_bytes: Some(problem.offset),
         what: problem.what.clone(),

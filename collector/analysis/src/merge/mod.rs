@@ -5,10 +5,13 @@
 //! | [`opening`] | opens the logs, aligns the clocks (with [`clock_pass`]), identifies ranks |
 //! | [`session_directory`] | empties the session directory |
 //! | [`step_pass`] | finds steps and structure from samples of the logs |
+//! | [`read_pass`] | of many ranks: reads the logs into temporary files, writes the tables of single ranks |
 //! | [`match_pass`] | matches all operations, measures the instances, writes their tables |
+//! | [`write_pass`] | of many ranks: writes the tables of operations, steps and stalls |
 //! | [`crate::summary`] | sums, scores and findings |
 //! | [`session_directory`] | writes the last tables and the summary |
 
+pub mod batch_runs;
 pub mod clock_pass;
 pub mod error;
 pub mod logs;
@@ -17,9 +20,15 @@ pub mod opening;
 pub mod options;
 pub mod pool;
 pub mod progress;
+pub mod rank_tables;
+pub mod rank_threads;
+pub mod read_pass;
+pub mod row_runs;
 pub mod session_directory;
 pub mod step_pass;
 pub mod tables;
+pub mod temporary_file;
+pub mod write_pass;
 
 pub use error::MergeError;
 pub use options::MergeOptions;
@@ -60,6 +69,15 @@ pub fn merge_last(
         last,
         progress,
     )
+}
+
+/// Merges as [`merge`] does, but as if the job had very many ranks, or very few. The session is the same; tests compare
+/// them.
+#[doc(hidden)]
+pub fn merge_as_of(many_ranks: bool, options: &MergeOptions) -> Result<Session, MergeError> {
+    let from = if many_ranks { 0 } else { usize::MAX };
+    let folder = TablesFolder::of_session(&options.output).reading_before_from(from);
+    merge_into(&folder, options, Last::default(), &mut |_| {})
 }
 
 /// Computes the summary of the last part of the run on the calling thread and a second one, and writes no file. A caller

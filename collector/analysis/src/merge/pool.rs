@@ -3,13 +3,11 @@
 //! The task of each rank is either at home (with the matching thread) or away (being advanced). One batch per rank is
 //! read ahead, so memory depends on the number of ranks and not on the size of their logs.
 
+use crate::merge::rank_tables::RankTables;
 use crate::merge::tables::{TableSizes, TablesFolder};
 use crate::rank::{RankBatch, RankReader};
 use rankscope_formats::ids::RankIndex;
-use rankscope_formats::session::{
-    CounterRow, NameRow, OperationRow, PauseRow, ProgramSpanRow, RowLimits, SpanRow, Table, TableError,
-    TableWriter, WorkRow,
-};
+use rankscope_formats::session::{OperationRow, RowLimits, TableError, TableWriter};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
@@ -26,22 +24,7 @@ pub struct RankTask<'a> {
     /// True once the log is read.
     pub ended: bool,
     operations: TableWriter<OperationRow>,
-    spans: TableWriter<SpanRow>,
-    devices: Option<DeviceTables>,
-    /// Created with its first row.
-    pauses: Option<TableWriter<PauseRow>>,
-    /// Created with its first row.
-    program_spans: Option<TableWriter<ProgramSpanRow>>,
-    /// Created with its first row.
-    counters: Option<TableWriter<CounterRow>>,
-    folder: TablesFolder,
-    limits: RowLimits,
-}
-
-/// Tables of device activity, created with their first row.
-struct DeviceTables {
-    works: TableWriter<WorkRow>,
-    names: TableWriter<NameRow>,
+    tables: RankTables,
 }
 
 impl<'a> RankTask<'a> {
@@ -59,117 +42,26 @@ impl<'a> RankTask<'a> {
             rows: Vec::new(),
             ended: false,
             operations: folder.of_rank(rank, limits)?,
-            spans: folder.of_rank(rank, limits)?,
-            devices: None,
-            pauses: None,
-            program_spans: None,
-            counters: None,
-            folder: folder.clone(),
-            limits,
+            tables: RankTables::create(folder, rank, limits)?,
         })
     }
 
     fn advance(&mut self) -> Result<(), TableError> {
         self.operations.write(&mut self.rows)?;
         if self.ended {
-            self.batch.operations.clear();
-            self.batch.steps.clear();
-            self.batch.works.clear();
-            self.batch.stalls.clear();
-            self.batch.names.clear();
-            self.batch.pauses.clear();
-            self.batch.program_spans.clear();
-            self.batch.counters.clear();
+            self.batch = RankBatch::default();
             return Ok(());
         }
         self.ended = !self.reader.advance(&mut self.batch);
-        self.spans.write(&mut self.batch.spans)?;
-        self.write_pauses()?;
-        self.write_program()?;
-        self.write_devices()
-    }
-
-    fn write_program(&mut self) -> Result<(), TableError> {
-        let (folder, rank, limits) = (&self.folder, self.rank, self.limits);
-        write_if_any(
-            &mut self.program_spans,
-            &mut self.batch.program_spans,
-            folder,
-            rank,
-            limits,
-        )?;
-        write_if_any(&mut self.counters, &mut self.batch.counters, folder, rank, limits)
-    }
-
-    /// Named times also stay in the batch, because they explain stalls.
-    fn write_pauses(&mut self) -> Result<(), TableError> {
-        let (folder, rank, limits) = (&self.folder, self.rank, self.limits);
-        write_if_any(
-            &mut self.pauses,
-            &mut self.batch.pauses.clone(),
-            folder,
-            rank,
-            limits,
-        )
-    }
-
-    fn write_devices(&mut self) -> Result<(), TableError> {
-        let batch = &mut self.batch;
-        if batch.works.is_empty() && batch.names.is_empty() {
-            return Ok(());
-        }
-        let devices = match &mut self.devices {
-            Some(devices) => devices,
-            none => {
-                let (folder, rank, limits) = (&self.folder, self.rank, self.limits);
-                none.insert(DeviceTables {
-                    works: folder.of_rank(rank, limits)?,
-                    names: folder.of_rank(rank, limits)?,
-                })
-            }
-        };
-        devices.works.write(&mut batch.works)?;
-        devices.names.write(&mut batch.names)
+        self.tables.write(&mut self.batch)
     }
 
     /// Writes the remaining rows and ends the tables.
     pub fn finish(mut self, sizes: &mut TableSizes) -> Result<(), TableError> {
         self.operations.write(&mut self.rows)?;
         sizes.finish(self.operations)?;
-        sizes.finish(self.spans)?;
-        if let Some(pauses) = self.pauses {
-            sizes.finish(pauses)?;
-        }
-        if let Some(program_spans) = self.program_spans {
-            sizes.finish(program_spans)?;
-        }
-        if let Some(counters) = self.counters {
-            sizes.finish(counters)?;
-        }
-        if let Some(devices) = self.devices {
-            sizes.finish(devices.works)?;
-            sizes.finish(devices.names)?;
-        }
-        Ok(())
+        self.tables.finish(sizes)
     }
-}
-
-/// Writes rows to a table, which is created with its first row.
-fn write_if_any<T: Table>(
-    table: &mut Option<TableWriter<T>>,
-    rows: &mut Vec<T>,
-    folder: &TablesFolder,
-    rank: RankIndex,
-    limits: RowLimits,
-) -> Result<(), TableError> {
-    if rows.is_empty() {
-        return Ok(());
-    }
-    let table = match table {
-        Some(table) => table,
-        none => none.insert(folder.of_rank(rank, limits)?),
-    };
-    table.write(rows)
 }
 
 type Returned<'a> = (Box<RankTask<'a>>, Result<(), TableError>);

@@ -3,11 +3,12 @@
 /// Progress of a merge.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
-    /// Current phase: `opening logs`, `aligning clocks`, `finding steps`, `matching`, `writing`.
+    /// Current phase: `opening logs`, `aligning clocks`, `finding steps`, `matching`, `writing`. Of many ranks also
+    /// `reading logs` before and `writing tables` after `matching`.
     pub phase: &'static str,
     /// Number of operations processed in this phase.
     pub operations: u64,
-    /// Processed share of the run's time, from 0 to 1; `None` if unknown.
+    /// Processed share of the run's time or of the ranks, from 0 to 1; `None` if unknown.
     pub share: Option<f64>,
 }
 

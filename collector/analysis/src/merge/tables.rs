@@ -2,9 +2,11 @@
 //! them in memory than needed for their order.
 
 use crate::identity::Identities;
+use crate::measures::rows::RankRows;
 use crate::measures::stalls::StallBoard;
 use crate::measures::step_board::StepBoard;
 use crate::merge::error::MergeError;
+use crate::merge::row_runs::{RowRuns, RowRunsWriter};
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{
     InstanceRow, RowLimits, StallRow, StepRow, Table, TableError, TableInfo, TableWriter, part_path,
@@ -18,6 +20,10 @@ use std::thread::{Scope, ScopedJoinHandle};
 const STEPS_HELD: usize = 16;
 /// Maximum number of groups of instances that wait for the writing thread.
 const MAX_WAITING_GROUPS: usize = 4;
+
+/// Number of ranks from which on logs are read one after the other before they are matched. With fewer, all of them are
+/// read at the same time as they are matched, and no temporary files are needed.
+const READ_BEFORE_FROM: usize = 256;
 
 /// Returns the sizes of row groups. The rows of all ranks in memory are one or two million, and few rows wait for late
 /// ones. A row takes 10 to 20 bytes encoded, and some 200 before.
@@ -39,6 +45,8 @@ pub fn rows_per_handover(ranks: usize) -> usize {
 #[derive(Clone, Debug)]
 pub struct TablesFolder {
     session: Option<PathBuf>,
+    /// Number of ranks from which on logs are read one after the other before they are matched.
+    read_before_from: usize,
     /// Receives the rows of the table of instances, instead of a file.
     instances: Option<Sender<Vec<InstanceRow>>>,
 }
@@ -48,14 +56,30 @@ impl TablesFolder {
     pub fn of_session(session: &Path) -> Self {
         Self {
             session: Some(session.to_path_buf()),
+            read_before_from: READ_BEFORE_FROM,
             instances: None,
         }
+    }
+
+    /// Sets the number of ranks from which on logs are read one after the other before they are matched.
+    #[must_use]
+    pub fn reading_before_from(self, ranks: usize) -> Self {
+        Self {
+            read_before_from: ranks,
+            ..self
+        }
+    }
+
+    /// Returns the session directory if the logs of this number of ranks are read before they are matched.
+    pub fn session_if_read_before(&self, ranks: usize) -> Option<&Path> {
+        self.session().filter(|_| ranks >= self.read_before_from)
     }
 
     /// Returns no folder. The rows of the table of instances are sent to `instances`, if it is given.
     pub fn none(instances: Option<Sender<Vec<InstanceRow>>>) -> Self {
         Self {
             session: None,
+            read_before_from: usize::MAX,
             instances,
         }
     }
@@ -97,19 +121,26 @@ impl TableSizes {
         Ok(())
     }
 
+    /// Adds the rows and bytes of other files.
+    pub fn merge(&mut self, other: Self) {
+        for table in other.0 {
+            match self.0.iter_mut().find(|known| known.name == table.name) {
+                Some(known) => {
+                    known.rows += table.rows;
+                    known.bytes += table.bytes;
+                }
+                None => self.0.push(table),
+            }
+        }
+    }
+
     /// Adds the rows and bytes of an ended file.
     fn add<T: Table>(&mut self, (rows, bytes): (u64, u64)) {
-        match self.0.iter_mut().find(|table| table.name == T::NAME) {
-            Some(table) => {
-                table.rows += rows;
-                table.bytes += bytes;
-            }
-            None => self.0.push(TableInfo {
-                name: T::NAME.to_owned(),
-                rows,
-                bytes,
-            }),
-        }
+        self.merge(Self(vec![TableInfo {
+            name: T::NAME.to_owned(),
+            rows,
+            bytes,
+        }]));
     }
 
     /// Returns the tables.
@@ -118,33 +149,125 @@ impl TableSizes {
     }
 }
 
-/// Table of the steps of one rank, with rows that are not written yet.
-struct StepTable {
-    table: TableWriter<StepRow>,
-    rows: Vec<StepRow>,
+/// Rows of one table, by rank, that are not written yet, and their tables. Of many ranks, the rows go into a temporary
+/// file first, and the tables are written at the end, one after the other.
+struct RankFiles<T: Table> {
+    rows: RankRows<T>,
+    to: Destination<T>,
+    /// Ranks whose rows have become due since the last write.
+    due: Vec<RankIndex>,
+}
+
+enum Destination<T: Table> {
+    Tables {
+        folder: TablesFolder,
+        limits: RowLimits,
+        tables: Vec<Option<TableWriter<T>>>,
+    },
+    Runs(RowRunsWriter<T>),
+}
+
+impl<T: Table> RankFiles<T> {
+    /// Prepares the tables, each of which is created with its first row, or the temporary file.
+    fn new(
+        folder: &TablesFolder,
+        ranks: usize,
+        limits: RowLimits,
+        in_runs: bool,
+    ) -> Result<Self, TableError> {
+        let to = match folder.session() {
+            Some(session) if in_runs => Destination::Runs(RowRunsWriter::create(session, ranks)?),
+            _ => Destination::Tables {
+                folder: folder.clone(),
+                limits,
+                tables: (0..ranks).map(|_| None).collect(),
+            },
+        };
+        Ok(Self {
+            rows: RankRows::new(ranks, matches!(to, Destination::Runs(_))),
+            to,
+            due: Vec::new(),
+        })
+    }
+
+    /// Adds a row. From `at_least` rows on, the next [`RankFiles::write_due`] writes them.
+    fn push(&mut self, rank: RankIndex, row: T, at_least: usize) {
+        self.rows.push(rank, row);
+        if self.rows.len(rank) == at_least.max(1) {
+            self.due.push(rank);
+        }
+    }
+
+    /// Writes the rows that have become due.
+    fn write_due(&mut self) -> Result<(), TableError> {
+        // Only these ranks: a walk over all of them after each batch would take ranks times batches.
+        for rank in std::mem::take(&mut self.due) {
+            self.write(rank)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, rank: RankIndex) -> Result<(), TableError> {
+        match (&mut self.to, &mut self.rows) {
+            (Destination::Runs(runs), RankRows::Packed(rows)) => runs.write(rank, &mut rows[rank.index()]),
+            (
+                Destination::Tables {
+                    folder,
+                    limits,
+                    tables,
+                },
+                RankRows::Plain(rows),
+            ) => {
+                let rows = &mut rows[rank.index()];
+                if rows.is_empty() {
+                    return Ok(());
+                }
+                let table = match &mut tables[rank.index()] {
+                    Some(table) => table,
+                    none => none.insert(folder.of_rank(rank, *limits)?),
+                };
+                table.write(rows)
+            }
+            // The rows are packed exactly if they go into a temporary file.
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes the rows of all ranks.
+    fn write_all(&mut self) -> Result<(), TableError> {
+        self.due.clear();
+        (0..self.rows.ranks()).try_for_each(|rank| self.write(RankIndex::of(rank)))
+    }
 }
 
 /// Tables of steps, one per rank.
-pub struct StepTables(Vec<StepTable>);
+pub struct StepTables(RankFiles<StepRow>);
 
 impl StepTables {
-    /// Creates the tables.
-    pub fn create(folder: &TablesFolder, ranks: usize, limits: RowLimits) -> Result<Self, TableError> {
-        let limits = RowLimits {
+    /// Returns the limits of these tables.
+    pub fn limits(limits: RowLimits) -> RowLimits {
+        RowLimits {
             held: STEPS_HELD,
             ..limits
-        };
-        let create = |rank: RankIndex| {
-            Ok(StepTable {
-                table: folder.of_rank(rank, limits)?,
-                rows: Vec::new(),
-            })
-        };
-        (0..ranks)
-            .map(RankIndex::of)
-            .map(create)
-            .collect::<Result<_, _>>()
-            .map(Self)
+        }
+    }
+
+    /// Creates the tables, or a temporary file for their rows.
+    pub fn create(
+        folder: &TablesFolder,
+        ranks: usize,
+        limits: RowLimits,
+        in_runs: bool,
+    ) -> Result<Self, TableError> {
+        let limits = Self::limits(limits);
+        let mut files = RankFiles::new(folder, ranks, limits, in_runs)?;
+        // Every rank has a table of steps, even without a step.
+        if let Destination::Tables { tables, .. } = &mut files.to {
+            for (rank, table) in tables.iter_mut().enumerate() {
+                *table = Some(folder.of_rank(RankIndex::of(rank), limits)?);
+            }
+        }
+        Ok(Self(files))
     }
 
     /// Writes closed steps of ranks that have at least `at_least` of them; all steps with `None`.
@@ -154,90 +277,72 @@ impl StepTables {
         identities: &Identities,
         at_least: Option<usize>,
     ) -> Result<(), TableError> {
-        let mut closed = at_least.is_none();
         for (world, board) in boards.iter_mut().enumerate() {
             let ranks = &identities.worlds[world].ranks;
             board.close(at_least.is_none(), |row, step| {
-                closed = true;
-                if let Some(table) = ranks.get(row).and_then(|&rank| self.0.get_mut(rank.index())) {
-                    table.rows.push(step);
+                if let Some(&rank) = ranks.get(row) {
+                    self.0.push(rank, step, at_least.unwrap_or(usize::MAX));
                 }
             });
         }
-        if !closed {
-            return Ok(());
+        match at_least {
+            Some(_) => self.0.write_due(),
+            None => self.0.write_all(),
         }
-        for StepTable { table, rows } in &mut self.0 {
-            if rows.len() >= at_least.unwrap_or(0) {
-                table.write(rows)?;
-            }
-        }
-        Ok(())
     }
 
-    /// Writes the remaining rows.
-    pub fn finish(self, sizes: &mut TableSizes) -> Result<(), TableError> {
-        for StepTable { mut table, mut rows } in self.0 {
-            table.write(&mut rows)?;
-            sizes.finish(table)?;
+    /// Ends the tables. Returns the rows if their tables are not written yet.
+    pub fn finish(self, sizes: &mut TableSizes) -> Result<Option<RowRuns<StepRow>>, TableError> {
+        self.0.to.finish(sizes)
+    }
+}
+
+impl<T: Table> Destination<T> {
+    fn finish(self, sizes: &mut TableSizes) -> Result<Option<RowRuns<T>>, TableError> {
+        match self {
+            Self::Tables { tables, .. } => {
+                let mut tables = tables.into_iter().flatten();
+                tables.try_for_each(|table| sizes.finish(table))?;
+                Ok(None)
+            }
+            Self::Runs(runs) => runs.finish().map(Some),
         }
-        Ok(())
     }
 }
 
 /// Tables of stalls, one per rank, each created with its first row.
-pub struct StallTables {
-    folder: TablesFolder,
-    limits: RowLimits,
-    tables: Vec<Option<TableWriter<StallRow>>>,
-    rows: Vec<Vec<StallRow>>,
-}
+pub struct StallTables(RankFiles<StallRow>);
 
 impl StallTables {
-    /// Prepares the tables.
-    pub fn new(folder: &TablesFolder, ranks: usize, limits: RowLimits) -> Self {
-        Self {
-            folder: folder.clone(),
-            limits,
-            tables: (0..ranks).map(|_| None).collect(),
-            rows: vec![Vec::new(); ranks],
-        }
+    /// Prepares the tables, or a temporary file for their rows.
+    pub fn new(
+        folder: &TablesFolder,
+        ranks: usize,
+        limits: RowLimits,
+        in_runs: bool,
+    ) -> Result<Self, TableError> {
+        RankFiles::new(folder, ranks, limits, in_runs).map(Self)
     }
 
-    /// Writes judged stalls of ranks that have at least `at_least` of them.
+    /// Writes judged stalls of ranks that have at least `at_least` of them; all of them with 0.
     pub fn write_judged(
         &mut self,
         board: &mut StallBoard,
         reached_ns: Option<i64>,
         at_least: usize,
     ) -> Result<(), TableError> {
-        let mut closed = false;
         board.close(reached_ns, |rank, stall| {
-            closed = true;
-            self.rows[rank].push(stall);
+            self.0.push(RankIndex::of(rank), stall, at_least);
         });
-        if !closed && at_least > 0 {
-            return Ok(());
+        match at_least {
+            0 => self.0.write_all(),
+            _ => self.0.write_due(),
         }
-        for (rank, rows) in self.rows.iter_mut().enumerate() {
-            if rows.is_empty() || rows.len() < at_least {
-                continue;
-            }
-            let table = match &mut self.tables[rank] {
-                Some(table) => table,
-                none => none.insert(self.folder.of_rank(RankIndex::of(rank), self.limits)?),
-            };
-            table.write(rows)?;
-        }
-        Ok(())
     }
 
-    /// Ends the tables.
-    pub fn finish(self, sizes: &mut TableSizes) -> Result<(), TableError> {
-        self.tables
-            .into_iter()
-            .flatten()
-            .try_for_each(|table| sizes.finish(table))
+    /// Ends the tables. Returns the rows if their tables are not written yet.
+    pub fn finish(self, sizes: &mut TableSizes) -> Result<Option<RowRuns<StallRow>>, TableError> {
+        self.0.to.finish(sizes)
     }
 }
 

@@ -18,7 +18,7 @@
 //! 3. `held` holds operations until `release` has joined everything that is known about them. `groups` and `ordinals`
 //!    have the outcomes of groups.
 //! 4. `steps` cuts the rank's time into steps at [`anchors`].
-//! 5. `batch` is the output, and `sums` has the sums over the whole log.
+//! 5. `batch` is the output, `packed_batch` keeps it in little memory, and `sums` has the sums over the whole log.
 
 mod activity;
 pub mod anchors;
@@ -42,6 +42,7 @@ mod member_counts;
 mod messages;
 mod named_pauses;
 mod ordinals;
+mod packed_batch;
 mod program_spans;
 mod proxies;
 mod release;

@@ -1,0 +1,94 @@
+//! Batches of all ranks in temporary files. Many logs are then read one after the other, and not all at the same time.
+
+use crate::merge::temporary_file::{TemporaryFile, TemporaryWriter};
+use crate::rank::RankBatch;
+use rankscope_formats::ids::RankIndex;
+use rankscope_formats::session::TableError;
+use std::path::Path;
+
+/// Marks the end of a rank.
+const END: u32 = u32::MAX;
+
+/// Batches that are being written, by one thread.
+pub struct BatchRunsWriter {
+    file: TemporaryWriter,
+    packed: Vec<u8>,
+}
+
+impl BatchRunsWriter {
+    /// Creates the file in a directory.
+    pub fn create(directory: &Path) -> Result<Self, TableError> {
+        Ok(Self {
+            file: TemporaryWriter::create(directory)?,
+            packed: Vec::new(),
+        })
+    }
+
+    /// Returns the offset at which the batches of the next rank begin.
+    pub fn offset(&self) -> u64 {
+        self.file.offset()
+    }
+
+    /// Appends a batch of the current rank.
+    pub fn write(&mut self, batch: &RankBatch) -> Result<(), TableError> {
+        self.packed.clear();
+        batch.pack(&mut self.packed);
+        self.file.append(&(self.packed.len() as u32).to_le_bytes())?;
+        self.file.append(&self.packed)
+    }
+
+    /// Ends the current rank.
+    pub fn end_rank(&mut self) -> Result<(), TableError> {
+        self.file.append(&END.to_le_bytes())
+    }
+
+    /// Ends writing.
+    pub fn finish(self) -> Result<TemporaryFile, TableError> {
+        self.file.finish()
+    }
+}
+
+/// Place of a rank's next batch.
+#[derive(Clone, Copy, Default)]
+pub struct BatchPlace {
+    /// Number of the file.
+    pub file: u32,
+    /// Offset in the file.
+    pub offset: u64,
+}
+
+/// Batches that were written.
+pub struct BatchRuns {
+    files: Vec<TemporaryFile>,
+    next: Vec<BatchPlace>,
+    packed: Vec<u8>,
+}
+
+impl BatchRuns {
+    /// Takes the written files, and the place of the first batch of each rank.
+    pub fn new(files: Vec<TemporaryFile>, first: Vec<BatchPlace>) -> Self {
+        Self {
+            files,
+            next: first,
+            packed: Vec::new(),
+        }
+    }
+
+    /// Replaces `batch` by the next one of a rank. Returns false at its end; the batch is then empty.
+    pub fn read(&mut self, rank: RankIndex, batch: &mut RankBatch) -> Result<bool, TableError> {
+        let next = &mut self.next[rank.index()];
+        let file = &self.files[next.file as usize];
+        let mut length = [0; 4];
+        file.read(next.offset, &mut length)?;
+        let length = u32::from_le_bytes(length);
+        if length == END {
+            *batch = RankBatch::default();
+            return Ok(false);
+        }
+        self.packed.resize(length as usize, 0);
+        file.read(next.offset + 4, &mut self.packed)?;
+        next.offset += 4 + u64::from(length);
+        batch.unpack(&self.packed).ok_or_else(|| file.damaged())?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,113 @@
+//! Rows of one table of all ranks in a temporary file. The tables of many ranks are then written one after the other,
+//! and not all at the same time.
+
+use crate::merge::temporary_file::{TemporaryFile, TemporaryWriter};
+use rankscope_formats::ids::RankIndex;
+use rankscope_formats::session::{PackedRows, Table, TableError, TableWriter, Unpacker};
+use std::marker::PhantomData;
+use std::path::Path;
+
+/// Size of the head of a part: offset of the previous part of the rank plus one, bytes, rows.
+const HEAD_BYTES: usize = 16;
+
+/// Rows that are being written.
+pub struct RowRunsWriter<T: Table> {
+    file: TemporaryWriter,
+    /// Offset of the last part of each rank, plus one; 0 if there is none. Each part names the one before it, so memory
+    /// does not grow with the number of parts.
+    last: Vec<u64>,
+    table: PhantomData<T>,
+}
+
+impl<T: Table> RowRunsWriter<T> {
+    /// Creates the file in a directory.
+    pub fn create(directory: &Path, ranks: usize) -> Result<Self, TableError> {
+        Ok(Self {
+            file: TemporaryWriter::create(directory)?,
+            last: vec![0; ranks],
+            table: PhantomData,
+        })
+    }
+
+    /// Appends rows of a rank as one part, and removes them from `rows`. All parts of a rank come from the same `rows`.
+    pub fn write(&mut self, rank: RankIndex, rows: &mut PackedRows<T>) -> Result<(), TableError> {
+        let Some(last) = self.last.get_mut(rank.index()).filter(|_| !rows.is_empty()) else {
+            return Ok(());
+        };
+        let mut head = [0; HEAD_BYTES];
+        head[..8].copy_from_slice(&last.to_le_bytes());
+        head[8..12].copy_from_slice(&(rows.bytes().len() as u32).to_le_bytes());
+        head[12..].copy_from_slice(&(rows.len() as u32).to_le_bytes());
+        *last = self.file.offset() + 1;
+        self.file.append(&head)?;
+        self.file.append(rows.bytes())?;
+        rows.clear();
+        Ok(())
+    }
+
+    /// Ends writing.
+    pub fn finish(self) -> Result<RowRuns<T>, TableError> {
+        Ok(RowRuns {
+            file: self.file.finish()?,
+            last: self.last,
+            table: PhantomData,
+        })
+    }
+}
+
+/// Rows that were written.
+pub struct RowRuns<T: Table> {
+    file: TemporaryFile,
+    last: Vec<u64>,
+    table: PhantomData<T>,
+}
+
+/// Part of a rank's rows.
+struct Part {
+    offset: u64,
+    bytes: u32,
+    rows: u32,
+}
+
+impl<T: Table> RowRuns<T> {
+    /// Returns true if a rank has rows.
+    pub fn has(&self, rank: RankIndex) -> bool {
+        self.last.get(rank.index()).is_some_and(|&last| last > 0)
+    }
+
+    /// Writes the rows of a rank to its table, in the parts in which they came.
+    pub fn copy(&self, rank: RankIndex, table: &mut TableWriter<T>) -> Result<(), TableError> {
+        let mut unpacker = Unpacker::default();
+        let (mut packed, mut rows) = (Vec::new(), Vec::new());
+        for part in self.parts(rank)?.iter().rev() {
+            packed.resize(part.bytes as usize, 0);
+            self.file.read(part.offset, &mut packed)?;
+            let unpacked = unpacker.unpack(&packed, part.rows as usize, &mut rows);
+            unpacked.ok_or_else(|| self.file.damaged())?;
+            table.write(&mut rows)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the parts of a rank, the last one first.
+    fn parts(&self, rank: RankIndex) -> Result<Vec<Part>, TableError> {
+        let mut parts = Vec::new();
+        let mut next = self.last.get(rank.index()).copied().unwrap_or(0);
+        while let Some(offset) = next.checked_sub(1) {
+            let mut head = [0; HEAD_BYTES];
+            self.file.read(offset, &mut head)?;
+            let [before, sizes] = [0, 8].map(|at| {
+                let mut word = [0; 8];
+                word.copy_from_slice(&head[at..at + 8]);
+                u64::from_le_bytes(word)
+            });
+            parts.push(Part {
+                offset: offset + HEAD_BYTES as u64,
+                bytes: sizes as u32,
+                rows: (sizes >> 32) as u32,
+            });
+            next = before;
+        }
+        Ok(parts)
+    }
+}
