@@ -529,5 +529,6 @@ impl<'a> Measures<'a> {
         self.launches.finish();
         self.push_given_up();
         self.matches.finish();
+        self.blame.finish();
     }
 }

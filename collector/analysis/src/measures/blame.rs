@@ -113,6 +113,20 @@ impl BlameLedger {
         }
     }
 
+    /// Frees what only further instances would need.
+    pub fn finish(&mut self) {
+        let nothing = CountedTime::new(0);
+        for of_rank in &mut self.ranks {
+            let unions = [
+                &mut of_rank.lost,
+                &mut of_rank.lost_exposed,
+                &mut of_rank.waited,
+                &mut of_rank.waited_exposed,
+            ];
+            unions.into_iter().for_each(|union| *union = nothing.clone());
+        }
+    }
+
     /// Returns the members of the last instance in order of arrival.
     pub fn arrival_order(&self) -> &[usize] {
         &self.order
