@@ -111,6 +111,8 @@ pub struct Matcher {
     pending: usize,
     next_number: u64,
     most_pending: usize,
+    /// Calls of the current instance, if they were packed.
+    unpacked: Members,
 }
 
 impl Matcher {
@@ -147,6 +149,7 @@ impl Matcher {
             pending: 0,
             next_number: 0,
             most_pending,
+            unpacked: Members::default(),
         }
     }
 
@@ -304,15 +307,16 @@ impl Matcher {
         state.open.remove(&pending.key);
         self.pending -= pending.arrived as usize;
         pending.arrived = 0;
-        let (instance_state, reason) = judge(&pending.members, reason);
+        let members = pending.members.unpacked(&mut self.unpacked);
+        let (instance_state, reason) = judge(members, reason);
         emit(Instance {
             number: pending.number,
             communicator,
-            members: &pending.members,
+            members,
             state: instance_state,
             reason,
         });
-        pending.members.forget_counts();
+        members.forget_counts();
         state.free.push(slot);
     }
 

@@ -1,6 +1,7 @@
 //! The calls of one instance, one slot per member.
 
 use crate::model::operation::RankOperation;
+use crate::model::packed_operation::Before;
 
 /// Calls in member order. In a message the sender comes first, then the receiver. A slot keeps its memory when it is
 /// reset.
@@ -9,6 +10,21 @@ pub struct Members {
     /// Slots of all members. A slot that is not `present` holds a leftover of earlier use.
     calls: Vec<RankOperation>,
     present: Vec<bool>,
+    /// Calls of an instance of many members, until all of them are needed. `calls` is empty until then.
+    packed: Option<Box<PackedCalls>>,
+}
+
+/// Number of members from which on calls are packed while they wait.
+const PACKED_FROM: usize = 256;
+
+/// Bytes of a packed call, if it is not unusually long.
+const MOST_OF_CALL: usize = 256;
+
+/// Calls in the order in which they arrived.
+#[derive(Default)]
+struct PackedCalls {
+    before: Before,
+    bytes: Vec<u8>,
 }
 
 impl Members {
@@ -17,19 +33,58 @@ impl Members {
         Self {
             calls: vec![call],
             present: vec![true],
+            packed: None,
         }
     }
 
     /// Empties all slots and prepares `size` of them.
     pub fn reset(&mut self, size: usize) {
-        self.calls.resize_with(size, RankOperation::nothing);
         self.present.clear();
         self.present.resize(size, false);
+        if size < PACKED_FROM {
+            self.calls.resize_with(size, RankOperation::nothing);
+            self.packed = None;
+            return;
+        }
+        self.calls = Vec::new();
+        let packed = self.packed.get_or_insert_default();
+        packed.before = Before::default();
+        packed.bytes.clear();
     }
 
-    /// Swaps a call into its slot and leaves a meaningless value in `call`. Returns false and changes nothing if the
-    /// slot is taken or does not exist.
+    /// Moves the calls into slots of `all` if they are packed. Returns where the calls now are.
+    pub fn unpacked<'m>(&'m mut self, all: &'m mut Self) -> &'m mut Self {
+        let Some(packed) = &mut self.packed else {
+            return self;
+        };
+        all.calls.resize_with(self.present.len(), RankOperation::nothing);
+        all.present.clear();
+        all.present.resize(self.present.len(), false);
+        let (mut bytes, mut before) = (packed.bytes.as_slice(), Before::default());
+        while let Some(call) = before.unpack(&mut bytes) {
+            let member = call.member.index();
+            if let (Some(present), Some(place)) = (all.present.get_mut(member), all.calls.get_mut(member)) {
+                *present = true;
+                *place = call;
+            }
+        }
+        all
+    }
+
+    /// Takes a call into its slot and leaves a meaningless value in `call`. Returns false and changes nothing if the
+    /// slot is taken or does not exist. Of many members, `member` is the number of the call's member.
     pub fn put(&mut self, member: usize, call: &mut RankOperation) -> bool {
+        if let (Some(packed), Some(present @ false)) = (&mut self.packed, self.present.get_mut(member)) {
+            *present = true;
+            if packed.bytes.capacity() - packed.bytes.len() < MOST_OF_CALL {
+                // Doubling would leave half of the memory unused.
+                packed
+                    .bytes
+                    .reserve_exact(MOST_OF_CALL.max(packed.bytes.len() / 8));
+            }
+            packed.before.pack(call, &mut packed.bytes);
+            return true;
+        }
         match (self.present.get_mut(member), self.calls.get_mut(member)) {
             (Some(present @ false), Some(place)) => {
                 *present = true;
@@ -81,6 +136,34 @@ impl Members {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn calls_of_many_members_are_packed_until_they_are_needed() {
+        let (mut members, mut all) = (Members::default(), Members::default());
+        for size in [300, 256] {
+            members.reset(size);
+            for member in (0..size as u32).rev().filter(|member| member % 7 != 3) {
+                let mut call = RankOperation::sample(member, 10 * i64::from(member), 5_000);
+                assert!(members.put(member as usize, &mut call));
+                assert!(!members.put(member as usize, &mut RankOperation::sample(member, 0, 1)));
+            }
+            assert!(members.has(2) && !members.has(3));
+            let all = members.unpacked(&mut all);
+            assert_eq!((all.size(), all.has(2), all.has(3)), (size, true, false));
+            assert!(
+                all.iter()
+                    .all(|call| call.enter_ns == 10 * i64::from(call.member.0))
+            );
+            assert_eq!(
+                all.iter().count(),
+                (0..size).filter(|member| member % 7 != 3).count()
+            );
+            assert!(all.all().is_none());
+        }
+        members.reset(2);
+        assert!(members.put(1, &mut RankOperation::sample(1, 0, 1)));
+        assert_eq!(members.unpacked(&mut all).iter().count(), 1);
+    }
 
     #[test]
     fn a_slot_is_taken_once_and_free_again_when_emptied() {

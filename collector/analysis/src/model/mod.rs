@@ -10,6 +10,7 @@ pub mod labels;
 pub mod log_communicator;
 pub mod members;
 pub mod operation;
+pub mod packed_operation;
 pub mod pause_kinds;
 pub mod quantiles;
 pub mod sources;
