@@ -10,7 +10,10 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::time::Duration;
 
+/// Time between two looks at an index that is being opened or built.
+const WAITING: Duration = Duration::from_millis(10);
 /// Threads that open indices in an object store. They wait most of the time.
 const REMOTE_THREADS: usize = 16;
 
@@ -188,6 +191,18 @@ impl Opened {
                     self.queue.push(rank, false);
                 }
                 View::Pending
+            }
+        }
+    }
+
+    /// Waits until the index of a rank is open. `None`: there is none, or the session is closed. Not for the thread of the window.
+    pub fn wait_for(&self, rank: RankIndex) -> Option<Arc<ViewFile>> {
+        loop {
+            match self.view(rank) {
+                View::Open(view) => return Some(view.clone()),
+                View::Missing => return None,
+                View::Pending if self.is_closed() => return None,
+                View::Pending => std::thread::sleep(WAITING),
             }
         }
     }

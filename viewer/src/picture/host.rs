@@ -2,12 +2,11 @@
 
 use super::columns::Columns;
 use super::paint::{Picture, fill};
-use crate::model::{HostIndex, Opened, View, Window};
+use crate::model::{HostIndex, Opened, Window, parts_lane};
 use crate::theme::{Theme, faded};
 use egui::{Color32, ColorImage};
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::LaneKind;
-use std::time::Duration;
 
 /// Maximum number of ranks of a host that are read. Of more, these are spread evenly, and always the same.
 pub const MAX_RANKS: usize = 8;
@@ -31,23 +30,17 @@ pub fn paint(
     let described = opened.session.hosts.get(host.index())?;
     let mut sum: Option<(Columns, LaneKind)> = None;
     for rank in sample(&described.ranks) {
-        let view = loop {
-            match opened.view(rank) {
-                View::Open(view) => break Some(view.clone()),
-                View::Missing => break None,
-                View::Pending if opened.is_closed() => return None,
-                View::Pending => std::thread::sleep(Duration::from_millis(10)),
-            }
+        let Some(view) = opened.wait_for(rank) else {
+            continue;
         };
-        let Some(view) = view else { continue };
-        let parts = view
-            .lanes_of(|kind| matches!(kind, LaneKind::Parts { .. }))
-            .filter(|(_, lane)| lane.info.layer == 0)
-            .last();
-        let Some((_, lane)) = parts else { continue };
+        let Some(lane) = parts_lane(&view.footer().lanes).and_then(|lane| view.lane(lane)) else {
+            continue;
+        };
         let columns = Columns::of(lane, window, width, exact);
         match &mut sum {
-            Some((sum, _)) => sum.merge(&columns),
+            // Classes of the device and of the host have other meanings.
+            Some((sum, kind)) if *kind == lane.info.kind => sum.merge(&columns),
+            Some(_) => {}
             None => sum = Some((columns, lane.info.kind)),
         }
     }

@@ -1,7 +1,7 @@
 //! Set and places of the rows.
 
 use crate::compare::counterparts::{Counterparts, OtherRank};
-use crate::model::{HostIndex, Opened, ShownCounters, View, ViewState};
+use crate::model::{HostIndex, Opened, ShownCounters, View, ViewState, parts_lane};
 use crate::picture::Subject;
 use crate::picture::painter::HighlightFilter;
 use rankscope_formats::ids::RankIndex;
@@ -204,18 +204,6 @@ pub struct OtherSession<'a> {
     pub opened: &'a Opened,
     /// Pairs of ranks.
     pub counterparts: &'a Counterparts,
-}
-
-/// Returns the lane of the breakdown: that of the devices, or else that of the host.
-pub fn parts_lane(lanes: &[LaneInfo]) -> Option<usize> {
-    lanes
-        .iter()
-        .position(|lane| matches!(lane.kind, LaneKind::Parts { device: true }))
-        .or_else(|| {
-            lanes
-                .iter()
-                .position(|lane| matches!(lane.kind, LaneKind::Parts { .. }) && lane.layer == 0)
-        })
 }
 
 /// What determines the rows.

@@ -1,6 +1,6 @@
 //! Overview of the whole run in one line: the mean breakdown of some ranks, and the visible time range.
 
-use crate::model::{Opened, State, View, Window};
+use crate::model::{Opened, State, Window, parts_lane};
 use crate::picture::Columns;
 use crate::theme::{Shade, Theme};
 use egui::{
@@ -128,20 +128,15 @@ fn sample(opened: &Opened, whole: Window) -> Mean {
     for number in 0..ranks.min(SAMPLE) {
         let rank = RankIndex::of(number * ranks / ranks.min(SAMPLE));
         // This thread may wait until an index has been built.
-        let view = loop {
-            match opened.view(rank) {
-                View::Open(view) => break Some(view.clone()),
-                View::Missing => break None,
-                View::Pending if opened.is_closed() => return mean,
-                View::Pending => std::thread::sleep(std::time::Duration::from_millis(20)),
+        let Some(view) = opened.wait_for(rank) else {
+            if opened.is_closed() {
+                return mean;
             }
+            continue;
         };
-        let Some(view) = view else { continue };
-        let parts = view
-            .lanes_of(|kind| matches!(kind, LaneKind::Parts { .. }))
-            .filter(|(_, lane)| lane.info.layer == 0)
-            .last();
-        let Some((_, lane)) = parts else { continue };
+        let Some(lane) = parts_lane(&view.footer().lanes).and_then(|lane| view.lane(lane)) else {
+            continue;
+        };
         mean.device |= lane.info.kind == LaneKind::Parts { device: true };
         let columns = Columns::of(lane, whole, WIDTH, false);
         for (column, more) in columns.sums.iter().enumerate() {

@@ -2,9 +2,9 @@
 
 use super::colour::change_text;
 use crate::compare::steps::{Step, StepMatch, StepTimes};
+use crate::model::parts_lane;
 use crate::model::{Opened, View, duration_text};
 use crate::timeline::compared::{Compared, Pointed};
-use crate::timeline::layout::parts_lane;
 use crate::timeline::tooltip;
 use egui::{Grid, RichText, Ui};
 use rankscope_formats::ids::RankIndex;
