@@ -192,6 +192,8 @@ impl Cli {
         if let Some(why) = app.as_ref().and_then(App::failure) {
             bail!("{why}");
         }
+        // What was read of a session that was replaced meanwhile is of no use.
+        rankscope_remote::sessions::check()?;
         match drawn {
             Drawn::Shapes(shapes) => svg::write(path, &shapes)?,
             Drawn::Picture(picture) => png_file::write(path, &picture.image, picture.pixels_per_point)?,

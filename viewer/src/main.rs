@@ -14,10 +14,7 @@ fn main() -> ExitCode {
         .init();
     rankscope_remote::register();
     let arguments = rankscope_remote::address::local_paths(std::env::args_os());
-    let outcome = rankscope_viewer::cli::Cli::parse_from(arguments)
-        .run()
-        .and_then(|()| Ok(rankscope_remote::sessions::check()?));
-    match outcome {
+    match rankscope_viewer::cli::Cli::parse_from(arguments).run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("rankscope-viewer: {error:#}");

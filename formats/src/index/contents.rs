@@ -1,11 +1,11 @@
 //! The bytes of an index: mapped, in memory, or in an object store.
 //!
 //! Of an object, the end is read first: it has the footer and usually all directories. Sums over any interval need no more. Blocks of
-//! spans are read when they are needed, in chunks, into an unnamed temporary file that is mapped, so that their memory can be
-//! reclaimed.
+//! spans are read when they are needed, in chunks, into an unnamed temporary file that is mapped ([`super::backing`]).
 
+use super::backing::Region;
 use crate::files::{self, RemoteFile};
-use memmap2::{Mmap, MmapOptions, MmapRaw};
+use memmap2::Mmap;
 use std::fmt;
 use std::io;
 use std::ops::Range;
@@ -91,8 +91,8 @@ impl fmt::Debug for Contents {
 pub(super) struct Remote {
     file: Arc<dyn RemoteFile>,
     /// As large as the object. Absent for an empty one, which cannot be mapped.
-    memory: Option<MmapRaw>,
-    /// For each chunk that was requested, whether its bytes are in memory. They are written only before this is set.
+    memory: Option<Region>,
+    /// For each chunk that was requested, whether its bytes are in the region. They are written only before this is set.
     chunks: Box<[OnceLock<bool>]>,
     failure: OnceLock<io::Error>,
 }
@@ -107,11 +107,7 @@ impl Remote {
             .map_err(|_| io::Error::other("the index is too large for this machine"))?;
         let memory = match bytes {
             0 => None,
-            _ => {
-                let backing = tempfile::tempfile()?;
-                backing.set_len(bytes as u64)?;
-                Some(MmapOptions::new().len(bytes).map_raw(&backing)?)
-            }
+            _ => Some(Region::create(bytes)?),
         };
         let remote = Self {
             file,
@@ -130,7 +126,7 @@ impl Remote {
     }
 
     fn chunks_end(&self) -> usize {
-        self.memory.as_ref().map_or(0, MmapRaw::len)
+        self.memory.as_ref().map_or(0, Region::len)
     }
 
     fn get(&self, range: Range<usize>) -> Option<&[u8]> {
@@ -153,10 +149,9 @@ impl Remote {
                 return None;
             }
         }
-        // SAFETY: the range is inside the mapping, which lives as long as `self`. All its chunks are in memory, and a chunk
-        // is written only before its `OnceLock` is set: nobody writes to these bytes any more. The file behind the mapping has
-        // no name, so no other program changes it.
-        Some(unsafe { std::slice::from_raw_parts(memory.as_ptr().add(range.start), range.end - range.start) })
+        // SAFETY: all chunks of the range were written, and a chunk is written only before its `OnceLock` is set: nobody
+        // writes to these bytes any more.
+        unsafe { memory.get(range) }
     }
 
     /// Reads chunks that are not in memory yet, all at once.
@@ -205,12 +200,9 @@ impl Remote {
             if bytes.len() != CHUNK_BYTES.min(memory.len() - start) {
                 return false;
             }
-            // SAFETY: the chunk is inside the mapping. Only one thread runs this for a chunk, and nobody reads the chunk before it is
-            // done (`get`).
-            unsafe {
-                std::ptr::copy_nonoverlapping(bytes.as_ptr(), memory.as_mut_ptr().add(start), bytes.len())
-            };
-            true
+            // Only one thread runs this for a chunk. A full disk is an error here.
+            let written = memory.write(start, bytes);
+            written.map_err(|error| self.failure.set(error)).is_ok()
         });
     }
 }

@@ -20,6 +20,7 @@
 //!   trailer     32 bytes   offset of the footer (u64), its length (u64), CRC-32 of it (u32), 0 (u32), magic
 //! ```
 
+mod backing;
 mod block;
 mod contents;
 pub mod counters;

@@ -2,6 +2,7 @@
 //!
 //! A merge reads each log several times and at many places, and the logs of a run are read whole anyway.
 
+use super::print::message as warn;
 use super::progress::Progress;
 use super::results::{REPORT, TRACE};
 use crate::launch::{record, run_directory};
@@ -21,8 +22,11 @@ use tempfile::TempDir;
 
 /// Results in a run directory that a merge replaces: the session alone, or all.
 const RESULTS: [&str; 3] = ["session/", REPORT, TRACE];
-/// Needed space, compared with that of the logs: they, the session and the trace.
-const SPACE_PER_LOG_BYTE: u64 = 3;
+/// Space for the logs, the session and the temporary files of the merge, compared with that of the logs. Measured with 1,024 ranks
+/// and 10⁷ operations, whose logs are compressed well: 107 MB, 652 MB and 580 MB.
+const SPACE_PER_LOG_BYTE: u64 = 13;
+/// Space for the trace: its default limit.
+const TRACE_BYTES: u64 = 1 << 30;
 
 /// Copies of the inputs of a merge, and the place of its output.
 pub struct Staged {
@@ -108,20 +112,26 @@ impl Staged {
             // The copy then gives the error.
             return Ok(());
         };
-        let needed = bytes.saturating_mul(SPACE_PER_LOG_BYTE);
-        if room.free_bytes < needed {
-            bail!(
-                "the logs of {} have {}, and merging them here needs about {}, but {} has {} free; name another directory with --scratch",
-                directory.display(),
-                units::bytes(bytes),
-                units::bytes(needed),
-                self.scratch
-                    .path()
-                    .parent()
-                    .unwrap_or(self.scratch.path())
-                    .display(),
-                units::bytes(room.free_bytes)
-            );
+        let (place, free) = (
+            self.scratch.path().parent().unwrap_or(self.scratch.path()),
+            room.free_bytes,
+        );
+        let shown = format!(
+            "the logs of {} have {}, and {} has {} free; name another directory with --scratch",
+            directory.display(),
+            units::bytes(bytes),
+            place.display(),
+            units::bytes(free)
+        );
+        if free < bytes.saturating_mul(2) {
+            bail!("{shown}");
+        }
+        if free
+            < bytes
+                .saturating_mul(SPACE_PER_LOG_BYTE)
+                .saturating_add(TRACE_BYTES)
+        {
+            warn(&format!("the space may not suffice for the merge: {shown}"));
         }
         Ok(())
     }
