@@ -18,10 +18,19 @@ pub struct BatchRunsWriter {
 impl BatchRunsWriter {
     /// Creates the file in a directory.
     pub fn create(directory: &Path) -> Result<Self, TableError> {
-        Ok(Self {
-            file: TemporaryWriter::create(directory)?,
+        Ok(Self::of(TemporaryWriter::create(directory)?))
+    }
+
+    /// Creates a file that another process reads.
+    pub fn create_named(path: &Path) -> Result<Self, TableError> {
+        Ok(Self::of(TemporaryWriter::create_named(path)?))
+    }
+
+    fn of(file: TemporaryWriter) -> Self {
+        Self {
+            file,
             packed: Vec::new(),
-        })
+        }
     }
 
     /// Returns the offset at which the batches of the next rank begin.
@@ -65,13 +74,24 @@ pub struct BatchRuns {
 }
 
 impl BatchRuns {
-    /// Takes the written files, and the place of the first batch of each rank.
-    pub fn new(files: Vec<TemporaryFile>, first: Vec<BatchPlace>) -> Self {
+    /// Creates the batches of this number of ranks, without files.
+    pub fn new(ranks: usize) -> Self {
         Self {
-            files,
-            next: first,
+            files: Vec::new(),
+            next: vec![BatchPlace::default(); ranks],
             packed: Vec::new(),
         }
+    }
+
+    /// Adds a file, and returns its number.
+    pub fn add_file(&mut self, file: TemporaryFile) -> u32 {
+        self.files.push(file);
+        self.files.len() as u32 - 1
+    }
+
+    /// Sets the place of the first batch of a rank.
+    pub fn begin(&mut self, rank: RankIndex, place: BatchPlace) {
+        self.next[rank.index()] = place;
     }
 
     /// Replaces `batch` by the next one of a rank. Returns false at its end; the batch is then empty.

@@ -9,7 +9,7 @@ use std::sync::mpsc::channel;
 /// returned at the end. Calls `done` from this thread with the number of ranks that are done. After an error, no further
 /// ranks begin.
 pub fn share_ranks<S: Send>(
-    ranks: usize,
+    ranks: &[RankIndex],
     threads: usize,
     start: impl Fn(usize) -> Result<S, MergeError> + Sync,
     work: impl Fn(&mut S, RankIndex) -> Result<(), MergeError> + Sync,
@@ -18,18 +18,18 @@ pub fn share_ranks<S: Send>(
     let next = AtomicUsize::new(0);
     let (finished, count) = channel::<()>();
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads.clamp(1, ranks.max(1)))
+        let workers: Vec<_> = (0..threads.clamp(1, ranks.len().max(1)))
             .map(|number| {
                 let (next, start, work, finished) = (&next, &start, &work, finished.clone());
                 scope.spawn(move || {
                     let mut state = start(number)?;
                     loop {
-                        let rank = next.fetch_add(1, Ordering::Relaxed);
-                        if rank >= ranks {
+                        let position = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(&rank) = ranks.get(position) else {
                             return Ok(state);
-                        }
-                        if let Err(error) = work(&mut state, RankIndex::of(rank)) {
-                            next.store(ranks, Ordering::Relaxed);
+                        };
+                        if let Err(error) = work(&mut state, rank) {
+                            next.store(ranks.len(), Ordering::Relaxed);
                             return Err(error);
                         }
                         // Nobody counts any more if this thread's caller panicked.

@@ -3,6 +3,7 @@
 mod arguments;
 mod baseline;
 mod bench;
+mod cluster;
 mod companion;
 mod compare;
 mod completions;
@@ -108,6 +109,8 @@ enum Command {
     Baseline(baseline::Baseline),
     Compare(compare::Compare),
     Sql(sql::Sql),
+    Scheduler(cluster::Scheduler),
+    Executor(cluster::Executor),
     View(view::View),
     Top(top::Top),
     Rules(rules::Rules),
@@ -139,6 +142,8 @@ impl Cli {
             Command::Baseline(baseline) => baseline.run(),
             Command::Compare(compare) => compare.run(),
             Command::Sql(sql) => sql.run(),
+            Command::Scheduler(scheduler) => scheduler.run(),
+            Command::Executor(executor) => executor.run(),
             Command::View(view) => view.run(),
             Command::Top(top) => top.run(),
             Command::Rules(rules) => rules.run(),

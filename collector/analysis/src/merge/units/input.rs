@@ -1,0 +1,48 @@
+//! Input of a unit.
+
+use crate::merge::units::read::ReadInput;
+use crate::merge::units::write::WriteInput;
+use rankscope_formats::session::RowLimits;
+use serde::{Deserialize, Serialize};
+
+/// Version of the program. Processes of other versions refuse the unit: their tables might differ.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Input of a unit.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct UnitInput {
+    /// Version of the program that wrote it.
+    pub version: String,
+    /// Limits of tables: number of rows in a row group, and of rows that are held back.
+    limits: (usize, usize),
+    /// What to do.
+    pub work: Work,
+}
+
+/// Work of a unit.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Work {
+    /// Reads logs.
+    Read(ReadInput),
+    /// Writes tables.
+    Write(WriteInput),
+}
+
+impl UnitInput {
+    /// Creates the input of a unit.
+    pub fn new(limits: RowLimits, work: Work) -> Self {
+        Self {
+            version: VERSION.to_owned(),
+            limits: (limits.per_group, limits.held),
+            work,
+        }
+    }
+
+    /// Returns the limits of tables.
+    pub fn row_limits(&self) -> RowLimits {
+        RowLimits {
+            per_group: self.limits.0,
+            held: self.limits.1,
+        }
+    }
+}
