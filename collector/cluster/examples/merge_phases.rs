@@ -29,7 +29,11 @@ impl UnitRunner for Submit {
         command.args(["submit", &self.scheduler]).arg(directory);
         command.args([units.start.to_string(), units.end.to_string()]);
         command.args(["--token-file", &self.token]).stdin(Stdio::piped());
-        let status = command.status().map_err(|error| error.to_string())?;
+        let mut child = command.spawn().map_err(|error| error.to_string())?;
+        // The process ends with its standard input, which `wait` would close.
+        let input = child.stdin.take();
+        let status = child.wait().map_err(|error| error.to_string())?;
+        drop(input);
         if status.success() {
             Ok(())
         } else {

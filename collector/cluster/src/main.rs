@@ -11,7 +11,6 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
-use tokio::io::AsyncReadExt;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -157,15 +156,16 @@ async fn run(command: Command) -> Result<()> {
             until,
             access,
         } => {
-            // The merge that started this process holds the other end of its standard input.
-            let orphaned = async {
-                let mut input = tokio::io::stdin();
-                let mut nothing = [0; 64];
-                while input.read(&mut nothing).await.is_ok_and(|read| read > 0) {}
-            };
+            let (ended, mut orphaned) = tokio::sync::oneshot::channel::<()>();
+            // The merge that started this process holds the other end of its standard input. A thread of the runtime that
+            // reads would keep the process alive.
+            std::thread::spawn(move || {
+                let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+                drop(ended);
+            });
             tokio::select! {
                 done = submit::on_cluster(&scheduler, &access, &directory, from..until) => done,
-                () = orphaned => bail!("the merge has ended"),
+                _ = &mut orphaned => bail!("the merge has ended"),
             }
         }
     }

@@ -7,7 +7,9 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::execution_plan::{
+    Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions,
+};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
@@ -104,14 +106,26 @@ impl ExecutionPlan for UnitExec {
         Ok(TreeNodeRecursion::Continue)
     }
 
-    fn with_new_children(
+    fn replace_children(
         self: Arc<Self>,
         mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         match (children.pop(), children.is_empty()) {
+            // A task has fewer partitions than the plan, so nothing of this node's properties is kept.
             (Some(input), true) => Ok(Arc::new(Self::new(&self.directory, input))),
             _ => Err(DataFusionError::Internal("UnitExec has one input".to_owned())),
         }
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(
+            children,
+            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+        )
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
@@ -125,7 +139,7 @@ impl ExecutionPlan for UnitExec {
                 async move {
                     // Reading logs blocks, and the threads of an engine must not.
                     let run = tokio::task::spawn_blocking(move || run(&directory, unit));
-                    let done = run
+                    let records = run
                         .await
                         .map_err(|error| DataFusionError::Execution(error.to_string()))??;
                     row(unit, records)

@@ -169,16 +169,26 @@ fn executors_use_no_files_outside_their_directories() {
 }
 
 #[test]
-fn a_merge_without_executors_fails_and_says_so() {
+fn a_merge_waits_for_the_first_executor() {
     let cluster = Cluster::start(&[]);
     let run = cluster.folder.path().join("run");
     damaged_run(&run, 8, 5);
     let options = options(&run, &cluster.folder.path().join("session"));
-    let error = merge_by(Arc::new(cluster.runner()), &options, &mut |_| {})
-        .map(drop)
-        .expect_err("no executor");
-    assert!(error.to_string().to_lowercase().contains("executor"), "{error}");
-    let start = Instant::now();
+    std::thread::scope(|scope| {
+        let merging = scope.spawn(|| merge_by(Arc::new(cluster.runner()), &options, &mut |_| {}).map(drop));
+        std::thread::sleep(Duration::from_secs(2));
+        assert!(!merging.is_finished());
+        let (_executor, _) = cluster.executor(&[]);
+        merging.join().expect("no panic").expect("merge");
+    });
+}
+
+#[test]
+fn a_merge_fails_without_a_scheduler_and_after_the_last_executor() {
+    let cluster = Cluster::start(&[]);
+    let run = cluster.folder.path().join("run");
+    damaged_run(&run, 200, 200);
+    let options = options(&run, &cluster.folder.path().join("session"));
     let nowhere = Submit {
         scheduler: "127.0.0.1:9".to_owned(),
         access: cluster.access.clone(),
@@ -187,7 +197,14 @@ fn a_merge_without_executors_fails_and_says_so() {
         .map(drop)
         .expect_err("no scheduler");
     assert!(error.to_string().contains("127.0.0.1:9"), "{error}");
-    assert!(start.elapsed() < Duration::from_secs(60));
+    let (mut executor, _) = cluster.executor(&[]);
+    let error = std::thread::scope(|scope| {
+        let merging = scope.spawn(|| merge_by(Arc::new(cluster.runner()), &options, &mut |_| {}).map(drop));
+        std::thread::sleep(Duration::from_millis(500));
+        executor.kill();
+        merging.join().expect("no panic").expect_err("no executor")
+    });
+    assert!(error.to_string().to_lowercase().contains("executor"), "{error}");
 }
 
 /// Makes an authority and a certificate with openssl. Returns the options with them.

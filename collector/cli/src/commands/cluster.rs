@@ -2,8 +2,10 @@
 
 use super::Exit;
 use super::companion::Companion;
+use super::print::message as warn;
 use anyhow::Result;
 use clap::Args;
+use rankscope_analysis::merge::units::parts;
 use rankscope_analysis::merge::units::runner::UnitRunner;
 use std::ffi::OsString;
 use std::io::Read;
@@ -12,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,7 +25,7 @@ Examples:
   rankscope-cluster executor --help                                    all options";
 
 /// The processes of a cluster. They are a separate program because it takes longer to build than all of rankscope.
-const CLUSTER: Companion = Companion {
+pub const CLUSTER: Companion = Companion {
     program: "rankscope-cluster",
     where_from: "Merges on several machines need a separate program: build it with `make cluster`, and put it next to \
         rankscope or on the PATH",
@@ -31,6 +33,8 @@ const CLUSTER: Companion = Companion {
 
 /// Interval at which progress is counted.
 const INTERVAL: Duration = Duration::from_millis(200);
+/// Time after which a merge whose units nobody runs warns.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Distribute the units of merges on several machines.
 #[derive(Debug, Args)]
@@ -153,6 +157,8 @@ impl UnitRunner for Cluster {
                 .map(|messages| messages.read_to_string(&mut text));
             text
         });
+        let start = Instant::now();
+        let mut is_waiting = true;
         let status = loop {
             match child.try_wait() {
                 Ok(Some(status)) => break status,
@@ -160,6 +166,14 @@ impl UnitRunner for Cluster {
                 Err(error) => return Err(error.to_string()),
             }
             progress();
+            if is_waiting && start.elapsed() > PATIENCE {
+                is_waiting = false;
+                if !parts::has_begun(directory, &units) {
+                    warn(&format!(
+                        "no executor has begun a unit yet; start one: rankscope executor {scheduler}"
+                    ));
+                }
+            }
         };
         let text = reading.join().unwrap_or_default();
         if status.success() {

@@ -123,9 +123,12 @@ impl UnitRunner for Submit {
             .spawn()
             .expect("the program starts");
         let mut text = String::new();
+        // The process ends with its standard input, which `wait` would close.
+        let input = child.stdin.take();
         let errors = child.stderr.as_mut().expect("a pipe");
         errors.read_to_string(&mut text).expect("text");
         let status = child.wait().expect("an end");
+        drop(input);
         if status.success() { Ok(()) } else { Err(text) }
     }
 }

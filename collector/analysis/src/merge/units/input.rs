@@ -5,8 +5,15 @@ use crate::merge::units::write::WriteInput;
 use rankscope_formats::session::RowLimits;
 use serde::{Deserialize, Serialize};
 
-/// Version of the program. Processes of other versions refuse the unit: their tables might differ.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Returns the version of the program, with its commit if packages state it. Processes of other versions refuse the unit:
+/// their tables might differ.
+pub fn version() -> String {
+    let number = env!("CARGO_PKG_VERSION");
+    match option_env!("RANKSCOPE_COMMIT") {
+        Some(commit) => format!("{number} ({commit})"),
+        None => number.to_owned(),
+    }
+}
 
 /// Input of a unit.
 #[derive(Debug, Serialize, Deserialize)]
@@ -32,7 +39,7 @@ impl UnitInput {
     /// Creates the input of a unit.
     pub fn new(limits: RowLimits, work: Work) -> Self {
         Self {
-            version: VERSION.to_owned(),
+            version: version(),
             limits: (limits.per_group, limits.held),
             work,
         }

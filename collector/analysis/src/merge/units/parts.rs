@@ -93,6 +93,14 @@ pub fn complete_attempts(parts: &Path, units: &Range<u32>) -> io::Result<Vec<Vec
     Ok(attempts)
 }
 
+/// Returns true if some process has begun one of these units.
+pub fn has_begun(parts: &Path, units: &Range<u32>) -> bool {
+    let entries = fs::read_dir(parts).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| unit_of_attempt(&entry.file_name().to_string_lossy()))
+        .any(|unit| units.contains(&unit))
+}
+
 fn unit_of_attempt(name: &str) -> Option<u32> {
     let unit = name.strip_prefix("unit-")?.split('.').next()?.parse().ok()?;
     name.starts_with(&attempt_prefix(unit)).then_some(unit)
@@ -157,6 +165,7 @@ mod tests {
         assert_eq!(names, ["unit-00000.attempt-a", "unit-00000.attempt-b"]);
         assert!(found[1].is_empty());
         assert_eq!(found[70_000].len(), 1);
+        assert!(has_begun(parts.path(), &(1..2)) && !has_begun(parts.path(), &(2..3)));
         let found = complete_attempts(parts.path(), &(1..2)).expect("attempts");
         assert_eq!(found, [Vec::<PathBuf>::new()]);
     }

@@ -2,7 +2,7 @@
 
 use crate::merge::tables::TableSizes;
 use crate::merge::units::error::UnitError;
-use crate::merge::units::input::{UnitInput, VERSION, Work};
+use crate::merge::units::input::{UnitInput, Work, version};
 use crate::merge::units::output::{PartFile, UnitOutput};
 use crate::merge::units::parts::{self, RECEIPT};
 use std::ffi::OsStr;
@@ -25,10 +25,11 @@ pub fn run_unit(
         return Err(UnitError::no_access(parts));
     }
     let (input, input_check) = parts::read::<UnitInput>(&parts::input_path(parts, unit))?;
-    if input.version != VERSION {
+    if input.version != version() {
         return Err(UnitError::Refused(format!(
-            "the merge was started by rankscope {}, and this is rankscope {VERSION}; install the same version everywhere",
-            input.version
+            "the merge was started by rankscope {}, and this is rankscope {}; install the same version everywhere",
+            input.version,
+            version()
         )));
     }
     let directory = parts::attempt_path(parts, unit, attempt);
