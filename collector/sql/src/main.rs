@@ -67,7 +67,7 @@ fn main() -> ExitCode {
         Ok(Err(_)) => return ExitCode::from(3),
         Err(error) => Err(error).context("cannot start a thread"),
     };
-    // What was read of a session that was replaced meanwhile is of no use.
+    // If a session was replaced meanwhile, the result may mix both versions.
     let result = result.and_then(|code| {
         rankscope_remote::sessions::check()?;
         Ok(code)

@@ -248,7 +248,7 @@ fn merge_input(input: Input<'_>, progress: &Progress) -> Result<Merged> {
         Err(error) => {
             // An older trace would show another session.
             let _ = fs::remove_file(output.join(TRACE));
-            warn(&format!("no trace was written: {error:#}"));
+            warn(&format!("no trace was written: {}", print::error_line(&error)));
         }
     }
     Ok(Merged { session, places })

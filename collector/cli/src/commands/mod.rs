@@ -44,7 +44,7 @@ mod worst_steps;
 pub use arguments::{local, prepared};
 pub use compare::with_sides;
 pub use exit::Exit;
-pub use print::is_broken_pipe;
+pub use print::{error as print_error, is_broken_pipe};
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};

@@ -211,9 +211,10 @@ impl Report {
             let written = rankscope_report::write_html(&session, &path, html, timeline.as_deref())
                 .with_context(|| format!("cannot write {}", html.display()));
             match written {
-                // Who may only read a bucket gets the summary nevertheless.
+                // Without permission to write into the bucket, the summary is printed nevertheless.
                 Err(error) if !is_requested && files::is_remote(html) => {
-                    warn(&format!("{error:#}; name a file of this machine with --html"));
+                    let error = print::error_line(&error);
+                    warn(&format!("{error}; name a file of this machine with --html"));
                     is_written = false;
                 }
                 other => other?,
