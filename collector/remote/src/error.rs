@@ -45,7 +45,7 @@ pub enum RemoteError {
     },
     /// Another program wrote into the same directory.
     #[error(
-        "another program replaced {path} while this one wrote there; merge again, one program at a time",
+        "{path} was replaced by another program while this one wrote there; merge again, one program at a time",
         path = path.display()
     )]
     Replaced {

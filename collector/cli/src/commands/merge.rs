@@ -4,7 +4,7 @@ use super::print::message as warn;
 use super::progress::Progress;
 use super::results::{REPORT, TRACE};
 use super::staged::{self, Staged};
-use super::{Exit, export, local, print};
+use super::{Exit, export, print, refuse_url};
 use crate::launch::ending::Ending;
 use crate::launch::lock::{LOCK, MergeLock};
 use crate::launch::stop::StopWatch;
@@ -35,7 +35,7 @@ Examples:
   rankscope merge node0/run node1/run -o merged     nodes without a shared file system
   rankscope merge shared/run1 -o now --only-session --last 5s
                                                     the last five seconds of a run that still records
-  rankscope merge s3://bucket/run1                  a run in an object store; the results go there, too
+  rankscope merge s3://bucket/run1                  a run in an object store, which gets the results
   rankscope merge shared/run1 --json | jq .findings";
 
 /// Merge the logs of all ranks into one session, a trace and a report, and print the summary.
@@ -52,7 +52,7 @@ pub struct Merge {
     #[arg(short, long, value_name = "DIR|URL")]
     output: Option<PathBuf>,
 
-    /// Directory for copies of logs in object stores (default: that for temporary files). They are removed at the end.
+    /// Directory for temporary copies of logs from object stores. The default is the system's directory for temporary files.
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 
@@ -96,7 +96,7 @@ impl Merge {
             self.collect()?;
         }
         if let Some(scratch) = &self.scratch {
-            local(scratch, "merge --scratch")?;
+            refuse_url(scratch, "merge --scratch")?;
         }
         let is_local = !self
             .directories
@@ -218,7 +218,7 @@ impl Merged {
 #[derive(Clone, Copy)]
 struct Input<'a> {
     directories: &'a [PathBuf],
-    /// Copied directories, and where they came from.
+    /// Copied directories, and the URLs from which they came.
     origins: &'a [(PathBuf, PathBuf)],
     output: &'a Path,
 }

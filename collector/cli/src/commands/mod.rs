@@ -18,6 +18,7 @@ mod import;
 mod kernels;
 mod merge;
 mod notify;
+mod parallel_requests;
 mod print;
 mod progress;
 mod rank_list;
@@ -41,7 +42,7 @@ mod view;
 mod watch;
 mod worst_steps;
 
-pub use arguments::{local, prepared};
+pub use arguments::{prepared, refuse_url};
 pub use compare::with_sides;
 pub use exit::Exit;
 pub use print::{error as print_error, is_broken_pipe};
