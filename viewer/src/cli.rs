@@ -209,7 +209,7 @@ impl Cli {
             .filter(|_| self.follow)
         {
             bail!(
-                "--follow reads the memory of running processes, and {} has none",
+                "--follow needs a run directory of this machine, not {}: it reads the memory of running processes",
                 remote.display()
             );
         }

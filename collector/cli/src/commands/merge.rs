@@ -35,7 +35,7 @@ Examples:
   rankscope merge node0/run node1/run -o merged     nodes without a shared file system
   rankscope merge shared/run1 -o now --only-session --last 5s
                                                     the last five seconds of a run that still records
-  rankscope merge s3://bucket/run1                  a run in an object store, which gets the results
+  rankscope merge s3://bucket/run1                  a run in an object store, and its results
   rankscope merge shared/run1 --json | jq .findings";
 
 /// Merge the logs of all ranks into one session, a trace and a report, and print the summary.
