@@ -57,8 +57,8 @@ fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     all
 }
 
-/// Checks that the logs of a run give the same session whether they are read before they are matched, as those of very
-/// many ranks are, or at the same time.
+/// Checks that both ways of a merge give the same session: with many ranks, logs are read before they are matched, and with few
+/// ranks at the same time.
 fn assert_same_as_of_many(run: &Path) {
     let output = tempfile::tempdir().expect("a folder");
     let merged_as_of = |many_ranks: bool, threads: usize| {

@@ -5,7 +5,7 @@ use super::print::message as warn;
 use super::progress::Progress;
 use super::results::{REPORT, TRACE};
 use super::staged::{self, Staged};
-use super::{Exit, export, local, print};
+use super::{Exit, export, print, refuse_url};
 use crate::launch::ending::Ending;
 use crate::launch::lock::{LOCK, MergeLock};
 use crate::launch::stop::StopWatch;
@@ -38,7 +38,7 @@ Examples:
   rankscope merge node0/run node1/run -o merged     nodes without a shared file system
   rankscope merge shared/run1 -o now --only-session --last 5s
                                                     the last five seconds of a run that still records
-  rankscope merge s3://bucket/run1                  a run in an object store; the results go there, too
+  rankscope merge s3://bucket/run1                  a run in an object store, and its results
   rankscope merge --cluster head:50050 shared/run1  executors of a cluster read the logs (see `rankscope executor`)
   rankscope merge shared/run1 --json | jq .findings";
 
@@ -56,7 +56,7 @@ pub struct Merge {
     #[arg(short, long, value_name = "DIR|URL")]
     output: Option<PathBuf>,
 
-    /// Directory for copies of logs in object stores (default: that for temporary files). They are removed at the end.
+    /// Directory for temporary copies of logs from object stores. The default is the system's directory for temporary files.
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 
@@ -103,7 +103,7 @@ impl Merge {
             self.collect()?;
         }
         if let Some(scratch) = &self.scratch {
-            local(scratch, "merge --scratch")?;
+            refuse_url(scratch, "merge --scratch")?;
         }
         let is_local = !self
             .directories
@@ -228,7 +228,7 @@ impl Merged {
 #[derive(Clone, Copy)]
 struct Input<'a> {
     directories: &'a [PathBuf],
-    /// Copied directories, and where they came from.
+    /// Copied directories, and the URLs from which they came.
     origins: &'a [(PathBuf, PathBuf)],
     output: &'a Path,
     /// What reads the logs, if it is not this process.
@@ -261,7 +261,7 @@ fn merge_input(input: Input<'_>, progress: &Progress) -> Result<Merged> {
         Err(error) => {
             // An older trace would show another session.
             let _ = fs::remove_file(output.join(TRACE));
-            warn(&format!("no trace was written: {error:#}"));
+            warn(&format!("no trace was written: {}", print::error_line(&error)));
         }
     }
     Ok(Merged { session, places })

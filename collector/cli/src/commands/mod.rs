@@ -19,6 +19,7 @@ mod import;
 mod kernels;
 mod merge;
 mod notify;
+mod parallel_requests;
 mod print;
 mod progress;
 mod rank_list;
@@ -42,10 +43,10 @@ mod view;
 mod watch;
 mod worst_steps;
 
-pub use arguments::{local, prepared};
+pub use arguments::{prepared, refuse_url};
 pub use compare::with_sides;
 pub use exit::Exit;
-pub use print::is_broken_pipe;
+pub use print::{error as print_error, is_broken_pipe};
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
