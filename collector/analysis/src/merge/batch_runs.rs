@@ -6,8 +6,8 @@ use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::TableError;
 use std::path::Path;
 
-/// Marks the end of a rank.
-const END: u32 = u32::MAX;
+/// Marks the end of a rank, in the place of a length.
+const END_OF_RANK: u32 = u32::MAX;
 
 /// Batches that are being written, by one thread.
 pub struct BatchRunsWriter {
@@ -42,13 +42,18 @@ impl BatchRunsWriter {
     pub fn write(&mut self, batch: &RankBatch) -> Result<(), TableError> {
         self.packed.clear();
         batch.pack(&mut self.packed);
-        self.file.append(&(self.packed.len() as u32).to_le_bytes())?;
+        // A batch has at most some thousand records.
+        let length = u32::try_from(self.packed.len())
+            .ok()
+            .filter(|&length| length != END_OF_RANK);
+        let length = length.ok_or_else(|| self.file.too_large())?;
+        self.file.append(&length.to_le_bytes())?;
         self.file.append(&self.packed)
     }
 
     /// Ends the current rank.
     pub fn end_rank(&mut self) -> Result<(), TableError> {
-        self.file.append(&END.to_le_bytes())
+        self.file.append(&END_OF_RANK.to_le_bytes())
     }
 
     /// Ends writing.
@@ -94,14 +99,14 @@ impl BatchRuns {
         self.next[rank.index()] = place;
     }
 
-    /// Replaces `batch` by the next one of a rank. Returns false at its end; the batch is then empty.
+    /// Replaces `batch` with the next one of a rank. Returns false at its end; the batch is then empty.
     pub fn read(&mut self, rank: RankIndex, batch: &mut RankBatch) -> Result<bool, TableError> {
         let next = &mut self.next[rank.index()];
         let file = &self.files[next.file as usize];
         let mut length = [0; 4];
         file.read(next.offset, &mut length)?;
         let length = u32::from_le_bytes(length);
-        if length == END {
+        if length == END_OF_RANK {
             *batch = RankBatch::default();
             return Ok(false);
         }

@@ -1,4 +1,4 @@
-//! Third stage of a merge: matches the operations of all ranks to instances, measures them, and writes their rows.
+//! The matching pass of a merge: matches the operations of all ranks to instances, measures them, and writes their rows.
 //!
 //! Decoding threads read the logs and write the tables of single ranks ([`crate::merge::pool`]). This thread matches,
 //! measures, and closes the steps and stalls that all ranks have passed.
@@ -204,7 +204,7 @@ enum Source<'a> {
     },
 }
 
-/// A batch with what has to be given back.
+/// A batch, with the task or buffer that is reused after it.
 enum Fetched<'a> {
     Task(Box<RankTask<'a>>),
     Batch { batch: Box<RankBatch>, ended: bool },

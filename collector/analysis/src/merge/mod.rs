@@ -5,9 +5,9 @@
 //! | [`opening`] | opens the logs, aligns the clocks (with [`clock_pass`]), identifies ranks |
 //! | [`session_directory`] | empties the session directory |
 //! | [`step_pass`] | finds steps and structure from samples of the logs |
-//! | [`read_pass`] | of many ranks: reads the logs into temporary files, writes the tables of single ranks |
+//! | [`read_pass`] | with many ranks: reads the logs into temporary files, writes the tables of single ranks |
 //! | [`match_pass`] | matches all operations, measures the instances, writes their tables |
-//! | [`write_pass`] | of many ranks: writes the tables of operations, steps and stalls |
+//! | [`write_pass`] | with many ranks: writes the tables of operations, steps and stalls |
 //! | [`units`] | both of these passes, in units that other processes run |
 //! | [`crate::summary`] | sums, scores and findings |
 //! | [`session_directory`] | writes the last tables and the summary |
@@ -97,7 +97,7 @@ pub fn merge_as_of(many_ranks: bool, options: &MergeOptions) -> Result<Session, 
 }
 
 /// Computes the summary of the last part of the run on the calling thread and a second one, and writes no file. A caller
-/// that reads a running job repeatedly creates no thousands of files, one per rank and table, each time.
+/// that reads a running job repeatedly would otherwise create thousands of files each time, one per rank and table.
 ///
 /// The rows of the table of instances are sent to `instances`, if it is given. Their number is at most that of the records.
 pub fn summarize_last(

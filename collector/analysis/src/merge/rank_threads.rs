@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 
 /// Does `work` for each rank, on `threads` threads. Each thread has the state that `start` returns; the states are
-/// returned at the end. Calls `done` from this thread with the number of ranks that are done. After an error, no further
+/// returned at the end. Calls `progress` from this thread with the number of ranks that are done. After an error, no further
 /// ranks begin.
 pub fn share_ranks<S: Send>(
     ranks: &[RankIndex],
     threads: usize,
     start: impl Fn(usize) -> Result<S, MergeError> + Sync,
     work: impl Fn(&mut S, RankIndex) -> Result<(), MergeError> + Sync,
-    done: &mut dyn FnMut(usize),
+    progress: &mut dyn FnMut(usize),
 ) -> Result<Vec<S>, MergeError> {
     let next = AtomicUsize::new(0);
-    let (finished, count) = channel::<()>();
+    let (finished, ranks_done) = channel::<()>();
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads.clamp(1, ranks.len().max(1)))
             .map(|number| {
@@ -32,15 +32,15 @@ pub fn share_ranks<S: Send>(
                             next.store(ranks.len(), Ordering::Relaxed);
                             return Err(error);
                         }
-                        // Nobody counts any more if this thread's caller panicked.
+                        // A send fails only if the calling thread has panicked.
                         let _ = finished.send(());
                     }
                 })
             })
             .collect();
         drop(finished);
-        for (number, ()) in count.iter().enumerate() {
-            done(number + 1);
+        for (number, ()) in ranks_done.iter().enumerate() {
+            progress(number + 1);
         }
         workers
             .into_iter()

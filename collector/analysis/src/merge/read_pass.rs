@@ -2,7 +2,7 @@
 //!
 //! Another program may read most of them ([`crate::merge::units`]).
 //!
-//! Readers and tables of all ranks at the same time take some 300 KiB per rank. Here each rank's log is read to its end,
+//! Readers and tables of all ranks at the same time take about 365 KiB per rank. Here each rank's log is read to its end,
 //! its own tables are written, and what matching needs is kept in a temporary file.
 
 use crate::merge::batch_runs::{BatchPlace, BatchRuns, BatchRunsWriter};
@@ -56,15 +56,18 @@ struct Reading {
     tables: TableSizes,
 }
 
-/// Reads the logs of these ranks, with `threads` threads, and adds them to `all`. `done` is called with the number of logs
-/// that are read.
+/// Reads the logs of these ranks, with `threads` threads, and adds them to `all`. `progress` is called with the
+/// number of logs that are read.
+///
+/// # Errors
+/// A table or a temporary file cannot be written. No further log is then begun.
 pub fn read_logs<'a>(
     (folder, session): (&TablesFolder, &Path),
     (ranks, threads): (&[RankIndex], usize),
     limits: RowLimits,
     reader_of: impl Fn(RankIndex) -> RankReader<'a> + Sync,
     all: &mut ReadLogs,
-    done: &mut dyn FnMut(usize),
+    progress: &mut dyn FnMut(usize),
 ) -> Result<(), MergeError> {
     let start = |_| {
         Ok(Reading {
@@ -80,7 +83,7 @@ pub fn read_logs<'a>(
         reading.ranks.push((rank, offset, read));
         Ok(())
     };
-    for reading in share_ranks(ranks, threads, start, read, done)? {
+    for reading in share_ranks(ranks, threads, start, read, progress)? {
         let file = all.batches.add_file(reading.batches.finish()?);
         all.tables.merge(reading.tables);
         for (rank, offset, log) in reading.ranks {

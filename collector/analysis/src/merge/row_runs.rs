@@ -39,8 +39,12 @@ impl<T: Table> RowRunsWriter<T> {
         };
         let mut head = [0; HEAD_BYTES];
         head[..8].copy_from_slice(&last.to_le_bytes());
-        head[8..12].copy_from_slice(&(rows.bytes().len() as u32).to_le_bytes());
-        head[12..].copy_from_slice(&(rows.len() as u32).to_le_bytes());
+        let sizes = [rows.bytes().len(), rows.len()].map(u32::try_from);
+        let [Ok(bytes), Ok(count)] = sizes else {
+            return Err(self.file.too_large());
+        };
+        head[8..12].copy_from_slice(&bytes.to_le_bytes());
+        head[12..].copy_from_slice(&count.to_le_bytes());
         *last = self.file.offset() + 1;
         self.file.append(&head)?;
         self.file.append(rows.bytes())?;

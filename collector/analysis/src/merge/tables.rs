@@ -19,13 +19,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
-/// Steps end in order, so few rows must be held back for late ones.
+/// Number of rows of steps that are held back. Steps end in order, so few are late.
 const STEPS_HELD: usize = 16;
 /// Maximum number of groups of instances that wait for the writing thread.
 const MAX_WAITING_GROUPS: usize = 4;
 
-/// Number of ranks from which on logs are read one after the other before they are matched. With fewer, all of them are
-/// read at the same time as they are matched, and no temporary files are needed.
+/// Minimum number of ranks with which logs are read one after the other, before they are matched. With fewer ranks, all logs are
+/// read while they are matched, and no temporary files are needed.
 const READ_BEFORE_FROM: usize = 256;
 
 /// Returns the sizes of row groups. The rows of all ranks in memory are one or two million, and few rows wait for late
@@ -48,7 +48,7 @@ pub fn rows_per_handover(ranks: usize) -> usize {
 #[derive(Clone, Debug)]
 pub struct TablesFolder {
     session: Option<PathBuf>,
-    /// Number of ranks from which on logs are read one after the other before they are matched.
+    /// Minimum number of ranks with which logs are read before they are matched.
     read_before_from: usize,
     /// Reads the logs, instead of this process.
     runner: Option<Arc<dyn UnitRunner>>,
@@ -67,7 +67,7 @@ impl TablesFolder {
         }
     }
 
-    /// Sets the number of ranks from which on logs are read one after the other before they are matched.
+    /// Sets the minimum number of ranks with which logs are read before they are matched.
     #[must_use]
     pub fn reading_before_from(self, ranks: usize) -> Self {
         Self {
@@ -177,7 +177,7 @@ impl TableSizes {
     }
 }
 
-/// Rows of one table, by rank, that are not written yet, and their tables. Of many ranks, the rows go into a temporary
+/// Rows of one table, by rank, that are not written yet, and their tables. With many ranks, the rows go into a temporary
 /// file first, and the tables are written at the end, one after the other.
 struct RankFiles<T: Table> {
     rows: RankRows<T>,
@@ -228,7 +228,7 @@ impl<T: Table> RankFiles<T> {
 
     /// Writes the rows that have become due.
     fn write_due(&mut self) -> Result<(), TableError> {
-        // Only these ranks: a walk over all of them after each batch would take ranks times batches.
+        // Only the ranks with due rows: a loop over all ranks after each batch would cost ranks × batches.
         for rank in std::mem::take(&mut self.due) {
             self.write(rank)?;
         }

@@ -82,6 +82,16 @@ impl TemporaryWriter {
         self.written + self.buffer.len() as u64
     }
 
+    /// Returns the error for a part whose length does not fit into its 32 bits.
+    pub fn too_large(&self) -> TableError {
+        TableError::Io {
+            path: self.path.clone(),
+            source: io::Error::other(
+                "a part of this temporary file of the merge exceeds 4 GiB; please report this",
+            ),
+        }
+    }
+
     /// Appends bytes.
     pub fn append(&mut self, bytes: &[u8]) -> Result<(), TableError> {
         self.buffer.extend_from_slice(bytes);
@@ -154,7 +164,9 @@ impl TemporaryFile {
     pub fn damaged(&self) -> TableError {
         TableError::Io {
             path: self.path.clone(),
-            source: io::Error::other("the temporary file does not contain what was written to it"),
+            source: io::Error::other(
+                "this temporary file of the merge does not contain what was written to it: the disk may be faulty; merge again",
+            ),
         }
     }
 }

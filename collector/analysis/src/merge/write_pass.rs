@@ -17,20 +17,24 @@ pub struct RowsOfRanks {
     pub stalls: RowRuns<StallRow>,
 }
 
-/// Writes the tables of all ranks, with `threads` threads. `done` is called with the number of ranks that are done.
+/// Writes the tables of all ranks, with `threads` threads. `progress` is called with the number of ranks that are
+/// done.
+///
+/// # Errors
+/// A table cannot be written, or a temporary file cannot be read.
 pub fn write_tables(
     rows: &RowsOfRanks,
     folder: &TablesFolder,
     (ranks, threads): (usize, usize),
     limits: RowLimits,
-    done: &mut dyn FnMut(usize),
+    progress: &mut dyn FnMut(usize),
 ) -> Result<TableSizes, MergeError> {
     let write = |sizes: &mut TableSizes, rank: RankIndex| {
         write_rank(rows, folder, rank, limits, sizes).map_err(MergeError::from)
     };
     let mut tables = TableSizes::default();
     let ranks: Vec<_> = (0..ranks).map(RankIndex::of).collect();
-    for sizes in share_ranks(&ranks, threads, |_| Ok(TableSizes::default()), write, done)? {
+    for sizes in share_ranks(&ranks, threads, |_| Ok(TableSizes::default()), write, progress)? {
         tables.merge(sizes);
     }
     Ok(tables)
