@@ -8,8 +8,8 @@ use rankscope_analysis::{MergeOptions, merge, merge_by};
 use rankscope_fixtures::logs::Ddp;
 use rankscope_fixtures::logs::kernels;
 use rankscope_fixtures::logs::pipeline::Pipelined;
+use rankscope_fixtures::session_files::{assert_same, files};
 use rankscope_formats::session::SUMMARY_FILE;
-use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::ops::Range;
@@ -85,26 +85,6 @@ fn options(run: &Path, output: &Path) -> MergeOptions {
     }
 }
 
-/// Returns the files below a directory by name, with their content. The summary is without the time of its writing.
-fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut all = BTreeMap::new();
-    for entry in fs::read_dir(directory).expect("a directory") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            all.extend(files(&path));
-        } else {
-            let mut content = fs::read(&path).expect("a file");
-            if path.ends_with(SUMMARY_FILE) {
-                let text = String::from_utf8(content).expect("text");
-                let lines = text.lines().filter(|line| !line.contains("written_unix_ns"));
-                content = lines.collect::<Vec<_>>().join("\n").into_bytes();
-            }
-            all.insert(path, content);
-        }
-    }
-    all
-}
-
 /// Checks that a run whose units ran twice gives the same session as on this machine.
 fn assert_same_in_units(run: &Path) {
     let output = tempfile::tempdir().expect("a folder");
@@ -120,15 +100,7 @@ fn assert_same_in_units(run: &Path) {
     .expect("merge");
     assert!(shares.contains(&1.0), "{shares:?}");
     let elsewhere = files(output.path());
-    assert!(
-        here.keys().eq(elsewhere.keys()),
-        "{:?} and {:?}",
-        here.keys(),
-        elsewhere.keys()
-    );
-    for (path, content) in &here {
-        assert!(elsewhere[path] == *content, "{} differs", path.display());
-    }
+    assert_same(&here, &elsewhere, &run.display().to_string());
 }
 
 #[test]

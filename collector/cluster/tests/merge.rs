@@ -6,12 +6,13 @@ use rankscope_analysis::{merge, merge_by};
 use rankscope_fixtures::logs::Ddp;
 use rankscope_fixtures::logs::kernels;
 use rankscope_fixtures::logs::pipeline::Pipelined;
+use rankscope_fixtures::session_files::{assert_same, files};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use support::{Cluster, PROGRAM, Submit, assert_same, files, options};
+use support::{Cluster, PROGRAM, Submit, options};
 
 /// Writes a run of this many ranks and steps, one of whose logs is damaged and one cut.
 fn damaged_run(run: &Path, ranks: u32, steps: u32) {

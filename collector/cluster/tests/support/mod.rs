@@ -2,8 +2,6 @@
 
 use rankscope_analysis::MergeOptions;
 use rankscope_analysis::merge::units::runner::UnitRunner;
-use rankscope_formats::session::SUMMARY_FILE;
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::ops::Range;
@@ -141,43 +139,5 @@ pub fn options(run: &Path, output: &Path) -> MergeOptions {
         threads: Some(2),
         most_pending: None,
         origins: Vec::new(),
-    }
-}
-
-/// Returns the files below a directory by their names in it, with their content. The summary is without the time of its writing.
-pub fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut all = BTreeMap::new();
-    for entry in fs::read_dir(directory).expect("a directory") {
-        let path = entry.expect("an entry").path();
-        let name = PathBuf::from(path.file_name().expect("a name"));
-        if path.is_dir() {
-            all.extend(
-                files(&path)
-                    .into_iter()
-                    .map(|(below, content)| (name.join(below), content)),
-            );
-            continue;
-        }
-        let mut content = fs::read(&path).expect("a file");
-        if path.ends_with(SUMMARY_FILE) {
-            let text = String::from_utf8(content).expect("text");
-            let lines = text.lines().filter(|line| !line.contains("written_unix_ns"));
-            content = lines.collect::<Vec<_>>().join("\n").into_bytes();
-        }
-        all.insert(name, content);
-    }
-    all
-}
-
-/// Checks that two sessions have the same files with the same content.
-pub fn assert_same(one: &BTreeMap<PathBuf, Vec<u8>>, other: &BTreeMap<PathBuf, Vec<u8>>, what: &str) {
-    assert!(
-        one.keys().eq(other.keys()),
-        "{what}: {:?} and {:?}",
-        one.keys(),
-        other.keys()
-    );
-    for (path, content) in one {
-        assert!(other[path] == *content, "{what}: {} differs", path.display());
     }
 }
