@@ -30,7 +30,7 @@ pub fn evidence(clocks: &Clocks, learnt: &ClockSolution, check: Check) -> AxisEv
                 error_ns,
                 sightings: counts.sightings,
                 left_out: counts.left_out,
-                segments: segments(learnt, hosts, one, other),
+                segments: segments(learnt, one, other),
             });
         }
     }
@@ -69,7 +69,7 @@ fn why_unbounded(clocks: &Clocks, learnt: &ClockSolution, one: usize, other: usi
         .iter()
         .filter(|cell| !cell.jumps)
         .map(|cell| {
-            let (low, high) = cell.bounds(clocks.hosts.len(), one, other);
+            let (low, high) = cell.bounds(one, other);
             (low.iter().all(Option::is_some), high.iter().all(Option::is_some))
         });
     let (low, high) = sides.fold((true, true), |all, one| (all.0 && one.0, all.1 && one.1));
@@ -87,7 +87,7 @@ fn why_unbounded(clocks: &Clocks, learnt: &ClockSolution, one: usize, other: usi
 }
 
 /// Returns the segments of a pair, between jumps of any clock. Each has its interval at some moments.
-fn segments(learnt: &ClockSolution, hosts: usize, one: usize, other: usize) -> Vec<ClockSegment> {
+fn segments(learnt: &ClockSolution, one: usize, other: usize) -> Vec<ClockSegment> {
     learnt
         .network
         .cells()
@@ -99,9 +99,9 @@ fn segments(learnt: &ClockSolution, hosts: usize, one: usize, other: usize) -> V
             let mut knots: Vec<ClockKnot> = cells
                 .iter()
                 .step_by(stride)
-                .map(|cell| knot(cell, 0, hosts, one, other))
+                .map(|cell| knot(cell, 0, one, other))
                 .collect();
-            knots.extend(cells.last().map(|cell| knot(cell, 1, hosts, one, other)));
+            knots.extend(cells.last().map(|cell| knot(cell, 1, one, other)));
             ClockSegment {
                 start_ns: cells.first().map_or(0, |cell| cell.start_ns),
                 end_ns: cells.last().map_or(0, |cell| cell.end_ns),
@@ -120,8 +120,8 @@ fn segments(learnt: &ClockSolution, hosts: usize, one: usize, other: usize) -> V
         .collect()
 }
 
-fn knot(cell: &Cell, end: usize, hosts: usize, one: usize, other: usize) -> ClockKnot {
-    let (low, high) = cell.bounds(hosts, one, other);
+fn knot(cell: &Cell, end: usize, one: usize, other: usize) -> ClockKnot {
+    let (low, high) = cell.bounds(one, other);
     ClockKnot {
         at_ns: if end == 0 { cell.start_ns } else { cell.end_ns },
         low_ns: low[end],
