@@ -20,6 +20,7 @@
 //! | [`pair_board`] | evidence and solution of some pairs |
 //! | [`paths`] | the tightest bounds between all hosts that follow from those of pairs |
 //! | [`bounds`] | bounds between all hosts in little memory |
+//! | [`largest_errors`] | the largest error between any two hosts |
 //! | [`network`] | many hosts: shortest paths over the pairs, and one estimate for all |
 //! | [`correction`] | conversion of a host's time to the axis |
 //! | [`clock`] | conversion of counter ticks to the axis |
@@ -43,6 +44,7 @@ pub mod estimate;
 pub mod evidence;
 pub mod held_out;
 pub mod hull;
+pub mod largest_errors;
 pub mod network;
 mod packed_instance;
 pub mod pair_board;

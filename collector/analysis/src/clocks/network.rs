@@ -7,6 +7,7 @@
 
 use super::bounds::Bounds;
 use super::correction::{AxisStretch, Correction};
+use super::largest_errors::LargestErrors;
 use super::paths::{DirectBound, Paths};
 use super::segments::{PairFit, Piece};
 use super::windows::BothClocks;
@@ -20,6 +21,9 @@ const MAX_BOUNDS: usize = 1 << 21;
 const MAX_CELLS: usize = 1 << 13;
 /// Assumed maximum error of the time at which a bound of two other hosts applies, in nanoseconds.
 const WORST_DATE_NS: i64 = 10_000_000_000;
+
+/// Number of hosts from which on several threads compute the largest errors.
+const THREADS_FROM: usize = 128;
 
 /// Bounds and estimates of all clocks at the start and end of a time span.
 #[derive(Clone, Debug)]
@@ -43,6 +47,7 @@ pub struct Network {
     cells: Vec<Cell>,
     /// Interval of the run, including its last timestamp. Cells outside of it are only for stray timestamps.
     run: Interval,
+    largest_errors: LargestErrors,
     /// Root of each host: the host whose clock is the axis, or for unconnected hosts a separate one.
     pub root_of: Vec<usize>,
     /// Hosts whose wall clocks contradict the communication of the job.
@@ -59,6 +64,15 @@ fn between(from: (i64, i64), to: (i64, i64), at: i64) -> i64 {
     let run = i128::from(to.0) - i128::from(from.0);
     if run <= 0 {
         return from.1;
+    }
+    // Nearly always 64 bits suffice. A division of 128 bits takes several times as long.
+    let in_64_bits = || {
+        let rise = to.1.checked_sub(from.1)?;
+        let share = rise.checked_mul(at.checked_sub(from.0)?)? / i64::try_from(run).ok()?;
+        from.1.checked_add(share)
+    };
+    if let Some(value) = in_64_bits() {
+        return value.clamp(i64::MIN / 4, i64::MAX / 4);
     }
     let rise = i128::from(to.1) - i128::from(from.1);
     let value = i128::from(from.1) + rise * (i128::from(at) - i128::from(from.0)) / run;
@@ -304,6 +318,7 @@ impl Network {
             hosts,
             cells: Vec::new(),
             run,
+            largest_errors: LargestErrors::default(),
             root_of: tree.root_of.clone(),
             wrong_wall_clocks: Vec::new(),
             contradictions: 0,
@@ -349,6 +364,10 @@ impl Network {
             });
         }
         network.wrong_wall_clocks = (0..hosts).filter(|&host| wrong[host]).collect();
+        drop(most);
+        let threads = if hosts < THREADS_FROM { 1 } else { threads };
+        network.largest_errors =
+            LargestErrors::new(hosts, threads, |one, other| network.largest_ahead(one, other));
         network
     }
 
@@ -410,23 +429,29 @@ impl Network {
             .any(|cell| cell.jumps)
     }
 
-    /// Returns the largest error of [`Self::error_at`] for two hosts during the run, in ± nanoseconds. Jumps are
+    /// Returns the largest error of [`Self::error_at`] for two different hosts during the run, in ± nanoseconds. Jumps are
     /// excluded. Returns `None` if it is unbounded.
     pub fn largest_error(&self, one: usize, other: usize) -> Option<i64> {
+        self.largest_errors.between(one, other)
+    }
+
+    /// Returns by how much clock `other` may at most be ahead of where it is assumed, seen from clock `one`, in
+    /// nanoseconds. It is one side of the largest error.
+    fn largest_ahead(&self, one: usize, other: usize) -> Option<i64> {
         let (first, last) = (self.run.start_ns, self.run.end_ns);
-        let moments = self
-            .cells
-            .iter()
-            .filter(|cell| !cell.jumps && cell.start_ns <= last && first < cell.end_ns)
-            .flat_map(|cell| {
-                // Just inside the cell: its end belongs to the next one.
-                [cell.start_ns.max(first), cell.end_ns.saturating_sub(1).min(last)]
-            });
         let mut largest = None;
-        for axis_ns in moments {
-            let (less, more) = self.error_at(one, other, axis_ns);
-            let error = less?.saturating_neg().max(more?);
-            largest = largest.max(Some(error));
+        let cells = self.cells.iter();
+        for cell in cells.filter(|cell| !cell.jumps && cell.start_ns <= last && first < cell.end_ns) {
+            let [Some(start), Some(end)] = [0, 1].map(|end| cell.ends[end].most_ns(one, other)) else {
+                return None;
+            };
+            let assumed = cell.assumed(one, other);
+            // Just inside the cell: its end belongs to the next one.
+            for axis_ns in [cell.start_ns.max(first), cell.end_ns.saturating_sub(1).min(last)] {
+                let at = |ends: [i64; 2]| between((cell.start_ns, ends[0]), (cell.end_ns, ends[1]), axis_ns);
+                let ahead = at([start, end]).saturating_sub(at(assumed)).saturating_add(1);
+                largest = largest.max(Some(ahead.max(0)));
+            }
         }
         largest
     }

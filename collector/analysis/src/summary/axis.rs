@@ -5,6 +5,8 @@ use crate::clocks::held_out::Check;
 use crate::clocks::network::Cell;
 use crate::clocks::solution::ClockSolution;
 use rankscope_formats::session::{AxisEvidence, ClockKnot, ClockPair, ClockSegment, Figure};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// Maximum number of moments per segment.
 const MAX_KNOTS: usize = 32;
@@ -12,35 +14,25 @@ const MAX_KNOTS: usize = 32;
 /// Returns the summary of the axis of several hosts.
 pub fn evidence(clocks: &Clocks, learnt: &ClockSolution, check: Check) -> AxisEvidence {
     let hosts = clocks.hosts.len();
-    let mut pairs: Vec<ClockPair> = Vec::new();
-    let mut unbounded = 0;
+    // Unbounded pairs are named first, then the widest. Of thousands of hosts there are millions of pairs.
+    let mut widest = BinaryHeap::new();
+    let (mut total, mut unbounded) = (0, 0);
     for one in 0..hosts {
         for other in one + 1..hosts {
-            let counts = learnt.pairs.get(&(one, other)).copied().unwrap_or_default();
             let error = clocks.error_between(one, other);
-            let error_ns = if error == i64::MAX {
-                unbounded += 1;
-                Figure::unknown(why_unbounded(clocks, learnt, one, other))
-            } else {
-                Figure::known(error)
-            };
-            pairs.push(ClockPair {
-                one: one as u32,
-                other: other as u32,
-                error_ns,
-                sightings: counts.sightings,
-                left_out: counts.left_out,
-                segments: segments(learnt, one, other),
-            });
+            total += 1;
+            unbounded += u64::from(error == i64::MAX);
+            widest.push((Reverse(error), one, other));
+            if widest.len() > AxisEvidence::MAX_LISTED {
+                widest.pop();
+            }
         }
     }
-    let total = pairs.len() as u64;
-    // Unbounded pairs are named first, then the widest.
-    pairs.sort_by_key(|pair| {
-        let error = pair.error_ns.value.unwrap_or(i64::MAX);
-        (std::cmp::Reverse(error), pair.one, pair.other)
-    });
-    pairs.truncate(AxisEvidence::MAX_LISTED);
+    let pairs = widest
+        .into_sorted_vec()
+        .into_iter()
+        .map(|(Reverse(error), one, other)| pair(clocks, learnt, (one, other), error))
+        .collect();
     AxisEvidence {
         root_host: learnt.network.root() as u32,
         pairs_total: total,
@@ -58,6 +50,23 @@ pub fn evidence(clocks: &Clocks, learnt: &ClockSolution, check: Check) -> AxisEv
             .map(|&host| host as u32)
             .collect(),
         contradictory_stretches: learnt.network.contradictions,
+    }
+}
+
+/// Returns the summary of a pair with this largest error.
+fn pair(clocks: &Clocks, learnt: &ClockSolution, (one, other): (usize, usize), error: i64) -> ClockPair {
+    let counts = learnt.pairs.get(&(one, other)).copied().unwrap_or_default();
+    ClockPair {
+        one: one as u32,
+        other: other as u32,
+        error_ns: if error == i64::MAX {
+            Figure::unknown(why_unbounded(clocks, learnt, one, other))
+        } else {
+            Figure::known(error)
+        },
+        sightings: counts.sightings,
+        left_out: counts.left_out,
+        segments: segments(learnt, one, other),
     }
 }
 
