@@ -44,6 +44,11 @@ impl Key {
         };
         Self { what, which }
     }
+
+    /// Returns true for a message.
+    fn is_message(self) -> bool {
+        self.what >> 63 == 1
+    }
 }
 
 /// Encodes both ends of a message, distinct from operation numbers, which are below 256. Ranks of 2²⁷ and above do not
@@ -70,6 +75,8 @@ pub struct Instance<'a> {
 struct Pending {
     members: Members,
     arrived: u32,
+    /// All members before this one have arrived, or no longer can.
+    missing_from: u32,
     key: Key,
     number: u64,
 }
@@ -212,6 +219,7 @@ impl Matcher {
             state.slots.push(Pending {
                 members: Members::default(),
                 arrived: 0,
+                missing_from: 0,
                 key,
                 number: 0,
             });
@@ -225,6 +233,7 @@ impl Matcher {
         let number = self.next_number;
         let pending = &mut state.slots[index as usize];
         pending.members.reset(size);
+        pending.missing_from = 0;
         pending.key = key;
         pending.number = number;
         state.open.insert(key, index);
@@ -251,21 +260,27 @@ impl Matcher {
     }
 
     /// Returns the member that the oldest open instance waits for, or `None` if nothing is open.
-    pub fn oldest_missing(&self) -> Option<Membership> {
+    pub fn oldest_missing(&mut self) -> Option<Membership> {
         let &oldest = self.order.front()?;
         if !self.is_open(oldest) {
             return None;
         }
         let communicator = oldest.communicator;
-        let state = &self.communicators[communicator.index()];
-        let members = &state.slots[oldest.index as usize].members;
-        let is_absent = |member: MemberIndex| state.absent.get(member.index()).copied().unwrap_or(true);
-        let member = match members.iter().next().filter(|first| first.is_message()) {
-            Some(message) => u32::try_from(message.peer).map(MemberIndex).ok()?,
-            None => (0..members.size() as u32)
-                .map(MemberIndex)
-                .find(|&member| !members.has(member.index()) && !is_absent(member))?,
-        };
+        let state = &mut self.communicators[communicator.index()];
+        let absent = &state.absent;
+        let pending = &mut state.slots[oldest.index as usize];
+        let members = &pending.members;
+        if pending.key.is_message() {
+            let arrived = members.iter().next()?;
+            let member = u32::try_from(arrived.peer).map(MemberIndex).ok()?;
+            return Some(Membership { communicator, member });
+        }
+        let is_absent = |member: usize| absent.get(member).copied().unwrap_or(true);
+        let missing = (pending.missing_from as usize..members.size())
+            .find(|&member| !members.has(member) && !is_absent(member));
+        // Nobody leaves again, so the next search continues here.
+        pending.missing_from = missing.unwrap_or(members.size()) as u32;
+        let member = missing.map(MemberIndex::of)?;
         Some(Membership { communicator, member })
     }
 
@@ -336,7 +351,7 @@ impl Matcher {
                 .enumerate()
                 .filter(|(_, pending)| pending.arrived > 0)
                 .filter(|(_, pending)| {
-                    nobody_else_comes(&state.absent, &pending.members, pending.key.what >> 63 == 1)
+                    nobody_else_comes(&state.absent, &pending.members, pending.key.is_message())
                 })
                 .map(|(slot, pending)| (pending.number, slot as u32))
                 .collect();

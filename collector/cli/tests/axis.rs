@@ -303,7 +303,7 @@ fn solve(job: &Job) -> Solved {
         .iter()
         .map(|clock| Interval::new(clock.shows(seen.span_ns.0), clock.shows(seen.span_ns.1)))
         .collect();
-    let network = Network::solve(&pairs, &vec![None; job.hosts], &runs, 0);
+    let network = Network::solve(&pairs, &vec![None; job.hosts], &runs, 0, 2);
     Solved { pairs, network, seen }
 }
 
@@ -608,6 +608,7 @@ fn an_offset_without_a_bound_is_reported_as_unbounded() {
         &[None, None, None],
         &[Interval::new(0, 1_000_000_000); 3],
         0,
+        1,
     );
     let (early, late) = network.error_at(0, 1, 500_000_000);
     assert!(early.is_some() && late.is_none());
@@ -618,6 +619,7 @@ fn an_offset_without_a_bound_is_reported_as_unbounded() {
         &[Some(1_000_000), Some(2_000_000), None],
         &[Interval::new(0, 1_000_000_000); 3],
         0,
+        1,
     );
     let (early, late) = network.error_at(0, 1, 500_000_000);
     assert!(

@@ -235,7 +235,7 @@ impl Evidence {
             },
         );
         if !is_wrong {
-            self.seen.extend(instance.proofs.iter().map(|&proof| Seen {
+            self.seen.extend(instance.proofs().map(|proof| Seen {
                 proof,
                 is_message: message.is_some(),
             }));

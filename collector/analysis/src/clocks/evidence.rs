@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 
 /// Maximum number of members up to which a variable operation is evaluated member by member.
 const MAX_ONE_BY_ONE: usize = 64;
+/// Maximum number of hosts of an instance for which all pairs are used. With more, only pairs at distances that are
+/// powers of two are used.
+const MAX_ALL_PAIRS: usize = 16;
 
 /// One proof: a member on host `from` entered at `enter_ns` of its clock, before a member on host `to` left at
 /// `leave_ns` of its clock.
@@ -41,26 +44,50 @@ pub struct Sighting {
     pub leaves_ns: Option<i64>,
 }
 
-/// The proofs of an instance between hosts, and the first leave of each host if all members leave together. Reused for
-/// all instances.
+/// The proofs of an instance between hosts. Reused for all instances.
+///
+/// Thousands of hosts have millions of pairs. So the proofs of an operation in which all depend on all are not stored:
+/// they follow from two times of each host.
 #[derive(Default)]
 pub struct Instance {
-    hosts: Vec<(usize, Ends)>,
-    /// Proofs between hosts, at most one per ordered pair.
-    pub proofs: Vec<Proof>,
+    /// Hosts in the order of their first member. Each that left proves something about each that entered.
+    pub(super) hosts: Vec<HostEnds>,
+    /// Place of each host in `hosts`, by its number; [`NO_PLACE`] for a host without members.
+    places: Vec<u32>,
+    /// Proofs between single members, at most one per ordered pair. With them, `hosts` is empty.
+    pub(super) single: Vec<Proof>,
     /// True if all members leave at about the same time.
-    pub leave_together: bool,
+    pub(super) leave_together: bool,
     /// True if inside a host a member left before one that it depends on had entered. Such an instance proves nothing
     /// about other hosts.
     pub contradicts_itself: bool,
 }
 
-#[derive(Clone, Copy, Default)]
-struct Ends {
-    /// Latest enter of the members that all others depend on.
-    enter: Option<i64>,
-    /// First leave of the members that depend on all others.
-    leave: Option<i64>,
+/// Marks a host without members.
+const NO_PLACE: u32 = u32::MAX;
+
+/// A host with the ends of its members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct HostEnds {
+    /// Number of the host.
+    pub(super) host: usize,
+    /// Latest enter of the members that all others depend on, in nanoseconds.
+    pub(super) enter_ns: Option<i64>,
+    /// First leave of the members that depend on all others, in nanoseconds.
+    pub(super) leave_ns: Option<i64>,
+}
+
+impl HostEnds {
+    /// Returns the proof that the first host's enter and the second host's leave give.
+    fn proof(from: &Self, to: &Self) -> Option<Proof> {
+        let (enter_ns, leave_ns) = from.enter_ns.zip(to.leave_ns)?;
+        Some(Proof {
+            from: from.host,
+            enter_ns,
+            to: to.host,
+            leave_ns,
+        })
+    }
 }
 
 /// Returns a time not later than the start of the operation.
@@ -76,10 +103,7 @@ fn enter_of(member: &RankOperation) -> i64 {
 impl Instance {
     /// Derives the proofs of a complete instance. `host` maps a rank to its host.
     pub fn read(&mut self, members: &[RankOperation], host: impl Fn(RankIndex) -> usize) {
-        self.hosts.clear();
-        self.proofs.clear();
-        self.leave_together = false;
-        self.contradicts_itself = false;
+        self.clear();
         let [first, ..] = members else { return };
         let operation = first.operation;
         let carries = |member: &RankOperation| {
@@ -143,6 +167,34 @@ impl Instance {
         }
     }
 
+    /// Removes all proofs and keeps the memory.
+    pub(super) fn clear(&mut self) {
+        for ends in self.hosts.drain(..) {
+            if let Some(place) = self.places.get_mut(ends.host) {
+                *place = NO_PLACE;
+            }
+        }
+        self.single.clear();
+        self.leave_together = false;
+        self.contradicts_itself = false;
+    }
+
+    /// Returns the ends of a host. A host without members gets empty ones.
+    fn ends_of(&mut self, host: usize) -> &mut HostEnds {
+        if self.places.len() <= host {
+            self.places.resize(host + 1, NO_PLACE);
+        }
+        if self.places[host] == NO_PLACE {
+            self.places[host] = self.hosts.len() as u32;
+            self.hosts.push(HostEnds {
+                host,
+                enter_ns: None,
+                leave_ns: None,
+            });
+        }
+        &mut self.hosts[self.places[host] as usize]
+    }
+
     /// Adds proofs for an operation in which every member that `leaves` depends on every member that `enters`.
     fn all(
         &mut self,
@@ -152,46 +204,25 @@ impl Instance {
         leaves: impl Fn(usize, &RankOperation) -> bool,
     ) {
         for (number, member) in members.iter().enumerate() {
-            let host = host(member.rank);
-            let at = match self.hosts.iter().position(|known| known.0 == host) {
-                Some(at) => at,
-                None => {
-                    self.hosts.push((host, Ends::default()));
-                    self.hosts.len() - 1
-                }
-            };
-            let ends = &mut self.hosts[at].1;
+            let ends = self.ends_of(host(member.rank));
             if enters(number, member) {
-                ends.enter = ends.enter.max(Some(enter_of(member)));
+                ends.enter_ns = ends.enter_ns.max(Some(enter_of(member)));
             }
             if leaves(number, member) {
-                ends.leave = ends.leave.into_iter().chain([member.leave_ns]).min();
+                ends.leave_ns = ends.leave_ns.into_iter().chain([member.leave_ns]).min();
             }
         }
         // An instance that contradicts itself inside a host proves nothing: its members do not belong together.
-        let is_sane = self.hosts.iter().all(|(_, ends)| match (ends.enter, ends.leave) {
-            (Some(enter), Some(leave)) => enter <= leave,
-            _ => true,
-        });
+        let is_sane = self
+            .hosts
+            .iter()
+            .all(|ends| match (ends.enter_ns, ends.leave_ns) {
+                (Some(enter_ns), Some(leave_ns)) => enter_ns <= leave_ns,
+                _ => true,
+            });
         if !is_sane {
-            self.hosts.clear();
-            self.leave_together = false;
+            self.clear();
             self.contradicts_itself = true;
-            return;
-        }
-        for &(from, of_from) in &self.hosts {
-            for &(to, of_to) in &self.hosts {
-                if from != to
-                    && let (Some(enter_ns), Some(leave_ns)) = (of_from.enter, of_to.leave)
-                {
-                    self.proofs.push(Proof {
-                        from,
-                        enter_ns,
-                        to,
-                        leave_ns,
-                    });
-                }
-            }
         }
     }
 
@@ -218,13 +249,13 @@ impl Instance {
                 };
                 let slack = |proof: &Proof| i128::from(proof.leave_ns) - i128::from(proof.enter_ns);
                 match self
-                    .proofs
+                    .single
                     .iter_mut()
                     .find(|known| known.from == from_host && known.to == to_host)
                 {
                     Some(known) if slack(&new) < slack(known) => *known = new,
                     Some(_) => {}
-                    None => self.proofs.push(new),
+                    None => self.single.push(new),
                 }
             }
         }
@@ -232,94 +263,159 @@ impl Instance {
 
     /// Replaces the proofs by the proof of one message.
     pub fn message(&mut self, proof: Proof) {
-        self.hosts.clear();
-        self.proofs.clear();
-        self.proofs.push(proof);
-        self.leave_together = false;
+        self.clear();
+        self.single.push(proof);
     }
 
-    /// Reduces the proofs of an instance with more than `most_hosts` hosts. It keeps pairs of the first host, and pairs
-    /// whose distance is a power of two. Third hosts bound the other pairs.
-    pub fn thin_out(&mut self, most_hosts: usize) {
-        if self.hosts.len() <= most_hosts {
-            return;
-        }
-        let position: BTreeMap<usize, usize> = self.hosts.iter().map(|known| known.0).zip(0..).collect();
-        let at = |host: usize| position.get(&host).copied().unwrap_or(0);
-        self.proofs.retain(|proof| {
-            let (one, other) = (at(proof.from), at(proof.to));
-            one.min(other) == 0 || one.abs_diff(other).is_power_of_two()
+    /// Returns true if it proves nothing between hosts.
+    pub fn is_empty(&self) -> bool {
+        let mut enters = self.hosts.iter().filter(|ends| ends.enter_ns.is_some());
+        let mut leaves = self.hosts.iter().filter(|ends| ends.leave_ns.is_some());
+        let has_pair = match (enters.next(), leaves.next()) {
+            (Some(enter), Some(leave)) => {
+                enter.host != leave.host || enters.next().is_some() || leaves.next().is_some()
+            }
+            _ => false,
+        };
+        !has_pair && self.single.is_empty()
+    }
+
+    /// Returns the proofs, at most one per ordered pair of hosts. Of many hosts these are very many.
+    pub fn proofs(&self) -> impl Iterator<Item = Proof> {
+        let of_hosts = self.hosts.iter().flat_map(|from| {
+            let others = self.hosts.iter().filter(|to| to.host != from.host);
+            others.filter_map(|to| HostEnds::proof(from, to))
         });
+        self.single.iter().copied().chain(of_hosts)
     }
 
     /// Returns true if by the current times a member left before one that it depends on had entered.
     pub fn is_violated(&self, stamp_error_ns: impl Fn(usize) -> i64) -> bool {
-        self.proofs.iter().any(|proof| {
-            let error = stamp_error_ns(proof.from).saturating_add(stamp_error_ns(proof.to));
-            proof.leave_ns.saturating_add(error) < proof.enter_ns
+        let error_ns = |host: usize| i128::from(stamp_error_ns(host));
+        // Inside a host nobody left before all had entered. So the latest enter and the first leave are of two hosts.
+        let enters = self.hosts.iter().filter_map(|ends| {
+            let enter_ns = ends.enter_ns?;
+            Some(i128::from(enter_ns) - error_ns(ends.host))
+        });
+        let leaves = self.hosts.iter().filter_map(|ends| {
+            let leave_ns = ends.leave_ns?;
+            Some(i128::from(leave_ns) + error_ns(ends.host))
+        });
+        if let (Some(enter), Some(leave)) = (enters.max(), leaves.min())
+            && leave < enter
+        {
+            return true;
+        }
+        self.single.iter().any(|proof| {
+            let error = error_ns(proof.from) + error_ns(proof.to);
+            i128::from(proof.leave_ns) + error < i128::from(proof.enter_ns)
         })
     }
 
-    /// Emits the sightings of each pair of hosts. `loosened_ns` is the maximum error of a host's timestamps.
+    /// Returns true if `is_such` returns true for a proof whose leave is before its enter.
+    pub fn any_backwards(&self, is_such: impl Fn(&Proof) -> bool) -> bool {
+        let latest = self.hosts.iter().filter_map(|ends| ends.enter_ns).max();
+        let first = self.hosts.iter().filter_map(|ends| ends.leave_ns).min();
+        if let (Some(latest_ns), Some(first_ns)) = (latest, first)
+            && first_ns < latest_ns
+        {
+            let early: Vec<&HostEnds> = self
+                .hosts
+                .iter()
+                .filter(|ends| ends.leave_ns.is_some_and(|leave_ns| leave_ns < latest_ns))
+                .collect();
+            let late = self.hosts.iter().filter(|ends| ends.enter_ns > first);
+            let mut proofs = late.flat_map(|from| early.iter().filter_map(|to| HostEnds::proof(from, to)));
+            if proofs.any(|proof| proof.leave_ns < proof.enter_ns && is_such(&proof)) {
+                return true;
+            }
+        }
+        let mut single = self.single.iter();
+        single.any(|proof| proof.leave_ns < proof.enter_ns && is_such(proof))
+    }
+
+    /// Emits the sightings of pairs of hosts. `loosened_ns` is the maximum error of a host's timestamps.
+    ///
+    /// With more than [`MAX_ALL_PAIRS`] hosts, only pairs of the first host are used, and pairs whose distance is a power
+    /// of two. Third hosts bound the other pairs.
     pub fn sightings(
         &self,
         loosened_ns: impl Fn(usize) -> i64,
         mut take: impl FnMut(usize, usize, Sighting),
     ) {
-        let mut places: BTreeMap<(usize, usize), &Proof> = BTreeMap::new();
-        let are_many = self.proofs.len() > 8;
-        if are_many {
-            places.extend(self.proofs.iter().map(|proof| ((proof.from, proof.to), proof)));
-        }
-        for proof in &self.proofs {
-            let back = if are_many {
-                places.get(&(proof.to, proof.from)).copied()
+        self.each_pair(|one, other| {
+            let (first, second) = if one.host < other.host {
+                (one, other)
             } else {
-                self.proofs
-                    .iter()
-                    .find(|other| other.from == proof.to && other.to == proof.from)
+                (other, one)
             };
-            if proof.from > proof.to && back.is_some() {
+            let loosened = loosened_ns(first.host).saturating_add(loosened_ns(second.host));
+            let proofs = [HostEnds::proof(first, second), HostEnds::proof(second, first)];
+            if let Some(mut sighting) = Sighting::of(proofs, loosened) {
+                if self.leave_together {
+                    let leaves = second.leave_ns.zip(first.leave_ns);
+                    sighting.leaves_ns = leaves.map(|(two, one)| two.saturating_sub(one));
+                }
+                take(first.host, second.host, sighting);
+            }
+        });
+        let mut places: BTreeMap<(usize, usize), Proof> = BTreeMap::new();
+        places.extend(self.single.iter().map(|proof| ((proof.from, proof.to), *proof)));
+        for proof in &self.single {
+            let (first, second) = (proof.from.min(proof.to), proof.from.max(proof.to));
+            let proofs = [(first, second), (second, first)].map(|ends| places.get(&ends).copied());
+            if proof.from > proof.to && proofs[0].is_some() {
                 continue;
             }
-            let loosened = loosened_ns(proof.from).saturating_add(loosened_ns(proof.to));
-            let (first, second) = (proof.from.min(proof.to), proof.from.max(proof.to));
-            let mut sighting = Sighting {
-                at_ns: 0,
-                other_ns: 0,
-                upper: None,
-                lower: None,
-                leaves_ns: None,
-            };
-            for one in [Some(proof), back].into_iter().flatten() {
-                let ahead = one.leave_ns.saturating_sub(one.enter_ns).saturating_add(loosened);
-                if one.from == first {
-                    (sighting.at_ns, sighting.other_ns) = (one.enter_ns, one.leave_ns);
-                    sighting.upper = Some(Bound {
-                        at_ns: one.enter_ns,
-                        value_ns: ahead,
-                    });
-                } else {
-                    if sighting.upper.is_none() {
-                        (sighting.at_ns, sighting.other_ns) = (one.leave_ns, one.enter_ns);
-                    }
-                    sighting.lower = Some(Bound {
-                        at_ns: one.leave_ns,
-                        value_ns: ahead.saturating_neg(),
-                    });
-                }
+            let loosened = loosened_ns(first).saturating_add(loosened_ns(second));
+            if let Some(sighting) = Sighting::of(proofs, loosened) {
+                take(first, second, sighting);
             }
-            if self.leave_together {
-                let leave = |host: usize| {
-                    let found = self.hosts.iter().find(|known| known.0 == host);
-                    found.and_then(|(_, ends)| ends.leave)
-                };
-                sighting.leaves_ns = leave(second)
-                    .zip(leave(first))
-                    .map(|(two, one)| two.saturating_sub(one));
-            }
-            take(first, second, sighting);
         }
+    }
+
+    /// Calls `visit` with each pair of hosts that is used.
+    fn each_pair(&self, mut visit: impl FnMut(&HostEnds, &HostEnds)) {
+        let uses_all = self.hosts.len() <= MAX_ALL_PAIRS;
+        for (place, one) in self.hosts.iter().enumerate() {
+            let others = &self.hosts[place + 1..];
+            if uses_all || place == 0 {
+                others.iter().for_each(|other| visit(one, other));
+            } else {
+                let distances = (0..usize::BITS).map(|power| 1usize << power);
+                let others = distances.map_while(|distance| others.get(distance - 1));
+                others.for_each(|other| visit(one, other));
+            }
+        }
+    }
+}
+
+impl Sighting {
+    /// Combines the proof from the first host to the second with the one from the second to the first.
+    fn of([ahead, back]: [Option<Proof>; 2], loosened_ns: i64) -> Option<Self> {
+        let one = ahead.or(back)?;
+        let slack_ns = |proof: Proof| {
+            let slack_ns = proof.leave_ns.saturating_sub(proof.enter_ns);
+            slack_ns.saturating_add(loosened_ns)
+        };
+        let (at_ns, other_ns) = if ahead.is_some() {
+            (one.enter_ns, one.leave_ns)
+        } else {
+            (one.leave_ns, one.enter_ns)
+        };
+        Some(Self {
+            at_ns,
+            other_ns,
+            upper: ahead.map(|proof| Bound {
+                at_ns: proof.enter_ns,
+                value_ns: slack_ns(proof),
+            }),
+            lower: back.map(|proof| Bound {
+                at_ns: proof.leave_ns,
+                value_ns: slack_ns(proof).saturating_neg(),
+            }),
+            leaves_ns: None,
+        })
     }
 }
 
@@ -346,10 +442,10 @@ mod tests {
         // Ranks 0 and 1 are on host 0, rank 2 on host 1, …
         instance.read(members, |rank| rank.index() / 2);
         let mut proofs: Vec<_> = instance
-            .proofs
-            .iter()
+            .proofs()
             .map(|proof| (proof.from, proof.enter_ns, proof.to, proof.leave_ns))
             .collect();
+        assert_eq!(instance.is_empty(), proofs.is_empty());
         proofs.sort_unstable();
         proofs
     }

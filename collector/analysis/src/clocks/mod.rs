@@ -10,12 +10,17 @@
 //! |---|---|
 //! | [`crate::merge::clock_pass`] | a pass over all logs that matches instances before the clocks are known |
 //! | [`evidence`] | proofs of calls: the sightings that a pair of hosts has of each other |
+//! | [`packed_instance`] | these proofs in little memory |
 //! | [`votes`] | detection of mismatched instances and of clock jumps from neighbours in time |
 //! | [`windows`] | evidence of a pair in windows of a few seconds, in bounded memory |
 //! | [`hull`] | the bounds that matter |
 //! | [`region`] | offsets and drifts that are still possible |
 //! | [`segments`] | the interval of a pair over time; a new segment starts at a jump |
 //! | [`estimate`] | the assumed offset inside the interval |
+//! | [`pair_board`] | evidence and solution of some pairs |
+//! | [`paths`] | the tightest bounds between all hosts that follow from those of pairs |
+//! | [`bounds`] | bounds between all hosts in little memory |
+//! | [`largest_errors`] | the largest error between any two hosts |
 //! | [`network`] | many hosts: shortest paths over the pairs, and one estimate for all |
 //! | [`correction`] | conversion of a host's time to the axis |
 //! | [`clock`] | conversion of counter ticks to the axis |
@@ -32,13 +37,18 @@
 //! the drift differs from the window's mean drift by at most `WANDER · (L/2 + τ)` at a distance `τ`, which adds
 //! `WANDER · d · (L + d) / 2`.
 
+pub mod bounds;
 pub mod clock;
 pub mod correction;
 pub mod estimate;
 pub mod evidence;
 pub mod held_out;
 pub mod hull;
+pub mod largest_errors;
 pub mod network;
+mod packed_instance;
+pub mod pair_board;
+pub mod paths;
 pub mod region;
 pub mod segments;
 pub mod solution;

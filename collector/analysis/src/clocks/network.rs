@@ -5,7 +5,10 @@
 //! synchronised wall clock. Hosts without evidence that connects them to it have a separate root. Only wall clocks
 //! connect the roots.
 
+use super::bounds::Bounds;
 use super::correction::{AxisStretch, Correction};
+use super::largest_errors::LargestErrors;
+use super::paths::{DirectBound, Paths};
 use super::segments::{PairFit, Piece};
 use super::windows::BothClocks;
 use super::{MAX_DRIFT_PPM, UNBOUNDED_NS};
@@ -19,6 +22,9 @@ const MAX_CELLS: usize = 1 << 13;
 /// Assumed maximum error of the time at which a bound of two other hosts applies, in nanoseconds.
 const WORST_DATE_NS: i64 = 10_000_000_000;
 
+/// Number of hosts from which on several threads compute the largest errors.
+const THREADS_FROM: usize = 128;
+
 /// Bounds and estimates of all clocks at the start and end of a time span.
 #[derive(Clone, Debug)]
 pub struct Cell {
@@ -28,10 +34,8 @@ pub struct Cell {
     pub end_ns: i64,
     /// True if a clock jumped in it.
     pub jumps: bool,
-    /// Row i, column j: upper bound of clock j minus clock i; [`UNBOUNDED_NS`] if there is none.
-    most: [Vec<i64>; 2],
-    /// Assumed offset of each clock from the axis.
-    estimate: [Vec<i64>; 2],
+    /// Bounds and assumed offsets at start and end.
+    ends: [Bounds; 2],
     /// True for a clock whose estimate is based on coinciding leaves.
     by_leaves: Vec<bool>,
 }
@@ -43,6 +47,7 @@ pub struct Network {
     cells: Vec<Cell>,
     /// Interval of the run, including its last timestamp. Cells outside of it are only for stray timestamps.
     run: Interval,
+    largest_errors: LargestErrors,
     /// Root of each host: the host whose clock is the axis, or for unconnected hosts a separate one.
     pub root_of: Vec<usize>,
     /// Hosts whose wall clocks contradict the communication of the job.
@@ -59,6 +64,15 @@ fn between(from: (i64, i64), to: (i64, i64), at: i64) -> i64 {
     let run = i128::from(to.0) - i128::from(from.0);
     if run <= 0 {
         return from.1;
+    }
+    // Nearly always 64 bits suffice. A division of 128 bits takes several times as long.
+    let in_64_bits = || {
+        let rise = to.1.checked_sub(from.1)?;
+        let share = rise.checked_mul(at.checked_sub(from.0)?)? / i64::try_from(run).ok()?;
+        from.1.checked_add(share)
+    };
+    if let Some(value) = in_64_bits() {
+        return value.clamp(i64::MIN / 4, i64::MAX / 4);
     }
     let rise = i128::from(to.1) - i128::from(from.1);
     let value = i128::from(from.1) + rise * (i128::from(at) - i128::from(from.0)) / run;
@@ -163,6 +177,8 @@ struct Tree<'a> {
     parent: Vec<Option<usize>>,
     /// Hosts in order, parents first.
     order: Vec<usize>,
+    /// Hosts with which each host has a solved pair.
+    neighbours: Vec<Vec<usize>>,
 }
 
 impl<'a> Tree<'a> {
@@ -186,6 +202,7 @@ impl<'a> Tree<'a> {
             root_of: vec![usize::MAX; hosts],
             parent: vec![None; hosts],
             order: Vec::with_capacity(hosts),
+            neighbours,
         };
         let mut candidates: Vec<usize> = (0..hosts).collect();
         candidates.sort_by_key(|&host| (lost[host], synchronised[host].is_none(), host));
@@ -197,7 +214,7 @@ impl<'a> Tree<'a> {
             let mut next = VecDeque::from([root]);
             while let Some(host) = next.pop_front() {
                 tree.order.push(host);
-                for &other in &neighbours[host] {
+                for &other in &tree.neighbours[host] {
                     if tree.root_of[other] == usize::MAX {
                         tree.root_of[other] = root;
                         tree.parent[other] = Some(host);
@@ -213,17 +230,20 @@ impl<'a> Tree<'a> {
         self.pairs.get(&(one.min(other), one.max(other)))
     }
 
-    /// Returns the approximate time of the host's clock at a time of the axis.
-    fn host_time(&self, host: usize, axis_ns: i64) -> i64 {
-        let Some(parent) = self.parent[host] else {
-            return axis_ns;
-        };
-        let of_parent = self.host_time(parent, axis_ns);
-        match self.pair(parent, host) {
-            Some(fit) if parent < host => fit.second_of(of_parent),
-            Some(fit) => fit.first_of(of_parent),
-            None => of_parent,
+    /// Returns the approximate times of all clocks at a time of the axis.
+    fn host_times(&self, axis_ns: i64) -> Vec<i64> {
+        let mut times = vec![axis_ns; self.parent.len()];
+        for &host in &self.order {
+            if let Some(parent) = self.parent[host] {
+                let of_parent = times[parent];
+                times[host] = match self.pair(parent, host) {
+                    Some(fit) if parent < host => fit.second_of(of_parent),
+                    Some(fit) => fit.first_of(of_parent),
+                    None => of_parent,
+                };
+            }
         }
+        times
     }
 
     /// Returns the approximate time of the axis at a time of the host's clock.
@@ -239,20 +259,22 @@ impl<'a> Tree<'a> {
         self.axis_time(parent, of_parent)
     }
 
-    /// Returns the possible change of a bound, in nanoseconds, due to the uncertain time at which it applies.
-    fn date_error(&self, host: usize, axis_ns: i64) -> i64 {
-        let mut error = 0i64;
-        let mut host = host;
-        while let Some(parent) = self.parent[host] {
+    /// Returns the possible change of the bounds of each host, in nanoseconds, due to the uncertain time at which they
+    /// apply. `times` are the times of all clocks.
+    fn date_errors(&self, times: &[i64]) -> Vec<i64> {
+        let mut widths = vec![0i64; self.parent.len()];
+        for &host in &self.order {
+            let Some(parent) = self.parent[host] else { continue };
             let (one, other) = (parent.min(host), parent.max(host));
             let width = self.pair(one, other).and_then(|fit| {
-                let piece = fit.piece_at(self.host_time(one, axis_ns))?;
+                let piece = fit.piece_at(times[one])?;
                 Some(piece.high_ns[0].saturating_sub(piece.low_ns[0]))
             });
-            error = error.saturating_add(width.unwrap_or(WORST_DATE_NS).clamp(0, WORST_DATE_NS));
-            host = parent;
+            let width = width.unwrap_or(WORST_DATE_NS).clamp(0, WORST_DATE_NS);
+            widths[host] = widths[parent].saturating_add(width);
         }
-        error.min(WORST_DATE_NS) * MAX_DRIFT_PPM / 1_000_000
+        let of_width = |width: i64| width.min(WORST_DATE_NS) * MAX_DRIFT_PPM / 1_000_000;
+        widths.into_iter().map(of_width).collect()
     }
 }
 
@@ -266,9 +288,15 @@ impl Network {
         }
     }
 
-    /// Combines all pairs. `wall_error_ns` contains the maximum error of each host's wall clock, if it is synchronised.
-    /// `runs` contains the run as seen by each host. The axis extends `margin_ns` beyond it.
-    pub fn solve(pairs: &Pairs, wall_error_ns: &[Option<i64>], runs: &[Interval], margin_ns: i64) -> Self {
+    /// Combines all pairs, on `threads` threads. `wall_error_ns` contains the maximum error of each host's wall clock, if
+    /// it is synchronised. `runs` contains the run as seen by each host. The axis extends `margin_ns` beyond it.
+    pub fn solve(
+        pairs: &Pairs,
+        wall_error_ns: &[Option<i64>],
+        runs: &[Interval],
+        margin_ns: i64,
+        threads: usize,
+    ) -> Self {
         let hosts = wall_error_ns.len();
         let tree = Tree::grow(hosts, pairs, wall_error_ns);
         let on_axis = |end: fn(&Interval) -> i64| {
@@ -290,44 +318,56 @@ impl Network {
             hosts,
             cells: Vec::new(),
             run,
+            largest_errors: LargestErrors::default(),
             root_of: tree.root_of.clone(),
             wrong_wall_clocks: Vec::new(),
             contradictions: 0,
         };
         let mut wrong = vec![false; hosts];
+        let mut most = vec![UNBOUNDED_NS; hosts * hosts];
         for stretch in stretches(&tree, hosts, axis) {
-            let mut cell = Cell {
+            let moments = [stretch.interval.start_ns, stretch.interval.end_ns].map(|axis_ns| {
+                let times = tree.host_times(axis_ns);
+                let date_errors = tree.date_errors(&times);
+                Moment { times, date_errors }
+            });
+            let direct: Vec<((usize, usize), EndBounds)> = pairs
+                .iter()
+                .filter_map(|(&pair, fit)| Some((pair, bounds(&moments, pair.0, fit, stretch.has_jump)?)))
+                .collect();
+            let mut is_contradictory = false;
+            let mut by_leaves = vec![true; hosts];
+            let ends = [0, 1].map(|end| {
+                is_contradictory |= !tighten(
+                    &mut most,
+                    &direct_bounds(&direct, end),
+                    wall_error_ns,
+                    &mut wrong,
+                    threads,
+                );
+                // Just inside the cell: a clock may jump at the border.
+                let inside_ns = if end == 0 {
+                    stretch.interval.start_ns.saturating_add(1)
+                } else {
+                    stretch.interval.end_ns.saturating_sub(1)
+                };
+                let assumed = assume(&tree, &most, inside_ns, &mut by_leaves);
+                Bounds::new(&most, assumed)
+            });
+            network.contradictions += u64::from(is_contradictory);
+            network.cells.push(Cell {
                 start_ns: stretch.interval.start_ns,
                 end_ns: stretch.interval.end_ns,
                 jumps: stretch.has_jump,
-                most: [
-                    vec![UNBOUNDED_NS; hosts * hosts],
-                    vec![UNBOUNDED_NS; hosts * hosts],
-                ],
-                estimate: [vec![0; hosts], vec![0; hosts]],
-                by_leaves: vec![true; hosts],
-            };
-            for (&(one, other), fit) in pairs {
-                let Some(bounds) = bounds(&tree, one, fit, &cell) else {
-                    continue;
-                };
-                for end in 0..2 {
-                    cell.most[end][one * hosts + other] = bounds.high_ns[end];
-                    cell.most[end][other * hosts + one] = bounds.low_ns[end].saturating_neg();
-                }
-            }
-            let mut is_contradictory = false;
-            for most in &mut cell.most {
-                is_contradictory |= !close(most, hosts);
-                if tie_by_wall_clocks(most, wall_error_ns, &mut wrong) {
-                    is_contradictory |= !close(most, hosts);
-                }
-            }
-            network.contradictions += u64::from(is_contradictory);
-            assume(&tree, &mut cell, hosts);
-            network.cells.push(cell);
+                ends,
+                by_leaves,
+            });
         }
         network.wrong_wall_clocks = (0..hosts).filter(|&host| wrong[host]).collect();
+        drop(most);
+        let threads = if hosts < THREADS_FROM { 1 } else { threads };
+        network.largest_errors =
+            LargestErrors::new(hosts, threads, |one, other| network.largest_ahead(one, other));
         network
     }
 
@@ -364,7 +404,7 @@ impl Network {
             let at = axis_ns.clamp(cell.start_ns, cell.end_ns);
             between((cell.start_ns, ends[0]), (cell.end_ns, ends[1]), at)
         };
-        let (low, high) = cell.bounds(self.hosts, one, other);
+        let (low, high) = cell.bounds(one, other);
         let estimate = cell.assumed(one, other);
         let distance = |bound: [Option<i64>; 2]| {
             let [Some(start), Some(end)] = bound else {
@@ -389,23 +429,29 @@ impl Network {
             .any(|cell| cell.jumps)
     }
 
-    /// Returns the largest error of [`Self::error_at`] for two hosts during the run, in ± nanoseconds. Jumps are
+    /// Returns the largest error of [`Self::error_at`] for two different hosts during the run, in ± nanoseconds. Jumps are
     /// excluded. Returns `None` if it is unbounded.
     pub fn largest_error(&self, one: usize, other: usize) -> Option<i64> {
+        self.largest_errors.between(one, other)
+    }
+
+    /// Returns by how much clock `other` may at most be ahead of where it is assumed, seen from clock `one`, in
+    /// nanoseconds. It is one side of the largest error.
+    fn largest_ahead(&self, one: usize, other: usize) -> Option<i64> {
         let (first, last) = (self.run.start_ns, self.run.end_ns);
-        let moments = self
-            .cells
-            .iter()
-            .filter(|cell| !cell.jumps && cell.start_ns <= last && first < cell.end_ns)
-            .flat_map(|cell| {
-                // Just inside the cell: its end belongs to the next one.
-                [cell.start_ns.max(first), cell.end_ns.saturating_sub(1).min(last)]
-            });
         let mut largest = None;
-        for axis_ns in moments {
-            let (less, more) = self.error_at(one, other, axis_ns);
-            let error = less?.saturating_neg().max(more?);
-            largest = largest.max(Some(error));
+        let cells = self.cells.iter();
+        for cell in cells.filter(|cell| !cell.jumps && cell.start_ns <= last && first < cell.end_ns) {
+            let [Some(start), Some(end)] = [0, 1].map(|end| cell.ends[end].most_ns(one, other)) else {
+                return None;
+            };
+            let assumed = cell.assumed(one, other);
+            // Just inside the cell: its end belongs to the next one.
+            for axis_ns in [cell.start_ns.max(first), cell.end_ns.saturating_sub(1).min(last)] {
+                let at = |ends: [i64; 2]| between((cell.start_ns, ends[0]), (cell.end_ns, ends[1]), axis_ns);
+                let ahead = at([start, end]).saturating_sub(at(assumed)).saturating_add(1);
+                largest = largest.max(Some(ahead.max(0)));
+            }
         }
         largest
     }
@@ -416,13 +462,13 @@ impl Network {
             && self
                 .cells
                 .iter()
-                .all(|cell| cell.estimate.iter().all(|of| of[host] == 0))
+                .all(|cell| cell.ends.iter().all(|end| end.assumed_ns(host) == 0))
         {
             return Correction::default();
         }
         let stretches = self.cells.iter().map(|cell| AxisStretch {
             axis: Interval::new(cell.start_ns, cell.end_ns),
-            offset_ns: [cell.estimate[0][host], cell.estimate[1][host]],
+            offset_ns: [0, 1].map(|end| cell.ends[end].assumed_ns(host)),
             has_jump: cell.jumps,
         });
         Correction::new(stretches)
@@ -431,9 +477,8 @@ impl Network {
 
 impl Cell {
     /// Returns the lower and upper bounds of clock `other` minus clock `one` at the start and end.
-    pub fn bounds(&self, hosts: usize, one: usize, other: usize) -> ([Option<i64>; 2], [Option<i64>; 2]) {
-        let known = |ns: i64| (ns < UNBOUNDED_NS).then_some(ns);
-        let most = |from: usize, to: usize| [0, 1].map(|end| known(self.most[end][from * hosts + to]));
+    pub fn bounds(&self, one: usize, other: usize) -> ([Option<i64>; 2], [Option<i64>; 2]) {
+        let most = |from: usize, to: usize| [0, 1].map(|end| self.ends[end].most_ns(from, to));
         (
             most(other, one).map(|ns| ns.map(i64::saturating_neg)),
             most(one, other),
@@ -447,7 +492,10 @@ impl Cell {
 
     /// Returns the assumed offset of clock `other` from clock `one` at the start and end.
     pub fn assumed(&self, one: usize, other: usize) -> [i64; 2] {
-        [0, 1].map(|end| self.estimate[end][other].saturating_sub(self.estimate[end][one]))
+        [0, 1].map(|end| {
+            let end = &self.ends[end];
+            end.assumed_ns(other).saturating_sub(end.assumed_ns(one))
+        })
     }
 }
 
@@ -526,6 +574,14 @@ fn stretches(tree: &Tree<'_>, hosts: usize, axis: Interval) -> Vec<CellInterval>
         .collect()
 }
 
+/// What is known about all clocks at the start or the end of a cell.
+struct Moment {
+    /// Time of each clock, in nanoseconds.
+    times: Vec<i64>,
+    /// Possible change of each clock's bounds due to its uncertain time, in nanoseconds.
+    date_errors: Vec<i64>,
+}
+
 /// Bounds of an offset at the start and end of a cell, in ns.
 struct EndBounds {
     low_ns: [i64; 2],
@@ -566,7 +622,7 @@ impl BoundsAt {
 
 /// Returns the bounds that straight lines over a cell must include. `ends_ns` are the ends of the cell on the first
 /// clock.
-fn bounds_inside(fit: &PairFit, cell: &Cell, ends_ns: [i64; 2]) -> Vec<BoundsAt> {
+fn bounds_inside(fit: &PairFit, has_jump: bool, ends_ns: [i64; 2]) -> Vec<BoundsAt> {
     let [from, to] = ends_ns;
     let mut points = Vec::new();
     let mut pieces = fit
@@ -583,7 +639,7 @@ fn bounds_inside(fit: &PairFit, cell: &Cell, ends_ns: [i64; 2]) -> Vec<BoundsAt>
                 .take_while(|piece| piece.start_ns < to)
         })
         .peekable();
-    if pieces.peek().is_none() || cell.jumps {
+    if pieces.peek().is_none() || has_jump {
         // In a jump the bounds of both sides may apply. Outside all pieces the nearest one applies.
         for at in ends_ns {
             points.extend(fit.piece_at(at).map(|piece| BoundsAt::of_piece(piece, at)));
@@ -597,11 +653,11 @@ fn bounds_inside(fit: &PairFit, cell: &Cell, ends_ns: [i64; 2]) -> Vec<BoundsAt>
     points
 }
 
-/// Returns straight-line bounds of a pair over a cell, at its start and end.
-fn bounds(tree: &Tree<'_>, one: usize, fit: &PairFit, cell: &Cell) -> Option<EndBounds> {
-    let [from, to] = [cell.start_ns, cell.end_ns].map(|axis_ns| tree.host_time(one, axis_ns));
+/// Returns straight-line bounds of a pair over a cell, at its start and end. `one` is the first host of the pair.
+fn bounds(moments: &[Moment; 2], one: usize, fit: &PairFit, has_jump: bool) -> Option<EndBounds> {
+    let [from, to] = [0, 1].map(|end: usize| moments[end].times[one]);
     let to = to.max(from.saturating_add(1));
-    let mut points = bounds_inside(fit, cell, [from, to]);
+    let mut points = bounds_inside(fit, has_jump, [from, to]);
     let (&first, &last) = (points.first()?, points.last()?);
     if points.iter().any(|point| point.low_ns <= -UNBOUNDED_NS) {
         points.iter_mut().for_each(|point| point.low_ns = -UNBOUNDED_NS);
@@ -609,17 +665,14 @@ fn bounds(tree: &Tree<'_>, one: usize, fit: &PairFit, cell: &Cell) -> Option<End
     if points.iter().any(|point| point.high_ns >= UNBOUNDED_NS) {
         points.iter_mut().for_each(|point| point.high_ns = UNBOUNDED_NS);
     }
-    let loosened = tree
-        .date_error(one, cell.start_ns)
-        .max(tree.date_error(one, cell.end_ns))
-        + 1;
+    let loosened = moments[0].date_errors[one].max(moments[1].date_errors[one]) + 1;
     let straight = |sign: i64, of: fn(&BoundsAt) -> i64| -> [i64; 2] {
         let value = |point: &BoundsAt| sign * of(point);
         let highest = points.iter().map(value).max().unwrap_or(UNBOUNDED_NS);
         if highest >= UNBOUNDED_NS {
             return [sign * UNBOUNDED_NS; 2];
         }
-        if cell.jumps {
+        if has_jump {
             return [sign * (highest + loosened); 2];
         }
         let (start, end) = (value(&first), value(&last));
@@ -638,133 +691,180 @@ fn bounds(tree: &Tree<'_>, one: usize, fit: &PairFit, cell: &Cell) -> Option<End
     })
 }
 
-/// Tightens the bounds by shortest paths over all hosts. Returns false and changes nothing if bounds contradict each
-/// other.
-fn close(most: &mut [i64], hosts: usize) -> bool {
-    let mut closed = most.to_vec();
-    for host in 0..hosts {
-        closed[host * hosts + host] = 0;
-    }
-    for via in 0..hosts {
-        for from in 0..hosts {
-            let first = closed[from * hosts + via];
-            if first >= UNBOUNDED_NS {
-                continue;
-            }
-            for to in 0..hosts {
-                let second = closed[via * hosts + to];
-                if second < UNBOUNDED_NS {
-                    let sum = first.saturating_add(second);
-                    let known = &mut closed[from * hosts + to];
-                    *known = sum.min(*known);
-                }
-            }
-        }
-    }
-    let is_consistent = (0..hosts).all(|host| closed[host * hosts + host] >= 0);
-    if is_consistent {
-        most.copy_from_slice(&closed);
-    }
-    is_consistent
+/// Returns the bounds of pairs at one end of a cell, in both directions.
+fn direct_bounds(pairs: &[((usize, usize), EndBounds)], end: usize) -> Vec<DirectBound> {
+    let both = pairs.iter().flat_map(|&((one, other), ref bounds)| {
+        [
+            (one, other, bounds.high_ns[end]),
+            (other, one, bounds.low_ns[end].saturating_neg()),
+        ]
+    });
+    both.filter(|&(_, _, most_ns)| most_ns < UNBOUNDED_NS)
+        .map(|(from, to, most_ns)| DirectBound { from, to, most_ns })
+        .collect()
 }
 
-/// Tightens the bounds by the wall clocks that agree with them. Returns true if any bound was tightened.
-fn tie_by_wall_clocks(most: &mut [i64], wall_error_ns: &[Option<i64>], wrong: &mut [bool]) -> bool {
+/// Fills `most` with the bounds of all pairs: by shortest paths over all hosts, and by the wall clocks that agree. Returns
+/// false if bounds contradict each other. Then there are no paths.
+fn tighten(
+    most: &mut [i64],
+    direct: &[DirectBound],
+    wall_error_ns: &[Option<i64>],
+    wrong: &mut [bool],
+    threads: usize,
+) -> bool {
     let hosts = wall_error_ns.len();
-    let mut tightened = false;
+    let paths = Paths::new(hosts, direct);
+    match &paths {
+        Some(paths) => paths.close(most, threads),
+        None => {
+            most.fill(UNBOUNDED_NS);
+            for bound in direct {
+                most[bound.from * hosts + bound.to] = bound.most_ns;
+            }
+        }
+    }
+    let synchronised: Vec<WallClock> = (0..hosts)
+        .filter_map(|host| Some((host, wall_error_ns[host]?)))
+        .map(|(host, error_ns)| WallClock { host, error_ns })
+        .collect();
+    mark_wrong(most, hosts, &synchronised, wrong);
+    let right: Vec<WallClock> = synchronised
+        .into_iter()
+        .filter(|clock| !wrong[clock.host])
+        .collect();
+    if paths.is_some() {
+        lead_through_wall_clocks(most, hosts, &right);
+    } else {
+        tie_by_wall_clocks(most, hosts, &right);
+    }
+    paths.is_some()
+}
+
+/// A synchronised wall clock.
+#[derive(Clone, Copy)]
+struct WallClock {
+    host: usize,
+    /// Its maximum error, in nanoseconds.
+    error_ns: i64,
+}
+
+/// Marks the wall clocks that contradict the bounds.
+fn mark_wrong(most: &[i64], hosts: usize, synchronised: &[WallClock], wrong: &mut [bool]) {
+    let mut contradictions: Vec<(usize, usize)> = Vec::new();
+    for one in synchronised {
+        let row = &most[one.host * hosts..][..hosts];
+        for other in synchronised {
+            let limit = one.error_ns.saturating_add(other.error_ns);
+            if one.host != other.host && row[other.host] < -limit {
+                contradictions.push((one.host.min(other.host), one.host.max(other.host)));
+            }
+        }
+    }
+    contradictions.sort_unstable();
+    contradictions.dedup();
     // A wall clock that contradicts most others is wrong. One that is contradicted only by a wrong clock is not.
     let mut against = vec![0u32; hosts];
-    let contradicts = |most: &[i64], one: usize, other: usize, limit: i64| {
-        most[one * hosts + other] < -limit || most[other * hosts + one] < -limit
-    };
-    let limit = |one: usize, other: usize| Some(wall_error_ns[one]?.saturating_add(wall_error_ns[other]?));
-    for one in 0..hosts {
-        for other in one + 1..hosts {
-            if let Some(limit) = limit(one, other)
-                && contradicts(most, one, other, limit)
-            {
-                against[one] += 1;
-                against[other] += 1;
+    for &(one, other) in &contradictions {
+        against[one] += 1;
+        against[other] += 1;
+    }
+    for (one, other) in contradictions {
+        let worst = against[one].max(against[other]);
+        wrong[one] |= against[one] == worst;
+        wrong[other] |= against[other] == worst;
+    }
+}
+
+/// Tightens the bounds of each pair of these wall clocks.
+fn tie_by_wall_clocks(most: &mut [i64], hosts: usize, right: &[WallClock]) {
+    for one in right {
+        for other in right.iter().filter(|other| other.host != one.host) {
+            let known = &mut most[one.host * hosts + other.host];
+            *known = one.error_ns.saturating_add(other.error_ns).min(*known);
+        }
+    }
+}
+
+/// Tightens bounds that are shortest paths by the paths through these wall clocks, which none of the bounds contradicts.
+/// Such a path goes from a host to a wall clock, over the true time to another wall clock, and on.
+fn lead_through_wall_clocks(most: &mut [i64], hosts: usize, right: &[WallClock]) {
+    let mut to_true_time = vec![UNBOUNDED_NS; hosts];
+    let mut from_true_time = vec![UNBOUNDED_NS; hosts];
+    for (host, to_true_time) in to_true_time.iter_mut().enumerate() {
+        for clock in right {
+            let through = most[host * hosts + clock.host].saturating_add(clock.error_ns);
+            *to_true_time = through.min(*to_true_time);
+        }
+    }
+    for clock in right {
+        let row = &most[clock.host * hosts..][..hosts];
+        for (from_true_time, &known) in from_true_time.iter_mut().zip(row) {
+            *from_true_time = known.saturating_add(clock.error_ns).min(*from_true_time);
+        }
+    }
+    for (host, &to_true_time) in to_true_time.iter().enumerate() {
+        if to_true_time >= UNBOUNDED_NS {
+            continue;
+        }
+        let row = &mut most[host * hosts..][..hosts];
+        for (other, (known, &from_true_time)) in row.iter_mut().zip(&from_true_time).enumerate() {
+            if other != host && from_true_time < UNBOUNDED_NS {
+                *known = to_true_time.saturating_add(from_true_time).min(*known);
             }
         }
     }
-    for one in 0..hosts {
-        for other in one + 1..hosts {
-            let Some(limit) = limit(one, other) else { continue };
-            if contradicts(most, one, other, limit) {
-                let worst = against[one].max(against[other]);
-                wrong[one] |= against[one] == worst;
-                wrong[other] |= against[other] == worst;
-            }
-        }
-    }
-    for one in 0..hosts {
-        for other in one + 1..hosts {
-            let Some(limit) = limit(one, other) else { continue };
-            if wrong[one] || wrong[other] {
-                continue;
-            }
-            for at in [one * hosts + other, other * hosts + one] {
-                if limit < most[at] {
-                    most[at] = limit;
-                    tightened = true;
-                }
-            }
-        }
-    }
-    tightened
 }
 
 /// Assigns an offset to each clock, one after the other. It is the offset at which its leaves coincide with those of
-/// the hosts before it, clipped to the bounds. Closed bounds always permit a solution.
-fn assume(tree: &Tree<'_>, cell: &mut Cell, hosts: usize) {
-    for end in 0..2 {
-        let axis_ns = if end == 0 { cell.start_ns } else { cell.end_ns };
-        let mut placed: Vec<(usize, i64)> = Vec::with_capacity(hosts);
-        for &host in &tree.order {
-            let mut preferred: Vec<i64> = placed
-                .iter()
-                .filter(|(other, _)| tree.root_of[*other] == tree.root_of[host])
-                .filter_map(|&(other, of_other)| {
-                    let (one, two) = (host.min(other), host.max(other));
-                    let fit = tree.pair(one, two)?;
-                    // Just inside the cell: a clock may jump at the border.
-                    let inside = if end == 0 {
-                        axis_ns.saturating_add(1)
-                    } else {
-                        axis_ns.saturating_sub(1)
-                    };
-                    let first_ns = tree.host_time(one, inside);
-                    let piece = fit.piece_at(first_ns)?;
-                    let offset = piece.estimate_ns.map(|_| piece.assumed_at(first_ns))?;
-                    Some(of_other.saturating_add(if one == other {
-                        offset
-                    } else {
-                        offset.saturating_neg()
-                    }))
-                })
-                .collect();
-            preferred.sort_unstable();
-            let is_axis = tree.root_of[host] == host && placed.is_empty();
-            cell.by_leaves[host] &= is_axis || !preferred.is_empty();
-            // Without leaves the wall clocks decide: the offset is 0. The same applies to hosts without any evidence.
-            let preferred = preferred.get(preferred.len() / 2).copied().unwrap_or(0);
-            let most = |from: usize, to: usize| cell.most[end][from * hosts + to];
-            let high = placed
-                .iter()
-                .filter(|&&(other, _)| most(other, host) < UNBOUNDED_NS)
-                .map(|&(other, of_other)| of_other.saturating_add(most(other, host)))
-                .min()
-                .unwrap_or(UNBOUNDED_NS);
-            let low = placed
-                .iter()
-                .filter(|&&(other, _)| most(host, other) < UNBOUNDED_NS)
-                .map(|&(other, of_other)| of_other.saturating_sub(most(host, other)))
-                .max()
-                .unwrap_or(-UNBOUNDED_NS);
-            let offset = preferred.max(low).min(high);
-            placed.push((host, offset));
-            cell.estimate[end][host] = offset;
+/// the hosts before it, clipped to the bounds. Closed bounds always permit a solution. `inside_ns` is on the axis.
+fn assume(tree: &Tree<'_>, most: &[i64], inside_ns: i64, by_leaves: &mut [bool]) -> Vec<i64> {
+    let hosts = by_leaves.len();
+    let times = tree.host_times(inside_ns);
+    let mut assumed = vec![0i64; hosts];
+    let mut is_placed = vec![false; hosts];
+    // Highest offset of each clock that the clocks placed so far permit.
+    let mut highest: Vec<Option<i64>> = vec![None; hosts];
+    let mut placed: Vec<usize> = Vec::with_capacity(hosts);
+    for &host in &tree.order {
+        let mut preferred: Vec<i64> = tree.neighbours[host]
+            .iter()
+            .filter(|&&other| is_placed[other])
+            .filter_map(|&other| {
+                let (one, two) = (host.min(other), host.max(other));
+                let first_ns = times[one];
+                let piece = tree.pair(one, two)?.piece_at(first_ns)?;
+                let offset = piece.estimate_ns.map(|_| piece.assumed_at(first_ns))?;
+                Some(assumed[other].saturating_add(if one == other {
+                    offset
+                } else {
+                    offset.saturating_neg()
+                }))
+            })
+            .collect();
+        preferred.sort_unstable();
+        let is_axis = tree.root_of[host] == host && placed.is_empty();
+        by_leaves[host] &= is_axis || !preferred.is_empty();
+        // Without leaves the wall clocks decide: the offset is 0. The same applies to hosts without any evidence.
+        let preferred = preferred.get(preferred.len() / 2).copied().unwrap_or(0);
+        let row = &most[host * hosts..][..hosts];
+        let high = highest[host].unwrap_or(UNBOUNDED_NS);
+        let low = placed
+            .iter()
+            .filter(|&&other| row[other] < UNBOUNDED_NS)
+            .map(|&other| assumed[other].saturating_sub(row[other]))
+            .max()
+            .unwrap_or(-UNBOUNDED_NS);
+        let offset = preferred.max(low).min(high);
+        placed.push(host);
+        is_placed[host] = true;
+        assumed[host] = offset;
+        for (highest, &most_ns) in highest.iter_mut().zip(row) {
+            if most_ns < UNBOUNDED_NS {
+                let high = offset.saturating_add(most_ns);
+                *highest = Some(highest.map_or(high, |known| known.min(high)));
+            }
         }
     }
+    assumed
 }

@@ -2,8 +2,9 @@
 //!
 //! | stage | content |
 //! |---|---|
-//! | [`opening`] | opens the logs, aligns the clocks (with [`clock_pass`]), identifies ranks |
-//! | [`session_directory`] | empties the session directory |
+//! | [`opening`] | opens the logs, empties the session directory, aligns the clocks, identifies ranks |
+//! | [`clock_logs`] | with several hosts and many ranks: reads the logs for evidence about clocks |
+//! | [`clock_pass`] | with several hosts: matches this evidence, solves the clocks |
 //! | [`step_pass`] | finds steps and structure from samples of the logs |
 //! | [`read_pass`] | with many ranks: reads the logs into temporary files, writes the tables of single ranks |
 //! | [`match_pass`] | matches all operations, measures the instances, writes their tables |
@@ -14,8 +15,10 @@
 
 pub mod around_matching;
 pub mod batch_runs;
+pub mod clock_logs;
 pub mod clock_pass;
 pub mod error;
+pub mod instance_runs;
 pub mod logs;
 pub mod match_pass;
 pub mod opening;
@@ -23,11 +26,11 @@ pub mod options;
 pub mod pool;
 pub mod progress;
 pub mod rank_tables;
-pub mod rank_threads;
 pub mod read_pass;
 pub mod readers;
 pub mod row_runs;
 pub mod session_directory;
+pub mod shared_work;
 pub mod step_pass;
 pub mod tables;
 pub mod temporary_file;
@@ -127,10 +130,7 @@ fn merge_into(
         mut identities,
         from_ns,
         mut problems,
-    } = open(options, last, progress)?;
-    if let Some(output) = folder.session() {
-        session_directory::prepare(output)?;
-    }
+    } = open(folder, options, last, progress)?;
     allow_many_files();
 
     let delays: Vec<_> = logs.iter().map(|_| OnceLock::new()).collect();

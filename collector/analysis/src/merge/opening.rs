@@ -5,11 +5,14 @@ use crate::clocks::solution::ClockSolution;
 use crate::identity::Identities;
 use crate::identity::draft::Inconsistency;
 use crate::ingest::part::{Begin, Last};
-use crate::ingest::{IngestError, Ingested, ingest, ingest_in_place};
-use crate::merge::clock_pass::collect;
+use crate::ingest::{Ingested, ingest, ingest_in_place};
+use crate::merge::clock_pass::{ClockProgress, Reading, collect};
+use crate::merge::error::MergeError;
 use crate::merge::logs::Logs;
 use crate::merge::options::MergeOptions;
 use crate::merge::progress::Progress;
+use crate::merge::session_directory;
+use crate::merge::tables::TablesFolder;
 use crate::rank::anchors::Anchors;
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::ProblemSummary;
@@ -29,12 +32,14 @@ pub struct Opened {
     pub problems: Vec<ProblemSummary>,
 }
 
-/// Opens all logs. Of several hosts, it also derives the clocks from the job's own operations.
+/// Opens all logs, and empties the session directory once there are logs. Of several hosts, it also derives the clocks
+/// from the job's own operations.
 pub fn open(
+    folder: &TablesFolder,
     options: &MergeOptions,
     last: Last,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Opened, IngestError> {
+) -> Result<Opened, MergeError> {
     progress(Progress::of_phase("opening logs", 0));
     let Ingested {
         mut logs,
@@ -44,11 +49,14 @@ pub fn open(
     } else {
         ingest_in_place(&options.directories)?
     };
+    if let Some(output) = folder.session() {
+        session_directory::prepare(output)?;
+    }
     let mut clocks = Clocks::align(&logs);
     let begin = Begin::choose(&mut logs, &clocks, last);
     let mut identities = Identities::learn(&logs, &clocks);
     if clocks.hosts.len() > 1 {
-        let solution = solve_clocks(options, &logs, &clocks, &identities, progress);
+        let solution = solve_clocks(folder, options, (&logs, &clocks), &identities, progress)?;
         clocks.correct(solution);
         // By the corrected clocks, the first rank may be another one.
         identities = Identities::learn(&logs, &clocks);
@@ -70,12 +78,13 @@ pub fn open(
 
 /// Derives the clocks of several hosts from the job's own operations, in a separate pass over all logs.
 fn solve_clocks(
+    folder: &TablesFolder,
     options: &MergeOptions,
-    logs: &[RankLog],
-    clocks: &Clocks,
+    (logs, clocks): (&[RankLog], &Clocks),
     identities: &Identities,
     progress: &mut dyn FnMut(Progress),
-) -> ClockSolution {
+) -> Result<ClockSolution, MergeError> {
+    let ranks = identities.ranks.len();
     let readable = Logs {
         all: logs,
         clocks,
@@ -87,9 +96,22 @@ fn solve_clocks(
         logs,
         clocks,
         identities,
-        options.pending_limit(identities.ranks.len()),
-        |rank| readable.reader(identities, RankIndex::of(rank), Anchors::default()),
-        &mut |operations| progress(Progress::of_phase("aligning clocks", operations)),
+        Reading {
+            directory: folder.session_if_read_before(ranks),
+            threads: options.decoding_threads(),
+            most_pending: options.pending_limit(ranks),
+        },
+        |rank| readable.reader(identities, rank, Anchors::default()),
+        &mut |done| {
+            let phase = "aligning clocks";
+            progress(match done {
+                ClockProgress::Logs(logs) => Progress {
+                    share: Some(logs as f64 / ranks.max(1) as f64),
+                    ..Progress::of_phase(phase, 0)
+                },
+                ClockProgress::Operations(operations) => Progress::of_phase(phase, operations),
+            });
+        },
     )
 }
 

@@ -8,7 +8,7 @@
 use crate::merge::batch_runs::{BatchPlace, BatchRuns, BatchRunsWriter};
 use crate::merge::error::MergeError;
 use crate::merge::rank_tables::RankTables;
-use crate::merge::rank_threads::share_ranks;
+use crate::merge::shared_work::share_ranks;
 use crate::merge::tables::{TableSizes, TablesFolder};
 use crate::rank::{RankBatch, RankReader, RankSums};
 use rankscope_formats::ids::RankIndex;

@@ -1,8 +1,8 @@
 //! Writes the tables of many ranks after they were matched: one rank per thread at a time.
 
 use crate::merge::error::MergeError;
-use crate::merge::rank_threads::share_ranks;
 use crate::merge::row_runs::RowRuns;
+use crate::merge::shared_work::share_ranks;
 use crate::merge::tables::{StepTables, TableSizes, TablesFolder};
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{OperationRow, RowLimits, StallRow, StepRow, Table, TableError};

@@ -1,11 +1,11 @@
 //! Packed batches: what matching needs of a batch, in a tenth of its memory. A caller that reads whole logs before it matches
 //! keeps them.
 
-use super::batch::{RankBatch, StepCut};
+use super::batch::{EvidenceMessage, RankBatch, StepCut};
 use crate::intervals::device_overlap::DeviceParts;
 use crate::intervals::overlap::Parts;
 use crate::model::packed_operation::Previous;
-use rankscope_formats::ids::StepIndex;
+use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex, StepIndex};
 use rankscope_formats::session::{
     PackedRows, PauseRow, StallRow, Table, Unpacker, put_signed, put_unsigned, take_signed, take_unsigned,
 };
@@ -100,8 +100,37 @@ fn take_rows<T: Table>(from: &mut &[u8], out: &mut Vec<T>) -> Option<()> {
     Unpacker::default().unpack(packed, rows, out)
 }
 
+fn put_message(message: &EvidenceMessage, out: &mut Vec<u8>) {
+    put_unsigned(u64::from(message.rank.0) << 1 | u64::from(message.is_send), out);
+    put_unsigned(u64::from(message.communicator.0), out);
+    put_unsigned(u64::from(message.sender.0), out);
+    put_unsigned(u64::from(message.receiver.0), out);
+    put_unsigned(message.object, out);
+    put_unsigned(u64::from(message.tag), out);
+    put_unsigned(message.slot, out);
+    put_unsigned(u64::from(message.number), out);
+    put_signed(message.at_ns, out);
+}
+
+fn take_message(from: &mut &[u8]) -> Option<EvidenceMessage> {
+    let head = take_unsigned(from)?;
+    Some(EvidenceMessage {
+        rank: RankIndex((head >> 1) as u32),
+        is_send: head & 1 != 0,
+        communicator: CommunicatorId(take_unsigned(from)? as u32),
+        sender: MemberIndex(take_unsigned(from)? as u32),
+        receiver: MemberIndex(take_unsigned(from)? as u32),
+        object: take_unsigned(from)?,
+        tag: take_unsigned(from)? as u32,
+        slot: take_unsigned(from)?,
+        number: take_unsigned(from)? as u32,
+        at_ns: take_signed(from)?,
+    })
+}
+
 impl RankBatch {
-    /// Appends what matching needs of the batch to `out`: operations, steps, stalls, and the pauses that stop training.
+    /// Appends what matching needs of the batch to `out`: operations, steps, stalls, the pauses that stop training, and messages
+    /// inside collectives.
     pub fn pack(&self, out: &mut Vec<u8>) {
         put_unsigned(self.operations.len() as u64, out);
         let mut previous = Previous::default();
@@ -113,6 +142,8 @@ impl RankBatch {
         put_rows(&self.stalls, out);
         let pauses = self.pauses.iter().filter(|pause| pause.pauses_training);
         put_rows(&pauses.cloned().collect::<Vec<PauseRow>>(), out);
+        put_unsigned(self.evidence.len() as u64, out);
+        self.evidence.iter().for_each(|message| put_message(message, out));
     }
 
     /// Replaces the batch with a packed one. Returns `None` if the bytes are damaged.
@@ -129,6 +160,9 @@ impl RankBatch {
         }
         take_rows::<StallRow>(from, &mut self.stalls)?;
         take_rows::<PauseRow>(from, &mut self.pauses)?;
+        for _ in 0..take_unsigned(from)? {
+            self.evidence.push(take_message(from)?);
+        }
         from.is_empty().then_some(())
     }
 }

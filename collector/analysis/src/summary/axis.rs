@@ -5,6 +5,8 @@ use crate::clocks::held_out::Check;
 use crate::clocks::network::Cell;
 use crate::clocks::solution::ClockSolution;
 use rankscope_formats::session::{AxisEvidence, ClockKnot, ClockPair, ClockSegment, Figure};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// Maximum number of moments per segment.
 const MAX_KNOTS: usize = 32;
@@ -12,35 +14,25 @@ const MAX_KNOTS: usize = 32;
 /// Returns the summary of the axis of several hosts.
 pub fn evidence(clocks: &Clocks, learnt: &ClockSolution, check: Check) -> AxisEvidence {
     let hosts = clocks.hosts.len();
-    let mut pairs: Vec<ClockPair> = Vec::new();
-    let mut unbounded = 0;
+    // Unbounded pairs are named first, then the widest. Of thousands of hosts there are millions of pairs.
+    let mut widest = BinaryHeap::new();
+    let (mut total, mut unbounded) = (0, 0);
     for one in 0..hosts {
         for other in one + 1..hosts {
-            let counts = learnt.pairs.get(&(one, other)).copied().unwrap_or_default();
             let error = clocks.error_between(one, other);
-            let error_ns = if error == i64::MAX {
-                unbounded += 1;
-                Figure::unknown(why_unbounded(clocks, learnt, one, other))
-            } else {
-                Figure::known(error)
-            };
-            pairs.push(ClockPair {
-                one: one as u32,
-                other: other as u32,
-                error_ns,
-                sightings: counts.sightings,
-                left_out: counts.left_out,
-                segments: segments(learnt, hosts, one, other),
-            });
+            total += 1;
+            unbounded += u64::from(error == i64::MAX);
+            widest.push((Reverse(error), one, other));
+            if widest.len() > AxisEvidence::MAX_LISTED {
+                widest.pop();
+            }
         }
     }
-    let total = pairs.len() as u64;
-    // Unbounded pairs are named first, then the widest.
-    pairs.sort_by_key(|pair| {
-        let error = pair.error_ns.value.unwrap_or(i64::MAX);
-        (std::cmp::Reverse(error), pair.one, pair.other)
-    });
-    pairs.truncate(AxisEvidence::MAX_LISTED);
+    let pairs = widest
+        .into_sorted_vec()
+        .into_iter()
+        .map(|(Reverse(error), one, other)| pair(clocks, learnt, (one, other), error))
+        .collect();
     AxisEvidence {
         root_host: learnt.network.root() as u32,
         pairs_total: total,
@@ -61,6 +53,23 @@ pub fn evidence(clocks: &Clocks, learnt: &ClockSolution, check: Check) -> AxisEv
     }
 }
 
+/// Returns the summary of a pair with this largest error.
+fn pair(clocks: &Clocks, learnt: &ClockSolution, (one, other): (usize, usize), error: i64) -> ClockPair {
+    let counts = learnt.pairs.get(&(one, other)).copied().unwrap_or_default();
+    ClockPair {
+        one: one as u32,
+        other: other as u32,
+        error_ns: if error == i64::MAX {
+            Figure::unknown(why_unbounded(clocks, learnt, one, other))
+        } else {
+            Figure::known(error)
+        },
+        sightings: counts.sightings,
+        left_out: counts.left_out,
+        segments: segments(learnt, one, other),
+    }
+}
+
 fn why_unbounded(clocks: &Clocks, learnt: &ClockSolution, one: usize, other: usize) -> String {
     let name = |host: usize| format!("host {host} ({})", clocks.hosts[host].name);
     let sides = learnt
@@ -69,7 +78,7 @@ fn why_unbounded(clocks: &Clocks, learnt: &ClockSolution, one: usize, other: usi
         .iter()
         .filter(|cell| !cell.jumps)
         .map(|cell| {
-            let (low, high) = cell.bounds(clocks.hosts.len(), one, other);
+            let (low, high) = cell.bounds(one, other);
             (low.iter().all(Option::is_some), high.iter().all(Option::is_some))
         });
     let (low, high) = sides.fold((true, true), |all, one| (all.0 && one.0, all.1 && one.1));
@@ -87,7 +96,7 @@ fn why_unbounded(clocks: &Clocks, learnt: &ClockSolution, one: usize, other: usi
 }
 
 /// Returns the segments of a pair, between jumps of any clock. Each has its interval at some moments.
-fn segments(learnt: &ClockSolution, hosts: usize, one: usize, other: usize) -> Vec<ClockSegment> {
+fn segments(learnt: &ClockSolution, one: usize, other: usize) -> Vec<ClockSegment> {
     learnt
         .network
         .cells()
@@ -99,9 +108,9 @@ fn segments(learnt: &ClockSolution, hosts: usize, one: usize, other: usize) -> V
             let mut knots: Vec<ClockKnot> = cells
                 .iter()
                 .step_by(stride)
-                .map(|cell| knot(cell, 0, hosts, one, other))
+                .map(|cell| knot(cell, 0, one, other))
                 .collect();
-            knots.extend(cells.last().map(|cell| knot(cell, 1, hosts, one, other)));
+            knots.extend(cells.last().map(|cell| knot(cell, 1, one, other)));
             ClockSegment {
                 start_ns: cells.first().map_or(0, |cell| cell.start_ns),
                 end_ns: cells.last().map_or(0, |cell| cell.end_ns),
@@ -120,8 +129,8 @@ fn segments(learnt: &ClockSolution, hosts: usize, one: usize, other: usize) -> V
         .collect()
 }
 
-fn knot(cell: &Cell, end: usize, hosts: usize, one: usize, other: usize) -> ClockKnot {
-    let (low, high) = cell.bounds(hosts, one, other);
+fn knot(cell: &Cell, end: usize, one: usize, other: usize) -> ClockKnot {
+    let (low, high) = cell.bounds(one, other);
     ClockKnot {
         at_ns: if end == 0 { cell.start_ns } else { cell.end_ns },
         low_ns: low[end],

@@ -5,7 +5,7 @@ use rankscope_analysis::merge::units::runner::UnitRunner;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
