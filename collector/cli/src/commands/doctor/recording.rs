@@ -20,7 +20,7 @@ pub fn library(found: &Result<PathBuf>) -> Check {
             Subject::Recording,
             Severity::Bad,
             "library-missing",
-            error_line(&error),
+            error_line(error),
         ),
     }
 }
