@@ -355,7 +355,7 @@ impl Solved {
             }
             for one in 0..hosts {
                 for other in one + 1..hosts {
-                    let (low, high) = cell.bounds(hosts, one, other);
+                    let (low, high) = cell.bounds(one, other);
                     let assumed = cell.assumed(one, other);
                     let mut is_inside = true;
                     let mut is_inside_run = false;

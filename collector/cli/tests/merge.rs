@@ -78,6 +78,27 @@ fn logs_of_many_ranks_are_merged_as_those_of_few() {
     assert_same_as_of_many(&run);
 }
 
+/// With more hosts than have all of their pairs looked at, and with more pairs than one group has.
+#[test]
+fn clocks_of_many_ranks_are_aligned_as_those_of_few() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = folder.path().join("hosts");
+    let ddp = Ddp {
+        ranks: 48,
+        hosts: 24,
+        steps: 200,
+        slow: Some((3, 50_000)),
+        noise: 1,
+        ..Ddp::default()
+    };
+    ddp.write(&run).expect("write");
+    assert_same_as_of_many(&run);
+    let axis = merged(&run).axis.evidence.expect("several hosts");
+    assert_eq!(axis.pairs_total, 24 * 23 / 2);
+    assert_eq!(axis.pairs_unbounded, 0);
+    assert!(axis.held_out_instances > 100);
+}
+
 fn operations(run: &Path, rank: u32) -> Vec<OperationRow> {
     TableReader::read_all(&rank_path::<OperationRow>(&run.join("session"), rank)).expect("operations")
 }

@@ -11,7 +11,7 @@ use rankscope_analysis::clocks::solution::ClockSolution;
 use rankscope_analysis::clocks::windows::PairEvidence;
 use rankscope_analysis::identity::Identities;
 use rankscope_analysis::ingest::ingest;
-use rankscope_analysis::merge::clock_pass::collect;
+use rankscope_analysis::merge::clock_pass::{Reading, collect};
 use rankscope_analysis::model::interval::Interval;
 use rankscope_analysis::model::operation::RankOperation;
 use rankscope_analysis::rank::anchors::Anchors;
@@ -93,19 +93,19 @@ pub fn judge(run: &Path, truth: &Truth<'_>, is_wrong: impl Fn(&[RankOperation]) 
     let logs = ingest(&[run.to_owned()]).expect("logs").logs;
     let clocks = Clocks::align(&logs);
     let identities = Identities::learn(&logs, &clocks);
-    let reader = |rank: usize| {
-        let identity = &identities.ranks[rank];
+    let reader = |rank: RankIndex| {
+        let identity = &identities.ranks[rank.index()];
         let line = clocks.line(identity.log);
         let communicators = &identity.communicators;
-        RankReader::new(
-            RankIndex::of(rank),
-            &logs[identity.log],
-            line,
-            communicators,
-            Anchors::default(),
-        )
+        RankReader::new(rank, &logs[identity.log], line, communicators, Anchors::default())
     };
-    let learnt = collect(&logs, &clocks, &identities, 1 << 18, reader, &mut |_| {});
+    let reading = Reading {
+        directory: None,
+        threads: 1,
+        most_pending: 1 << 18,
+    };
+    let learnt =
+        collect(&logs, &clocks, &identities, reading, reader, &mut |_| {}).expect("no file is written");
     let host_of: Vec<usize> = identities
         .ranks
         .iter()
@@ -282,7 +282,7 @@ impl Judge<'_> {
         for cell in network.cells().iter().filter(|cell| !cell.jumps) {
             for one in 0..hosts {
                 for other in one + 1..hosts {
-                    let (low, high) = cell.bounds(hosts, one, other);
+                    let (low, high) = cell.bounds(one, other);
                     let assumed = cell.assumed(one, other);
                     let (mut is_inside, mut is_of_run) = (true, false);
                     for share in 0..=4i64 {

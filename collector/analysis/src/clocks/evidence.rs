@@ -436,6 +436,7 @@ pub fn is_held_out(first: &RankOperation) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn read(members: &[RankOperation]) -> Vec<(usize, i64, usize, i64)> {
         let mut instance = Instance::default();
@@ -530,5 +531,57 @@ mod tests {
             })
         );
         assert_eq!(sighting.leaves_ns, Some(990));
+    }
+
+    /// Returns an instance with these ends of hosts: (enter, leave).
+    fn instance(ends: &[(Option<i64>, Option<i64>)]) -> Instance {
+        let hosts = ends.iter().enumerate();
+        let hosts = hosts.map(|(host, &(enter_ns, leave_ns))| HostEnds {
+            host,
+            enter_ns,
+            leave_ns: leave_ns.map(|leave_ns| leave_ns.max(enter_ns.unwrap_or(leave_ns))),
+        });
+        Instance {
+            hosts: hosts.collect(),
+            ..Instance::default()
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_found_without_all_proofs_agrees_with_all_proofs(
+            ends in proptest::collection::vec(
+                (proptest::option::of(0i64..1000), proptest::option::of(200i64..1200)),
+                1..9,
+            ),
+            error in 0i64..100,
+            least in 0i64..900,
+        ) {
+            let instance = instance(&ends);
+            let proofs: Vec<Proof> = instance.proofs().collect();
+            prop_assert_eq!(instance.is_empty(), proofs.is_empty());
+            let violated = proofs.iter().any(|proof| proof.leave_ns + 2 * error < proof.enter_ns);
+            prop_assert_eq!(instance.is_violated(|_| error), violated);
+            let back = |proof: &Proof| proof.enter_ns - proof.leave_ns > least;
+            prop_assert_eq!(instance.any_backwards(back), proofs.iter().any(back));
+        }
+    }
+
+    #[test]
+    fn of_many_hosts_the_first_and_distances_of_powers_of_two_are_used() {
+        let pairs = |hosts: usize| {
+            let mut pairs = Vec::new();
+            let take = |one, other, _| pairs.push((one, other));
+            instance(&vec![(Some(1), Some(2)); hosts]).sightings(|_| 0, take);
+            pairs
+        };
+        assert_eq!(
+            pairs(MAX_ALL_PAIRS).len(),
+            MAX_ALL_PAIRS * (MAX_ALL_PAIRS - 1) / 2
+        );
+        let hosts = 3 * MAX_ALL_PAIRS;
+        let expected = (0..hosts).flat_map(|one| (one + 1..hosts).map(move |other| (one, other)));
+        let expected = expected.filter(|&(one, other)| one == 0 || (other - one).is_power_of_two());
+        assert_eq!(pairs(hosts), expected.collect::<Vec<_>>());
     }
 }
