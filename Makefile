@@ -1,10 +1,11 @@
 # Targets for developers and CI. All of them are plain cargo underneath; see CONTRIBUTING.md.
-.PHONY: help build viewer sql portable portable-aarch64 wheel deb release demo test test-sql test-azure test-portable setup lint bench faults compare-study hang-study frameworks aarch64 host-nccl fuzz docs
+.PHONY: help build viewer sql cluster portable portable-aarch64 wheel deb release demo test test-sql test-cluster test-azure test-portable setup lint bench faults compare-study hang-study cluster-study frameworks aarch64 host-nccl fuzz docs
 
 help:
 	@echo "make build   the program and the preloaded library, in target/release"
 	@echo "make viewer  the native viewer, rankscope-viewer, beside them"
 	@echo "make sql     the query engine, rankscope-sql, beside them"
+	@echo "make cluster  the processes of merges on several machines, rankscope-cluster, beside them"
 	@echo "make portable  the files that ship, for every glibc from 2.28 on, in target/portable"
 	@echo "make wheel  program, library and Python module for pip, in dist; for this machine's glibc or newer"
 	@echo "make deb    the same for Debian and Ubuntu, in dist"
@@ -12,6 +13,7 @@ help:
 	@echo "make demo    a real 4-rank training under rankscope (SLOW=none|RANK, RUN=directory, RANKSCOPE=installed program)"
 	@echo "make test    all tests that need no GPU; installs what it can"
 	@echo "make test-sql  lint and tests of the query engine: 6 minutes, nearly all to build it"
+	@echo "make test-cluster  lint and tests of merges on several machines: 10 minutes, nearly all to build it"
 	@echo "make test-portable  what runs in a job's processes, on the portable files: 10 minutes"
 	@echo "make lint    formatting and clippy, warnings are errors"
 	@echo "make docs    the book, in target/book; installs mdbook"
@@ -34,6 +36,10 @@ viewer:
 # A separate program: the query engine takes longer to build than all of rankscope.
 sql:
 	cargo build --locked --release -p rankscope-sql
+
+# A separate program: Ballista needs DataFusion, and 60 more libraries.
+cluster:
+	cargo build --locked --release -p rankscope-cluster
 
 # The files for releases: every glibc from 2.28 on.
 portable:
@@ -62,7 +68,8 @@ release: portable $(CROSS)
 	        packaging/$$pack.py --program target/$$files/rankscope --library target/$$files/librankscope.so \
 	            --viewer target/$$files/rankscope-viewer --writer target/portable/rankscope; \
 	    done; \
-	    packaging/sql_wheel.py --program target/$$files/rankscope-sql; \
+	    packaging/companion_wheel.py --program target/$$files/rankscope-sql; \
+	    packaging/companion_wheel.py --program target/$$files/rankscope-cluster; \
 	done
 	packaging/sbom.sh dist/rankscope.cdx.json
 	cd dist && sha256sum rankscope* > SHA256SUMS
@@ -91,12 +98,21 @@ setup:
 # runner. It runs one test program after another. Tests of real processes share few cores, so a lock serialises them
 # (tests/src/turn.rs).
 test: build setup
-	cargo test --locked --workspace --exclude rankscope-sql --no-fail-fast
+	cargo test --locked --workspace --exclude rankscope-sql --exclude rankscope-cluster --no-fail-fast
 
 # The query engine: its libraries alone take four minutes to build and to lint on two cores.
 test-sql:
 	cargo clippy --locked -p rankscope-sql --all-targets -- -D warnings
 	cargo test --locked -p rankscope-sql
+
+# Merges on several machines: processes of a cluster on this one.
+test-cluster:
+	cargo clippy --locked -p rankscope-cluster --all-targets -- -D warnings
+	cargo test --locked -p rankscope-cluster
+
+# Kills an executor in each of 20 merges.
+cluster-study:
+	cargo test --locked --release -p rankscope-cluster --test merge -- --ignored --nocapture twenty_killed_executors
 
 # Sessions in Azure Blob Storage, on Microsoft's emulator.
 test-azure: build
@@ -110,7 +126,7 @@ test-portable: setup
 
 lint:
 	cargo fmt --all --check
-	cargo clippy --locked --workspace --exclude rankscope-sql --all-targets -- -D warnings
+	cargo clippy --locked --workspace --exclude rankscope-sql --exclude rankscope-cluster --all-targets -- -D warnings
 
 # The pages on commands and rules are generated. A test checks that the written ones are up to date.
 docs: build

@@ -7,9 +7,9 @@
 # Gloo through one of its frames would crash the job. The checks below are: highest version, libgcc_s needed, no unwinder
 # inside.
 #
-#   packaging/portable.sh [--machine aarch64] [--out DIRECTORY] [library program viewer sql]
+#   packaging/portable.sh [--machine aarch64] [--out DIRECTORY] [library program viewer sql cluster]
 #
-# Without arguments: all four for this machine, in target/portable. Another machine needs its cross compiler (Debian:
+# Without arguments: all five for this machine, in target/portable. Another machine needs its cross compiler (Debian:
 # g++-aarch64-linux-gnu), and its files go to target/portable-MACHINE.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -30,7 +30,7 @@ else
   export "CARGO_TARGET_${machine^^}_UNKNOWN_LINUX_GNU_LINKER=${tools}gcc"
   rustup target add "$machine-unknown-linux-gnu" >&2
 fi
-[ $# -gt 0 ] || set -- library program viewer sql
+[ $# -gt 0 ] || set -- library program viewer sql cluster
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/rankscope
 floor=2.28
 target=$machine-unknown-linux-gnu
@@ -43,8 +43,9 @@ for part in "$@"; do
     program) packages+=(-p rankscope) files+=(rankscope) ;;
     viewer) packages+=(-p rankscope-viewer) files+=(rankscope-viewer) ;;
     sql) packages+=(-p rankscope-sql) files+=(rankscope-sql) ;;
+    cluster) packages+=(-p rankscope-cluster) files+=(rankscope-cluster) ;;
     *)
-      echo "portable: there is no part named $part: name library, program, viewer or sql" >&2
+      echo "portable: there is no part named $part: name library, program, viewer, sql or cluster" >&2
       exit 2
       ;;
   esac

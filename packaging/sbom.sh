@@ -11,7 +11,7 @@ trap 'rm -rf "$work"' EXIT
 git archive HEAD | tar -x -C "$work"
 files=()
 for machine in x86_64 aarch64; do
-  for crate in collector/cli collector/sql interpose viewer; do
+  for crate in collector/cli collector/sql collector/cluster interpose viewer; do
     (cd "$work/$crate" && cargo cyclonedx --quiet --format json --target "$machine-unknown-linux-gnu" \
       --override-filename "released-$machine")
     files+=("$work/$crate/released-$machine.json")

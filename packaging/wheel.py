@@ -22,6 +22,7 @@ EARLIEST = 315532800
 SUMMARY = "Shows what a distributed training job really does: NCCL, Gloo and CUPTI on one time axis, without code changes"
 EXTRAS = {
     "sql": [f"rankscope-sql=={version()}"],
+    "cluster": [f"rankscope-cluster=={version()}"],
     "session": ["pyarrow>=14"],
     "pandas": ["pyarrow>=14", "pandas>=2"],
     "polars": ["pyarrow>=14", "polars>=1"],

@@ -4,8 +4,8 @@
 //! wait. The test runner starts tests in threads or in processes. A locked file serialises both, and also two test runs
 //! in one checkout.
 //!
-//! Some jobs mostly sleep, and their tests assert no short time. Such tests share a turn: they run beside each other,
-//! and beside no other test.
+//! Some jobs mostly sleep, and some tests assert no time at all. Such tests share a turn: they run beside each other, and
+//! beside no other test.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -23,8 +23,8 @@ pub fn take() -> Turn {
     lock(libc::LOCK_EX)
 }
 
-/// Waits for a turn beside other tests that share theirs. The test's jobs use little processor time, and the test
-/// asserts no time that a busy machine changes.
+/// Waits for a turn beside other tests that share theirs. The test asserts no time that a busy machine changes. Its jobs
+/// use little processor time, unless no test of the same file asserts a time while it shares its turn.
 pub fn share() -> Turn {
     lock(libc::LOCK_SH)
 }

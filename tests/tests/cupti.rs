@@ -334,7 +334,8 @@ fn the_session_has_the_parts_the_launches_and_the_calls() {
 #[test]
 fn another_profiler_sees_no_difference() {
     let turn = turn::take();
-    for (other, more) in [("1", ("", "")), ("subscribe", ("CUPTI_JOB_CAPTURE", "1"))] {
+    let cases = [("1", ("", "")), ("subscribe", ("CUPTI_JOB_CAPTURE", "1"))];
+    turn::side_by_side(cases, |(other, more)| {
         let mut settings = vec![("CUPTI_JOB_OTHER", other)];
         if !more.0.is_empty() {
             settings.push(more);
@@ -394,7 +395,7 @@ fn another_profiler_sees_no_difference() {
         let session = run.session();
         let yielded = session["activity"][0]["yielded_ns"].as_i64().expect("a number");
         assert!(yielded > 2_000_000_000, "{yielded}");
-    }
+    });
 }
 
 #[test]

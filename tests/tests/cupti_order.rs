@@ -75,11 +75,12 @@ fn unlinked_kernels_join_their_calls_by_the_order_on_their_stream() {
 #[test]
 fn events_replace_cupti_while_another_profiler_has_it() {
     let turn = turn::take();
-    for (version, events) in [
+    let cases = [
         (18, None),
         (cupti_run::NEWEST, None),
         (cupti_run::NEWEST, Some("0")),
-    ] {
+    ];
+    turn::side_by_side(cases, |(version, events)| {
         let mut more = vec![("CUPTI_JOB_OTHER", "1")];
         more.extend(events.map(|events| ("RANKSCOPE_NCCL_EVENTS", events)));
         let settings = Settings {
@@ -138,7 +139,7 @@ fn events_replace_cupti_while_another_profiler_has_it() {
                 "version {version}: {enqueued} of {calls} not timed"
             );
         }
-    }
+    });
 }
 
 /// Asserts that stalls in the Perfetto trace name the late rank as the session does.

@@ -111,7 +111,7 @@ fn faults_of_a_real_training_are_found_and_absent_ones_are_not() {
 
 #[test]
 fn a_flood_of_numbers_is_found_and_a_few_are_not() {
-    let turn = turn::take();
+    let turn = turn::share();
     let Some(python) = Python::wheel() else { return };
     let found = train(&turn, &python, &[("BUCKET_CAP_MB", "25"), ("METRICS", "40")]);
     let flood = found.of("small-messages");
@@ -126,7 +126,7 @@ fn a_flood_of_numbers_is_found_and_a_few_are_not() {
 
 #[test]
 fn a_dead_peer_is_named_in_the_first_sentence() {
-    let turn = turn::take();
+    let turn = turn::share();
     let Some(python) = Python::wheel() else { return };
     let directory = tempfile::tempdir().expect("a temporary directory");
     let finished = Job::torch(&python, "peer_dies.py", 3)
@@ -152,7 +152,7 @@ fn a_dead_peer_is_named_in_the_first_sentence() {
 /// The version that a library claims for NCCL is compared with the environment, and between ranks.
 #[test]
 fn variables_and_versions_of_the_loaded_nccl_are_compared() {
-    let turn = turn::take();
+    let turn = turn::share();
     let Some(program) = compile::nccl("nccl_profiled.cc") else {
         return;
     };

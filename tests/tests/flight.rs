@@ -145,7 +145,7 @@ fn fly(program: &Path, run: &Path, options: &[&str], meanwhile: &str, at_end: &s
 
 #[test]
 fn a_job_that_succeeds_leaves_nothing() {
-    let _turn = turn::take();
+    let _turn = turn::share();
     let Some(program) = compile::gloo("gloo_train.cc") else {
         return;
     };
@@ -163,7 +163,7 @@ fn a_job_that_succeeds_leaves_nothing() {
 
 #[test]
 fn a_job_that_fails_leaves_an_ordinary_run() {
-    let _turn = turn::take();
+    let _turn = turn::share();
     let Some(program) = compile::gloo("gloo_train.cc") else {
         return;
     };
@@ -181,7 +181,7 @@ fn a_job_that_fails_leaves_an_ordinary_run() {
 
 #[test]
 fn a_job_whose_rank_was_killed_and_that_succeeds_later_leaves_a_run() {
-    let _turn = turn::take();
+    let _turn = turn::share();
     let Some(program) = compile::gloo("gloo_train.cc") else {
         return;
     };
@@ -218,7 +218,7 @@ fn dumps(folder: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn a_signal_or_a_warning_writes_a_part_of_a_job_that_goes_on() {
-    let _turn = turn::take();
+    let _turn = turn::share();
     let Some(program) = compile::gloo("gloo_train.cc") else {
         return;
     };
@@ -249,7 +249,7 @@ fn a_signal_or_a_warning_writes_a_part_of_a_job_that_goes_on() {
 
 #[test]
 fn a_hang_is_written_beside_the_run_while_it_lasts() {
-    let _turn = turn::take();
+    let _turn = turn::share();
     let Some(program) = compile::gloo("gloo_train.cc") else {
         return;
     };

@@ -29,7 +29,7 @@ fn cargo(target: &Path, arguments: &[&str]) -> Ended {
 
 #[test]
 fn the_layer_can_be_published() {
-    let turn = turn::take();
+    let turn = turn::share();
     let target = tempfile::tempdir().expect("a directory");
     let packages: Vec<&str> = CRATES.iter().flat_map(|name| ["-p", name]).collect();
     let packaged = cargo(
@@ -49,7 +49,7 @@ fn the_layer_can_be_published() {
 
 #[test]
 fn the_layer_compiles_for_another_processor() {
-    let turn = turn::take();
+    let turn = turn::share();
     let mut libraries = Command::new("rustc");
     libraries
         .args(["--print", "target-libdir", "--target", OTHER_TARGET])

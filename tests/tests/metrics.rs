@@ -191,7 +191,7 @@ fn a_real_prometheus_scrapes_what_the_report_says() {
     let Some(tools) = setup::path("prometheus.sh") else {
         return;
     };
-    let turn = turn::take();
+    let turn = turn::share();
     let Some(program) = compile::gloo("gloo_train.cc") else {
         return;
     };
@@ -346,7 +346,7 @@ fn other_machines_need_a_token() {
 
 #[test]
 fn warnings_reach_a_webhook_and_a_command_once_while_the_job_runs() {
-    let turn = turn::take();
+    let turn = turn::share();
     let Some(program) = compile::gloo("gloo_train.cc") else {
         return;
     };

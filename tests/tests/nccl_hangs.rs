@@ -37,7 +37,7 @@ fn verdict(status: &Status) -> &HangVerdict {
 
 #[test]
 fn an_operation_that_a_rank_never_enqueued_names_the_rank() {
-    for version in WITH_COMPLETIONS {
+    turn::side_by_side(WITH_COMPLETIONS, |version| {
         let Some(status) = status_of_hanging("host", version) else {
             return;
         };
@@ -48,12 +48,12 @@ fn an_operation_that_a_rank_never_enqueued_names_the_rank() {
         assert_eq!(found.operation.as_deref(), Some("all-reduce"), "{context}");
         assert_eq!(found.sequence, Some(2 * STEPS), "{context}");
         assert_eq!(found.waiting, [0, 2], "{context}");
-    }
+    });
 }
 
 #[test]
 fn an_operation_that_all_have_enqueued_is_pending_on_the_device() {
-    for version in WITH_COMPLETIONS {
+    turn::side_by_side(WITH_COMPLETIONS, |version| {
         let Some(status) = status_of_hanging("device", version) else {
             return;
         };
@@ -63,16 +63,16 @@ fn an_operation_that_all_have_enqueued_is_pending_on_the_device() {
         assert_eq!(found.operation.as_deref(), Some("all-reduce"), "{context}");
         assert_eq!(found.sequence, Some(2 * STEPS), "{context}");
         assert_eq!(found.waiting, [0, 1, 2], "{context}");
-    }
+    });
 }
 
 #[test]
 fn without_completions_of_the_device_nothing_is_claimed() {
-    for fault in ["host", "device"] {
+    turn::side_by_side(["host", "device"], |fault| {
         let Some(status) = status_of_hanging(fault, 2) else {
             return;
         };
         assert_eq!(status.health, Health::Unknown, "{}", status.sentence);
         assert_eq!(status.verdicts, [], "{}", status.sentence);
-    }
+    });
 }

@@ -136,7 +136,7 @@ fn pipeline_without_collectives() {
 #[test]
 fn checkpoints_that_pytorch_writes_are_seen_as_long_as_they_take() {
     let turn = turn::take();
-    for python in Python::all() {
+    turn::side_by_side(Python::all(), |python| {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let finished = Job::torch(&python, "pipeline.py", 2)
             .env("SAVE_EVERY", "10")
@@ -177,5 +177,5 @@ fn checkpoints_that_pytorch_writes_are_seen_as_long_as_they_take() {
             "{}: {reported} of {wrote} and {read}",
             python.name
         );
-    }
+    });
 }

@@ -6,7 +6,8 @@ use std::path::Path;
 use rankscope_formats::session::{CounterRow, TableReader, rank_path};
 use rankscope_tests::job::{Finished, Job};
 use rankscope_tests::python::Python;
-use rankscope_tests::{results, turn};
+use rankscope_tests::results;
+use rankscope_tests::turn::{self, Turn};
 use serde_json::Value;
 
 const SECONDS: &str = "7";
@@ -57,8 +58,7 @@ impl Truth {
     }
 }
 
-fn run(variables: &[(&str, &str)]) -> Option<(tempfile::TempDir, Finished)> {
-    let turn = turn::take();
+fn run(turn: &Turn, variables: &[(&str, &str)]) -> Option<(tempfile::TempDir, Finished)> {
     let python = Python::wheel()?;
     let directory = tempfile::tempdir().expect("a directory");
     let mut job = Job::torch(&python, "steady.py", 2)
@@ -68,7 +68,7 @@ fn run(variables: &[(&str, &str)]) -> Option<(tempfile::TempDir, Finished)> {
     for (name, value) in variables {
         job = job.env(name, value);
     }
-    let job = job.run(&turn);
+    let job = job.run(turn);
     job.expect_status(0);
     let merged = results::merge(directory.path());
     assert_eq!(merged.code(), 0, "{}", merged.complaints());
@@ -77,9 +77,11 @@ fn run(variables: &[(&str, &str)]) -> Option<(tempfile::TempDir, Finished)> {
 
 #[test]
 fn samples_are_what_the_ranks_measured_of_themselves() {
-    let Some((directory, job)) = run(&[]) else {
+    let turn = turn::take();
+    let Some((directory, job)) = run(&turn, &[]) else {
         return;
     };
+    drop(turn);
     for rank in 0..2 {
         let truth = Truth::of(&job, rank);
         let samples = samples(directory.path(), rank as u32);
@@ -157,16 +159,22 @@ fn samples_are_what_the_ranks_measured_of_themselves() {
 
 #[test]
 fn samples_can_be_switched_off_and_rarer() {
-    let Some((off, _)) = run(&[("RANKSCOPE_COUNTERS", "off")]) else {
-        return;
-    };
-    assert_eq!(samples(off.path(), 0), Samples::new());
-    let (rarer, _) = run(&[("RANKSCOPE_COUNTERS", "3")]).expect("as before");
-    let samples = samples(rarer.path(), 0);
-    let memory = &samples[MEMORY];
-    assert!(memory.len() >= 2, "{memory:?}");
-    for pair in memory.windows(2) {
-        let apart_ns = pair[1].0 - pair[0].0;
-        assert!((2_700_000_000..6_000_000_000).contains(&apart_ns), "{memory:?}");
-    }
+    // Each job runs for the same seconds, whatever is sampled.
+    let turn = turn::share();
+    turn::side_by_side(["off", "3"], |counters| {
+        let Some((directory, _)) = run(&turn, &[("RANKSCOPE_COUNTERS", counters)]) else {
+            return;
+        };
+        let samples = samples(directory.path(), 0);
+        if counters == "off" {
+            assert_eq!(samples, Samples::new());
+            return;
+        }
+        let memory = &samples[MEMORY];
+        assert!(memory.len() >= 2, "{memory:?}");
+        for pair in memory.windows(2) {
+            let apart_ns = pair[1].0 - pair[0].0;
+            assert!((2_700_000_000..6_000_000_000).contains(&apart_ns), "{memory:?}");
+        }
+    });
 }

@@ -41,7 +41,7 @@ fn the_figures_are_those_of_the_job() {
     let run = directory.path().join("run");
     // Steps of 25 ms; rank 2 of 4 is late by another 10 ms.
     let mut job = Job::program(&program, 4).record_into(&run);
-    for argument in ["ddp", "400", "25000", "persistent", "2", "400", "7"] {
+    for argument in ["ddp", "300", "25000", "persistent", "2", "400", "7"] {
         job = job.arg(argument);
     }
     let running = job.start(&turn);

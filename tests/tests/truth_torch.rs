@@ -155,7 +155,7 @@ fn gloo_calls(line: &Value, rank: usize, size: usize) -> Vec<(Operation, u64, u6
 
 #[test]
 fn every_c10d_operation_is_recorded_as_it_happened() {
-    let turn = turn::take();
+    let turn = turn::share();
     let most_scatters = Cell::new(0);
     for_each_python(|python| {
         let size = 3;
@@ -304,7 +304,7 @@ fn groups(recording: &Recording) -> BTreeMap<String, usize> {
 
 #[test]
 fn overlapping_groups_are_distinguished() {
-    let turn = turn::take();
+    let turn = turn::share();
     for_each_python(|python| {
         let recording = record_program(&turn, python, "subgroups.py", &[0; 3]);
         let sizes: Vec<(String, usize)> = groups(&recording).into_iter().collect();
@@ -321,7 +321,7 @@ fn overlapping_groups_are_distinguished() {
 
 #[test]
 fn successive_worlds_are_distinguished() {
-    let turn = turn::take();
+    let turn = turn::share();
     for_each_python(|python| {
         let recording = record_program(&turn, python, "reinit.py", &[0; 2]);
         let worlds = groups(&recording);
@@ -349,7 +349,7 @@ fn successive_worlds_are_distinguished() {
 
 #[test]
 fn asynchronous_work_of_two_threads_is_paired_correctly() {
-    let turn = turn::take();
+    let turn = turn::share();
     for_each_python(|python| {
         let recording = record_program(&turn, python, "swapped.py", &[0; 2]);
         assert_eq!(groups(&recording).len(), 2);
@@ -364,7 +364,7 @@ fn gradients_of_a_training_are_counted_to_the_byte() {
     const STEPS: usize = 20;
     // Eight layers of 256 × 256 weights and 256 biases, in floats.
     const GRADIENT_BYTES: u64 = 8 * (256 * 256 + 256) * 4;
-    let turn = turn::take();
+    let turn = turn::share();
     for_each_python(|python| {
         let what = format!("ddp.py on {}", python.name);
         let Recording { finished, logs, .. } = record_as_alone(&turn, &what, &[0; 2], || {
@@ -448,7 +448,7 @@ fn a_known_wait_is_found_within_five_percent() {
 
 #[test]
 fn the_failure_of_a_dead_peer_is_recorded() {
-    let turn = turn::take();
+    let turn = turn::share();
     for_each_python(|python| {
         let Recording { finished, logs, .. } = record_program(&turn, python, "peer_dies.py", &[7, 7, 0]);
         for (rank, recorded) in logs.iter().enumerate() {
@@ -481,7 +481,7 @@ fn the_failure_of_a_dead_peer_is_recorded() {
 
 #[test]
 fn ranks_that_leave_early_lose_nothing() {
-    let turn = turn::take();
+    let turn = turn::share();
     for_each_python(|python| {
         let Recording { finished, logs, .. } = record_program(&turn, python, "early_exit.py", &[0, 5, 0]);
         for (rank, recorded) in logs.iter().enumerate() {

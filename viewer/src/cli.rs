@@ -192,7 +192,7 @@ impl Cli {
         if let Some(why) = app.as_ref().and_then(App::failure) {
             bail!("{why}");
         }
-        // What was read of a session that was replaced meanwhile is of no use.
+        // If a session was replaced meanwhile, the picture may mix both versions.
         rankscope_remote::sessions::check()?;
         match drawn {
             Drawn::Shapes(shapes) => svg::write(path, &shapes)?,
@@ -209,7 +209,7 @@ impl Cli {
             .filter(|_| self.follow)
         {
             bail!(
-                "--follow reads the memory of running processes, and {} has none",
+                "--follow needs a run directory of this machine, not {}: it reads the memory of running processes",
                 remote.display()
             );
         }

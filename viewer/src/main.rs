@@ -1,6 +1,7 @@
 //! The program `rankscope-viewer`; see [`rankscope_viewer`].
 
 use clap::Parser;
+use rankscope_analysis::model::causes;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
@@ -17,7 +18,7 @@ fn main() -> ExitCode {
     match rankscope_viewer::cli::Cli::parse_from(arguments).run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("rankscope-viewer: {error:#}");
+            eprintln!("rankscope-viewer: {}", causes::texts(error.chain()).join(": "));
             ExitCode::from(2)
         }
     }

@@ -43,7 +43,7 @@ pub fn find(paths: &[PathBuf]) -> Result<Found, String> {
         };
         if let Some(remote) = paths.iter().find(|path| is_remote(path)) {
             return Err(format!(
-                "{}: only one session of an object store can be opened",
+                "{}: open the session of an object store alone, without other paths",
                 remote.display()
             ));
         }

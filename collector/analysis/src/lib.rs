@@ -39,4 +39,6 @@ pub mod steps;
 pub mod structure;
 pub mod summary;
 
-pub use merge::{MergeError, MergeOptions, Progress, merge, merge_as_of, merge_last, summarize_last};
+pub use merge::{
+    MergeError, MergeOptions, Progress, merge, merge_as_of, merge_by, merge_last, summarize_last,
+};

@@ -4,7 +4,7 @@ mod commands;
 mod launch;
 
 use clap::Parser;
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
@@ -14,7 +14,7 @@ fn main() -> ExitCode {
     let arguments = match commands::prepared(std::env::args_os()) {
         Ok(arguments) => arguments,
         Err(error) => {
-            print_error(&error);
+            commands::print_error(&error);
             return commands::Exit::Unusable.into();
         }
     };
@@ -23,7 +23,7 @@ fn main() -> ExitCode {
         Err(error) => return print_usage(&error),
     };
     start_logging();
-    // What was read of a session that was replaced meanwhile is of no use.
+    // If a session was replaced meanwhile, the output may mix both versions.
     let outcome = cli.run().and_then(|exit| {
         rankscope_remote::sessions::check()?;
         Ok(exit)
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(error) if commands::is_broken_pipe(&error) => commands::Exit::Fine.into(),
         Err(error) => {
-            print_error(&error);
+            commands::print_error(&error);
             commands::Exit::Unusable.into()
         }
     }
@@ -56,16 +56,5 @@ fn start_logging() {
             .with_env_filter(filter)
             .with_writer(io::stderr)
             .init();
-    }
-}
-
-fn print_error(error: &anyhow::Error) {
-    let mut stderr = io::stderr().lock();
-    let mut causes = error.chain();
-    if let Some(first) = causes.next() {
-        let _ = writeln!(stderr, "rankscope: {first}");
-    }
-    for cause in causes {
-        let _ = writeln!(stderr, "  because: {cause}");
     }
 }

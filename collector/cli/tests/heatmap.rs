@@ -231,22 +231,25 @@ fn reads_back(name: &str, drawn: &Drawn, palette: &Palette, expected: &[Vec<Opti
             let top = placed.y + placed.cell_height * (at / placed.columns) as u32;
             let colour = pixels.at(left, top);
             let reported = cividis::number(colour);
-            let place = format!("{name}: cell {at} at {left}, {top} is {colour:?}");
+            // There are millions of cells. Only a wrong one needs words.
+            let place = || format!("{name}: cell {at} at {left}, {top} is {colour:?}");
             match expected {
                 Some(value) => {
-                    let reported = reported.unwrap_or_else(|| panic!("{place}: no value"));
+                    let reported = reported.unwrap_or_else(|| panic!("{}: no value", place()));
                     let should = number(&drawn.scale, *value);
                     assert!(
                         reported.abs_diff(should) <= 1,
-                        "{place}: {reported}, not {should}"
+                        "{}: {reported}, not {should}",
+                        place()
                     );
                     different.insert(reported);
                 }
                 None => {
-                    assert_eq!(reported, None, "{place}: a value");
+                    assert_eq!(reported, None, "{}: a value", place());
                     assert!(
                         colour == palette.missing || colour == palette.stripe,
-                        "{place}: {colour:?}"
+                        "{}: {colour:?}",
+                        place()
                     );
                 }
             }
@@ -283,15 +286,24 @@ fn expected_steps(made: &Made, quantity: StepQuantity, rows: usize, columns: usi
         .expect("steps")
         .index();
     let (high, wide) = (ranks.div_ceil(rows), steps.div_ceil(columns));
+    let across = steps.div_ceil(wide);
+    // Of each rank, the values in each column.
+    let values: Vec<Vec<Vec<i64>>> = made
+        .steps
+        .iter()
+        .map(|of_rank| {
+            let mut columns = vec![Vec::new(); across];
+            for of in of_rank {
+                columns[of.step.index() / wide].extend(quantity.of(of));
+            }
+            columns
+        })
+        .collect();
     let mut out = Vec::new();
     for row in 0..ranks.div_ceil(high) {
-        for column in 0..steps.div_ceil(wide) {
+        for column in 0..across {
             let means = (row * high..((row + 1) * high).min(ranks)).filter_map(|rank| {
-                let values: Vec<i64> = made.steps[rank]
-                    .iter()
-                    .filter(|of| of.step.index() / wide == column)
-                    .filter_map(|of| quantity.of(of))
-                    .collect();
+                let values = &values[rank][column];
                 (!values.is_empty()).then(|| (values.iter().sum::<i64>() / values.len() as i64) as f64)
             });
             out.push(means.max_by(f64::total_cmp));

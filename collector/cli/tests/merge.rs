@@ -5,20 +5,21 @@ use rankscope_analysis::{MergeError, MergeOptions, merge, merge_as_of};
 use rankscope_fixtures::logs::kernels;
 use rankscope_fixtures::logs::pipeline::Pipelined;
 use rankscope_fixtures::logs::{Ddp, START, SyntheticLog, TRAINING, WORKER, blocked, call, execute, issue};
+use rankscope_fixtures::session_files::{assert_same, files};
 use rankscope_formats::ids::StepIndex;
 use rankscope_formats::session::AxisMethod;
 use rankscope_formats::session::Scope;
 use rankscope_formats::session::Window;
 use rankscope_formats::session::{
-    InstanceRow, InstanceState, OperationRow, OperationState, SUMMARY_FILE, Session, StepRow, TableReader,
-    WorkRow, part_path, rank_path,
+    InstanceRow, InstanceState, OperationRow, OperationState, Session, StepRow, TableReader, WorkRow,
+    part_path, rank_path,
 };
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::definition::{KIND_STREAM, KIND_TEXT, Payload, Stream};
 use rankscope_ranklog::loss::{Loss, LossCause};
 use rankscope_ranklog::record::{BlockedIn, Record, RecordKind};
 use rankscope_report::export::perfetto::{PerfettoOptions, export};
-use std::collections::BTreeMap;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -37,28 +38,8 @@ fn merged(run: &Path) -> Session {
     merge(&options(run), &mut |_| {}).expect("merge")
 }
 
-/// Returns the files below a directory by name, with their content. The summary is without the time of its writing.
-fn files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut all = BTreeMap::new();
-    for entry in fs::read_dir(directory).expect("a directory") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            all.extend(files(&path));
-        } else {
-            let mut content = fs::read(&path).expect("a file");
-            if path.ends_with(SUMMARY_FILE) {
-                let text = String::from_utf8(content).expect("text");
-                let lines = text.lines().filter(|line| !line.contains("written_unix_ns"));
-                content = lines.collect::<Vec<_>>().join("\n").into_bytes();
-            }
-            all.insert(path, content);
-        }
-    }
-    all
-}
-
-/// Checks that the logs of a run give the same session whether they are read before they are matched, as those of very
-/// many ranks are, or at the same time.
+/// Checks that both ways of a merge give the same session: with many ranks, logs are read before they are matched, and with few
+/// ranks at the same time.
 fn assert_same_as_of_many(run: &Path) {
     let output = tempfile::tempdir().expect("a folder");
     let merged_as_of = |many_ranks: bool, threads: usize| {
@@ -73,15 +54,7 @@ fn assert_same_as_of_many(run: &Path) {
     let few = merged_as_of(false, 2);
     for threads in [1, 3] {
         let many = merged_as_of(true, threads);
-        assert!(
-            few.keys().eq(many.keys()),
-            "{:?} and {:?}",
-            few.keys(),
-            many.keys()
-        );
-        for (path, content) in &few {
-            assert!(many[path] == *content, "{} differs", path.display());
-        }
+        assert_same(&few, &many, &format!("{threads} threads"));
     }
 }
 

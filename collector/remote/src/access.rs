@@ -26,7 +26,7 @@ impl Remote for Stores {
         if let (Some(directory), Some(name)) =
             (path.parent(), path.file_name().and_then(|name| name.to_str()))
         {
-            // There are questions about the file of each rank.
+            // Readers look up the files of all ranks. One list replaces these requests.
             let names = match rank_of(path) {
                 Some(_) => Some(state().listings.list(directory)?),
                 None => state().listings.known(directory),
@@ -40,15 +40,14 @@ impl Remote for Stores {
         let address = Address::of(path)?;
         let store = store(&address)?;
         wait(async move {
-            if !address.key.as_ref().is_empty() {
-                match store.head(&address.key).await {
+            if let Some(key) = address.prefix() {
+                match store.head(key).await {
                     Ok(meta) => return Ok(Found::File(meta.size)),
                     Err(object_store::Error::NotFound { .. }) => {}
                     Err(error) => return Err(io_error(error)),
                 }
             }
-            let prefix = (!address.key.as_ref().is_empty()).then_some(&address.key);
-            match store.list(prefix).next().await {
+            match store.list(address.prefix()).next().await {
                 Some(Ok(_)) => Ok(Found::Directory),
                 Some(Err(error)) => Err(io_error(error)),
                 None => Ok(Found::Nothing),
@@ -61,7 +60,7 @@ impl Remote for Stores {
         if names.is_empty() {
             return Err(io::Error::new(
                 io::ErrorKind::NotFound,
-                "no object has a name that begins so",
+                "no object is below this path",
             ));
         }
         Ok(names
@@ -73,7 +72,7 @@ impl Remote for Stores {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn RemoteFile>> {
         let directory = path.parent().unwrap_or(path);
         if path.file_name().is_some_and(|name| name == SUMMARY_FILE) {
-            // The session may be another one now.
+            // The session may have been replaced since these were filled.
             state().listings.forget(directory);
             state().read_ahead.forget(directory);
         }
@@ -85,7 +84,10 @@ impl Remote for Stores {
             false => state().listings.list(directory).ok(),
         };
         for next in next {
-            if listed.as_ref().is_some_and(|names| known(names, &next).is_some()) {
+            if listed
+                .as_ref()
+                .is_some_and(|names| version_in(names, &next).is_some())
+            {
                 let task = handle()?.spawn(opening(&next, listed.as_deref())?);
                 state().read_ahead.hold(next, task);
             }
@@ -107,20 +109,16 @@ impl Remote for Stores {
         // The list has the versions of the files of all ranks. Without the right to list, each is requested.
         let listed = rank_of(path).and_then(|_| state().listings.list(directory).ok());
         if let Some(names) = listed {
-            let version = known(&names, path)
+            let version = version_in(&names, path)
                 .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no such object"))?;
-            // Without a tag, reads of several versions would look alike.
+            // Without a tag, nobody would notice that the object was replaced between two reads.
             if version.e_tag.is_some() {
                 return Ok(Arc::new(Object::of_version(store, address.key, version)));
             }
         }
         let object = wait(async move {
             let meta = store.head(&address.key).await.map_err(io_error)?;
-            let version = Version {
-                bytes: meta.size,
-                e_tag: meta.e_tag,
-            };
-            io::Result::Ok(Object::of_version(store, address.key, version))
+            io::Result::Ok(Object::of_version(store, address.key, Version::of(meta)))
         })??;
         Ok(Arc::new(object))
     }
@@ -140,16 +138,17 @@ impl Remote for Stores {
 }
 
 /// Returns the version of a file in the list of its directory.
-fn known(names: &Names, path: &Path) -> Option<Version> {
+fn version_in(names: &Names, path: &Path) -> Option<Version> {
     names.get(path.file_name()?.to_str()?).cloned().flatten()
 }
 
+/// Returns the future that opens a file. `listed` is the list of its directory, if it is known.
 fn opening(
     path: &Path,
     listed: Option<&Names>,
 ) -> io::Result<impl Future<Output = io::Result<Object>> + Send + 'static> {
     let address = Address::of(path)?;
     let store = store(&address)?;
-    let known = listed.and_then(|names| known(names, path));
+    let known = listed.and_then(|names| version_in(names, path));
     Ok(Object::open(store, address.key, known))
 }

@@ -50,14 +50,37 @@ impl Address {
         if bucket.is_empty() {
             return Err(wrong("it has no bucket: write it as s3://bucket/path"));
         }
-        let key = Key::parse(key.trim_end_matches('/')).map_err(|_| wrong("an object has no such name"))?;
+        let key = Key::parse(key.trim_end_matches('/')).map_err(|_| wrong(WRONG_NAME))?;
         Ok(Self {
             protocol,
             bucket: bucket.to_owned(),
             key,
         })
     }
+
+    /// Returns the prefix of a request for a list; `None` for a whole bucket.
+    pub fn prefix(&self) -> Option<&Key> {
+        Some(&self.key).filter(|key| !key.as_ref().is_empty())
+    }
+
+    /// Returns the name of an object below this path, which is `directory`. `name` has `/` between its parts.
+    ///
+    /// # Errors
+    /// No object can have this name.
+    pub fn key_below(&self, directory: &Path, name: &str) -> Result<Key, RemoteError> {
+        let parsed = match self.prefix() {
+            None => Key::parse(name),
+            Some(prefix) => Key::parse(format!("{prefix}/{name}")),
+        };
+        parsed.map_err(|_| RemoteError::Address {
+            path: below(directory, name),
+            why: WRONG_NAME,
+        })
+    }
 }
+
+/// Reason why no object can have a name.
+const WRONG_NAME: &str = "the name of an object cannot have empty parts, `.`, `..` or control characters";
 
 /// Replaces URLs of local files by their paths, alone or as the value of an option: `file:///a`, `--output=file:///a`.
 pub fn local_paths(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {

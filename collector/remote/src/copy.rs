@@ -58,11 +58,10 @@ pub fn find(directory: &Path, wanted: impl Fn(&str) -> bool) -> Result<Vec<(Stri
     let store = store(&address)?;
     let protocol = address.protocol;
     let listed = crate::runtime::wait(async move {
-        let prefix = (!address.key.as_ref().is_empty()).then_some(address.key);
-        let all: Result<Vec<ObjectMeta>, _> = store.list(prefix.as_ref()).try_collect().await;
-        all.map(|all| (prefix.unwrap_or_default(), all))
+        let all: Result<Vec<ObjectMeta>, _> = store.list(address.prefix()).try_collect().await;
+        all.map(|all| (address.key, all))
     })?;
-    let (prefix, all) = listed.map_err(|error| at(directory, io_error(error)))?;
+    let (prefix, all) = listed.map_err(|error| object_error(directory, io_error(error)))?;
     let directories: BTreeSet<Key> = all
         .iter()
         .filter_map(|object| object.location.as_ref().rsplit_once('/'))
@@ -85,7 +84,7 @@ pub fn find(directory: &Path, wanted: impl Fn(&str) -> bool) -> Result<Vec<(Stri
     Ok(files)
 }
 
-/// Copies objects below a directory, which [`find`] returned, to a directory of this machine. Calls `progress` with what is done.
+/// Copies objects below a directory, which [`find`] returned, to a directory of this machine. Calls `progress` with the totals so far.
 ///
 /// # Errors
 /// An object cannot be read or was replaced meanwhile; a file cannot be written.
@@ -97,69 +96,68 @@ pub fn download(
 ) -> Result<Copied, RemoteError> {
     let address = Address::of(from)?;
     let store = store(&address)?;
-    let (news, copied) = channel();
+    let (sender, receiver) = channel();
     let mut jobs = Vec::new();
     for (name, version) in files {
         let target = below(to, name);
         if let Some(directory) = target.parent() {
-            fs::create_dir_all(directory).map_err(|source| local(directory, source))?;
+            fs::create_dir_all(directory).map_err(|source| file_error(directory, source))?;
         }
         let shown = below(from, name);
-        let key = key_below(&address.key, name).map_err(|_| RemoteError::Address {
-            path: shown.clone(),
-            why: "an object has no such name",
-        })?;
+        let key = address.key_below(from, name)?;
         jobs.push(fetch(
             Arc::clone(&store),
             key,
             version.clone(),
             shown,
             target,
-            news.clone(),
+            sender.clone(),
         ));
     }
-    drop(news);
+    drop(sender);
     let task = handle()?.spawn(async move {
         stream::iter(jobs)
             .buffer_unordered(CONCURRENT)
             .try_collect::<Vec<()>>()
             .await
     });
-    let done = follow(&copied, progress);
+    let total = follow(&receiver, progress);
     finish(task)?;
-    Ok(done)
+    Ok(total)
 }
 
+/// Copies one object to the file `target`. `shown` is its path for messages.
 async fn fetch(
     store: Arc<dyn ObjectStore>,
     key: Key,
     version: Version,
     shown: PathBuf,
     target: PathBuf,
-    news: Sender<Copied>,
+    sender: Sender<Copied>,
 ) -> Result<(), RemoteError> {
     let bytes = version.bytes;
     let object = Object::open(store, key, Some(version.clone())).await;
-    let object = object.map_err(|source| at(&shown, source))?;
-    // All of the copy is of the moment of the list.
+    let object = object.map_err(|source| object_error(&shown, source))?;
+    // The copy has the versions that were listed.
     if !is_same(object.version(), &version) {
         return Err(RemoteError::Changed { path: shown });
     }
-    let mut file = fs::File::create(&target).map_err(|source| local(&target, source))?;
+    let mut file = fs::File::create(&target).map_err(|source| file_error(&target, source))?;
     let mut start = 0;
     while start < bytes {
         let end = bytes.min(start + REQUEST_BYTES);
         let part = object.read_range(start..end).await;
-        let part = part.map_err(|source| at(&shown, source))?;
-        file.write_all(&part).map_err(|source| local(&target, source))?;
+        let part = part.map_err(|source| object_error(&shown, source))?;
+        file.write_all(&part)
+            .map_err(|source| file_error(&target, source))?;
         start = end;
         // The caller may have ended.
-        let _ = news.send(Copied {
+        let _ = sender.send(Copied {
             files: 0,
             bytes: part.len() as u64,
         });
     }
-    let _ = news.send(Copied { files: 1, bytes: 0 });
+    let _ = sender.send(Copied { files: 1, bytes: 0 });
     Ok(())
 }
 
@@ -175,11 +173,11 @@ pub struct Upload<'a> {
     pub replaced: &'a [&'a str],
 }
 
-/// Copies a directory of this machine to a store, so that it is complete only when the last file is there. Files of an older upload
-/// are removed. Calls `progress` with what is done.
+/// Copies a directory of this machine to a store. It is complete only when the last file is there. Files of an older upload are
+/// removed. Calls `progress` with the totals so far.
 ///
 /// # Errors
-/// A file cannot be read, or an object cannot be written. Another program wrote there at the same time; then the last file is not there.
+/// A file cannot be read, an object cannot be written, or another program wrote there at the same time. The last file is then missing.
 pub fn upload(upload: &Upload<'_>, progress: &mut dyn FnMut(Copied)) -> Result<Copied, RemoteError> {
     let Upload {
         from,
@@ -192,18 +190,13 @@ pub fn upload(upload: &Upload<'_>, progress: &mut dyn FnMut(Copied)) -> Result<C
     let is_replaced = |name: &str| replaced.iter().any(|start| is_part_of(name, start));
     let mut files = Vec::new();
     files_below(from, "", &mut files)?;
-    let key_of = |name: &str| {
-        key_below(&address.key, name).map_err(|_| RemoteError::Address {
-            path: below(to, name),
-            why: "an object has no such name",
-        })
-    };
+    let key_of = |name: &str| address.key_below(to, name);
     state().sessions.forget(to);
-    // A reader that comes now finds no session, instead of one with files of two.
+    // From here on, readers find no session, instead of one with files of two versions.
     remove(&store, vec![key_of(last)?], to)?;
     let mut sent = BTreeMap::new();
-    let mut done = Copied::default();
-    // Small files are many, and need little memory.
+    let mut total = Copied::default();
+    // Small files are numerous and need little memory, so more of them are copied at the same time.
     let (small, large): (Vec<String>, Vec<String>) = files
         .iter()
         .filter(|name| *name != last)
@@ -212,7 +205,7 @@ pub fn upload(upload: &Upload<'_>, progress: &mut dyn FnMut(Copied)) -> Result<C
             fs::metadata(below(from, name)).is_ok_and(|metadata| metadata.len() <= SMALL_BYTES)
         });
     for (names, concurrent) in [(small, CONCURRENT_SMALL), (large, CONCURRENT)] {
-        let (news, copied) = channel();
+        let (sender, receiver) = channel();
         let mut jobs = Vec::new();
         for name in names {
             let job = send(
@@ -220,25 +213,25 @@ pub fn upload(upload: &Upload<'_>, progress: &mut dyn FnMut(Copied)) -> Result<C
                 key_of(&name)?,
                 below(from, &name),
                 below(to, &name),
-                news.clone(),
+                sender.clone(),
             );
             jobs.push(async move { job.await.map(|version| (name, version)) });
         }
-        drop(news);
+        drop(sender);
         let task = handle()?.spawn(async move {
             stream::iter(jobs)
                 .buffer_unordered(concurrent)
                 .try_collect::<Vec<_>>()
                 .await
         });
-        let before = done;
-        let copied = follow(&copied, &mut |part| progress(before.and(part)));
-        done = before.and(copied);
+        let before = total;
+        let copied = follow(&receiver, &mut |part| progress(before.and(part)));
+        total = before.and(copied);
         sent.extend(finish(task)?);
     }
     let older = others(to, &sent, &is_replaced)?;
     if older.iter().any(|name| name == last) {
-        // Another program completed its upload meanwhile. Its files and ours are mixed.
+        // Another program completed its upload meanwhile, so its files and these are mixed.
         remove(&store, vec![key_of(last)?], to)?;
         return Err(RemoteError::Replaced {
             path: below(to, last),
@@ -250,17 +243,17 @@ pub fn upload(upload: &Upload<'_>, progress: &mut dyn FnMut(Copied)) -> Result<C
         to,
     )?;
     if files.iter().any(|name| name == last) {
-        let (news, copied) = channel();
+        let (sender, receiver) = channel();
         let job = send(
             Arc::clone(&store),
             key_of(last)?,
             below(from, last),
             below(to, last),
-            news,
+            sender,
         );
         sent.insert(last.to_owned(), finish(handle()?.spawn(job))?);
-        done = done.and(follow(&copied, &mut |_| {}));
-        // Another program may have begun before the last file was there, and not have seen it.
+        total = total.and(follow(&receiver, &mut |_| {}));
+        // Another program may have started before the last file was there, and therefore not have removed it.
         let checked = others(to, &sent, &is_replaced).and_then(|others| match others.first() {
             Some(other) => Err(RemoteError::Replaced {
                 path: below(to, other),
@@ -273,7 +266,7 @@ pub fn upload(upload: &Upload<'_>, progress: &mut dyn FnMut(Copied)) -> Result<C
         }
     }
     state().listings.forget(to);
-    Ok(done)
+    Ok(total)
 }
 
 /// Returns true if a name is that of a file, or below that of a directory, which ends with `/`.
@@ -284,10 +277,10 @@ pub fn is_part_of(name: &str, file_or_directory: &str) -> bool {
     }
 }
 
-/// Returns the names of files that are there and were not sent.
+/// Returns the names of the replaced files in a store that were not sent.
 ///
 /// # Errors
-/// A file that was sent is missing or another one.
+/// A file that was sent is missing or was replaced, or the store cannot be read.
 fn others(
     to: &Path,
     sent: &BTreeMap<String, Version>,
@@ -318,26 +311,27 @@ fn others(
     }
 }
 
-/// Compares two versions. Lists of some stores have no tags.
+/// Returns true if two versions are the same. Lists of some stores have no tags; then only sizes are compared.
 fn is_same(one: &Version, other: &Version) -> bool {
     one.bytes == other.bytes && (one.e_tag.is_none() || other.e_tag.is_none() || one.e_tag == other.e_tag)
 }
 
+/// Writes a file into an object, in parts if it is large.
 async fn send(
     store: Arc<dyn ObjectStore>,
     key: Key,
     source: PathBuf,
     shown: PathBuf,
-    news: Sender<Copied>,
+    sender: Sender<Copied>,
 ) -> Result<Version, RemoteError> {
-    let failed = |error: object_store::Error| at(&shown, io_error(error));
-    let unreadable = |error: io::Error| local(&source, error);
+    let failed = |error: object_store::Error| object_error(&shown, io_error(error));
+    let unreadable = |error: io::Error| file_error(&source, error);
     let mut file = fs::File::open(&source).map_err(unreadable)?;
     let bytes = file.metadata().map_err(unreadable)?.len();
     let e_tag = if bytes <= PART_BYTES as u64 {
         let mut content = Vec::with_capacity(bytes as usize);
         file.read_to_end(&mut content).map_err(unreadable)?;
-        let _ = news.send(Copied { files: 0, bytes });
+        let _ = sender.send(Copied { files: 0, bytes });
         store.put(&key, content.into()).await.map_err(failed)?.e_tag
     } else {
         let before = upload::present(&store, &key).await;
@@ -349,7 +343,7 @@ async fn send(
                 Ok(0) => break,
                 Ok(count) => {
                     writer.write(&part[..count]);
-                    let _ = news.send(Copied {
+                    let _ = sender.send(Copied {
                         files: 0,
                         bytes: count as u64,
                     });
@@ -358,7 +352,7 @@ async fn send(
                 Err(error) => Err(unreadable(error)),
             };
             if let Err(error) = outcome {
-                // Parts that cannot be removed are invisible.
+                // Parts that cannot be removed are invisible to readers.
                 let _ = writer.abort().await;
                 return Err(error);
             }
@@ -371,11 +365,11 @@ async fn send(
             }
         }
     };
-    let _ = news.send(Copied { files: 1, bytes: 0 });
+    let _ = sender.send(Copied { files: 1, bytes: 0 });
     Ok(Version { bytes, e_tag })
 }
 
-/// Removes objects. That one does not exist is no error.
+/// Removes objects. A missing object is no error.
 fn remove(store: &Arc<dyn ObjectStore>, keys: Vec<Key>, directory: &Path) -> Result<(), RemoteError> {
     let store = Arc::clone(store);
     let removed = crate::runtime::wait(async move {
@@ -386,20 +380,21 @@ fn remove(store: &Arc<dyn ObjectStore>, keys: Vec<Key>, directory: &Path) -> Res
             Err(error) => Some(error),
         })
     })?;
-    removed.map_or(Ok(()), |error| Err(at(directory, io_error(error))))
+    removed.map_or(Ok(()), |error| Err(object_error(directory, io_error(error))))
 }
 
-/// Adds up what is done, until all jobs ended.
-fn follow(copied: &Receiver<Copied>, progress: &mut dyn FnMut(Copied)) -> Copied {
-    let mut done = Copied::default();
-    while let Ok(part) = copied.recv() {
-        done.files += part.files;
-        done.bytes += part.bytes;
-        progress(done);
+/// Adds up progress until all jobs have ended, and returns the totals.
+fn follow(receiver: &Receiver<Copied>, progress: &mut dyn FnMut(Copied)) -> Copied {
+    let mut total = Copied::default();
+    while let Ok(part) = receiver.recv() {
+        total.files += part.files;
+        total.bytes += part.bytes;
+        progress(total);
     }
-    done
+    total
 }
 
+/// Waits for the end of a task, and returns its result.
 fn finish<T: Send + 'static>(
     task: tokio::task::JoinHandle<Result<T, RemoteError>>,
 ) -> Result<T, RemoteError> {
@@ -407,9 +402,9 @@ fn finish<T: Send + 'static>(
     ended.map_err(|_| io::Error::other("a copy ended unexpectedly; please report this"))?
 }
 
-/// Lists the files below a directory of this machine. Hidden ones are unfinished.
+/// Lists the files below a directory of this machine. Hidden files are left out, because they are unfinished.
 fn files_below(directory: &Path, prefix: &str, out: &mut Vec<String>) -> Result<(), RemoteError> {
-    let unreadable = |source| local(directory, source);
+    let unreadable = |source| file_error(directory, source);
     for entry in fs::read_dir(directory).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
         let Ok(name) = entry.file_name().into_string() else {
@@ -429,21 +424,14 @@ fn files_below(directory: &Path, prefix: &str, out: &mut Vec<String>) -> Result<
     Ok(())
 }
 
-fn key_below(prefix: &Key, name: &str) -> Result<Key, object_store::path::Error> {
-    match prefix.as_ref() {
-        "" => Key::parse(name),
-        prefix => Key::parse(format!("{prefix}/{name}")),
-    }
-}
-
-fn at(path: &Path, cause: io::Error) -> RemoteError {
+fn object_error(path: &Path, cause: io::Error) -> RemoteError {
     RemoteError::Object {
         path: path.to_path_buf(),
         cause,
     }
 }
 
-fn local(path: &Path, cause: io::Error) -> RemoteError {
+fn file_error(path: &Path, cause: io::Error) -> RemoteError {
     RemoteError::Local {
         path: path.to_path_buf(),
         cause,

@@ -19,7 +19,7 @@ pub enum RemoteError {
     #[error("{0}")]
     Configuration(String),
     /// A request failed.
-    #[error("{0}")]
+    #[error(transparent)]
     Request(#[from] io::Error),
     /// A file of this machine could not be read or written.
     #[error("{path}: {cause}", path = path.display())]
@@ -66,7 +66,7 @@ impl From<RemoteError> for io::Error {
 
 /// Returns an error with the innermost cause, which says what happened. The outer ones name the library and the request.
 pub fn io_error(error: object_store::Error) -> io::Error {
-    use object_store::Error as Of;
+    use object_store::Error as StoreError;
     let cause = shortened(&without_queries(&innermost(&error)));
     let denied =
         "the object store denied access: check the credentials and their permissions for this bucket";
@@ -76,12 +76,14 @@ pub fn io_error(error: object_store::Error) -> io::Error {
             return io::Error::new(io::ErrorKind::NotFound, "no such bucket");
         }
         (_, "SignatureDoesNotMatch" | "InvalidAccessKeyId" | "ExpiredToken")
-        | (Of::Unauthenticated { .. }, _) => (io::ErrorKind::PermissionDenied, rejected),
-        (Of::NotFound { .. }, _) => {
+        | (StoreError::Unauthenticated { .. }, _) => (io::ErrorKind::PermissionDenied, rejected),
+        (StoreError::NotFound { .. }, _) => {
             return io::Error::new(io::ErrorKind::NotFound, "no such object or bucket");
         }
-        (_, "AccessDenied") | (Of::PermissionDenied { .. }, _) => (io::ErrorKind::PermissionDenied, denied),
-        (Of::Precondition { .. }, _) => {
+        (_, "AccessDenied") | (StoreError::PermissionDenied { .. }, _) => {
+            (io::ErrorKind::PermissionDenied, denied)
+        }
+        (StoreError::Precondition { .. }, _) => {
             return io::Error::other("the object was replaced while it was read; run the command again");
         }
         _ => (io::ErrorKind::Other, "the object store failed"),

@@ -1,4 +1,4 @@
-//! Runs and sessions in object stores: Amazon S3 and what speaks its protocol, Google Cloud Storage, Azure Blob Storage.
+//! Runs and sessions in object stores: Amazon S3 and compatible servers, Google Cloud Storage, Azure Blob Storage.
 //!
 //! [`register`] gives the readers and writers of `rankscope_formats::files` access to paths such as `s3://bucket/run`. The crate
 //! `object_store` has the protocols, retries and multipart uploads.
@@ -6,14 +6,14 @@
 //! | file | content |
 //! |---|---|
 //! | [`address`] | parts of a path; `file://` in arguments |
-//! | `credentials/` | what the vendors' own tools take, where `object_store` does not |
+//! | `credentials/` | variables and files of the vendors' tools that `object_store` does not read |
 //! | `stores` | one client per bucket |
 //! | `runtime` | runs requests for callers that block |
 //! | `object` | an open object, all of one version |
 //! | `listing`, `read_ahead` | lists of directories, and files that are probably read next |
 //! | `upload` | an object that is being written |
-//! | `access` | what `rankscope_formats::files` requests |
-//! | [`sessions`] | sessions that were read, and whether they still are the same |
+//! | `access` | the trait by which `rankscope_formats::files` uses all of this |
+//! | [`sessions`] | sessions that were read, and whether they were replaced since |
 //! | [`copy`] | whole directories: logs to this machine, a session to a store |
 //! | [`error`] | errors in the words of a user |
 
@@ -49,7 +49,7 @@ pub fn client(
     Ok((store, address.key))
 }
 
-/// State of this program: its clients and what it knows of directories.
+/// State of this program: its clients, and caches of the stores' content.
 struct State {
     stores: stores::Clients,
     listings: listing::Listings,

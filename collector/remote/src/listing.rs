@@ -1,4 +1,4 @@
-//! Lists of directories. Those with a file per rank are kept: thousands of questions about them cost one list.
+//! Lists of directories. Those with a file per rank are cached, so that thousands of look-ups cost one request.
 
 use crate::address::Address;
 use crate::error::io_error;
@@ -15,17 +15,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Name in a directory, and what it is. A directory has no version.
 pub type Names = BTreeMap<String, Option<Version>>;
 
-/// Lists that are kept.
+/// Cached lists, by directory.
 #[derive(Default)]
 pub struct Listings(Mutex<HashMap<PathBuf, Arc<Names>>>);
 
 impl Listings {
-    /// Returns the list of a directory, if it is kept.
+    /// Returns the list of a directory, if it is cached.
     pub fn known(&self, directory: &Path) -> Option<Arc<Names>> {
         self.lock().get(directory).map(Arc::clone)
     }
 
-    /// Returns the list of a directory, and keeps it.
+    /// Returns the list of a directory, and caches it.
     pub fn list(&self, directory: &Path) -> io::Result<Arc<Names>> {
         if let Some(known) = self.known(directory) {
             return Ok(known);
@@ -41,7 +41,7 @@ impl Listings {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, Arc<Names>>> {
-        // A panic while the map was locked left it whole.
+        // The map is consistent even if a thread panicked while it held the lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -52,9 +52,8 @@ pub fn names(directory: &Path) -> io::Result<Names> {
     let store = store(&address)?;
     let protocol = address.protocol;
     let listed = wait(async move {
-        let prefix = (!address.key.as_ref().is_empty()).then_some(address.key);
-        let listed = store.list_with_delimiter(prefix.as_ref()).await;
-        listed.map(|listed| (prefix.unwrap_or_default(), listed))
+        let listed = store.list_with_delimiter(address.prefix()).await;
+        listed.map(|listed| (address.key, listed))
     })?;
     let (prefix, listed) = listed.map_err(io_error)?;
     tracing::debug!(directory = %directory.display(), names = listed.objects.len(), "listed");

@@ -1,4 +1,4 @@
-//! An open object. All reads are of the version that was there when it was opened.
+//! An open object. All reads are of the version that was opened.
 
 use crate::address::Protocol;
 use crate::error::io_error;
@@ -27,6 +27,14 @@ pub struct Version {
 }
 
 impl Version {
+    /// Returns the version of an object from the answer to a request for it.
+    pub fn of(object: object_store::ObjectMeta) -> Self {
+        Self {
+            bytes: object.size,
+            e_tag: object.e_tag,
+        }
+    }
+
     /// Returns the version of an object in a list. Only S3 promises the same tag in lists and answers.
     pub fn listed(object: object_store::ObjectMeta, protocol: Protocol) -> Self {
         Self {
@@ -59,10 +67,7 @@ impl Object {
         };
         let (version, head) = match store.get_opts(&key, options).await {
             Ok(result) => {
-                let version = Version {
-                    bytes: result.meta.size,
-                    e_tag: result.meta.e_tag.clone(),
-                };
+                let version = Version::of(result.meta.clone());
                 (version, result.bytes().await.map_err(io_error)?)
             }
             // An empty object has no range.
@@ -71,11 +76,7 @@ impl Object {
                 if meta.size > 0 {
                     return Err(io_error(error));
                 }
-                let version = Version {
-                    bytes: 0,
-                    e_tag: meta.e_tag,
-                };
-                (version, Bytes::new())
+                (Version::of(meta), Bytes::new())
             }
             Err(error) => return Err(io_error(error)),
         };
@@ -150,7 +151,7 @@ impl RemoteFile for Object {
     }
 
     fn read(&self, ranges: &[Range<u64>]) -> io::Result<Vec<Bytes>> {
-        // No threads for what is in memory.
+        // Bytes in memory need no thread.
         if let [range] = ranges
             && range.start <= range.end
             && range.end <= self.head.len() as u64

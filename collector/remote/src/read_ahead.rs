@@ -1,5 +1,5 @@
-//! Files that are probably read next. A session has a file per rank, and most readers go from rank to rank: each would wait for the
-//! store once.
+//! Files that are probably read next. A session has a file per rank, and most readers go from rank to rank. Without this, they would
+//! wait for the store once per rank.
 
 use crate::object::Object;
 use std::collections::{HashMap, VecDeque};
@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 const FILES: u64 = 16;
 /// Maximum number of files that were opened ahead and not used yet. Each holds at most [`crate::object::HEAD_BYTES`].
 const MAX_HELD: usize = 64;
-/// A reader with several threads opens ranks slightly out of order.
+/// Largest distance between two ranks that one reader opens in succession. Several threads open them slightly out of order.
 const NEAR: u64 = 4;
 
 /// Files that are opened ahead, and the progress of readers.
@@ -23,13 +23,15 @@ pub struct ReadAhead(Mutex<Inner>);
 struct Inner {
     /// By directory and extension.
     readers: HashMap<(PathBuf, String), Reader>,
+    /// Files that were opened ahead, the oldest first.
     held: VecDeque<(PathBuf, JoinHandle<io::Result<Object>>)>,
 }
 
 /// Progress of a reader.
 struct Reader {
+    /// Rank that was opened last.
     last: u64,
-    /// First rank that was not opened ahead, upwards and downwards.
+    /// Lowest rank above that was not opened ahead, and lowest rank below that was.
     next: (u64, u64),
 }
 
@@ -91,7 +93,7 @@ impl ReadAhead {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A panic while it was locked at most left a file that is opened again.
+        // If a thread panicked while it held the lock, at worst a file is opened again.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

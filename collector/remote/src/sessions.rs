@@ -1,6 +1,6 @@
-//! Sessions that this program reads. A merge may replace one meanwhile; then what was read may be of both.
+//! Sessions that this program reads. If a merge replaces one meanwhile, the program may have read files of both versions.
 //!
-//! An upload removes the summary before it writes anything else. So a summary that is the same at the end shows that no upload began.
+//! An upload removes the summary before it writes anything else. So if the summary is unchanged at the end, no upload began.
 
 use crate::address::Address;
 use crate::error::{RemoteError, io_error};
@@ -29,12 +29,12 @@ impl Sessions {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Version>> {
-        // A panic while the map was locked left it whole.
+        // The map is consistent even if a thread panicked while it held the lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Checks that all sessions that were read still are the same. Sends nothing if none was in a store.
+/// Checks that no session was replaced since it was read. Sends nothing if none was in a store.
 ///
 /// # Errors
 /// A session was replaced or removed, or its store cannot be reached.
@@ -43,7 +43,7 @@ pub fn check() -> Result<(), RemoteError> {
     for (path, version) in read {
         let address = Address::of(&path)?;
         let store = store(&address)?;
-        let now = match wait(async move { store.head(&address.key).await })? {
+        let current = match wait(async move { store.head(&address.key).await })? {
             Ok(meta) => meta,
             Err(object_store::Error::NotFound { .. }) => return Err(RemoteError::Changed { path }),
             Err(error) => {
@@ -51,7 +51,7 @@ pub fn check() -> Result<(), RemoteError> {
                 return Err(RemoteError::Object { path, cause });
             }
         };
-        if now.size != version.bytes || now.e_tag != version.e_tag {
+        if current.size != version.bytes || current.e_tag != version.e_tag {
             return Err(RemoteError::Changed { path });
         }
     }

@@ -27,7 +27,7 @@ pub struct Clients(Mutex<HashMap<(Protocol, String), Arc<dyn ObjectStore>>>);
 /// Returns the client of a bucket.
 pub fn store(address: &Address) -> Result<Arc<dyn ObjectStore>, RemoteError> {
     let key = (address.protocol, address.bucket.clone());
-    // A panic while the map was locked left it whole.
+    // The map is consistent even if a thread panicked while it held the lock.
     let mut clients = crate::state()
         .stores
         .0
@@ -43,7 +43,7 @@ pub fn store(address: &Address) -> Result<Arc<dyn ObjectStore>, RemoteError> {
 
 /// Makes a client. Sends nothing.
 fn connect(address: &Address) -> Result<Arc<dyn ObjectStore>, RemoteError> {
-    let wrong = |error: object_store::Error| {
+    let unusable = |error: object_store::Error| {
         RemoteError::Configuration(format!("cannot use the bucket {}: {error}", address.bucket))
     };
     let retry = RetryConfig {
@@ -61,41 +61,35 @@ fn connect(address: &Address) -> Result<Arc<dyn ObjectStore>, RemoteError> {
             .with_timeout(REQUEST_LIMIT)
             .with_allow_http(is_http)
     };
+    // The builders have the same methods, but no trait in common.
+    macro_rules! build {
+        ($builder:expr, $is_http:expr) => {
+            Arc::new(
+                $builder
+                    .with_client_options(options($is_http))
+                    .with_retry(retry)
+                    .build()
+                    .map_err(unusable)?,
+            )
+        };
+    }
     let bucket = &address.bucket;
     Ok(match address.protocol {
         Protocol::S3 => {
             let builder = aws::complete(AmazonS3Builder::from_env())?.with_bucket_name(bucket);
-            // Who writes an endpoint without TLS wants it, as with the vendor's tools.
+            // A user who writes an endpoint without TLS wants none, as with the vendor's tools.
             let is_http = aws::endpoint(&builder).is_some_and(|endpoint| endpoint.starts_with("http://"));
-            Arc::new(
-                builder
-                    .with_client_options(options(is_http))
-                    .with_retry(retry)
-                    .build()
-                    .map_err(wrong)?,
-            )
+            build!(builder, is_http)
         }
         Protocol::Google => {
             let builder = GoogleCloudStorageBuilder::from_env().with_bucket_name(bucket);
             let is_http = std::env::var("GOOGLE_BASE_URL").is_ok_and(|url| url.starts_with("http://"));
-            Arc::new(
-                builder
-                    .with_client_options(options(is_http))
-                    .with_retry(retry)
-                    .build()
-                    .map_err(wrong)?,
-            )
+            build!(builder, is_http)
         }
         Protocol::Azure => {
             let builder = azure::complete(MicrosoftAzureBuilder::from_env(), bucket)?;
             let is_http = azure::is_http(&builder);
-            Arc::new(
-                builder
-                    .with_client_options(options(is_http))
-                    .with_retry(retry)
-                    .build()
-                    .map_err(wrong)?,
-            )
+            build!(builder, is_http)
         }
     })
 }

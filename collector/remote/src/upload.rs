@@ -30,21 +30,20 @@ pub struct ObjectUpload {
     store: Arc<dyn ObjectStore>,
     key: Key,
     bytes: u64,
-    /// What was there before the first part was sent.
+    /// Version that was there before the first part was sent.
     before: Option<Version>,
 }
 
 /// Returns the version of an object, if there is one.
 pub async fn present(store: &Arc<dyn ObjectStore>, key: &Key) -> Option<Version> {
     let meta = store.head(key).await.ok()?;
-    Some(Version {
-        bytes: meta.size,
-        e_tag: meta.e_tag,
-    })
+    Some(Version::of(meta))
 }
 
-/// Returns the version of an object in parts whose completion failed because it was completed already: the store did so, but its answer
-/// was lost, and the repeated request found no upload.
+/// Returns the version of an object whose multipart upload is complete although `error` says that the upload does not exist.
+///
+/// This happens if the store completes an upload, and its answer is lost. The client repeats the request, and the store no longer knows
+/// the upload. `bytes` is the size of the object, and `before` the version that it replaces.
 pub async fn completed(
     store: &Arc<dyn ObjectStore>,
     key: &Key,
@@ -55,8 +54,8 @@ pub async fn completed(
     if !matches!(error, object_store::Error::NotFound { .. }) {
         return None;
     }
-    let now = present(store, key).await?;
-    (now.bytes == bytes && now.e_tag.is_some() && Some(&now) != before).then_some(now)
+    let found = present(store, key).await?;
+    (found.bytes == bytes && found.e_tag.is_some() && Some(&found) != before).then_some(found)
 }
 
 impl ObjectUpload {
@@ -77,6 +76,7 @@ impl ObjectUpload {
         })
     }
 
+    /// Gives the buffered bytes to the writer, which sends whole parts.
     fn send(&mut self) -> io::Result<()> {
         let mut writer = self.writer.take().ok_or_else(failed_before)?;
         let bytes = std::mem::take(&mut self.buffer);
@@ -93,7 +93,7 @@ impl ObjectUpload {
         self.writer = Some(writer);
         self.buffer = bytes;
         self.buffer.clear();
-        outcome.map_err(plain)
+        outcome.map_err(store_error)
     }
 }
 
@@ -106,7 +106,7 @@ impl Write for ObjectUpload {
         Ok(bytes.len())
     }
 
-    /// Does nothing: bytes of an unfinished object are nowhere visible.
+    /// Does nothing, because nobody can read an unfinished object.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -124,7 +124,7 @@ impl Upload for ObjectUpload {
             let error = match error.downcast::<object_store::Error>() {
                 Ok(error) => error,
                 Err(error) => {
-                    // Dropping this removes the parts. A small object has none.
+                    // `drop` removes the parts. A small object has none.
                     self.writer = Some(writer).filter(|_| self.bytes > PART_BYTES as u64);
                     return Err(error);
                 }
@@ -167,7 +167,7 @@ fn failed_before() -> io::Error {
 }
 
 /// Returns the error of the store inside an error of the writer.
-fn plain(error: io::Error) -> io::Error {
+fn store_error(error: io::Error) -> io::Error {
     match error.downcast::<object_store::Error>() {
         Ok(error) => io_error(error),
         Err(error) => error,

@@ -2,21 +2,11 @@
 
 use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
+use rankscope_analysis::model::causes;
 
-/// Returns an error and its causes as one text, with advice where there is some.
+/// Returns an error and its causes as one text, and advice if there is any.
 pub fn explain(error: &anyhow::Error) -> String {
-    let mut text = String::new();
-    for cause in error.chain() {
-        let cause = cause.to_string();
-        // An error of DataFusion shows its causes itself.
-        if text.contains(&cause) {
-            continue;
-        }
-        if !text.is_empty() {
-            text.push_str("\n  because: ");
-        }
-        text.push_str(&cause);
-    }
+    let mut text = causes::texts(error.chain()).join("\n  because: ");
     let query_error = error
         .chain()
         .find_map(|cause| cause.downcast_ref::<DataFusionError>());

@@ -67,7 +67,7 @@ fn main() -> ExitCode {
         Ok(Err(_)) => return ExitCode::from(3),
         Err(error) => Err(error).context("cannot start a thread"),
     };
-    // What was read of a session that was replaced meanwhile is of no use.
+    // If a session was replaced meanwhile, the result may mix both versions.
     let result = result.and_then(|code| {
         rankscope_remote::sessions::check()?;
         Ok(code)
@@ -116,8 +116,8 @@ fn split(mut arguments: Vec<OsString>) -> Result<(Vec<PathBuf>, Option<String>)>
             bail!("give one query, as the last argument: {text}");
         }
         let text = argument.to_string_lossy();
-        let is_there = is_remote(Path::new(argument)) || Path::new(argument).exists();
-        if !is_there && text.contains(char::is_whitespace) {
+        let may_exist = is_remote(Path::new(argument)) || Path::new(argument).exists();
+        if !may_exist && text.contains(char::is_whitespace) {
             bail!("not a directory, and not a query that starts with SELECT or WITH: {text}");
         }
     }

@@ -121,11 +121,11 @@ struct TableFile {
     file: PartitionedFile,
     run: String,
     rank: Option<u32>,
-    /// Object store that has the file; of this machine, its file system.
+    /// Object store of the file. The file system of this machine counts as one.
     store: ObjectStoreUrl,
 }
 
-/// Object store of a directory, and the beginning of the names there.
+/// Object store of a directory, and the prefix of the names of its objects.
 struct Place {
     store: ObjectStoreUrl,
     prefix: object_store::path::Path,
@@ -143,7 +143,7 @@ impl Place {
             rankscope_remote::client(directory).map_err(|error| DataFusionError::External(error.into()))?;
         let text = directory.to_string_lossy();
         let bucket = text.strip_suffix(prefix.as_ref()).unwrap_or(&text);
-        // DataFusion ignores what precedes an @, which is the container of Azure.
+        // DataFusion ignores what precedes an @. For Azure, that is the container.
         let unique = bucket.trim_end_matches('/').replacen('@', ".", 1);
         Ok(Self {
             store: ObjectStoreUrl::parse(unique)?,
@@ -152,7 +152,7 @@ impl Place {
     }
 }
 
-/// Makes the object stores of these directories known to DataFusion.
+/// Registers the object stores of these directories with DataFusion.
 pub fn register_stores<'a>(
     context: &SessionContext,
     directories: impl Iterator<Item = &'a Path>,

@@ -180,7 +180,7 @@ fn the_wheel_has_the_program() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = tempfile::tempdir().expect("a folder");
     let mut pack = Command::new("python3");
-    pack.arg(root.join("packaging/sql_wheel.py"))
+    pack.arg(root.join("packaging/companion_wheel.py"))
         .args(["--program", PROGRAM, "--out"])
         .arg(folder.path());
     let (status, wheel, said) = output(&mut pack);

@@ -1,12 +1,10 @@
 //! Existence, lists and whole files, on this machine or in an object store.
 
 use super::remote::{Found, is_remote, remote};
+use super::requests::requests;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
 use std::path::Path;
-
-/// Number of bytes of an object that are read at once.
-const CHUNK_BYTES: u64 = 8 << 20;
 
 /// Entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,8 +40,8 @@ pub fn find(path: &Path) -> io::Result<Found> {
     }
 }
 
-/// Returns true unless it is certain that `path` is no file. Opening a file that cannot be examined then gives the reason, so that
-/// nothing counts as absent because of an error.
+/// Returns true unless it is certain that `path` is no file. If it cannot be examined, opening it gives the reason, so that no table
+/// counts as missing because of an error.
 pub fn may_exist(path: &Path) -> bool {
     find(path).map_or(true, |found| matches!(found, Found::File(_)))
 }
@@ -93,7 +91,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     }
     let file = remote()?.open(path)?;
     let mut bytes = Vec::new();
-    for chunk in file.read(&chunks(file.bytes()))? {
+    for chunk in file.read(&requests(&(0..file.bytes())).collect::<Vec<_>>())? {
         bytes.extend_from_slice(&chunk);
     }
     Ok(bytes)
@@ -121,7 +119,7 @@ pub fn create_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes a file. That it does not exist is no error.
+/// Removes a file. A missing file is no error.
 ///
 /// # Errors
 /// The file cannot be removed.
@@ -134,13 +132,6 @@ pub fn remove(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
-}
-
-/// Returns the parts in which an object is read.
-fn chunks(bytes: u64) -> Vec<std::ops::Range<u64>> {
-    (0..bytes.div_ceil(CHUNK_BYTES))
-        .map(|chunk| chunk * CHUNK_BYTES..bytes.min((chunk + 1) * CHUNK_BYTES))
-        .collect()
 }
 
 #[cfg(test)]
@@ -161,15 +152,6 @@ mod tests {
             .collect();
         assert_eq!(shown, [("a", false, 3), ("b", true, 0), ("c", false, 3)]);
         assert!(list(&folder.path().join("nothing")).is_err());
-    }
-
-    #[test]
-    fn parts_of_an_object_cover_it() {
-        assert!(chunks(0).is_empty());
-        assert_eq!(chunks(5).first().map(|part| part.end), Some(5));
-        let parts = chunks(2 * CHUNK_BYTES + 1);
-        assert_eq!(parts.len(), 3);
-        assert_eq!(parts.last().map(|part| part.end), Some(2 * CHUNK_BYTES + 1));
     }
 
     #[test]

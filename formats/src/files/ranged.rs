@@ -1,6 +1,7 @@
 //! A Parquet file, on this machine or in an object store. Of an object, only the footer and the needed columns are read.
 
 use super::remote::{RemoteFile, is_remote, remote};
+use super::requests::{request_count, requests};
 use bytes::Bytes;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::ParquetMetaData;
@@ -16,11 +17,9 @@ use std::sync::{Arc, Mutex};
 const TAIL_BYTES: u64 = 64 << 10;
 /// Objects up to this size are read whole: one request is cheaper than two.
 const WHOLE_BYTES: u64 = 1 << 20;
-/// Gap between two ranges that is read, too, because a request costs more.
+/// Largest gap between two ranges that is read as well, because another request would cost more.
 const GAP_BYTES: u64 = 128 << 10;
-/// Number of bytes of one request.
-const REQUEST_BYTES: u64 = 8 << 20;
-/// Row groups whose bytes are kept: a batch may span two.
+/// Number of row groups whose bytes are kept. A batch of rows may span two.
 const KEPT_GROUPS: usize = 2;
 
 /// An open Parquet file.
@@ -62,7 +61,8 @@ impl OpenFile {
         }
     }
 
-    /// Tells which columns of which row groups are read next, so that an object is read in few large ranges.
+    /// Sets which columns of which row groups are read next, so that an object is read in few large ranges. `reads` returns true for
+    /// the number of such a column.
     pub fn plan(&mut self, metadata: &ParquetMetaData, groups: &[usize], reads: impl Fn(usize) -> bool) {
         let Self::Remote(ranged) = self else {
             return;
@@ -173,8 +173,9 @@ impl Ranged {
 
     /// Returns the bytes of a range inside the object.
     fn bytes(&self, range: Range<u64>) -> io::Result<Bytes> {
-        let poisoned = || io::Error::other("another thread failed while it read this object");
-        let mut held = self.held.lock().map_err(|_| poisoned())?;
+        let poisoned = |_| io::Error::other("another thread failed while it read this object");
+        let too_short = || io::Error::new(io::ErrorKind::UnexpectedEof, "the object is shorter than it was");
+        let mut held = self.held.lock().map_err(poisoned)?;
         let known = held.groups.iter().map(|(_, parts)| parts).chain([&held.tail]);
         if let Some(bytes) = known.filter_map(|parts| get(parts, &range)).next() {
             return Ok(bytes);
@@ -187,7 +188,7 @@ impl Ranged {
                 held.groups.pop_front();
             }
             held.groups.push_back((group, parts));
-            return bytes.ok_or_else(poisoned);
+            return bytes.ok_or_else(too_short);
         }
         let all = self.file.bytes();
         let tail_start = if all <= WHOLE_BYTES { 0 } else { all - TAIL_BYTES };
@@ -202,16 +203,17 @@ impl Ranged {
         if is_of_tail {
             held.tail = parts;
         }
-        bytes.ok_or_else(|| io::Error::new(io::ErrorKind::UnexpectedEof, "the object is shorter than it was"))
+        bytes.ok_or_else(too_short)
     }
 
     fn read(&self, ranges: &[Range<u64>]) -> io::Result<Vec<Part>> {
-        let pieces: Vec<Range<u64>> = ranges.iter().cloned().flat_map(pieces).collect();
-        let read = self.file.read(&pieces)?;
+        let read = self
+            .file
+            .read(&ranges.iter().flat_map(requests).collect::<Vec<_>>())?;
         let mut parts: Vec<Part> = Vec::with_capacity(ranges.len());
         let mut read = read.into_iter();
         for range in ranges {
-            let mut of_range: Vec<Bytes> = read.by_ref().take(pieces_in(range)).collect();
+            let mut of_range: Vec<Bytes> = read.by_ref().take(request_count(range)).collect();
             let bytes = match of_range.len() {
                 1 => of_range.swap_remove(0),
                 _ => of_range.concat().into(),
@@ -225,22 +227,7 @@ impl Ranged {
     }
 }
 
-/// Splits a range into requests.
-fn pieces(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
-    let count = pieces_in(&range) as u64;
-    (0..count).map(move |piece| {
-        let start = range.start + piece * REQUEST_BYTES;
-        start..range.end.min(start + REQUEST_BYTES)
-    })
-}
-
-fn pieces_in(range: &Range<u64>) -> usize {
-    // A range of a row group is smaller than the address space.
-    range.end.saturating_sub(range.start).div_ceil(REQUEST_BYTES) as usize
-}
-
-/// Sorts ranges, and joins those that nearly touch. Ranges end at the end of the file at the latest: in a damaged file they may be
-/// arbitrary.
+/// Sorts ranges, and joins those that nearly touch. Cuts them at the end of the file, because a damaged file may contain any range.
 fn joined(mut ranges: Vec<Range<u64>>, file_bytes: u64) -> Vec<Range<u64>> {
     ranges.sort_by_key(|range| range.start);
     let mut all: Vec<Range<u64>> = Vec::new();
@@ -387,18 +374,6 @@ mod tests {
             for pair in all.windows(2) {
                 prop_assert!(pair[0].end + GAP_BYTES < pair[1].start);
             }
-        }
-
-        #[test]
-        fn pieces_of_a_range_follow_each_other(start in 0u64..100, bytes in 0u64..5 * REQUEST_BYTES) {
-            let range = start..start + bytes;
-            let mut at = range.start;
-            for piece in pieces(range.clone()) {
-                prop_assert_eq!(piece.start, at);
-                prop_assert!(piece.end > at && piece.end - at <= REQUEST_BYTES);
-                at = piece.end;
-            }
-            prop_assert_eq!(at, range.end);
         }
     }
 }

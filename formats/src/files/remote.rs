@@ -17,7 +17,7 @@ pub fn is_remote(path: &Path) -> bool {
     SCHEMES.iter().any(|scheme| bytes.starts_with(scheme.as_bytes()))
 }
 
-/// Access to object stores. Every function may be called on any thread and blocks until it is done.
+/// Access to object stores. Every function may be called on any thread, and blocks until it has the result.
 ///
 /// Errors name no path: the callers add it.
 pub trait Remote: Send + Sync {
@@ -27,10 +27,10 @@ pub trait Remote: Send + Sync {
     /// Returns the names directly below a directory, sorted, with the sizes of files.
     fn list(&self, directory: &Path) -> io::Result<Vec<(String, Found)>>;
 
-    /// Opens a file that is probably read whole. All its reads are of one version of the object.
+    /// Opens a file that is probably read as a whole. All its reads are of one version of the object.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn RemoteFile>>;
 
-    /// As [`Remote::open`], for a reader that needs parts of the file: none is read yet.
+    /// As [`Remote::open`], but reads nothing yet, for readers that need only parts of the file.
     fn open_parts(&self, path: &Path) -> io::Result<Arc<dyn RemoteFile>>;
 
     /// Starts to write a file. It exists only after [`Upload::finish`].

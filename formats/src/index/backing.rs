@@ -2,7 +2,7 @@
 //!
 //! The regions are mapped, so that the system can reclaim their memory. They are written by calls and not through the mapping: a full
 //! disk is then an error, where a store into the mapping would end the process. All regions share a descriptor, because a session
-//! has more indexes than a process may have open files. The space of closed sessions is free again when the process ends.
+//! has more indexes than a process may have open files. The space of closed sessions is released only when the process ends.
 
 use memmap2::{MmapOptions, MmapRaw};
 use std::fs::File;
@@ -60,7 +60,7 @@ impl Region {
         self.file.write_all_at(bytes, self.offset + start as u64)
     }
 
-    /// Returns a range that was written; `None` outside of the region.
+    /// Returns the bytes of a range that was written. `None`: the range is not inside the region.
     ///
     /// # Safety
     /// Nobody may write to these bytes while the result exists.

@@ -1,7 +1,7 @@
 //! The bytes of an index: mapped, in memory, or in an object store.
 //!
-//! Of an object, the end is read first: it has the footer and usually all directories. Sums over any interval need no more. Blocks of
-//! spans are read when they are needed, in chunks, into an unnamed temporary file that is mapped ([`super::backing`]).
+//! The end of an object is read first. It has the footer and usually all directories, which suffice for sums over any interval. Blocks
+//! of spans are read when they are needed, in chunks, into an unnamed temporary file that is mapped ([`super::backing`]).
 
 use super::backing::Region;
 use crate::files::{self, RemoteFile};
@@ -92,8 +92,9 @@ pub(super) struct Remote {
     file: Arc<dyn RemoteFile>,
     /// As large as the object. Absent for an empty one, which cannot be mapped.
     memory: Option<Region>,
-    /// For each chunk that was requested, whether its bytes are in the region. They are written only before this is set.
+    /// For each chunk that was requested, whether its bytes are in the region. They do not change after this is set.
     chunks: Box<[OnceLock<bool>]>,
+    /// First error of a request, or of writing into the region.
     failure: OnceLock<io::Error>,
 }
 

@@ -1,5 +1,5 @@
-//! Numbers and texts as differences from others, in few bytes. They are no file format: they live as long as the process
-//! that made them.
+//! Numbers and texts as differences from others, in few bytes. This is no file format: only the process that wrote the bytes reads
+//! them.
 
 use super::encoding::put_varint;
 
@@ -8,7 +8,7 @@ pub fn put_signed(value: i64, out: &mut Vec<u8>) {
     put_varint(((value << 1) ^ (value >> 63)) as u64, out);
 }
 
-/// Takes a number that [`put_signed`] appended.
+/// Takes a number that [`put_signed`] appended from the start of `from`. `None`: the bytes end too early, or are damaged.
 pub fn take_signed(from: &mut &[u8]) -> Option<i64> {
     let value = take_unsigned(from)?;
     Some((value >> 1) as i64 ^ -((value & 1) as i64))
@@ -19,7 +19,7 @@ pub fn put_unsigned(value: u64, out: &mut Vec<u8>) {
     put_varint(value, out);
 }
 
-/// Takes a number that [`put_unsigned`] appended.
+/// Takes a number that [`put_unsigned`] appended from the start of `from`. `None`: the bytes end too early, or are damaged.
 #[inline]
 pub fn take_unsigned(from: &mut &[u8]) -> Option<u64> {
     let (mut value, mut shift) = (0u64, 0);
@@ -79,7 +79,7 @@ pub(super) fn take_option(before: Option<i64>, from: &mut &[u8]) -> Option<Optio
     })
 }
 
-/// Appends a text that differs from `before`.
+/// Appends a text that differs from `before`. Returns false and appends nothing if it does not.
 pub(super) fn pack_text(text: Option<&str>, before: Option<&str>, out: &mut Vec<u8>) -> bool {
     if text == before {
         return false;

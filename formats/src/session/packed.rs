@@ -1,11 +1,11 @@
 //! Rows in a tenth of their memory, for callers that hold many of them.
 //!
-//! A packed row is its difference from the row before it: a mask of the columns that changed, and their values. It is no
-//! file format: it lives as long as the process that packed it.
+//! A packed row is its difference from the row before it: a mask of the columns that changed, and their differences. This is no file
+//! format: only the process that packed the rows reads them.
 
 use super::table::Table;
 
-/// Rows of a table that were packed one after the other.
+/// Packed rows of a table. Append to it with [`PackedRows::push`], and read it with an [`Unpacker`].
 pub struct PackedRows<T: Table> {
     before: T,
     bytes: Vec<u8>,
@@ -45,7 +45,7 @@ impl<T: Table> PackedRows<T> {
         &self.bytes
     }
 
-    /// Removes the rows and frees their memory. The next row still builds on the last one.
+    /// Removes the rows and frees their memory. The next row is still packed as its difference from the last one.
     pub fn clear(&mut self) {
         self.bytes = Vec::new();
         self.rows = 0;
@@ -64,7 +64,7 @@ impl<T: Table> Default for Unpacker<T> {
 }
 
 impl<T: Table> Unpacker<T> {
-    /// Appends `rows` rows to `out`. Returns `None` if the bytes are none of these rows.
+    /// Appends `rows` rows to `out`. Returns `None` if the bytes are damaged.
     pub fn unpack(&mut self, mut bytes: &[u8], rows: usize, out: &mut Vec<T>) -> Option<()> {
         out.reserve_exact(rows);
         for _ in 0..rows {

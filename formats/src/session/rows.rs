@@ -6,14 +6,15 @@ use arrow_array::ArrayRef;
 use arrow_schema::DataType;
 use rankscope_ranklog::operation::{Library, Operation};
 use rankscope_ranklog::record::{Algorithm, Protocol};
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 macro_rules! names {
     ($($(#[$doc:meta])* $named:ident { $($(#[$value_doc:meta])* $value:ident = $name:literal,)* })*) => {$(
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[repr(u8)]
-        pub enum $named { $($(#[$value_doc])* $value,)* }
+        pub enum $named { $($(#[$value_doc])* #[serde(rename = $name)] $value,)* }
 
         impl $named {
             /// All values.

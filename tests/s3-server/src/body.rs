@@ -83,10 +83,10 @@ impl Body for AnswerBody {
             },
         };
         if let Some((left, _)) = &mut this.fault {
-            let now = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
-            let rest = bytes.split_off(now);
+            let before_break = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
+            let rest = bytes.split_off(before_break);
             this.rest = Some(rest).filter(|rest| !rest.is_empty());
-            *left -= now as u64;
+            *left -= before_break as u64;
         }
         this.record.sent(bytes.len());
         Poll::Ready(Some(Ok(Frame::data(bytes))))

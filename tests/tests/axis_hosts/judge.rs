@@ -128,7 +128,7 @@ pub fn judge(run: &Path, truth: &Truth<'_>, is_wrong: impl Fn(&[RankOperation]) 
         &clocks,
         &identities,
         &host_of,
-        (0..host_of.len()).map(reader),
+        (0..host_of.len()).map(RankIndex::of).map(reader),
         is_wrong,
     );
     let mut judged = Judged {

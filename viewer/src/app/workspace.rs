@@ -23,7 +23,7 @@ use std::time::Duration;
 
 /// Maximum number of ranks that are expanded at first.
 const MAX_OPEN_RANKS: usize = 12;
-/// With more ranks on several hosts, the hosts start closed: rows of hosts come first, and their ranks on demand.
+/// Maximum number of ranks with which several hosts are expanded at first. With more, the user expands the hosts.
 const MAX_RANKS_OF_OPEN_HOSTS: usize = 256;
 
 /// One open session.

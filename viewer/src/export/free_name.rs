@@ -1,18 +1,11 @@
 //! File names that do not exist yet.
 
-use rankscope_formats::files::is_remote;
+use crate::model::export_directory;
 use std::path::{Path, PathBuf};
 
-/// Returns `view-N.EXTENSION` next to a session, with the first free number. The file is outside the session directory,
-/// so another merge does not remove it. For a session in an object store, it is in the working directory.
+/// Returns `view-N.EXTENSION` in the [`export_directory`] of a session, with the first free number.
 pub fn free_name(session: &Path, extension: &str) -> PathBuf {
-    let folder = if is_remote(session) {
-        Path::new("")
-    } else if session.ends_with("session") {
-        session.parent().unwrap_or(session)
-    } else {
-        session
-    };
+    let folder = export_directory(session);
     let mut number = 1;
     loop {
         let path = folder.join(format!("view-{number}.{extension}"));

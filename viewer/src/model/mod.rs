@@ -4,6 +4,7 @@
 
 mod action;
 mod counter_scale;
+mod export_directory;
 mod host_index;
 mod opened;
 mod parts_lane;
@@ -14,6 +15,7 @@ mod window;
 
 pub use action::{Action, PanelTab};
 pub use counter_scale::{CounterScale, CounterScales};
+pub use export_directory::export_directory;
 pub use host_index::HostIndex;
 pub use opened::{Opened, View};
 pub use parts_lane::parts_lane;

@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::Duration;
 
-/// Time between two looks at an index that is being opened or built.
-const WAITING: Duration = Duration::from_millis(10);
-/// Threads that open indices in an object store. They wait most of the time.
+/// Interval at which a thread checks whether an index is open.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// Number of threads that open indices in an object store. They wait most of the time.
 const REMOTE_THREADS: usize = 16;
 
 /// An open session. The window and its background threads share it.
@@ -65,7 +65,7 @@ struct Waiting {
 }
 
 impl Queue {
-    /// Returns the next rank, and whether it is visible; waits for one if necessary. `None`: the queue is closed.
+    /// Returns the next rank, and true if it is visible. Waits for one if necessary. `None`: the queue is closed.
     fn next(&self) -> Option<(RankIndex, bool)> {
         let mut waiting = self.waiting.lock().ok()?;
         loop {
@@ -113,7 +113,7 @@ pub enum View<'a> {
     Missing,
 }
 
-/// Returns the state of an opened index. One that could not be read is missing.
+/// Returns the state of an opened index. An index that could not be read counts as missing.
 fn readable(view: &Option<Arc<ViewFile>>) -> View<'_> {
     match view {
         Some(view) if view.failure().is_none() => View::Open(view),
@@ -155,7 +155,7 @@ impl Opened {
             return View::Missing;
         };
         match slot.view.get() {
-            // What is drawn must not wait for an object store.
+            // Drawing must not wait for an object store.
             Some(Some(view)) if !view.is_resident() && view.failure().is_none() => {}
             Some(known) => return readable(known),
             None if !self.queue.is_served.load(Ordering::Acquire) => return self.view(rank),
@@ -202,7 +202,7 @@ impl Opened {
                 View::Open(view) => return Some(view.clone()),
                 View::Missing => return None,
                 View::Pending if self.is_closed() => return None,
-                View::Pending => std::thread::sleep(WAITING),
+                View::Pending => std::thread::sleep(POLL_INTERVAL),
             }
         }
     }
@@ -243,7 +243,7 @@ impl Opened {
             return false;
         }
         let view = self.open(rank).or_else(|| {
-            // A store that fails has no reason to get an index, and the viewer writes only notes into a bucket.
+            // The viewer does not build indices in an object store: it writes only notes there.
             if self.is_remote {
                 let opened = ViewFile::open(&view_path(&self.path, rank.0));
                 let why = opened.err().map_or_else(

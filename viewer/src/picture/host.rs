@@ -8,7 +8,7 @@ use egui::{Color32, ColorImage};
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::LaneKind;
 
-/// Maximum number of ranks of a host that are read. Of more, these are spread evenly, and always the same.
+/// Maximum number of ranks that the row of a host shows. If the host has more, they are spread evenly over its ranks.
 pub const MAX_RANKS: usize = 8;
 
 /// Returns the ranks of a host that its row shows.
@@ -17,7 +17,7 @@ pub fn sample(ranks: &[u32]) -> impl Iterator<Item = RankIndex> + '_ {
     (0..count).map(move |number| RankIndex(ranks[number * ranks.len() / count]))
 }
 
-/// Paints the mean of the sampled ranks of a host. Waits until their indexes are open. `None`: none can be read, or the session is
+/// Paints the mean of the sampled ranks of a host. Waits until their indices are open. `None`: no index can be read, or the session is
 /// closed.
 pub fn paint(
     opened: &Opened,
@@ -38,7 +38,7 @@ pub fn paint(
         };
         let columns = Columns::of(lane, window, width, exact);
         match &mut sum {
-            // Classes of the device and of the host have other meanings.
+            // Classes of the device and of the host have different meanings, so they are not added up.
             Some((sum, kind)) if *kind == lane.info.kind => sum.merge(&columns),
             Some(_) => {}
             None => sum = Some((columns, lane.info.kind)),
@@ -48,7 +48,7 @@ pub fn paint(
     let shades = theme.classes(kind);
     let background = theme.background();
     let mut image = ColorImage::filled([width, height], Color32::TRANSPARENT);
-    // A filter chooses spans, and this row shows none.
+    // A filter highlights spans, and this row has none.
     fill(&mut image, &columns, |class, x, y| match is_filtered {
         true => faded(shades[class].colour, background),
         false => shades[class].at(x, y),

@@ -239,7 +239,7 @@ fn picture_of(
         Subject::Lane(lane) => view
             .lane(lane)
             .map(|lane| paint(view, lane, key.window, size, style)),
-        // It needs several indexes.
+        // `host::paint` does this, because it needs several indices.
         Subject::Host(_) => None,
         Subject::InFlight => Some(in_flight::paint(view, key.window, size, style)),
         Subject::Counter(counter) => view.counter(counter).map(|counter| {

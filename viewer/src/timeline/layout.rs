@@ -321,7 +321,7 @@ impl Layout {
             self.push_rank(inputs, rank);
             self.push_counterpart(inputs, rank);
         }
-        // Clocks number the hosts. A reader expects the order of the ranks.
+        // The numbers of hosts come from the alignment of clocks, but users expect the order of ranks.
         let mut hosts: Vec<_> = session.hosts.iter().enumerate().collect();
         hosts.sort_by_key(|(_, host)| host.ranks.iter().min());
         for (host, described) in hosts {

@@ -12,6 +12,7 @@ use rankscope_formats::session::AxisMethod;
 use rankscope_formats::session::{Axis, Figure};
 use rankscope_ranklog::clock::{Calibration, Counter};
 use rankscope_ranklog::reader::RankLog;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ const FARTHEST_NS: i64 = 1 << 56;
 
 /// Conversion of ticks to nanoseconds: `ns0 + (ticks − ticks0) · rate`. It uses integers, so that differences are exact
 /// to the nanosecond. With several hosts a correction to the axis follows.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
     ticks0: u64,
     ns0: i64,

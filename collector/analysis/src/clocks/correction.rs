@@ -1,11 +1,12 @@
 //! Converts a host's time to the axis: straight pieces, and gaps in which its clock stopped.
 
 use crate::model::interval::Interval;
+use serde::{Deserialize, Serialize};
 
 /// Number of fraction bits of a slope.
 const FRACTION_BITS: u32 = 40;
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Stretch {
     /// Start on the host's clock, in nanoseconds.
     start_ns: i64,
@@ -27,7 +28,7 @@ pub struct AxisStretch {
 }
 
 /// A map from a host's time to the axis. The default is the identity.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Correction {
     stretches: Vec<Stretch>,
 }

@@ -16,8 +16,8 @@ pub fn is_current(path: &Path, session: &Session, rank: u32) -> bool {
     })
 }
 
-/// Returns true if a rank needs no new index. That of a session in an object store was written with it. Only its name is looked up,
-/// because a reader reads the index itself anyway.
+/// Returns true if a rank needs no new index. In an object store, only the name of the index is looked up: it was written with the
+/// session, and its reader checks it.
 fn has_index(path: &Path, session: &Session, rank: u32) -> bool {
     match files::is_remote(path) {
         true => files::may_exist(&view_path(path, rank)),

@@ -30,7 +30,7 @@ pub enum ViewBuildError {
     #[error("cannot write the viewer's index: {0}")]
     View(#[from] ViewError),
     /// A session in an object store lacks indexes. Only a merge writes there.
-    #[error("{missing} ranks of the session in {path} have no index; merge the run again: rankscope merge", path = path.display())]
+    #[error("{missing} ranks of the session in {path} have no index; merge the run again: rankscope merge URL", path = path.display())]
     Remote {
         /// Path of the session.
         path: PathBuf,

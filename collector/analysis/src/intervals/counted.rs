@@ -19,7 +19,7 @@ pub struct CountedTime {
     /// Maximum number of intervals. On overflow the older half is removed, and all time before its end counts as
     /// included.
     most: usize,
-    /// The oldest intervals. Few unions are ever asked about them, and each rank has four unions.
+    /// The oldest intervals. Few unions need them again, and each rank has four unions.
     old: PackedIntervals,
     /// False once an interval arrived that touches an old one. Later ones probably do, too.
     may_pack: bool,
@@ -29,14 +29,14 @@ pub struct CountedTime {
     before: i64,
 }
 
-/// Disjoint intervals in order, in less than half of the memory: gaps and lengths.
+/// Disjoint intervals in order, as gaps and lengths, which take less than half of the memory.
 #[derive(Clone, Debug, Default)]
 struct PackedIntervals {
     bytes: Vec<u8>,
     count: usize,
-    /// Time from which the first gap counts.
+    /// Time at which the first gap begins, in nanoseconds.
     from_ns: i64,
-    /// End of the last interval.
+    /// End of the last interval, in nanoseconds.
     until_ns: i64,
 }
 

@@ -8,9 +8,10 @@
 use crate::intervals::{Intervals, difference, intersection, length, union};
 use crate::model::interval::Interval;
 use rankscope_formats::session::WorkClass;
+use serde::{Deserialize, Serialize};
 
 /// Parts of one window, in nanoseconds. The five parts add up to the window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceParts {
     /// Length of the window.
     pub window_ns: i64,

@@ -6,12 +6,13 @@
 use crate::intervals::{Intervals, difference, intersection, length, union};
 use crate::model::interval::Interval;
 use crate::model::pause_kinds::COUNT;
+use serde::{Deserialize, Serialize};
 
 /// Maximum number of intervals since the last fold. On overflow they are folded early, even without the end of a step.
 const FOLD_AT: usize = 1 << 15;
 
 /// Parts of one window, in nanoseconds. `host + exposed + other` is the window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parts {
     /// Length of the window.
     pub window_ns: i64,

@@ -6,7 +6,7 @@ use rankscope_formats::ids::{MemberIndex, RankIndex};
 use rankscope_formats::session::{InstanceRow, InstanceState, OperationRow, PackedRows, Table, WaitClass};
 use rankscope_ranklog::Operation;
 
-/// Rows of one table, by rank, in their order. Packed rows take a tenth of the memory, and have to be unpacked.
+/// Rows of one table, by rank, in their order. Packed rows take a tenth of the memory, and readers must unpack them.
 pub enum RankRows<T: Table> {
     /// As they are.
     Plain(Vec<Vec<T>>),

@@ -81,8 +81,8 @@ pub struct StallBoard {
     /// State per rank; `None` without recorded device activity.
     ranks: Vec<Option<Box<OfRank>>>,
     /// Ranks with pending stalls that need no further step, by the end of the oldest; [`i64::MIN`] if there are too many.
-    /// All of them are asked for after every batch, and a walk over the ranks would take ranks times batches. An entry
-    /// whose key is not the rank's `due_ns` is obsolete.
+    /// [`StallBoard::close`] runs after every batch, so it must not visit all ranks. An entry whose key is not the rank's
+    /// `due_ns` is obsolete.
     due: BinaryHeap<Reverse<(i64, usize)>>,
 }
 
@@ -168,7 +168,7 @@ impl StallBoard {
         }
     }
 
-    /// Enters a rank into the list of those that are due, if its oldest stall waits for nothing but time.
+    /// Adds a rank to `due` if its oldest stall waits for nothing but time.
     fn plan(&mut self, rank: usize) {
         let Some(Some(of_rank)) = self.ranks.get_mut(rank) else {
             return;

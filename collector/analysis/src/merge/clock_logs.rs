@@ -28,18 +28,17 @@ impl<'l> ClockLogs<'l> {
         Self::Reading(all.collect())
     }
 
-    /// Reads all logs into temporary files in `directory`, with `threads` threads. `done` is called with the number of
-    /// logs that are read.
+    /// Reads all logs into temporary files in `directory`, with `threads` threads. `progress` is called with the
+    /// number of logs that are read.
     pub fn read(
         hosts: &Hosts<'_>,
         (directory, threads): (&Path, usize),
         ranks: usize,
         reader_of: impl Fn(RankIndex) -> RankReader<'l> + Sync,
-        done: &mut dyn FnMut(usize),
+        progress: &mut dyn FnMut(usize),
     ) -> Result<Self, MergeError> {
-        let start = |number: usize| {
+        let start = |_| {
             Ok(Reading {
-                number: number as u32,
                 batches: BatchRunsWriter::create(directory)?,
                 batch: RankBatch::default(),
                 ranks: Vec::new(),
@@ -47,30 +46,27 @@ impl<'l> ClockLogs<'l> {
         };
         let read = |reading: &mut Reading, rank: RankIndex| {
             let mut reader = with_evidence(reader_of(rank));
-            let place = BatchPlace {
-                file: reading.number,
-                offset: reading.batches.offset(),
-            };
+            let offset = reading.batches.offset();
             while reader.advance(&mut reading.batch) {
                 keep_evidence(&mut reading.batch, hosts);
                 reading.batches.write(&reading.batch)?;
             }
             reading.batches.end_rank()?;
-            reading.ranks.push((rank, place));
+            reading.ranks.push((rank, offset));
             Ok(())
         };
-        let mut files = Vec::new();
-        let mut first = vec![BatchPlace::default(); ranks];
-        for reading in share_ranks(ranks, threads, start, read, done)? {
-            files.push(reading.batches.finish()?);
-            for (rank, place) in reading.ranks {
-                first[rank.index()] = place;
+        let mut all = BatchRuns::new(ranks);
+        let ranks: Vec<_> = (0..ranks).map(RankIndex::of).collect();
+        for reading in share_ranks(&ranks, threads, start, read, progress)? {
+            let file = all.add_file(reading.batches.finish()?);
+            for (rank, offset) in reading.ranks {
+                all.begin(rank, BatchPlace { file, offset });
             }
         }
-        Ok(Self::Read(BatchRuns::new(files, first)))
+        Ok(Self::Read(all))
     }
 
-    /// Replaces `batch` by the next one of a rank. Returns false at the end of its log.
+    /// Replaces `batch` with the next one of a rank. Returns false at the end of its log.
     pub fn advance(&mut self, rank: usize, batch: &mut RankBatch) -> Result<bool, MergeError> {
         match self {
             Self::Reading(readers) => {
@@ -88,10 +84,10 @@ impl<'l> ClockLogs<'l> {
 
 /// What one thread has read.
 struct Reading {
-    number: u32,
     batches: BatchRunsWriter,
     batch: RankBatch,
-    ranks: Vec<(RankIndex, BatchPlace)>,
+    /// Ranks, and the offsets of their batches.
+    ranks: Vec<(RankIndex, u64)>,
 }
 
 fn with_evidence(reader: RankReader<'_>) -> RankReader<'_> {

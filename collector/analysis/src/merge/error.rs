@@ -25,6 +25,9 @@ pub enum MergeError {
     /// The session directory contains other files.
     #[error("{0} is not empty and contains no session; name another directory")]
     Occupied(PathBuf),
+    /// Units did not run.
+    #[error("{0}")]
+    Units(String),
     /// A decoding thread panicked, which is a bug.
     #[error("a decoding thread ended unexpectedly; please report this")]
     Worker,

@@ -1,4 +1,4 @@
-//! Third stage of a merge: matches the operations of all ranks to instances, measures them, and writes their rows.
+//! The matching pass of a merge: matches the operations of all ranks to instances, measures them, and writes their rows.
 //!
 //! Decoding threads read the logs and write the tables of single ranks ([`crate::merge::pool`]). This thread matches,
 //! measures, and closes the steps and stalls that all ranks have passed.
@@ -6,71 +6,33 @@
 use crate::clocks::clock::Clocks;
 use crate::identity::Identities;
 use crate::identity::world_error;
-use crate::ingest::gpu_samples::SampledGpus;
 use crate::ingest::part::LeftOut;
-use crate::ingest::ray_tasks::RayTasks;
-use crate::matching::{Matcher, stride};
+use crate::matching::Matcher;
 use crate::measures::all::Measures;
 use crate::measures::rows::RankRows;
 use crate::measures::stalls::StallBoard;
 use crate::measures::step_board::StepBoard;
 use crate::measures::step_boards::StepBoards;
+use crate::merge::around_matching::AroundMatching;
 use crate::merge::error::MergeError;
 use crate::merge::logs::Logs;
 use crate::merge::options::MergeOptions;
 use crate::merge::pool::{Pool, RankTask};
 use crate::merge::progress::Progress;
-use crate::merge::read_pass::{ReadLogs, read_logs};
+use crate::merge::read_pass::ReadLogs;
+use crate::merge::readers::{Readers, Worlds};
 use crate::merge::row_runs::RowRunsWriter;
 use crate::merge::tables::{
     InstanceTable, StallTables, StepTables, TableSizes, TablesFolder, row_limits, rows_per_handover,
 };
-use crate::merge::write_pass::{RowsOfRanks, write_tables};
+use crate::merge::write_pass::RowsOfRanks;
 use crate::model::sources::CUPTI;
-use crate::rank::anchors::Anchors;
-use crate::rank::{FrameworkTask, RankBatch, RankReader, RankSums};
-use crate::steps::plan::StepPlan;
-use crate::structure::Structure;
+use crate::rank::{RankBatch, RankSums};
 use rankscope_formats::ids::RankIndex;
-use rankscope_formats::session::{OperationRow, ProblemSummary, RowLimits, TableError};
+use rankscope_formats::session::{OperationRow, ProblemSummary, TableError};
 use rankscope_ranklog::reader::{Problem, RankLog};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-
-/// Steps and structure, by world.
-#[derive(Clone, Copy)]
-pub struct Worlds<'a> {
-    /// Steps of each world.
-    pub plans: &'a [StepPlan],
-    /// Structure of each world.
-    pub structures: &'a [Structure],
-}
-
-impl Worlds<'_> {
-    /// Returns the ends of the steps of a rank.
-    fn anchors_of(self, identities: &Identities, rank: RankIndex) -> Anchors {
-        identities.ranks[rank.index()]
-            .world
-            .and_then(|world| self.plans.get(world as usize))
-            .map_or_else(Anchors::default, |plan| plan.anchors_of(rank))
-    }
-}
-
-/// Other files of a run directory, whose content is added to the ranks.
-pub struct Additions<'a> {
-    /// Samples of the GPUs.
-    pub gpus: &'a SampledGpus,
-    /// Tasks of Ray.
-    pub ray: &'a RayTasks,
-}
-
-impl Additions<'_> {
-    /// Returns the tasks that a framework ran in the process of a rank.
-    fn tasks(&self, logs: Logs<'_>, identities: &Identities, rank: RankIndex) -> Vec<FrameworkTask> {
-        let log = identities.ranks[rank.index()].log;
-        self.ray.of_log(&logs.all[log], &logs.clocks.line(log))
-    }
-}
 
 /// Result of the pass.
 pub struct Matched<'a> {
@@ -88,42 +50,40 @@ pub struct Matched<'a> {
 pub fn match_ranks<'a>(
     options: &MergeOptions,
     folder: &TablesFolder,
-    logs: Logs<'a>,
-    identities: &'a Identities,
-    additions: &Additions<'_>,
-    worlds: Worlds<'a>,
+    readers: Readers<'a>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Matched<'a>, MergeError> {
+    let Readers {
+        logs,
+        identities,
+        worlds,
+        ..
+    } = readers;
     let ranks = identities.ranks.len();
     let limits = row_limits(ranks);
     let threads = options.decoding_threads();
-    let reader_of = |rank| rank_reader(logs, identities, additions, worlds, rank);
-    let session = folder.session_if_read_before(ranks);
-    let read = match session {
-        Some(session) => {
-            let mut done = |done| progress(of_ranks("reading logs", done, ranks));
-            let folder = (folder, session);
-            Some(read_logs(folder, (ranks, threads), limits, reader_of, &mut done)?)
-        }
+    let mut around = match folder.session_if_read_before(ranks) {
+        Some(session) => Some(AroundMatching::new((folder, session), readers, limits, threads)?),
         None => None,
     };
-    let in_runs = read.is_some();
+    let read = around.as_mut().map(|around| around.read(progress)).transpose()?;
+    let rows = around.as_ref().map(AroundMatching::rows);
     let mut measures = new_measures(logs, identities, worlds);
-    measures.rows.operations = RankRows::new(ranks, in_runs);
-    let steps = StepTables::create(folder, ranks, limits, in_runs)?;
-    let stalls = StallTables::new(folder, ranks, limits, in_runs)?;
+    measures.rows.operations = RankRows::new(ranks, rows.is_some());
+    let steps = StepTables::create(folder, ranks, limits, rows.as_ref())?;
+    let stalls = StallTables::new(folder, ranks, limits, rows.as_ref())?;
     let instances = InstanceTable::create(folder)?;
     let span = RunSpan::of(logs, identities);
     std::thread::scope(|scope| {
-        let source = match (read, session) {
-            (Some(read), Some(session)) => Source::Read {
+        let source = match (read, &rows) {
+            (Some(read), Some(rows)) => Source::Read {
                 read,
                 batch: Box::default(),
-                operations: RowRunsWriter::create(session, ranks)?,
+                operations: RowRunsWriter::create(rows, ranks)?,
             },
             _ => {
                 let tasks = (0..ranks).map(RankIndex::of);
-                let tasks = tasks.map(|rank| RankTask::new(rank, reader_of(rank), folder, limits));
+                let tasks = tasks.map(|rank| RankTask::new(rank, readers.reader(rank), folder, limits));
                 let tasks = tasks.collect::<Result<_, _>>()?;
                 Source::Reading(Pool::start(scope, threads, tasks))
             }
@@ -158,19 +118,12 @@ pub fn match_ranks<'a>(
                 share: span.map(|span| span.share_until(reached_ns)),
             });
         }
-        pass.finish(logs)?.write((folder, limits, threads), &mut |done| {
-            progress(of_ranks("writing tables", done, ranks));
-        })
+        let Passed { mut matched, rows } = pass.finish(logs)?;
+        if let (Some(around), Some(rows)) = (&around, rows) {
+            matched.tables.merge(around.write(&rows, progress)?);
+        }
+        Ok(matched)
     })
-}
-
-/// Returns the progress of a phase that goes from rank to rank.
-fn of_ranks(phase: &'static str, done: usize, ranks: usize) -> Progress {
-    Progress {
-        phase,
-        operations: 0,
-        share: Some(done as f64 / ranks.max(1) as f64),
-    }
 }
 
 /// Creates the measures of the run, with the steps and pipelines of each world.
@@ -206,20 +159,6 @@ fn new_measures<'a>(logs: Logs<'a>, identities: &'a Identities, worlds: Worlds<'
         stages.flatten().for_each(|&rank| measures.mark_stage(rank));
     }
     measures
-}
-
-/// Opens the reader of a rank.
-fn rank_reader<'a>(
-    logs: Logs<'a>,
-    identities: &Identities,
-    additions: &Additions<'_>,
-    worlds: Worlds<'_>,
-    rank: RankIndex,
-) -> RankReader<'a> {
-    logs.reader(identities, rank, worlds.anchors_of(identities, rank))
-        .with_stride(stride(identities.ranks.len()))
-        .with_gpus(additions.gpus.of_rank(rank, identities, logs.clocks, logs.all))
-        .with_tasks(additions.tasks(logs, identities, rank))
 }
 
 /// Ranks whose logs are not read to the end, by the time that each has reached. The rank that is furthest behind goes
@@ -265,7 +204,7 @@ enum Source<'a> {
     },
 }
 
-/// A batch with what has to be given back.
+/// A batch, with the task or buffer that is reused after it.
 enum Fetched<'a> {
     Task(Box<RankTask<'a>>),
     Batch { batch: Box<RankBatch>, ended: bool },
@@ -469,22 +408,6 @@ impl<'a> MatchPass<'a, '_> {
 struct Passed<'a> {
     matched: Matched<'a>,
     rows: Option<RowsOfRanks>,
-}
-
-impl<'a> Passed<'a> {
-    /// Writes the tables that are missing.
-    fn write(
-        mut self,
-        (folder, limits, threads): (&TablesFolder, RowLimits, usize),
-        done: &mut dyn FnMut(usize),
-    ) -> Result<Matched<'a>, MergeError> {
-        if let Some(rows) = self.rows {
-            let ranks = self.matched.sums.len();
-            let written = write_tables(&rows, folder, (ranks, threads), limits, done)?;
-            self.matched.tables.merge(written);
-        }
-        Ok(self.matched)
-    }
 }
 
 /// Returns the sums of a rank without the steps that turned out not to be training.

@@ -6,12 +6,14 @@
 //! | [`clock_logs`] | with several hosts and many ranks: reads the logs for evidence about clocks |
 //! | [`clock_pass`] | with several hosts: matches this evidence, solves the clocks |
 //! | [`step_pass`] | finds steps and structure from samples of the logs |
-//! | [`read_pass`] | of many ranks: reads the logs into temporary files, writes the tables of single ranks |
+//! | [`read_pass`] | with many ranks: reads the logs into temporary files, writes the tables of single ranks |
 //! | [`match_pass`] | matches all operations, measures the instances, writes their tables |
-//! | [`write_pass`] | of many ranks: writes the tables of operations, steps and stalls |
+//! | [`write_pass`] | with many ranks: writes the tables of operations, steps and stalls |
+//! | [`units`] | both of these passes, in units that other processes run |
 //! | [`crate::summary`] | sums, scores and findings |
 //! | [`session_directory`] | writes the last tables and the summary |
 
+pub mod around_matching;
 pub mod batch_runs;
 pub mod clock_logs;
 pub mod clock_pass;
@@ -25,12 +27,14 @@ pub mod pool;
 pub mod progress;
 pub mod rank_tables;
 pub mod read_pass;
+pub mod readers;
 pub mod row_runs;
 pub mod session_directory;
 pub mod shared_work;
 pub mod step_pass;
 pub mod tables;
 pub mod temporary_file;
+pub mod units;
 pub mod write_pass;
 
 pub use error::MergeError;
@@ -44,16 +48,18 @@ use crate::ingest::ray_tasks::RayTasks;
 use crate::ingest::{hangs, ras};
 use crate::measures::merge_result::MergeResult;
 use crate::merge::logs::Logs;
-use crate::merge::match_pass::{Additions, Worlds, match_ranks};
+use crate::merge::match_pass::match_ranks;
 use crate::merge::opening::{Opened, open};
+use crate::merge::readers::{Additions, Readers, Worlds};
 use crate::merge::step_pass::{find_steps, find_structures};
 use crate::merge::tables::TablesFolder;
+use crate::merge::units::runner::UnitRunner;
 use crate::summary;
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{InstanceRow, Problems, Session};
 use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, OnceLock};
 
 /// Reads the logs of all directories and writes a session. Calls `progress` often, from this thread.
 pub fn merge(options: &MergeOptions, progress: &mut dyn FnMut(Progress)) -> Result<Session, MergeError> {
@@ -74,6 +80,16 @@ pub fn merge_last(
     )
 }
 
+/// Merges as [`merge`] does. `runner` has the logs read by other processes ([`units`]). The session is the same.
+pub fn merge_by(
+    runner: Arc<dyn UnitRunner>,
+    options: &MergeOptions,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Session, MergeError> {
+    let folder = TablesFolder::of_session(&options.output).read_by(runner);
+    merge_into(&folder, options, Last::default(), progress)
+}
+
 /// Merges as [`merge`] does, but as if the job had very many ranks, or very few. The session is the same; tests compare
 /// them.
 #[doc(hidden)]
@@ -84,7 +100,7 @@ pub fn merge_as_of(many_ranks: bool, options: &MergeOptions) -> Result<Session, 
 }
 
 /// Computes the summary of the last part of the run on the calling thread and a second one, and writes no file. A caller
-/// that reads a running job repeatedly creates no thousands of files, one per rank and table, each time.
+/// that reads a running job repeatedly would otherwise create thousands of files each time, one per rank and table.
 ///
 /// The rows of the table of instances are sent to `instances`, if it is given. Their number is at most that of the records.
 pub fn summarize_last(
@@ -145,7 +161,13 @@ fn merge_into(
         gpus: &gpus,
         ray: &ray,
     };
-    let mut matched = match_ranks(options, folder, logs, &identities, &additions, worlds, progress)?;
+    let readers = Readers {
+        logs,
+        identities: &identities,
+        additions: &additions,
+        worlds,
+    };
+    let mut matched = match_ranks(options, folder, readers, progress)?;
 
     let operations = matched.measures.totals.operations;
     progress(Progress::of_phase("writing", operations));

@@ -1,4 +1,4 @@
-//! First stage of a merge: opens the logs, aligns the clocks, and identifies the ranks.
+//! Opens the logs, aligns the clocks, and identifies the ranks.
 
 use crate::clocks::clock::Clocks;
 use crate::clocks::solution::ClockSolution;

@@ -15,7 +15,7 @@ pub struct MergeOptions {
     pub threads: Option<usize>,
     /// Maximum number of pending calls; `None` for enough for half a million.
     pub most_pending: Option<usize>,
-    /// Directories that were copied from elsewhere, and where they came from. The session names the origins.
+    /// Directories with copies, and the URLs of the originals. The session names the URLs.
     pub origins: Vec<(PathBuf, PathBuf)>,
 }
 

@@ -8,7 +8,7 @@ use rankscope_formats::session::{
     WorkRow,
 };
 
-/// Tables of one rank, but for those that need other ranks.
+/// Tables of one rank, except those that need other ranks.
 pub struct RankTables {
     spans: TableWriter<SpanRow>,
     devices: Option<DeviceTables>,

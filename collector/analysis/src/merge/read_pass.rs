@@ -1,6 +1,8 @@
 //! Reads the logs of many ranks before they are matched: one log per thread at a time.
 //!
-//! Readers and tables of all ranks at the same time take some 300 KiB per rank. Here each rank's log is read to its end,
+//! Another program may read most of them ([`crate::merge::units`]).
+//!
+//! Readers and tables of all ranks at the same time take about 365 KiB per rank. Here each rank's log is read to its end,
 //! its own tables are written, and what matching needs is kept in a temporary file.
 
 use crate::merge::batch_runs::{BatchPlace, BatchRuns, BatchRunsWriter};
@@ -24,6 +26,19 @@ pub struct ReadLogs {
     pub tables: TableSizes,
 }
 
+impl ReadLogs {
+    /// Creates the result for this number of ranks, none of which is read.
+    pub fn new(ranks: usize) -> Self {
+        let mut logs = Vec::new();
+        logs.resize_with(ranks, ReadLog::default);
+        Self {
+            batches: BatchRuns::new(ranks),
+            ranks: logs,
+            tables: TableSizes::default(),
+        }
+    }
+}
+
 /// A log that was read.
 #[derive(Default)]
 pub struct ReadLog {
@@ -35,66 +50,69 @@ pub struct ReadLog {
 
 /// What one thread has read.
 struct Reading {
-    number: u32,
     batches: BatchRunsWriter,
-    batch: RankBatch,
-    ranks: Vec<(RankIndex, BatchPlace, ReadLog)>,
+    /// Ranks, and the offsets of their batches.
+    ranks: Vec<(RankIndex, u64, ReadLog)>,
     tables: TableSizes,
 }
 
-/// Reads all logs, with `threads` threads. `done` is called with the number of logs that are read.
+/// Reads the logs of these ranks, with `threads` threads, and adds them to `all`. `progress` is called with the
+/// number of logs that are read.
+///
+/// # Errors
+/// A table or a temporary file cannot be written. No further log is then begun.
 pub fn read_logs<'a>(
     (folder, session): (&TablesFolder, &Path),
-    (ranks, threads): (usize, usize),
+    (ranks, threads): (&[RankIndex], usize),
     limits: RowLimits,
     reader_of: impl Fn(RankIndex) -> RankReader<'a> + Sync,
-    done: &mut dyn FnMut(usize),
-) -> Result<ReadLogs, MergeError> {
-    let start = |number: usize| {
+    all: &mut ReadLogs,
+    progress: &mut dyn FnMut(usize),
+) -> Result<(), MergeError> {
+    let start = |_| {
         Ok(Reading {
-            number: number as u32,
             batches: BatchRunsWriter::create(session)?,
-            batch: RankBatch::default(),
             ranks: Vec::new(),
             tables: TableSizes::default(),
         })
     };
     let read = |reading: &mut Reading, rank: RankIndex| {
-        let mut tables = RankTables::create(folder, rank, limits)?;
-        let mut reader = reader_of(rank);
-        let place = BatchPlace {
-            file: reading.number,
-            offset: reading.batches.offset(),
-        };
-        while reader.advance(&mut reading.batch) {
-            reading.batches.write(&reading.batch)?;
-            tables.write(&mut reading.batch)?;
-        }
-        reading.batches.end_rank()?;
-        tables.finish(&mut reading.tables)?;
-        let read = ReadLog {
-            sums: reader.sums(),
-            problems: reader.problems().to_vec(),
-        };
-        reading.ranks.push((rank, place, read));
+        let offset = reading.batches.offset();
+        let (batches, tables) = (&mut reading.batches, &mut reading.tables);
+        let read = read_rank(rank, &mut reader_of(rank), folder, limits, batches, tables)?;
+        reading.ranks.push((rank, offset, read));
         Ok(())
     };
-    let mut files = Vec::new();
-    let mut first = vec![BatchPlace::default(); ranks];
-    let mut logs = Vec::new();
-    logs.resize_with(ranks, ReadLog::default);
-    let mut tables = TableSizes::default();
-    for reading in share_ranks(ranks, threads, start, read, done)? {
-        files.push(reading.batches.finish()?);
-        tables.merge(reading.tables);
-        for (rank, place, log) in reading.ranks {
-            first[rank.index()] = place;
-            logs[rank.index()] = log;
+    for reading in share_ranks(ranks, threads, start, read, progress)? {
+        let file = all.batches.add_file(reading.batches.finish()?);
+        all.tables.merge(reading.tables);
+        for (rank, offset, log) in reading.ranks {
+            all.batches.begin(rank, BatchPlace { file, offset });
+            all.ranks[rank.index()] = log;
         }
     }
-    Ok(ReadLogs {
-        batches: BatchRuns::new(files, first),
-        ranks: logs,
-        tables,
+    Ok(())
+}
+
+/// Reads the log of a rank to its end: writes the tables that come from it alone, and its batches.
+pub fn read_rank(
+    rank: RankIndex,
+    reader: &mut RankReader<'_>,
+    folder: &TablesFolder,
+    limits: RowLimits,
+    batches: &mut BatchRunsWriter,
+    sizes: &mut TableSizes,
+) -> Result<ReadLog, MergeError> {
+    let mut tables = RankTables::create(folder, rank, limits)?;
+    let mut batch = RankBatch::default();
+    while reader.advance(&mut batch) {
+        batches.write(&batch)?;
+        tables.write(&mut batch)?;
+    }
+    batches.end_rank()?;
+    tables.finish(sizes)?;
+    Ok(ReadLog {
+        sums: reader.sums(),
+        problems: reader.problems().to_vec(),
     })
 }

@@ -1,9 +1,12 @@
 //! Rows of one table of all ranks in a temporary file. The tables of many ranks are then written one after the other,
 //! and not all at the same time.
 
-use crate::merge::temporary_file::{TemporaryFile, TemporaryWriter};
+use crate::merge::temporary_file::{TemporaryFile, TemporaryFolder, TemporaryWriter};
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{PackedRows, Table, TableError, TableWriter, Unpacker};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io;
 use std::marker::PhantomData;
 use std::path::Path;
 
@@ -20,10 +23,10 @@ pub struct RowRunsWriter<T: Table> {
 }
 
 impl<T: Table> RowRunsWriter<T> {
-    /// Creates the file in a directory.
-    pub fn create(directory: &Path, ranks: usize) -> Result<Self, TableError> {
+    /// Creates the file.
+    pub fn create(folder: &TemporaryFolder, ranks: usize) -> Result<Self, TableError> {
         Ok(Self {
-            file: TemporaryWriter::create(directory)?,
+            file: folder.create(T::NAME)?,
             last: vec![0; ranks],
             table: PhantomData,
         })
@@ -36,8 +39,12 @@ impl<T: Table> RowRunsWriter<T> {
         };
         let mut head = [0; HEAD_BYTES];
         head[..8].copy_from_slice(&last.to_le_bytes());
-        head[8..12].copy_from_slice(&(rows.bytes().len() as u32).to_le_bytes());
-        head[12..].copy_from_slice(&(rows.len() as u32).to_le_bytes());
+        let sizes = [rows.bytes().len(), rows.len()].map(u32::try_from);
+        let [Ok(bytes), Ok(count)] = sizes else {
+            return Err(self.file.too_large());
+        };
+        head[8..12].copy_from_slice(&bytes.to_le_bytes());
+        head[12..].copy_from_slice(&count.to_le_bytes());
         *last = self.file.offset() + 1;
         self.file.append(&head)?;
         self.file.append(rows.bytes())?;
@@ -49,16 +56,24 @@ impl<T: Table> RowRunsWriter<T> {
     pub fn finish(self) -> Result<RowRuns<T>, TableError> {
         Ok(RowRuns {
             file: self.file.finish()?,
-            last: self.last,
+            last: (0..).map(RankIndex).zip(self.last).collect(),
             table: PhantomData,
         })
     }
 }
 
+/// Rows of some ranks in a file that another process can open.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RunsPlace {
+    bytes: u64,
+    last: BTreeMap<RankIndex, u64>,
+}
+
 /// Rows that were written.
 pub struct RowRuns<T: Table> {
     file: TemporaryFile,
-    last: Vec<u64>,
+    /// Offset of the last part of each rank, plus one; 0 if there is none.
+    last: BTreeMap<RankIndex, u64>,
     table: PhantomData<T>,
 }
 
@@ -70,9 +85,29 @@ struct Part {
 }
 
 impl<T: Table> RowRuns<T> {
+    /// Opens rows that another process wrote to a file with a name.
+    pub fn open(path: &Path, place: RunsPlace) -> io::Result<Self> {
+        Ok(Self {
+            file: TemporaryFile::open(path, place.bytes)?,
+            last: place.last,
+            table: PhantomData,
+        })
+    }
+
+    /// Returns the place of the rows of some ranks.
+    pub fn place(&self, ranks: &[RankIndex]) -> RunsPlace {
+        let known = ranks
+            .iter()
+            .filter_map(|rank| Some((*rank, *self.last.get(rank)?)));
+        RunsPlace {
+            bytes: self.file.bytes(),
+            last: known.collect(),
+        }
+    }
+
     /// Returns true if a rank has rows.
     pub fn has(&self, rank: RankIndex) -> bool {
-        self.last.get(rank.index()).is_some_and(|&last| last > 0)
+        self.last.get(&rank).is_some_and(|&last| last > 0)
     }
 
     /// Writes the rows of a rank to its table, in the parts in which they came.
@@ -92,7 +127,7 @@ impl<T: Table> RowRuns<T> {
     /// Returns the parts of a rank, the last one first.
     fn parts(&self, rank: RankIndex) -> Result<Vec<Part>, TableError> {
         let mut parts = Vec::new();
-        let mut next = self.last.get(rank.index()).copied().unwrap_or(0);
+        let mut next = self.last.get(&rank).copied().unwrap_or(0);
         while let Some(offset) = next.checked_sub(1) {
             let mut head = [0; HEAD_BYTES];
             self.file.read(offset, &mut head)?;

@@ -2,6 +2,7 @@
 
 use crate::merge::error::MergeError;
 use crate::merge::tables::TableSizes;
+use crate::merge::units::parts;
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::VIEW_DIRECTORY;
 use rankscope_formats::session::{
@@ -57,6 +58,7 @@ pub fn prepare(output: &Path) -> Result<(), MergeError> {
         _ => {}
     }
     whole_file::remove_leftovers(&summary).map_err(error)?;
+    parts::remove_leftovers(output).map_err(error)?;
     for table in TABLES {
         match fs::remove_dir_all(output.join(table)) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(error(source)),

@@ -5,30 +5,30 @@ use rankscope_formats::ids::RankIndex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 
-/// Does `work` for each rank, as [`share`] does for each task.
+/// Does `work` for each of these ranks, as [`share`] does for each task.
 pub fn share_ranks<S: Send>(
-    ranks: usize,
+    ranks: &[RankIndex],
     threads: usize,
     start: impl Fn(usize) -> Result<S, MergeError> + Sync,
     work: impl Fn(&mut S, RankIndex) -> Result<(), MergeError> + Sync,
-    done: &mut dyn FnMut(usize),
+    progress: &mut dyn FnMut(usize),
 ) -> Result<Vec<S>, MergeError> {
-    let work = |state: &mut S, rank: usize| work(state, RankIndex::of(rank));
-    share(ranks, threads, start, work, done)
+    let work = |state: &mut S, position: usize| work(state, ranks[position]);
+    share(ranks.len(), threads, start, work, progress)
 }
 
 /// Does `work` for each number below `tasks`, on `threads` threads. Each thread has the state that `start` returns; the
-/// states are returned at the end. Calls `done` from this thread with the number of tasks that are done. After an error,
+/// states are returned at the end. Calls `progress` from this thread with the number of tasks that are done. After an error,
 /// no further tasks begin.
 pub fn share<S: Send>(
     tasks: usize,
     threads: usize,
     start: impl Fn(usize) -> Result<S, MergeError> + Sync,
     work: impl Fn(&mut S, usize) -> Result<(), MergeError> + Sync,
-    done: &mut dyn FnMut(usize),
+    progress: &mut dyn FnMut(usize),
 ) -> Result<Vec<S>, MergeError> {
     let next = AtomicUsize::new(0);
-    let (finished, count) = channel::<()>();
+    let (finished, tasks_done) = channel::<()>();
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads.clamp(1, tasks.max(1)))
             .map(|number| {
@@ -44,15 +44,15 @@ pub fn share<S: Send>(
                             next.store(tasks, Ordering::Relaxed);
                             return Err(error);
                         }
-                        // Nobody counts any more if this thread's caller panicked.
+                        // A send fails only if the calling thread has panicked.
                         let _ = finished.send(());
                     }
                 })
             })
             .collect();
         drop(finished);
-        for (number, ()) in count.iter().enumerate() {
-            done(number + 1);
+        for (number, ()) in tasks_done.iter().enumerate() {
+            progress(number + 1);
         }
         workers
             .into_iter()

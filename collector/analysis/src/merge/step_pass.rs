@@ -1,4 +1,4 @@
-//! Second stage of a merge: finds the steps of each world, and its structure, from samples of its logs.
+//! Finds the steps of each world, and its structure, from samples of its logs.
 
 use crate::identity::{Identities, WorldIdentity};
 use crate::merge::logs::Logs;

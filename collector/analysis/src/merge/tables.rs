@@ -7,22 +7,25 @@ use crate::measures::stalls::StallBoard;
 use crate::measures::step_board::StepBoard;
 use crate::merge::error::MergeError;
 use crate::merge::row_runs::{RowRuns, RowRunsWriter};
+use crate::merge::temporary_file::TemporaryFolder;
+use crate::merge::units::runner::UnitRunner;
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{
     InstanceRow, RowLimits, StallRow, StepRow, Table, TableError, TableInfo, TableWriter, part_path,
     rank_path,
 };
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
-/// Steps end in order, so few rows must be held back for late ones.
+/// Number of rows of steps that are held back. Steps end in order, so few are late.
 const STEPS_HELD: usize = 16;
 /// Maximum number of groups of instances that wait for the writing thread.
 const MAX_WAITING_GROUPS: usize = 4;
 
-/// Number of ranks from which on logs are read one after the other before they are matched. With fewer, all of them are
-/// read at the same time as they are matched, and no temporary files are needed.
+/// Minimum number of ranks with which logs are read one after the other, before they are matched. With fewer ranks, all logs are
+/// read while they are matched, and no temporary files are needed.
 const READ_BEFORE_FROM: usize = 256;
 
 /// Returns the sizes of row groups. The rows of all ranks in memory are one or two million, and few rows wait for late
@@ -45,8 +48,10 @@ pub fn rows_per_handover(ranks: usize) -> usize {
 #[derive(Clone, Debug)]
 pub struct TablesFolder {
     session: Option<PathBuf>,
-    /// Number of ranks from which on logs are read one after the other before they are matched.
+    /// Minimum number of ranks with which logs are read before they are matched.
     read_before_from: usize,
+    /// Reads the logs, instead of this process.
+    runner: Option<Arc<dyn UnitRunner>>,
     /// Receives the rows of the table of instances, instead of a file.
     instances: Option<Sender<Vec<InstanceRow>>>,
 }
@@ -57,17 +62,33 @@ impl TablesFolder {
         Self {
             session: Some(session.to_path_buf()),
             read_before_from: READ_BEFORE_FROM,
+            runner: None,
             instances: None,
         }
     }
 
-    /// Sets the number of ranks from which on logs are read one after the other before they are matched.
+    /// Sets the minimum number of ranks with which logs are read before they are matched.
     #[must_use]
     pub fn reading_before_from(self, ranks: usize) -> Self {
         Self {
             read_before_from: ranks,
             ..self
         }
+    }
+
+    /// Sets what reads the logs, of any number of ranks.
+    #[must_use]
+    pub fn read_by(self, runner: Arc<dyn UnitRunner>) -> Self {
+        Self {
+            read_before_from: 0,
+            runner: Some(runner),
+            ..self
+        }
+    }
+
+    /// Returns what reads the logs, if it is not this process.
+    pub fn runner(&self) -> Option<&dyn UnitRunner> {
+        self.runner.as_deref()
     }
 
     /// Returns the session directory if the logs of this number of ranks are read before they are matched.
@@ -80,6 +101,7 @@ impl TablesFolder {
         Self {
             session: None,
             read_before_from: usize::MAX,
+            runner: None,
             instances,
         }
     }
@@ -113,6 +135,12 @@ impl TablesFolder {
 /// Number of rows and bytes of each table, over all of its files.
 #[derive(Default)]
 pub struct TableSizes(Vec<TableInfo>);
+
+impl From<Vec<TableInfo>> for TableSizes {
+    fn from(tables: Vec<TableInfo>) -> Self {
+        Self(tables)
+    }
+}
 
 impl TableSizes {
     /// Ends a file, and adds its rows and bytes.
@@ -149,7 +177,7 @@ impl TableSizes {
     }
 }
 
-/// Rows of one table, by rank, that are not written yet, and their tables. Of many ranks, the rows go into a temporary
+/// Rows of one table, by rank, that are not written yet, and their tables. With many ranks, the rows go into a temporary
 /// file first, and the tables are written at the end, one after the other.
 struct RankFiles<T: Table> {
     rows: RankRows<T>,
@@ -173,11 +201,11 @@ impl<T: Table> RankFiles<T> {
         folder: &TablesFolder,
         ranks: usize,
         limits: RowLimits,
-        in_runs: bool,
+        runs: Option<&TemporaryFolder>,
     ) -> Result<Self, TableError> {
-        let to = match folder.session() {
-            Some(session) if in_runs => Destination::Runs(RowRunsWriter::create(session, ranks)?),
-            _ => Destination::Tables {
+        let to = match runs {
+            Some(runs) => Destination::Runs(RowRunsWriter::create(runs, ranks)?),
+            None => Destination::Tables {
                 folder: folder.clone(),
                 limits,
                 tables: (0..ranks).map(|_| None).collect(),
@@ -200,7 +228,7 @@ impl<T: Table> RankFiles<T> {
 
     /// Writes the rows that have become due.
     fn write_due(&mut self) -> Result<(), TableError> {
-        // Only these ranks: a walk over all of them after each batch would take ranks times batches.
+        // Only the ranks with due rows: a loop over all ranks after each batch would cost ranks × batches.
         for rank in std::mem::take(&mut self.due) {
             self.write(rank)?;
         }
@@ -257,10 +285,10 @@ impl StepTables {
         folder: &TablesFolder,
         ranks: usize,
         limits: RowLimits,
-        in_runs: bool,
+        runs: Option<&TemporaryFolder>,
     ) -> Result<Self, TableError> {
         let limits = Self::limits(limits);
-        let mut files = RankFiles::new(folder, ranks, limits, in_runs)?;
+        let mut files = RankFiles::new(folder, ranks, limits, runs)?;
         // Every rank has a table of steps, even without a step.
         if let Destination::Tables { tables, .. } = &mut files.to {
             for (rank, table) in tables.iter_mut().enumerate() {
@@ -319,9 +347,9 @@ impl StallTables {
         folder: &TablesFolder,
         ranks: usize,
         limits: RowLimits,
-        in_runs: bool,
+        runs: Option<&TemporaryFolder>,
     ) -> Result<Self, TableError> {
-        RankFiles::new(folder, ranks, limits, in_runs).map(Self)
+        RankFiles::new(folder, ranks, limits, runs).map(Self)
     }
 
     /// Writes judged stalls of ranks that have at least `at_least` of them; all of them with 0.

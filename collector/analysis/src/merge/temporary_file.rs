@@ -1,12 +1,48 @@
-//! Temporary files of a merge. They have no name, so nothing remains of them, however the merge ends.
+//! Temporary files of a merge. They have no name, so nothing remains of them, however the merge ends. Only files that
+//! another process reads have one.
 
 use rankscope_formats::session::TableError;
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// Number of bytes that are written at once.
 const BUFFER_BYTES: usize = 1 << 20;
+
+/// Where temporary files are created.
+#[derive(Clone, Debug)]
+pub struct TemporaryFolder {
+    path: PathBuf,
+    /// True if other processes read the files.
+    is_shared: bool,
+}
+
+impl TemporaryFolder {
+    /// Returns a folder for files without a name.
+    pub fn unnamed(path: &Path) -> Self {
+        Self {
+            path: path.to_path_buf(),
+            is_shared: false,
+        }
+    }
+
+    /// Returns a folder for files that other processes read. Its owner removes it.
+    pub fn shared(path: &Path) -> Self {
+        Self {
+            path: path.to_path_buf(),
+            is_shared: true,
+        }
+    }
+
+    /// Creates a file. Its name is new in the folder.
+    pub fn create(&self, name: &str) -> Result<TemporaryWriter, TableError> {
+        match self.is_shared {
+            true => TemporaryWriter::create_named(&self.path.join(name)),
+            false => TemporaryWriter::create(&self.path),
+        }
+    }
+}
 
 /// Temporary file that is written.
 pub struct TemporaryWriter {
@@ -19,8 +55,17 @@ pub struct TemporaryWriter {
 impl TemporaryWriter {
     /// Creates a file in a directory.
     pub fn create(directory: &Path) -> Result<Self, TableError> {
-        let path = directory.to_path_buf();
-        let file = tempfile::tempfile_in(directory);
+        Self::of(tempfile::tempfile_in(directory), directory)
+    }
+
+    /// Creates a file with a name, for another process.
+    pub fn create_named(path: &Path) -> Result<Self, TableError> {
+        let options = File::options().read(true).write(true).create_new(true).open(path);
+        Self::of(options, path)
+    }
+
+    fn of(file: io::Result<File>, path: &Path) -> Result<Self, TableError> {
+        let path = path.to_path_buf();
         match file {
             Ok(file) => Ok(Self {
                 file,
@@ -35,6 +80,16 @@ impl TemporaryWriter {
     /// Returns the offset of the next byte.
     pub fn offset(&self) -> u64 {
         self.written + self.buffer.len() as u64
+    }
+
+    /// Returns the error for a part whose length does not fit into its 32 bits.
+    pub fn too_large(&self) -> TableError {
+        TableError::Io {
+            path: self.path.clone(),
+            source: io::Error::other(
+                "a part of this temporary file of the merge exceeds 4 GiB; please report this",
+            ),
+        }
     }
 
     /// Appends bytes.
@@ -63,6 +118,7 @@ impl TemporaryWriter {
         Ok(TemporaryFile {
             file: self.file,
             path: self.path,
+            bytes: self.written,
         })
     }
 }
@@ -71,9 +127,30 @@ impl TemporaryWriter {
 pub struct TemporaryFile {
     file: File,
     path: PathBuf,
+    bytes: u64,
 }
 
 impl TemporaryFile {
+    /// Opens a file that another process wrote, of this size in bytes.
+    pub fn open(path: &Path, bytes: u64) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let found = file.metadata()?.len();
+        if found != bytes {
+            let what = format!("{found} bytes, and {bytes} were written");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
+        Ok(Self {
+            file,
+            path: path.to_path_buf(),
+            bytes,
+        })
+    }
+
+    /// Returns its size, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Fills `bytes` from an offset on.
     pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), TableError> {
         let read = self.file.read_exact_at(bytes, offset);
@@ -87,7 +164,9 @@ impl TemporaryFile {
     pub fn damaged(&self) -> TableError {
         TableError::Io {
             path: self.path.clone(),
-            source: std::io::Error::other("the temporary file does not contain what was written to it"),
+            source: io::Error::other(
+                "this temporary file of the merge does not contain what was written to it: the disk may be faulty; merge again",
+            ),
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Sums of occurrences that take time.
 
+use serde::{Deserialize, Serialize};
+
 /// A number of occurrences and their total time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CountAndTime {
     /// Number of occurrences.
     pub count: u64,

@@ -1,9 +1,11 @@
 //! A piece of time.
 
+use serde::{Deserialize, Serialize};
+
 /// A half-open interval of time: from its start, included, to its end, excluded.
 ///
 /// It is empty if it does not end after its start. Intervals are ordered by their starts, then by their ends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Interval {
     /// Start, in nanoseconds.
     pub start_ns: i64,

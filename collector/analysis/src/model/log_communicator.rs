@@ -1,8 +1,10 @@
 //! Number of a communicator in a rank log.
 
+use serde::{Deserialize, Serialize};
+
 /// Number of a communicator in one rank log. Logs of different ranks number the same communicator differently;
 /// [`CommunicatorId`](rankscope_formats::ids::CommunicatorId) is its number in the session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[repr(transparent)]
 pub struct LogCommunicator(pub u32);
 

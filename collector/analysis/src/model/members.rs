@@ -1,7 +1,7 @@
 //! The calls of one instance, one slot per member.
 
 use crate::model::operation::RankOperation;
-use crate::model::packed_operation::Before;
+use crate::model::packed_operation::Previous;
 
 /// Calls in member order. In a message the sender comes first, then the receiver. A slot keeps its memory when it is
 /// reset.
@@ -14,16 +14,16 @@ pub struct Members {
     packed: Option<Box<PackedCalls>>,
 }
 
-/// Number of members from which on calls are packed while they wait.
-const PACKED_FROM: usize = 256;
+/// Minimum number of members of an instance whose calls are packed while they wait.
+const MIN_PACKED_MEMBERS: usize = 256;
 
-/// Bytes of a packed call, if it is not unusually long.
-const MOST_OF_CALL: usize = 256;
+/// Maximum size of a usual packed call, in bytes.
+const MAX_USUAL_CALL_BYTES: usize = 256;
 
 /// Calls in the order in which they arrived.
 #[derive(Default)]
 struct PackedCalls {
-    before: Before,
+    previous: Previous,
     bytes: Vec<u8>,
 }
 
@@ -41,18 +41,18 @@ impl Members {
     pub fn reset(&mut self, size: usize) {
         self.present.clear();
         self.present.resize(size, false);
-        if size < PACKED_FROM {
+        if size < MIN_PACKED_MEMBERS {
             self.calls.resize_with(size, RankOperation::nothing);
             self.packed = None;
             return;
         }
         self.calls = Vec::new();
         let packed = self.packed.get_or_insert_default();
-        packed.before = Before::default();
+        packed.previous = Previous::default();
         packed.bytes.clear();
     }
 
-    /// Moves the calls into slots of `all` if they are packed. Returns where the calls now are.
+    /// Unpacks the calls into the slots of `all` if they are packed. Returns the value that now has the calls: `self` or `all`.
     pub fn unpacked<'m>(&'m mut self, all: &'m mut Self) -> &'m mut Self {
         let Some(packed) = &mut self.packed else {
             return self;
@@ -60,8 +60,8 @@ impl Members {
         all.calls.resize_with(self.present.len(), RankOperation::nothing);
         all.present.clear();
         all.present.resize(self.present.len(), false);
-        let (mut bytes, mut before) = (packed.bytes.as_slice(), Before::default());
-        while let Some(call) = before.unpack(&mut bytes) {
+        let (mut bytes, mut previous) = (packed.bytes.as_slice(), Previous::default());
+        while let Some(call) = previous.unpack(&mut bytes) {
             let member = call.member.index();
             if let (Some(present), Some(place)) = (all.present.get_mut(member), all.calls.get_mut(member)) {
                 *present = true;
@@ -72,17 +72,17 @@ impl Members {
     }
 
     /// Takes a call into its slot and leaves a meaningless value in `call`. Returns false and changes nothing if the
-    /// slot is taken or does not exist. Of many members, `member` is the number of the call's member.
+    /// slot is taken or does not exist. `member` must be that of the call if the calls are packed.
     pub fn put(&mut self, member: usize, call: &mut RankOperation) -> bool {
         if let (Some(packed), Some(present @ false)) = (&mut self.packed, self.present.get_mut(member)) {
             *present = true;
-            if packed.bytes.capacity() - packed.bytes.len() < MOST_OF_CALL {
+            if packed.bytes.capacity() - packed.bytes.len() < MAX_USUAL_CALL_BYTES {
                 // Doubling would leave half of the memory unused.
                 packed
                     .bytes
-                    .reserve_exact(MOST_OF_CALL.max(packed.bytes.len() / 8));
+                    .reserve_exact(MAX_USUAL_CALL_BYTES.max(packed.bytes.len() / 8));
             }
-            packed.before.pack(call, &mut packed.bytes);
+            packed.previous.pack(call, &mut packed.bytes);
             return true;
         }
         match (self.present.get_mut(member), self.calls.get_mut(member)) {

@@ -1,5 +1,6 @@
-//! Vocabulary of the analysis: operations, names, units, and small containers.
+//! Vocabulary of the analysis: operations, names, units, texts of errors, and small containers.
 
+pub mod causes;
 pub mod count_and_time;
 pub mod date;
 pub mod declared;

@@ -1,7 +1,7 @@
 //! Operations in a sixth of their memory, for those that wait until others have been read.
 //!
-//! A packed operation is its difference from the operation before it: a mask of the parts that changed, and their values.
-//! It is no file format: it lives as long as the process that packed it.
+//! A packed operation is its difference from the operation before it: a mask of the parts that changed, and their differences. This is
+//! no file format: only the process that packed the operations reads them.
 
 use crate::model::interval::Interval;
 use crate::model::operation::{Blocked, RankOperation, SharedLaunch};
@@ -12,7 +12,7 @@ use rankscope_ranklog::{Library, Operation};
 
 /// Number of words of an operation that rarely change, or change by little.
 const WORDS: usize = 17;
-/// Bit of the mask: the operation shares its launch.
+/// Bit of the mask: the operation shares its launch with others.
 const SHARED: u64 = 1 << WORDS;
 /// Bit of the mask: the operation has counts per member.
 const COUNTS: u64 = 1 << (WORDS + 1);
@@ -22,9 +22,9 @@ const BLOCKED_SHIFT: u32 = WORDS as u32 + 2;
 type Words = [i64; WORDS];
 
 /// The operation before the one that is packed or unpacked next.
-pub struct Before(Words);
+pub struct Previous(Words);
 
-impl Default for Before {
+impl Default for Previous {
     fn default() -> Self {
         Self(words_of(&RankOperation::nothing()))
     }
@@ -117,13 +117,13 @@ fn operation_of(words: &Words) -> Option<RankOperation> {
     })
 }
 
-impl Before {
-    /// Appends an operation to `out`.
+impl Previous {
+    /// Appends an operation to `out`, and remembers it as the previous one.
     pub fn pack(&mut self, operation: &RankOperation, out: &mut Vec<u8>) {
         put_operation(operation, &mut self.0, out);
     }
 
-    /// Takes an operation that was packed. Returns `None` if the bytes are none.
+    /// Takes a packed operation from the start of `from`. Returns `None` at its end, and if the bytes are damaged.
     pub fn unpack(&mut self, from: &mut &[u8]) -> Option<RankOperation> {
         take_operation(&mut self.0, from)
     }
@@ -275,11 +275,11 @@ mod tests {
     proptest! {
         #[test]
         fn operations_survive_the_round_trip(operations in proptest::collection::vec(any_operation(), 0..20)) {
-            let (mut packed, mut before) = (Vec::new(), Before::default());
-            operations.iter().for_each(|operation| before.pack(operation, &mut packed));
-            let (mut rest, mut before) = (packed.as_slice(), Before::default());
+            let (mut packed, mut previous) = (Vec::new(), Previous::default());
+            operations.iter().for_each(|operation| previous.pack(operation, &mut packed));
+            let (mut rest, mut previous) = (packed.as_slice(), Previous::default());
             for operation in &operations {
-                let back = before.unpack(&mut rest).expect("an operation");
+                let back = previous.unpack(&mut rest).expect("an operation");
                 prop_assert_eq!(format!("{operation:?}"), format!("{back:?}"));
             }
             prop_assert!(rest.is_empty());
@@ -287,8 +287,8 @@ mod tests {
 
         #[test]
         fn noise_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let (mut rest, mut before) = (bytes.as_slice(), Before::default());
-            while before.unpack(&mut rest).is_some() {}
+            let (mut rest, mut previous) = (bytes.as_slice(), Previous::default());
+            while previous.unpack(&mut rest).is_some() {}
         }
     }
 }

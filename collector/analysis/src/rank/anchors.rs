@@ -6,6 +6,7 @@ use crate::model::operation::{NO_COMMUNICATOR, RankOperation};
 use rankscope_formats::ids::{CommunicatorId, StepIndex};
 use rankscope_formats::session::StepKind;
 use rankscope_ranklog::{Operation, Pattern};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use std::sync::Arc;
 const LOST_ANCHORS: usize = 64;
 
 /// Number of an anchor in its world.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[repr(transparent)]
 pub struct AnchorNumber(u32);
 
@@ -35,9 +36,10 @@ impl AnchorNumber {
 }
 
 /// Key of an operation that ends a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Key {
     pub(crate) communicator: CommunicatorId,
+    #[serde(with = "operation_number")]
     pub(crate) operation: Operation,
     /// Other rank of a message; otherwise −1.
     pub(crate) peer: i32,
@@ -61,8 +63,27 @@ impl Key {
     }
 }
 
+/// Operations as their numbers in logs. The crate of the log format does without serde, because jobs load it.
+mod operation_number {
+    use super::Operation;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    // The signatures are those that serde calls.
+    #[allow(clippy::trivially_copy_pass_by_ref)]
+    pub fn serialize<S: Serializer>(operation: &Operation, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u8(*operation as u8)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Operation, D::Error> {
+        let number = u8::deserialize(from)?;
+        Operation::from_u8(number)
+            .ok_or_else(|| D::Error::custom(format!("no operation has number {number}")))
+    }
+}
+
 /// A run of keys whose tag and sequence number increase by constant amounts. A run of any length is one entry.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Run {
     first: Key,
     tag_step: u32,
@@ -86,7 +107,7 @@ impl Run {
 }
 
 /// The anchors of a world in order.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct AnchorList {
     runs: Vec<Run>,
     /// Numbers of the anchors that end a step other than a training step, in order.
@@ -190,6 +211,11 @@ impl Anchors {
     /// Creates a cursor at the first anchor.
     pub fn new(list: Arc<AnchorList>) -> Self {
         Self { list, run: 0, at: 0 }
+    }
+
+    /// Returns the anchors of the world, which its ranks share.
+    pub fn list(&self) -> &Arc<AnchorList> {
+        &self.list
     }
 
     /// Returns true if the rank has no anchor.

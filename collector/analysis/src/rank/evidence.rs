@@ -5,13 +5,14 @@ use super::context::LogContext;
 use super::event::{NestedMessage, Stamp};
 use crate::model::operation::NO_COMMUNICATOR;
 use rankscope_formats::ids::{CommunicatorId, MemberIndex};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// Maximum number of different [`Nested`] entries per rank.
 const MAX_NESTED: usize = 1 << 16;
 
 /// Messages inside one kind of collective of a communicator, between one rank and one peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Nested {
     /// Index of the communicator in the session.
     pub communicator: CommunicatorId,

@@ -5,6 +5,7 @@
 
 use super::batch::RankBatch;
 use rankscope_formats::session::{ProgramSpanKind, ProgramSpanRow, SpanKind, SpanRow};
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ const MAX_DEPTH: usize = 64;
 const OF_FRAMEWORK: u64 = 1 << 62;
 
 /// Task of a framework.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FrameworkTask {
     /// Function, or class and method, or the part of a task.
     pub name: Arc<str>,

@@ -3,6 +3,7 @@
 use super::sums::{CounterSum, GpuSum};
 use rankscope_formats::gpu_samples::{Gpu, Sample};
 use rankscope_formats::session::{CounterRow, CounterSource};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Utilization from which a sample counts as busy, in percent.
@@ -41,7 +42,7 @@ const COUNTERS: [(&str, Value); 9] = [
 ];
 
 /// Samples of one GPU on the axis.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GpuTrack {
     /// Ordinal of the device in its process, if the process has several.
     device: Option<u32>,

@@ -1,6 +1,7 @@
 //! Growth of a counter over a run, in bounded memory: the smallest samples of intervals of equal length.
 
 use rankscope_formats::session::CounterGrowth;
+use serde::{Deserialize, Serialize};
 
 /// Number of slots. When they are full, two neighbours become one.
 const SLOTS: usize = 64;
@@ -12,7 +13,7 @@ const INTERVALS: usize = 16;
 const LEFT_OUT: usize = 4;
 
 /// Smallest samples over time.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Minima {
     start_ns: Option<i64>,
     width_ns: i64,

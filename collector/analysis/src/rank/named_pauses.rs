@@ -5,6 +5,8 @@ use crate::model::pause_kinds::{COUNT, KINDS, counts, kind_of, position};
 use rankscope_formats::ids::StepIndex;
 use rankscope_formats::session::{PauseKind, PauseRow};
 use rustc_hash::FxHashMap;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -12,7 +14,7 @@ use std::collections::BTreeMap;
 const MAX_PENDING: usize = 1 << 14;
 
 /// Sums of named host time over a whole log.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PauseSums {
     /// Number of named times by kind, in the order of [`KINDS`].
     pub count: [u64; COUNT],
@@ -23,7 +25,19 @@ pub struct PauseSums {
     /// Time on training threads in the whole run, in nanoseconds. Each moment counts once.
     pub in_run_ns: [i64; COUNT],
     /// Units that the program counted in whole steps, such as tokens.
+    #[serde(deserialize_with = "known_units")]
     pub counted: BTreeMap<&'static str, u64>,
+}
+
+/// Reads sums of units. Their names are among those that programs can count.
+fn known_units<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<&'static str, u64>, D::Error> {
+    let counted = BTreeMap::<String, u64>::deserialize(from)?;
+    let known = counted
+        .into_iter()
+        .map(|(unit, count)| Some((counts(&unit)?, count)));
+    known
+        .collect::<Option<_>>()
+        .ok_or_else(|| D::Error::custom("an unknown unit was counted"))
 }
 
 impl PauseSums {

@@ -1,60 +1,55 @@
-//! Batches in a tenth of their memory: what matching needs of them, for a caller that reads whole logs before it
-//! matches.
+//! Packed batches: what matching needs of a batch, in a tenth of its memory. A caller that reads whole logs before it matches
+//! keeps them.
 
 use super::batch::{EvidenceMessage, RankBatch, StepCut};
 use crate::intervals::device_overlap::DeviceParts;
 use crate::intervals::overlap::Parts;
-use crate::model::packed_operation::Before;
+use crate::model::packed_operation::Previous;
 use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex, StepIndex};
 use rankscope_formats::session::{
     PackedRows, PauseRow, StallRow, Table, Unpacker, put_signed, put_unsigned, take_signed, take_unsigned,
 };
 
-/// Calls `visit` with each number of a step, in a fixed order.
-fn each_of_step(cut: &mut StepCut, mut visit: impl FnMut(&mut i64) -> Option<()>) -> Option<()> {
-    let Parts {
-        window_ns,
-        host_ns,
-        exposed_ns,
-        other_blocked_ns,
-        communication_ns,
-        queued_ns,
-    } = &mut cut.parts;
-    for number in [
-        window_ns,
-        host_ns,
-        exposed_ns,
-        other_blocked_ns,
-        communication_ns,
-        queued_ns,
-    ] {
-        visit(number)?;
-    }
-    visit(&mut cut.start_ns)?;
-    visit(&mut cut.end_ns)?;
-    visit(&mut cut.host_ns)?;
-    cut.named_ns.iter_mut().try_for_each(&mut visit)?;
-    if let Some(device) = &mut cut.device {
-        let DeviceParts {
+/// References to the fields of a struct. It names all of them, so that a new field is not forgotten.
+macro_rules! fields {
+    ($of:expr, $type:ident { $($field:ident),* $(,)? }) => {{
+        let $type { $($field),* } = $of;
+        [$($field),*]
+    }};
+}
+
+/// Calls `visit` with each number of a step, in a fixed order, until it returns `None`.
+fn each_of_step(cut: &mut StepCut, visit: impl FnMut(&mut i64) -> Option<()>) -> Option<()> {
+    let parts = fields!(
+        &mut cut.parts,
+        Parts {
             window_ns,
-            compute_only_ns,
-            overlapped_ns,
-            exposed_communication_ns,
-            exposed_memory_ns,
-            idle_ns,
-        } = device;
-        for number in [
-            window_ns,
-            compute_only_ns,
-            overlapped_ns,
-            exposed_communication_ns,
-            exposed_memory_ns,
-            idle_ns,
-        ] {
-            visit(number)?;
+            host_ns,
+            exposed_ns,
+            other_blocked_ns,
+            communication_ns,
+            queued_ns,
         }
-    }
-    Some(())
+    );
+    let device = cut.device.as_mut().map(|device| {
+        fields!(
+            device,
+            DeviceParts {
+                window_ns,
+                compute_only_ns,
+                overlapped_ns,
+                exposed_communication_ns,
+                exposed_memory_ns,
+                idle_ns,
+            }
+        )
+    });
+    parts
+        .into_iter()
+        .chain([&mut cut.start_ns, &mut cut.end_ns, &mut cut.host_ns])
+        .chain(&mut cut.named_ns)
+        .chain(device.into_iter().flatten())
+        .try_for_each(visit)
 }
 
 fn put_step(cut: &StepCut, out: &mut Vec<u8>) {
@@ -134,13 +129,13 @@ fn take_message(from: &mut &[u8]) -> Option<EvidenceMessage> {
 }
 
 impl RankBatch {
-    /// Appends what matching needs of the batch to `out`: operations, steps, stalls, the pauses of training, and messages
+    /// Appends what matching needs of the batch to `out`: operations, steps, stalls, the pauses that stop training, and messages
     /// inside collectives.
     pub fn pack(&self, out: &mut Vec<u8>) {
         put_unsigned(self.operations.len() as u64, out);
-        let mut before = Before::default();
+        let mut previous = Previous::default();
         for operation in &self.operations {
-            before.pack(operation, out);
+            previous.pack(operation, out);
         }
         put_unsigned(self.steps.len() as u64, out);
         self.steps.iter().for_each(|cut| put_step(cut, out));
@@ -151,14 +146,14 @@ impl RankBatch {
         self.evidence.iter().for_each(|message| put_message(message, out));
     }
 
-    /// Replaces the batch by one that was packed. Returns `None` if the bytes are none.
+    /// Replaces the batch with a packed one. Returns `None` if the bytes are damaged.
     pub fn unpack(&mut self, mut bytes: &[u8]) -> Option<()> {
         self.clear();
         let from = &mut bytes;
         let operations = take_unsigned(from)?;
-        let mut before = Before::default();
+        let mut previous = Previous::default();
         for _ in 0..operations {
-            self.operations.push(before.unpack(from)?);
+            self.operations.push(previous.unpack(from)?);
         }
         for _ in 0..take_unsigned(from)? {
             self.steps.push(take_step(from)?);

@@ -6,13 +6,14 @@ use crate::intervals::counted::CountedTime;
 use crate::intervals::length;
 use rankscope_formats::ids::{CommunicatorId, MemberIndex};
 use rankscope_ranklog::record::ProxyWaits;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Maximum number of stored intervals of proxy activity per peer.
 const MAX_INTERVALS: usize = 256;
 
 /// Data moved by NCCL's proxies in one direction between two ranks, and the waits of their steps.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct TrafficSums {
     /// Number of proxy operations.
     pub works: u64,

@@ -12,10 +12,11 @@ use crate::model::operation::RankOperation;
 use rankscope_formats::gpu_samples::Gpu;
 use rankscope_formats::ids::{CommunicatorId, MemberIndex};
 use rankscope_formats::session::{CounterSource, OperationState, PRIVATE_MEMORY};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Sums over a whole log.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RankSums {
     /// Records.
     pub log: LogSums,
@@ -53,7 +54,7 @@ pub struct RankSums {
 }
 
 /// Samples of one GPU. Busy samples are those whose utilization is at least 50 %.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GpuSum {
     /// The GPU.
     pub gpu: Gpu,
@@ -78,7 +79,7 @@ pub struct GpuSum {
 }
 
 /// Samples of one counter.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CounterSum {
     /// Name.
     pub name: String,
@@ -134,7 +135,7 @@ impl CounterSum {
 }
 
 /// Records of a log.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct LogSums {
     /// Number of records read.
     pub records: u64,
@@ -155,7 +156,7 @@ impl LogSums {
 }
 
 /// Operations of all libraries.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct OperationSums {
     /// Number of operations, without communicator setup.
     pub operations: u64,
@@ -208,7 +209,7 @@ impl OperationSums {
 }
 
 /// Operations on devices.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct DeviceSums {
     /// Number of operations with device times.
     pub on_device: u64,
@@ -235,7 +236,7 @@ pub struct DeviceSums {
 }
 
 /// Width of the interval in which the true offset of a clock is, over time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct ErrorWidth {
     /// Largest width, in nanoseconds.
     pub widest_ns: i64,
@@ -244,7 +245,7 @@ pub struct ErrorWidth {
 }
 
 /// A device's clock compared with its host's.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct DeviceClockSums {
     /// Drift, in parts per million.
     pub drift_ppm: f64,
@@ -270,7 +271,7 @@ impl DeviceClockSums {
 }
 
 /// Calls that build communicators.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct ConnectSums {
     /// Number of calls.
     pub calls: u64,
@@ -293,7 +294,7 @@ impl ConnectSums {
 }
 
 /// DistributedDataParallel's reducer.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct ReducerSums {
     /// Number of waits for its gradients.
     pub waits: u64,
@@ -304,7 +305,7 @@ pub struct ReducerSums {
 }
 
 /// Calls in progress when the log ended.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct InFlightSums {
     /// Their descriptions.
     pub calls: Vec<String>,
@@ -327,7 +328,7 @@ impl InFlightSums {
 }
 
 /// Steps and the parts of the rank's time.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct StepSums {
     /// Number of whole steps.
     pub steps: u64,

@@ -1,4 +1,4 @@
-//! Paths among the arguments: URLs of local files become paths, and commands that need files of this machine refuse others.
+//! Paths among the arguments: `file://` URLs become paths, and commands that need files of this machine refuse other URLs.
 
 use anyhow::{Result, bail};
 use rankscope_formats::files::is_remote;
@@ -9,10 +9,10 @@ use std::path::Path;
 /// Commands that read and write object stores.
 const REMOTE: [&str; 7] = ["merge", "report", "export", "heatmap", "compare", "sql", "view"];
 
-/// Commands with the command of a job among their arguments. They check their own directories.
+/// Commands whose arguments contain the command of a job. They check their directories themselves.
 const OF_JOBS: [&str; 2] = ["run", "doctor"];
 
-/// Prepares the arguments of the program.
+/// Returns the arguments of the program, with paths instead of `file://` URLs. Those of a job stay unchanged.
 ///
 /// # Errors
 /// A command that needs files of this machine got a URL.
@@ -30,17 +30,17 @@ pub fn prepared(arguments: impl IntoIterator<Item = OsString>) -> Result<Vec<OsS
     }
     if !REMOTE.contains(&command.as_str()) {
         for argument in own.iter().skip(1) {
-            local(Path::new(value_of(argument)), &command)?;
+            refuse_url(Path::new(value_of(argument)), &command)?;
         }
     }
     Ok(local_paths(own))
 }
 
-/// Checks a path of a command that needs files of this machine.
+/// Checks a path of a command, or of its option, that needs files of this machine.
 ///
 /// # Errors
-/// It is a URL.
-pub fn local(path: &Path, command: &str) -> Result<()> {
+/// The path is a URL.
+pub fn refuse_url(path: &Path, command: &str) -> Result<()> {
     if is_remote(path) {
         bail!(
             "`rankscope {command}` needs a path of this machine, not {}; these commands take URLs: {}",

@@ -434,7 +434,7 @@ fn runs_in(path: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
         // A run that cannot be read must not be missing silently.
         match find_session(&run).with_context(|| cannot_open(&run))? {
             Some(directory) => found.push((run, directory)),
-            // Nor must one without a session.
+            // A run without a session must not be missing silently, either.
             None if files::list(&run).is_ok_and(|files| {
                 files
                     .iter()

@@ -1,10 +1,11 @@
 //! `rankscope merge`.
 
+use super::cluster::Cluster;
 use super::print::message as warn;
 use super::progress::Progress;
 use super::results::{REPORT, TRACE};
 use super::staged::{self, Staged};
-use super::{Exit, export, local, print};
+use super::{Exit, export, print, refuse_url};
 use crate::launch::ending::Ending;
 use crate::launch::lock::{LOCK, MergeLock};
 use crate::launch::stop::StopWatch;
@@ -14,8 +15,9 @@ use clap::Args;
 use rankscope_analysis::findings;
 use rankscope_analysis::index;
 use rankscope_analysis::ingest::part::Last;
+use rankscope_analysis::merge::units::runner::UnitRunner;
 use rankscope_analysis::model::time_range::time_ns;
-use rankscope_analysis::{MergeOptions, merge_last};
+use rankscope_analysis::{MergeOptions, merge_by, merge_last};
 use rankscope_formats::files::is_remote;
 use rankscope_formats::session::{SESSION_DIRECTORY, Session};
 use rankscope_formats::whole_file;
@@ -25,6 +27,7 @@ use rankscope_report::{Places, TextLayout};
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Name of a session that is being written. It is renamed once it is complete.
 const UNFINISHED: &str = "session.unfinished";
@@ -35,7 +38,8 @@ Examples:
   rankscope merge node0/run node1/run -o merged     nodes without a shared file system
   rankscope merge shared/run1 -o now --only-session --last 5s
                                                     the last five seconds of a run that still records
-  rankscope merge s3://bucket/run1                  a run in an object store; the results go there, too
+  rankscope merge s3://bucket/run1                  a run in an object store, and its results
+  rankscope merge --cluster head:50050 shared/run1  executors of a cluster read the logs (see `rankscope executor`)
   rankscope merge shared/run1 --json | jq .findings";
 
 /// Merge the logs of all ranks into one session, a trace and a report, and print the summary.
@@ -52,7 +56,7 @@ pub struct Merge {
     #[arg(short, long, value_name = "DIR|URL")]
     output: Option<PathBuf>,
 
-    /// Directory for copies of logs in object stores (default: that for temporary files). They are removed at the end.
+    /// Directory for temporary copies of logs from object stores. The default is the system's directory for temporary files.
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 
@@ -68,6 +72,9 @@ pub struct Merge {
     /// Merge only the last N records (approximate, over all ranks).
     #[arg(long, value_name = "RECORDS", requires = "only_session")]
     last_records: Option<u64>,
+
+    #[command(flatten)]
+    cluster: Cluster,
 
     /// Print the summary of the session as JSON.
     #[arg(long)]
@@ -96,7 +103,7 @@ impl Merge {
             self.collect()?;
         }
         if let Some(scratch) = &self.scratch {
-            local(scratch, "merge --scratch")?;
+            refuse_url(scratch, "merge --scratch")?;
         }
         let is_local = !self
             .directories
@@ -118,6 +125,7 @@ impl Merge {
             Ending::Signal(signal).end_likewise()
         });
         let progress = Progress::new();
+        let runner = self.cluster.runner();
         let input = match &mut staged {
             Some(staged) => {
                 staged.fetch(&self.directories, &output, &progress)?;
@@ -125,12 +133,14 @@ impl Merge {
                     directories: &staged.directories,
                     origins: &staged.origins,
                     output: &staged.output,
+                    runner: runner.as_ref(),
                 }
             }
             None => Input {
                 directories: &self.directories,
                 origins: &[],
                 output: &output,
+                runner: runner.as_ref(),
             },
         };
         let mut merged = if self.only_session {
@@ -218,9 +228,11 @@ impl Merged {
 #[derive(Clone, Copy)]
 struct Input<'a> {
     directories: &'a [PathBuf],
-    /// Copied directories, and where they came from.
+    /// Copied directories, and the URLs from which they came.
     origins: &'a [(PathBuf, PathBuf)],
     output: &'a Path,
+    /// What reads the logs, if it is not this process.
+    runner: Option<&'a Arc<dyn UnitRunner>>,
 }
 
 impl<'a> Input<'a> {
@@ -229,6 +241,7 @@ impl<'a> Input<'a> {
             directories,
             origins: &[],
             output,
+            runner: None,
         }
     }
 }
@@ -248,7 +261,7 @@ fn merge_input(input: Input<'_>, progress: &Progress) -> Result<Merged> {
         Err(error) => {
             // An older trace would show another session.
             let _ = fs::remove_file(output.join(TRACE));
-            warn(&format!("no trace was written: {error:#}"));
+            warn(&format!("no trace was written: {}", print::error_line(&error)));
         }
     }
     Ok(Merged { session, places })
@@ -278,6 +291,7 @@ fn merge_session(input: Input<'_>, last: Last, progress: &Progress) -> Result<(M
         directories,
         origins,
         output,
+        runner,
     } = input;
     let mut logs = Vec::new();
     for directory in directories {
@@ -301,7 +315,11 @@ fn merge_session(input: Input<'_>, last: Last, progress: &Progress) -> Result<(M
         most_pending: None,
         origins: origins.to_vec(),
     };
-    let session = merge_last(&options, last, &mut |now| progress.report(now.phase, now.share))?;
+    let mut report = |now: rankscope_analysis::Progress| progress.report(now.phase, now.share);
+    let session = match runner {
+        Some(runner) => merge_by(runner.clone(), &options, &mut report)?,
+        None => merge_last(&options, last, &mut report)?,
+    };
     let finished = output.join(SESSION_DIRECTORY);
     remove_directory(&finished)?;
     fs::rename(&unfinished, &finished)

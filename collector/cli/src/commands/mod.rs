@@ -3,6 +3,7 @@
 mod arguments;
 mod baseline;
 mod bench;
+mod cluster;
 mod companion;
 mod compare;
 mod completions;
@@ -18,6 +19,7 @@ mod import;
 mod kernels;
 mod merge;
 mod notify;
+mod parallel_requests;
 mod print;
 mod progress;
 mod rank_list;
@@ -41,10 +43,10 @@ mod view;
 mod watch;
 mod worst_steps;
 
-pub use arguments::{local, prepared};
+pub use arguments::{prepared, refuse_url};
 pub use compare::with_sides;
 pub use exit::Exit;
-pub use print::is_broken_pipe;
+pub use print::{error as print_error, is_broken_pipe};
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -108,6 +110,8 @@ enum Command {
     Baseline(baseline::Baseline),
     Compare(compare::Compare),
     Sql(sql::Sql),
+    Scheduler(cluster::Scheduler),
+    Executor(cluster::Executor),
     View(view::View),
     Top(top::Top),
     Rules(rules::Rules),
@@ -139,6 +143,8 @@ impl Cli {
             Command::Baseline(baseline) => baseline.run(),
             Command::Compare(compare) => compare.run(),
             Command::Sql(sql) => sql.run(),
+            Command::Scheduler(scheduler) => scheduler.run(),
+            Command::Executor(executor) => executor.run(),
             Command::View(view) => view.run(),
             Command::Top(top) => top.run(),
             Command::Rules(rules) => rules.run(),

@@ -1,6 +1,7 @@
 //! Output to standard output, as text or JSON.
 
 use anyhow::{Context, Result};
+use rankscope_analysis::model::causes;
 use serde::Serialize;
 use std::io::{self, Write};
 
@@ -16,6 +17,16 @@ pub fn text(text: &str) -> Result<()> {
 /// Prints a message of rankscope to standard error. The exit status must be returned even if standard error is closed.
 pub fn message(what: &str) {
     let _ = writeln!(io::stderr().lock(), "rankscope: {what}");
+}
+
+/// Prints an error and its causes to standard error, one per line.
+pub fn error(error: &anyhow::Error) {
+    message(&causes::texts(error.chain()).join("\n  because: "));
+}
+
+/// Returns an error and its causes as one line, for a message.
+pub fn error_line(error: &anyhow::Error) -> String {
+    causes::texts(error.chain()).join(": ")
 }
 
 /// Prints a value as JSON.

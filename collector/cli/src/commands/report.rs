@@ -1,10 +1,11 @@
 //! `rankscope report`.
 
+use super::parallel_requests::in_parallel;
 use super::print::message as warn;
 use super::progress::Progress;
 use super::rank_list::RankList;
 use super::results::{REPORT, SHARED_REPORT, TRACE};
-use super::{Exit, local, merge, print, session, timeline_picture};
+use super::{Exit, merge, print, refuse_url, session, timeline_picture};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use rankscope_analysis::model::declared;
@@ -25,7 +26,7 @@ use rankscope_report::heatmap;
 use rankscope_report::share::for_sharing;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 const EXAMPLES: &str = "\
@@ -176,7 +177,7 @@ impl Report {
         }
         let mut stated = DeclaredLimits::default();
         for bench in &self.peaks {
-            local(bench, "report --peaks")?;
+            refuse_url(bench, "report --peaks")?;
             let results = BenchResults::read(bench)?;
             let library = &results.library.name;
             if !session.operations.iter().any(|class| &class.library == library) {
@@ -211,9 +212,10 @@ impl Report {
             let written = rankscope_report::write_html(&session, &path, html, timeline.as_deref())
                 .with_context(|| format!("cannot write {}", html.display()));
             match written {
-                // Who may only read a bucket gets the summary nevertheless.
+                // Without permission to write into the bucket, the summary is printed nevertheless.
                 Err(error) if !is_requested && files::is_remote(html) => {
-                    warn(&format!("{error:#}; name a file of this machine with --html"));
+                    let error = print::error_line(&error);
+                    warn(&format!("{error}; name a file of this machine with --html"));
                     is_written = false;
                 }
                 other => other?,
@@ -280,9 +282,9 @@ fn select(
             }
             Ok(Arc::new(view))
         });
-        current.map_err(|error| note(&unreadable, error)).ok()
+        current.map_err(|error| keep_first(&unreadable, error)).ok()
     };
-    // In an object store, opening one after the other would take long.
+    // In an object store, opening one index after the other would take long.
     let opened: Option<Vec<Option<Arc<ViewFile>>>> = files::is_remote(path).then(|| {
         let ranks = (0..session.ranks.len()).map(RankIndex::of);
         let wanted = ranks
@@ -306,39 +308,8 @@ fn select(
     }
 }
 
-/// Number of requests to an object store at the same time.
-const REQUESTS: usize = 16;
-
-/// Calls a function that waits for an object store for all items, several at once. The results are in the order of the items.
-fn in_parallel<T: Copy + Sync, R: Send>(
-    items: Vec<T>,
-    call: impl Fn(T) -> Option<R> + Sync,
-) -> Vec<Option<R>> {
-    let next = AtomicUsize::new(0);
-    let results = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..REQUESTS.min(items.len()) {
-            scope.spawn(|| {
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(&item) = items.get(at) else { return };
-                    let result = call(item);
-                    if let Ok(mut results) = results.lock() {
-                        results.push((at, result));
-                    }
-                }
-            });
-        }
-    });
-    let mut in_order: Vec<Option<R>> = items.iter().map(|_| None).collect();
-    for (at, result) in results.into_inner().unwrap_or_default() {
-        in_order[at] = result;
-    }
-    in_order
-}
-
 /// Keeps the first error.
-fn note(first: &Mutex<Option<anyhow::Error>>, error: anyhow::Error) {
+fn keep_first(first: &Mutex<Option<anyhow::Error>>, error: anyhow::Error) {
     if let Ok(mut first) = first.lock() {
         first.get_or_insert(error);
     }

@@ -10,7 +10,7 @@ use super::print::message as print_message;
 use super::serve::{self, MetricsOptions};
 use super::size::Size;
 use super::watch::{self, DumpOn, HangOptions, OnHang, ReportOptions};
-use super::{Exit, duration, kernels, merge};
+use super::{Exit, duration, kernels, merge, print};
 use crate::launch::companion::Companion;
 use crate::launch::end_job::ENDED_THE_JOB;
 use crate::launch::ending::Ending;
@@ -324,7 +324,7 @@ impl Run {
         // The user may still stop this process or request a core dump of it.
         Signals::none().with(libc::SIGTSTP).with(libc::SIGQUIT).unblock();
         if let Err(error) = self.after(&directory, &mut launch, ending, &reasons) {
-            print_message(&format!("{error:#}"));
+            print_message(&print::error_line(&error));
             print_next_step("the recording is intact, to merge it", &directory.path);
         }
         end_as(ending, was_ended)

@@ -4,6 +4,7 @@
 //! double of NVML.
 
 use super::Exit;
+use super::print::error_line;
 use crate::launch::{launcher_input, run_directory};
 use anyhow::{Context, Result};
 use clap::Args;
@@ -67,7 +68,7 @@ fn note(directory: &Path, interval: Duration, error: &anyhow::Error) -> Result<(
         has_ended = launcher_input::has_ended(interval);
     }
     let header = Header {
-        problem: Some(format!("{error:#}")),
+        problem: Some(error_line(error)),
         ..of_this_host()
     };
     write(&mut new_file(directory, &header)?, [&header])

@@ -27,7 +27,7 @@ pub struct Sql {
     /// Runs, sessions or folders of runs; then the query; and the options of rankscope-sql.
     #[arg(
         required = true,
-        value_name = "DIR|QUERY",
+        value_name = "DIR|URL|QUERY",
         trailing_var_arg = true,
         allow_hyphen_values = true
     )]

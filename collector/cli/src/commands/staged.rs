@@ -1,6 +1,6 @@
 //! Merges of runs in object stores: the logs are copied to this machine and merged here, and the results are copied back.
 //!
-//! A merge reads each log several times and at many places, and the logs of a run are read whole anyway.
+//! A merge reads each log completely, several times and at many places. One copy costs less than these requests.
 
 use super::print::message as warn;
 use super::progress::Progress;
@@ -22,15 +22,15 @@ use tempfile::TempDir;
 
 /// Results in a run directory that a merge replaces: the session alone, or all.
 const RESULTS: [&str; 3] = ["session/", REPORT, TRACE];
-/// Space for the logs, the session and the temporary files of the merge, compared with that of the logs. Measured with 1,024 ranks
-/// and 10⁷ operations, whose logs are compressed well: 107 MB, 652 MB and 580 MB.
+/// Space for logs, session and temporary files of a merge, in bytes per byte of the logs. Measured with 1,024 ranks and 10⁷
+/// operations, whose logs are compressed well: 107 MB, 652 MB and 580 MB.
 const SPACE_PER_LOG_BYTE: u64 = 13;
-/// Space for the trace: its default limit.
+/// Space for the trace, in bytes: its default limit.
 const TRACE_BYTES: u64 = 1 << 30;
 
 /// Copies of the inputs of a merge, and the place of its output.
 pub struct Staged {
-    /// Removed with this value.
+    /// Directory of the copies. It is removed when this is dropped.
     scratch: TempDir,
     /// Directories of this machine, in the order of the arguments.
     pub directories: Vec<PathBuf>,
@@ -38,7 +38,7 @@ pub struct Staged {
     pub origins: Vec<(PathBuf, PathBuf)>,
     /// Directory of this machine that gets the output.
     pub output: PathBuf,
-    /// Where the output goes from there.
+    /// URL to which the output is copied from there.
     upload_to: Option<PathBuf>,
 }
 
@@ -69,7 +69,7 @@ impl Staged {
         self.scratch.path()
     }
 
-    /// Copies the logs of all directories in object stores.
+    /// Copies the logs of all directories in object stores, and chooses the directory of the output.
     pub fn fetch(&mut self, directories: &[PathBuf], output: &Path, progress: &Progress) -> Result<()> {
         for (number, directory) in directories.iter().enumerate() {
             if !is_remote(directory) {
@@ -109,7 +109,7 @@ impl Staged {
 
     fn check_space(&self, directory: &Path, bytes: u64) -> Result<()> {
         let Ok(room) = Room::of(self.scratch.path(), Some(0)) else {
-            // The copy then gives the error.
+            // The copy will report the error.
             return Ok(());
         };
         let (place, free) = (
@@ -117,7 +117,7 @@ impl Staged {
             room.free_bytes,
         );
         let shown = format!(
-            "the logs of {} have {}, and {} has {} free; name another directory with --scratch",
+            "the logs of {} take {}, and {} has {} free; name another directory with --scratch",
             directory.display(),
             units::bytes(bytes),
             place.display(),
@@ -131,12 +131,12 @@ impl Staged {
                 .saturating_mul(SPACE_PER_LOG_BYTE)
                 .saturating_add(TRACE_BYTES)
         {
-            warn(&format!("the space may not suffice for the merge: {shown}"));
+            warn(&format!("the merge may run out of space: {shown}"));
         }
         Ok(())
     }
 
-    /// Copies the output to its object store, and names the results there.
+    /// Copies the output to its object store, if it goes to one. `places` then has the URLs of the results.
     pub fn deliver(
         &self,
         places: &mut Places,
@@ -195,7 +195,7 @@ pub fn remove(scratch: &Path) {
     }
 }
 
-/// Returns the size of all files below a directory. It is only for the progress.
+/// Returns the size of all files below a directory, in bytes, for the display of progress.
 fn bytes_below(directory: &Path) -> u64 {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries

@@ -2,7 +2,7 @@
 //! itself.
 
 use super::companion::Companion;
-use super::{import, sql, view};
+use super::{cluster, import, sql, view};
 use crate::launch::library;
 use rankscope_ranklog::layout::FORMAT_VERSION;
 use std::env::consts::{ARCH, OS};
@@ -35,7 +35,8 @@ pub static LONG: LazyLock<String> = LazyLock::new(|| {
          imports:      {}\n\
          library:      {}\n\
          viewer:       {}\n\
-         SQL:          {}",
+         SQL:          {}\n\
+         cluster:      {}",
         env!("CARGO_PKG_VERSION"),
         COMMIT
             .filter(|commit| !commit.is_empty())
@@ -47,5 +48,6 @@ pub static LONG: LazyLock<String> = LazyLock::new(|| {
         ),
         found(&view::VIEWER),
         found(&sql::ENGINE),
+        found(&cluster::CLUSTER),
     )
 });

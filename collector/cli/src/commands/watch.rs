@@ -316,7 +316,10 @@ impl Watch {
         print::message(&format!("when it ended: {}", status.sentence));
         match store(&self.directory, END_FILE_PREFIX, &status) {
             Ok(path) => print::message(&format!("stored as {}", path.display())),
-            Err(error) => print::message(&format!("the report could not be stored: {error:#}")),
+            Err(error) => {
+                let error = print::error_line(&error);
+                print::message(&format!("the report could not be stored: {error}"));
+            }
         }
     }
 
@@ -352,7 +355,8 @@ impl Watch {
                 ));
             }
             Err(error) => print::message(&format!(
-                "the last part of the run could not be written: {error:#}"
+                "the last part of the run could not be written: {}",
+                print::error_line(&error)
             )),
         }
     }
@@ -407,7 +411,10 @@ impl Watch {
         let mut text = format!("rankscope: the job hangs. {}", shown(status));
         match &stored {
             Ok(path) => text.push_str(&format!("\nStored as {}\n", path.display())),
-            Err(error) => text.push_str(&format!("\nThe report could not be stored: {error:#}\n")),
+            Err(error) => {
+                let error = print::error_line(error);
+                text.push_str(&format!("\nThe report could not be stored: {error}\n"));
+            }
         }
         // One write, so that lines of the job do not come in between.
         let _ = io::stderr().lock().write_all(text.as_bytes());

@@ -1,6 +1,6 @@
 //! Pictures of the longest steps of both sides, drawn by the viewer, for the HTML page of a comparison.
 
-use super::{session, timeline_picture};
+use super::{print, session, timeline_picture};
 use rankscope_formats::comparison::{Comparison, RunUsed};
 use rankscope_report::compare::{Side, StepPicture};
 use std::io::{self, Write};
@@ -37,7 +37,8 @@ pub fn pictures(comparison: &Comparison) -> Vec<StepPicture> {
                 Err(error) => {
                     let _ = writeln!(
                         io::stderr().lock(),
-                        "rankscope: the page has no pictures: {error:#}"
+                        "rankscope: the page has no pictures: {}",
+                        print::error_line(&error)
                     );
                     return out;
                 }

@@ -65,7 +65,7 @@ fn choose(named: Option<&Path>) -> Result<(PathBuf, bool)> {
     };
     if is_remote(&path) {
         bail!(
-            "a recording needs a directory of this machine, not {}: copy it there afterwards",
+            "record into a directory of this machine, and copy it to {} afterwards",
             path.display()
         );
     }

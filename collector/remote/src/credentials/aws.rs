@@ -1,7 +1,8 @@
-//! Amazon's profiles. Variables have priority; then come the files `credentials` and `config` of the AWS tools.
+//! Amazon's profiles. Environment variables have priority over the AWS tools' files `credentials` and `config`.
 //!
 //! Source: AWS SDKs and Tools Reference Guide, "Shared config and credentials files" and "Process credential provider".
 
+use super::variable;
 use crate::error::RemoteError;
 use ini::{Ini, ParseOption};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
@@ -17,9 +18,8 @@ const SOURCES: [&str; 4] = [
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
 ];
 
-/// Completes a client that has the settings of the variables.
+/// Adds the settings of profiles to a client that has those of the environment variables.
 pub fn complete(builder: AmazonS3Builder) -> Result<AmazonS3Builder, RemoteError> {
-    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let is_set = |name: &str| variable(name).is_some();
     let profile = Profile::read(&variable)?;
     let mut builder = builder;
@@ -123,7 +123,7 @@ impl Profile {
             };
             let ini = Ini::load_from_file_opt(&path, as_written).map_err(|error| {
                 RemoteError::Configuration(format!(
-                    "{} is no profile file of the AWS tools: {error}",
+                    "cannot read profiles of the AWS tools from {}: {error}",
                     path.display()
                 ))
             })?;

@@ -3,12 +3,12 @@
 //! Source: `az storage --help`: `AZURE_STORAGE_ACCOUNT`, `AZURE_STORAGE_KEY`, `AZURE_STORAGE_SAS_TOKEN`,
 //! `AZURE_STORAGE_CONNECTION_STRING`.
 
+use super::variable;
 use crate::error::RemoteError;
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 
-/// Completes a client that has the settings of the variables. `bucket` may be `container@account.host`.
+/// Adds the account and its key to a client. `bucket` may be `container@account.host`.
 pub fn complete(builder: MicrosoftAzureBuilder, bucket: &str) -> Result<MicrosoftAzureBuilder, RemoteError> {
-    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     with(builder, bucket, &variable)
 }
 

@@ -5,3 +5,8 @@
 
 pub mod aws;
 pub mod azure;
+
+/// Returns the value of an environment variable. An empty one counts as unset.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}

@@ -1,10 +1,9 @@
 //! Copies and saves the visible rows in their visible order.
 
-use crate::model::{Opened, Window};
+use crate::model::{Opened, Window, export_directory};
 use crate::panels::background::{Background, DIED, Polled};
 use egui::{Context, RichText, Ui};
 use rankscope_analysis::model::units::counted;
-use rankscope_formats::files::is_remote;
 use rankscope_formats::whole_file;
 use rankscope_report::selection_rows::SelectionTable;
 use rankscope_report::table_export;
@@ -120,17 +119,9 @@ fn first(tables: Vec<SelectionTable>) -> Result<Csv, String> {
     })
 }
 
-/// Returns the path of a CSV file. The name contains the range in nanoseconds on the axis.
-///
-/// The file is in the run directory, next to the session, so that another merge does not remove it. For a session
-/// without a run directory it is inside the session. For a session in an object store, it is in the working directory.
+/// Returns the path of a CSV file in the [`export_directory`] of a session. The name contains the range in nanoseconds on the axis.
 fn path_of(session: &Path, shape: &str, window: Window) -> PathBuf {
-    let folder = match session.parent() {
-        _ if is_remote(session) => Path::new(""),
-        Some(run) if session.file_name().is_some_and(|name| name == "session") => run,
-        _ => session,
-    };
-    folder.join(format!(
+    export_directory(session).join(format!(
         "selection-{shape}-{}-{}.csv",
         window.from_ns, window.to_ns
     ))

@@ -406,7 +406,7 @@ fn inside_of(frame: &Frame<'_>, row: &Row) -> Rect {
     frame.rect_of(row).shrink2(Vec2::new(0.0, 1.0))
 }
 
-/// Returns the picture of a closed host, and its first rank. The ranks of an open one have their own.
+/// Returns the first rank of a closed host, and its picture. `None` for an open host, whose ranks have pictures of their own.
 fn closed_host(frame: &Frame<'_>, host: HostIndex) -> Option<(RankIndex, Subject)> {
     let first = frame.opened.session.hosts.get(host.index())?.ranks.first()?;
     let is_closed = frame.state.view.closed_hosts.contains(&host);

@@ -14,7 +14,7 @@ pub const MIN_COST_PERCENT: i64 = 2;
 
 /// Returns the lateness of all ranks of a world.
 pub fn rank_costs<'a>(facts: &Facts<'_>, steps: &WorldSteps<'a>) -> Vec<RankCost<'a>> {
-    // By the first row of the compared ranks: sorting them again for each rank would take ranks times ranks.
+    // Costs by the first row of the compared ranks. Sorting them for each rank would be quadratic in the number of ranks.
     let mut costs: BTreeMap<Option<usize>, Costs> = BTreeMap::new();
     (0..steps.ranks.len())
         .filter_map(|row| RankCost::measure(facts, steps, row, &mut costs))
@@ -86,22 +86,22 @@ impl<'a> RankCost<'a> {
     }
 }
 
-/// Costs of waiting for ranks that are compared, each in order.
+/// Costs of waiting for each of the ranks that are compared, in nanoseconds, sorted.
 struct Costs {
-    lost: Vec<i64>,
-    caused: Vec<i64>,
+    lost_ns: Vec<i64>,
+    caused_ns: Vec<i64>,
 }
 
 impl Costs {
     fn of(facts: &Facts<'_>, ranks: impl Iterator<Item = RankIndex> + Clone) -> Self {
-        let in_order = |of: &dyn Fn(RankIndex) -> i64| {
+        let sorted = |of: &dyn Fn(RankIndex) -> i64| {
             let mut all: Vec<i64> = ranks.clone().map(of).collect();
             all.sort_unstable();
             all
         };
         Self {
-            lost: in_order(&|rank| facts.blame().lost_exposed_in_steps_ns(rank)),
-            caused: in_order(&|rank| facts.blame().caused_exposed_in_steps_ns(rank)),
+            lost_ns: sorted(&|rank| facts.blame().lost_exposed_in_steps_ns(rank)),
+            caused_ns: sorted(&|rank| facts.blame().caused_exposed_in_steps_ns(rank)),
         }
     }
 
@@ -109,13 +109,13 @@ impl Costs {
     /// a fault, every rank is sometimes the last, and so would this one be.
     fn net(&self, facts: &Facts<'_>, of_world: usize, rank: RankIndex) -> i64 {
         let others = (of_world as i64 - 1).max(1);
-        let lost = beyond_others(&self.lost, facts.blame().lost_exposed_in_steps_ns(rank));
-        let caused = beyond_others(&self.caused, facts.blame().caused_exposed_in_steps_ns(rank)) / others;
+        let lost = beyond_others(&self.lost_ns, facts.blame().lost_exposed_in_steps_ns(rank));
+        let caused = beyond_others(&self.caused_ns, facts.blame().caused_exposed_in_steps_ns(rank)) / others;
         lost.max(caused).max(0)
     }
 }
 
-/// Returns by how much a number exceeds the median of the others. `all` has all numbers in order, this one among them.
+/// Returns by how much a number exceeds the median of the others. `all` has all numbers, sorted, and includes this one.
 fn beyond_others(all: &[i64], own: i64) -> i64 {
     let place = all.partition_point(|&number| number < own);
     let middle = (all.len().saturating_sub(1).max(1) - 1) / 2;

@@ -35,7 +35,7 @@ pub struct ClosedStep {
 struct OpenStep {
     /// Cells by row.
     cells: Vec<Cell>,
-    /// Number of ranks whose step has ended. It is counted, because it is asked for after every batch.
+    /// Number of ranks whose step has ended. It is kept, because it is needed after every batch.
     ended: usize,
 }
 

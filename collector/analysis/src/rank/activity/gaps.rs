@@ -5,6 +5,7 @@ use crate::intervals::extend;
 use crate::model::interval::Interval;
 use rankscope_formats::session::{IdleCause, StallCause, StallRow, WorkClass};
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 /// Causes that are summed.
@@ -39,7 +40,7 @@ struct Stretch {
 }
 
 /// Place of a recurring stretch without compute in a step: the kernel after it, and the cause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Place {
     /// Number of the kernel's name in the log.
     pub before: i32,

@@ -3,10 +3,11 @@
 use super::gaps::{CAUSES, Place};
 use crate::intervals::device_overlap::DeviceParts;
 use crate::model::count_and_time::CountAndTime;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Sums over the activity of a log.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ActivitySums {
     /// Work items by kind.
     pub works: WorkSums,
@@ -27,7 +28,7 @@ pub struct ActivitySums {
 }
 
 /// Work items by kind.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct WorkSums {
     /// Number of compute kernels.
     pub kernels: u64,
@@ -42,7 +43,7 @@ pub struct WorkSums {
 }
 
 /// CUDA calls of the host.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct CudaCallSums {
     /// Number of work items with a known launch.
     pub with_launch: u64,
@@ -55,7 +56,7 @@ pub struct CudaCallSums {
 }
 
 /// Communication kernels.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct CommunicationSums {
     /// Number of communication kernels without a known call.
     pub without_call: u64,
@@ -65,7 +66,7 @@ pub struct CommunicationSums {
 }
 
 /// Time for which activity was recorded.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct RecordedSums {
     /// Time in which all activity was recorded, in nanoseconds.
     pub covered_ns: i64,
@@ -80,7 +81,7 @@ pub struct RecordedSums {
 }
 
 /// Parts of the devices' time.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct DevicePartSums {
     /// Parts of the time in which all activity was recorded.
     pub run: DeviceParts,
@@ -93,7 +94,7 @@ pub struct DevicePartSums {
 }
 
 /// Idle gaps of streams.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct IdleSums {
     /// Idle gaps by cause, in the order of [`CAUSES`].
     pub by_cause: [CountAndTime; CAUSES.len()],
@@ -103,7 +104,7 @@ pub struct IdleSums {
 }
 
 /// A place of recurring stretches without compute.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Recurring {
     /// The place.
     pub place: Place,
@@ -114,7 +115,7 @@ pub struct Recurring {
 }
 
 /// A kernel and its time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct KernelTime {
     /// Number of its name in the log.
     pub name: i32,

@@ -2,7 +2,7 @@
 
 use super::options::{BackendName, Bench, Role};
 use super::{choice, conclusion};
-use crate::commands::print::message as print_message;
+use crate::commands::print::{error_line, message as print_message};
 use crate::commands::run::report_live_areas;
 use crate::commands::{Exit, merge};
 use crate::launch::ending::Ending;
@@ -172,7 +172,7 @@ fn recorded(directory: &Path, ending: Ending) -> Option<Session> {
             None
         }
         Err(error) => {
-            print_message(&format!("the recording was not merged: {error:#}"));
+            print_message(&format!("the recording was not merged: {}", error_line(&error)));
             None
         }
     }

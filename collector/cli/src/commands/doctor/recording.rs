@@ -1,6 +1,7 @@
 //! Checks of the place of a recording: the library, the disk, and live areas of earlier runs.
 
 use super::document::LiveArea;
+use crate::commands::print::error_line;
 use crate::launch::{free_space, live_files};
 use anyhow::Result;
 use rankscope_doctor::check::{Check, Severity, Subject};
@@ -19,7 +20,7 @@ pub fn library(found: &Result<PathBuf>) -> Check {
             Subject::Recording,
             Severity::Bad,
             "library-missing",
-            format!("{error:#}"),
+            error_line(error),
         ),
     }
 }

@@ -5,6 +5,7 @@ use super::machine::Machine;
 use super::outcome::{Found, PartResult, Verdict};
 use super::recording::{Finished, Run};
 use super::{device, operations};
+use crate::commands::print::error_line;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use rankscope_analysis::findings::shown;
@@ -192,7 +193,7 @@ impl Part {
             }
             Err(error) => {
                 result.verdict = Verdict::Failed;
-                result.failures.push(format!("{error:#}"));
+                result.failures.push(error_line(&error));
             }
         }
         result.took_ms = begun.elapsed().as_millis() as u64;

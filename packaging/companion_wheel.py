@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Packs the query engine into a wheel of its own, which `pip install rankscope[sql]` adds beside the program.
+"""Packs an optional program into a wheel of its own, which `pip install rankscope[sql]` or `rankscope[cluster]` adds.
 
-    packaging/sql_wheel.py --program FILE [--out DIRECTORY]
+    packaging/companion_wheel.py --program FILE [--out DIRECTORY]
+
+The file name says which program it is: rankscope-sql or rankscope-cluster.
 """
 
 import argparse
@@ -11,15 +13,23 @@ import sys
 from artefacts import LICENCES, ROOT, glibc, machine, stripped, version
 from wheel import Wheel
 
-SUMMARY = "Query rankscope sessions with SQL"
+# Summary, and the commands of rankscope that start the program.
+PROGRAMS = {
+    "rankscope-sql": ("Query rankscope sessions with SQL", "`rankscope sql` starts"),
+    "rankscope-cluster": (
+        "Merge rankscope recordings on several machines",
+        "`rankscope scheduler`, `rankscope executor` and `rankscope merge --cluster` start",
+    ),
+}
 
 
-def metadata(number):
+def metadata(program, number):
+    summary, started_by = PROGRAMS[program]
     return "\n".join([
         "Metadata-Version: 2.4",
-        "Name: rankscope-sql",
+        f"Name: {program}",
         f"Version: {number}",
-        f"Summary: {SUMMARY}",
+        f"Summary: {summary}",
         "License-Expression: Apache-2.0 OR MIT",
         "License-File: LICENSE-APACHE",
         "License-File: LICENSE-MIT",
@@ -27,7 +37,7 @@ def metadata(number):
         "Project-URL: Source, https://github.com/rankscope/rankscope",
         "Description-Content-Type: text/markdown",
         "",
-        "The program `rankscope-sql`, which `rankscope sql` of the package `rankscope` starts.",
+        f"The program `{program}`, which {started_by} if the package `rankscope` is installed.",
         "",
     ])
 
@@ -37,13 +47,16 @@ def main():
     parser.add_argument("--program", type=pathlib.Path, required=True)
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "dist")
     arguments = parser.parse_args()
+    program = arguments.program.name
+    if program not in PROGRAMS:
+        parser.error(f"{program}: expected a file named {' or '.join(PROGRAMS)}")
     number, oldest = version(), glibc([arguments.program])
     tag = f"py3-none-manylinux_{oldest[0]}_{oldest[1]}_{machine([arguments.program])[0]}"
-    wheel = Wheel(f"rankscope_sql-{number}", tag)
-    wheel.add(f"{wheel.data}/scripts/rankscope-sql", stripped(arguments.program), is_program=True)
+    wheel = Wheel(f"{program.replace('-', '_')}-{number}", tag)
+    wheel.add(f"{wheel.data}/scripts/{program}", stripped(arguments.program), is_program=True)
     for name in LICENCES:
         wheel.add(f"{wheel.info}/licenses/{name}", (ROOT / name).read_bytes())
-    wheel.add(f"{wheel.info}/METADATA", metadata(number))
+    wheel.add(f"{wheel.info}/METADATA", metadata(program, number))
     wheel.add(f"{wheel.info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: rankscope\nRoot-Is-Purelib: false\nTag: {tag}\n")
     out = wheel.write(arguments.out)
     print(f"{out} ({out.stat().st_size / 1e6:.1f} MB)", file=sys.stderr)

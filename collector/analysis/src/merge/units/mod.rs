@@ -1,0 +1,31 @@
+//! Units: parts of a merge that any process can run. A program with a distributed engine runs them on several machines.
+//!
+//! There are two stages. Units that *read* take the logs of some ranks, write the tables that need no other rank, and pack what
+//! matching needs. Units that *write* make the tables of operations, steps and stalls of some ranks, from the rows that matching
+//! found. Matching is between them, in the process that merges.
+//!
+//! | file | content |
+//! |---|---|
+//! | [`runner`] | what runs the units: implemented by a program with an engine |
+//! | [`parts`] | directory of inputs and outputs, on storage that all processes reach |
+//! | [`input`] | input of a unit |
+//! | [`read`] | stage 1: ranks, clocks, communicators, steps; reads the logs |
+//! | [`write`] | stage 2: rows of operations, steps and stalls; writes their tables |
+//! | [`error`] | errors of an attempt |
+//! | [`unit`] | runs a unit of either stage |
+//! | [`output`] | what a unit returns; its file is the receipt of an attempt |
+//! | [`driver`] | makes the units, has them run, and takes one attempt of each |
+//!
+//! A unit may run several times, also at the same time: engines repeat the work of processes that they believe dead. Each
+//! attempt has its own directory, and its receipt appears last. The driver takes exactly one attempt with a receipt. So
+//! nothing is counted twice, and nothing that an engine reports has to be true.
+
+pub mod driver;
+pub mod error;
+pub mod input;
+pub mod output;
+pub mod parts;
+pub mod read;
+pub mod runner;
+pub mod unit;
+pub mod write;

@@ -1,0 +1,66 @@
+//! Has a plan run: by a scheduler, or in this process.
+
+use crate::access::{Access, HEADER};
+use crate::codec::UnitCodec;
+use crate::plan;
+use anyhow::{Context, Result, anyhow};
+use ballista_core::config::{BALLISTA_CLIENT_PULL, BallistaConfig};
+use ballista_core::execution_plans::execute_physical_plan;
+use ballista_core::extension::SessionConfigExt;
+use datafusion::physical_plan::execute_stream_partitioned;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_proto::protobuf::PhysicalPlanNode;
+use futures::{StreamExt, TryStreamExt};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::Path;
+
+/// Runs the units of a directory on a cluster, and waits for the end of the job. The results of the job are not read: the units'
+/// receipts are the result.
+///
+/// # Errors
+/// The scheduler cannot be reached, or the job failed.
+pub async fn on_cluster(scheduler: &str, access: &Access, directory: &Path, units: Range<u32>) -> Result<()> {
+    let plan = plan::of_units(directory, units)?;
+    let metadata = HashMap::from([(HEADER.to_owned(), access.token()?.header())]);
+    let mut session = SessionConfig::new_with_ballista()
+        .set_str(BALLISTA_CLIENT_PULL, "true")
+        .with_ballista_job_name("rankscope merge")
+        .with_ballista_grpc_metadata(metadata);
+    if let Some(change) = access.endpoint()? {
+        session = session.with_ballista_override_create_grpc_client_endpoint(change);
+    }
+    let number = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)?
+        .as_nanos();
+    let id = format!("rankscope-{}-{number}", std::process::id());
+    let codec = UnitCodec::default();
+    let (url, settings) = (access.url(scheduler), BallistaConfig::default());
+    let rows = execute_physical_plan::<PhysicalPlanNode>(url, &settings, plan, &codec, id, session).await;
+    // The stream of rows is dropped. Reading it would fetch them from the executors, where nothing listens.
+    rows.map(drop).map_err(|error| anyhow!(plain(&error.to_string())))
+}
+
+/// Runs the units of a directory in this process, with this number of threads, by DataFusion.
+///
+/// # Errors
+/// A unit failed.
+pub async fn in_process(directory: &Path, units: Range<u32>, threads: usize) -> Result<()> {
+    let plan = plan::of_units(directory, units)?;
+    let context = SessionContext::new().task_ctx();
+    let partitions = execute_stream_partitioned(plan, context)?;
+    futures::stream::iter(partitions)
+        .map(|rows| async move { rows.try_for_each(|_| async { Ok(()) }).await })
+        .buffer_unordered(threads.max(1))
+        .try_for_each(|()| async { Ok(()) })
+        .await
+        .context("a unit failed")
+}
+
+/// Shortens an error of gRPC to its message.
+fn plain(text: &str) -> String {
+    let message = text
+        .split_once("message: \"")
+        .and_then(|(_, rest)| rest.split_once('"'));
+    message.map_or_else(|| text.to_owned(), |(message, _)| message.to_owned())
+}
