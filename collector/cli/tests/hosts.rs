@@ -3,18 +3,27 @@
 //! The logs of a job with known times pass through known clocks. The resulting session is compared with the session
 //! that one host would have given.
 
-use rankscope_analysis::{MergeOptions, merge};
+use rankscope_analysis::{MergeOptions, merge, merge_as_of};
 use rankscope_fixtures::logs::{Ddp, START, SyntheticLog, call};
 use rankscope_fixtures::reclock::{TestClock, reclock};
-use rankscope_formats::session::{AxisEvidence, Session};
+use rankscope_formats::session::{AxisEvidence, SUMMARY_FILE, Session};
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::record::RecordKind;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+/// Merges a run, as one of few ranks and as one of many. Both give the same summary.
 fn merged(run: &Path) -> Session {
-    merge(&MergeOptions::of_run(run), &mut |_| {}).expect("merged")
+    let options = MergeOptions::of_run(run);
+    let summary = |many_ranks: bool| {
+        merge_as_of(many_ranks, &options).expect("merged");
+        let text = fs::read_to_string(options.output.join(SUMMARY_FILE)).expect("a summary");
+        let lines = text.lines().filter(|line| !line.contains("written_unix_ns"));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    assert!(summary(true) == summary(false), "{} differs", run.display());
+    merge(&options, &mut |_| {}).expect("merged")
 }
 
 /// No pause.
@@ -128,6 +137,80 @@ fn slow_clocks() -> [TestClock; 3] {
             ..TestClock::default()
         },
     ]
+}
+
+/// Clocks of many hosts, of which one sleeps for 3 s and one has a wall clock that is set.
+fn many_clocks(hosts: usize) -> Vec<TestClock> {
+    let clock = |host: usize| {
+        let number = host as i64;
+        TestClock {
+            offset_ns: 100_000_000_000 + (number * 7919 % 101) * 90_000_000,
+            drift_ppb: (number * 37 % 19 - 9) * 10_000,
+            swing_ppb: 400,
+            swing_s: 200.0 + 10.0 * host as f64,
+            sleep: (host == 5).then_some((START as i64 + 9_000_000_000, 3_000_000_000)),
+            step: (host == 7).then_some((START as i64 + 4_000_000_000, 2_000_000_000)),
+            wall_ns: (number * 31 % 23 - 11) * 400_000_000,
+        }
+    };
+    (0..hosts).map(clock).collect()
+}
+
+/// More hosts than have all of their pairs looked at. `merged` compares both ways to align their clocks.
+#[test]
+fn true_offsets_of_many_hosts_are_inside_the_stated_intervals() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (one, many) = (folder.path().join("one"), folder.path().join("many"));
+    let job = Ddp {
+        ranks: 48,
+        steps: 600,
+        ..straggling()
+    };
+    job.write(&one).expect("write");
+    let clocks = many_clocks(24);
+    let pause = (START as i64 + 9_000_000_000, 3_000_000_000);
+    on_hosts(
+        &one,
+        &many,
+        job.ranks,
+        &clocks,
+        pause,
+        |rank| rank as usize / 2,
+        |_, _| {},
+    );
+    let session = merged(&many);
+    let evidence = session.axis.evidence.as_ref().expect("several hosts");
+    assert_eq!((evidence.pairs_total, evidence.pairs_unbounded), (24 * 23 / 2, 0));
+    let moved = |true_ns: i64| {
+        let pause_ns = if true_ns < pause.0 { 0 } else { pause.1 };
+        true_ns + pause_ns
+    };
+    // The session numbers hosts by the names of their logs.
+    let numbers: Vec<usize> = session
+        .hosts
+        .iter()
+        .map(|host| host.name.trim_start_matches("host-").parse().expect("a number"))
+        .collect();
+    let clocks: Vec<TestClock> = numbers.iter().map(|&host| clocks[host].clone()).collect();
+    let calibrated: Vec<Vec<i64>> = numbers
+        .iter()
+        .map(|host| {
+            let log = |rank: usize| calibrations(&one.join(format!("rank-{rank}.rslog")));
+            let both = [log(2 * host), log(2 * host + 1)].into_iter().flatten();
+            both.map(moved).collect()
+        })
+        .collect();
+    let last = calibrated.iter().flatten().max().copied().unwrap_or(0);
+    let (inside, checked, farthest) = judge(
+        evidence,
+        &clocks,
+        &calibrated,
+        session.axis.origin_unix_ns,
+        (START as i64, last),
+    );
+    println!("{inside} of {checked} inside; farthest {farthest} ns");
+    assert!(checked > 100);
+    assert_eq!(inside, checked);
 }
 
 /// Returns a job of 20 s whose rank 3 is 4 ms late in each step.
