@@ -1,8 +1,8 @@
 //! Tests merges whose logs other processes read, in units. The runners here are doubles of a distributed engine: they repeat
 //! units, abandon attempts, or do nothing.
 
+use rankscope_analysis::merge::unit_runner::UnitRunner;
 use rankscope_analysis::merge::units::parts::attempt_path;
-use rankscope_analysis::merge::units::runner::UnitRunner;
 use rankscope_analysis::merge::units::unit::run_unit;
 use rankscope_analysis::{MergeOptions, merge, merge_by};
 use rankscope_fixtures::logs::Ddp;

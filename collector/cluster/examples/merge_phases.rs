@@ -3,7 +3,7 @@
 //!
 //! Processor times are those of this process alone. Executors count their own.
 
-use rankscope_analysis::merge::units::runner::UnitRunner;
+use rankscope_analysis::merge::unit_runner::UnitRunner;
 use rankscope_analysis::{MergeOptions, merge, merge_by};
 use std::ops::Range;
 use std::path::{Path, PathBuf};

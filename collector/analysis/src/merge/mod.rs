@@ -34,6 +34,7 @@ pub mod shared_work;
 pub mod step_pass;
 pub mod tables;
 pub mod temporary_file;
+pub mod unit_runner;
 pub mod units;
 pub mod write_pass;
 
@@ -53,7 +54,7 @@ use crate::merge::opening::{Opened, open};
 use crate::merge::readers::{Additions, Readers, Worlds};
 use crate::merge::step_pass::{find_steps, find_structures};
 use crate::merge::tables::TablesFolder;
-use crate::merge::units::runner::UnitRunner;
+use crate::merge::unit_runner::UnitRunner;
 use crate::summary;
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{InstanceRow, Problems, Session};

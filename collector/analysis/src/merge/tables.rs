@@ -8,7 +8,7 @@ use crate::measures::step_board::StepBoard;
 use crate::merge::error::MergeError;
 use crate::merge::row_runs::{RowRuns, RowRunsWriter};
 use crate::merge::temporary_file::TemporaryFolder;
-use crate::merge::units::runner::UnitRunner;
+use crate::merge::unit_runner::UnitRunner;
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{
     InstanceRow, RowLimits, StallRow, StepRow, Table, TableError, TableInfo, TableWriter, part_path,

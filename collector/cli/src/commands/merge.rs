@@ -15,7 +15,7 @@ use clap::Args;
 use rankscope_analysis::findings;
 use rankscope_analysis::index;
 use rankscope_analysis::ingest::part::Last;
-use rankscope_analysis::merge::units::runner::UnitRunner;
+use rankscope_analysis::merge::unit_runner::UnitRunner;
 use rankscope_analysis::model::time_range::time_ns;
 use rankscope_analysis::{MergeOptions, merge_by, merge_last};
 use rankscope_formats::files::is_remote;

@@ -1,7 +1,7 @@
 //! A scheduler and executors as processes of this machine.
 
 use rankscope_analysis::MergeOptions;
-use rankscope_analysis::merge::units::runner::UnitRunner;
+use rankscope_analysis::merge::unit_runner::UnitRunner;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::ops::Range;

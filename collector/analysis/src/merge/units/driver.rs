@@ -2,10 +2,10 @@
 
 use crate::merge::error::MergeError;
 use crate::merge::tables::TableSizes;
+use crate::merge::unit_runner::UnitRunner;
 use crate::merge::units::input::{UnitInput, Work};
 use crate::merge::units::output::{PartFile, UnitOutput};
 use crate::merge::units::parts::{self, RECEIPT};
-use crate::merge::units::runner::UnitRunner;
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::RowLimits;
 use std::collections::BTreeSet;

@@ -1,4 +1,5 @@
-//! Units: parts of a merge that any process can run. A program with a distributed engine runs them on several machines.
+//! Units: parts of a merge that any process can run. A program with a distributed engine runs them on several machines
+//! ([`UnitRunner`](crate::merge::unit_runner::UnitRunner)).
 //!
 //! There are two stages. Units that *read* take the logs of some ranks, write the tables that need no other rank, and pack what
 //! matching needs. Units that *write* make the tables of operations, steps and stalls of some ranks, from the rows that matching
@@ -6,7 +7,6 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | [`runner`] | what runs the units: implemented by a program with an engine |
 //! | [`parts`] | directory of inputs and outputs, on storage that all processes reach |
 //! | [`input`] | input of a unit |
 //! | [`read`] | stage 1: ranks, clocks, communicators, steps; reads the logs |
@@ -26,6 +26,5 @@ pub mod input;
 pub mod output;
 pub mod parts;
 pub mod read;
-pub mod runner;
 pub mod unit;
 pub mod write;
