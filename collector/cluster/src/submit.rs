@@ -38,7 +38,8 @@ pub async fn on_cluster(scheduler: &str, access: &Access, directory: &Path, unit
     let (url, settings) = (access.url(scheduler), BallistaConfig::default());
     let rows = execute_physical_plan::<PhysicalPlanNode>(url, &settings, plan, &codec, id, session).await;
     // The stream of rows is dropped. Reading it would fetch them from the executors, where nothing listens.
-    rows.map(drop).map_err(|error| anyhow!(plain(&error.to_string())))
+    rows.map(drop)
+        .map_err(|error| anyhow!("scheduler {scheduler}: {}", plain(&error.to_string())))
 }
 
 /// Runs the units of a directory in this process, with this number of threads, by DataFusion.
