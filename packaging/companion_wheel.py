@@ -8,9 +8,8 @@ The file name says which program it is: rankscope-sql or rankscope-cluster.
 
 import argparse
 import pathlib
-import sys
 
-from artefacts import LICENCES, ROOT, glibc, machine, stripped, version
+from artefacts import ROOT, glibc, machine, stripped, version
 from wheel import Wheel
 
 # Summary, and the commands of rankscope that start the program.
@@ -54,13 +53,7 @@ def main():
     tag = f"py3-none-manylinux_{oldest[0]}_{oldest[1]}_{machine([arguments.program])[0]}"
     wheel = Wheel(f"{program.replace('-', '_')}-{number}", tag)
     wheel.add(f"{wheel.data}/scripts/{program}", stripped(arguments.program), is_program=True)
-    for name in LICENCES:
-        wheel.add(f"{wheel.info}/licenses/{name}", (ROOT / name).read_bytes())
-    wheel.add(f"{wheel.info}/METADATA", metadata(program, number))
-    wheel.add(f"{wheel.info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: rankscope\nRoot-Is-Purelib: false\nTag: {tag}\n")
-    out = wheel.write(arguments.out)
-    print(f"{out} ({out.stat().st_size / 1e6:.1f} MB)", file=sys.stderr)
-    print(out)
+    wheel.finish(metadata(program, number), arguments.out)
 
 
 if __name__ == "__main__":

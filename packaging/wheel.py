@@ -40,6 +40,17 @@ class Wheel:
     def add(self, path, content, is_program=False):
         self.files[path] = (content if isinstance(content, bytes) else content.encode(), is_program)
 
+    def finish(self, metadata, directory):
+        """Adds what every wheel has, writes the file, and prints its path."""
+        for name in LICENCES:
+            self.add(f"{self.info}/licenses/{name}", (ROOT / name).read_bytes())
+        self.add(f"{self.info}/METADATA", metadata)
+        tag = f"Tag: {self.tag}\n"
+        self.add(f"{self.info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: rankscope\nRoot-Is-Purelib: false\n{tag}")
+        out = self.write(directory)
+        print(f"{out} ({out.stat().st_size / 1e6:.1f} MB)", file=sys.stderr)
+        print(out)
+
     def write(self, folder):
         record = f"{self.info}/RECORD"
         lines = []
@@ -102,13 +113,7 @@ def main():
     for file in sorted((ROOT / "layer/python/rankscope").iterdir()):
         if file.suffix in (".py", ".pyi") or file.name == "py.typed":
             wheel.add(f"rankscope/{file.name}", file.read_bytes())
-    for name in LICENCES:
-        wheel.add(f"{wheel.info}/licenses/{name}", (ROOT / name).read_bytes())
-    wheel.add(f"{wheel.info}/METADATA", metadata(number))
-    wheel.add(f"{wheel.info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: rankscope\nRoot-Is-Purelib: false\nTag: {tag}\n")
-    out = wheel.write(arguments.out)
-    print(f"{out} ({out.stat().st_size / 1e6:.1f} MB)", file=sys.stderr)
-    print(out)
+    wheel.finish(metadata(number), arguments.out)
 
 
 if __name__ == "__main__":

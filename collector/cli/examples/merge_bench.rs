@@ -18,13 +18,7 @@ fn main() -> ExitCode {
         eprintln!("usage: merge_bench RUN_DIRECTORY SESSION_DIRECTORY");
         return ExitCode::from(2);
     };
-    let options = MergeOptions {
-        directories: vec![run],
-        output: output.clone(),
-        threads: None,
-        most_pending: None,
-        origins: Vec::new(),
-    };
+    let options = MergeOptions::new(vec![run], output.clone());
     let start = Instant::now();
     let session = match merge(&options, &mut |_| {}) {
         Ok(session) => session,

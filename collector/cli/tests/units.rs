@@ -6,6 +6,7 @@ use rankscope_analysis::merge::units::parts::attempt_path;
 use rankscope_analysis::merge::units::unit::run_unit;
 use rankscope_analysis::{MergeOptions, merge, merge_by};
 use rankscope_fixtures::logs::Ddp;
+use rankscope_fixtures::logs::damage::damage_two;
 use rankscope_fixtures::logs::kernels;
 use rankscope_fixtures::logs::pipeline::Pipelined;
 use rankscope_fixtures::session_files::{assert_same, files};
@@ -14,14 +15,18 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// Runs every unit twice, the last one first, after attempts that were abandoned.
-#[derive(Debug)]
-struct Twice;
+#[derive(Debug, Default)]
+struct Twice {
+    /// Units of each stage.
+    stages: Mutex<Vec<Range<u32>>>,
+}
 
 impl UnitRunner for Twice {
     fn run(&self, directory: &Path, units: Range<u32>, progress: &mut dyn FnMut()) -> Result<(), String> {
+        self.stages.lock().expect("no panic").push(units.clone());
         for unit in units.rev() {
             // Its name comes before all others.
             let abandoned = attempt_path(directory, unit, "0");
@@ -76,13 +81,7 @@ impl UnitRunner for WithoutAccess {
 }
 
 fn options(run: &Path, output: &Path) -> MergeOptions {
-    MergeOptions {
-        directories: vec![run.to_path_buf()],
-        output: output.to_path_buf(),
-        threads: Some(2),
-        most_pending: None,
-        origins: Vec::new(),
-    }
+    MergeOptions::new(vec![run.to_path_buf()], output.to_path_buf())
 }
 
 /// Checks that a run whose units ran twice gives the same session as on this machine.
@@ -92,13 +91,21 @@ fn assert_same_in_units(run: &Path) {
     merge(&options, &mut |_| {}).expect("merge");
     let here = files(output.path());
     let mut shares = Vec::new();
-    merge_by(Arc::new(Twice), &options, &mut |progress| {
+    let runner = Arc::new(Twice::default());
+    merge_by(runner.clone(), &options, &mut |progress| {
         if progress.phase == "reading logs" {
             shares.extend(progress.share);
         }
     })
     .expect("merge");
     assert!(shares.contains(&1.0), "{shares:?}");
+    let stages = runner.stages.lock().expect("no panic");
+    let [reading, writing] = stages.as_slice() else {
+        panic!("logs are read and tables are written by units: {stages:?}");
+    };
+    assert!(
+        reading.start == 0 && reading.end > 0 && writing.start == reading.end && writing.end > writing.start
+    );
     let elsewhere = files(output.path());
     assert_same(&here, &elsewhere, &run.display().to_string());
 }
@@ -115,18 +122,7 @@ fn units_give_the_same_session_whatever_the_engine_does() {
         ..Ddp::default()
     };
     ddp.write(&run).expect("write");
-    // A damaged log, and one that was cut.
-    let mut logs: Vec<_> = fs::read_dir(&run)
-        .expect("a run")
-        .map(|entry| entry.expect("a log").path())
-        .collect();
-    logs.sort();
-    let mut bytes = fs::read(&logs[3]).expect("a log");
-    let middle = bytes.len() / 2;
-    bytes[middle..middle + 8].fill(0xa5);
-    fs::write(&logs[3], &bytes).expect("write");
-    let bytes = fs::read(&logs[5]).expect("a log");
-    fs::write(&logs[5], &bytes[..bytes.len() * 2 / 3]).expect("write");
+    damage_two(&run);
     assert_same_in_units(&run);
     let run = folder.path().join("pipeline");
     Pipelined::default().write(&run);

@@ -74,13 +74,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let options = MergeOptions {
-        directories: vec![PathBuf::from(run)],
-        output: PathBuf::from(output),
-        threads: None,
-        most_pending: None,
-        origins: Vec::new(),
-    };
+    let options = MergeOptions::new(vec![PathBuf::from(run)], PathBuf::from(output));
     let start = Instant::now();
     let mut phases = Phases {
         all: Vec::new(),

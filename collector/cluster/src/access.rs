@@ -1,5 +1,5 @@
-//! Who may connect. A scheduler that accepts plans makes executors read and write files. So every connection needs a token, and
-//! addresses beyond this machine need certificates, too.
+//! Who may connect. A plan makes executors read and write files. So every request needs a token. A scheduler that other machines can
+//! reach also needs certificates.
 
 use anyhow::{Context, Result, bail};
 use ballista_core::extension::EndpointOverrideFn;
@@ -18,8 +18,8 @@ use tonic::{Request, Status};
 pub const TOKEN: &str = "RANKSCOPE_CLUSTER_TOKEN";
 /// Header of a request with the token.
 pub const HEADER: &str = "x-rankscope-token";
-/// Shortest accepted token.
-const SHORTEST: usize = 16;
+/// Minimum number of characters of a token.
+const MIN_LENGTH: usize = 16;
 
 /// Token and certificates.
 #[derive(Clone, Debug, Default, Args)]
@@ -28,7 +28,7 @@ pub struct Access {
     /// RANKSCOPE_CLUSTER_TOKEN.
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// Certificate of the authority that signed the certificates of all processes (PEM). Needed beyond this machine.
+    /// Certificate of the authority that signed the certificates of all processes (PEM). Needed if other machines connect.
     #[arg(long, value_name = "FILE", requires_all = ["tls_cert", "tls_key"])]
     pub tls_ca: Option<PathBuf>,
     /// Certificate of this process (PEM).
@@ -54,7 +54,7 @@ impl Access {
         Token::new(text.trim())
     }
 
-    /// Refuses an address beyond this machine without certificates.
+    /// Refuses an address that other machines can reach, if there are no certificates.
     ///
     /// # Errors
     /// Text that names the options.
@@ -68,7 +68,7 @@ impl Access {
         Ok(())
     }
 
-    /// Returns the server's certificates. Clients have to show theirs.
+    /// Returns the server's certificates. Clients must present theirs.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -131,8 +131,8 @@ pub struct Token(MetadataValue<Ascii>);
 
 impl Token {
     fn new(text: &str) -> Result<Self> {
-        if text.len() < SHORTEST {
-            bail!("the token has fewer than {SHORTEST} characters; make one with `openssl rand -hex 32`");
+        if text.len() < MIN_LENGTH {
+            bail!("the token has fewer than {MIN_LENGTH} characters; make one with `openssl rand -hex 32`");
         }
         let mut value: MetadataValue<Ascii> = text
             .parse()
@@ -149,9 +149,9 @@ impl Token {
 
 /// Adds the token to the requests of a client.
 #[derive(Clone)]
-pub struct Show(pub Token);
+pub struct AddToken(pub Token);
 
-impl Interceptor for Show {
+impl Interceptor for AddToken {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
         request.metadata_mut().insert(HEADER, self.0.0.clone());
         Ok(request)
@@ -160,9 +160,9 @@ impl Interceptor for Show {
 
 /// Refuses requests without the token.
 #[derive(Clone)]
-pub struct Demand(pub Token);
+pub struct RequireToken(pub Token);
 
-impl Interceptor for Demand {
+impl Interceptor for RequireToken {
     fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
         let shown = request
             .metadata()
@@ -185,14 +185,14 @@ mod tests {
     #[test]
     fn only_the_token_is_accepted() {
         let token = Token::new("0123456789abcdef").expect("a token");
-        let mut demand = Demand(token.clone());
-        let asked = Show(token).call(Request::new(())).expect("a request");
-        assert!(demand.call(asked).is_ok());
-        assert!(demand.call(Request::new(())).is_err());
+        let mut required = RequireToken(token.clone());
+        let asked = AddToken(token).call(Request::new(())).expect("a request");
+        assert!(required.call(asked).is_ok());
+        assert!(required.call(Request::new(())).is_err());
         let other = Token::new("0123456789abcdeg").expect("a token");
         assert!(
-            demand
-                .call(Show(other).call(Request::new(())).expect("a request"))
+            required
+                .call(AddToken(other).call(Request::new(())).expect("a request"))
                 .is_err()
         );
         assert!(Token::new("short").is_err());

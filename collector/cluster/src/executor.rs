@@ -1,8 +1,10 @@
-//! An executor: Ballista's loop that asks the scheduler for work, with our codec and the token. It listens on no port: units return
-//! their results in files, so nobody fetches anything from it.
+//! An executor: Ballista's loop that asks the scheduler for work, with our codec and the token. It listens on no port:
+//! results of units are files, so no process connects to it.
 
-use crate::access::{Access, Show};
+use crate::access::{Access, AddToken};
 use crate::codec::UnitCodec;
+use crate::only_units::OnlyUnits;
+use crate::process::{host_name, unique_name};
 use crate::unit_exec::restrict_to;
 use anyhow::{Context, Result, anyhow};
 use ballista_core::serde::protobuf::executor_resource::Resource;
@@ -17,6 +19,7 @@ use ballista_core::{BALLISTA_PROTOCOL_VERSION, RuntimeProducer};
 use ballista_executor::execution_loop::poll_loop;
 use ballista_executor::executor::Executor;
 use ballista_executor::health::ExecutorHealth;
+use ballista_executor::metrics::LoggingMetricsCollector;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
 use std::future::Future;
@@ -41,7 +44,7 @@ pub struct ExecutorOptions {
     pub access: Access,
 }
 
-/// Runs units until `stop` is ready. Calls `started` once the scheduler was reached.
+/// Runs units until `stop` is ready. Calls `started` once the scheduler has answered.
 ///
 /// # Errors
 /// The scheduler cannot be reached, or refuses the token.
@@ -57,11 +60,11 @@ pub async fn run(
         patience,
         access,
     } = options;
-    let show = Show(access.token()?);
+    let token = AddToken(access.token()?);
     restrict_to(roots);
     let channel = connect(&access, &scheduler, patience).await?;
-    let mut client = SchedulerGrpcClient::with_interceptor(channel, show);
-    let id = format!("{}-{}", host_name(), std::process::id());
+    let mut client = SchedulerGrpcClient::with_interceptor(channel, token);
+    let id = unique_name().to_owned();
     let folder = tempfile::Builder::new().prefix("rankscope-executor-").tempdir()?;
     let work = folder.path().to_string_lossy().into_owned();
     let temporary = folder.path().to_path_buf();
@@ -71,12 +74,15 @@ pub async fn run(
             .build()?;
         Ok(Arc::new(runtime))
     });
-    let executor = Arc::new(Executor::new_basic(
+    let executor = Arc::new(Executor::new(
         registration(&id, threads),
         &work,
         runtime,
         Arc::new(default_config_producer),
+        Arc::default(),
+        Arc::new(LoggingMetricsCollector::default()),
         threads,
+        Arc::new(OnlyUnits::default()),
     ));
     let codec: BallistaCodec<LogicalPlanNode, PhysicalPlanNode> = BallistaCodec::new(
         Arc::new(BallistaLogicalExtensionCodec::default()),
@@ -125,11 +131,6 @@ async fn connect(access: &Access, scheduler: &str, patience: Duration) -> Result
             }
         }
     }
-}
-
-fn host_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    name.trim().to_owned()
 }
 
 fn registration(id: &str, threads: usize) -> ExecutorRegistration {

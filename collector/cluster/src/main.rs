@@ -39,7 +39,7 @@ enum Command {
     /// Distributes the units of merges to executors.
     #[command(after_help = EXAMPLES)]
     Scheduler {
-        /// Address to listen on. Port 0 lets the system choose. Addresses beyond this machine need certificates.
+        /// Address to listen on. Port 0 lets the system choose. Addresses that other machines can reach need certificates.
         #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050")]
         listen: String,
         /// Time after which a silent executor counts as dead, in seconds (10 to 3600).
@@ -66,7 +66,7 @@ enum Command {
         #[command(flatten)]
         access: Access,
     },
-    /// Has the units of one merge run. `rankscope merge --cluster` calls it.
+    /// Submits the units of one merge. `rankscope merge --cluster` calls it.
     #[command(hide = true)]
     Submit {
         /// The scheduler, or `in-process`.
@@ -85,7 +85,7 @@ enum Command {
 fn main() -> ExitCode {
     rankscope_analysis::heap::give_back_what_is_freed();
     let cli = Cli::parse();
-    // Libraries report each connection; only what goes wrong is of interest.
+    // Libraries log each connection. By default, only warnings and errors appear.
     let filter = EnvFilter::try_from_env("RANKSCOPE_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)

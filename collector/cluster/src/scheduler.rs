@@ -1,6 +1,6 @@
-//! The scheduler: Ballista's, with our codec, behind a server that demands the token.
+//! The scheduler: Ballista's, with our codec, in a server that requires the token.
 
-use crate::access::{Access, Demand};
+use crate::access::{Access, RequireToken};
 use crate::codec::UnitCodec;
 use anyhow::{Context, Result};
 use ballista_core::config::TaskSchedulingPolicy;
@@ -29,11 +29,11 @@ pub struct SchedulerOptions {
 }
 
 /// Interval of the search for dead executors, in seconds.
-const SEARCH_S: u64 = 1;
+const DEAD_EXECUTOR_SEARCH_S: u64 = 1;
 /// Number of attempts at a unit whose files cannot be read or written.
-const ATTEMPTS: usize = 4;
+const MAX_ATTEMPTS: usize = 4;
 /// Number of executors that may die while they run parts of one job.
-const DEATHS: usize = 64;
+const MAX_STAGE_FAILURES: usize = 64;
 
 /// Listens and distributes units until `stop` is ready. Calls `started` with the address.
 ///
@@ -50,16 +50,16 @@ pub async fn run(
         access,
     } = options;
     access.check(listen)?;
-    let demand = Demand(access.token()?);
+    let require_token = RequireToken(access.token()?);
     let config = Arc::new(SchedulerConfig {
         // Executors ask for work, so only the scheduler has to be reachable.
         scheduling_policy: TaskSchedulingPolicy::PullStaged,
         override_physical_codec: Some(Arc::new(UnitCodec::default())),
         executor_timeout_seconds: executor_timeout_s,
-        expire_dead_executor_interval_seconds: SEARCH_S,
+        expire_dead_executor_interval_seconds: DEAD_EXECUTOR_SEARCH_S,
         no_executors_grace_period_seconds: executor_timeout_s * 2,
-        task_max_failures: ATTEMPTS,
-        stage_max_failures: DEATHS,
+        task_max_failures: MAX_ATTEMPTS,
+        stage_max_failures: MAX_STAGE_FAILURES,
         ..SchedulerConfig::default()
     });
     let cluster = BallistaCluster::new_from_config(&config).await?;
@@ -81,7 +81,7 @@ pub async fn run(
     // Each answer has a small last packet. Without this, it waits 40 ms for the receiver's acknowledgement.
     let connections = TcpIncoming::from(listener).with_nodelay(Some(true));
     server
-        .add_service(InterceptedService::new(service, demand))
+        .add_service(InterceptedService::new(service, require_token))
         .serve_with_incoming_shutdown(connections, stop)
         .await
         .context("the scheduler stopped")

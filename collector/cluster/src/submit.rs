@@ -1,27 +1,36 @@
-//! Has a plan run: by a scheduler, or in this process.
+//! Submits units: to a scheduler, or to DataFusion in this process.
 
 use crate::access::{Access, HEADER};
 use crate::codec::UnitCodec;
 use crate::plan;
+use crate::process::unique_name;
 use anyhow::{Context, Result, anyhow};
 use ballista_core::config::{BALLISTA_CLIENT_PULL, BallistaConfig};
 use ballista_core::execution_plans::execute_physical_plan;
 use ballista_core::extension::SessionConfigExt;
-use datafusion::physical_plan::execute_stream_partitioned;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream_partitioned};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_proto::protobuf::PhysicalPlanNode;
 use futures::{StreamExt, TryStreamExt};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
-/// Runs the units of a directory on a cluster, and waits for the end of the job. The results of the job are not read: the units'
-/// receipts are the result.
+/// Runs the units of a directory on a cluster, and waits for the end of the job.
 ///
 /// # Errors
 /// The scheduler cannot be reached, or the job failed.
 pub async fn on_cluster(scheduler: &str, access: &Access, directory: &Path, units: Range<u32>) -> Result<()> {
-    let plan = plan::of_units(directory, units)?;
+    run(scheduler, access, plan::of_units(directory, units)?).await
+}
+
+/// Runs a plan on a cluster, and waits for the end of the job. The rows of the plan are not read: the results of units are their
+/// receipts.
+///
+/// # Errors
+/// The scheduler cannot be reached, or the job failed.
+pub async fn run(scheduler: &str, access: &Access, plan: Arc<dyn ExecutionPlan>) -> Result<()> {
     let metadata = HashMap::from([(HEADER.to_owned(), access.token()?.header())]);
     let mut session = SessionConfig::new_with_ballista()
         .set_str(BALLISTA_CLIENT_PULL, "true")
@@ -30,16 +39,13 @@ pub async fn on_cluster(scheduler: &str, access: &Access, directory: &Path, unit
     if let Some(change) = access.endpoint()? {
         session = session.with_ballista_override_create_grpc_client_endpoint(change);
     }
-    let number = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)?
-        .as_nanos();
-    let id = format!("rankscope-{}-{number}", std::process::id());
+    let id = unique_name().to_owned();
     let codec = UnitCodec::default();
     let (url, settings) = (access.url(scheduler), BallistaConfig::default());
     let rows = execute_physical_plan::<PhysicalPlanNode>(url, &settings, plan, &codec, id, session).await;
-    // The stream of rows is dropped. Reading it would fetch them from the executors, where nothing listens.
+    // Reading the rows would fetch them from the executors, which listen on no port.
     rows.map(drop)
-        .map_err(|error| anyhow!("scheduler {scheduler}: {}", plain(&error.to_string())))
+        .map_err(|error| anyhow!("scheduler {scheduler}: {}", message(&error.to_string())))
 }
 
 /// Runs the units of a directory in this process, with this number of threads, by DataFusion.
@@ -58,8 +64,8 @@ pub async fn in_process(directory: &Path, units: Range<u32>, threads: usize) -> 
         .context("a unit failed")
 }
 
-/// Shortens an error of gRPC to its message.
-fn plain(text: &str) -> String {
+/// Returns the message in an error of gRPC; the whole text if it has none.
+fn message(text: &str) -> String {
     let message = text
         .split_once("message: \"")
         .and_then(|(_, rest)| rest.split_once('"'));

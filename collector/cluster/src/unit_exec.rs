@@ -1,6 +1,7 @@
 //! The node that runs units.
 
 use crate::plan::UNIT;
+use crate::process::unique_name;
 use arrow::array::{ArrayRef, RecordBatch, UInt32Array, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -18,10 +19,9 @@ use futures::{StreamExt, TryStreamExt};
 use rankscope_analysis::merge::units::error::UnitError;
 use rankscope_analysis::merge::units::unit::run_unit;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Directories whose files this process may read and write for others; empty for all.
 static ROOTS: OnceLock<Vec<PathBuf>> = OnceLock::new();
@@ -34,14 +34,12 @@ pub fn restrict_to(roots: Vec<PathBuf>) {
 /// Returns true if units may use a file.
 fn is_allowed(path: &Path) -> bool {
     let roots = ROOTS.get().map_or(&[][..], Vec::as_slice);
-    let climbs = path
-        .components()
-        .any(|part| part == std::path::Component::ParentDir);
-    roots.is_empty() || (!climbs && roots.iter().any(|root| path.starts_with(root)))
+    let has_parent = path.components().any(|part| part == Component::ParentDir);
+    roots.is_empty() || (!has_parent && roots.iter().any(|root| path.starts_with(root)))
 }
 
-/// Runs each unit of its input, and returns a row per unit: its number, and the records of its logs. The rows are only
-/// for people who look at the job: the result of a unit is its receipt.
+/// Runs each unit of its input, and returns a row per unit: its number, and the number of records in its logs. The result
+/// of a unit is its receipt. The rows only serve people who look at the job.
 #[derive(Debug)]
 pub struct UnitExec {
     directory: PathBuf,
@@ -171,14 +169,7 @@ fn run(directory: &Path, unit: u32) -> Result<u64> {
 /// Returns a name that no other attempt has, on any machine.
 fn attempt() -> String {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
-    static PROCESS: OnceLock<String> = OnceLock::new();
-    let process = PROCESS.get_or_init(|| {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let host: String = host.chars().filter(char::is_ascii_alphanumeric).collect();
-        format!("{host}-{}-{}", std::process::id(), now.as_nanos())
-    });
-    format!("{process}-{}", NUMBER.fetch_add(1, Ordering::Relaxed))
+    format!("{}-{}", unique_name(), NUMBER.fetch_add(1, Ordering::Relaxed))
 }
 
 fn row(unit: u32, records: u64) -> Result<RecordBatch> {

@@ -2,8 +2,13 @@
 
 mod support;
 
+use arrow::datatypes::{DataType, Field, Schema};
+use datafusion::physical_plan::empty::EmptyExec;
 use rankscope_analysis::{merge, merge_by};
+use rankscope_cluster::access::Access;
+use rankscope_cluster::submit;
 use rankscope_fixtures::logs::Ddp;
+use rankscope_fixtures::logs::damage::damage_two;
 use rankscope_fixtures::logs::kernels;
 use rankscope_fixtures::logs::pipeline::Pipelined;
 use rankscope_fixtures::session_files::{assert_same, files};
@@ -23,17 +28,7 @@ fn damaged_run(run: &Path, ranks: u32, steps: u32) {
         ..Ddp::default()
     };
     ddp.write(run).expect("write");
-    let mut logs: Vec<_> = fs::read_dir(run)
-        .expect("a run")
-        .map(|entry| entry.expect("a log").path())
-        .collect();
-    logs.sort();
-    let mut bytes = fs::read(&logs[3]).expect("a log");
-    let middle = bytes.len() / 2;
-    bytes[middle..middle + 8].fill(0xa5);
-    fs::write(&logs[3], &bytes).expect("write");
-    let bytes = fs::read(&logs[5]).expect("a log");
-    fs::write(&logs[5], &bytes[..bytes.len() * 2 / 3]).expect("write");
+    damage_two(run);
 }
 
 #[test]
@@ -70,7 +65,7 @@ fn sessions_of_executors_and_of_this_process_are_the_same() {
 }
 
 /// Merges a run again and again while executors are killed at different times, and compares each session.
-fn assert_same_with_killed_executors(ranks: u32, steps: u32, times: u32) {
+fn assert_same_with_killed_executors(ranks: u32, steps: u32, times: u32) -> Cluster {
     let cluster = Cluster::start(&[]);
     let run = cluster.folder.path().join("run");
     damaged_run(&run, ranks, steps);
@@ -100,6 +95,7 @@ fn assert_same_with_killed_executors(ranks: u32, steps: u32, times: u32) {
         assert_same(&here, &files(&there), &format!("killed after {after:?}"));
         println!("turn {turn}: killed after {after:?}, the same session");
     }
+    cluster
 }
 
 #[test]
@@ -110,7 +106,11 @@ fn a_killed_executor_changes_nothing() {
 #[test]
 #[ignore = "ten minutes: `make cluster-study`"]
 fn twenty_killed_executors_change_nothing() {
-    assert_same_with_killed_executors(512, 600, 20);
+    let cluster = assert_same_with_killed_executors(512, 600, 20);
+    // Kills between two units would show nothing.
+    let lost = cluster.scheduler_said("lost Executor");
+    println!("{lost} times units were running on a killed executor");
+    assert!(lost > 0, "no unit was running on a killed executor");
 }
 
 #[test]
@@ -167,6 +167,30 @@ fn executors_use_no_files_outside_their_directories() {
         .map(drop)
         .expect_err("not allowed");
     assert!(error.to_string().contains("--root"), "{error}");
+}
+
+#[test]
+fn executors_run_no_other_plans() {
+    let cluster = Cluster::start(&[]);
+    let (_executor, _) = cluster.executor(&[]);
+    let access = Access {
+        token_file: Some(cluster.access[1].clone().into()),
+        ..Access::default()
+    };
+    let schema = Arc::new(Schema::new(vec![Field::new("column", DataType::UInt32, false)]));
+    let other = Arc::new(EmptyExec::new(schema));
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let error = runtime
+        .block_on(submit::run(&cluster.address, &access, other))
+        .expect_err("refused");
+    assert!(error.to_string().contains("only runs units"), "{error}");
+}
+
+#[test]
+fn a_scheduler_stops_when_it_is_asked_to() {
+    let mut cluster = Cluster::start(&[]);
+    let (_executor, _) = cluster.executor(&[]);
+    assert!(cluster.scheduler.take().expect("a scheduler").stop());
 }
 
 #[test]

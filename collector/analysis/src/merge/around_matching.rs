@@ -1,5 +1,5 @@
-//! What happens to the ranks of a large job before and after matching: their logs are read, and their tables written. This process
-//! does it, or other processes do it in units.
+//! Before matching, the logs of a large job are read. After it, the tables of each rank are written. This process does both, or other
+//! processes do it in units.
 
 use crate::merge::batch_runs::BatchPlace;
 use crate::merge::error::MergeError;
@@ -12,7 +12,7 @@ use crate::merge::unit_runner::UnitRunner;
 use crate::merge::units::driver::{Attempt, Units, cut};
 use crate::merge::units::input::Work;
 use crate::merge::units::parts::{BATCHES, Parts};
-use crate::merge::units::read::{ReadInput, is_for_others};
+use crate::merge::units::read::{ReadInput, ReadOutput, is_on_disk};
 use crate::merge::units::write::WriteInput;
 use crate::merge::write_pass::{RowsOfRanks, write_tables};
 use rankscope_formats::ids::RankIndex;
@@ -28,9 +28,9 @@ pub struct AroundMatching<'a> {
     limits: RowLimits,
     threads: usize,
     /// What runs units, and their directory, which is removed with this value.
-    by: Option<(&'a dyn UnitRunner, Parts)>,
-    /// Ranks of each unit that writes.
-    units: Vec<Vec<RankIndex>>,
+    elsewhere: Option<(&'a dyn UnitRunner, Parts)>,
+    /// Number after those of all units so far.
+    next_unit: u32,
 }
 
 impl<'a> AroundMatching<'a> {
@@ -47,7 +47,7 @@ impl<'a> AroundMatching<'a> {
         let parts = folder
             .runner()
             .map(|runner| Ok((runner, Parts::create(session)?)));
-        let by = parts
+        let elsewhere = parts
             .transpose()
             .map_err(|source: io::Error| MergeError::Output {
                 path: session.to_path_buf(),
@@ -59,14 +59,14 @@ impl<'a> AroundMatching<'a> {
             readers,
             limits,
             threads,
-            by,
-            units: Vec::new(),
+            elsewhere,
+            next_unit: 0,
         })
     }
 
     /// Returns where the rows go that matching finds.
     pub fn rows(&self) -> TemporaryFolder {
-        match &self.by {
+        match &self.elsewhere {
             Some((_, parts)) => TemporaryFolder::shared(parts.path()),
             None => TemporaryFolder::unnamed(self.session),
         }
@@ -80,26 +80,24 @@ impl<'a> AroundMatching<'a> {
         let all = ranks.len();
         let mut read = ReadLogs::new(all);
         let (elsewhere, here): (Vec<_>, Vec<_>) =
-            ranks.partition(|&rank| self.by.is_some() && is_for_others(log(rank)));
-        if let Some((runner, parts)) = &self.by {
-            let sized = |ranks: &[RankIndex]| {
-                cut(&ranks
-                    .iter()
-                    .map(|&rank| (rank, log(rank).segment_bytes))
-                    .collect::<Vec<_>>())
-            };
-            let ranks_of_units = sized(&elsewhere);
+            ranks.partition(|&rank| self.elsewhere.is_some() && is_on_disk(log(rank)));
+        if let Some((runner, parts)) = &self.elsewhere {
+            let ranks_of_units = self.cut(elsewhere.iter().copied());
             let mut units = Units::new((self.session, parts.path()), 0);
             for ranks in &ranks_of_units {
                 units.push(self.limits, Work::Read(self.input(ranks)?))?;
             }
+            self.next_unit = units.numbers().end;
             units.run(*runner, &mut |done| {
                 progress(of_units("reading logs", done, ranks_of_units.len()))
             });
             let (batches, of_ranks) = (&mut read.batches, &mut read.ranks);
-            units.take(&mut read.tables, |Attempt { path, output }| {
-                let Some(output) = output.read else {
-                    return Err(MergeError::Units("a unit that reads returned nothing".to_owned()));
+            units.take(&mut read.tables, |unit, Attempt { path, output }| {
+                let expected = &ranks_of_units[unit];
+                let is_whole = |output: &ReadOutput| output.ranks.iter().map(|rank| &rank.rank).eq(expected);
+                let Some(output) = output.read.filter(is_whole) else {
+                    let what = format!("{}: the receipt has other ranks than the unit", path.display());
+                    return Err(MergeError::Units(what));
                 };
                 let path = path.join(BATCHES);
                 let file = TemporaryFile::open(&path, output.batches_bytes);
@@ -111,9 +109,6 @@ impl<'a> AroundMatching<'a> {
                 }
                 Ok(())
             })?;
-            // Tables of ranks whose logs were read here are written by units, too.
-            let every: Vec<_> = (0..all).map(RankIndex::of).collect();
-            self.units = sized(&every);
         }
         let mut done = |done| progress(of_units("reading logs", elsewhere.len() + done, all));
         let reader_of = |rank| self.readers.reader(rank);
@@ -127,6 +122,13 @@ impl<'a> AroundMatching<'a> {
             &mut done,
         )?;
         Ok(read)
+    }
+
+    /// Cuts ranks into units.
+    fn cut(&self, ranks: impl Iterator<Item = RankIndex>) -> Vec<Vec<RankIndex>> {
+        let Readers { logs, identities, .. } = self.readers;
+        let with_bytes = ranks.map(|rank| (rank, logs.of_rank(identities, rank).segment_bytes));
+        cut(&with_bytes.collect::<Vec<_>>())
     }
 
     /// Returns the input of a unit that reads.
@@ -148,22 +150,22 @@ impl<'a> AroundMatching<'a> {
         rows: &RowsOfRanks,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<TableSizes, MergeError> {
-        let share_of = |all: usize| move |done: usize| of_units("writing tables", done, all);
-        let Some((runner, parts)) = &self.by else {
-            let ranks = self.readers.identities.ranks.len();
-            let share = share_of(ranks);
-            let mut done = |ranks| progress(share(ranks));
+        let ranks = self.readers.identities.ranks.len();
+        let Some((runner, parts)) = &self.elsewhere else {
+            let mut done = |done| progress(of_units("writing tables", done, ranks));
             return write_tables(rows, self.folder, (ranks, self.threads), self.limits, &mut done);
         };
-        let share = share_of(self.units.len());
-        // Numbers after those of all units that read.
-        let mut units = Units::new((self.session, parts.path()), self.units.len() as u32);
-        for ranks in &self.units {
+        // Units write the tables of all ranks, also of those whose logs were read here.
+        let ranks_of_units = self.cut((0..ranks).map(RankIndex::of));
+        let mut units = Units::new((self.session, parts.path()), self.next_unit);
+        for ranks in &ranks_of_units {
             units.push(self.limits, Work::Write(WriteInput::new(rows, ranks)))?;
         }
-        units.run(*runner, &mut |done| progress(share(done)));
+        units.run(*runner, &mut |done| {
+            progress(of_units("writing tables", done, ranks_of_units.len()));
+        });
         let mut sizes = TableSizes::default();
-        units.take(&mut sizes, |_| Ok(()))?;
+        units.take(&mut sizes, |_, _| Ok(()))?;
         Ok(sizes)
     }
 }

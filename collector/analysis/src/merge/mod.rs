@@ -81,7 +81,8 @@ pub fn merge_last(
     )
 }
 
-/// Merges as [`merge`] does. `runner` has the logs read by other processes ([`units`]). The session is the same.
+/// Merges as [`merge`] does, with the same session. `runner` lets other processes read the logs and write the tables
+/// ([`units`]).
 pub fn merge_by(
     runner: Arc<dyn UnitRunner>,
     options: &MergeOptions,

@@ -20,15 +20,20 @@ pub struct MergeOptions {
 }
 
 impl MergeOptions {
-    /// Returns the options to merge one run directory into its folder `session`.
-    pub fn of_run(directory: &Path) -> Self {
+    /// Returns the options to merge run directories into a session directory, with all defaults.
+    pub fn new(directories: Vec<PathBuf>, output: PathBuf) -> Self {
         Self {
-            directories: vec![directory.to_path_buf()],
-            output: directory.join("session"),
+            directories,
+            output,
             threads: None,
             most_pending: None,
             origins: Vec::new(),
         }
+    }
+
+    /// Returns the options to merge one run directory into its folder `session`.
+    pub fn of_run(directory: &Path) -> Self {
+        Self::new(vec![directory.to_path_buf()], directory.join("session"))
     }
 
     /// Names the origins of copied files in a session.

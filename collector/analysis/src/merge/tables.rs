@@ -50,7 +50,7 @@ pub struct TablesFolder {
     session: Option<PathBuf>,
     /// Minimum number of ranks with which logs are read before they are matched.
     read_before_from: usize,
-    /// Reads the logs, instead of this process.
+    /// Runs units that read the logs and write the tables. Without it, this process does.
     runner: Option<Arc<dyn UnitRunner>>,
     /// Receives the rows of the table of instances, instead of a file.
     instances: Option<Sender<Vec<InstanceRow>>>,
@@ -76,7 +76,7 @@ impl TablesFolder {
         }
     }
 
-    /// Sets what reads the logs, of any number of ranks.
+    /// Sets what runs units, for any number of ranks.
     #[must_use]
     pub fn read_by(self, runner: Arc<dyn UnitRunner>) -> Self {
         Self {
@@ -86,7 +86,7 @@ impl TablesFolder {
         }
     }
 
-    /// Returns what reads the logs, if it is not this process.
+    /// Returns what runs units, if other processes read the logs.
     pub fn runner(&self) -> Option<&dyn UnitRunner> {
         self.runner.as_deref()
     }

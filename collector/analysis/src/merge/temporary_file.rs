@@ -47,7 +47,9 @@ impl TemporaryFolder {
 /// Temporary file that is written.
 pub struct TemporaryWriter {
     file: File,
+    /// Path of the file; of an unnamed file, the path of its directory.
     path: PathBuf,
+    is_named: bool,
     written: u64,
     buffer: Vec<u8>,
 }
@@ -55,21 +57,22 @@ pub struct TemporaryWriter {
 impl TemporaryWriter {
     /// Creates a file in a directory.
     pub fn create(directory: &Path) -> Result<Self, TableError> {
-        Self::of(tempfile::tempfile_in(directory), directory)
+        Self::of(tempfile::tempfile_in(directory), directory, false)
     }
 
     /// Creates a file with a name, for another process.
     pub fn create_named(path: &Path) -> Result<Self, TableError> {
-        let options = File::options().read(true).write(true).create_new(true).open(path);
-        Self::of(options, path)
+        let file = File::options().read(true).write(true).create_new(true).open(path);
+        Self::of(file, path, true)
     }
 
-    fn of(file: io::Result<File>, path: &Path) -> Result<Self, TableError> {
+    fn of(file: io::Result<File>, path: &Path, is_named: bool) -> Result<Self, TableError> {
         let path = path.to_path_buf();
         match file {
             Ok(file) => Ok(Self {
                 file,
                 path,
+                is_named,
                 written: 0,
                 buffer: Vec::new(),
             }),
@@ -115,11 +118,22 @@ impl TemporaryWriter {
     /// Writes what is buffered. The file can then be read.
     pub fn finish(mut self) -> Result<TemporaryFile, TableError> {
         self.flush()?;
-        Ok(TemporaryFile {
-            file: self.file,
-            path: self.path,
-            bytes: self.written,
-        })
+        let Self {
+            mut file,
+            path,
+            is_named,
+            written: bytes,
+            ..
+        } = self;
+        if is_named {
+            // On NFS, other machines see what was written once the file was closed.
+            drop(file);
+            file = match File::open(&path) {
+                Ok(file) => file,
+                Err(source) => return Err(TableError::Io { path, source }),
+            };
+        }
+        Ok(TemporaryFile { file, path, bytes })
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::ops::Range;
 use std::path::Path;
+use std::time::Duration;
 
 /// Runs units, in other processes or on other machines.
 pub trait UnitRunner: Debug + Send + Sync {
@@ -13,4 +14,9 @@ pub trait UnitRunner: Debug + Send + Sync {
     /// # Errors
     /// Text for people: why units did not run, and what to do.
     fn run(&self, directory: &Path, units: Range<u32>, progress: &mut dyn FnMut()) -> Result<(), String>;
+
+    /// Returns the time after which files that other machines created are in this machine's list of a directory.
+    fn visible_after(&self) -> Duration {
+        Duration::ZERO
+    }
 }

@@ -33,8 +33,10 @@ pub const CLUSTER: Companion = Companion {
 
 /// Interval at which progress is counted.
 const INTERVAL: Duration = Duration::from_millis(200);
-/// Time after which a merge whose units nobody runs warns.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// Maximum age of a directory's list in the cache of NFS, by default 60 s.
+const VISIBLE_AFTER: Duration = Duration::from_secs(65);
+/// Time after which a merge warns that no executor has begun a unit.
+const WARN_AFTER: Duration = Duration::from_secs(15);
 
 /// Distribute the units of merges on several machines.
 #[derive(Debug, Args)]
@@ -76,10 +78,10 @@ fn start(command: &str, mut arguments: Vec<OsString>) -> Result<Exit> {
     match CLUSTER.start(&arguments)? {}
 }
 
-/// The cluster that reads the logs of a merge.
+/// The cluster that runs the units of a merge.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Cluster {
-    /// Scheduler of a cluster that reads the logs (HOST:PORT); or `in-process`, which runs the cluster's plan here. Run
+    /// Scheduler of a cluster that reads the logs and writes the tables; or `in-process`, which runs the same plan here. Run
     /// directories, sessions and --scratch must have the same paths on all machines.
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["last", "last_records"])]
     cluster: Option<String>,
@@ -102,7 +104,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Returns what has the logs read, if a cluster is named.
+    /// Returns the runner of units, if a cluster is named.
     pub fn runner(self) -> Option<Arc<dyn UnitRunner>> {
         self.cluster
             .is_some()
@@ -158,7 +160,7 @@ impl UnitRunner for Cluster {
             text
         });
         let start = Instant::now();
-        let mut is_waiting = true;
+        let mut may_warn = true;
         let status = loop {
             match child.try_wait() {
                 Ok(Some(status)) => break status,
@@ -166,8 +168,8 @@ impl UnitRunner for Cluster {
                 Err(error) => return Err(error.to_string()),
             }
             progress();
-            if is_waiting && start.elapsed() > PATIENCE {
-                is_waiting = false;
+            if may_warn && start.elapsed() > WARN_AFTER {
+                may_warn = false;
                 if !parts::has_begun(directory, &units) {
                     warn(&format!(
                         "no executor has begun a unit yet; start one: rankscope executor {scheduler}"
@@ -185,5 +187,9 @@ impl UnitRunner for Cluster {
             true => Err(format!("rankscope-cluster ended with {status}")),
             false => Err(text.to_owned()),
         }
+    }
+
+    fn visible_after(&self) -> Duration {
+        VISIBLE_AFTER
     }
 }

@@ -39,7 +39,7 @@ Examples:
   rankscope merge shared/run1 -o now --only-session --last 5s
                                                     the last five seconds of a run that still records
   rankscope merge s3://bucket/run1                  a run in an object store, and its results
-  rankscope merge --cluster head:50050 shared/run1  executors of a cluster read the logs (see `rankscope executor`)
+  rankscope merge --cluster head:50050 shared/run1  on several machines (see `rankscope executor`)
   rankscope merge shared/run1 --json | jq .findings";
 
 /// Merge the logs of all ranks into one session, a trace and a report, and print the summary.
@@ -231,7 +231,7 @@ struct Input<'a> {
     /// Copied directories, and the URLs from which they came.
     origins: &'a [(PathBuf, PathBuf)],
     output: &'a Path,
-    /// What reads the logs, if it is not this process.
+    /// Runs units, if other processes read the logs.
     runner: Option<&'a Arc<dyn UnitRunner>>,
 }
 

@@ -7,13 +7,18 @@ use std::io::{BufRead, BufReader, Read};
 use std::ops::Range;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 
 /// The program under test.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_rankscope-cluster");
 
 /// A process that is killed at the end of the test.
-pub struct Process(Child);
+pub struct Process {
+    child: Child,
+    /// Lines of its log.
+    lines: Arc<Mutex<Vec<String>>>,
+}
 
 impl Process {
     /// Starts the program and waits for the line with which it reports that it works. Returns the line, too.
@@ -26,20 +31,25 @@ impl Process {
         let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
         let line = lines.next().expect("a line").expect("text");
         // The rest must not block the process.
-        std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| println!("{line}")));
-        (Self(child), line)
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let kept = log.clone();
+        std::thread::spawn(move || {
+            let lines = lines.map_while(Result::ok);
+            lines.for_each(|line| kept.lock().expect("no panic").push(line));
+        });
+        (Self { child, lines: log }, line)
     }
 
     /// Kills the process without a chance to say so.
     pub fn kill(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 
     /// Asks the process to stop, and returns true if it ends with success.
     pub fn stop(mut self) -> bool {
-        let signalled = Command::new("kill").arg(self.0.id().to_string()).status();
-        signalled.expect("kill").success() && self.0.wait().expect("an end").success()
+        let signalled = Command::new("kill").arg(self.child.id().to_string()).status();
+        signalled.expect("kill").success() && self.child.wait().expect("an end").success()
     }
 }
 
@@ -56,7 +66,8 @@ pub struct Cluster {
     pub address: String,
     /// Options with the token and certificates of clients and executors.
     pub access: Vec<String>,
-    _scheduler: Process,
+    /// The scheduler, until a test takes it.
+    pub scheduler: Option<Process>,
 }
 
 impl Cluster {
@@ -79,8 +90,17 @@ impl Cluster {
             folder,
             address,
             access,
-            _scheduler: scheduler,
+            scheduler: Some(scheduler),
         }
+    }
+
+    /// Returns the number of lines in the scheduler's log that contain a text.
+    pub fn scheduler_said(&self, text: &str) -> usize {
+        let Some(scheduler) = &self.scheduler else {
+            return 0;
+        };
+        let lines = scheduler.lines.lock().expect("no panic");
+        lines.iter().filter(|line| line.contains(text)).count()
     }
 
     /// Starts an executor with one thread.
@@ -133,11 +153,5 @@ impl UnitRunner for Submit {
 
 /// Returns the options of a merge.
 pub fn options(run: &Path, output: &Path) -> MergeOptions {
-    MergeOptions {
-        directories: vec![run.to_path_buf()],
-        output: output.to_path_buf(),
-        threads: Some(2),
-        most_pending: None,
-        origins: Vec::new(),
-    }
+    MergeOptions::new(vec![run.to_path_buf()], output.to_path_buf())
 }

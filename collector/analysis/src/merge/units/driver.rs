@@ -12,7 +12,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Size of the logs of a unit, in bytes. It takes some seconds to read.
 const UNIT_BYTES: u64 = 32 << 20;
@@ -53,6 +55,8 @@ pub struct Units<'a> {
     checks: Vec<u32>,
     /// What the runner reported as the cause of missing units.
     failure: Option<String>,
+    /// Time to wait for the receipts of units that the runner completed.
+    visible_after: Duration,
 }
 
 /// A complete attempt at a unit.
@@ -72,6 +76,7 @@ impl<'a> Units<'a> {
             first,
             checks: Vec::new(),
             failure: None,
+            visible_after: Duration::ZERO,
         }
     }
 
@@ -101,30 +106,44 @@ impl<'a> Units<'a> {
         };
         // A job may fail after all of its units are complete, because of results that nobody needs.
         self.failure = runner.run(self.parts, units.clone(), &mut count).err();
+        self.visible_after = runner.visible_after();
         count();
     }
 
-    /// Takes one attempt of each unit, moves its tables to the session, and calls `take` with the rest.
+    /// Takes one attempt of each unit, moves its tables to the session, and calls `take` with the unit's position and the
+    /// attempt.
     ///
     /// # Errors
     /// [`MergeError::Units`] if a unit has no complete attempt, whatever the runner reported.
     pub fn take(
         self,
         sizes: &mut TableSizes,
-        mut take: impl FnMut(Attempt) -> Result<(), MergeError>,
+        mut take: impl FnMut(usize, Attempt) -> Result<(), MergeError>,
     ) -> Result<(), MergeError> {
-        let attempts = parts::complete_attempts(self.parts, &self.numbers())
-            .map_err(|source| output_error(self.parts, source))?;
         let mut made = BTreeSet::new();
-        for (unit, attempts) in attempts.iter().enumerate() {
+        for (unit, attempts) in self.attempts()?.iter().enumerate() {
             let mut attempt = self.choose(unit, attempts)?;
             for file in &attempt.output.files {
                 self.take_file(&attempt.path, file, &mut made)?;
             }
             sizes.merge(TableSizes::from(std::mem::take(&mut attempt.output.tables)));
-            take(attempt)?;
+            take(unit, attempt)?;
         }
         Ok(())
+    }
+
+    /// Returns the complete attempts by unit. If the runner succeeded, waits for those that are not visible yet.
+    fn attempts(&self) -> Result<Vec<Vec<PathBuf>>, MergeError> {
+        let start = Instant::now();
+        loop {
+            let attempts = parts::complete_attempts(self.parts, &self.numbers())
+                .map_err(|source| output_error(self.parts, source))?;
+            let is_whole = attempts.iter().all(|of_unit| !of_unit.is_empty());
+            if is_whole || self.failure.is_some() || start.elapsed() >= self.visible_after {
+                return Ok(attempts);
+            }
+            thread::sleep(Duration::from_secs(1));
+        }
     }
 
     /// Returns the first attempt at a unit that belongs to this merge.
@@ -155,6 +174,14 @@ impl<'a> Units<'a> {
         file: &PartFile,
         made: &mut BTreeSet<String>,
     ) -> Result<(), MergeError> {
+        if !is_plain_name(&file.table) || !is_plain_name(&file.name) {
+            return Err(MergeError::Units(format!(
+                "{}: the receipt names a file outside: {}/{}",
+                attempt.display(),
+                file.table,
+                file.name
+            )));
+        }
         let table = self.session.join(&file.table);
         if !made.contains(&file.table) {
             fs::create_dir_all(&table).map_err(|source| output_error(&table, source))?;
@@ -172,6 +199,12 @@ impl<'a> Units<'a> {
         let to = table.join(&file.name);
         fs::rename(&from, &to).map_err(|source| output_error(&to, source))
     }
+}
+
+/// Returns true if a name is a file in its directory, and no path to elsewhere.
+fn is_plain_name(name: &str) -> bool {
+    let mut parts = Path::new(name).components();
+    matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None))
 }
 
 fn output_error(path: &Path, source: io::Error) -> MergeError {
@@ -205,5 +238,13 @@ mod tests {
             );
         }
         assert!(cut(&[]).is_empty());
+    }
+
+    #[test]
+    fn receipts_name_no_files_elsewhere() {
+        assert!(is_plain_name("rank=0.parquet"));
+        for name in ["", ".", "..", "../a", "/a", "a/b"] {
+            assert!(!is_plain_name(name), "{name}");
+        }
     }
 }

@@ -17,8 +17,8 @@
 //! | [`driver`] | makes the units, has them run, and takes one attempt of each |
 //!
 //! A unit may run several times, also at the same time: engines repeat the work of processes that they believe dead. Each
-//! attempt has its own directory, and its receipt appears last. The driver takes exactly one attempt with a receipt. So
-//! nothing is counted twice, and nothing that an engine reports has to be true.
+//! attempt has its own directory, and writes its receipt last. The driver takes exactly one attempt with a receipt. So
+//! nothing is counted twice, and the result does not depend on what an engine reports.
 
 pub mod driver;
 pub mod error;

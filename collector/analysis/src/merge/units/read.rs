@@ -21,7 +21,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What the readers of some ranks need of the run.
+/// What the readers of a unit's ranks need of the run.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct ReadInput {
     /// Maximum number of records that a reader reads at once.
@@ -163,8 +163,8 @@ impl RankInput {
     }
 }
 
-/// Returns true if other processes can read the log as this one does: it has no live area, which only its host has.
-pub fn is_for_others(log: &RankLog) -> bool {
+/// Returns true if the whole log is in its file. Other machines can then read it. A live area is in the memory of one machine.
+pub fn is_on_disk(log: &RankLog) -> bool {
     log.ending == Ending::Closed && log.live_path.is_none()
 }
 
