@@ -56,6 +56,10 @@ pub struct Cli {
     #[arg(long, conflicts_with = "panel")]
     only_timeline: bool,
 
+    /// Group the rows of ranks: by host, stage, peers, the role of communicators such as tensor, or rank for no groups.
+    #[arg(long, value_name = "GROUPING")]
+    by: Option<String>,
+
     /// Use the dark or the light theme. The default is that of the last start.
     #[arg(long)]
     theme: Option<Theme>,
@@ -152,6 +156,7 @@ impl Cli {
             filter: self.filter.clone(),
             follow: self.follow,
             only_timeline: self.only_timeline,
+            group_by: self.by.clone(),
             compare: self.compare.clone(),
         }
     }

@@ -45,8 +45,8 @@ impl Theme {
         self.pick(0x1f2328, 0xf1f3f5)
     }
 
-    /// Background of a host's row.
-    pub fn host(self) -> Color32 {
+    /// Background of a group's row.
+    pub fn group(self) -> Color32 {
         self.pick(0x2a3038, 0xe2e6ea)
     }
 

@@ -2,6 +2,7 @@
 
 mod support;
 
+use rankscope_fixtures::logs::pipeline::Pipelined;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -110,6 +111,28 @@ fn a_picture_needs_no_display_and_shows_waits() {
         "light: {bright} of {} pixels",
         pixels.len()
     );
+}
+
+#[test]
+fn a_picture_shows_the_groups_that_an_option_names() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let job = Pipelined {
+        steps: 4,
+        ..Pipelined::default()
+    };
+    let run = support::pipelined(&directory.path().join("run"), &job);
+    let path = directory.path().join("a.svg");
+    let output = viewer(&[text(&run), "--by", "stage", "--screenshot", text(&path)]);
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{printed}");
+    let drawn = std::fs::read_to_string(&path).expect("a drawing");
+    let document = roxmltree::Document::parse(&drawn).expect("XML");
+    let mut texts = document.descendants().filter_map(|node| node.text());
+    assert!(texts.any(|text| text == "stage 1 · ranks 1, 5"));
+    let output = viewer(&[text(&run), "--by", "tensor", "--screenshot", text(&path)]);
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(printed.contains("offers: stage, peers, data, rank"), "{printed}");
 }
 
 /// In the SVG of the same window, text stays text, and each row is a separate image.

@@ -7,15 +7,18 @@
 mod rasterised;
 mod support;
 
+use egui::accesskit::Role;
 use egui::{Key, Modifiers, Pos2, pos2, vec2};
+use egui_kittest::kittest::Queryable;
 use rankscope_analysis::{MergeOptions, index, merge};
 use rankscope_fixtures::logs::Ddp;
+use rankscope_fixtures::logs::pipeline::{MS, Pipelined};
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{LaneKind, Span};
 use rankscope_formats::session::Session;
 use rankscope_tests::artefacts::root;
 use rankscope_viewer::app::Start;
-use rankscope_viewer::model::{PanelTab, Window};
+use rankscope_viewer::model::{GroupIndex, Grouping, PanelTab, Window};
 use rankscope_viewer::timeline::layout::{MAX_COUNTERS, RowKind};
 use rasterised::Driven;
 use std::path::{Path, PathBuf};
@@ -145,13 +148,9 @@ fn on_many_hosts(folder: &Path) -> PathBuf {
 #[test]
 fn with_many_ranks_rows_of_hosts_come_first_and_ranks_on_demand() {
     let (_folder, mut driven) = open(on_many_hosts, dark());
-    let kinds = |driven: &mut Driven| -> Vec<RowKind> {
-        let rows = driven.workspace().timeline.rows();
-        rows.iter().map(|row| row.kind).collect()
-    };
     let first = kinds(&mut driven);
     assert_eq!(first.len(), 33);
-    assert!(first.iter().all(|kind| matches!(kind, RowKind::Host(_))));
+    assert!(first.iter().all(|kind| matches!(kind, RowKind::Group(_))));
     // The picture of the second host shows the late rank among its eight.
     driven.snapshot("hosts");
     let second = driven.workspace().timeline.rows()[1];
@@ -165,7 +164,130 @@ fn with_many_ranks_rows_of_hosts_come_first_and_ranks_on_demand() {
         .map(|rank| rank.0)
         .collect();
     assert_eq!(ranks, [8, 9, 10, 11, 12, 13, 14, 15]);
+    driven.leave();
     driven.snapshot("hosts_one_open");
+}
+
+fn kinds(driven: &mut Driven) -> Vec<RowKind> {
+    let rows = driven.workspace().timeline.rows();
+    rows.iter().map(|row| row.kind).collect()
+}
+
+/// Returns the titles of the groups that have rows.
+fn titles(driven: &mut Driven) -> Vec<String> {
+    let kinds = kinds(driven);
+    let groupings = &driven.workspace().opened.groupings;
+    let title = |kind| match kind {
+        RowKind::Group(id) => groupings.group(id).map(|group| group.title()),
+        _ => None,
+    };
+    kinds.into_iter().filter_map(title).collect()
+}
+
+/// A job of 264 ranks on one host: 33 replicas of a pipeline whose third stage of eight is slow.
+fn in_many_stages(folder: &Path) -> PathBuf {
+    let mut forward_ns = vec![MS; 8];
+    forward_ns[2] = 2 * MS;
+    let job = Pipelined {
+        stages: 8,
+        replicas: 33,
+        micro: 4,
+        steps: 4,
+        forward_ns,
+        ..Pipelined::default()
+    };
+    support::pipelined(folder, &job)
+}
+
+#[test]
+fn rows_of_pipeline_stages_are_chosen_and_a_search_opens_the_group_of_its_rank() {
+    let (_folder, mut driven) = open(in_many_stages, dark());
+    // All ranks are on one host, so there are no groups at first.
+    assert_eq!(kinds(&mut driven).len(), 264);
+    driven.harness().get_by_value("by rank").click();
+    driven.settle();
+    driven.snapshot("groups_choice");
+    driven.harness().get_by_label("pipeline stage").click();
+    driven.settle();
+    assert_eq!(driven.workspace().state.view.grouping, Grouping::Stage);
+    let expected: Vec<String> = (0..8).map(|stage| format!("stage {stage} · 33 ranks")).collect();
+    assert_eq!(titles(&mut driven), expected);
+    assert_eq!(kinds(&mut driven).len(), 8);
+    // The full name is next to the mouse.
+    let third = place(
+        &mut driven,
+        0,
+        |kind| matches!(kind, RowKind::Group(id) if id.group == GroupIndex(2)),
+    );
+    driven.point(pos2(60.0, third.y));
+    driven.harness().run_steps(4);
+    driven.harness().get_by_label("stage 2 of 8 · 33 ranks");
+    driven.leave();
+    driven.snapshot("groups");
+    driven.press(Modifiers::NONE, Key::Slash);
+    driven.write("rank:10 op:send");
+    driven.press(Modifiers::NONE, Key::Enter);
+    driven.press(Modifiers::NONE, Key::Escape);
+    // Rank 10 is the third stage of the second replica.
+    assert_eq!(driven.workspace().state.rank, Some(RankIndex(10)));
+    let rows = kinds(&mut driven);
+    assert_eq!(rows.len(), 8 + 33);
+    assert!(matches!(rows[3], RowKind::Rank { rank, .. } if rank.0 == 2));
+    assert!(matches!(rows[4], RowKind::Rank { rank, .. } if rank.0 == 10));
+    driven.snapshot("groups_one_open");
+}
+
+#[test]
+fn a_key_goes_to_the_next_grouping_and_keeps_the_current_rank_visible() {
+    let (_folder, mut driven) = open(in_many_stages, dark());
+    driven.press(Modifiers::NONE, Key::ArrowDown);
+    assert_eq!(driven.workspace().state.rank, Some(RankIndex(0)));
+    // From no groups to the first grouping.
+    driven.press(Modifiers::NONE, Key::R);
+    assert_eq!(driven.workspace().state.view.grouping, Grouping::Stage);
+    assert_eq!(kinds(&mut driven).len(), 8 + 33);
+    driven.press(Modifiers::NONE, Key::ArrowDown);
+    assert_eq!(driven.workspace().state.rank, Some(RankIndex(8)));
+    // The choice is kept until the next start.
+    let app = driven.harness().state_mut().as_mut().expect("a window");
+    let (_, kept) = app.kept().views.last().expect("a view");
+    assert_eq!(kept.grouping, Grouping::Stage);
+    assert_eq!(kept.closed_groups.len(), 7);
+    // All open, then all closed.
+    driven.press(Modifiers::SHIFT, Key::R);
+    assert_eq!(kinds(&mut driven).len(), 8 + 264);
+    driven.press(Modifiers::SHIFT, Key::R);
+    assert_eq!(kinds(&mut driven).len(), 8);
+}
+
+#[test]
+fn a_rank_of_a_finding_opens_its_group_every_time() {
+    let (_folder, mut driven) = open(on_many_hosts, dark());
+    for _ in 0..2 {
+        let link = driven.harness().get_by_role_and_label(Role::Link, "rank 12");
+        link.click_accesskit();
+        driven.settle();
+        assert_eq!(driven.workspace().state.rank, Some(RankIndex(12)));
+        assert_eq!(kinds(&mut driven).len(), 33 + 8);
+        // Close the group again.
+        let second = place(
+            &mut driven,
+            0,
+            |kind| matches!(kind, RowKind::Group(id) if id.group == GroupIndex(1)),
+        );
+        driven.click(pos2(60.0, second.y));
+        assert_eq!(kinds(&mut driven).len(), 33);
+    }
+}
+
+#[test]
+fn the_palette_chooses_the_next_grouping() {
+    let (_folder, mut driven) = open(on_many_hosts, dark());
+    driven.press(Modifiers::COMMAND, Key::P);
+    driven.write("group ranks");
+    driven.press(Modifiers::NONE, Key::Enter);
+    assert_eq!(driven.workspace().state.view.grouping, Grouping::Rank);
+    assert_eq!(kinds(&mut driven).len(), 264);
 }
 
 #[test]

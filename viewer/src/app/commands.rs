@@ -7,6 +7,7 @@ use crate::model::{Action, View, Window};
 use crate::panels::instance;
 use crate::search::{CommandId, held, pressed};
 use egui::{Context, LayerId};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Workspace {
@@ -83,7 +84,7 @@ impl Workspace {
             CommandId::PinRank => actions.extend(rank.map(Action::TogglePin)),
             CommandId::HideRank => actions.extend(rank.map(Action::Hide)),
             CommandId::ShowHidden => actions.push(Action::ShowHidden),
-            // Rows are grouped by host, so a rank stays within its host.
+            // A rank stays within its group.
             CommandId::MoveRankUp | CommandId::MoveRankDown => {
                 let down = command == CommandId::MoveRankDown;
                 let order = rank.and_then(|rank| moved_rank(self.timeline.ranks(), rank, down));
@@ -91,6 +92,15 @@ impl Workspace {
             }
             CommandId::ToggleDense => actions.push(Action::ToggleDense),
             CommandId::NextCounters => actions.push(Action::NextCounters),
+            CommandId::NextGrouping => self.next_grouping(actions),
+            CommandId::ToggleAllGroups => {
+                let view = &self.state.view;
+                let groups = &self.opened.groupings.shown(&view.grouping).groups;
+                actions.push(Action::CloseGroups(match view.closed_groups.is_empty() {
+                    true => groups.with_rows(),
+                    false => BTreeSet::new(),
+                }));
+            }
             CommandId::ToggleAllRanks => actions.push(Action::ToggleAllRanks),
             CommandId::ToggleRank => actions.extend(rank.map(Action::ToggleRank)),
             CommandId::Tab(tab) => actions.push(Action::Tab(tab)),
@@ -104,6 +114,18 @@ impl Workspace {
             CommandId::Palette => requests.push(Request::Palette),
             CommandId::Help => requests.push(Request::Help),
             CommandId::Quit => requests.push(Request::Quit),
+        }
+    }
+
+    /// Groups the ranks in the next way that the session offers.
+    fn next_grouping(&mut self, actions: &mut Vec<Action>) {
+        let groupings = &self.opened.groupings;
+        if groupings.all().len() > 1 {
+            let next = groupings.after(&self.state.view.grouping);
+            self.message = Some(format!("Rows by {}", groupings.shown(next).name));
+            actions.push(Action::GroupBy(next.clone()));
+        } else {
+            self.message = Some("All ranks are on one host, and the session has no other groups".to_owned());
         }
     }
 

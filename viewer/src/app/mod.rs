@@ -88,6 +88,8 @@ pub struct Start {
     pub follow: bool,
     /// Whether to hide the findings and panels.
     pub only_timeline: bool,
+    /// Name of the grouping of ranks.
+    pub group_by: Option<String>,
 }
 
 /// Purpose of the path dialog.
@@ -385,9 +387,7 @@ impl App {
             let mut actions = Vec::new();
             workspace.command(command, &mut actions, &mut requests);
             let now_s = ctx.input(|input| input.time);
-            for action in actions {
-                workspace.state.apply(action, now_s);
-            }
+            workspace.apply(&mut actions, now_s);
         }
         help_window(&ctx, &mut self.help);
         self.ask_path(&ctx);
@@ -576,6 +576,9 @@ fn apply(workspace: &mut Workspace, start: &Start, ctx: &Context) {
     if let Some(tab) = start.tab {
         workspace.state.view.tab = tab;
         workspace.state.view.drawer = true;
+    }
+    if let Some(option) = &start.group_by {
+        workspace.group_by(option);
     }
     if let Some(filter) = &start.filter {
         workspace.state.view.filter.clone_from(filter);

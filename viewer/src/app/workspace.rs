@@ -8,7 +8,7 @@ use super::side::Side;
 use super::top_bar::{self, TopBar};
 use crate::app::comparing::comparison_bar;
 use crate::app::comparing::opening::Comparing;
-use crate::model::{Action, HostIndex, Opened, ShownCounters, State, ViewState, Window};
+use crate::model::{Action, Grouping, Opened, ShownCounters, State, ViewState, Window};
 use crate::panels::Notes;
 use crate::search::SearchBar;
 use crate::theme::Theme;
@@ -23,8 +23,6 @@ use std::time::Duration;
 
 /// Maximum number of ranks that are expanded at first.
 const MAX_OPEN_RANKS: usize = 12;
-/// Maximum number of ranks with which several hosts are expanded at first. With more, the user expands the hosts.
-const MAX_RANKS_OF_OPEN_HOSTS: usize = 256;
 
 /// One open session.
 pub struct Workspace {
@@ -66,21 +64,23 @@ impl Workspace {
         ctx: &Context,
     ) -> Self {
         let whole = whole_of(&session);
-        let view = kept.unwrap_or_else(|| {
+        let opened = Arc::new(Opened::new(path, session));
+        let session = &opened.session;
+        let mut view = kept.unwrap_or_else(|| {
             let many = session.ranks.len() > MAX_OPEN_RANKS;
             ViewState {
                 collapsed: (0..session.ranks.len())
                     .filter(|_| many)
                     .map(RankIndex::of)
                     .collect(),
-                closed_hosts: (0..session.hosts.len())
-                    .filter(|_| session.hosts.len() > 1 && session.ranks.len() > MAX_RANKS_OF_OPEN_HOSTS)
-                    .map(HostIndex::of)
-                    .collect(),
+                closed_groups: opened.groupings.shown(&Grouping::Host).groups.closed_at_first(),
                 ..ViewState::default()
             }
         });
-        let opened = Arc::new(Opened::new(path, session));
+        // The kept view may be of an earlier session at this path. Its closed groups are those of another grouping then.
+        if !opened.groupings.has(&view.grouping) {
+            view.closed_groups = opened.groupings.shown(&view.grouping).groups.closed_at_first();
+        }
         let wake = ctx.clone();
         opened.start_indexing(move || wake.request_repaint());
         let wake = ctx.clone();
@@ -108,15 +108,15 @@ impl Workspace {
     pub fn replace_session(&mut self, path: &Path, session: Session, ctx: &Context) {
         let whole = whole_of(&session);
         self.opened.close();
-        self.state.rename(&self.opened.session, &session);
+        let opened = Arc::new(Opened::new(path, session));
+        self.state.rename(&self.opened, &opened);
         let has_moved = self
             .opened
             .session
             .ranks
             .iter()
-            .zip(&session.ranks)
+            .zip(&opened.session.ranks)
             .any(|(before, now)| before.name != now.name);
-        let opened = Arc::new(Opened::new(path, session));
         let wake = ctx.clone();
         opened.start_indexing(move || wake.request_repaint());
         self.timeline.replace_session(&opened, has_moved, ctx);
@@ -246,24 +246,58 @@ impl Workspace {
         requests
     }
 
-    fn apply(&mut self, actions: &mut Vec<Action>, now_s: f64) {
+    /// Applies actions, and makes the rank that they choose visible.
+    pub(super) fn apply(&mut self, actions: &mut Vec<Action>, now_s: f64) {
         for action in actions.drain(..) {
-            if let Action::Rank(Some(rank)) = action
-                && self.state.rank != Some(rank)
+            let before = self.state.rank;
+            let chosen = match action {
+                Action::Rank(rank) => rank,
+                Action::GroupBy(_) => before,
+                _ => None,
+            };
+            if let Action::GroupBy(grouping) = &action {
+                let groups = &self.opened.groupings.shown(grouping).groups;
+                self.state.view.closed_groups = groups.closed_at_first();
+            }
+            let is_regrouped = matches!(action, Action::GroupBy(_));
+            self.state.apply(action, now_s);
+            if let Some(rank) = chosen
+                && (self.open_group_of(rank) || is_regrouped || before != chosen)
             {
-                let host = self
-                    .opened
-                    .session
-                    .ranks
-                    .get(rank.index())
-                    .map(|rank| HostIndex::of(rank.host as usize));
-                if let Some(host) = host {
-                    self.state.view.closed_hosts.remove(&host);
-                }
                 self.timeline.reveal(rank);
             }
-            self.state.apply(action, now_s);
         }
+    }
+
+    /// Opens the group of a rank. Returns false if it was open. A pinned rank is visible in any case.
+    fn open_group_of(&mut self, rank: RankIndex) -> bool {
+        let view = &mut self.state.view;
+        if view.pinned.contains(&rank) {
+            return false;
+        }
+        let groups = &self.opened.groupings.shown(&view.grouping).groups;
+        let is_opened = groups
+            .of_rank(rank)
+            .is_some_and(|group| view.closed_groups.remove(&group));
+        view.row_changes += u64::from(is_opened);
+        is_opened
+    }
+
+    /// Groups the ranks by the name of a grouping, for the command line. Reports a name that the session does not offer.
+    pub fn group_by(&mut self, option: &str) {
+        let groupings = &self.opened.groupings;
+        if let Some(grouping) = groupings.by_option(option) {
+            let mut actions = vec![Action::GroupBy(grouping.clone())];
+            self.apply(&mut actions, 0.0);
+            return;
+        }
+        let offered: Vec<&str> = groupings.all().iter().map(|it| it.option.as_str()).collect();
+        let why = format!(
+            "--by: the ranks have no groups by '{option}'; this session offers: {}",
+            offered.join(", ")
+        );
+        self.refused = Some(why.clone());
+        self.message = Some(why);
     }
 
     fn top_bar(&mut self, ui: &mut Ui, actions: &mut Vec<Action>, requests: &mut Vec<Request>) {

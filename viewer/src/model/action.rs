@@ -1,6 +1,6 @@
 //! Actions of the user, by mouse, key, palette or panel: the only way to change the view.
 
-use super::{HostIndex, PickedInstance, Window};
+use super::{GroupIndex, Grouping, PickedInstance, Window};
 use rankscope_formats::ids::RankIndex;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -39,8 +39,12 @@ pub enum Action {
     NextCounters,
     /// Show the lanes of all ranks. If all are shown, show none.
     ToggleAllRanks,
-    /// Show or hide the ranks of a host.
-    ToggleHost(HostIndex),
+    /// Show or hide the ranks of a group.
+    ToggleGroup(GroupIndex),
+    /// Hide the ranks of these groups, and show those of all others.
+    CloseGroups(BTreeSet<GroupIndex>),
+    /// Group the ranks in this way.
+    GroupBy(Grouping),
     /// Pin a rank to the top, or unpin it.
     TogglePin(RankIndex),
     /// Hide a rank.
@@ -62,7 +66,9 @@ impl Action {
                 | Self::ToggleDense
                 | Self::NextCounters
                 | Self::ToggleAllRanks
-                | Self::ToggleHost(_)
+                | Self::ToggleGroup(_)
+                | Self::CloseGroups(_)
+                | Self::GroupBy(_)
                 | Self::TogglePin(_)
                 | Self::Hide(_)
                 | Self::ShowHidden

@@ -5,6 +5,7 @@
 mod action;
 mod counter_scale;
 mod export_directory;
+mod groups;
 mod host_index;
 mod opened;
 mod parts_lane;
@@ -16,6 +17,9 @@ mod window;
 pub use action::{Action, PanelTab};
 pub use counter_scale::{CounterScale, CounterScales};
 pub use export_directory::export_directory;
+pub use groups::{
+    CommunicatorFamily, GroupId, GroupIndex, Grouping, Groupings, OfferedGrouping, RankGroup, RankGroups,
+};
 pub use host_index::HostIndex;
 pub use opened::{Opened, View};
 pub use parts_lane::parts_lane;

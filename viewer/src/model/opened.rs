@@ -1,6 +1,6 @@
 //! The open session: its summary and the indices of its ranks, which are opened when they are first drawn.
 
-use super::CounterScales;
+use super::{CounterScales, Groupings};
 use rankscope_analysis::index;
 use rankscope_formats::files::is_remote;
 use rankscope_formats::ids::RankIndex;
@@ -29,6 +29,8 @@ pub struct Opened {
     pub has_overhead: bool,
     /// Scales of the counters.
     pub counter_scales: CounterScales,
+    /// Groups of ranks.
+    pub groupings: Groupings,
     views: Vec<Slot>,
     queue: Arc<Queue>,
     closed: Arc<AtomicBool>,
@@ -132,6 +134,7 @@ impl Opened {
                 .iter()
                 .any(|activity| activity.recorder_ns.value.is_some_and(|time_ns| time_ns > 0)),
             counter_scales: CounterScales::of(&session),
+            groupings: Groupings::of(&session),
             views: session.ranks.iter().map(|_| Slot::default()).collect(),
             session,
             queue: Arc::default(),

@@ -1,9 +1,8 @@
 //! State of the view: visible time range, selection, and what the mouse points at.
 
-use super::{Action, HostIndex, PanelTab, ShownCounters, Window};
+use super::{Action, GroupIndex, Grouping, Opened, PanelTab, ShownCounters, Window};
 use rankscope_formats::ids::{CommunicatorId, RankIndex};
 use rankscope_formats::index::{LaneKind, Span};
-use rankscope_formats::session::{Host, Session};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -71,8 +70,10 @@ pub struct ViewState {
     pub range: Option<Window>,
     /// Ranks whose lanes are collapsed.
     pub collapsed: BTreeSet<RankIndex>,
-    /// Hosts whose ranks are collapsed.
-    pub closed_hosts: BTreeSet<HostIndex>,
+    /// How ranks are grouped into rows. If the session does not offer this, hosts replace it.
+    pub grouping: Grouping,
+    /// Groups of this grouping whose ranks are collapsed.
+    pub closed_groups: BTreeSet<GroupIndex>,
     /// Ranks that are pinned to the top.
     pub pinned: BTreeSet<RankIndex>,
     /// Hidden ranks.
@@ -104,7 +105,8 @@ impl Default for ViewState {
             window: None,
             range: None,
             collapsed: BTreeSet::new(),
-            closed_hosts: BTreeSet::new(),
+            grouping: Grouping::Host,
+            closed_groups: BTreeSet::new(),
             pinned: BTreeSet::new(),
             hidden: BTreeSet::new(),
             order: Vec::new(),
@@ -220,7 +222,9 @@ impl State {
                     self.view.collapsed.clear();
                 }
             }
-            Action::ToggleHost(host) => toggle(&mut self.view.closed_hosts, host),
+            Action::ToggleGroup(group) => toggle(&mut self.view.closed_groups, group),
+            Action::CloseGroups(groups) => self.view.closed_groups = groups,
+            Action::GroupBy(grouping) => self.view.grouping = grouping,
             Action::TogglePin(rank) => toggle(&mut self.view.pinned, rank),
             Action::Hide(rank) => {
                 self.view.hidden.insert(rank);
@@ -231,20 +235,14 @@ impl State {
         }
     }
 
-    /// Converts positions of ranks and hosts to those of a newer session of a followed run. Ranks are identified by
-    /// name, hosts by name and clock.
+    /// Converts positions of ranks and groups to those of a newer session of a followed run. Ranks are identified by
+    /// name, groups by their first rank.
     ///
     /// Instances may have other numbers. A picked instance is searched only in its time range.
-    pub fn rename(&mut self, before: &Session, now: &Session) {
-        let places: std::collections::BTreeMap<&str, RankIndex> = now
-            .ranks
-            .iter()
-            .map(|rank| (rank.name.as_str(), RankIndex(rank.index)))
-            .collect();
-        let moved = |rank: RankIndex| {
-            let name = before.ranks.get(rank.index())?.name.as_str();
-            places.get(name).copied()
-        };
+    pub fn rename(&mut self, before: &Opened, now: &Opened) {
+        let places: std::collections::BTreeMap<&str, RankIndex> =
+            now.ranks().map(|rank| (now.name_of(rank), rank)).collect();
+        let moved = |rank: RankIndex| places.get(before.name_of(rank)).copied();
         for set in [
             &mut self.view.collapsed,
             &mut self.view.pinned,
@@ -252,16 +250,17 @@ impl State {
         ] {
             *set = set.iter().filter_map(|&rank| moved(rank)).collect();
         }
-        let moved_host = |host: HostIndex| {
-            let known = before.hosts.get(host.index())?;
-            let is_same = |now: &Host| {
-                (&now.name, &now.boot_id, &now.time_namespace)
-                    == (&known.name, &known.boot_id, &known.time_namespace)
-            };
-            now.hosts.iter().position(is_same).map(HostIndex::of)
+        let was = before.groupings.shown(&self.view.grouping);
+        let is = now.groupings.shown(&self.view.grouping);
+        let moved_group = |&group: &GroupIndex| {
+            let first = *was.groups.get(group)?.ranks.first()?;
+            is.groups.of_rank(moved(first)?)
         };
-        let closed = self.view.closed_hosts.iter();
-        self.view.closed_hosts = closed.filter_map(|&host| moved_host(host)).collect();
+        // The structure of the job may become known, or unknown, while it runs.
+        self.view.closed_groups = match was.grouping == is.grouping {
+            true => self.view.closed_groups.iter().filter_map(moved_group).collect(),
+            false => is.groups.closed_at_first(),
+        };
         self.view.row_changes += 1;
         self.view.order = self.view.order.iter().filter_map(|&rank| moved(rank)).collect();
         self.rank = self.rank.and_then(moved);
@@ -313,6 +312,9 @@ fn toggle<T: Ord>(set: &mut BTreeSet<T>, value: T) {
 mod tests {
     use super::*;
     use crate::search::fixture::Made;
+    use rankscope_fixtures::sessions;
+    use rankscope_formats::session::{Host, Session};
+    use std::path::Path;
 
     #[test]
     fn a_view_of_the_end_follows_the_run() {
@@ -336,55 +338,55 @@ mod tests {
         assert_eq!(shown(Some(Window::between(100, 300))), Window::between(100, 300));
     }
 
-    #[test]
-    fn ranks_and_hosts_are_found_again_in_a_newer_session() {
-        let before = Made::new().opened.session.clone();
-        let mut now = before.clone();
-        // Two hosts may have one name: containers, or a host before and after it restarted.
-        let namesake = Host {
-            boot_id: Some("of another boot".to_owned()),
-            ..now.hosts[0].clone()
-        };
-        now.hosts.push(namesake);
-        now.hosts.reverse();
-        now.ranks.reverse();
-        for (position, rank) in now.ranks.iter_mut().enumerate() {
-            rank.index = position as u32;
-        }
-        let mut state = State::new(Window::between(0, 1000), ViewState::default());
-        state.apply(Action::ToggleHost(HostIndex(0)), 0.0);
-        state.apply(Action::Hide(RankIndex(0)), 0.0);
-        state.view.pinned = BTreeSet::from([RankIndex(1)]);
-        state.rename(&before, &now);
-        let last = HostIndex::of(now.hosts.len() - 1);
-        assert_eq!(state.view.closed_hosts, BTreeSet::from([last]));
-        assert_eq!(state.view.hidden, BTreeSet::from([RankIndex(3)]));
-        assert_eq!(state.view.pinned, BTreeSet::from([RankIndex(2)]));
-        // A host that the newer session lacks is not open under another position.
-        now.hosts.retain(|host| host.boot_id != before.hosts[0].boot_id);
-        state.view.closed_hosts = BTreeSet::from([HostIndex(0)]);
-        state.rename(&before, &now);
-        assert_eq!(state.view.closed_hosts, BTreeSet::new());
+    /// Returns a session of four ranks on two hosts. `change` makes a newer session of it.
+    fn opened(change: impl FnOnce(&mut Session)) -> Opened {
+        let mut session = Made::new().opened.session.clone();
+        change(&mut session);
+        Opened::new(Path::new(""), session)
     }
 
     #[test]
-    fn the_history_has_changes_not_frames() {
-        let whole = Window::between(0, 1_000_000);
-        let mut state = State::new(whole, ViewState::default());
-        for step in 0..10 {
-            let window = state.window().zoomed(0.9, 0.5);
-            state.apply(Action::Show(window), f64::from(step) * 0.1);
-        }
-        let near = state.window();
-        state.apply(Action::Show(near.moved(1.0)), 5.0);
-        let moved = state.window();
-        state.apply(Action::Back, 5.1);
-        assert_eq!(state.window(), near);
-        state.apply(Action::Back, 5.2);
-        assert_eq!(state.window(), whole);
-        state.apply(Action::Back, 5.3);
-        state.apply(Action::Forward, 5.4);
-        state.apply(Action::Forward, 5.5);
-        assert_eq!(state.window(), moved);
+    fn ranks_and_groups_are_found_again_in_a_newer_session() {
+        let before = opened(|_| {});
+        // A rank on a new host has the first place now, and the others moved.
+        let now = opened(|session| {
+            let host = Host {
+                boot_id: Some("of another boot".to_owned()),
+                ranks: vec![0],
+                ..session.hosts[0].clone()
+            };
+            for host in &mut session.hosts {
+                host.ranks.iter_mut().for_each(|rank| *rank += 1);
+            }
+            session.hosts.push(host);
+            let mut rank = session.ranks[0].clone();
+            "rank 17".clone_into(&mut rank.name);
+            session.ranks.insert(0, rank);
+        });
+        let mut state = State::new(Window::between(0, 1000), ViewState::default());
+        state.apply(Action::ToggleGroup(GroupIndex(1)), 0.0);
+        state.apply(Action::Hide(RankIndex(0)), 0.0);
+        state.view.pinned = BTreeSet::from([RankIndex(1)]);
+        state.rename(&before, &now);
+        assert_eq!(state.view.closed_groups, BTreeSet::from([GroupIndex(2)]));
+        assert_eq!(state.view.hidden, BTreeSet::from([RankIndex(1)]));
+        assert_eq!(state.view.pinned, BTreeSet::from([RankIndex(2)]));
+    }
+
+    #[test]
+    fn groups_are_open_if_a_newer_session_no_longer_offers_the_grouping() {
+        let before = opened(|session| {
+            session.structure = sessions::structured().structure;
+        });
+        let now = opened(|_| {});
+        let mut state = State::new(Window::between(0, 1000), ViewState::default());
+        state.apply(Action::GroupBy(Grouping::Stage), 0.0);
+        state.apply(Action::ToggleGroup(GroupIndex(0)), 0.0);
+        state.rename(&before, &before);
+        assert_eq!(state.view.closed_groups, BTreeSet::from([GroupIndex(0)]));
+        state.rename(&before, &now);
+        assert_eq!(state.view.closed_groups, BTreeSet::new());
+        // The choice is kept for the next session.
+        assert_eq!(state.view.grouping, Grouping::Stage);
     }
 }

@@ -3,7 +3,7 @@
 //! In the order of the data:
 //! - [`columns`] computes the time of each class in every column of pixels.
 //! - [`paint`] makes an image of them, and [`in_flight`] one of several lanes together.
-//! - [`host`] makes an image of the mean of several ranks.
+//! - [`group`] makes an image of the mean of several ranks.
 //! - [`counters`] makes images of counters.
 //! - [`blur`] shows the uncertainty of a clock.
 //! - [`wide_spans`] finds the spans that are wide enough for a name.
@@ -14,7 +14,7 @@
 pub mod blur;
 pub mod columns;
 pub mod counters;
-pub mod host;
+pub mod group;
 pub mod in_flight;
 pub mod paint;
 pub mod painter;

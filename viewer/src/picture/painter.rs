@@ -2,8 +2,8 @@
 //! dropped.
 
 use super::paint::{IsHighlighted, Picture, Style, paint};
-use super::{counters, host, in_flight};
-use crate::model::{CounterScale, HostIndex, Opened, View, Window};
+use super::{counters, group, in_flight};
+use crate::model::{CounterScale, GroupId, Opened, View, Window};
 use crate::theme::Theme;
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{LaneInfo, Span, ViewFile};
@@ -21,14 +21,14 @@ pub enum Subject {
     InFlight,
     /// One counter, by its position in the index.
     Counter(usize),
-    /// Mean of the ranks of a host.
-    Host(HostIndex),
+    /// Mean of the ranks of a group.
+    Group(GroupId),
 }
 
 /// Identity of a picture. Two pictures with the same key are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PictureKey {
-    /// Position of the rank in the session; of a host, its first rank.
+    /// Position of the rank in the session; of a group, its first rank.
     pub rank: RankIndex,
     /// Subject of the picture.
     pub subject: Subject,
@@ -195,10 +195,10 @@ fn work(shared: &Shared, opened: &Opened, ready: &Sender<Ready>, done: &dyn Fn()
             }
         };
         let picture = match (key.subject, opened.view(key.rank)) {
-            (Subject::Host(of), _) => {
+            (Subject::Group(of), _) => {
                 let size = (key.width, key.height);
                 let quality = (key.exact, options.filter.is_some());
-                host::paint(opened, of, key.window, size, options.theme, quality)
+                group::paint(opened, of, key.window, size, options.theme, quality)
             }
             (_, View::Open(view)) => picture_of(&key, &options, opened, view),
             (_, View::Pending | View::Missing) => None,
@@ -239,8 +239,8 @@ fn picture_of(
         Subject::Lane(lane) => view
             .lane(lane)
             .map(|lane| paint(view, lane, key.window, size, style)),
-        // `host::paint` does this, because it needs several indices.
-        Subject::Host(_) => None,
+        // `group::paint` does this, because it needs several indices.
+        Subject::Group(_) => None,
         Subject::InFlight => Some(in_flight::paint(view, key.window, size, style)),
         Subject::Counter(counter) => view.counter(counter).map(|counter| {
             let name = &counter.info.name;

@@ -63,6 +63,10 @@ pub enum CommandId {
     ToggleDense,
     /// Shows the next choice of counters: of the program, all, none.
     NextCounters,
+    /// Groups the ranks in the next way that the session offers.
+    NextGrouping,
+    /// Shows the ranks of all groups, or of none.
+    ToggleAllGroups,
     /// Moves the rank one place up.
     MoveRankUp,
     /// Moves the rank one place down.
@@ -229,6 +233,8 @@ commands! {
     "move-rank-down", "Move the rank down", CommandId::MoveRankDown, [alt(Key::ArrowDown)];
     "toggle-dense", "Toggle low and high rows", CommandId::ToggleDense, [key(Key::Z)];
     "next-counters", "Show counters of the program, all, or none", CommandId::NextCounters, [key(Key::V)];
+    "next-grouping", "Group ranks by host, stage or role", CommandId::NextGrouping, [key(Key::R)];
+    "toggle-all-groups", "Expand or collapse all groups", CommandId::ToggleAllGroups, [shift(Key::R)];
     "toggle-all-ranks", "Expand or collapse all ranks", CommandId::ToggleAllRanks, [shift(Key::C)];
     "show-hidden", "Show hidden ranks", CommandId::ShowHidden, [shift(Key::H)];
     }

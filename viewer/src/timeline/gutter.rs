@@ -1,7 +1,7 @@
 //! Titles to the left of the rows.
 
 use super::layout::RowKind;
-use crate::model::{CounterScale, Opened};
+use crate::model::{CounterScale, Opened, RankGroup};
 use rankscope_analysis::model::units::counter_value;
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::{LaneKind, OTHER_THREADS};
@@ -10,18 +10,10 @@ use rankscope_formats::session::{CommunicatorSummary, Session, counter_unit};
 /// Returns the title of a row.
 pub fn title(opened: &Opened, kind: RowKind) -> String {
     match kind {
-        RowKind::Host(host) => opened
-            .session
-            .hosts
-            .get(host.index())
-            .map_or_else(String::new, |host| {
-                let ranks = host.ranks.len();
-                format!(
-                    "{} · {ranks} rank{}",
-                    host.name,
-                    if ranks == 1 { "" } else { "s" }
-                )
-            }),
+        RowKind::Group(id) => opened
+            .groupings
+            .group(id)
+            .map_or_else(String::new, RankGroup::title),
         RowKind::Rank { rank, .. } => opened.name_of(rank).to_owned(),
         RowKind::InFlight { most, .. } => format!("in flight, up to {most}"),
         RowKind::Counter { rank, counter } => counter_name(opened, rank, counter),

@@ -1,7 +1,7 @@
 //! Set and places of the rows.
 
 use crate::compare::counterparts::{Counterparts, OtherRank};
-use crate::model::{HostIndex, Opened, ShownCounters, View, ViewState, parts_lane};
+use crate::model::{GroupId, GroupIndex, Opened, ShownCounters, View, ViewState, parts_lane};
 use crate::picture::Subject;
 use crate::picture::painter::HighlightFilter;
 use rankscope_formats::ids::RankIndex;
@@ -15,8 +15,8 @@ pub const MAX_COUNTERS: usize = 24;
 /// Content of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RowKind {
-    /// Title of a host.
-    Host(HostIndex),
+    /// Title of a group of ranks.
+    Group(GroupId),
     /// Title of a rank, and its breakdown.
     Rank {
         /// Position in the session.
@@ -84,7 +84,7 @@ impl RowKind {
     pub fn lane(self) -> Option<(RankIndex, usize)> {
         match self.subject()? {
             (rank, Subject::Lane(lane)) => Some((rank, lane)),
-            (_, Subject::InFlight | Subject::Counter(_) | Subject::Host(_)) => None,
+            (_, Subject::InFlight | Subject::Counter(_) | Subject::Group(_)) => None,
         }
     }
 
@@ -96,7 +96,7 @@ impl RowKind {
             Self::InFlight { rank, .. } => Some((rank, Subject::InFlight)),
             Self::Counter { rank, counter } => Some((rank, Subject::Counter(counter))),
             // The other session has a separate gallery.
-            Self::Host(_)
+            Self::Group(_)
             | Self::MoreCounters { .. }
             | Self::Pending(_)
             | Self::Difference(_)
@@ -119,7 +119,7 @@ impl RowKind {
             | Self::Other { rank, .. }
             | Self::OtherPending(rank)
             | Self::Unmatched(rank) => Some(rank),
-            Self::Host(_) => None,
+            Self::Group(_) => None,
         }
     }
 
@@ -141,7 +141,7 @@ impl RowKind {
             };
         }
         match self {
-            Self::Host(_) => 22.0,
+            Self::Group(_) => 22.0,
             Self::Rank { .. } => 26.0,
             Self::Pending(_) => 96.0,
             Self::InFlight { .. } => 18.0,
@@ -238,15 +238,16 @@ struct Key {
     sizes: [usize; 6],
     is_dense: bool,
     counters: ShownCounters,
+    grouping: usize,
 }
 
 impl Key {
-    fn of(state: &ViewState) -> Self {
+    fn of(opened: &Opened, state: &ViewState) -> Self {
         Self {
             change: state.row_changes,
             sizes: [
                 state.collapsed.len(),
-                state.closed_hosts.len(),
+                state.closed_groups.len(),
                 state.pinned.len(),
                 state.hidden.len(),
                 state.order.len(),
@@ -254,6 +255,7 @@ impl Key {
             ],
             is_dense: state.dense,
             counters: state.counters,
+            grouping: opened.groupings.position(&state.grouping),
         }
     }
 }
@@ -268,7 +270,7 @@ impl Layout {
             other,
             ..
         } = inputs;
-        let key = Key::of(state);
+        let key = Key::of(opened, state);
         let same = self.key == Some(key);
         let came = seen
             .iter()
@@ -300,8 +302,7 @@ impl Layout {
         self.ranks.clear();
         self.pending.clear();
         self.other_pending.clear();
-        let session = &opened.session;
-        let count = session.ranks.len();
+        let count = opened.session.ranks.len();
         let mut place = vec![u32::MAX; count];
         for (position, &rank) in state.order.iter().enumerate() {
             if let Some(place) = place.get_mut(rank.index()) {
@@ -321,25 +322,24 @@ impl Layout {
             self.push_rank(inputs, rank);
             self.push_counterpart(inputs, rank);
         }
-        // The numbers of hosts come from the alignment of clocks, but users expect the order of ranks.
-        let mut hosts: Vec<_> = session.hosts.iter().enumerate().collect();
-        hosts.sort_by_key(|(_, host)| host.ranks.iter().min());
-        for (host, described) in hosts {
-            let mut ranks: Vec<RankIndex> = described
+        let grouping = opened.groupings.position(&state.grouping);
+        let groups = &opened.groupings.shown(&state.grouping).groups;
+        for (position, group) in groups.all().iter().enumerate() {
+            let mut ranks: Vec<RankIndex> = group
                 .ranks
                 .iter()
-                .map(|&rank| RankIndex(rank))
-                .filter(|&rank| rank.index() < count && !state.pinned.contains(&rank))
+                .copied()
+                .filter(|rank| !state.pinned.contains(rank))
                 .filter(shown)
                 .collect();
             if ranks.is_empty() {
                 continue;
             }
             in_order(&mut ranks);
-            let host = HostIndex::of(host);
-            if session.hosts.len() > 1 {
-                self.push(RowKind::Host(host));
-                if state.closed_hosts.contains(&host) {
+            if groups.have_rows() {
+                let group = GroupIndex::of(position);
+                self.push(RowKind::Group(GroupId { grouping, group }));
+                if state.closed_groups.contains(&group) {
                     continue;
                 }
             }
@@ -506,5 +506,119 @@ impl Layout {
             let rank = kind.rank()?;
             self.of_rank(rank)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{CommunicatorFamily, Grouping};
+    use crate::search::fixture::Made;
+    use rankscope_formats::session::{RoleGroup, Scope, WorldStructure};
+    use std::collections::BTreeSet;
+
+    /// Title of a group, or number of a rank.
+    #[derive(Debug, PartialEq)]
+    enum Heading {
+        Group(String),
+        Rank(u32),
+    }
+
+    /// Returns a session of four ranks. The last two are a tensor-parallel group, the first two are in none.
+    fn with_tensor_group() -> (Made, Opened) {
+        let made = Made::new();
+        let mut session = made.opened.session.clone();
+        session.structure = vec![WorldStructure {
+            groups: vec![RoleGroup {
+                role: "tensor".to_owned(),
+                role_source: "name".to_owned(),
+                size: 2,
+                stride: Some(1),
+                scope: Scope::AcrossHosts,
+                communicators: vec![2],
+            }],
+            ..WorldStructure::default()
+        }];
+        let opened = Opened::new(&made.opened.path, session);
+        (made, opened)
+    }
+
+    fn headings(opened: &Opened, state: &ViewState) -> Vec<Heading> {
+        let mut layout = Layout::default();
+        layout.update(Inputs {
+            opened,
+            state,
+            seen: &[],
+            other: None,
+            filter: None,
+        });
+        let heading = |row: &Row| match row.kind {
+            RowKind::Group(id) => opened
+                .groupings
+                .group(id)
+                .map(|group| Heading::Group(group.title())),
+            RowKind::Rank { rank, .. } => Some(Heading::Rank(rank.0)),
+            _ => None,
+        };
+        layout.rows().iter().filter_map(heading).collect()
+    }
+
+    fn by_tensor_group() -> ViewState {
+        ViewState {
+            grouping: Grouping::Communicators(CommunicatorFamily {
+                role: "tensor".to_owned(),
+                size: 2,
+                stride: Some(1),
+            }),
+            ..ViewState::default()
+        }
+    }
+
+    #[test]
+    fn every_rank_has_a_row_below_its_group() {
+        use Heading::{Group, Rank};
+        let (_made, opened) = with_tensor_group();
+        let tensor = || Group("tensor 0 · ranks 2–3".to_owned());
+        let others = || Group("other ranks · ranks 0–1".to_owned());
+        let mut state = by_tensor_group();
+        let all = [tensor(), Rank(2), Rank(3), others(), Rank(0), Rank(1)];
+        assert_eq!(headings(&opened, &state), all);
+        state.closed_groups = BTreeSet::from([GroupIndex(1)]);
+        state.pinned = BTreeSet::from([RankIndex(3)]);
+        assert_eq!(headings(&opened, &state), [Rank(3), tensor(), Rank(2), others()]);
+        // A group without visible ranks has no row.
+        state.hidden = BTreeSet::from([RankIndex(2)]);
+        assert_eq!(headings(&opened, &state), [Rank(3), others()]);
+    }
+
+    #[test]
+    fn without_groups_ranks_have_the_order_of_the_session() {
+        use Heading::Rank;
+        let (_made, opened) = with_tensor_group();
+        let state = ViewState {
+            grouping: Grouping::Rank,
+            // Groups of another grouping.
+            closed_groups: BTreeSet::from([GroupIndex(0)]),
+            ..ViewState::default()
+        };
+        assert_eq!(headings(&opened, &state), [Rank(0), Rank(1), Rank(2), Rank(3)]);
+    }
+
+    #[test]
+    fn another_grouping_makes_other_rows() {
+        let (_made, opened) = with_tensor_group();
+        let mut layout = Layout::default();
+        let mut update = |state: &ViewState| {
+            layout.update(Inputs {
+                opened: &opened,
+                state,
+                seen: &[],
+                other: None,
+                filter: None,
+            })
+        };
+        assert!(update(&ViewState::default()));
+        assert!(!update(&ViewState::default()));
+        assert!(update(&by_tensor_group()));
     }
 }

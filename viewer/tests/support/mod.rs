@@ -4,6 +4,7 @@
 use rankscope_analysis::{MergeOptions, index, merge};
 use rankscope_fixtures::logs::Ddp;
 use rankscope_fixtures::logs::counters::{self, CounterSamples};
+use rankscope_fixtures::logs::pipeline::Pipelined;
 use rankscope_formats::session::RESIDENT_MEMORY;
 use rankscope_import::ImportOptions;
 use rankscope_tests::artefacts::root;
@@ -46,6 +47,13 @@ pub fn made(directory: &Path, ranks: u32, steps: u32) -> PathBuf {
 /// Writes a training and merges it. Returns the run directory.
 pub fn of(directory: &Path, job: &Ddp) -> PathBuf {
     job.write(directory).expect("a run");
+    merged(directory)
+}
+
+/// Writes a training with pipeline stages and merges it. Returns the run directory.
+pub fn pipelined(directory: &Path, job: &Pipelined) -> PathBuf {
+    std::fs::create_dir_all(directory).expect("a folder");
+    job.write(directory);
     merged(directory)
 }
 

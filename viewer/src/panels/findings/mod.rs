@@ -140,7 +140,7 @@ fn head(ui: &mut Ui, finding: &ListedFinding, is_open: bool) -> Response {
     if ui.is_rect_visible(rect) {
         let painter = ui.painter();
         let fill = if response.hovered() || response.has_focus() {
-            theme.host()
+            theme.group()
         } else {
             theme.header()
         };

@@ -3,6 +3,7 @@
 //! Groups contain only sums, so each group adds up to its ranks. A figure that is unknown for one rank is unknown for
 //! its group too, as in the report.
 
+use crate::model::{Grouping, RankGroups};
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{Figure, Parts, RankLateness, Selection, Session};
 
@@ -80,57 +81,28 @@ pub fn has_stages(session: &Session) -> bool {
 }
 
 impl Groups {
-    /// Groups the ranks of a session. `None` without grouping, or if no stages are known.
+    /// Groups the ranks of a session as the timeline does. `None` without grouping, or if no stages are known.
     pub fn new(session: &Session, by: By) -> Option<Self> {
-        match by {
-            By::Rank => None,
-            By::Host => Some(Self::by_host(session)),
-            By::Stage => has_stages(session).then(|| Self::by_stage(session)),
-        }
-    }
-
-    fn by_host(session: &Session) -> Self {
-        let hosts = session.hosts.iter().map(|host| format!("host {}", host.name));
-        let mut names: Vec<String> = hosts.collect();
-        let elsewhere = names.len();
-        let of = |host: u32| (host as usize).min(elsewhere);
-        let of_rank: Vec<usize> = session.ranks.iter().map(|rank| of(rank.host)).collect();
-        if of_rank.contains(&elsewhere) {
-            names.push("unknown host".to_owned());
-        }
-        Self { names, of_rank }
-    }
-
-    fn by_stage(session: &Session) -> Self {
-        let mut names = Vec::new();
-        let mut of_rank = vec![None; session.ranks.len()];
-        let pipelines: usize = session.structure.iter().map(|world| world.pipelines.len()).sum();
-        let mut number = 0;
-        for pipeline in session.structure.iter().flat_map(|world| &world.pipelines) {
-            number += 1;
-            for (at, stage) in pipeline.stages.iter().enumerate() {
-                let of = pipeline.stages.len();
-                names.push(if pipelines == 1 {
-                    format!("stage {at} of {of}")
-                } else {
-                    format!("pipeline {number}, stage {at} of {of}")
-                });
-                for rank in stage.ranks.iter().copied().map(RankIndex) {
-                    // A rank in two pipelines counts once, because groups must add up to the ranks.
-                    if let Some(of @ None) = of_rank.get_mut(rank.index()) {
-                        *of = Some(names.len() - 1);
-                    }
-                }
-            }
-        }
-        let outside = names.len();
-        if of_rank.contains(&None) {
-            names.push("not in a pipeline".to_owned());
-        }
-        Self {
+        let (grouping, prefix) = match by {
+            By::Rank => return None,
+            By::Host => (Grouping::Host, "host "),
+            By::Stage if !has_stages(session) => return None,
+            By::Stage => (Grouping::Stage, ""),
+        };
+        let groups = RankGroups::of(session, &grouping);
+        let mut names = groups
+            .named()
+            .iter()
+            .map(|group| format!("{prefix}{}", group.name))
+            .collect::<Vec<_>>();
+        names.extend(groups.rest().map(|rest| rest.name.clone()));
+        let of_rank = (0..session.ranks.len()).map(RankIndex::of);
+        Some(Self {
             names,
-            of_rank: of_rank.into_iter().map(|of| of.unwrap_or(outside)).collect(),
-        }
+            of_rank: of_rank
+                .filter_map(|rank| Some(groups.of_rank(rank)?.index()))
+                .collect(),
+        })
     }
 
     /// Returns the summed breakdowns in the order of groups, separately for each level.

@@ -240,7 +240,7 @@ impl Compared {
                 _ if layer > 0 => String::new(),
                 _ => format!("B {}", lane_title(&self.other.session, of.0, kind, layer)),
             }),
-            RowKind::Host(_)
+            RowKind::Group(_)
             | RowKind::Rank { .. }
             | RowKind::Lane { .. }
             | RowKind::InFlight { .. }

@@ -47,6 +47,12 @@ impl Areas {
         }
     }
 
+    /// Returns the place above the titles, next to the overview line and the ruler.
+    pub fn corner(&self) -> Rect {
+        let bottom = self.ruler.bottom();
+        Rect::from_min_max(self.all.min, Pos2::new(self.gutter.right(), bottom))
+    }
+
     /// Returns the place of a row at a scroll position.
     pub fn rect_of(&self, row: &Row, scroll: f32) -> Rect {
         let top = self.rows.top() + row.top - scroll;

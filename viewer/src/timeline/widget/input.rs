@@ -108,7 +108,7 @@ impl Timeline {
             actions.push(Action::Select(None));
         } else if areas.gutter.contains(at) {
             match row() {
-                Some(RowKind::Host(host)) => actions.push(Action::ToggleHost(host)),
+                Some(RowKind::Group(id)) => actions.push(Action::ToggleGroup(id.group)),
                 Some(RowKind::Rank { rank, .. }) => {
                     actions.push(Action::Rank(Some(rank)));
                     actions.push(Action::ToggleRank(rank));

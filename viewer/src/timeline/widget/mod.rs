@@ -27,7 +27,8 @@ use super::minimap::Minimap;
 use super::names::{MAX_NAMES, Names};
 use super::ruler::{self, ClockErrorLabel, Cursor};
 use super::tooltip;
-use crate::model::{Action, HostIndex, Opened, State, Window};
+use super::{group_tooltip, grouping_choice};
+use crate::model::{Action, GroupId, Opened, State, Window};
 use crate::picture::Subject;
 use crate::picture::in_flight::InFlight;
 use crate::picture::painter::HighlightFilter;
@@ -61,6 +62,8 @@ pub struct Timeline {
     in_flight: Option<(RankIndex, InFlight)>,
     /// Counter under the mouse.
     counter: Option<PointedCounter>,
+    /// Group whose title is under the mouse.
+    group: Option<GroupId>,
     drag: Option<Drag>,
     /// Area of the rows in the last frame.
     pub rows_rect: Rect,
@@ -91,6 +94,7 @@ impl Timeline {
             compared: None,
             in_flight: None,
             counter: None,
+            group: None,
             drag: None,
             rows_rect: Rect::NOTHING,
             measures: false,
@@ -221,6 +225,7 @@ impl Timeline {
         ranges::ranges(&painter, &frame, outside.notes, self.measured);
         self.paint_axis(&painter, &frame, opened, &response);
         self.show_tooltip(&response, opened, state);
+        grouping_choice::show(ui, areas.corner(), &opened.groupings, &state.view, actions);
         self.instances.update(opened, state.picked, ui.ctx());
     }
 
@@ -250,7 +255,7 @@ impl Timeline {
             .iter()
             .filter_map(|row| {
                 let (rank, subject) = match row.kind {
-                    RowKind::Host(host) => closed_host(frame, host)?,
+                    RowKind::Group(group) => closed_group(frame, group)?,
                     kind => kind.subject()?,
                 };
                 let mut rect = inside_of(frame, row);
@@ -395,6 +400,8 @@ impl Timeline {
             response.on_hover_ui_at_pointer(|ui| tooltip::show_in_flight(ui, opened, rank, in_flight));
         } else if let Some(counter) = self.counter {
             response.on_hover_ui_at_pointer(|ui| counter_tooltip::show(ui, opened, counter));
+        } else if let Some(group) = self.group.and_then(|id| opened.groupings.group(id)) {
+            response.on_hover_ui_at_pointer(|ui| group_tooltip::show(ui, group));
         } else if let Some(compared) = self.compared.as_ref().filter(|it| it.pointed.is_some()) {
             response.on_hover_ui_at_pointer(|ui| comparison_tooltip::show(ui, opened, compared));
         }
@@ -406,9 +413,9 @@ fn inside_of(frame: &Frame<'_>, row: &Row) -> Rect {
     frame.rect_of(row).shrink2(Vec2::new(0.0, 1.0))
 }
 
-/// Returns the first rank of a closed host, and its picture. `None` for an open host, whose ranks have pictures of their own.
-fn closed_host(frame: &Frame<'_>, host: HostIndex) -> Option<(RankIndex, Subject)> {
-    let first = frame.opened.session.hosts.get(host.index())?.ranks.first()?;
-    let is_closed = frame.state.view.closed_hosts.contains(&host);
-    is_closed.then_some((RankIndex(*first), Subject::Host(host)))
+/// Returns the first rank of a closed group, and its picture. `None` for an open group, whose ranks have pictures of their own.
+fn closed_group(frame: &Frame<'_>, id: GroupId) -> Option<(RankIndex, Subject)> {
+    let first = *frame.opened.groupings.group(id)?.ranks.first()?;
+    let is_closed = frame.state.view.closed_groups.contains(&id.group);
+    is_closed.then_some((first, Subject::Group(id)))
 }

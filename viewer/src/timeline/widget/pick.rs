@@ -18,6 +18,7 @@ impl Timeline {
         state.hovered = None;
         self.in_flight = None;
         self.counter = None;
+        self.group = None;
         if let Some(compared) = &mut self.compared {
             compared.pointed = None;
         }
@@ -26,6 +27,14 @@ impl Timeline {
     /// Updates what is under the mouse.
     pub(super) fn point(&mut self, at: Pos2, areas: Areas, opened: &Opened, state: &mut State) {
         let rows = areas.rows;
+        if areas.gutter.contains(at) {
+            let y = areas.row_position(at.y, state.view.scroll);
+            let row = self.rows.layout().at(y).map(|row| row.kind);
+            self.group = match row {
+                Some(RowKind::Group(group)) => Some(group),
+                _ => None,
+            };
+        }
         if !rows.contains(at) {
             return;
         }

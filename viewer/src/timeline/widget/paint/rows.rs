@@ -21,8 +21,8 @@ pub fn backgrounds(painter: &Painter, frame: &Frame<'_>) {
         let of_rows = frame.rect_of(row);
         let rect = Rect::from_x_y_ranges(all.x_range(), of_rows.y_range());
         match row.kind {
-            RowKind::Host(_) => {
-                painter.rect_filled(rect, 0.0, theme.host());
+            RowKind::Group(_) => {
+                painter.rect_filled(rect, 0.0, theme.group());
             }
             RowKind::Rank { rank, .. } => {
                 painter.rect_filled(rect, 0.0, theme.header());

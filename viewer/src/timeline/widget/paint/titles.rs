@@ -1,7 +1,7 @@
 //! Paints the titles to the left of the rows.
 
 use super::frame::Frame;
-use crate::picture::host;
+use crate::picture::group::MAX_RANKS;
 use crate::timeline::compared::Compared;
 use crate::timeline::gutter::{counter_range, title};
 use crate::timeline::layout::RowKind;
@@ -20,7 +20,7 @@ pub fn titles(painter: &Painter, frame: &Frame<'_>, compared: Option<&Compared>)
         let rect = frame.rect_of(row);
         let left = gutter.left();
         let (indent, size, colour) = match row.kind {
-            RowKind::Host(_) => (18.0, 12.5, theme.text()),
+            RowKind::Group(_) => (18.0, 12.5, theme.text()),
             RowKind::Rank { .. } => (22.0, 12.5, theme.text()),
             RowKind::Lane { .. }
             | RowKind::InFlight { .. }
@@ -37,7 +37,7 @@ pub fn titles(painter: &Painter, frame: &Frame<'_>, compared: Option<&Compared>)
             }
         };
         let is_closed = match row.kind {
-            RowKind::Host(host) => Some(state.view.closed_hosts.contains(&host)),
+            RowKind::Group(id) => Some(state.view.closed_groups.contains(&id.group)),
             RowKind::Rank { rank, .. } => Some(state.view.collapsed.contains(&rank)),
             _ => None,
         };
@@ -47,11 +47,11 @@ pub fn titles(painter: &Painter, frame: &Frame<'_>, compared: Option<&Compared>)
         }
         let of_compared = compared.and_then(|it| it.title(row.kind));
         let mut text = of_compared.unwrap_or_else(|| title(frame.opened, row.kind));
-        if let (RowKind::Host(host), Some(true)) = (row.kind, is_closed) {
-            let described = frame.opened.session.hosts.get(host.index());
-            if described.is_some_and(|host| host.ranks.len() > host::MAX_RANKS) {
-                text.push_str(&format!(", mean of {}", host::MAX_RANKS));
-            }
+        if let (RowKind::Group(id), Some(true)) = (row.kind, is_closed)
+            && let Some(group) = frame.opened.groupings.group(id)
+            && group.ranks.len() > MAX_RANKS
+        {
+            text = group.sampled_title(MAX_RANKS);
         }
         let width = gutter.width() - indent - 6.0;
         let lines = match row.kind {

@@ -1,35 +1,35 @@
-//! Paints the row of a closed host: where the time of its ranks went, on average.
+//! Paints the row of a closed group: where the time of its ranks went, on average.
 
 use super::columns::Columns;
 use super::paint::{Picture, fill};
-use crate::model::{HostIndex, Opened, Window, parts_lane};
+use crate::model::{GroupId, Opened, Window, parts_lane};
 use crate::theme::{Theme, faded};
 use egui::{Color32, ColorImage};
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::index::LaneKind;
 
-/// Maximum number of ranks that the row of a host shows. If the host has more, they are spread evenly over its ranks.
+/// Maximum number of ranks that the row of a group shows. If the group has more, they are spread evenly over its ranks.
 pub const MAX_RANKS: usize = 8;
 
-/// Returns the ranks of a host that its row shows.
-pub fn sample(ranks: &[u32]) -> impl Iterator<Item = RankIndex> + '_ {
+/// Returns the ranks of a group that its row shows.
+pub fn sample(ranks: &[RankIndex]) -> impl Iterator<Item = RankIndex> + '_ {
     let count = ranks.len().min(MAX_RANKS);
-    (0..count).map(move |number| RankIndex(ranks[number * ranks.len() / count]))
+    (0..count).map(move |number| ranks[number * ranks.len() / count])
 }
 
-/// Paints the mean of the sampled ranks of a host. Waits until their indices are open. `None`: no index can be read, or the session is
+/// Paints the mean of the sampled ranks of a group. Waits until their indices are open. `None`: no index can be read, or the session is
 /// closed.
 pub fn paint(
     opened: &Opened,
-    host: HostIndex,
+    group: GroupId,
     window: Window,
     (width, height): (usize, usize),
     theme: Theme,
     (exact, is_filtered): (bool, bool),
 ) -> Option<Picture> {
-    let described = opened.session.hosts.get(host.index())?;
+    let group = opened.groupings.group(group)?;
     let mut sum: Option<(Columns, LaneKind)> = None;
-    for rank in sample(&described.ranks) {
+    for rank in sample(&group.ranks) {
         let Some(view) = opened.wait_for(rank) else {
             continue;
         };
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn few_ranks_are_all_shown_and_many_are_spread_evenly() {
         let of = |count: u32| -> Vec<u32> {
-            let ranks: Vec<u32> = (100..100 + count).collect();
+            let ranks: Vec<RankIndex> = (100..100 + count).map(RankIndex).collect();
             sample(&ranks).map(|rank| rank.0).collect()
         };
         assert_eq!(of(0), [0; 0]);
