@@ -158,6 +158,8 @@ pub struct RankLog {
     pub(super) live_definitions: Vec<u8>,
     /// Position at which its records start; `None` for the start of the log.
     pub(super) begin: Option<Begin>,
+    /// Tick at which its records end: only those that were left before it are returned. `None` for the end of the log.
+    pub(super) end: Option<u64>,
     /// Offset up to which the segment file has been scanned.
     whole_bytes: u64,
 }
@@ -227,6 +229,7 @@ impl RankLog {
             live: Vec::new(),
             live_definitions: Vec::new(),
             begin: None,
+            end: None,
             whole_bytes: 0,
         };
         log.scan_frames(FILE_HEADER_BYTES as u64).map_err(io_error)?;
@@ -453,10 +456,12 @@ impl RankLog {
                 .is_some_and(|start| process::is_running(self.pid, start))
     }
 
-    /// Streams the records in the order in which their calls were left, from [`RankLog::begin_at`] on.
+    /// Streams the records in the order in which their calls were left, from [`RankLog::begin_at`] on and until
+    /// [`RankLog::end_at`].
     pub fn records(&self) -> RecordStream<'_> {
         RecordStream {
-            left_before: self.begin.map_or(0, |begin| begin.ticks),
+            from_ticks: self.begin.map_or(0, |begin| begin.ticks),
+            last_ticks: self.end.map_or(u64::MAX, |end| end.saturating_sub(1)),
             ..self.records_behind(self.begin.map_or(0, |begin| begin.first_frame))
         }
     }
@@ -466,7 +471,9 @@ impl RankLog {
         RecordStream {
             log: self,
             next_frame: first_frame,
-            left_before: 0,
+            from_ticks: 0,
+            last_ticks: u64::MAX,
+            watermarks_after: 0,
             live_done: false,
             covered: HashMap::new(),
             lane_threads: HashMap::new(),
@@ -512,7 +519,11 @@ pub struct RecordStream<'a> {
     log: &'a RankLog,
     next_frame: usize,
     /// Records that were left before this tick are skipped.
-    left_before: u64,
+    from_ticks: u64,
+    /// Records that were left after this tick are skipped.
+    last_ticks: u64,
+    /// Number of watermarks after `last_ticks` so far.
+    watermarks_after: u32,
     live_done: bool,
     /// Per chunk: the last generation in segments, and how many of its records were there.
     covered: HashMap<u32, (u32, u32)>,
@@ -539,6 +550,10 @@ struct Open {
     at: FrameAt,
     unpacking: codec::Unpacking,
 }
+
+/// Number of watermarks after a tick behind which no record was left before that tick. A record that was committed late
+/// follows the first one.
+pub(super) const WATERMARKS_AFTER: u32 = 2;
 
 /// Maximum number of held records after which an earlier record is inserted directly. Beyond it, the records are sorted
 /// later.
@@ -657,8 +672,13 @@ impl RecordStream<'_> {
                     return Some(reached);
                 }
             }
-            if whole && is_watermark && watermark.is_some() {
-                return watermark;
+            if let Some(ticks) = watermark.filter(|_| whole && is_watermark) {
+                self.watermarks_after += u32::from(ticks > self.last_ticks);
+                if self.watermarks_after >= WATERMARKS_AFTER {
+                    self.next_frame = self.log.frames.len();
+                    self.live_done = true;
+                }
+                return Some(ticks);
             }
         }
         if !self.live_done {
@@ -848,7 +868,7 @@ impl RecordStream<'_> {
     fn take_record(&mut self, lane: u32, record: Record, thread: &mut u32) {
         if record.kind == RecordKind::Thread as u8 {
             *thread = self.take_thread(lane, &record);
-        } else if record.leave_ticks >= self.left_before {
+        } else if (self.from_ticks..=self.last_ticks).contains(&record.leave_ticks) {
             let thread = *thread;
             let entry = ThreadRecord { thread, lane, record };
             // Records were packed in this order, so a record nearly always belongs at the end.

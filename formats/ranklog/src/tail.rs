@@ -7,7 +7,7 @@
 
 use super::codec;
 use super::mark::is_system_counter;
-use super::reader::{FrameAt, RankLog};
+use super::reader::{FrameAt, RankLog, WATERMARKS_AFTER};
 use super::segment::{FRAME_HEADER_BYTES, FrameKind};
 
 /// Number of bytes at the start of a payload that nearly always contain the heads of all its groups.
@@ -177,6 +177,35 @@ impl RankLog {
             ticks,
             first_frame: before.map_or(0, |before| before + 1),
         });
+    }
+
+    /// Limits [`RankLog::records`] to records that were left before `ticks`. Frames without such records are not read. Calls
+    /// in progress at the end of the log are forgotten, unless the log ends before `ticks`.
+    pub fn end_at(&mut self, ticks: u64) {
+        if self.records_after(ticks) {
+            self.in_flight.clear();
+        }
+        self.end = Some(ticks);
+    }
+
+    /// Returns true if [`RankLog::records`] ends before the log does.
+    pub fn ends_early(&self) -> bool {
+        self.end.is_some_and(|ticks| self.records_after(ticks))
+    }
+
+    /// Returns true if the process still recorded at `ticks` or later.
+    pub fn records_after(&self, ticks: u64) -> bool {
+        let is_calibrated = self.calibrations.last().is_some_and(|last| last.ticks >= ticks);
+        is_calibrated || self.is_whole_until(ticks) || self.tail(0).end_ticks >= Some(ticks)
+    }
+
+    /// Returns true if watermarks show that all records are in the log that were left before `ticks`.
+    pub fn is_whole_until(&self, ticks: u64) -> bool {
+        let is_watermark = |at: &&FrameAt| at.header.kind == FrameKind::Watermark as u8;
+        let watermarks = self.frames.iter().rev().filter(is_watermark);
+        // Ticks of watermarks increase, so the last ones decide.
+        let mut known = watermarks.filter_map(|&at| self.moment(at));
+        known.nth(WATERMARKS_AFTER as usize - 1) >= Some(ticks)
     }
 
     /// Returns true if only the last part of the log is read. Numbers that count earlier records are then unknown.

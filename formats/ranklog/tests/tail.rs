@@ -84,6 +84,20 @@ fn a_part_is_the_end_of_the_whole_wherever_it_starts() {
         let expected: Vec<ThreadRecord> = all.iter().filter(is_in).copied().collect();
         assert_eq!(tags(&part), tags(&expected), "from {at}");
     }
+    for at in (0..11_000).step_by(125) {
+        for from in [0, 2_600] {
+            let mut log = RankLog::open(&path).expect("a log");
+            log.begin_at(from);
+            log.end_at(at);
+            let (part, _, problems) = log.all_records();
+            assert!(problems.is_empty());
+            let is_in = |entry: &&ThreadRecord| (from..at).contains(&entry.record.leave_ticks);
+            let expected: Vec<ThreadRecord> = all.iter().filter(is_in).copied().collect();
+            assert_eq!(tags(&part), tags(&expected), "from {from} until {at}");
+            assert_eq!(log.ends_early(), at <= 10_009, "until {at}");
+            assert_eq!(log.is_whole_until(at), at <= 9000, "until {at}");
+        }
+    }
     // Frames before the limit are not counted.
     let (few, count) = whole.boundaries(100);
     assert_eq!((few.len(), count), (4, None), "{few:?}");
@@ -101,6 +115,15 @@ fn skipped_frames_are_not_read() {
     let mut log = RankLog::open(&path).expect("a log");
     assert_eq!(log.all_records().2.len(), 1);
     log.begin_at(3000);
+    assert_eq!(log.all_records().2, Vec::new());
+    // Nor are frames after the end.
+    bytes[32 + 24 + 30] ^= 1;
+    let last = bytes.len() - 100;
+    bytes[last] ^= 1;
+    fs::write(&path, &bytes).expect("written");
+    let mut log = RankLog::open(&path).expect("a log");
+    assert_eq!(log.all_records().2.len(), 1);
+    log.end_at(8000);
     assert_eq!(log.all_records().2, Vec::new());
 }
 

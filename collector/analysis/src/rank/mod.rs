@@ -67,6 +67,7 @@ pub use sums::{CounterSum, DeviceClockSums, ErrorWidth, GpuSum, RankSums};
 
 use crate::clocks::clock::Line;
 use crate::model::log_communicator::LogCommunicator;
+use crate::model::part_window::PartWindow;
 use anchors::Anchors;
 use context::LogContext;
 use gpu_counters::GpuCounters;
@@ -126,10 +127,10 @@ impl<'a> RankReader<'a> {
         self
     }
 
-    /// Restricts the reader to the part of the log from `from_ns` on. Records are complete from then on.
+    /// Restricts the output to a part of the log. What the log returns must be complete in this part.
     #[must_use]
-    pub fn from_ns(mut self, from_ns: i64) -> Self {
-        self.stages.start_at(from_ns);
+    pub fn within(mut self, window: PartWindow) -> Self {
+        self.stages.restrict(window);
         self
     }
 
@@ -218,7 +219,7 @@ impl<'a> RankReader<'a> {
             self.stages.finish(out);
             self.stages.emit_counters(true, out);
         }
-        self.stages.leave_out_before_part(out);
+        self.stages.leave_out_outside(out);
         true
     }
 }

@@ -9,6 +9,7 @@ use super::proxies::TrafficSums;
 use crate::intervals::overlap::Parts;
 use crate::model::interval::Interval;
 use crate::model::operation::RankOperation;
+use crate::model::part_window::PartWindow;
 use rankscope_formats::gpu_samples::Gpu;
 use rankscope_formats::ids::{CommunicatorId, MemberIndex};
 use rankscope_formats::session::{CounterSource, OperationState, PRIVATE_MEMORY};
@@ -148,10 +149,19 @@ pub struct LogSums {
 impl LogSums {
     /// Extends the span to a record. In a part of a run it starts with the part.
     #[inline]
-    pub(super) fn reached(&mut self, stamp: &Stamp, from_ns: Option<i64>) {
-        let begin_ns = stamp.enter_ns.max(from_ns.unwrap_or(i64::MIN));
+    pub(super) fn reached(&mut self, stamp: &Stamp, window: PartWindow) {
+        let begin_ns = stamp.enter_ns.max(window.from_ns);
         let reached = Interval::new(begin_ns, stamp.leave_ns);
         self.span = Some(self.span.map_or(reached, |span| span.spanning(reached)));
+    }
+
+    /// Returns the sums with the span inside the part that is reported.
+    pub(super) fn inside(self, window: PartWindow) -> Self {
+        let span = self.span.filter(|span| span.start_ns < window.until_ns);
+        Self {
+            span: span.map(|span| window.clip(span)),
+            ..self
+        }
     }
 }
 
