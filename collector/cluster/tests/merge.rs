@@ -4,6 +4,7 @@ mod support;
 
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::physical_plan::empty::EmptyExec;
+use rankscope_analysis::merge::units::parts;
 use rankscope_analysis::{merge, merge_by};
 use rankscope_cluster::access::Access;
 use rankscope_cluster::submit;
@@ -225,11 +226,20 @@ fn a_merge_fails_without_a_scheduler_and_after_the_last_executor() {
     let (mut executor, _) = cluster.executor(&[]);
     let error = std::thread::scope(|scope| {
         let merging = scope.spawn(|| merge_by(Arc::new(cluster.runner()), &options, &mut |_| {}).map(drop));
-        std::thread::sleep(Duration::from_millis(500));
+        while !has_begun(&options.output) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         executor.kill();
         merging.join().expect("no panic").expect_err("no executor")
     });
     assert!(error.to_string().to_lowercase().contains("executor"), "{error}");
+}
+
+/// Returns true if an executor has begun a unit of the merge into a session directory.
+fn has_begun(session: &Path) -> bool {
+    let entries = fs::read_dir(session).into_iter().flatten().flatten();
+    let mut parts = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(parts::PREFIX));
+    parts.any(|entry| parts::has_begun(&entry.path(), &(0..u32::MAX)))
 }
 
 /// Makes an authority and a certificate with openssl. Returns the options with them.
