@@ -18,7 +18,7 @@ use super::segment::{
     END_COLLECTED, END_COPIED, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileHeader, FrameHeader, FrameKind,
     HeaderFault,
 };
-use super::tail::Begin;
+use super::tail::{Begin, End};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
@@ -158,8 +158,8 @@ pub struct RankLog {
     pub(super) live_definitions: Vec<u8>,
     /// Position at which its records start; `None` for the start of the log.
     pub(super) begin: Option<Begin>,
-    /// Tick at which its records end: only those that were left before it are returned. `None` for the end of the log.
-    pub(super) end: Option<u64>,
+    /// Position at which its records end; `None` for the end of the log.
+    pub(super) end: Option<End>,
     /// Offset up to which the segment file has been scanned.
     whole_bytes: u64,
 }
@@ -461,7 +461,9 @@ impl RankLog {
     pub fn records(&self) -> RecordStream<'_> {
         RecordStream {
             from_ticks: self.begin.map_or(0, |begin| begin.ticks),
-            last_ticks: self.end.map_or(u64::MAX, |end| end.saturating_sub(1)),
+            last_ticks: self.end.map_or(u64::MAX, |end| end.ticks.saturating_sub(1)),
+            frames: self.end.map_or(self.frames.len(), |end| end.frames),
+            live_done: self.end.is_some_and(|end| end.frames < self.frames.len()),
             ..self.records_behind(self.begin.map_or(0, |begin| begin.first_frame))
         }
     }
@@ -471,9 +473,9 @@ impl RankLog {
         RecordStream {
             log: self,
             next_frame: first_frame,
+            frames: self.frames.len(),
             from_ticks: 0,
             last_ticks: u64::MAX,
-            watermarks_after: 0,
             live_done: false,
             covered: HashMap::new(),
             lane_threads: HashMap::new(),
@@ -518,12 +520,12 @@ pub struct ThreadRecord {
 pub struct RecordStream<'a> {
     log: &'a RankLog,
     next_frame: usize,
+    /// Number of frames after which reading ends.
+    frames: usize,
     /// Records that were left before this tick are skipped.
     from_ticks: u64,
     /// Records that were left after this tick are skipped.
     last_ticks: u64,
-    /// Number of watermarks after `last_ticks` so far.
-    watermarks_after: u32,
     live_done: bool,
     /// Per chunk: the last generation in segments, and how many of its records were there.
     covered: HashMap<u32, (u32, u32)>,
@@ -550,10 +552,6 @@ struct Open {
     at: FrameAt,
     unpacking: codec::Unpacking,
 }
-
-/// Number of watermarks after a tick behind which no record was left before that tick. A record that was committed late
-/// follows the first one.
-pub(super) const WATERMARKS_AFTER: u32 = 2;
 
 /// Maximum number of held records after which an earlier record is inserted directly. Beyond it, the records are sorted
 /// later.
@@ -659,7 +657,7 @@ impl RecordStream<'_> {
         if let Some(reached) = self.take_opened(most) {
             return Some(reached);
         }
-        while let Some(&at) = self.log.frames.get(self.next_frame) {
+        while let Some(&at) = self.log.frames[..self.frames].get(self.next_frame) {
             self.next_frame += 1;
             let mut payload = std::mem::take(&mut self.payload);
             let whole = self.read_payload(at, &mut payload);
@@ -672,13 +670,8 @@ impl RecordStream<'_> {
                     return Some(reached);
                 }
             }
-            if let Some(ticks) = watermark.filter(|_| whole && is_watermark) {
-                self.watermarks_after += u32::from(ticks > self.last_ticks);
-                if self.watermarks_after >= WATERMARKS_AFTER {
-                    self.next_frame = self.log.frames.len();
-                    self.live_done = true;
-                }
-                return Some(ticks);
+            if whole && is_watermark && watermark.is_some() {
+                return watermark;
             }
         }
         if !self.live_done {

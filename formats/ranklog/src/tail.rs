@@ -7,11 +7,15 @@
 
 use super::codec;
 use super::mark::is_system_counter;
-use super::reader::{FrameAt, RankLog, WATERMARKS_AFTER};
+use super::reader::{FrameAt, InFlight, RankLog};
 use super::segment::{FRAME_HEADER_BYTES, FrameKind};
 
 /// Number of bytes at the start of a payload that nearly always contain the heads of all its groups.
 const FRONT_BYTES: usize = 8 << 10;
+
+/// Number of watermarks after a tick behind which no record was left before that tick. A record that was committed late
+/// follows the first one.
+const WATERMARKS_AFTER: usize = 2;
 
 /// Maximum number of [`Tail::boundaries`].
 const MAX_TAIL_BOUNDARIES: usize = 256;
@@ -60,6 +64,17 @@ pub(super) struct Begin {
     pub(super) ticks: u64,
     /// Index of the first frame that is read.
     pub(super) first_frame: usize,
+}
+
+/// Position at which reading of a log's records ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct End {
+    /// Records that were left at this tick or later are not returned.
+    pub(super) ticks: u64,
+    /// Number of frames that are read.
+    pub(super) frames: usize,
+    /// True if the process recorded longer.
+    is_early: bool,
 }
 
 impl RankLog {
@@ -164,9 +179,7 @@ impl RankLog {
     /// Thread IDs come from the chunks. After a thread takes over a lane, its records have the ID of the previous owner
     /// until the next chunk of the lane.
     pub fn begin_at(&mut self, ticks: u64) {
-        let watermarks: Vec<usize> = (0..self.frames.len())
-            .filter(|&frame| self.frames[frame].header.kind == FrameKind::Watermark as u8)
-            .collect();
+        let watermarks = self.watermarks();
         let tick_of = |&frame: &usize| self.watermark(self.frames[frame]);
         // Ticks of watermarks increase. A watermark that cannot be read is not used as a start.
         let behind = watermarks.partition_point(|frame| tick_of(frame).is_some_and(|found| found <= ticks));
@@ -179,18 +192,50 @@ impl RankLog {
         });
     }
 
-    /// Limits [`RankLog::records`] to records that were left before `ticks`. Frames without such records are not read. Calls
-    /// in progress at the end of the log are forgotten, unless the log ends before `ticks`.
+    /// Limits [`RankLog::records`] to records that were left before `ticks`. Frames without such records are not read.
     pub fn end_at(&mut self, ticks: u64) {
-        if self.records_after(ticks) {
-            self.in_flight.clear();
-        }
-        self.end = Some(ticks);
+        let watermarks = self.watermarks();
+        // A watermark that cannot be read does not end the reading.
+        let before = |&frame: &usize| {
+            self.watermark(self.frames[frame])
+                .is_none_or(|found| found < ticks)
+        };
+        let first_after = watermarks.partition_point(before);
+        let last = watermarks.get(first_after + WATERMARKS_AFTER - 1);
+        self.end = Some(End {
+            ticks,
+            frames: last.map_or(self.frames.len(), |last| last + 1),
+            is_early: self.records_after(ticks),
+        });
+    }
+
+    /// Returns true if [`RankLog::records`] reads this offset of the segment file, or all of the file.
+    pub fn reads_offset(&self, offset: u64) -> bool {
+        let offset_of = |frame: usize| self.frames.get(frame).map(|at| at.offset);
+        let begins = self.begin.and_then(|begin| offset_of(begin.first_frame));
+        let ends = self.end.and_then(|end| offset_of(end.frames));
+        begins.is_none_or(|begins| begins <= offset) && ends.is_none_or(|ends| offset < ends)
+    }
+
+    /// Returns the positions of the watermarks in the list of frames.
+    fn watermarks(&self) -> Vec<usize> {
+        let is_watermark = |&frame: &usize| self.frames[frame].header.kind == FrameKind::Watermark as u8;
+        (0..self.frames.len()).filter(is_watermark).collect()
+    }
+
+    /// Removes the limits of [`RankLog::begin_at`] and [`RankLog::end_at`].
+    pub fn read_whole(&mut self) {
+        (self.begin, self.end) = (None, None);
     }
 
     /// Returns true if [`RankLog::records`] ends before the log does.
     pub fn ends_early(&self) -> bool {
-        self.end.is_some_and(|ticks| self.records_after(ticks))
+        self.end.is_some_and(|end| end.is_early)
+    }
+
+    /// Returns the calls in progress at the end of the log; none if it ends early.
+    pub fn calls_in_progress(&self) -> &[InFlight] {
+        if self.ends_early() { &[] } else { &self.in_flight }
     }
 
     /// Returns true if the process still recorded at `ticks` or later.
@@ -205,7 +250,7 @@ impl RankLog {
         let watermarks = self.frames.iter().rev().filter(is_watermark);
         // Ticks of watermarks increase, so the last ones decide.
         let mut known = watermarks.filter_map(|&at| self.moment(at));
-        known.nth(WATERMARKS_AFTER as usize - 1) >= Some(ticks)
+        known.nth(WATERMARKS_AFTER - 1) >= Some(ticks)
     }
 
     /// Returns true if only the last part of the log is read. Numbers that count earlier records are then unknown.

@@ -42,6 +42,8 @@ mod packed;
 mod parquet_file;
 mod part;
 mod pauses;
+mod period_cut;
+mod periods;
 mod ranks;
 mod rollups;
 mod row_groups;
@@ -82,6 +84,10 @@ pub use operations::{
 pub use packed::{PackedRows, Unpacker};
 pub use part::{Part, PartLeftOut};
 pub use pauses::{Counted, NamedPart, NamedParts, NamedTimes, NotSeen};
+pub use period_cut::PeriodCut;
+pub use periods::{
+    PERIODS_DIRECTORY, PERIODS_FILE, PERIODS_VERSION, Period, PeriodFinding, Periods, PeriodsError,
+};
 pub use ranks::{
     Attempt, CommunicatorSummary, Coverage, Host, LogEnding, MissingRank, PendingOnDevice, Rank, Scope,
     Surrounding, World,

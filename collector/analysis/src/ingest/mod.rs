@@ -2,6 +2,7 @@
 //!
 //! A file that cannot be read becomes a problem. All other files are read nevertheless.
 
+pub mod between;
 pub mod gpu_samples;
 pub mod hangs;
 pub mod imported;
@@ -9,6 +10,7 @@ pub mod open_files;
 pub mod part;
 pub mod ras;
 pub mod ray_tasks;
+pub mod run_part;
 
 use imported::NOTE;
 use rankscope_formats::session::ProblemSummary;

@@ -2,7 +2,7 @@
 //!
 //! | stage | content |
 //! |---|---|
-//! | [`opening`] | opens the logs, empties the session directory, aligns the clocks, identifies ranks |
+//! | [`opening`] | empties the session directory, aligns the clocks, identifies ranks |
 //! | [`clock_logs`] | with several hosts and many ranks: reads the logs for evidence about clocks |
 //! | [`clock_pass`] | with several hosts: matches this evidence, solves the clocks |
 //! | [`step_pass`] | finds steps and structure from samples of the logs |
@@ -12,12 +12,15 @@
 //! | [`units`] | both of these passes, in units that other processes run |
 //! | [`crate::summary`] | sums, scores and findings |
 //! | [`session_directory`] | writes the last tables and the summary |
+//!
+//! [`in_periods`] repeats them for each period of a long run.
 
 pub mod around_matching;
 pub mod batch_runs;
 pub mod clock_logs;
 pub mod clock_pass;
 pub mod error;
+pub mod in_periods;
 pub mod instance_runs;
 pub mod logs;
 pub mod match_pass;
@@ -46,7 +49,8 @@ use crate::ingest::gpu_samples::SampledGpus;
 use crate::ingest::open_files::allow_many_files;
 use crate::ingest::part::Last;
 use crate::ingest::ray_tasks::RayTasks;
-use crate::ingest::{hangs, ras};
+use crate::ingest::run_part::{Extent, RunPart};
+use crate::ingest::{hangs, ingest, ingest_in_place, ras};
 use crate::measures::merge_result::MergeResult;
 use crate::merge::logs::Logs;
 use crate::merge::match_pass::match_ranks;
@@ -57,7 +61,8 @@ use crate::merge::tables::TablesFolder;
 use crate::merge::unit_runner::UnitRunner;
 use crate::summary;
 use rankscope_formats::ids::RankIndex;
-use rankscope_formats::session::{InstanceRow, Problems, Session};
+use rankscope_formats::session::{InstanceRow, ProblemSummary, Problems, Session};
+use rankscope_ranklog::reader::RankLog;
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
@@ -126,20 +131,46 @@ fn merge_into(
     last: Last,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Session, MergeError> {
+    progress(Progress::of_phase("opening logs", 0));
+    let mut ingested = if last == Last::default() {
+        ingest(&options.directories)?
+    } else {
+        ingest_in_place(&options.directories)?
+    };
+    let problems = ingested.problems;
+    merge_logs(
+        folder,
+        options,
+        Extent::Last(last),
+        (&mut ingested.logs, problems),
+        progress,
+    )
+}
+
+/// Merges a part of opened logs. `problems` are those of their files.
+fn merge_logs(
+    folder: &TablesFolder,
+    options: &MergeOptions,
+    extent: Extent<'_>,
+    (logs, mut problems): (&mut [RankLog], Vec<ProblemSummary>),
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Session, MergeError> {
+    let opened = open(folder, options, extent, logs, progress)?;
     let Opened {
-        logs,
         clocks,
         mut identities,
-        from_ns,
-        mut problems,
-    } = open(folder, options, last, progress)?;
+        part,
+        problems: found,
+    } = opened;
+    problems.extend(found);
+    let logs = &*logs;
     allow_many_files();
 
     let delays: Vec<_> = logs.iter().map(|_| OnceLock::new()).collect();
     let logs = Logs {
-        all: &logs,
+        all: logs,
         clocks: &clocks,
-        from_ns,
+        part: part.as_ref(),
         delays: &delays,
     };
     let mut plans = find_steps(logs, &identities, progress);
@@ -151,7 +182,7 @@ fn merge_into(
     let gpus = SampledGpus::of_directories(
         &options.directories,
         (&clocks, &identities, logs.all),
-        from_ns,
+        logs.window(),
         &mut problems,
     );
     // Tasks are only in tables, which a reader of a running job does not have.
@@ -179,7 +210,7 @@ fn merge_into(
     let mut session = summary::session(&MergeResult {
         directories: &options.directories,
         logs: logs.all,
-        from_ns,
+        part: logs.part.map(RunPart::common),
         clocks: &clocks,
         identities: &identities,
         plans: &plans,

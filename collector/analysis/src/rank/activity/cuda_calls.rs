@@ -3,6 +3,7 @@
 use super::by_correlation::{ByCorrelation, Done};
 use super::sums::CudaCallSums;
 use super::work::DeviceWork;
+use crate::model::part_window::PartWindow;
 use rankscope_formats::session::SpanKind;
 use rankscope_ranklog::activity::HostCall;
 use rankscope_ranklog::cuda_calls::{CUDA_FUNCTIONS, CudaFunction, cuda_function_position};
