@@ -1,14 +1,14 @@
 //! Tests merges in periods: together they are the whole run, and a run that has grown is merged like one that was complete.
 
-use rankscope_analysis::merge::in_periods::{merge_in_periods, merge_in_periods_at};
+use rankscope_analysis::merge::in_periods::merge_in_periods_at;
 use rankscope_analysis::{MergeOptions, merge};
 use rankscope_fixtures::logs::Ddp;
 use rankscope_fixtures::logs::kernels;
 use rankscope_fixtures::logs::pipeline::Pipelined;
 use rankscope_fixtures::session_files::{assert_same, files};
 use rankscope_formats::session::{
-    CounterRow, InstanceRow, OperationRow, PauseRow, Period, Periods, ProgramSpanRow, Session, SpanRow,
-    StepRow, Table, TableReader, WorkRow, part_path, rank_path,
+    CounterRow, InstanceRow, OperationRow, PauseRow, Period, Periods, ProgramSpanRow, Session, SpanKind,
+    SpanRow, StepRow, Table, TableReader, WorkRow, part_path, rank_path,
 };
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -36,6 +36,7 @@ fn slow_steps(steps: u32) -> Ddp {
         transfer_ns: 5_000_000,
         slow: Some((2, 15_000_000)),
         noise: 7,
+        flushed_records: 60,
         ..Ddp::default()
     }
 }
@@ -91,11 +92,13 @@ impl Merged {
         ]
     }
 
-    /// Asserts that the rows of the periods are those of the whole run. `known` makes rows comparable.
+    /// Asserts that the rows of the periods are those of the whole run. `known` makes rows comparable, and returns no text for rows
+    /// that are not compared.
     fn assert_rows<T: Table + Debug>(&self, known: impl Fn(&T) -> String) {
         let [whole, parts] = self.rows::<T>();
         let known = |rows: Vec<(u32, T)>| {
             let mut texts: Vec<_> = rows.iter().map(|(rank, row)| (*rank, known(row))).collect();
+            texts.retain(|(_, text)| !text.is_empty());
             texts.sort();
             texts
         };
@@ -143,7 +146,11 @@ impl Merged {
             };
             format!("{row:?}")
         });
-        self.assert_rows(|row: &SpanRow| format!("{row:?}"));
+        // Time in which activity was recorded is divided at the cuts.
+        self.assert_rows(|row: &SpanRow| match row.kind {
+            SpanKind::Covered => String::new(),
+            _ => format!("{row:?}"),
+        });
         self.assert_rows(|row: &ProgramSpanRow| format!("{row:?}"));
         self.assert_rows(|row: &CounterRow| format!("{row:?}"));
         self.assert_rows(|row: &WorkRow| format!("{row:?}"));
@@ -172,23 +179,29 @@ impl Merged {
         };
         let parts = sessions.iter().flat_map(|(path, _)| instances(path)).collect();
         assert_eq!(texts(instances(&self.folder.path().join("whole"))), texts(parts));
-        let kinds = |session: &Session| -> Vec<String> {
-            let findings = session.findings.iter();
-            findings.map(|finding| finding.kind.clone()).collect()
-        };
-        let known = kinds(&self.whole);
-        for (path, session) in &sessions {
-            let new: Vec<_> = kinds(session)
-                .into_iter()
-                .filter(|kind| !known.contains(kind))
-                .collect();
-            assert!(new.is_empty(), "{}: {new:?}", path.display());
+        for (_, session) in &sessions {
             assert!(
                 session
                     .breakdown
                     .iter()
                     .all(|rank| rank.adds_up || rank.steps == 0)
             );
+        }
+    }
+
+    /// Asserts that no period has a finding that the whole run has not.
+    fn assert_no_new_findings(&self) {
+        let kinds = |session: &Session| -> Vec<String> {
+            let findings = session.findings.iter();
+            findings.map(|finding| finding.kind.clone()).collect()
+        };
+        let known = kinds(&self.whole);
+        for (path, session) in self.sessions() {
+            let new: Vec<_> = kinds(&session)
+                .into_iter()
+                .filter(|kind| !known.contains(kind))
+                .collect();
+            assert!(new.is_empty(), "{}: {new:?}", path.display());
         }
     }
 }
@@ -204,6 +217,7 @@ fn each_operation_is_in_exactly_one_period() {
         let merged = Merged::of(seconds * SECOND_NS, |run| job.write(run).expect("written"));
         if hosts == 1 {
             merged.assert_whole();
+            merged.assert_no_new_findings();
         } else {
             // Each period aligns the clocks anew, so its times differ a little.
             let sum: u64 = merged
@@ -238,4 +252,161 @@ fn each_operation_is_in_exactly_one_period() {
             }
         }
     }
+}
+
+/// Gloo's messages are numbered from the start of the run.
+#[test]
+fn messages_are_matched_in_all_periods() {
+    let job = Pipelined {
+        forward_ns: vec![30_000_000; 4],
+        ..Pipelined::default()
+    };
+    let merged = Merged::of(5 * SECOND_NS, |run| job.write(run));
+    merged.assert_whole();
+    for (path, session) in merged.sessions() {
+        let left_out = &session.part.as_ref().expect("a part").left_out;
+        assert_eq!(left_out.messages, 0, "{}", path.display());
+        assert_eq!(session.matching.without_key, 0, "{}", path.display());
+    }
+}
+
+/// Records of device work arrive late, and works of one step run in two periods.
+#[test]
+fn device_work_is_in_exactly_one_period() {
+    let merged = Merged::of(SECOND_NS / 2, |run| {
+        (0..2).for_each(|rank| kernels::write(run, rank, 2, 400).expect("written"));
+    });
+    merged.assert_whole();
+    let sessions = merged.sessions();
+    let sum = |of: fn(&Session) -> u64| -> u64 { sessions.iter().map(|(_, session)| of(session)).sum() };
+    for of in [
+        |session: &Session| session.activity.iter().map(|entry| entry.kernels).sum(),
+        |session: &Session| {
+            session
+                .activity
+                .iter()
+                .map(|entry| entry.communication_kernels)
+                .sum()
+        },
+        |session: &Session| session.activity.iter().map(|entry| entry.copies).sum(),
+        |session: &Session| session.activity.iter().map(|entry| entry.with_launch).sum(),
+        |session: &Session| session.activity.iter().map(|entry| entry.covered_ns as u64).sum(),
+    ] {
+        assert_eq!(sum(of), of(&merged.whole));
+    }
+}
+
+/// Copies a run whose logs end at this share of their bytes, as if the job still ran on another machine.
+fn copy_until(run: &Path, to: &Path, share: f64) {
+    fs::create_dir_all(to).expect("a folder");
+    for entry in fs::read_dir(run).expect("a run") {
+        let path = entry.expect("a log").path();
+        let bytes = fs::read(&path).expect("a log");
+        let kept = (bytes.len() as f64 * share) as usize;
+        let name = path.file_name().expect("a name");
+        fs::write(to.join(name), &bytes[..kept]).expect("written");
+    }
+}
+
+/// A run that grows is merged to the same periods as a complete one, and final periods are not written again.
+#[test]
+fn a_growing_run_gives_the_periods_of_the_complete_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (run, growing) = (folder.path().join("run"), folder.path().join("growing"));
+    slow_steps(600).write(&run).expect("written");
+    let length_ns = 7 * SECOND_NS;
+    let at_once = folder.path().join("at-once");
+    let expected = in_periods(&run, &at_once, length_ns, LATER);
+    let session = folder.path().join("session");
+    let mut written: BTreeMap<String, i64> = BTreeMap::new();
+    let mut finals: Vec<String> = Vec::new();
+    for share in [0.3, 0.55, 0.55, 0.8, 1.0] {
+        copy_until(&run, &growing, share);
+        // Logs without an end may grow, as long as they are not silent for long.
+        let list = in_periods(&growing, &session, length_ns, 0);
+        for period in &list.periods {
+            let read = Session::read(&period.path(&session)).expect("a session");
+            let before = written.insert(period.name.clone(), read.written_unix_ns);
+            if finals.contains(&period.name) {
+                assert!(period.is_final, "{}", period.name);
+                assert_eq!(
+                    before,
+                    Some(read.written_unix_ns),
+                    "{} was written again",
+                    period.name
+                );
+            }
+        }
+        let now = list.periods.iter().filter(|period| period.is_final);
+        finals = now.map(|period| period.name.clone()).collect();
+        let last = list.periods.last().expect("a period");
+        assert_eq!(last.is_final, share == 1.0, "at {share}");
+        assert!(finals.len() >= (share * 6.0) as usize, "{finals:?} at {share}");
+    }
+    assert!(finals.len() > 5, "{}", finals.len());
+    let list = Periods::read(&session).expect("a list").expect("periods");
+    assert_eq!(list.periods, expected.periods);
+    for period in &list.periods {
+        let tables = |session: &Path| -> BTreeMap<PathBuf, Vec<u8>> {
+            let mut all = files(&period.path(session));
+            // It contains the path of the run.
+            all.retain(|path, _| path.extension().is_none_or(|extension| extension != "json"));
+            all
+        };
+        assert_same(&tables(&at_once), &tables(&session), &period.name);
+    }
+}
+
+#[test]
+fn a_late_log_and_another_length_are_reported() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (run, session) = (folder.path().join("run"), folder.path().join("session"));
+    slow_steps(400).write(&run).expect("written");
+    let late = run.join("rank-1.rslog");
+    let bytes = fs::read(&late).expect("a log");
+    fs::remove_file(&late).expect("removed");
+    // One log is cut, so the last periods are not final.
+    let cut = run.join("rank-3.rslog");
+    let other = fs::read(&cut).expect("a log");
+    fs::write(&cut, &other[..other.len() * 4 / 5]).expect("written");
+    let list = in_periods(&run, &session, 5 * SECOND_NS, 0);
+    assert!(list.periods[0].is_final && !list.periods.last().expect("a period").is_final);
+    fs::write(&late, &bytes).expect("written");
+    let list = in_periods(&run, &session, 5 * SECOND_NS, 0);
+    let last = list.periods.last().expect("a period");
+    let problems = Session::read(&last.path(&session)).expect("a session").problems;
+    let names = |what: &str| {
+        let mut listed = problems.listed.iter();
+        listed.any(|problem| problem.what.contains(what))
+    };
+    assert!(names("appeared after period"), "{problems:?}");
+    let options = options(&run, &session);
+    let merge_in = |length_ns| merge_in_periods_at(&options, length_ns, 0, &mut |_| {}, &mut |_, _| {});
+    let error = merge_in(6 * SECOND_NS).expect_err("another length");
+    assert!(error.to_string().contains("periods of 5.00 s"), "{error}");
+    // A session of the whole run is not replaced.
+    fs::remove_dir_all(&session).expect("removed");
+    merge(&options, &mut |_| {}).expect("merged");
+    let error = merge_in(5 * SECOND_NS).expect_err("a session");
+    assert!(error.to_string().contains("whole run"), "{error}");
+}
+
+/// An interrupted merge leaves a period without a list entry. The next merge writes it again.
+#[test]
+fn an_interrupted_merge_goes_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (run, session) = (folder.path().join("run"), folder.path().join("session"));
+    slow_steps(300).write(&run).expect("written");
+    let expected = in_periods(&run, &session, 5 * SECOND_NS, LATER);
+    let second = expected.periods[1].path(&session);
+    // The list is written after each period.
+    let mut list = expected.clone();
+    list.periods.truncate(1);
+    list.write(&session).expect("written");
+    fs::write(second.join("session.json"), "{").expect("written");
+    fs::create_dir_all(second.parent().expect("a folder").join("20990101T000000Z")).expect("made");
+    let again = in_periods(&run, &session, 5 * SECOND_NS, LATER);
+    assert_eq!(again.periods, expected.periods);
+    let names = fs::read_dir(session.join("periods")).expect("a folder").count();
+    assert_eq!(names, expected.periods.len());
 }

@@ -253,6 +253,11 @@ impl RankLog {
         known.nth(WATERMARKS_AFTER - 1) >= Some(ticks)
     }
 
+    /// Returns the tick from which records are returned; 0 for the start of the log.
+    pub fn begin_ticks(&self) -> u64 {
+        self.begin.map_or(0, |begin| begin.ticks)
+    }
+
     /// Returns true if only the last part of the log is read. Numbers that count earlier records are then unknown.
     pub fn is_cut(&self) -> bool {
         self.begin.is_some()

@@ -5,15 +5,18 @@
 
 use crate::clocks::clock::Clocks;
 use crate::ingest::run_part::lead_ns;
+use crate::rank::Carried;
 use rankscope_ranklog::reader::RankLog;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Time after the end of a part that is also read, in nanoseconds. In it, operations complete that were requested in the part,
 /// and device work is delivered.
 pub const AFTER_NS: i64 = 10_000_000_000;
 
 /// Identity of a log: the nonce of its process, and its process ID.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LogId {
     /// Random number of the process.
     pub nonce: u64,
@@ -70,6 +73,21 @@ pub struct Between<'a> {
     pub until: &'a RunCut,
     /// Zero of the run's axis, in nanoseconds since 1970.
     pub origin_unix_ns: i64,
+    /// Numbers of the logs at the start of the part.
+    pub carried: &'a BTreeMap<LogId, Arc<Carried>>,
+}
+
+/// How one log is cut, in its own ticks.
+#[derive(Clone, Debug)]
+pub struct LogCut {
+    /// Start of the part; `None` if the log begins in the part.
+    pub from: Option<u64>,
+    /// End of the part.
+    pub until: u64,
+    /// Tick at which the reader of the next part begins.
+    pub carries_at: u64,
+    /// Numbers at the tick at which the log is read from.
+    pub carried: Option<Arc<Carried>>,
 }
 
 impl Between<'_> {
@@ -82,19 +100,36 @@ impl Between<'_> {
 
     /// Restricts the logs to this part, and returns the ticks at which each is cut. A log that begins in this part is not cut at
     /// its start.
-    pub fn restrict(&self, logs: &mut [RankLog], clocks: &Clocks) -> Vec<(Option<u64>, u64)> {
+    pub fn restrict(&self, logs: &mut [RankLog], clocks: &Clocks) -> Vec<LogCut> {
         let mut cuts = Vec::with_capacity(logs.len());
         for (index, log) in logs.iter_mut().enumerate() {
             let line = clocks.line(index);
             let (from, until) = self.ticks(index, log, clocks);
             let begins = log.calibrations.first();
             let from = begins.is_none_or(|begins| begins.ticks < from).then_some(from);
+            let before = |ticks: u64| line.ticks(line.ns(ticks).saturating_sub(lead_ns(log)));
+            let carries_at = before(until);
+            let carried = self
+                .carried
+                .get(&LogId::of(log))
+                .filter(|_| from.is_some())
+                .cloned();
+            let begin = from.map(|from| {
+                carried
+                    .as_ref()
+                    .map_or_else(|| before(from), |carried| carried.ticks)
+            });
             log.read_whole();
-            if let Some(from) = from {
-                log.begin_at(line.ticks(line.ns(from).saturating_sub(lead_ns(log))));
+            if let Some(begin) = begin {
+                log.begin_at(begin);
             }
             log.end_at(line.ticks(line.ns(until).saturating_add(AFTER_NS)));
-            cuts.push((from, until));
+            cuts.push(LogCut {
+                from,
+                until,
+                carries_at,
+                carried,
+            });
         }
         cuts
     }

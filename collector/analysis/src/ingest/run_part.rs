@@ -1,10 +1,11 @@
 //! The part of a run that is merged, on the axis of the session.
 
 use crate::clocks::clock::Clocks;
-use crate::ingest::between::Between;
+use crate::ingest::between::{Between, LogCut};
 use crate::ingest::part::{Begin, Last};
 use crate::model::part_window::PartWindow;
 use crate::model::sources::{CUPTI, EVENTS, PLUGIN};
+use crate::rank::RankReader;
 use rankscope_ranklog::reader::RankLog;
 
 /// Lead for logs with device activity, in nanoseconds. Device work may run long after its launch, so reading starts
@@ -25,7 +26,7 @@ pub enum LogCuts {
     /// At their start only.
     Begin(Begin),
     /// At their start, if they began before the part, and at their end.
-    Both(Vec<(Option<u64>, u64)>),
+    Both(Vec<LogCut>),
 }
 
 impl LogCuts {
@@ -47,18 +48,20 @@ impl LogCuts {
                 };
                 RunPart {
                     windows: vec![window; logs],
+                    cuts: Vec::new(),
                 }
             }
             Self::Both(cuts) => {
-                let window = |(log, &(from, until)): (usize, &(Option<u64>, u64))| {
+                let window = |(log, cut): (usize, &LogCut)| {
                     let line = clocks.line(log);
                     PartWindow {
-                        from_ns: from.map_or(i64::MIN, |from| line.ns(from)),
-                        until_ns: line.ns(until),
+                        from_ns: cut.from.map_or(i64::MIN, |from| line.ns(from)),
+                        until_ns: line.ns(cut.until),
                     }
                 };
                 RunPart {
                     windows: cuts.iter().enumerate().map(window).collect(),
+                    cuts: cuts.clone(),
                 }
             }
         }
@@ -70,12 +73,23 @@ impl LogCuts {
 pub struct RunPart {
     /// Window of each log. They differ by the errors of the clocks.
     windows: Vec<PartWindow>,
+    /// Cuts of each log; empty if logs are cut at their start only.
+    cuts: Vec<LogCut>,
 }
 
 impl RunPart {
-    /// Returns the window of a log.
-    pub fn window(&self, log: usize) -> PartWindow {
-        self.windows.get(log).copied().unwrap_or(PartWindow::WHOLE)
+    /// Restricts a reader of a log to the part.
+    pub fn restrict<'a>(&self, reader: RankReader<'a>, log: usize) -> RankReader<'a> {
+        let window = self.windows.get(log).copied().unwrap_or(PartWindow::WHOLE);
+        let reader = reader.within(window);
+        let Some(cut) = self.cuts.get(log) else {
+            return reader;
+        };
+        let reader = reader.carrying(cut.carries_at);
+        match &cut.carried {
+            Some(carried) => reader.resuming(carried),
+            None => reader,
+        }
     }
 
     /// Returns the times that are in the windows of all logs.

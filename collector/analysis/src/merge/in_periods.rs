@@ -7,11 +7,12 @@ use crate::clocks::clock::Clocks;
 use crate::ingest::between::{AFTER_NS, Between, LogId, RunCut};
 use crate::ingest::run_part::Extent;
 use crate::ingest::{Ingested, ingest};
+use crate::merge::carried_file::{self, CarriedLogs};
 use crate::merge::error::MergeError;
-use crate::merge::merge_logs;
 use crate::merge::options::MergeOptions;
 use crate::merge::progress::Progress;
 use crate::merge::tables::TablesFolder;
+use crate::merge::{MergedLogs, merge_logs};
 use crate::model::units::time;
 use crate::summary::this_program;
 use jiff::Timestamp;
@@ -23,7 +24,7 @@ use rankscope_ranklog::reader::{Ending, RankLog};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Time after which a log without an end counts as ended, in nanoseconds, if its process is not on this machine. Recorders write a
 /// watermark every few seconds.
@@ -219,10 +220,17 @@ impl Run<'_> {
     ) -> Result<Option<(String, Session)>, MergeError> {
         let from = self.cut(number - 1, logs)?;
         let until = self.cut(number, logs)?;
+        let before = self.directory(number - 1);
+        let carried = carried_file::read(&before);
+        let (carried, problem) = match carried {
+            Ok(carried) => (carried, None),
+            Err(error) => (CarriedLogs::new(), Some(uncounted(&before, &error))),
+        };
         let between = Between {
             from: &from,
             until: &until,
             origin_unix_ns: self.list.origin_unix_ns,
+            carried: &carried,
         };
         let is_final = self.is_final(&between, logs);
         let clocks = &self.clocks;
@@ -236,7 +244,8 @@ impl Run<'_> {
         let merged = if read.is_empty() {
             Ok(None)
         } else {
-            self.merge_logs(&between, &mut read, is_final, progress).map(Some)
+            self.merge_logs(&between, &mut read, (is_final, problem), progress)
+                .map(Some)
         };
         // Clocks know the logs by their positions.
         let mut all: Vec<(usize, RankLog)> = indices.into_iter().zip(read).chain(outside).collect();
@@ -249,7 +258,7 @@ impl Run<'_> {
         &mut self,
         between: &Between<'_>,
         logs: &mut [RankLog],
-        is_final: bool,
+        (is_final, problem): (bool, Option<ProblemSummary>),
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(String, Session), MergeError> {
         let name = name(between.from.unix_ns);
@@ -267,11 +276,13 @@ impl Run<'_> {
             file.is_some_and(|file| !logs.iter().any(|log| log.path.as_os_str() == file))
         };
         let problems = self.problems.iter().filter(|problem| !is_of_other_log(problem));
-        let problems = problems.cloned().collect();
+        let problems = problems.cloned().chain(problem).collect();
         let folder = TablesFolder::of_session(&output);
         let extent = Extent::Between(*between);
-        let session = merge_logs(&folder, &options, extent, (logs, problems), progress)?;
+        let merged = merge_logs(&folder, &options, extent, (logs, problems), progress)?;
+        let MergedLogs { session, carried } = merged;
         cut_of(between.until).write(&output).map_err(written)?;
+        carried_file::write(&output, &carried).map_err(written)?;
         let span = (between.from.unix_ns, between.until.unix_ns);
         let period = Period::of(&session, name.clone(), span, is_final);
         let periods = &mut self.list.periods;
@@ -282,15 +293,16 @@ impl Run<'_> {
         Ok((name, session))
     }
 
+    /// Returns the session directory of a period.
+    fn directory(&self, number: i64) -> PathBuf {
+        let name = name(number * self.list.length_ns);
+        self.options.output.join(PERIODS_DIRECTORY).join(name)
+    }
+
     /// Returns the cut at the end of a period. Where an earlier merge has cut, it stays.
     fn cut(&self, number: i64, logs: &[RankLog]) -> Result<RunCut, MergeError> {
         let unix_ns = (number + 1) * self.list.length_ns;
-        let period = self
-            .options
-            .output
-            .join(PERIODS_DIRECTORY)
-            .join(name(number * self.list.length_ns));
-        let known = PeriodCut::read(&period).map_err(unreadable)?;
+        let known = PeriodCut::read(&self.directory(number)).map_err(unreadable)?;
         let of_logs = known.into_iter().flat_map(|known| known.logs);
         let known = RunCut {
             unix_ns,
@@ -322,10 +334,18 @@ impl Run<'_> {
     }
 }
 
+/// Returns the problem that the numbers at the end of a period are unknown.
+fn uncounted(period: &Path, error: &io::Error) -> ProblemSummary {
+    let what = format!(
+        "messages and graph replays of this period that are numbered from the start of the run are not matched: {error}"
+    );
+    ProblemSummary::of_file(period, None, what)
+}
+
 /// Returns the name of the period that starts at a time.
 fn name(from_unix_ns: i64) -> String {
     let time = Timestamp::from_nanosecond(i128::from(from_unix_ns)).unwrap_or_default();
-    time.strftime("%Y%m%dT%H%M%SZ").to_string()
+    time.strftime("%Y%m%dT%H%M%S%.fZ").to_string()
 }
 
 fn cut_of(cut: &RunCut) -> PeriodCut {

@@ -46,7 +46,7 @@ impl<'a> Logs<'a> {
             anchors,
         );
         if let Some(part) = self.part {
-            reader = reader.within(part.window(identity.log));
+            reader = part.restrict(reader, identity.log);
         }
         match self.delays.get(identity.log) {
             Some(delay) => reader.with_lateness(delay),

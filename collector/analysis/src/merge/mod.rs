@@ -17,6 +17,8 @@
 
 pub mod around_matching;
 pub mod batch_runs;
+pub mod carried_file;
+pub mod checked_file;
 pub mod clock_logs;
 pub mod clock_pass;
 pub mod error;
@@ -45,6 +47,7 @@ pub use error::MergeError;
 pub use options::MergeOptions;
 pub use progress::Progress;
 
+use crate::ingest::between::LogId;
 use crate::ingest::gpu_samples::SampledGpus;
 use crate::ingest::open_files::allow_many_files;
 use crate::ingest::part::Last;
@@ -52,6 +55,7 @@ use crate::ingest::ray_tasks::RayTasks;
 use crate::ingest::run_part::{Extent, RunPart};
 use crate::ingest::{hangs, ingest, ingest_in_place, ras};
 use crate::measures::merge_result::MergeResult;
+use crate::merge::carried_file::CarriedLogs;
 use crate::merge::logs::Logs;
 use crate::merge::match_pass::match_ranks;
 use crate::merge::opening::{Opened, open};
@@ -138,13 +142,16 @@ fn merge_into(
         ingest_in_place(&options.directories)?
     };
     let problems = ingested.problems;
-    merge_logs(
-        folder,
-        options,
-        Extent::Last(last),
-        (&mut ingested.logs, problems),
-        progress,
-    )
+    let extent = Extent::Last(last);
+    let merged = merge_logs(folder, options, extent, (&mut ingested.logs, problems), progress)?;
+    Ok(merged.session)
+}
+
+/// Result of a merge of opened logs.
+struct MergedLogs {
+    session: Session,
+    /// Numbers of the logs at the end of the part.
+    carried: CarriedLogs,
 }
 
 /// Merges a part of opened logs. `problems` are those of their files.
@@ -154,7 +161,7 @@ fn merge_logs(
     extent: Extent<'_>,
     (logs, mut problems): (&mut [RankLog], Vec<ProblemSummary>),
     progress: &mut dyn FnMut(Progress),
-) -> Result<Session, MergeError> {
+) -> Result<MergedLogs, MergeError> {
     let opened = open(folder, options, extent, logs, progress)?;
     let Opened {
         clocks,
@@ -225,10 +232,17 @@ fn merge_logs(
     options.name_origins(&mut session);
     let Some(output) = folder.session() else {
         session.problems.listed.truncate(Problems::MAX_LISTED);
-        return Ok(session);
+        let carried = CarriedLogs::new();
+        return Ok(MergedLogs { session, carried });
     };
     let host_of = |rank: RankIndex| clocks.host_of[identities.ranks[rank.index()].log] as u32;
     let traffic = matched.measures.traffic.rows(&identities, &matched.sums, host_of);
     session_directory::complete(output, &mut session, matched.tables, traffic)?;
-    Ok(session)
+    let ranks = identities.ranks.iter().zip(&mut matched.sums);
+    let carried = ranks.filter_map(|(rank, sums)| {
+        let carried = *sums.carried.take()?;
+        Some((LogId::of(&logs.all[rank.log]), Arc::new(carried)))
+    });
+    let carried = carried.collect();
+    Ok(MergedLogs { session, carried })
 }

@@ -42,6 +42,8 @@ pub struct LogContext<'a> {
     pub window: PartWindow,
     /// True if the process recorded more than is read. What is open at the end may then have ended later.
     pub ends_early: bool,
+    /// True if the numbers of an earlier part of the log are known.
+    pub is_resumed: bool,
 }
 
 impl<'a> LogContext<'a> {
@@ -76,7 +78,13 @@ impl<'a> LogContext<'a> {
             has_several_devices: drives_several_devices(communicators),
             window: PartWindow::WHOLE,
             ends_early: log.ends_early(),
+            is_resumed: false,
         }
+    }
+
+    /// Returns true if earlier records are not read, so that numbers that count them are unknown.
+    pub fn lacks_earlier(&self) -> bool {
+        self.log.is_cut() && !self.is_resumed
     }
 
     /// Returns true if a time is before the part that is reported.

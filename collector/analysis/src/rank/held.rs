@@ -51,7 +51,8 @@ pub struct HeldOperations {
     reasons: Vec<HeldFor>,
     /// Outcomes of groups.
     pub groups: Groups,
-    ordinals: Ordinals,
+    /// Corrections of ordinals.
+    pub ordinals: Ordinals,
     /// True if an operation that is about to be released never ran.
     has_never_run: bool,
     /// Sums so far.

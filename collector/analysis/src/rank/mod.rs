@@ -15,6 +15,7 @@
 //!    - traffic of NCCL's proxies: `proxies`
 //!    - samples of the rank's GPUs, which are not in its log: `gpu_counters`; order of all samples: `sample_order`
 //!    - calls in progress at the end: `in_flight`, without those that `listed_calls` finds completed
+//!    - numbers for a reader of a later part of the log: `carried`
 //! 3. `held` holds operations until `release` has joined everything that is known about them. `groups` and `ordinals`
 //!    have the outcomes of groups.
 //! 4. `steps` cuts the rank's time into steps at [`anchors`].
@@ -24,6 +25,7 @@ mod activity;
 pub mod anchors;
 mod batch;
 mod calls;
+mod carried;
 mod context;
 mod device_calls;
 mod event;
@@ -56,6 +58,7 @@ mod works;
 
 pub use activity::{ActivitySums, CAUSES, DeliveryDelay, DevicePartSums, Place};
 pub use batch::{EvidenceMessage, RankBatch, StepCut};
+pub use carried::Carried;
 pub use device_calls::{DeviceClock, DeviceClocks};
 pub use evidence::Nested;
 pub use framework_tasks::FrameworkTask;
@@ -95,6 +98,9 @@ pub struct RankReader<'a> {
     progress: Progress,
     /// True if device work is emitted.
     emits_works: bool,
+    /// Tick at which numbers are taken for a reader of the next part of the log.
+    carries_at: Option<u64>,
+    carried: Option<Box<Carried>>,
     /// Shared cache for the delay of device activity in the log.
     delay: Option<&'a OnceLock<DeliveryDelay>>,
 }
@@ -115,6 +121,8 @@ impl<'a> RankReader<'a> {
             listed_calls: ListedCalls::of(log),
             progress: Progress::NotBegun,
             emits_works: true,
+            carries_at: None,
+            carried: None,
             delay: None,
         }
     }
@@ -131,6 +139,20 @@ impl<'a> RankReader<'a> {
     #[must_use]
     pub fn within(mut self, window: PartWindow) -> Self {
         self.stages.restrict(window);
+        self
+    }
+
+    /// Goes on after a reader of an earlier part of the log. The log must begin at the tick of `carried`.
+    #[must_use]
+    pub fn resuming(mut self, carried: &Carried) -> Self {
+        self.stages.resume(carried);
+        self
+    }
+
+    /// Counts what a reader needs that reads the log from `ticks` on. [`RankSums::carried`] has the result.
+    #[must_use]
+    pub fn carrying(mut self, ticks: u64) -> Self {
+        self.carries_at = Some(ticks);
         self
     }
 
@@ -188,7 +210,10 @@ impl<'a> RankReader<'a> {
 
     /// Returns the sums over the whole log. Valid once [`RankReader::advance`] has returned false.
     pub fn sums(&self) -> RankSums {
-        self.stages.sums()
+        RankSums {
+            carried: self.carried.clone(),
+            ..self.stages.sums()
+        }
     }
 
     /// Replaces `out` by the results of the next records. Returns false at the end of the log.
@@ -205,8 +230,19 @@ impl<'a> RankReader<'a> {
         // Device work is far from its position in time, so whole frames are sorted.
         if let Some(part) = self.input.next_part(self.stages.activity.is_some()) {
             for entry in part.records() {
+                if let Some(ticks) = self
+                    .carries_at
+                    .take_if(|ticks| entry.record.leave_ticks >= *ticks)
+                {
+                    self.carried = Some(Box::new(self.stages.carried(ticks)));
+                }
                 self.listed_calls.completed(entry.lane, &entry.record);
                 let stamp = self.input.stamp(entry, self.stages.line());
+                if let Some(carried) = &mut self.carried
+                    && entry.record.leave_ticks < carried.ticks
+                {
+                    carried.late(&entry.record, stamp.thread_id);
+                }
                 self.stages.take(&entry.record, &stamp, out);
             }
             self.input.give_back(part);
@@ -214,6 +250,9 @@ impl<'a> RankReader<'a> {
             self.stages.emit_counters(false, out);
         } else {
             self.progress = Progress::Ended;
+            if let Some(ticks) = self.carries_at.take() {
+                self.carried = Some(Box::new(self.stages.carried(ticks)));
+            }
             self.stages.take_in_flight(&self.listed_calls, out);
             self.stages.release(true, out);
             self.stages.finish(out);

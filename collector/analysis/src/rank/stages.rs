@@ -4,6 +4,7 @@ use super::activity::{self, Activities, DeliveryDelay};
 use super::anchors::Anchors;
 use super::batch::RankBatch;
 use super::calls;
+use super::carried::Carried;
 use super::context::LogContext;
 use super::device_calls::DeviceCalls;
 use super::event::{Complete, Enqueue, GroupEnd, LogEvent, Mark, OperationFields, ProgramSpan, Stamp};
@@ -115,6 +116,26 @@ impl<'a> Stages<'a> {
         }
     }
 
+    /// Goes on after an earlier part of the log.
+    pub fn resume(&mut self, carried: &Carried) {
+        self.context.is_resumed = true;
+        let ordinals = &mut self.held.ordinals;
+        carried.resume(
+            &self.context,
+            (&mut self.messages, &mut self.device_calls, ordinals),
+        );
+    }
+
+    /// Returns the numbers that a part of the log from `ticks` on needs.
+    pub fn carried(&self, ticks: u64) -> Carried {
+        let ordinals = &self.held.ordinals;
+        Carried::of(
+            ticks,
+            &self.context,
+            (&self.messages, &self.device_calls, ordinals),
+        )
+    }
+
     /// Returns the conversion of ticks to the time axis.
     pub fn line(&self) -> &Line {
         &self.context.line
@@ -124,6 +145,7 @@ impl<'a> Stages<'a> {
     pub fn sums(&self) -> RankSums {
         RankSums {
             log: self.log_sums.inside(self.context.window),
+            carried: None,
             operations: self.held.sums,
             devices: self.device_calls.sums,
             activity: self.activity.as_ref().map(Activities::sums),

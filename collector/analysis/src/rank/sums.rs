@@ -1,6 +1,7 @@
 //! Sums over a whole log, by the stage that counts them.
 
 use super::activity::ActivitySums;
+use super::carried::Carried;
 use super::event::Stamp;
 use super::evidence::Nested;
 use super::growth::Minima;
@@ -21,6 +22,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct RankSums {
     /// Records.
     pub log: LogSums,
+    /// Numbers for a reader of the next part of the log.
+    pub carried: Option<Box<Carried>>,
     /// Operations of all libraries.
     pub operations: OperationSums,
     /// Operations on devices.

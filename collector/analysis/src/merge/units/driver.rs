@@ -1,5 +1,6 @@
 //! Makes units, has them run, and takes one attempt of each.
 
+use crate::merge::checked_file;
 use crate::merge::error::MergeError;
 use crate::merge::tables::TableSizes;
 use crate::merge::unit_runner::UnitRunner;
@@ -83,7 +84,7 @@ impl<'a> Units<'a> {
     /// Adds a unit.
     pub fn push(&mut self, limits: RowLimits, work: Work) -> Result<(), MergeError> {
         let path = parts::input_path(self.parts, self.numbers().end);
-        let check = parts::write(&path, &UnitInput::new(limits, work));
+        let check = checked_file::write(&path, &UnitInput::new(limits, work));
         self.checks
             .push(check.map_err(|source| output_error(&path, source))?);
         Ok(())
@@ -150,7 +151,7 @@ impl<'a> Units<'a> {
     fn choose(&self, unit: usize, attempts: &[PathBuf]) -> Result<Attempt, MergeError> {
         let mut problem = self.failure.clone();
         for path in attempts {
-            match parts::read::<UnitOutput>(&path.join(RECEIPT)) {
+            match checked_file::read::<UnitOutput>(&path.join(RECEIPT)) {
                 Ok((output, _)) if output.input_check != self.checks[unit] => {
                     problem = Some("it was run with another input".to_owned());
                 }

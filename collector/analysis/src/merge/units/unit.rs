@@ -1,5 +1,6 @@
 //! Runs a unit.
 
+use crate::merge::checked_file;
 use crate::merge::tables::TableSizes;
 use crate::merge::units::error::UnitError;
 use crate::merge::units::input::{UnitInput, Work, version};
@@ -24,7 +25,7 @@ pub fn run_unit(
     if !allows(parts) {
         return Err(UnitError::no_access(parts));
     }
-    let (input, input_check) = parts::read::<UnitInput>(&parts::input_path(parts, unit))?;
+    let (input, input_check) = checked_file::read::<UnitInput>(&parts::input_path(parts, unit))?;
     if input.version != version() {
         return Err(UnitError::Refused(format!(
             "the merge was started by rankscope {}, and this is rankscope {}; install the same version everywhere",
@@ -51,7 +52,7 @@ pub fn run_unit(
         tables: sizes.into_tables(),
         read,
     };
-    parts::write(&directory.join(RECEIPT), &output)?;
+    checked_file::write(&directory.join(RECEIPT), &output)?;
     Ok(records)
 }
 
