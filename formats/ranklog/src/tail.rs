@@ -73,6 +73,8 @@ pub(super) struct End {
     pub(super) ticks: u64,
     /// Number of frames that are read.
     pub(super) frames: usize,
+    /// Offset of the end of the last frame that is read; `u64::MAX` if later frames may belong to it, too.
+    offset: u64,
     /// True if the process recorded longer.
     is_early: bool,
 }
@@ -205,6 +207,7 @@ impl RankLog {
         self.end = Some(End {
             ticks,
             frames: last.map_or(self.frames.len(), |last| last + 1),
+            offset: last.map_or(u64::MAX, |&last| self.end_of(self.frames[last])),
             is_early: self.records_after(ticks),
         });
     }
@@ -213,8 +216,12 @@ impl RankLog {
     pub fn reads_offset(&self, offset: u64) -> bool {
         let offset_of = |frame: usize| self.frames.get(frame).map(|at| at.offset);
         let begins = self.begin.and_then(|begin| offset_of(begin.first_frame));
-        let ends = self.end.and_then(|end| offset_of(end.frames));
-        begins.is_none_or(|begins| begins <= offset) && ends.is_none_or(|ends| offset < ends)
+        begins.is_none_or(|begins| begins <= offset) && self.end.is_none_or(|end| offset < end.offset)
+    }
+
+    /// Returns the offset after a frame.
+    fn end_of(&self, at: FrameAt) -> u64 {
+        at.offset + FRAME_HEADER_BYTES as u64 + u64::from(at.header.payload_bytes)
     }
 
     /// Returns the positions of the watermarks in the list of frames.

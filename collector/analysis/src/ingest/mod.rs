@@ -52,6 +52,8 @@ pub struct Ingested {
     pub logs: Vec<RankLog>,
     /// Files that could not be read or completed.
     pub problems: Vec<ProblemSummary>,
+    /// Logs without an end: later records are missing.
+    pub without_end: Vec<ProblemSummary>,
 }
 
 /// Finds, completes and opens the logs of these directories. A path may also be a log file.
@@ -67,7 +69,7 @@ pub fn ingest_in_place(directories: &[PathBuf]) -> Result<Ingested, IngestError>
 
 fn open_all(directories: &[PathBuf], completes: bool) -> Result<Ingested, IngestError> {
     let mut paths = BTreeSet::new();
-    let mut problems = Vec::new();
+    let (mut problems, mut without_end) = (Vec::new(), Vec::new());
     for directory in directories {
         find_logs(directory, 0, &mut paths, &mut problems).map_err(|source| IngestError::Io {
             path: directory.clone(),
@@ -102,7 +104,7 @@ fn open_all(directories: &[PathBuf], completes: bool) -> Result<Ingested, Ingest
                     continue;
                 }
                 match log.ending {
-                    Ending::Torn => problems.push(problem(
+                    Ending::Torn => without_end.push(problem(
                         &path,
                         "the process did not close this log and its live area was not found, so its last records are \
                          missing (to complete a log of another machine, run `rankscope merge` on that machine)"
@@ -110,7 +112,7 @@ fn open_all(directories: &[PathBuf], completes: bool) -> Result<Ingested, Ingest
                     )),
                     // A caller that reads repeatedly expects running processes.
                     Ending::Running if !completes => {}
-                    Ending::Running => problems.push(problem(
+                    Ending::Running => without_end.push(problem(
                         &path,
                         "the process is still running: this session excludes what it records from now on".to_owned(),
                     )),
@@ -126,7 +128,11 @@ fn open_all(directories: &[PathBuf], completes: bool) -> Result<Ingested, Ingest
             Err(error) => problems.push(problem(&path, format!("the log could not be read: {error}"))),
         }
     }
-    Ok(Ingested { logs, problems })
+    Ok(Ingested {
+        logs,
+        problems,
+        without_end,
+    })
 }
 
 /// Returns true if a merge reads a file of this name in a run directory.

@@ -65,7 +65,11 @@ pub fn merge_in_periods_at(
     complete: &mut dyn FnMut(&Path, &Session),
 ) -> Result<Periods, MergeError> {
     let known = known_periods(options, length_ns)?;
-    let Ingested { mut logs, problems } = ingest(&options.directories)?;
+    let Ingested {
+        mut logs,
+        problems,
+        without_end,
+    } = ingest(&options.directories)?;
     let mut clocks = Clocks::align(&logs);
     let list = known.unwrap_or_else(|| new_list(options, length_ns, &clocks));
     clocks.move_origin(list.origin_unix_ns);
@@ -78,6 +82,7 @@ pub fn merge_in_periods_at(
         list,
         clocks,
         problems,
+        without_end,
         now_unix_ns,
     };
     run.report_late(&logs)?;
@@ -145,6 +150,8 @@ struct Run<'a> {
     clocks: Clocks,
     /// Problems of files.
     problems: Vec<ProblemSummary>,
+    /// Logs without an end.
+    without_end: Vec<ProblemSummary>,
     now_unix_ns: i64,
 }
 
@@ -238,13 +245,15 @@ impl Run<'_> {
             .into_iter()
             .enumerate()
             .partition(|(index, log)| between.has(*index, log, clocks));
+        let mut problems = self.problems_of(&between, &inside, &outside);
+        problems.extend(problem);
         let mut read: Vec<RankLog> = Vec::with_capacity(inside.len());
         let indices: Vec<usize> = inside.iter().map(|(index, _)| *index).collect();
         read.extend(inside.drain(..).map(|(_, log)| log));
         let merged = if read.is_empty() {
             Ok(None)
         } else {
-            self.merge_logs(&between, &mut read, (is_final, problem), progress)
+            self.merge_logs(&between, &mut read, (is_final, problems), progress)
                 .map(Some)
         };
         // Clocks know the logs by their positions.
@@ -254,11 +263,36 @@ impl Run<'_> {
         merged
     }
 
+    /// Returns the problems of files that matter to a period, whose logs are `inside`. A log without an end is complete in a period
+    /// before its end.
+    fn problems_of(
+        &self,
+        between: &Between<'_>,
+        inside: &[(usize, RankLog)],
+        outside: &[(usize, RankLog)],
+    ) -> Vec<ProblemSummary> {
+        let names = |log: &RankLog| log.path.display().to_string();
+        let is_recorded = |(index, log): &&(usize, RankLog)| between.is_recorded(*index, log, &self.clocks);
+        let other: BTreeSet<String> = outside.iter().map(|(_, log)| names(log)).collect();
+        let recorded: BTreeSet<String> = inside
+            .iter()
+            .filter(is_recorded)
+            .map(|(_, log)| names(log))
+            .collect();
+        let is_of = |problem: &&ProblemSummary, files: &BTreeSet<String>| {
+            problem.file.as_ref().is_some_and(|file| files.contains(file))
+        };
+        let files = self.problems.iter().filter(|problem| !is_of(problem, &other));
+        let ends = self.without_end.iter();
+        let ends = ends.filter(|problem| !is_of(problem, &other) && !is_of(problem, &recorded));
+        files.chain(ends).cloned().collect()
+    }
+
     fn merge_logs(
         &mut self,
         between: &Between<'_>,
         logs: &mut [RankLog],
-        (is_final, problem): (bool, Option<ProblemSummary>),
+        (is_final, problems): (bool, Vec<ProblemSummary>),
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(String, Session), MergeError> {
         let name = name(between.from.unix_ns);
@@ -271,12 +305,6 @@ impl Run<'_> {
             output: output.clone(),
             ..self.options.clone()
         };
-        let is_of_other_log = |problem: &ProblemSummary| {
-            let file = problem.file.as_deref();
-            file.is_some_and(|file| !logs.iter().any(|log| log.path.as_os_str() == file))
-        };
-        let problems = self.problems.iter().filter(|problem| !is_of_other_log(problem));
-        let problems = problems.cloned().chain(problem).collect();
         let folder = TablesFolder::of_session(&output);
         let extent = Extent::Between(*between);
         let merged = merge_logs(&folder, &options, extent, (logs, problems), progress)?;

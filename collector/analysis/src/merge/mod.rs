@@ -141,7 +141,8 @@ fn merge_into(
     } else {
         ingest_in_place(&options.directories)?
     };
-    let problems = ingested.problems;
+    let mut problems = ingested.problems;
+    problems.append(&mut ingested.without_end);
     let extent = Extent::Last(last);
     let merged = merge_logs(folder, options, extent, (&mut ingested.logs, problems), progress)?;
     Ok(merged.session)
