@@ -10,6 +10,7 @@ use super::layout::LOSS_ENTRY_BYTES;
 use super::little_endian::{u32_at, u64_at};
 use super::live_area::LiveGroup;
 use super::live_copy::{LiveCopy, read_up_to};
+use super::log_index::LogIndex;
 use super::loss::{Loss, LossCause};
 use super::process;
 use super::record::{RECORD_BYTES, Record, RecordKind};
@@ -160,6 +161,8 @@ pub struct RankLog {
     pub(super) begin: Option<Begin>,
     /// Position at which its records end; `None` for the end of the log.
     pub(super) end: Option<End>,
+    /// Offsets of the frames without records that were read.
+    pub(super) small_frames: Vec<u64>,
     /// Offset up to which the segment file has been scanned.
     whole_bytes: u64,
 }
@@ -168,6 +171,19 @@ impl RankLog {
     /// Opens a segment file, and its live area if the header names one of the current boot of this machine.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let mut log = Self::open_segments(path)?;
+        if log.ending == Ending::Torn {
+            log.find_live_area();
+        }
+        Ok(log)
+    }
+
+    /// Opens a log as [`RankLog::open`] does. The frames before [`LogIndex::resume`] are not looked at, so that a log that has
+    /// grown opens quickly. Their records can then not be read. An index of another log is ignored.
+    pub fn open_with(path: &Path, index: &LogIndex) -> Result<Self, OpenError> {
+        let mut log = match Self::open_indexed(path, index)? {
+            Some(log) => log,
+            None => Self::open_segments(path)?,
+        };
         if log.ending == Ending::Torn {
             log.find_live_area();
         }
@@ -187,6 +203,45 @@ impl RankLog {
     }
 
     fn open_segments(path: &Path) -> Result<Self, OpenError> {
+        let mut log = Self::open_header(path)?;
+        let scanned = log.scan_frames(FILE_HEADER_BYTES as u64);
+        scanned.map_err(|source| OpenError::Io {
+            path: path.to_path_buf(),
+            source,
+        })?;
+        log.complete_scan();
+        Ok(log)
+    }
+
+    /// Opens a segment file with an index. Returns `None` if the index is not that of the file.
+    fn open_indexed(path: &Path, index: &LogIndex) -> Result<Option<Self>, OpenError> {
+        let mut log = Self::open_header(path)?;
+        let is_same = (log.nonce, log.pid) == (index.nonce, index.pid) && log.segment_bytes >= index.resume;
+        let read = |log: &mut Self| -> io::Result<bool> {
+            for &offset in &index.small_frames {
+                if !log.scan_small_frame(offset)? {
+                    return Ok(false);
+                }
+            }
+            log.scan_frames(index.resume)?;
+            Ok(true)
+        };
+        let is_read = is_same
+            && read(&mut log).map_err(|source| OpenError::Io {
+                path: path.to_path_buf(),
+                source,
+            })?;
+        log.complete_scan();
+        Ok(is_read.then_some(log))
+    }
+
+    fn complete_scan(&mut self) {
+        self.calibrations.sort_by_key(|entry| entry.ticks);
+        self.learn_flight();
+    }
+
+    /// Opens a segment file and reads its header.
+    fn open_header(path: &Path) -> Result<Self, OpenError> {
         let io_error = |source| OpenError::Io {
             path: path.to_path_buf(),
             source,
@@ -203,7 +258,7 @@ impl RankLog {
             path: path.to_path_buf(),
             fault,
         })?;
-        let mut log = Self {
+        Ok(Self {
             path: path.to_path_buf(),
             live_path: None,
             counter: Counter::from_u32(header.counter).unwrap_or(Counter::MonotonicRaw),
@@ -230,12 +285,9 @@ impl RankLog {
             live_definitions: Vec::new(),
             begin: None,
             end: None,
+            small_frames: Vec::new(),
             whole_bytes: 0,
-        };
-        log.scan_frames(FILE_HEADER_BYTES as u64).map_err(io_error)?;
-        log.calibrations.sort_by_key(|entry| entry.ticks);
-        log.learn_flight();
-        Ok(log)
+        })
     }
 
     /// Closes the segment file. Each later read opens it for itself, so that a caller may have more logs than a process
@@ -316,6 +368,7 @@ impl RankLog {
                 Some(FrameKind::Records | FrameKind::Watermark) => self.frames.push(at),
                 Some(kind) => {
                     if let Some(payload) = self.payload(at)? {
+                        self.small_frames.push(offset);
                         self.take_small_frame(kind, at, &payload);
                     }
                 }
@@ -325,6 +378,27 @@ impl RankLog {
         }
         self.whole_bytes = self.segment_bytes;
         Ok(())
+    }
+
+    /// Reads a frame without records at a known offset. Returns false if there is none.
+    fn scan_small_frame(&mut self, offset: u64) -> io::Result<bool> {
+        let mut head = [0u8; FRAME_HEADER_BYTES];
+        let got = self.with_file(|file| read_up_to(file, &mut head, offset))?;
+        let Some(header) = FrameHeader::from_bytes(&head[..got]) else {
+            return Ok(false);
+        };
+        let at = FrameAt { offset, header };
+        match FrameKind::from_u8(header.kind) {
+            None | Some(FrameKind::Records | FrameKind::Watermark) => Ok(false),
+            Some(kind) => {
+                let Some(payload) = self.payload(at)? else {
+                    return Ok(false);
+                };
+                self.small_frames.push(offset);
+                self.take_small_frame(kind, at, &payload);
+                Ok(true)
+            }
+        }
     }
 
     /// Returns the payload of a frame; `None`, with a problem, if its checksum is wrong.

@@ -181,6 +181,14 @@ impl RankLog {
     /// Thread IDs come from the chunks. After a thread takes over a lane, its records have the ID of the previous owner
     /// until the next chunk of the lane.
     pub fn begin_at(&mut self, ticks: u64) {
+        self.begin = Some(Begin {
+            ticks,
+            first_frame: self.first_frame_from(ticks),
+        });
+    }
+
+    /// Returns the index of the first frame that may contain records that were left at `ticks` or later.
+    pub(super) fn first_frame_from(&self, ticks: u64) -> usize {
         let watermarks = self.watermarks();
         let tick_of = |&frame: &usize| self.watermark(self.frames[frame]);
         // Ticks of watermarks increase. A watermark that cannot be read is not used as a start.
@@ -188,10 +196,7 @@ impl RankLog {
         // The frames before a watermark may contain records that were left after its tick. They contain none that were
         // left after the tick of the next watermark.
         let before = behind.checked_sub(2).and_then(|before| watermarks.get(before));
-        self.begin = Some(Begin {
-            ticks,
-            first_frame: before.map_or(0, |before| before + 1),
-        });
+        before.map_or(0, |before| before + 1)
     }
 
     /// Limits [`RankLog::records`] to records that were left before `ticks`. Frames without such records are not read.

@@ -15,6 +15,9 @@ use std::sync::Arc;
 /// and device work is delivered.
 pub const AFTER_NS: i64 = 10_000_000_000;
 
+/// Time by which reading starts earlier than needed, in nanoseconds: clocks are aligned anew for each part.
+const SLACK_NS: i64 = 1_000_000_000;
+
 /// Identity of a log: the nonce of its process, and its process ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LogId {
@@ -52,6 +55,13 @@ impl RunCut {
             self.of_logs.insert(LogId::of(log), ticks);
         }
         self
+    }
+
+    /// Returns the tick from which a log is read after the cut.
+    pub fn reads_from(&self, index: usize, log: &RankLog, clocks: &Clocks) -> u64 {
+        let line = clocks.line(index);
+        let ns = line.ns(self.ticks(index, log, clocks));
+        line.ticks(ns.saturating_sub(lead_ns(log)).saturating_sub(SLACK_NS))
     }
 
     /// Returns the tick at which a log is cut.

@@ -15,9 +15,10 @@ pub mod run_part;
 use imported::NOTE;
 use rankscope_formats::session::ProblemSummary;
 use rankscope_ranklog::collect::{self, Collected};
+use rankscope_ranklog::log_index::LogIndex;
 use rankscope_ranklog::place::SEGMENT_EXTENSION;
 use rankscope_ranklog::reader::{Ending, RankLog};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -58,16 +59,28 @@ pub struct Ingested {
 
 /// Finds, completes and opens the logs of these directories. A path may also be a log file.
 pub fn ingest(directories: &[PathBuf]) -> Result<Ingested, IngestError> {
-    open_all(directories, true)
+    ingest_with(directories, &BTreeMap::new())
+}
+
+/// Opens logs as [`ingest`] does. Logs with an index are only read from where it begins.
+pub fn ingest_with(
+    directories: &[PathBuf],
+    indexes: &BTreeMap<PathBuf, LogIndex>,
+) -> Result<Ingested, IngestError> {
+    open_all(directories, true, indexes)
 }
 
 /// Opens logs without completing them, for a caller that reads a running job repeatedly. Live areas are read in place,
 /// and each log is read once.
 pub fn ingest_in_place(directories: &[PathBuf]) -> Result<Ingested, IngestError> {
-    open_all(directories, false)
+    open_all(directories, false, &BTreeMap::new())
 }
 
-fn open_all(directories: &[PathBuf], completes: bool) -> Result<Ingested, IngestError> {
+fn open_all(
+    directories: &[PathBuf],
+    completes: bool,
+    indexes: &BTreeMap<PathBuf, LogIndex>,
+) -> Result<Ingested, IngestError> {
     let mut paths = BTreeSet::new();
     let (mut problems, mut without_end) = (Vec::new(), Vec::new());
     for directory in directories {
@@ -91,7 +104,11 @@ fn open_all(directories: &[PathBuf], completes: bool) -> Result<Ingested, Ingest
         if completes {
             complete(&path, &mut problems);
         }
-        match RankLog::open(&path) {
+        let opened = match indexes.get(&path) {
+            Some(index) => RankLog::open_with(&path, index),
+            None => RankLog::open(&path),
+        };
+        match opened {
             Ok(mut log) => {
                 if has_many {
                     log.close_file();

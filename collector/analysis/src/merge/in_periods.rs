@@ -6,9 +6,10 @@
 use crate::clocks::clock::Clocks;
 use crate::ingest::between::{AFTER_NS, Between, LogId, RunCut};
 use crate::ingest::run_part::Extent;
-use crate::ingest::{Ingested, ingest};
+use crate::ingest::{Ingested, ingest_with};
 use crate::merge::carried_file::{self, CarriedLogs};
 use crate::merge::error::MergeError;
+use crate::merge::index_file;
 use crate::merge::options::MergeOptions;
 use crate::merge::progress::Progress;
 use crate::merge::tables::TablesFolder;
@@ -21,7 +22,7 @@ use rankscope_formats::session::{
     SUMMARY_FILE, Session,
 };
 use rankscope_ranklog::reader::{Ending, RankLog};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -65,11 +66,15 @@ pub fn merge_in_periods_at(
     complete: &mut dyn FnMut(&Path, &Session),
 ) -> Result<Periods, MergeError> {
     let known = known_periods(options, length_ns)?;
+    let indexes = match known.as_ref().and_then(last_final) {
+        Some(last) => index_file::read(&options.output, last.until_unix_ns),
+        None => BTreeMap::new(),
+    };
     let Ingested {
         mut logs,
         problems,
         without_end,
-    } = ingest(&options.directories)?;
+    } = ingest_with(&options.directories, &indexes)?;
     let mut clocks = Clocks::align(&logs);
     let list = known.unwrap_or_else(|| new_list(options, length_ns, &clocks));
     clocks.move_origin(list.origin_unix_ns);
@@ -94,6 +99,7 @@ pub fn merge_in_periods_at(
             complete(&options.output.join(PERIODS_DIRECTORY).join(name), &session);
         }
     }
+    run.write_indexes(&logs)?;
     Ok(run.list)
 }
 
@@ -158,7 +164,7 @@ struct Run<'a> {
 impl Run<'_> {
     /// Reports logs with records in final periods that were merged without them. Such records are in no period.
     fn report_late(&mut self, logs: &[RankLog]) -> Result<(), MergeError> {
-        let Some(last) = self.list.periods.iter().rev().find(|period| period.is_final) else {
+        let Some(last) = last_final(&self.list) else {
             return Ok(());
         };
         let known = PeriodCut::read(&last.path(&self.options.output)).map_err(unreadable)?;
@@ -321,6 +327,25 @@ impl Run<'_> {
         Ok((name, session))
     }
 
+    /// Writes the indexes with which the next merge opens the logs: from the end of the last final period on.
+    fn write_indexes(&self, logs: &[RankLog]) -> Result<(), MergeError> {
+        let Some(last) = last_final(&self.list) else {
+            return Ok(());
+        };
+        let number = last.from_unix_ns.div_euclid(self.list.length_ns);
+        let cut = self.cut(number, logs)?;
+        let indexes = logs.iter().enumerate().map(|(index, log)| {
+            let ticks = cut.reads_from(index, log, &self.clocks);
+            (log.path.as_path(), log.index_from(ticks))
+        });
+        index_file::write(&self.options.output, last.until_unix_ns, indexes).map_err(|source| {
+            MergeError::Output {
+                path: self.options.output.clone(),
+                source,
+            }
+        })
+    }
+
     /// Returns the session directory of a period.
     fn directory(&self, number: i64) -> PathBuf {
         let name = name(number * self.list.length_ns);
@@ -368,6 +393,11 @@ fn uncounted(period: &Path, error: &io::Error) -> ProblemSummary {
         "messages and graph replays of this period that are numbered from the start of the run are not matched: {error}"
     );
     ProblemSummary::of_file(period, None, what)
+}
+
+/// Returns the last period to which nothing can be added.
+fn last_final(list: &Periods) -> Option<&Period> {
+    list.periods.iter().rev().find(|period| period.is_final)
 }
 
 /// Returns the name of the period that starts at a time.

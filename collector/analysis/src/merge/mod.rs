@@ -23,6 +23,7 @@ pub mod clock_logs;
 pub mod clock_pass;
 pub mod error;
 pub mod in_periods;
+pub mod index_file;
 pub mod instance_runs;
 pub mod logs;
 pub mod match_pass;

@@ -18,6 +18,7 @@ mod heatmap;
 mod import;
 mod kernels;
 mod merge;
+mod merge_periods;
 mod notify;
 mod parallel_requests;
 mod print;

@@ -1,0 +1,110 @@
+//! `rankscope merge --every`: merges a long run in periods.
+
+use super::Exit;
+use super::print;
+use super::print::message as warn;
+use super::progress::Progress;
+use super::results::REPORT;
+use crate::launch::lock::MergeLock;
+use anyhow::{Context, Result, bail};
+use rankscope_analysis::merge::in_periods::{PeriodProgress, merge_in_periods};
+use rankscope_analysis::model::time_range::time_ns;
+use rankscope_analysis::{MergeOptions, index};
+use rankscope_formats::files::is_remote;
+use rankscope_formats::session::{PERIODS_FILE, Periods, SESSION_DIRECTORY, Session};
+use rankscope_report::TextLayout;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Unit of lengths of periods, in nanoseconds. Their names have whole seconds.
+const SECOND_NS: i64 = 1_000_000_000;
+
+/// Parses the length of a period, in nanoseconds.
+pub fn length_ns(text: &str) -> Result<i64, String> {
+    let length = time_ns(text).filter(|&ns| ns >= SECOND_NS && ns % SECOND_NS == 0);
+    length
+        .ok_or_else(|| format!("'{text}' is not a length of periods; write whole seconds, as 1h, 10m or 90s"))
+}
+
+/// What to merge, and where to.
+pub struct InPeriods<'a> {
+    /// Run directories.
+    pub directories: &'a [PathBuf],
+    /// Directory that gets the session.
+    pub output: &'a Path,
+    /// Length of a period, in nanoseconds.
+    pub length_ns: i64,
+    /// Whether no page is written.
+    pub only_session: bool,
+    /// Whether the list of periods is printed as JSON.
+    pub json: bool,
+}
+
+impl InPeriods<'_> {
+    /// Merges the periods that are missing or not final, and prints all.
+    pub fn run(&self, progress: Progress) -> Result<Exit> {
+        let output = self.output;
+        if let Some(url) = self
+            .directories
+            .iter()
+            .map(PathBuf::as_path)
+            .chain([output])
+            .find(|path| is_remote(path))
+        {
+            bail!(
+                "merge --every needs a run directory of this machine, and {} is in an object store",
+                url.display()
+            );
+        }
+        fs::create_dir_all(output).with_context(|| format!("cannot create {}", output.display()))?;
+        let _lock = MergeLock::take(output)?;
+        let session = output.join(SESSION_DIRECTORY);
+        let options = MergeOptions::new(self.directories.to_vec(), session.clone());
+        let mut report = |now: PeriodProgress| {
+            let phase = format!("period {} of {}: {}", now.done + 1, now.all, now.period.phase);
+            progress.report(phase, now.period.share);
+        };
+        let list = merge_in_periods(&options, self.length_ns, &mut report, &mut make_index)?;
+        drop(progress);
+        let html = output.join(REPORT);
+        if !self.only_session {
+            rankscope_report::periods::write_html(&list, &session, &html)
+                .with_context(|| format!("cannot write {}", html.display()))?;
+        }
+        if self.json {
+            print::json(&list)?;
+        } else {
+            print::text(&rankscope_report::periods::text(
+                &list,
+                &session,
+                &TextLayout::of_stdout(),
+            ))?;
+        }
+        Ok(Exit::Fine)
+    }
+}
+
+/// Makes the viewer's index of a period.
+fn make_index(path: &Path, session: &Session) {
+    let ranks = 0..session.ranks.len() as u32;
+    if let Err(error) = index::ensure(path, session, ranks, &mut |_, _| {}) {
+        warn(&format!("{error}; the viewer will try again"));
+    }
+}
+
+/// Fails if a session is in periods. A merge of the whole run would replace it.
+pub fn refuse_periods(output: &Path) -> Result<()> {
+    let session = output.join(SESSION_DIRECTORY);
+    if !session.join(PERIODS_FILE).exists() {
+        return Ok(());
+    }
+    let length = match Periods::read(&session) {
+        Ok(Some(list)) => format!("{}s", list.length_ns / SECOND_NS),
+        _ => "TIME".to_owned(),
+    };
+    bail!(
+        "{} is in periods; continue it with --every {length}, name another directory with -o, or remove it to merge the \
+         whole run",
+        session.display()
+    )
+}
