@@ -161,6 +161,8 @@ pub struct RankLog {
     pub(super) begin: Option<Begin>,
     /// Position at which its records end; `None` for the end of the log.
     pub(super) end: Option<End>,
+    /// Last tick at which an index states that the process recorded; 0 without an index.
+    pub(super) known_ticks: u64,
     /// Offsets of the frames without records that were read.
     pub(super) small_frames: Vec<u64>,
     /// Offset up to which the segment file has been scanned.
@@ -218,12 +220,26 @@ impl RankLog {
         let mut log = Self::open_header(path)?;
         let is_same = (log.nonce, log.pid) == (index.nonce, index.pid) && log.segment_bytes >= index.resume;
         let read = |log: &mut Self| -> io::Result<bool> {
-            for &offset in &index.small_frames {
+            // In the order of the file: some frames replace earlier ones.
+            let later = index
+                .small_frames
+                .partition_point(|&offset| offset < index.resume);
+            let (before, after) = index.small_frames.split_at(later);
+            for &offset in before {
                 if !log.scan_small_frame(offset)? {
                     return Ok(false);
                 }
             }
+            let whole = log.segment_bytes;
+            log.segment_bytes = whole.min(index.until);
             log.scan_frames(index.resume)?;
+            log.segment_bytes = whole;
+            for &offset in after {
+                if !log.scan_small_frame(offset)? {
+                    return Ok(false);
+                }
+            }
+            log.known_ticks = index.last_ticks;
             Ok(true)
         };
         let is_read = is_same
@@ -285,6 +301,7 @@ impl RankLog {
             live_definitions: Vec::new(),
             begin: None,
             end: None,
+            known_ticks: 0,
             small_frames: Vec::new(),
             whole_bytes: 0,
         })

@@ -201,6 +201,18 @@ impl RankLog {
 
     /// Limits [`RankLog::records`] to records that were left before `ticks`. Frames without such records are not read.
     pub fn end_at(&mut self, ticks: u64) {
+        let (frames, offset) = self.end_for(ticks);
+        self.end = Some(End {
+            ticks,
+            frames,
+            offset,
+            is_early: self.records_after(ticks),
+        });
+    }
+
+    /// Returns the number of frames with records that were left before `ticks`, and the offset of their end; `u64::MAX` if later
+    /// frames may have such records.
+    pub(super) fn end_for(&self, ticks: u64) -> (usize, u64) {
         let watermarks = self.watermarks();
         // A watermark that cannot be read does not end the reading.
         let before = |&frame: &usize| {
@@ -209,12 +221,9 @@ impl RankLog {
         };
         let first_after = watermarks.partition_point(before);
         let last = watermarks.get(first_after + WATERMARKS_AFTER - 1);
-        self.end = Some(End {
-            ticks,
-            frames: last.map_or(self.frames.len(), |last| last + 1),
-            offset: last.map_or(u64::MAX, |&last| self.end_of(self.frames[last])),
-            is_early: self.records_after(ticks),
-        });
+        last.map_or((self.frames.len(), u64::MAX), |&last| {
+            (last + 1, self.end_of(self.frames[last]))
+        })
     }
 
     /// Returns true if [`RankLog::records`] reads this offset of the segment file, or all of the file.
@@ -253,7 +262,18 @@ impl RankLog {
     /// Returns true if the process still recorded at `ticks` or later.
     pub fn records_after(&self, ticks: u64) -> bool {
         let is_calibrated = self.calibrations.last().is_some_and(|last| last.ticks >= ticks);
-        is_calibrated || self.is_whole_until(ticks) || self.tail(0).end_ticks >= Some(ticks)
+        is_calibrated || self.known_ticks >= ticks || self.last_ticks() >= ticks
+    }
+
+    /// Returns the last tick at which the process is known to have recorded; 0 if it never did.
+    pub(super) fn last_ticks(&self) -> u64 {
+        let calibrated = self.calibrations.last().map(|last| last.ticks);
+        let watermarks = self.watermarks().into_iter().rev();
+        let watermark = watermarks
+            .filter_map(|frame| self.moment(self.frames[frame]))
+            .next();
+        let last = calibrated.max(watermark).max(self.tail(0).end_ticks);
+        last.unwrap_or(0).max(self.known_ticks)
     }
 
     /// Returns true if watermarks show that all records are in the log that were left before `ticks`.

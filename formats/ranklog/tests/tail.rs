@@ -115,6 +115,18 @@ fn a_part_is_the_end_of_the_whole_wherever_it_starts() {
             tags(&full.all_records().0),
             "from {at}"
         );
+        for until in (at..11_000).step_by(1_750) {
+            let index = whole.index_between(at, until);
+            let mut log = RankLog::open_with(&path, &index).expect("a log");
+            assert_eq!((log.ending, log.segment_bytes), (full.ending, full.segment_bytes));
+            for log in [&mut full, &mut log] {
+                log.begin_at(at);
+                log.end_at(until);
+            }
+            assert_eq!(log.ends_early(), full.ends_early(), "from {at} until {until}");
+            let read = tags(&log.all_records().0);
+            assert_eq!(read, tags(&full.all_records().0), "from {at} until {until}");
+        }
     }
     // Frames before the limit are not counted.
     let (few, count) = whole.boundaries(100);

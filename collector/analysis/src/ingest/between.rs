@@ -5,7 +5,7 @@
 
 use crate::clocks::clock::Clocks;
 use crate::ingest::run_part::lead_ns;
-use crate::rank::Carried;
+use crate::rank::{Carried, CarryPoint};
 use rankscope_ranklog::reader::RankLog;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -14,9 +14,6 @@ use std::sync::Arc;
 /// Time after the end of a part that is also read, in nanoseconds. In it, operations complete that were requested in the part,
 /// and device work is delivered.
 pub const AFTER_NS: i64 = 10_000_000_000;
-
-/// Time by which reading starts earlier than needed, in nanoseconds: clocks are aligned anew for each part.
-const SLACK_NS: i64 = 1_000_000_000;
 
 /// Identity of a log: the nonce of its process, and its process ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -38,38 +35,44 @@ impl LogId {
 }
 
 /// Time at which a run is cut.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunCut {
     /// The time, in nanoseconds since 1970.
     pub unix_ns: i64,
-    /// Ticks at which logs were cut when the earlier part was merged.
-    pub of_logs: BTreeMap<LogId, u64>,
+    /// Cuts of logs. Those of an earlier merge stay.
+    pub of_logs: BTreeMap<LogId, LogCut>,
+}
+
+/// Where a log is cut, in its own ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogCut {
+    /// Tick of the cut.
+    pub ticks: u64,
+    /// Tick from which the part after the cut is read.
+    pub begin_ticks: u64,
 }
 
 impl RunCut {
-    /// Cuts the logs that are not cut yet.
+    /// Cuts the logs that are not cut yet. `clocks` are those of all logs of the run.
     #[must_use]
     pub fn of(mut self, logs: &[RankLog], clocks: &Clocks) -> Self {
         for (index, log) in logs.iter().enumerate() {
-            let ticks = self.ticks(index, log, clocks);
-            self.of_logs.insert(LogId::of(log), ticks);
+            let cut = self.of_log(index, log, clocks);
+            self.of_logs.insert(LogId::of(log), cut);
         }
         self
     }
 
-    /// Returns the tick from which a log is read after the cut.
-    pub fn reads_from(&self, index: usize, log: &RankLog, clocks: &Clocks) -> u64 {
-        let line = clocks.line(index);
-        let ns = line.ns(self.ticks(index, log, clocks));
-        line.ticks(ns.saturating_sub(lead_ns(log)).saturating_sub(SLACK_NS))
-    }
-
-    /// Returns the tick at which a log is cut.
-    fn ticks(&self, index: usize, log: &RankLog, clocks: &Clocks) -> u64 {
+    /// Returns the cut of a log.
+    fn of_log(&self, index: usize, log: &RankLog, clocks: &Clocks) -> LogCut {
         let known = self.of_logs.get(&LogId::of(log)).copied();
         known.unwrap_or_else(|| {
+            let line = clocks.line(index);
             let ns = self.unix_ns.saturating_sub(clocks.axis.origin_unix_ns);
-            clocks.line(index).ticks(ns)
+            LogCut {
+                ticks: line.ticks(ns),
+                begin_ticks: line.ticks(ns.saturating_sub(lead_ns(log))),
+            }
         })
     }
 }
@@ -87,72 +90,66 @@ pub struct Between<'a> {
     pub carried: &'a BTreeMap<LogId, Arc<Carried>>,
 }
 
-/// How one log is cut, in its own ticks.
+/// What is read of one log.
 #[derive(Clone, Debug)]
-pub struct LogCut {
-    /// Start of the part; `None` if the log begins in the part.
+pub struct LogPart {
+    /// Start of the part, in ticks; `None` if the log begins in the part.
     pub from: Option<u64>,
-    /// End of the part.
+    /// End of the part, in ticks.
     pub until: u64,
-    /// Tick at which the reader of the next part begins.
-    pub carries_at: u64,
-    /// Numbers at the tick at which the log is read from.
+    /// Where the next part is read from.
+    pub next: CarryPoint,
+    /// Numbers at the tick from which the log is read.
     pub carried: Option<Arc<Carried>>,
 }
 
 impl Between<'_> {
     /// Returns true if the process of a log recorded in this part. `clocks` are those of all logs of the run.
     pub fn has(&self, index: usize, log: &RankLog, clocks: &Clocks) -> bool {
-        let (from, until) = self.ticks(index, log, clocks);
+        let (from, until) = self.cuts(index, log, clocks);
         let begins = log.calibrations.first();
-        begins.is_none_or(|begins| begins.ticks < until) && log.records_after(from)
+        begins.is_none_or(|begins| begins.ticks < until.ticks) && log.records_after(from.ticks)
     }
 
-    /// Restricts the logs to this part, and returns the ticks at which each is cut. A log that begins in this part is not cut at
-    /// its start.
-    pub fn restrict(&self, logs: &mut [RankLog], clocks: &Clocks) -> Vec<LogCut> {
-        let mut cuts = Vec::with_capacity(logs.len());
+    /// Restricts the logs to this part, and returns what is read of each. A log that begins in this part is not cut at its
+    /// start.
+    pub fn restrict(&self, logs: &mut [RankLog], clocks: &Clocks) -> Vec<LogPart> {
+        let mut parts = Vec::with_capacity(logs.len());
         for (index, log) in logs.iter_mut().enumerate() {
             let line = clocks.line(index);
-            let (from, until) = self.ticks(index, log, clocks);
+            let (from, until) = self.cuts(index, log, clocks);
             let begins = log.calibrations.first();
-            let from = begins.is_none_or(|begins| begins.ticks < from).then_some(from);
-            let before = |ticks: u64| line.ticks(line.ns(ticks).saturating_sub(lead_ns(log)));
-            let carries_at = before(until);
-            let carried = self
-                .carried
-                .get(&LogId::of(log))
-                .filter(|_| from.is_some())
-                .cloned();
-            let begin = from.map(|from| {
-                carried
-                    .as_ref()
-                    .map_or_else(|| before(from), |carried| carried.ticks)
-            });
+            let from = Some(from).filter(|from| begins.is_none_or(|begins| begins.ticks < from.ticks));
             log.read_whole();
-            if let Some(begin) = begin {
-                log.begin_at(begin);
+            if let Some(from) = from {
+                log.begin_at(from.begin_ticks);
             }
-            log.end_at(line.ticks(line.ns(until).saturating_add(AFTER_NS)));
-            cuts.push(LogCut {
-                from,
-                until,
-                carries_at,
-                carried,
+            log.end_at(line.ticks(line.ns(until.ticks).saturating_add(AFTER_NS)));
+            let carried = self.carried.get(&LogId::of(log)).filter(|_| from.is_some());
+            parts.push(LogPart {
+                from: from.map(|from| from.ticks),
+                until: until.ticks,
+                next: CarryPoint {
+                    ticks: until.begin_ticks,
+                    open_from_ticks: log.begin_ticks(),
+                },
+                carried: carried.cloned(),
             });
         }
-        cuts
+        parts
     }
 
     /// Returns true if nothing can be added to the log that this part reads.
     pub fn is_recorded(&self, index: usize, log: &RankLog, clocks: &Clocks) -> bool {
         let line = clocks.line(index);
-        let until_ns = line.ns(self.ticks(index, log, clocks).1).saturating_add(AFTER_NS);
+        let until_ns = line
+            .ns(self.cuts(index, log, clocks).1.ticks)
+            .saturating_add(AFTER_NS);
         log.is_whole_until(line.ticks(until_ns))
     }
 
-    fn ticks(&self, index: usize, log: &RankLog, clocks: &Clocks) -> (u64, u64) {
-        let ticks = |cut: &RunCut| cut.ticks(index, log, clocks);
-        (ticks(self.from), ticks(self.until))
+    fn cuts(&self, index: usize, log: &RankLog, clocks: &Clocks) -> (LogCut, LogCut) {
+        let cut = |cut: &RunCut| cut.of_log(index, log, clocks);
+        (cut(self.from), cut(self.until))
     }
 }

@@ -1,7 +1,7 @@
 //! The part of a run that is merged, on the axis of the session.
 
 use crate::clocks::clock::Clocks;
-use crate::ingest::between::{Between, LogCut};
+use crate::ingest::between::{Between, LogPart};
 use crate::ingest::part::{Begin, Last};
 use crate::model::part_window::PartWindow;
 use crate::model::sources::{CUPTI, EVENTS, PLUGIN};
@@ -26,7 +26,7 @@ pub enum LogCuts {
     /// At their start only.
     Begin(Begin),
     /// At their start, if they began before the part, and at their end.
-    Both(Vec<LogCut>),
+    Both(Vec<LogPart>),
 }
 
 impl LogCuts {
@@ -48,11 +48,11 @@ impl LogCuts {
                 };
                 RunPart {
                     windows: vec![window; logs],
-                    cuts: Vec::new(),
+                    parts: Vec::new(),
                 }
             }
             Self::Both(cuts) => {
-                let window = |(log, cut): (usize, &LogCut)| {
+                let window = |(log, cut): (usize, &LogPart)| {
                     let line = clocks.line(log);
                     PartWindow {
                         from_ns: cut.from.map_or(i64::MIN, |from| line.ns(from)),
@@ -61,7 +61,7 @@ impl LogCuts {
                 };
                 RunPart {
                     windows: cuts.iter().enumerate().map(window).collect(),
-                    cuts: cuts.clone(),
+                    parts: cuts.clone(),
                 }
             }
         }
@@ -73,8 +73,8 @@ impl LogCuts {
 pub struct RunPart {
     /// Window of each log. They differ by the errors of the clocks.
     windows: Vec<PartWindow>,
-    /// Cuts of each log; empty if logs are cut at their start only.
-    cuts: Vec<LogCut>,
+    /// What is read of each log; empty if logs are cut at their start only.
+    parts: Vec<LogPart>,
 }
 
 impl RunPart {
@@ -82,11 +82,11 @@ impl RunPart {
     pub fn restrict<'a>(&self, reader: RankReader<'a>, log: usize) -> RankReader<'a> {
         let window = self.windows.get(log).copied().unwrap_or(PartWindow::WHOLE);
         let reader = reader.within(window);
-        let Some(cut) = self.cuts.get(log) else {
+        let Some(part) = self.parts.get(log) else {
             return reader;
         };
-        let reader = reader.carrying(cut.carries_at);
-        match &cut.carried {
+        let reader = reader.carrying(vec![part.next]);
+        match &part.carried {
             Some(carried) => reader.resuming(carried),
             None => reader,
         }

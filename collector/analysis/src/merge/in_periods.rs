@@ -4,7 +4,7 @@
 //! logs were recorded beyond its end, or their processes ended.
 
 use crate::clocks::clock::Clocks;
-use crate::ingest::between::{AFTER_NS, Between, LogId, RunCut};
+use crate::ingest::between::{AFTER_NS, Between, LogCut, LogId, RunCut};
 use crate::ingest::run_part::Extent;
 use crate::ingest::{Ingested, ingest_with};
 use crate::merge::carried_file::{self, CarriedLogs};
@@ -171,7 +171,7 @@ impl Run<'_> {
         let known: BTreeSet<LogId> = known
             .into_iter()
             .flat_map(|known| known.logs)
-            .map(|(nonce, pid, _)| LogId { nonce, pid })
+            .map(|(nonce, pid, ..)| LogId { nonce, pid })
             .collect();
         let until_ns = last.until_unix_ns.saturating_sub(self.list.origin_unix_ns);
         for (index, log) in logs.iter().enumerate() {
@@ -334,9 +334,9 @@ impl Run<'_> {
         };
         let number = last.from_unix_ns.div_euclid(self.list.length_ns);
         let cut = self.cut(number, logs)?;
-        let indexes = logs.iter().enumerate().map(|(index, log)| {
-            let ticks = cut.reads_from(index, log, &self.clocks);
-            (log.path.as_path(), log.index_from(ticks))
+        let indexes = logs.iter().filter_map(|log| {
+            let cut = cut.of_logs.get(&LogId::of(log))?;
+            Some((log.path.as_path(), log.index_from(cut.begin_ticks)))
         });
         index_file::write(&self.options.output, last.until_unix_ns, indexes).map_err(|source| {
             MergeError::Output {
@@ -360,7 +360,7 @@ impl Run<'_> {
         let known = RunCut {
             unix_ns,
             of_logs: of_logs
-                .map(|(nonce, pid, ticks)| (LogId { nonce, pid }, ticks))
+                .map(|(nonce, pid, ticks, begin_ticks)| (LogId { nonce, pid }, LogCut { ticks, begin_ticks }))
                 .collect(),
         };
         Ok(known.of(logs, &self.clocks))
@@ -412,7 +412,7 @@ fn cut_of(cut: &RunCut) -> PeriodCut {
         logs: cut
             .of_logs
             .iter()
-            .map(|(log, &ticks)| (log.nonce, log.pid, ticks))
+            .map(|(log, cut)| (log.nonce, log.pid, cut.ticks, cut.begin_ticks))
             .collect(),
     }
 }

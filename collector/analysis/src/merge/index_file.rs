@@ -67,6 +67,8 @@ pub fn read(session: &Path, from_unix_ns: i64) -> BTreeMap<PathBuf, LogIndex> {
             pid: log.pid,
             small_frames: log.small_frames,
             resume: log.resume,
+            until: u64::MAX,
+            last_ticks: 0,
         };
         (OsString::from_vec(log.path).into(), index)
     })

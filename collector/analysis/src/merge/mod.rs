@@ -242,7 +242,7 @@ fn merge_logs(
     session_directory::complete(output, &mut session, matched.tables, traffic)?;
     let ranks = identities.ranks.iter().zip(&mut matched.sums);
     let carried = ranks.filter_map(|(rank, sums)| {
-        let carried = *sums.carried.take()?;
+        let carried = sums.carried.pop()?;
         Some((LogId::of(&logs.all[rank.log]), Arc::new(carried)))
     });
     let carried = carried.collect();

@@ -14,6 +14,15 @@ use rankscope_ranklog::record::Record;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// Point of a log from which a later part is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CarryPoint {
+    /// Its tick.
+    pub ticks: u64,
+    /// Open messages that were posted before this tick are forgotten: they may never complete.
+    pub open_from_ticks: u64,
+}
+
 /// Numbers that count from the start of a log, at one of its ticks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Carried {
@@ -53,8 +62,8 @@ impl Carried {
         let numbers = numbers(context);
         Self {
             ticks,
-            messages: messages.carried(&numbers, context.log.begin_ticks()),
-            replays: device_calls.carried(),
+            messages: messages.carried(&numbers),
+            replays: device_calls.carried(ticks),
             ordinals: ordinals.carried(&numbers),
         }
     }

@@ -97,13 +97,15 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// Returns what a later part of the log needs. `numbers` are the log's numbers of communicators. Messages that were posted
-    /// before `from_ticks` are forgotten: they may never complete.
-    pub fn carried(
-        &self,
-        numbers: &BTreeMap<CommunicatorId, LogCommunicator>,
-        from_ticks: u64,
-    ) -> CarriedMessages {
+    /// Forgets open messages that were posted before a tick.
+    pub fn forget_before(&mut self, ticks: u64) {
+        for queue in self.open.values_mut() {
+            queue.retain(|posted| posted.post.enter_ticks >= ticks);
+        }
+    }
+
+    /// Returns what a later part of the log needs. `numbers` are the log's numbers of communicators.
+    pub fn carried(&self, numbers: &BTreeMap<CommunicatorId, LogCommunicator>) -> CarriedMessages {
         let count = |(ends, &count): (&Ends, &u32)| {
             let number = *numbers.get(&ends.communicator)?;
             Some((number, ends.operation, ends.peer, ends.slot, count))
@@ -113,7 +115,6 @@ impl Messages {
         let queues = self.open.iter();
         let mut open: Vec<(u8, Posted)> = queues
             .flat_map(|(buffer, queue)| queue.iter().map(|posted| (buffer.operation, *posted)))
-            .filter(|(_, posted)| posted.post.enter_ticks >= from_ticks)
             .collect();
         open.sort_by_key(|(operation, posted)| (posted.post.enter_ticks, *operation, posted.post.buffer));
         CarriedMessages { counts, open }

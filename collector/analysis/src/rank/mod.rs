@@ -58,7 +58,7 @@ mod works;
 
 pub use activity::{ActivitySums, CAUSES, DeliveryDelay, DevicePartSums, Place};
 pub use batch::{EvidenceMessage, RankBatch, StepCut};
-pub use carried::Carried;
+pub use carried::{Carried, CarryPoint};
 pub use device_calls::{DeviceClock, DeviceClocks};
 pub use evidence::Nested;
 pub use framework_tasks::FrameworkTask;
@@ -98,9 +98,9 @@ pub struct RankReader<'a> {
     progress: Progress,
     /// True if device work is emitted.
     emits_works: bool,
-    /// Tick at which numbers are taken for a reader of the next part of the log.
-    carries_at: Option<u64>,
-    carried: Option<Box<Carried>>,
+    /// Where numbers are taken for readers of later parts of the log, the last one first.
+    carry_points: Vec<CarryPoint>,
+    carried: Vec<Carried>,
     /// Shared cache for the delay of device activity in the log.
     delay: Option<&'a OnceLock<DeliveryDelay>>,
 }
@@ -121,8 +121,8 @@ impl<'a> RankReader<'a> {
             listed_calls: ListedCalls::of(log),
             progress: Progress::NotBegun,
             emits_works: true,
-            carries_at: None,
-            carried: None,
+            carry_points: Vec::new(),
+            carried: Vec::new(),
             delay: None,
         }
     }
@@ -149,10 +149,12 @@ impl<'a> RankReader<'a> {
         self
     }
 
-    /// Counts what a reader needs that reads the log from `ticks` on. [`RankSums::carried`] has the result.
+    /// Counts what readers need that read the log from these points on, in order of their ticks. [`RankSums::carried`] has the
+    /// results.
     #[must_use]
-    pub fn carrying(mut self, ticks: u64) -> Self {
-        self.carries_at = Some(ticks);
+    pub fn carrying(mut self, mut points: Vec<CarryPoint>) -> Self {
+        points.reverse();
+        self.carry_points = points;
         self
     }
 
@@ -230,17 +232,16 @@ impl<'a> RankReader<'a> {
         // Device work is far from its position in time, so whole frames are sorted.
         if let Some(part) = self.input.next_part(self.stages.activity.is_some()) {
             for entry in part.records() {
-                if let Some(ticks) = self
-                    .carries_at
-                    .take_if(|ticks| entry.record.leave_ticks >= *ticks)
+                while let Some(point) = self
+                    .carry_points
+                    .pop_if(|point| entry.record.leave_ticks >= point.ticks)
                 {
-                    self.carried = Some(Box::new(self.stages.carried(ticks)));
+                    self.carried.push(self.stages.carry(point));
                 }
                 self.listed_calls.completed(entry.lane, &entry.record);
                 let stamp = self.input.stamp(entry, self.stages.line());
-                if let Some(carried) = &mut self.carried
-                    && entry.record.leave_ticks < carried.ticks
-                {
+                let late = self.carried.iter_mut().rev();
+                for carried in late.take_while(|carried| entry.record.leave_ticks < carried.ticks) {
                     carried.late(&entry.record, stamp.thread_id);
                 }
                 self.stages.take(&entry.record, &stamp, out);
@@ -250,8 +251,8 @@ impl<'a> RankReader<'a> {
             self.stages.emit_counters(false, out);
         } else {
             self.progress = Progress::Ended;
-            if let Some(ticks) = self.carries_at.take() {
-                self.carried = Some(Box::new(self.stages.carried(ticks)));
+            while let Some(point) = self.carry_points.pop() {
+                self.carried.push(self.stages.carry(point));
             }
             self.stages.take_in_flight(&self.listed_calls, out);
             self.stages.release(true, out);

@@ -4,7 +4,7 @@ use super::activity::{self, Activities, DeliveryDelay};
 use super::anchors::Anchors;
 use super::batch::RankBatch;
 use super::calls;
-use super::carried::Carried;
+use super::carried::{Carried, CarryPoint};
 use super::context::LogContext;
 use super::device_calls::DeviceCalls;
 use super::event::{Complete, Enqueue, GroupEnd, LogEvent, Mark, OperationFields, ProgramSpan, Stamp};
@@ -126,11 +126,13 @@ impl<'a> Stages<'a> {
         );
     }
 
-    /// Returns the numbers that a part of the log from `ticks` on needs.
-    pub fn carried(&self, ticks: u64) -> Carried {
+    /// Returns the numbers that a part of the log from a point on needs.
+    pub fn carry(&mut self, point: CarryPoint) -> Carried {
+        // A reader that begins there does not know them either.
+        self.messages.forget_before(point.open_from_ticks);
         let ordinals = &self.held.ordinals;
         Carried::of(
-            ticks,
+            point.ticks,
             &self.context,
             (&self.messages, &self.device_calls, ordinals),
         )
@@ -145,7 +147,7 @@ impl<'a> Stages<'a> {
     pub fn sums(&self) -> RankSums {
         RankSums {
             log: self.log_sums.inside(self.context.window),
-            carried: None,
+            carried: Vec::new(),
             operations: self.held.sums,
             devices: self.device_calls.sums,
             activity: self.activity.as_ref().map(Activities::sums),

@@ -22,8 +22,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct RankSums {
     /// Records.
     pub log: LogSums,
-    /// Numbers for a reader of the next part of the log.
-    pub carried: Option<Box<Carried>>,
+    /// Numbers for readers of later parts of the log.
+    pub carried: Vec<Carried>,
     /// Operations of all libraries.
     pub operations: OperationSums,
     /// Operations on devices.

@@ -25,9 +25,10 @@ pub struct Misreported {
 }
 
 impl Misreported {
-    /// Returns the communicators with wrong times.
-    pub fn communicators(&self) -> Vec<LogCommunicator> {
-        let mut communicators: Vec<_> = self.since_ticks.keys().copied().collect();
+    /// Returns the communicators with wrong times since before a tick.
+    pub fn communicators_before(&self, ticks: u64) -> Vec<LogCommunicator> {
+        let known = self.since_ticks.iter().filter(|(_, since)| **since < ticks);
+        let mut communicators: Vec<_> = known.map(|(&communicator, _)| communicator).collect();
         communicators.sort_unstable();
         communicators
     }

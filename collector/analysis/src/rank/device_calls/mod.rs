@@ -138,8 +138,8 @@ impl CarriedReplays {
 }
 
 impl DeviceCalls {
-    /// Returns what a later part of the log needs.
-    pub fn carried(&self) -> CarriedReplays {
+    /// Returns what a later part of the log needs, from `ticks` on.
+    pub fn carried(&self, ticks: u64) -> CarriedReplays {
         let mut places: BTreeMap<LaunchNumber, u32> = BTreeMap::new();
         let mut launches = Vec::new();
         let templates = self.devices.replays.carried(|number| {
@@ -152,7 +152,7 @@ impl DeviceCalls {
         CarriedReplays {
             templates,
             launches,
-            misreported: self.misreported.communicators(),
+            misreported: self.misreported.communicators_before(ticks),
         }
     }
 
