@@ -1,6 +1,9 @@
 //! Tests merges in periods: together they are the whole run, and a run that has grown is merged like one that was complete.
 
-use rankscope_analysis::merge::in_periods::merge_in_periods_at;
+use rankscope_analysis::merge::in_periods::{PeriodOptions, merge_in_periods};
+use rankscope_analysis::merge::unit_runner::UnitRunner;
+use rankscope_analysis::merge::units::parts::attempt_path;
+use rankscope_analysis::merge::units::unit::run_unit;
 use rankscope_analysis::{MergeOptions, merge};
 use rankscope_fixtures::logs::Ddp;
 use rankscope_fixtures::logs::kernels;
@@ -13,7 +16,9 @@ use rankscope_formats::session::{
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tempfile::TempDir;
 
 const SECOND_NS: i64 = 1_000_000_000;
@@ -45,8 +50,16 @@ fn options(run: &Path, output: &Path) -> MergeOptions {
     MergeOptions::new(vec![run.to_path_buf()], output.to_path_buf())
 }
 
+/// Returns the options of a merge at a time, in nanoseconds since 1970.
+fn every(length_ns: i64, now_unix_ns: i64) -> PeriodOptions {
+    PeriodOptions {
+        now_unix_ns,
+        ..PeriodOptions::new(length_ns)
+    }
+}
+
 fn in_periods(run: &Path, output: &Path, length_ns: i64, now: i64) -> Periods {
-    merge_in_periods_at(&options(run, output), length_ns, now, &mut |_| {}, &mut |_, _| {}).expect("merged")
+    merge_in_periods(&options(run, output), &every(length_ns, now), &mut |_| {}).expect("merged")
 }
 
 impl Merged {
@@ -330,7 +343,8 @@ fn a_growing_run_gives_the_periods_of_the_complete_run() {
             fs::write(&log, &bytes).expect("written");
         }
         // Logs without an end may grow, as long as they are not silent for long.
-        let list = in_periods(&growing, &session, length_ns, 0);
+        let now = if share < 1.0 { 0 } else { LATER };
+        let list = in_periods(&growing, &session, length_ns, now);
         for period in &list.periods {
             let read = Session::read(&period.path(&session)).expect("a session");
             let before = written.insert(period.name.clone(), read.written_unix_ns);
@@ -354,13 +368,11 @@ fn a_growing_run_gives_the_periods_of_the_complete_run() {
     let list = Periods::read(&session).expect("a list").expect("periods");
     assert_eq!(list.periods, expected.periods);
     for period in &list.periods {
-        let tables = |session: &Path| -> BTreeMap<PathBuf, Vec<u8>> {
-            let mut all = files(&period.path(session));
-            // It contains the path of the run.
-            all.retain(|path, _| path.extension().is_none_or(|extension| extension != "json"));
-            all
-        };
-        assert_same(&tables(&at_once), &tables(&session), &period.name);
+        assert_same(
+            &comparable(&period.path(&at_once)),
+            &comparable(&period.path(&session)),
+            &period.name,
+        );
     }
 }
 
@@ -388,7 +400,7 @@ fn a_late_log_and_another_length_are_reported() {
     };
     assert!(names("appeared after period"), "{problems:?}");
     let options = options(&run, &session);
-    let merge_in = |length_ns| merge_in_periods_at(&options, length_ns, 0, &mut |_| {}, &mut |_, _| {});
+    let merge_in = |length_ns| merge_in_periods(&options, &every(length_ns, 0), &mut |_| {});
     let error = merge_in(6 * SECOND_NS).expect_err("another length");
     assert!(error.to_string().contains("periods of 5.00 s"), "{error}");
     // A session of the whole run is not replaced.
@@ -416,4 +428,104 @@ fn an_interrupted_merge_goes_on() {
     assert_eq!(again.periods, expected.periods);
     let names = fs::read_dir(session.join("periods")).expect("a folder").count();
     assert_eq!(names, expected.periods.len());
+}
+
+/// Returns the files of a period that do not contain the time of the merge or the path of the run.
+fn comparable(period: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut all = files(period);
+    all.retain(|path, _| {
+        path.extension()
+            .is_none_or(|extension| extension != "json" && extension != "view")
+    });
+    all
+}
+
+/// Runs every unit twice, the last one first, after attempts that were abandoned.
+#[derive(Debug)]
+struct Twice;
+
+impl UnitRunner for Twice {
+    fn run(&self, directory: &Path, units: Range<u32>, progress: &mut dyn FnMut()) -> Result<(), String> {
+        for unit in units.rev() {
+            fs::create_dir(attempt_path(directory, unit, "0")).expect("a directory");
+            for attempt in ["one", "two"] {
+                run_unit(directory, unit, attempt, |_| true).map_err(|error| error.to_string())?;
+            }
+            progress();
+        }
+        Ok(())
+    }
+}
+
+/// Other processes merge periods independently, and give the same files.
+#[test]
+fn units_give_the_same_periods() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let writes: [(&str, i64, &dyn Fn(&Path)); 4] = [
+        ("ddp", 7, &|run| slow_steps(400).write(run).expect("written")),
+        ("hosts", 9, &|run| {
+            let job = Ddp {
+                hosts: 2,
+                ..slow_steps(300)
+            };
+            job.write(run).expect("written");
+        }),
+        ("pipeline", 5, &|run| {
+            let job = Pipelined {
+                forward_ns: vec![30_000_000; 4],
+                steps: 20,
+                ..Pipelined::default()
+            };
+            job.write(run);
+        }),
+        ("kernels", 1, &|run| {
+            (0..2).for_each(|rank| kernels::write(run, rank, 2, 300).expect("written"));
+        }),
+    ];
+    for (name, seconds, write) in writes {
+        let run = folder.path().join(name);
+        write(&run);
+        let (here, elsewhere) = (run.join("here"), run.join("elsewhere"));
+        let expected = in_periods(&run, &here, seconds * SECOND_NS, LATER);
+        let by_units = PeriodOptions {
+            runner: Some(Arc::new(Twice)),
+            ..every(seconds * SECOND_NS, LATER)
+        };
+        let list = merge_in_periods(&options(&run, &elsewhere), &by_units, &mut |_| {}).expect("merged");
+        assert_eq!(list.periods, expected.periods, "{name}");
+        for period in &list.periods {
+            let what = format!("{name}, {}", period.name);
+            assert_same(
+                &comparable(&period.path(&here)),
+                &comparable(&period.path(&elsewhere)),
+                &what,
+            );
+        }
+        // What the merge did not need is removed.
+        let names = fs::read_dir(&elsewhere).expect("a folder").flatten();
+        let names: Vec<_> = names.map(|entry| entry.file_name()).collect();
+        assert!(
+            names.iter().all(|name| !name.to_string_lossy().starts_with('.')),
+            "{names:?}"
+        );
+    }
+}
+
+/// Periods that other processes cannot read yet are merged here.
+#[test]
+fn units_merge_what_is_recorded_of_a_growing_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (run, growing) = (folder.path().join("run"), folder.path().join("growing"));
+    slow_steps(500).write(&run).expect("written");
+    let (here, elsewhere) = (folder.path().join("here"), folder.path().join("elsewhere"));
+    let by_units = PeriodOptions {
+        runner: Some(Arc::new(Twice)),
+        ..every(6 * SECOND_NS, 0)
+    };
+    for share in [0.5, 0.8, 1.0] {
+        copy_until(&run, &growing, share);
+        let expected = in_periods(&growing, &here, 6 * SECOND_NS, 0);
+        let list = merge_in_periods(&options(&growing, &elsewhere), &by_units, &mut |_| {}).expect("merged");
+        assert_eq!(list.periods, expected.periods, "{share}");
+    }
 }

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 /// Maximum depth of the search below a run directory. One level per node or attempt is usual.
 const MAX_DEPTH: usize = 3;
 /// Maximum number of logs whose files stay open. Most systems permit 1,024 open files by default.
-const MAX_OPEN_FILES: usize = 512;
+pub const MAX_OPEN_FILES: usize = 512;
 
 /// An error that prevents reading any log.
 #[derive(Debug, thiserror::Error)]

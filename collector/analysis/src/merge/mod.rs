@@ -17,13 +17,11 @@
 
 pub mod around_matching;
 pub mod batch_runs;
-pub mod carried_file;
 pub mod checked_file;
 pub mod clock_logs;
 pub mod clock_pass;
 pub mod error;
 pub mod in_periods;
-pub mod index_file;
 pub mod instance_runs;
 pub mod logs;
 pub mod match_pass;
@@ -56,7 +54,7 @@ use crate::ingest::ray_tasks::RayTasks;
 use crate::ingest::run_part::{Extent, RunPart};
 use crate::ingest::{hangs, ingest, ingest_in_place, ras};
 use crate::measures::merge_result::MergeResult;
-use crate::merge::carried_file::CarriedLogs;
+use crate::merge::in_periods::carried_file::CarriedLogs;
 use crate::merge::logs::Logs;
 use crate::merge::match_pass::match_ranks;
 use crate::merge::opening::{Opened, open};

@@ -77,7 +77,7 @@ pub struct Merge {
 
     /// Merge a long run in periods of this length, for example 1h. Each period is a session of its own, and is written once.
     /// Merging again adds only what is new. Periods start at multiples of their length, in UTC.
-    #[arg(long, value_name = "TIME", value_parser = merge_periods::length_ns, conflicts_with_all = ["last", "last_records", "cluster", "scratch"])]
+    #[arg(long, value_name = "TIME", value_parser = merge_periods::length_ns, conflicts_with_all = ["last", "last_records", "scratch"])]
     every: Option<i64>,
 
     #[command(flatten)]
@@ -137,6 +137,7 @@ impl Merge {
                 directories: &self.directories,
                 output: &output,
                 length_ns,
+                runner: self.cluster.runner(),
                 only_session: self.only_session,
                 json: self.json,
             };

@@ -2,19 +2,20 @@
 
 use super::Exit;
 use super::print;
-use super::print::message as warn;
 use super::progress::Progress;
 use super::results::REPORT;
 use crate::launch::lock::MergeLock;
 use anyhow::{Context, Result, bail};
-use rankscope_analysis::merge::in_periods::{PeriodProgress, merge_in_periods};
+use rankscope_analysis::MergeOptions;
+use rankscope_analysis::merge::in_periods::{PeriodOptions, PeriodProgress, merge_in_periods};
+use rankscope_analysis::merge::unit_runner::UnitRunner;
 use rankscope_analysis::model::time_range::time_ns;
-use rankscope_analysis::{MergeOptions, index};
 use rankscope_formats::files::is_remote;
-use rankscope_formats::session::{PERIODS_FILE, Periods, SESSION_DIRECTORY, Session};
+use rankscope_formats::session::{PERIODS_FILE, Periods, SESSION_DIRECTORY};
 use rankscope_report::TextLayout;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Unit of lengths of periods, in nanoseconds. Their names have whole seconds.
 const SECOND_NS: i64 = 1_000_000_000;
@@ -34,6 +35,8 @@ pub struct InPeriods<'a> {
     pub output: &'a Path,
     /// Length of a period, in nanoseconds.
     pub length_ns: i64,
+    /// Merges periods in other processes.
+    pub runner: Option<Arc<dyn UnitRunner>>,
     /// Whether no page is written.
     pub only_session: bool,
     /// Whether the list of periods is printed as JSON.
@@ -61,10 +64,21 @@ impl InPeriods<'_> {
         let session = output.join(SESSION_DIRECTORY);
         let options = MergeOptions::new(self.directories.to_vec(), session.clone());
         let mut report = |now: PeriodProgress| {
-            let phase = format!("period {} of {}: {}", now.done + 1, now.all, now.period.phase);
-            progress.report(phase, now.period.share);
+            let phase = match now.all {
+                0 => now.current.phase.to_owned(),
+                all => format!(
+                    "period {} of {all}: {}",
+                    (now.done + 1).min(all),
+                    now.current.phase
+                ),
+            };
+            progress.report(phase, now.current.share);
         };
-        let list = merge_in_periods(&options, self.length_ns, &mut report, &mut make_index)?;
+        let periods = PeriodOptions {
+            runner: self.runner.clone(),
+            ..PeriodOptions::new(self.length_ns)
+        };
+        let list = merge_in_periods(&options, &periods, &mut report)?;
         drop(progress);
         let html = output.join(REPORT);
         if !self.only_session {
@@ -81,14 +95,6 @@ impl InPeriods<'_> {
             ))?;
         }
         Ok(Exit::Fine)
-    }
-}
-
-/// Makes the viewer's index of a period.
-fn make_index(path: &Path, session: &Session) {
-    let ranks = 0..session.ranks.len() as u32;
-    if let Err(error) = index::ensure(path, session, ranks, &mut |_, _| {}) {
-        warn(&format!("{error}; the viewer will try again"));
     }
 }
 

@@ -1,6 +1,8 @@
 //! Output of a unit. It is written last, as the receipt of the attempt.
 
+use crate::ingest::between::LogId;
 use crate::merge::units::read::ReadOutput;
+use crate::rank::Carried;
 use rankscope_formats::session::TableInfo;
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +17,8 @@ pub struct UnitOutput {
     pub files: Vec<PartFile>,
     /// What was read, if the unit reads.
     pub read: Option<ReadOutput>,
+    /// What was counted, if the unit counts: numbers of each log.
+    pub counted: Vec<(LogId, Vec<Carried>)>,
 }
 
 /// File of a table.

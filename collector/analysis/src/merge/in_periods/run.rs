@@ -1,19 +1,15 @@
-//! Merges a long run in periods of the same length. Each period is a session of its own, which is written once.
-//!
-//! A merge of a run that has grown reads only the periods that are not final. A period is final when nothing can be added to it: all
-//! logs were recorded beyond its end, or their processes ended.
+//! A run that is merged in periods: its list of periods, where they are cut, and which are final.
 
 use crate::clocks::clock::Clocks;
 use crate::ingest::between::{AFTER_NS, Between, LogCut, LogId, RunCut};
-use crate::ingest::run_part::Extent;
 use crate::ingest::{Ingested, ingest_with};
-use crate::merge::carried_file::{self, CarriedLogs};
 use crate::merge::error::MergeError;
-use crate::merge::index_file;
+use crate::merge::in_periods::carried_file::{self, CarriedLogs};
+use crate::merge::in_periods::period::merge_period;
+use crate::merge::in_periods::{PeriodOptions, index_file};
 use crate::merge::options::MergeOptions;
 use crate::merge::progress::Progress;
-use crate::merge::tables::TablesFolder;
-use crate::merge::{MergedLogs, merge_logs};
+use crate::merge::units::parts;
 use crate::model::units::time;
 use crate::summary::this_program;
 use jiff::Timestamp;
@@ -28,84 +24,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Time after which a log without an end counts as ended, in nanoseconds, if its process is not on this machine. Recorders write a
-/// watermark every few seconds.
+/// watermark every few seconds. In the same time after all processes ended, no new attempt of the job is expected.
 const SILENT_NS: i64 = 120_000_000_000;
-
-/// Progress of a merge in periods.
-#[derive(Clone, Copy, Debug)]
-pub struct PeriodProgress {
-    /// Number of periods that are complete.
-    pub done: usize,
-    /// Number of periods to merge.
-    pub all: usize,
-    /// Progress in the current period.
-    pub period: Progress,
-}
-
-/// Merges the periods of a run that are missing or not final into the session directory `options.output`. Calls `complete` after each
-/// with its directory and its session.
-///
-/// # Errors
-/// As [`crate::merge()`]; and the directory has a session of the whole run, or periods of another length.
-pub fn merge_in_periods(
-    options: &MergeOptions,
-    length_ns: i64,
-    progress: &mut dyn FnMut(PeriodProgress),
-    complete: &mut dyn FnMut(&Path, &Session),
-) -> Result<Periods, MergeError> {
-    merge_in_periods_at(options, length_ns, unix_ns(Timestamp::now()), progress, complete)
-}
-
-/// Merges as [`merge_in_periods`] does at a time, in nanoseconds since 1970. Tests use it.
-#[doc(hidden)]
-pub fn merge_in_periods_at(
-    options: &MergeOptions,
-    length_ns: i64,
-    now_unix_ns: i64,
-    progress: &mut dyn FnMut(PeriodProgress),
-    complete: &mut dyn FnMut(&Path, &Session),
-) -> Result<Periods, MergeError> {
-    let known = known_periods(options, length_ns)?;
-    let indexes = match known.as_ref().and_then(last_final) {
-        Some(last) => index_file::read(&options.output, last.until_unix_ns),
-        None => BTreeMap::new(),
-    };
-    let Ingested {
-        mut logs,
-        problems,
-        without_end,
-    } = ingest_with(&options.directories, &indexes)?;
-    let mut clocks = Clocks::align(&logs);
-    let list = known.unwrap_or_else(|| new_list(options, length_ns, &clocks));
-    clocks.move_origin(list.origin_unix_ns);
-    remove_unlisted(&options.output, &list).map_err(|source| MergeError::Output {
-        path: options.output.clone(),
-        source,
-    })?;
-    let mut run = Run {
-        options,
-        list,
-        clocks,
-        problems,
-        without_end,
-        now_unix_ns,
-    };
-    run.report_late(&logs)?;
-    let numbers = run.missing(&logs);
-    let all = numbers.len();
-    for (done, number) in numbers.into_iter().enumerate() {
-        let mut of_period = |period| progress(PeriodProgress { done, all, period });
-        if let Some((name, session)) = run.merge(number, &mut logs, &mut of_period)? {
-            complete(&options.output.join(PERIODS_DIRECTORY).join(name), &session);
-        }
-    }
-    run.write_indexes(&logs)?;
-    Ok(run.list)
-}
-
-fn unix_ns(time: Timestamp) -> i64 {
-    i64::try_from(time.as_nanosecond()).unwrap_or(i64::MAX)
-}
 
 /// Returns the periods that earlier merges wrote.
 fn known_periods(options: &MergeOptions, length_ns: i64) -> Result<Option<Periods>, MergeError> {
@@ -149,11 +69,13 @@ fn unreadable(error: PeriodsError) -> MergeError {
 }
 
 /// A run whose periods are merged.
-struct Run<'a> {
-    options: &'a MergeOptions,
-    list: Periods,
+pub struct Run<'a> {
+    /// Input and output.
+    pub options: &'a MergeOptions,
+    /// The periods so far.
+    pub list: Periods,
     /// Clocks of all logs. Each period aligns the clocks of its logs anew.
-    clocks: Clocks,
+    pub clocks: Clocks,
     /// Problems of files.
     problems: Vec<ProblemSummary>,
     /// Logs without an end.
@@ -161,7 +83,48 @@ struct Run<'a> {
     now_unix_ns: i64,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    /// Opens the logs of a run. What an interrupted merge left is removed.
+    ///
+    /// # Errors
+    /// There are no logs, or the session directory has something else.
+    pub fn open(
+        options: &'a MergeOptions,
+        periods: &PeriodOptions,
+    ) -> Result<(Self, Vec<RankLog>), MergeError> {
+        let known = known_periods(options, periods.length_ns)?;
+        let indexes = match known.as_ref().and_then(last_final) {
+            Some(last) => index_file::read(&options.output, last.until_unix_ns),
+            None => BTreeMap::new(),
+        };
+        let Ingested {
+            logs,
+            problems,
+            without_end,
+        } = ingest_with(&options.directories, &indexes)?;
+        let mut clocks = Clocks::align(&logs);
+        let list = known.unwrap_or_else(|| new_list(options, periods.length_ns, &clocks));
+        clocks.move_origin(list.origin_unix_ns);
+        let output = &options.output;
+        let prepared = fs::create_dir_all(output)
+            .and_then(|()| parts::remove_leftovers(output))
+            .and_then(|()| remove_unlisted(output, &list));
+        prepared.map_err(|source| MergeError::Output {
+            path: output.clone(),
+            source,
+        })?;
+        let mut run = Self {
+            options,
+            list,
+            clocks,
+            problems,
+            without_end,
+            now_unix_ns: periods.now_unix_ns,
+        };
+        run.report_late(&logs)?;
+        Ok((run, logs))
+    }
+
     /// Reports logs with records in final periods that were merged without them. Such records are in no period.
     fn report_late(&mut self, logs: &[RankLog]) -> Result<(), MergeError> {
         let Some(last) = last_final(&self.list) else {
@@ -194,7 +157,7 @@ impl Run<'_> {
     }
 
     /// Returns the numbers of the periods that are not final, in order. The number of a period is its start divided by its length.
-    fn missing(&self, logs: &[RankLog]) -> Vec<i64> {
+    pub fn missing(&self, logs: &[RankLog]) -> Vec<i64> {
         let on_axis = |log: usize, ticks: u64| self.clocks.line(log).ns(ticks);
         let begins = logs.iter().enumerate().filter_map(|(index, log)| {
             let first = log.calibrations.first()?;
@@ -224,21 +187,16 @@ impl Run<'_> {
         all.filter(|number| !is_final(number)).collect()
     }
 
-    /// Merges a period. Returns its name and its session; `None` if nothing was recorded in it.
-    fn merge(
+    /// Merges a period, unless nothing was recorded in it.
+    pub fn merge(
         &mut self,
         number: i64,
         logs: &mut Vec<RankLog>,
         progress: &mut dyn FnMut(Progress),
-    ) -> Result<Option<(String, Session)>, MergeError> {
+    ) -> Result<(), MergeError> {
         let from = self.cut(number - 1, logs)?;
         let until = self.cut(number, logs)?;
-        let before = self.directory(number - 1);
-        let carried = carried_file::read(&before);
-        let (carried, problem) = match carried {
-            Ok(carried) => (carried, None),
-            Err(error) => (CarriedLogs::new(), Some(uncounted(&before, &error))),
-        };
+        let (carried, problem) = self.carried_to(number);
         let between = Between {
             from: &from,
             until: &until,
@@ -251,7 +209,9 @@ impl Run<'_> {
             .into_iter()
             .enumerate()
             .partition(|(index, log)| between.has(*index, log, clocks));
-        let mut problems = self.problems_of(&between, &inside, &outside);
+        let outside_logs: Vec<&RankLog> = outside.iter().map(|(_, log)| log).collect();
+        let inside_logs: Vec<(usize, &RankLog)> = inside.iter().map(|(index, log)| (*index, log)).collect();
+        let mut problems = self.problems_of(&between, &inside_logs, &outside_logs);
         problems.extend(problem);
         let mut read: Vec<RankLog> = Vec::with_capacity(inside.len());
         let indices: Vec<usize> = inside.iter().map(|(index, _)| *index).collect();
@@ -259,27 +219,42 @@ impl Run<'_> {
         let merged = if read.is_empty() {
             Ok(None)
         } else {
-            self.merge_logs(&between, &mut read, (is_final, problems), progress)
-                .map(Some)
+            let options = MergeOptions {
+                output: self.directory(number),
+                ..self.options.clone()
+            };
+            merge_period(&options, &between, &mut read, problems, progress).map(Some)
         };
         // Clocks know the logs by their positions.
         let mut all: Vec<(usize, RankLog)> = indices.into_iter().zip(read).chain(outside).collect();
         all.sort_by_key(|(index, _)| *index);
         logs.extend(all.into_iter().map(|(_, log)| log));
-        merged
+        match merged? {
+            Some(session) => self.add(&between, &session, is_final),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the numbers of the logs at the start of a period, and the problem if they are unknown.
+    pub fn carried_to(&self, number: i64) -> (CarriedLogs, Option<ProblemSummary>) {
+        let before = self.directory(number - 1);
+        match carried_file::read(&before) {
+            Ok(carried) => (carried, None),
+            Err(error) => (CarriedLogs::new(), Some(uncounted(&before, &error))),
+        }
     }
 
     /// Returns the problems of files that matter to a period, whose logs are `inside`. A log without an end is complete in a period
     /// before its end.
-    fn problems_of(
+    pub fn problems_of(
         &self,
         between: &Between<'_>,
-        inside: &[(usize, RankLog)],
-        outside: &[(usize, RankLog)],
+        inside: &[(usize, &RankLog)],
+        outside: &[&RankLog],
     ) -> Vec<ProblemSummary> {
         let names = |log: &RankLog| log.path.display().to_string();
-        let is_recorded = |(index, log): &&(usize, RankLog)| between.is_recorded(*index, log, &self.clocks);
-        let other: BTreeSet<String> = outside.iter().map(|(_, log)| names(log)).collect();
+        let is_recorded = |(index, log): &&(usize, &RankLog)| between.is_recorded(*index, log, &self.clocks);
+        let other: BTreeSet<String> = outside.iter().map(|log| names(log)).collect();
         let recorded: BTreeSet<String> = inside
             .iter()
             .filter(is_recorded)
@@ -294,41 +269,28 @@ impl Run<'_> {
         files.chain(ends).cloned().collect()
     }
 
-    fn merge_logs(
+    /// Adds a period that was merged to the list.
+    pub fn add(
         &mut self,
         between: &Between<'_>,
-        logs: &mut [RankLog],
-        (is_final, problems): (bool, Vec<ProblemSummary>),
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<(String, Session), MergeError> {
-        let name = name(between.from.unix_ns);
-        let output = self.options.output.join(PERIODS_DIRECTORY).join(&name);
-        let written = |source: io::Error| MergeError::Output {
-            path: output.clone(),
-            source,
-        };
-        let options = MergeOptions {
-            output: output.clone(),
-            ..self.options.clone()
-        };
-        let folder = TablesFolder::of_session(&output);
-        let extent = Extent::Between(*between);
-        let merged = merge_logs(&folder, &options, extent, (logs, problems), progress)?;
-        let MergedLogs { session, carried } = merged;
-        cut_of(between.until).write(&output).map_err(written)?;
-        carried_file::write(&output, &carried).map_err(written)?;
+        session: &Session,
+        is_final: bool,
+    ) -> Result<(), MergeError> {
         let span = (between.from.unix_ns, between.until.unix_ns);
-        let period = Period::of(&session, name.clone(), span, is_final);
+        let period = Period::of(session, name(between.from.unix_ns), span, is_final);
         let periods = &mut self.list.periods;
         periods.retain(|known| known.from_unix_ns != period.from_unix_ns);
         periods.push(period);
         periods.sort_by_key(|period| period.from_unix_ns);
-        self.list.write(&self.options.output).map_err(written)?;
-        Ok((name, session))
+        let output = &self.options.output;
+        self.list.write(output).map_err(|source| MergeError::Output {
+            path: output.clone(),
+            source,
+        })
     }
 
     /// Writes the indexes with which the next merge opens the logs: from the end of the last final period on.
-    fn write_indexes(&self, logs: &[RankLog]) -> Result<(), MergeError> {
+    pub fn write_indexes(&self, logs: &[RankLog]) -> Result<(), MergeError> {
         let Some(last) = last_final(&self.list) else {
             return Ok(());
         };
@@ -347,13 +309,13 @@ impl Run<'_> {
     }
 
     /// Returns the session directory of a period.
-    fn directory(&self, number: i64) -> PathBuf {
+    pub fn directory(&self, number: i64) -> PathBuf {
         let name = name(number * self.list.length_ns);
         self.options.output.join(PERIODS_DIRECTORY).join(name)
     }
 
     /// Returns the cut at the end of a period. Where an earlier merge has cut, it stays.
-    fn cut(&self, number: i64, logs: &[RankLog]) -> Result<RunCut, MergeError> {
+    pub fn cut(&self, number: i64, logs: &[RankLog]) -> Result<RunCut, MergeError> {
         let unix_ns = (number + 1) * self.list.length_ns;
         let known = PeriodCut::read(&self.directory(number)).map_err(unreadable)?;
         let of_logs = known.into_iter().flat_map(|known| known.logs);
@@ -367,7 +329,7 @@ impl Run<'_> {
     }
 
     /// Returns true if nothing can be added to a period.
-    fn is_final(&self, between: &Between<'_>, logs: &[RankLog]) -> bool {
+    pub fn is_final(&self, between: &Between<'_>, logs: &[RankLog]) -> bool {
         let earlier = self.list.periods.iter();
         let follows_final = earlier
             .filter(|period| period.from_unix_ns < between.from.unix_ns)
@@ -379,7 +341,11 @@ impl Run<'_> {
             Ending::Torn => is_silent,
             Ending::Running => false,
         };
+        // As long as nothing was recorded after it, a new attempt of the job may begin in it.
+        let mut recorded = logs.iter().enumerate();
+        let has_passed = recorded.any(|(index, log)| between.is_recorded(index, log, &self.clocks));
         follows_final
+            && (has_passed || is_silent)
             && logs
                 .iter()
                 .enumerate()
@@ -404,17 +370,6 @@ fn last_final(list: &Periods) -> Option<&Period> {
 fn name(from_unix_ns: i64) -> String {
     let time = Timestamp::from_nanosecond(i128::from(from_unix_ns)).unwrap_or_default();
     time.strftime("%Y%m%dT%H%M%S%.fZ").to_string()
-}
-
-fn cut_of(cut: &RunCut) -> PeriodCut {
-    PeriodCut {
-        unix_ns: cut.unix_ns,
-        logs: cut
-            .of_logs
-            .iter()
-            .map(|(log, cut)| (log.nonce, log.pid, cut.ticks, cut.begin_ticks))
-            .collect(),
-    }
 }
 
 /// Removes what an interrupted merge left of a period.
