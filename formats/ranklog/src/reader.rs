@@ -404,6 +404,10 @@ impl RankLog {
         let Some(header) = FrameHeader::from_bytes(&head[..got]) else {
             return Ok(false);
         };
+        let end = offset.saturating_add(FRAME_HEADER_BYTES as u64 + u64::from(header.payload_bytes));
+        if end > self.segment_bytes {
+            return Ok(false);
+        }
         let at = FrameAt { offset, header };
         match FrameKind::from_u8(header.kind) {
             None | Some(FrameKind::Records | FrameKind::Watermark) => Ok(false),
