@@ -25,6 +25,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// Unexpected condition in a log. Everything that could be read was kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,6 +110,20 @@ pub(super) struct FrameAt {
     pub(super) header: FrameHeader,
 }
 
+/// Position of a watermark among the frames, and its tick.
+#[derive(Clone, Copy)]
+pub(super) struct Watermark {
+    pub(super) frame: usize,
+    pub(super) ticks: u64,
+}
+
+/// Returns the tick of a watermark; `None` if its checksum is wrong.
+fn watermark_of(header: &FrameHeader, payload: &[u8]) -> Option<u64> {
+    let bytes: [u8; 8] = payload.try_into().ok()?;
+    let is_whole = header.payload_bytes as usize == bytes.len();
+    (is_whole && crc32fast::hash(&bytes) == header.payload_check).then(|| u64::from_le_bytes(bytes))
+}
+
 /// Rank log without its records.
 pub struct RankLog {
     /// Path of the segment file.
@@ -155,6 +170,10 @@ pub struct RankLog {
     /// The segment file, unless it was closed.
     file: Option<File>,
     pub(super) frames: Vec<FrameAt>,
+    /// Watermarks whose checksum is right.
+    pub(super) watermarks: Vec<Watermark>,
+    /// Last tick of the log, once it was looked for.
+    pub(super) last: OnceLock<u64>,
     pub(super) live: Vec<LiveGroup>,
     pub(super) live_definitions: Vec<u8>,
     /// Position at which its records start; `None` for the start of the log.
@@ -297,6 +316,8 @@ impl RankLog {
             segment_bytes,
             file: Some(file),
             frames: Vec::new(),
+            watermarks: Vec::new(),
+            last: OnceLock::new(),
             live: Vec::new(),
             live_definitions: Vec::new(),
             begin: None,
@@ -346,9 +367,11 @@ impl RankLog {
     fn scan_frames(&mut self, from: u64) -> io::Result<()> {
         let mut offset = from;
         while offset < self.segment_bytes {
-            let mut head = [0u8; FRAME_HEADER_BYTES];
-            let got = self.with_file(|file| read_up_to(file, &mut head, offset))?;
-            let Some(header) = FrameHeader::from_bytes(&head[..got]) else {
+            // With a watermark's payload, which then needs no read of its own.
+            let mut front = [0u8; FRAME_HEADER_BYTES + size_of::<u64>()];
+            let got = self.with_file(|file| read_up_to(file, &mut front, offset))?;
+            let head = &front[..got.min(FRAME_HEADER_BYTES)];
+            let Some(header) = FrameHeader::from_bytes(head) else {
                 let next = self.with_file(|file| find_frame(file, offset + 1, self.segment_bytes))?;
                 let end = next.unwrap_or(self.segment_bytes);
                 let rest = if next.is_some() {
@@ -382,7 +405,14 @@ impl RankLog {
             }
             let at = FrameAt { offset, header };
             match FrameKind::from_u8(header.kind) {
-                Some(FrameKind::Records | FrameKind::Watermark) => self.frames.push(at),
+                Some(FrameKind::Watermark) => {
+                    let ticks = watermark_of(&header, &front[FRAME_HEADER_BYTES..]);
+                    let frame = self.frames.len();
+                    self.watermarks
+                        .extend(ticks.map(|ticks| Watermark { frame, ticks }));
+                    self.frames.push(at);
+                }
+                Some(FrameKind::Records) => self.frames.push(at),
                 Some(kind) => {
                     if let Some(payload) = self.payload(at)? {
                         self.small_frames.push(offset);
@@ -526,6 +556,7 @@ impl RankLog {
     /// read is in the segments by then.
     pub(super) fn catch_up(&mut self) {
         let (from, path) = (self.whole_bytes, self.path.clone());
+        self.last.take();
         self.problems
             .retain(|problem| problem.path != path || problem.offset < from);
         let outcome = self.with_file(File::metadata).and_then(|meta| {

@@ -89,9 +89,9 @@ impl RankLog {
         let mut records: u64 = live
             .map(|group| (group.records.len() as u64).saturating_sub(u64::from(group.flushed)))
             .sum();
-        for &at in self.frames.iter().rev() {
+        for (frame, &at) in self.frames.iter().enumerate().rev() {
             if at.header.kind == FrameKind::Watermark as u8 {
-                found.extend(self.moment(at).map(|ticks| Boundary { ticks, records }));
+                found.extend(self.moment(frame).map(|ticks| Boundary { ticks, records }));
                 if records > most {
                     return (found, None);
                 }
@@ -124,10 +124,8 @@ impl RankLog {
 
     /// Reads the records from a frame on. Also returns the number of those of the job.
     fn tail_from(&self, first_frame: usize) -> (Tail, usize) {
-        let before = first_frame
-            .checked_sub(1)
-            .and_then(|before| self.frames.get(before));
-        let from_ticks = before.and_then(|&at| self.moment(at)).unwrap_or(0);
+        let before = first_frame.checked_sub(1);
+        let from_ticks = before.and_then(|before| self.moment(before)).unwrap_or(0);
         let mut stream = self.records_behind(first_frame);
         let mut end_ticks = self.in_flight.iter().map(|call| call.record.enter_ticks).max();
         let mut times: Vec<u64> = Vec::new();
@@ -189,14 +187,16 @@ impl RankLog {
 
     /// Returns the index of the first frame that may contain records that were left at `ticks` or later.
     pub(super) fn first_frame_from(&self, ticks: u64) -> usize {
-        let watermarks = self.watermarks();
-        let tick_of = |&frame: &usize| self.watermark(self.frames[frame]);
-        // Ticks of watermarks increase. A watermark that cannot be read is not used as a start.
-        let behind = watermarks.partition_point(|frame| tick_of(frame).is_some_and(|found| found <= ticks));
+        // Ticks of watermarks increase.
+        let behind = self
+            .watermarks
+            .partition_point(|watermark| watermark.ticks <= ticks);
         // The frames before a watermark may contain records that were left after its tick. They contain none that were
         // left after the tick of the next watermark.
-        let before = behind.checked_sub(2).and_then(|before| watermarks.get(before));
-        before.map_or(0, |before| before + 1)
+        let before = behind
+            .checked_sub(2)
+            .and_then(|before| self.watermarks.get(before));
+        before.map_or(0, |before| before.frame + 1)
     }
 
     /// Limits [`RankLog::records`] to records that were left before `ticks`. Frames without such records are not read.
@@ -213,16 +213,12 @@ impl RankLog {
     /// Returns the number of frames with records that were left before `ticks`, and the offset of their end; `u64::MAX` if later
     /// frames may have such records.
     pub(super) fn end_for(&self, ticks: u64) -> (usize, u64) {
-        let watermarks = self.watermarks();
-        // A watermark that cannot be read does not end the reading.
-        let before = |&frame: &usize| {
-            self.watermark(self.frames[frame])
-                .is_none_or(|found| found < ticks)
-        };
-        let first_after = watermarks.partition_point(before);
-        let last = watermarks.get(first_after + WATERMARKS_AFTER - 1);
-        last.map_or((self.frames.len(), u64::MAX), |&last| {
-            (last + 1, self.end_of(self.frames[last]))
+        let first_after = self
+            .watermarks
+            .partition_point(|watermark| watermark.ticks < ticks);
+        let last = self.watermarks.get(first_after + WATERMARKS_AFTER - 1);
+        last.map_or((self.frames.len(), u64::MAX), |last| {
+            (last.frame + 1, self.end_of(self.frames[last.frame]))
         })
     }
 
@@ -236,12 +232,6 @@ impl RankLog {
     /// Returns the offset after a frame.
     fn end_of(&self, at: FrameAt) -> u64 {
         at.offset + FRAME_HEADER_BYTES as u64 + u64::from(at.header.payload_bytes)
-    }
-
-    /// Returns the positions of the watermarks in the list of frames.
-    fn watermarks(&self) -> Vec<usize> {
-        let is_watermark = |&frame: &usize| self.frames[frame].header.kind == FrameKind::Watermark as u8;
-        (0..self.frames.len()).filter(is_watermark).collect()
     }
 
     /// Removes the limits of [`RankLog::begin_at`] and [`RankLog::end_at`].
@@ -266,22 +256,21 @@ impl RankLog {
     }
 
     /// Returns the last tick at which the process is known to have recorded; 0 if it never did.
-    pub(super) fn last_ticks(&self) -> u64 {
-        let calibrated = self.calibrations.last().map(|last| last.ticks);
-        let watermarks = self.watermarks().into_iter().rev();
-        let watermark = watermarks
-            .filter_map(|frame| self.moment(self.frames[frame]))
-            .next();
-        let last = calibrated.max(watermark).max(self.tail(0).end_ticks);
-        last.unwrap_or(0).max(self.known_ticks)
+    pub fn last_ticks(&self) -> u64 {
+        *self.last.get_or_init(|| {
+            let calibrated = self.calibrations.last().map(|last| last.ticks);
+            let moments = self.watermarks.iter().rev().map(|watermark| watermark.ticks);
+            let watermark = moments.filter(|&ticks| ticks != u64::MAX).next();
+            let last = calibrated.max(watermark).max(self.tail(0).end_ticks);
+            last.unwrap_or(0).max(self.known_ticks)
+        })
     }
 
     /// Returns true if watermarks show that all records are in the log that were left before `ticks`.
     pub fn is_whole_until(&self, ticks: u64) -> bool {
-        let is_watermark = |at: &&FrameAt| at.header.kind == FrameKind::Watermark as u8;
-        let watermarks = self.frames.iter().rev().filter(is_watermark);
         // Ticks of watermarks increase, so the last ones decide.
-        let mut known = watermarks.filter_map(|&at| self.moment(at));
+        let moments = self.watermarks.iter().rev().map(|watermark| watermark.ticks);
+        let mut known = moments.filter(|&ticks| ticks != u64::MAX);
         known.nth(WATERMARKS_AFTER - 1) >= Some(ticks)
     }
 
@@ -295,20 +284,14 @@ impl RankLog {
         self.begin.is_some()
     }
 
-    /// Returns the tick of a watermark; `None` if it is damaged.
-    fn watermark(&self, at: FrameAt) -> Option<u64> {
-        let mut bytes = [0u8; 8];
-        if at.header.payload_bytes as usize != bytes.len() {
-            return None;
-        }
-        self.read_at(&mut bytes, at.offset + FRAME_HEADER_BYTES as u64)
-            .ok()?;
-        (crc32fast::hash(&bytes) == at.header.payload_check).then(|| u64::from_le_bytes(bytes))
-    }
-
-    /// Returns the tick of a watermark if it is a time. The value `u64::MAX` means that nothing follows.
-    fn moment(&self, at: FrameAt) -> Option<u64> {
-        self.watermark(at).filter(|&ticks| ticks != u64::MAX)
+    /// Returns the tick of the watermark at a position of the list of frames; `None` if it is damaged, or means that nothing
+    /// follows.
+    fn moment(&self, frame: usize) -> Option<u64> {
+        let at = self
+            .watermarks
+            .binary_search_by_key(&frame, |watermark| watermark.frame);
+        let found = at.ok().map(|at| self.watermarks[at].ticks);
+        found.filter(|&ticks| ticks != u64::MAX)
     }
 
     /// Returns the number of records in a frame, from the heads of its groups; 0 if it is damaged.

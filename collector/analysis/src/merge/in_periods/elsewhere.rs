@@ -18,7 +18,7 @@ use crate::merge::units::parts::{self, Parts};
 use crate::merge::units::period::PeriodInput;
 use crate::merge::units::read::is_on_disk;
 use crate::rank::CarryPoint;
-use rankscope_formats::session::{PERIODS_DIRECTORY, ProblemSummary, Session};
+use rankscope_formats::session::{PERIODS_DIRECTORY, Period, ProblemSummary};
 use rankscope_ranklog::reader::RankLog;
 use std::collections::BTreeMap;
 use std::fs;
@@ -70,7 +70,10 @@ pub fn merge_elsewhere(
     });
     fs::create_dir_all(session.join(PERIODS_DIRECTORY)).map_err(failed)?;
     for (task, attempt) in tasks.iter().zip(units.chosen()?) {
-        let merged = Session::read(&attempt.path).map_err(|error| MergeError::Units(error.to_string()))?;
+        let Some(period) = attempt.output.period else {
+            let what = format!("{}: the receipt has no period", attempt.path.display());
+            return Err(MergeError::Units(what));
+        };
         let to = run.directory(task.number);
         replace(&attempt.path, &to).map_err(|source| MergeError::Output { path: to, source })?;
         let between = Between {
@@ -80,7 +83,7 @@ pub fn merge_elsewhere(
             carried: &CarriedLogs::new(),
         };
         let is_final = run.is_final(&between, logs);
-        run.add(&between, &merged, is_final)?;
+        run.add(Period { is_final, ..period })?;
     }
     Ok(left)
 }
@@ -254,7 +257,12 @@ fn input(run: &Run<'_>, task: &Task, carried: &CarriedLogs, logs: &[RankLog]) ->
         }
         directories.push(shared);
     }
-    let mut input = PeriodInput::new(directories, origins, run.options.most_pending);
+    let mut input = PeriodInput::new(
+        run.name(task.number),
+        directories,
+        origins,
+        run.options.most_pending,
+    );
     input.between(&task.from, &task.until, run.list.origin_unix_ns);
     input.problems = task.problems.clone();
     for &position in &task.logs {

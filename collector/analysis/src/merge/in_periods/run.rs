@@ -15,7 +15,7 @@ use crate::summary::this_program;
 use jiff::Timestamp;
 use rankscope_formats::session::{
     PERIODS_DIRECTORY, PERIODS_VERSION, Period, PeriodCut, Periods, PeriodsError, ProblemSummary,
-    SUMMARY_FILE, Session,
+    SUMMARY_FILE,
 };
 use rankscope_ranklog::reader::{Ending, RankLog};
 use std::collections::{BTreeMap, BTreeSet};
@@ -164,8 +164,9 @@ impl<'a> Run<'a> {
             Some(on_axis(index, first.ticks))
         });
         let ends = logs.iter().enumerate().filter_map(|(index, log)| {
-            let last = log.calibrations.last().map(|last| last.ticks);
-            Some(on_axis(index, last.max(log.tail(0).end_ticks)?))
+            Some(log.last_ticks())
+                .filter(|&last| last > 0)
+                .map(|last| on_axis(index, last))
         });
         let (Some(begin_ns), Some(end_ns)) = (begins.min(), ends.max()) else {
             return Vec::new();
@@ -230,7 +231,10 @@ impl<'a> Run<'a> {
         all.sort_by_key(|(index, _)| *index);
         logs.extend(all.into_iter().map(|(_, log)| log));
         match merged? {
-            Some(session) => self.add(&between, &session, is_final),
+            Some(session) => {
+                let span = (from.unix_ns, until.unix_ns);
+                self.add(Period::of(&session, name(from.unix_ns), span, is_final))
+            }
             None => Ok(()),
         }
     }
@@ -270,14 +274,7 @@ impl<'a> Run<'a> {
     }
 
     /// Adds a period that was merged to the list.
-    pub fn add(
-        &mut self,
-        between: &Between<'_>,
-        session: &Session,
-        is_final: bool,
-    ) -> Result<(), MergeError> {
-        let span = (between.from.unix_ns, between.until.unix_ns);
-        let period = Period::of(session, name(between.from.unix_ns), span, is_final);
+    pub fn add(&mut self, period: Period) -> Result<(), MergeError> {
         let periods = &mut self.list.periods;
         periods.retain(|known| known.from_unix_ns != period.from_unix_ns);
         periods.push(period);
@@ -310,8 +307,15 @@ impl<'a> Run<'a> {
 
     /// Returns the session directory of a period.
     pub fn directory(&self, number: i64) -> PathBuf {
-        let name = name(number * self.list.length_ns);
-        self.options.output.join(PERIODS_DIRECTORY).join(name)
+        self.options
+            .output
+            .join(PERIODS_DIRECTORY)
+            .join(self.name(number))
+    }
+
+    /// Returns the name of a period.
+    pub fn name(&self, number: i64) -> String {
+        name(number * self.list.length_ns)
     }
 
     /// Returns the cut at the end of a period. Where an earlier merge has cut, it stays.

@@ -3,7 +3,7 @@
 use crate::ingest::between::LogId;
 use crate::merge::units::read::ReadOutput;
 use crate::rank::Carried;
-use rankscope_formats::session::TableInfo;
+use rankscope_formats::session::{Period, TableInfo};
 use serde::{Deserialize, Serialize};
 
 /// Output of a unit.
@@ -17,6 +17,8 @@ pub struct UnitOutput {
     pub files: Vec<PartFile>,
     /// What was read, if the unit reads.
     pub read: Option<ReadOutput>,
+    /// The period, if the unit merged one.
+    pub period: Option<Period>,
     /// What was counted, if the unit counts: numbers of each log.
     pub counted: Vec<(LogId, Vec<Carried>)>,
 }

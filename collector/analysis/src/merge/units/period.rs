@@ -12,6 +12,8 @@ use std::sync::Arc;
 /// What the merge of a period needs.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct PeriodInput {
+    /// Name of the period.
+    pub name: String,
     /// Run directories, with absolute paths.
     pub directories: Vec<PathBuf>,
     /// Directories, and the names that the session states for them.
@@ -32,11 +34,13 @@ pub struct PeriodInput {
 impl PeriodInput {
     /// Creates an input without logs.
     pub fn new(
+        name: String,
         directories: Vec<PathBuf>,
         origins: Vec<(PathBuf, PathBuf)>,
         most_pending: Option<usize>,
     ) -> Self {
         Self {
+            name,
             directories,
             origins,
             most_pending,
@@ -48,6 +52,11 @@ impl PeriodInput {
     pub fn between(&mut self, from: &RunCut, until: &RunCut, origin_unix_ns: i64) {
         (self.from, self.until) = (from.clone(), until.clone());
         self.origin_unix_ns = origin_unix_ns;
+    }
+
+    /// Returns its start and its end, in nanoseconds since 1970.
+    pub fn span(&self) -> (i64, i64) {
+        (self.from.unix_ns, self.until.unix_ns)
     }
 
     /// Calls `merge` with the part of the run.

@@ -10,6 +10,7 @@ use crate::merge::units::input::{UnitInput, Work, version};
 use crate::merge::units::output::{PartFile, UnitOutput};
 use crate::merge::units::parts::{self, RECEIPT};
 use crate::merge::units::period::PeriodInput;
+use rankscope_formats::session::Period;
 use rankscope_ranklog::reader::RankLog;
 use std::ffi::OsStr;
 use std::fs;
@@ -43,7 +44,7 @@ pub fn run_unit(
     fs::create_dir(&directory)?;
     let limits = input.row_limits();
     let mut sizes = TableSizes::default();
-    let (mut read, mut counted) = (None, Vec::new());
+    let (mut read, mut counted, mut period) = (None, Vec::new(), None);
     let mut records = 0;
     match input.work {
         Work::Read(input) => {
@@ -53,25 +54,29 @@ pub fn run_unit(
         }
         Work::Write(input) => input.run((parts, &directory), limits, &mut sizes)?,
         Work::Count(input) => counted = input.run(&allows)?,
-        Work::Period(input) => records = run_period(*input, &directory, &allows)?,
+        Work::Period(input) => {
+            let merged = run_period(*input, &directory, &allows)?;
+            (period, records) = (Some(merged.0), merged.1);
+        }
     }
     let output = UnitOutput {
         input_check,
         files: files(&directory)?,
         tables: sizes.into_tables(),
         read,
+        period,
         counted,
     };
     checked_file::write(&directory.join(RECEIPT), &output)?;
     Ok(records)
 }
 
-/// Merges a period into the directory of an attempt. Returns its number of records.
+/// Merges a period into the directory of an attempt. Also returns its number of records.
 fn run_period(
     input: PeriodInput,
     directory: &Path,
     allows: &dyn Fn(&Path) -> bool,
-) -> Result<u64, UnitError> {
+) -> Result<(Period, u64), UnitError> {
     if let Some(refused) = input.directories.iter().find(|directory| !allows(directory)) {
         return Err(UnitError::no_access(refused));
     }
@@ -91,7 +96,11 @@ fn run_period(
     let problems = input.problems.clone();
     let session =
         input.with_part(|between| merge_period(&options, between, &mut logs, problems, &mut |_| {}))?;
-    Ok(session.ranks.iter().map(|rank| rank.records).sum())
+    let records = session.ranks.iter().map(|rank| rank.records).sum();
+    Ok((
+        Period::of(&session, input.name.clone(), input.span(), false),
+        records,
+    ))
 }
 
 /// Returns the files of all tables of an attempt.
