@@ -564,28 +564,21 @@ impl Text {
 
     fn places(&mut self, places: &Places) {
         self.heading("Details");
-        let mut line = |what: &dyn std::fmt::Display, how: &str| {
-            self.line(&format!("  {what}"));
-            for part in wrapped(how, self.width - 6) {
-                let part = self.paint.faint(&format!("      {part}"));
-                self.line(&part);
-            }
-        };
         if let Some(report) = &places.report {
-            line(&report.display(), "open it in a browser");
+            self.place(&report.display(), "open it in a browser");
         }
         let run = places.session.parent().unwrap_or(&places.session);
-        line(
+        self.place(
             &format_args!("rankscope view {}", run.display()),
             "the timeline of all ranks in a native window",
         );
         if let Some(trace) = &places.trace {
-            line(
+            self.place(
                 &trace.display(),
                 "https://ui.perfetto.dev → Open trace file; the file stays on your machine",
             );
         }
-        line(
+        self.place(
             &places.session.display(),
             "Parquet tables and session.json, for data frames and SQL",
         );

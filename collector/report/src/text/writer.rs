@@ -5,6 +5,7 @@ use super::table::TextTable;
 use crate::TextLayout;
 use crate::reasons::Reasons;
 use crate::sentences::{Level, Line};
+use std::fmt::Display;
 
 /// Width of the label before a sentence, in columns.
 const LABEL: usize = 12;
@@ -77,6 +78,15 @@ impl Text {
     pub fn faint(&mut self, words: &str) {
         for part in wrapped(words, self.width - 2) {
             let part = self.paint.faint(&format!("  {part}"));
+            self.line(&part);
+        }
+    }
+
+    /// Adds a path or a command, and below it what it is for.
+    pub fn place(&mut self, what: &dyn Display, how: &str) {
+        self.line(&format!("  {what}"));
+        for part in wrapped(how, self.width - 6) {
+            let part = self.paint.faint(&format!("      {part}"));
             self.line(&part);
         }
     }
