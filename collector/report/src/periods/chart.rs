@@ -18,6 +18,8 @@ const WIDEST_BAR: f64 = 28.0;
 const HEIGHT: f64 = 130.0;
 const TITLE: f64 = 30.0;
 const ROW: f64 = 17.0;
+/// Title of the panel of shares.
+const SHARES: &str = "share of time";
 /// Room for the labels of the axis of time, in pixels.
 const BELOW: f64 = 24.0;
 /// Width of a label of the axis of time with its gap, in pixels.
@@ -62,7 +64,7 @@ pub fn draw(list: &Periods, all: &[Recurring]) -> Option<String> {
     );
     let widest = labels.iter().map(|label| text_width(&label.plain()));
     let widest = widest.chain(step_ticks.iter().map(|ns| text_width(&units::time_f(*ns))));
-    let left = widest.fold(44.0, f64::max) + 10.0;
+    let left = widest.fold(text_width(SHARES), f64::max) + 10.0;
     let width = (WIDEST / bars.len() as f64).min(WIDEST_BAR);
     let steps = TITLE + HEIGHT;
     let shares = steps + TITLE + HEIGHT;
@@ -84,7 +86,7 @@ pub fn draw(list: &Periods, all: &[Recurring]) -> Option<String> {
     svg.text(0.0, 14.0, Anchor::Start, prose!["median step"]);
     frame.grid(&mut svg, steps, &step_ticks, units::time_f);
     frame.steps(&mut svg, list, &of_bars, steps, step_ticks.last().copied());
-    svg.text(0.0, steps + 16.0, Anchor::Start, prose!["share of time"]);
+    svg.text(0.0, steps + 16.0, Anchor::Start, prose![SHARES]);
     let next = svg.key(left, steps + 16.0, "wait", "exposed wait");
     let next = svg.key(next, steps + 16.0, "transfer", "rest of exposed communication");
     svg.key(next, steps + 16.0, "missing", "no records");

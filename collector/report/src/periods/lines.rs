@@ -167,10 +167,15 @@ fn periods(list: &Periods) -> Line {
         " of ",
         time(list.length_ns, "/length_ns"),
     ];
+    let is_one = list.periods.len() == 1;
     if finals.len() == list.periods.len() {
-        text.push(", all final");
+        text.push(if is_one { ", final" } else { ", all final" });
     } else if finals.is_empty() {
-        text.push(", none final: the next merge replaces them");
+        text.push(if is_one {
+            ", not final: the next merge replaces it"
+        } else {
+            ", none final: the next merge replaces them"
+        });
     } else {
         let source = number(among("/periods", finals.iter().copied(), "/name"));
         text.push(prose![

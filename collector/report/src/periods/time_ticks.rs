@@ -5,7 +5,7 @@ use rankscope_analysis::model::date;
 const SECOND_NS: i64 = 1_000_000_000;
 const DAY: i64 = 86_400;
 /// Distances of ticks, in seconds.
-const STEPS: [i64; 22] = [
+const STEPS: [i64; 23] = [
     1,
     2,
     5,
@@ -26,6 +26,7 @@ const STEPS: [i64; 22] = [
     DAY,
     2 * DAY,
     7 * DAY,
+    14 * DAY,
     28 * DAY,
     364 * DAY,
 ];
