@@ -37,6 +37,7 @@ mod layout;
 mod location;
 mod losses;
 mod matching;
+mod one_period;
 mod operations;
 mod packed;
 mod parquet_file;
@@ -75,7 +76,9 @@ pub use figure::{Figure, Quantiles, Ratio};
 pub use findings::{Condition, Finding, LookAt, Score, Scorecard, Severity};
 pub use gpus::GpuSummary;
 pub use imported::{HtaFigures, HtaIdle, HtaOverlap, HtaTemporal, Imported};
-pub use location::{IMPORTED_DIRECTORY, SESSION_DIRECTORY, beside_session, find_session};
+pub use location::{
+    IMPORTED_DIRECTORY, SESSION_DIRECTORY, beside_session, find_periods, find_session, sessions_of,
+};
 pub use losses::{LossSummary, ProblemSummary, Problems};
 pub use matching::{Matching, ReasonCount, Unmatched};
 pub use operations::{
@@ -100,7 +103,7 @@ pub use rows::{
     StallRow, StepKind, StepRow, TrafficRoute, TrafficRow, TrafficSource, WaitClass, WorkClass, WorkKind,
     WorkRow,
 };
-pub use schema::{schema, schema_of, selection_schema};
+pub use schema::{periods_schema, schema, schema_of, selection_schema};
 pub use selection::{
     CounterFigures, Parts, RankLateness, RankParts, SelectedCounter, SelectedOperations, SelectedStall,
     SelectedStalls, Selection, SelectionTotals, SlowestInstance, TimeBin, TimeHistogram,

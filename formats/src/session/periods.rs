@@ -214,3 +214,42 @@ impl Period {
         session.join(PERIODS_DIRECTORY).join(&self.name)
     }
 }
+
+#[cfg(test)]
+pub(super) mod test_support {
+    use super::*;
+
+    const HOUR_NS: i64 = 3_600_000_000_000;
+
+    /// Returns a list of hours with these names. All but the last are final.
+    pub fn list_of(names: &[&str]) -> Periods {
+        let period = |(at, name): (usize, &&str)| Period {
+            name: (*name).to_owned(),
+            from_unix_ns: at as i64 * HOUR_NS,
+            until_unix_ns: (at as i64 + 1) * HOUR_NS,
+            is_final: at + 1 < names.len(),
+            ranks: 4,
+            operations: 1_000,
+            bytes: 1 << 30,
+            steps: 100,
+            median_step_ns: Figure::known(1_000_000_000),
+            exposed_communication: Ratio::figure(1, 10, ""),
+            exposed_wait: Ratio::figure(1, 20, ""),
+            left_out: 0,
+            lost: 0,
+            problems: 0,
+            findings: Vec::new(),
+        };
+        Periods {
+            version: PERIODS_VERSION,
+            tool: Tool {
+                name: "rankscope".to_owned(),
+                version: "0".to_owned(),
+            },
+            directories: vec!["run".to_owned()],
+            length_ns: HOUR_NS,
+            origin_unix_ns: 0,
+            periods: names.iter().enumerate().map(period).collect(),
+        }
+    }
+}

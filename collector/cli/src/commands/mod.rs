@@ -26,6 +26,7 @@ mod progress;
 mod rank_list;
 mod reference;
 mod report;
+mod report_periods;
 mod results;
 mod rules;
 mod run;
