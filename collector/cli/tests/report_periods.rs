@@ -3,7 +3,7 @@
 //! `REPORT_OUT=DIR cargo test -p rankscope --test report_periods` also writes the pages to DIR for visual inspection.
 
 use rankscope_analysis::MergeOptions;
-use rankscope_analysis::merge::in_periods::merge_in_periods_at;
+use rankscope_analysis::merge::in_periods::{PeriodOptions, merge_in_periods};
 use rankscope_fixtures::logs::Ddp;
 use rankscope_fixtures::page::browser::Browser;
 use rankscope_fixtures::page::{CONTRAST, WALK, Walked, skip};
@@ -148,7 +148,11 @@ impl Run {
         let run = folder.path().join("run");
         job.write(&run).expect("written");
         let options = MergeOptions::new(vec![run.clone()], run.join("session"));
-        let list = merge_in_periods_at(&options, 7 * SECOND_NS, i64::MAX, &mut |_| {}, &mut |_, _| {});
+        let periods = PeriodOptions {
+            now_unix_ns: i64::MAX,
+            ..PeriodOptions::new(7 * SECOND_NS)
+        };
+        let list = merge_in_periods(&options, &periods, &mut |_| {});
         Self {
             folder,
             list: list.expect("merged"),

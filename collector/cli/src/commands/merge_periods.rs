@@ -12,7 +12,7 @@ use rankscope_analysis::merge::unit_runner::UnitRunner;
 use rankscope_analysis::model::time_range::time_ns;
 use rankscope_formats::files::is_remote;
 use rankscope_formats::session::{PERIODS_FILE, Periods, SESSION_DIRECTORY};
-use rankscope_report::TextLayout;
+use rankscope_report::{Places, TextLayout};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -80,19 +80,21 @@ impl InPeriods<'_> {
         };
         let list = merge_in_periods(&options, &periods, &mut report)?;
         drop(progress);
-        let html = output.join(REPORT);
-        if !self.only_session {
-            rankscope_report::periods::write_html(&list, &session, &html)
+        let html = (!self.only_session).then(|| output.join(REPORT));
+        if let Some(html) = &html {
+            rankscope_report::periods::write_html(&list, &session, html)
                 .with_context(|| format!("cannot write {}", html.display()))?;
         }
         if self.json {
             print::json(&list)?;
         } else {
-            print::text(&rankscope_report::periods::text(
-                &list,
-                &session,
-                &TextLayout::of_stdout(),
-            ))?;
+            let places = Places {
+                session,
+                trace: None,
+                report: html,
+            };
+            let layout = TextLayout::of_stdout();
+            print::text(&rankscope_report::periods::text(&list, &places, &layout))?;
         }
         Ok(Exit::Fine)
     }

@@ -224,6 +224,7 @@ impl<'a> Run<'a> {
                 output: self.directory(number),
                 ..self.options.clone()
             };
+            remove_directory(&options.output)?;
             merge_period(&options, &between, &mut read, problems, progress).map(Some)
         };
         // Clocks know the logs by their positions.
@@ -368,6 +369,17 @@ fn uncounted(period: &Path, error: &io::Error) -> ProblemSummary {
 /// Returns the last period to which nothing can be added.
 fn last_final(list: &Periods) -> Option<&Period> {
     list.periods.iter().rev().find(|period| period.is_final)
+}
+
+/// Removes an earlier merge of a period, with reports of it.
+fn remove_directory(path: &Path) -> Result<(), MergeError> {
+    match fs::remove_dir_all(path) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(MergeError::Output {
+            path: path.to_path_buf(),
+            source,
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// Returns the name of the period that starts at a time.
