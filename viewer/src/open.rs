@@ -4,7 +4,7 @@
 
 use rankscope_formats::files::is_remote;
 use rankscope_formats::session::{
-    IMPORTED_DIRECTORY, SESSION_DIRECTORY, SUMMARY_FILE, Session, find_session,
+    IMPORTED_DIRECTORY, Periods, SESSION_DIRECTORY, SUMMARY_FILE, Session, find_periods, find_session,
 };
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
@@ -51,7 +51,15 @@ pub fn find(paths: &[PathBuf]) -> Result<Found, String> {
         let output = parent.join(format!("{IMPORTED_DIRECTORY}-{:08x}", key_of(paths)));
         return Ok(found_traces(paths.to_vec(), output));
     };
-    let session = find_session(path).map_err(|error| format!("cannot open {}: {error}", path.display()))?;
+    let cannot_open = |error: std::io::Error| format!("cannot open {}: {error}", path.display());
+    let session = find_session(path).map_err(cannot_open)?;
+    // One period that was opened without a word would look like the whole run.
+    if session.is_none()
+        && let Some(in_periods) = find_periods(path).map_err(cannot_open)?
+        && let Some(list) = Periods::read(&in_periods).map_err(|error| error.to_string())?
+    {
+        return Err(list.one_is_needed(path, &in_periods));
+    }
     if is_remote(path) {
         let advice = || {
             format!(
@@ -326,6 +334,15 @@ mod tests {
                 root.join("one.rankscope")
             ))
         );
+        let list = root.join("long/session/periods.json");
+        fs::create_dir_all(list.parent().expect("a parent")).expect("made");
+        fs::write(
+            &list,
+            r#"{"version": 1, "tool": {"name": "", "version": ""}, "directories": [], "length_ns": 1, "origin_unix_ns": 0, "periods": []}"#,
+        )
+        .expect("written");
+        fs::write(root.join("long/rank-0.rslog"), "").expect("written");
+        assert!(found("long").is_err_and(|why| why.contains("is merged in periods")));
         assert!(found("other.txt").is_err_and(|why| why.contains("other.txt")));
         assert!(found("nothing").is_err_and(|why| why.contains("nothing")));
     }

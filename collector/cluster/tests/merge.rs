@@ -4,6 +4,7 @@ mod support;
 
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::physical_plan::empty::EmptyExec;
+use rankscope_analysis::merge::in_periods::{PeriodOptions, merge_in_periods};
 use rankscope_analysis::merge::units::parts;
 use rankscope_analysis::{merge, merge_by};
 use rankscope_cluster::access::Access;
@@ -112,6 +113,51 @@ fn twenty_killed_executors_change_nothing() {
     let lost = cluster.scheduler_said("lost Executor");
     println!("{lost} times units were running on a killed executor");
     assert!(lost > 0, "no unit was running on a killed executor");
+}
+
+/// Executors merge whole periods, also if one is killed.
+#[test]
+fn executors_merge_periods() {
+    let cluster = Cluster::start(&[]);
+    let run = cluster.folder.path().join("run");
+    let job = Ddp {
+        ranks: 300,
+        steps: 300,
+        forward_ns: 60_000_000,
+        flushed_records: 60,
+        ..Ddp::default()
+    };
+    job.write(&run).expect("write");
+    damage_two(&run);
+    let (here, there) = (run.join("here"), run.join("there"));
+    let local = PeriodOptions::new(3_000_000_000);
+    let expected = merge_in_periods(&options(&run, &here), &local, &mut |_| {}).expect("merge");
+    assert!(expected.periods.len() > 5, "{}", expected.periods.len());
+    let (_survivor, _) = cluster.executor(&[]);
+    let (mut victim, _) = cluster.executor(&[]);
+    let by_cluster = PeriodOptions {
+        runner: Some(Arc::new(cluster.runner())),
+        ..local
+    };
+    let options = options(&run, &there);
+    let list = std::thread::scope(|scope| {
+        let merging = scope.spawn(|| merge_in_periods(&options, &by_cluster, &mut |_| {}));
+        while !has_begun(&there) && !merging.is_finished() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        victim.kill();
+        merging.join().expect("no panic").expect("merge")
+    });
+    assert_eq!(list.periods, expected.periods);
+    for period in &list.periods {
+        let comparable = |session: &Path| {
+            let mut all = files(&period.path(session));
+            // The viewer's index has the time of the merge.
+            all.retain(|path, _| !path.starts_with("view"));
+            all
+        };
+        assert_same(&comparable(&here), &comparable(&there), &period.name);
+    }
 }
 
 #[test]

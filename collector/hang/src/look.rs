@@ -49,7 +49,9 @@ pub enum Reach {
 
 /// Reads what every rank does.
 pub fn view(ingested: Ingested, reach: Reach) -> View {
-    let Ingested { mut logs, problems } = ingested;
+    let Ingested {
+        mut logs, problems, ..
+    } = ingested;
     let clocks = Clocks::align(&logs);
     let last_ticks: Vec<Option<u64>> = logs
         .iter_mut()

@@ -11,6 +11,7 @@ pub mod heatmap;
 mod hta_figures;
 mod html;
 pub(crate) mod markup;
+pub mod periods;
 mod places;
 pub mod prose;
 mod reasons;

@@ -39,6 +39,10 @@ pub fn inline(text: &Prose, inner: &str) -> String {
             Piece::Shown(shown) => {
                 let _ = write!(out, "<{inner}{}>{}</{inner}>", source(shown), escape(&shown.text));
             }
+            Piece::Link(shown, href) => {
+                let (href, text) = (escape(&href.0), escape(&shown.text));
+                let _ = write!(out, r#"<a href="{href}"{}>{text}</a>"#, source(shown));
+            }
         }
     }
     out

@@ -80,7 +80,13 @@ pub enum Piece {
     Words(String),
     /// Value from the JSON.
     Shown(Shown),
+    /// Value from the JSON that leads to another page.
+    Link(Shown, Href),
 }
+
+/// Address of another page, relative to the page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Href(pub String);
 
 /// Text.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -145,7 +151,7 @@ fn capitalised(text: &str) -> String {
 fn text(piece: &Piece) -> &str {
     match piece {
         Piece::Words(words) => words,
-        Piece::Shown(shown) => &shown.text,
+        Piece::Shown(shown) | Piece::Link(shown, _) => &shown.text,
     }
 }
 
@@ -171,6 +177,14 @@ impl From<Shown> for Prose {
     fn from(shown: Shown) -> Self {
         Self {
             pieces: vec![Piece::Shown(shown)],
+        }
+    }
+}
+
+impl From<(Shown, Href)> for Prose {
+    fn from((shown, href): (Shown, Href)) -> Self {
+        Self {
+            pieces: vec![Piece::Link(shown, href)],
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use anyhow::{Context, Result, bail};
 use rankscope_formats::files::{self, is_remote};
-use rankscope_formats::session::{SESSION_DIRECTORY, Session, find_session};
+use rankscope_formats::session::{PERIODS_DIRECTORY, SESSION_DIRECTORY, Session, sessions_of};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// A run with a session.
 pub struct Run {
@@ -21,7 +21,7 @@ pub struct Runs(pub Vec<Run>);
 
 impl Runs {
     /// Reads the summaries of the sessions in these directories. Each is a run directory that was merged, a session directory, or a
-    /// directory of runs. A session that is given twice counts once.
+    /// directory of runs. Each period of a run in periods is a run. A session that is given twice counts once.
     pub fn open(directories: &[PathBuf]) -> Result<Self> {
         let mut sessions: Vec<PathBuf> = Vec::new();
         let mut known = BTreeSet::new();
@@ -46,7 +46,7 @@ impl Runs {
             let session = Session::read(&path).with_context(|| {
                 format!(
                     "invalid session; merge the run again: rankscope merge {}",
-                    path.parent().unwrap_or(&path).display()
+                    run_of_period(&path).unwrap_or(run_of(&path)).display()
                 )
             })?;
             Ok(Run { name, path, session })
@@ -55,16 +55,17 @@ impl Runs {
     }
 }
 
-/// Returns the sessions of a directory: itself, the session inside, or those of the runs inside, by name.
+/// Returns the sessions of a directory: itself, the session inside, all periods inside, or those of the runs inside, by name.
 fn sessions_in(directory: &Path) -> Result<Vec<PathBuf>> {
     let cannot_read = || format!("cannot read the directory {}", directory.display());
-    if let Some(session) = find_session(directory).with_context(cannot_read)? {
-        return Ok(vec![session]);
+    let own = sessions_of(directory).with_context(cannot_read)?;
+    if !own.is_empty() {
+        return Ok(own);
     }
     let mut inside: Vec<PathBuf> = Vec::new();
     for entry in files::list(directory).with_context(cannot_read)? {
         if entry.is_directory {
-            inside.extend(find_session(&directory.join(entry.name)).with_context(cannot_read)?);
+            inside.extend(sessions_of(&directory.join(entry.name)).with_context(cannot_read)?);
         }
     }
     if inside.is_empty() {
@@ -78,22 +79,14 @@ fn sessions_in(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(inside)
 }
 
-/// Names each run by the shortest path suffix that is unique.
+/// Names each run by the shortest path suffix that is unique. A period is named by its run and its start.
 fn names(sessions: &[PathBuf]) -> Vec<String> {
-    let parts = |session: &Path| -> Vec<String> {
-        let run = match session.file_name() {
-            Some(name) if name == SESSION_DIRECTORY => session.parent().unwrap_or(session),
-            _ => session,
-        };
-        let components = run.components().rev();
-        components
-            .filter(|component| matches!(component, std::path::Component::Normal(_)))
-            .map(|component| component.as_os_str().to_string_lossy().into_owned())
-            .collect()
-    };
     let parts: Vec<Vec<String>> = sessions.iter().map(|session| parts(session)).collect();
+    let mut lengths: Vec<usize> = sessions
+        .iter()
+        .map(|session| if run_of_period(session).is_some() { 2 } else { 1 })
+        .collect();
     let longest = parts.iter().map(Vec::len).max().unwrap_or(0);
-    let mut lengths = vec![1; parts.len()];
     loop {
         let names: Vec<String> = parts
             .iter()
@@ -115,6 +108,36 @@ fn names(sessions: &[PathBuf]) -> Vec<String> {
     }
 }
 
+/// Returns the parts of a run's path, the last first. After the name of a period come those of its run.
+fn parts(session: &Path) -> Vec<String> {
+    let (period, run) = match run_of_period(session) {
+        Some(run) => (session.file_name(), run),
+        None => (None, run_of(session)),
+    };
+    let names = run.components().rev().filter_map(|component| match component {
+        Component::Normal(name) => Some(name),
+        _ => None,
+    });
+    let names = period.into_iter().chain(names);
+    names.map(|name| name.to_string_lossy().into_owned()).collect()
+}
+
+/// Returns the run directory of a session directory, or the directory itself.
+fn run_of(session: &Path) -> &Path {
+    match session.file_name() {
+        Some(name) if name == SESSION_DIRECTORY => session.parent().unwrap_or(session),
+        _ => session,
+    }
+}
+
+/// Returns the run directory of the session of a period.
+fn run_of_period(session: &Path) -> Option<&Path> {
+    let periods = session
+        .parent()
+        .filter(|parent| parent.ends_with(PERIODS_DIRECTORY))?;
+    periods.parent().map(run_of)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,5 +146,18 @@ mod tests {
     fn runs_have_the_shortest_names_that_differ() {
         let paths = ["/a/one/session", "/a/two/session", "/b/two/session", "/b/plain"].map(PathBuf::from);
         assert_eq!(names(&paths), ["one", "a/two", "b/two", "plain"]);
+        let periods = [
+            "/a/one/session/periods/20261128T170000Z",
+            "/a/one/session/periods/20261128T180000Z",
+            "/a/two/session/periods/20261128T180000Z",
+        ];
+        assert_eq!(
+            names(&periods.map(PathBuf::from)),
+            [
+                "one/20261128T170000Z",
+                "one/20261128T180000Z",
+                "two/20261128T180000Z"
+            ]
+        );
     }
 }

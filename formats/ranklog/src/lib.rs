@@ -19,6 +19,7 @@ pub mod layout;
 mod little_endian;
 mod live_area;
 mod live_copy;
+pub mod log_index;
 pub mod loss;
 pub mod mark;
 pub mod marks;

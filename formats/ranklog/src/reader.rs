@@ -10,6 +10,7 @@ use super::layout::LOSS_ENTRY_BYTES;
 use super::little_endian::{u32_at, u64_at};
 use super::live_area::LiveGroup;
 use super::live_copy::{LiveCopy, read_up_to};
+use super::log_index::LogIndex;
 use super::loss::{Loss, LossCause};
 use super::process;
 use super::record::{RECORD_BYTES, Record, RecordKind};
@@ -18,12 +19,13 @@ use super::segment::{
     END_COLLECTED, END_COPIED, FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FileHeader, FrameHeader, FrameKind,
     HeaderFault,
 };
-use super::tail::Begin;
+use super::tail::{Begin, End};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// Unexpected condition in a log. Everything that could be read was kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,6 +110,20 @@ pub(super) struct FrameAt {
     pub(super) header: FrameHeader,
 }
 
+/// Position of a watermark among the frames, and its tick.
+#[derive(Clone, Copy)]
+pub(super) struct Watermark {
+    pub(super) frame: usize,
+    pub(super) ticks: u64,
+}
+
+/// Returns the tick of a watermark; `None` if its checksum is wrong.
+fn watermark_of(header: &FrameHeader, payload: &[u8]) -> Option<u64> {
+    let bytes: [u8; 8] = payload.try_into().ok()?;
+    let is_whole = header.payload_bytes as usize == bytes.len();
+    (is_whole && crc32fast::hash(&bytes) == header.payload_check).then(|| u64::from_le_bytes(bytes))
+}
+
 /// Rank log without its records.
 pub struct RankLog {
     /// Path of the segment file.
@@ -154,10 +170,20 @@ pub struct RankLog {
     /// The segment file, unless it was closed.
     file: Option<File>,
     pub(super) frames: Vec<FrameAt>,
+    /// Watermarks whose checksum is right.
+    pub(super) watermarks: Vec<Watermark>,
+    /// Last tick of the log, once it was looked for.
+    pub(super) last: OnceLock<u64>,
     pub(super) live: Vec<LiveGroup>,
     pub(super) live_definitions: Vec<u8>,
     /// Position at which its records start; `None` for the start of the log.
     pub(super) begin: Option<Begin>,
+    /// Position at which its records end; `None` for the end of the log.
+    pub(super) end: Option<End>,
+    /// Last tick at which an index states that the process recorded; 0 without an index.
+    pub(super) known_ticks: u64,
+    /// Offsets of the frames without records that were read.
+    pub(super) small_frames: Vec<u64>,
     /// Offset up to which the segment file has been scanned.
     whole_bytes: u64,
 }
@@ -166,6 +192,19 @@ impl RankLog {
     /// Opens a segment file, and its live area if the header names one of the current boot of this machine.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let mut log = Self::open_segments(path)?;
+        if log.ending == Ending::Torn {
+            log.find_live_area();
+        }
+        Ok(log)
+    }
+
+    /// Opens a log as [`RankLog::open`] does. The frames before [`LogIndex::resume`] are not looked at, so that a log that has
+    /// grown opens quickly. Their records can then not be read. An index of another log is ignored.
+    pub fn open_with(path: &Path, index: &LogIndex) -> Result<Self, OpenError> {
+        let mut log = match Self::open_indexed(path, index)? {
+            Some(log) => log,
+            None => Self::open_segments(path)?,
+        };
         if log.ending == Ending::Torn {
             log.find_live_area();
         }
@@ -185,6 +224,59 @@ impl RankLog {
     }
 
     fn open_segments(path: &Path) -> Result<Self, OpenError> {
+        let mut log = Self::open_header(path)?;
+        let scanned = log.scan_frames(FILE_HEADER_BYTES as u64);
+        scanned.map_err(|source| OpenError::Io {
+            path: path.to_path_buf(),
+            source,
+        })?;
+        log.complete_scan();
+        Ok(log)
+    }
+
+    /// Opens a segment file with an index. Returns `None` if the index is not that of the file.
+    fn open_indexed(path: &Path, index: &LogIndex) -> Result<Option<Self>, OpenError> {
+        let mut log = Self::open_header(path)?;
+        let is_same = (log.nonce, log.pid) == (index.nonce, index.pid) && log.segment_bytes >= index.resume;
+        let read = |log: &mut Self| -> io::Result<bool> {
+            // In the order of the file: some frames replace earlier ones.
+            let later = index
+                .small_frames
+                .partition_point(|&offset| offset < index.resume);
+            let (before, after) = index.small_frames.split_at(later);
+            for &offset in before {
+                if !log.scan_small_frame(offset)? {
+                    return Ok(false);
+                }
+            }
+            let whole = log.segment_bytes;
+            log.segment_bytes = whole.min(index.until);
+            log.scan_frames(index.resume)?;
+            log.segment_bytes = whole;
+            for &offset in after {
+                if !log.scan_small_frame(offset)? {
+                    return Ok(false);
+                }
+            }
+            log.known_ticks = index.last_ticks;
+            Ok(true)
+        };
+        let is_read = is_same
+            && read(&mut log).map_err(|source| OpenError::Io {
+                path: path.to_path_buf(),
+                source,
+            })?;
+        log.complete_scan();
+        Ok(is_read.then_some(log))
+    }
+
+    fn complete_scan(&mut self) {
+        self.calibrations.sort_by_key(|entry| entry.ticks);
+        self.learn_flight();
+    }
+
+    /// Opens a segment file and reads its header.
+    fn open_header(path: &Path) -> Result<Self, OpenError> {
         let io_error = |source| OpenError::Io {
             path: path.to_path_buf(),
             source,
@@ -201,7 +293,7 @@ impl RankLog {
             path: path.to_path_buf(),
             fault,
         })?;
-        let mut log = Self {
+        Ok(Self {
             path: path.to_path_buf(),
             live_path: None,
             counter: Counter::from_u32(header.counter).unwrap_or(Counter::MonotonicRaw),
@@ -224,15 +316,16 @@ impl RankLog {
             segment_bytes,
             file: Some(file),
             frames: Vec::new(),
+            watermarks: Vec::new(),
+            last: OnceLock::new(),
             live: Vec::new(),
             live_definitions: Vec::new(),
             begin: None,
+            end: None,
+            known_ticks: 0,
+            small_frames: Vec::new(),
             whole_bytes: 0,
-        };
-        log.scan_frames(FILE_HEADER_BYTES as u64).map_err(io_error)?;
-        log.calibrations.sort_by_key(|entry| entry.ticks);
-        log.learn_flight();
-        Ok(log)
+        })
     }
 
     /// Closes the segment file. Each later read opens it for itself, so that a caller may have more logs than a process
@@ -274,9 +367,11 @@ impl RankLog {
     fn scan_frames(&mut self, from: u64) -> io::Result<()> {
         let mut offset = from;
         while offset < self.segment_bytes {
-            let mut head = [0u8; FRAME_HEADER_BYTES];
-            let got = self.with_file(|file| read_up_to(file, &mut head, offset))?;
-            let Some(header) = FrameHeader::from_bytes(&head[..got]) else {
+            // With a watermark's payload, which then needs no read of its own.
+            let mut front = [0u8; FRAME_HEADER_BYTES + size_of::<u64>()];
+            let got = self.with_file(|file| read_up_to(file, &mut front, offset))?;
+            let head = &front[..got.min(FRAME_HEADER_BYTES)];
+            let Some(header) = FrameHeader::from_bytes(head) else {
                 let next = self.with_file(|file| find_frame(file, offset + 1, self.segment_bytes))?;
                 let end = next.unwrap_or(self.segment_bytes);
                 let rest = if next.is_some() {
@@ -310,9 +405,17 @@ impl RankLog {
             }
             let at = FrameAt { offset, header };
             match FrameKind::from_u8(header.kind) {
-                Some(FrameKind::Records | FrameKind::Watermark) => self.frames.push(at),
+                Some(FrameKind::Watermark) => {
+                    let ticks = watermark_of(&header, &front[FRAME_HEADER_BYTES..]);
+                    let frame = self.frames.len();
+                    self.watermarks
+                        .extend(ticks.map(|ticks| Watermark { frame, ticks }));
+                    self.frames.push(at);
+                }
+                Some(FrameKind::Records) => self.frames.push(at),
                 Some(kind) => {
                     if let Some(payload) = self.payload(at)? {
+                        self.small_frames.push(offset);
                         self.take_small_frame(kind, at, &payload);
                     }
                 }
@@ -322,6 +425,31 @@ impl RankLog {
         }
         self.whole_bytes = self.segment_bytes;
         Ok(())
+    }
+
+    /// Reads a frame without records at a known offset. Returns false if there is none.
+    fn scan_small_frame(&mut self, offset: u64) -> io::Result<bool> {
+        let mut head = [0u8; FRAME_HEADER_BYTES];
+        let got = self.with_file(|file| read_up_to(file, &mut head, offset))?;
+        let Some(header) = FrameHeader::from_bytes(&head[..got]) else {
+            return Ok(false);
+        };
+        let end = offset.saturating_add(FRAME_HEADER_BYTES as u64 + u64::from(header.payload_bytes));
+        if end > self.segment_bytes {
+            return Ok(false);
+        }
+        let at = FrameAt { offset, header };
+        match FrameKind::from_u8(header.kind) {
+            None | Some(FrameKind::Records | FrameKind::Watermark) => Ok(false),
+            Some(kind) => {
+                let Some(payload) = self.payload(at)? else {
+                    return Ok(false);
+                };
+                self.small_frames.push(offset);
+                self.take_small_frame(kind, at, &payload);
+                Ok(true)
+            }
+        }
     }
 
     /// Returns the payload of a frame; `None`, with a problem, if its checksum is wrong.
@@ -428,6 +556,7 @@ impl RankLog {
     /// read is in the segments by then.
     pub(super) fn catch_up(&mut self) {
         let (from, path) = (self.whole_bytes, self.path.clone());
+        self.last.take();
         self.problems
             .retain(|problem| problem.path != path || problem.offset < from);
         let outcome = self.with_file(File::metadata).and_then(|meta| {
@@ -453,10 +582,14 @@ impl RankLog {
                 .is_some_and(|start| process::is_running(self.pid, start))
     }
 
-    /// Streams the records in the order in which their calls were left, from [`RankLog::begin_at`] on.
+    /// Streams the records in the order in which their calls were left, from [`RankLog::begin_at`] on and until
+    /// [`RankLog::end_at`].
     pub fn records(&self) -> RecordStream<'_> {
         RecordStream {
-            left_before: self.begin.map_or(0, |begin| begin.ticks),
+            from_ticks: self.begin.map_or(0, |begin| begin.ticks),
+            last_ticks: self.end.map_or(u64::MAX, |end| end.ticks.saturating_sub(1)),
+            frames: self.end.map_or(self.frames.len(), |end| end.frames),
+            live_done: self.end.is_some_and(|end| end.frames < self.frames.len()),
             ..self.records_behind(self.begin.map_or(0, |begin| begin.first_frame))
         }
     }
@@ -466,7 +599,9 @@ impl RankLog {
         RecordStream {
             log: self,
             next_frame: first_frame,
-            left_before: 0,
+            frames: self.frames.len(),
+            from_ticks: 0,
+            last_ticks: u64::MAX,
             live_done: false,
             covered: HashMap::new(),
             lane_threads: HashMap::new(),
@@ -511,8 +646,12 @@ pub struct ThreadRecord {
 pub struct RecordStream<'a> {
     log: &'a RankLog,
     next_frame: usize,
+    /// Number of frames after which reading ends.
+    frames: usize,
     /// Records that were left before this tick are skipped.
-    left_before: u64,
+    from_ticks: u64,
+    /// Records that were left after this tick are skipped.
+    last_ticks: u64,
     live_done: bool,
     /// Per chunk: the last generation in segments, and how many of its records were there.
     covered: HashMap<u32, (u32, u32)>,
@@ -644,7 +783,7 @@ impl RecordStream<'_> {
         if let Some(reached) = self.take_opened(most) {
             return Some(reached);
         }
-        while let Some(&at) = self.log.frames.get(self.next_frame) {
+        while let Some(&at) = self.log.frames[..self.frames].get(self.next_frame) {
             self.next_frame += 1;
             let mut payload = std::mem::take(&mut self.payload);
             let whole = self.read_payload(at, &mut payload);
@@ -848,7 +987,7 @@ impl RecordStream<'_> {
     fn take_record(&mut self, lane: u32, record: Record, thread: &mut u32) {
         if record.kind == RecordKind::Thread as u8 {
             *thread = self.take_thread(lane, &record);
-        } else if record.leave_ticks >= self.left_before {
+        } else if (self.from_ticks..=self.last_ticks).contains(&record.leave_ticks) {
             let thread = *thread;
             let entry = ThreadRecord { thread, lane, record };
             // Records were packed in this order, so a record nearly always belongs at the end.

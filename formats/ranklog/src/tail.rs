@@ -7,11 +7,15 @@
 
 use super::codec;
 use super::mark::is_system_counter;
-use super::reader::{FrameAt, RankLog};
+use super::reader::{FrameAt, InFlight, RankLog};
 use super::segment::{FRAME_HEADER_BYTES, FrameKind};
 
 /// Number of bytes at the start of a payload that nearly always contain the heads of all its groups.
 const FRONT_BYTES: usize = 8 << 10;
+
+/// Number of watermarks after a tick behind which no record was left before that tick. A record that was committed late
+/// follows the first one.
+const WATERMARKS_AFTER: usize = 2;
 
 /// Maximum number of [`Tail::boundaries`].
 const MAX_TAIL_BOUNDARIES: usize = 256;
@@ -62,6 +66,19 @@ pub(super) struct Begin {
     pub(super) first_frame: usize,
 }
 
+/// Position at which reading of a log's records ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct End {
+    /// Records that were left at this tick or later are not returned.
+    pub(super) ticks: u64,
+    /// Number of frames that are read.
+    pub(super) frames: usize,
+    /// Offset of the end of the last frame that is read; `u64::MAX` if later frames may belong to it, too.
+    offset: u64,
+    /// True if the process recorded longer.
+    is_early: bool,
+}
+
 impl RankLog {
     /// Returns the watermarks at which a part of this log can start, the last one first. The list ends at the first
     /// part with more than `most` records. Also returns the number of records of the whole log, unless the list ended
@@ -72,9 +89,9 @@ impl RankLog {
         let mut records: u64 = live
             .map(|group| (group.records.len() as u64).saturating_sub(u64::from(group.flushed)))
             .sum();
-        for &at in self.frames.iter().rev() {
+        for (frame, &at) in self.frames.iter().enumerate().rev() {
             if at.header.kind == FrameKind::Watermark as u8 {
-                found.extend(self.moment(at).map(|ticks| Boundary { ticks, records }));
+                found.extend(self.moment(frame).map(|ticks| Boundary { ticks, records }));
                 if records > most {
                     return (found, None);
                 }
@@ -107,10 +124,8 @@ impl RankLog {
 
     /// Reads the records from a frame on. Also returns the number of those of the job.
     fn tail_from(&self, first_frame: usize) -> (Tail, usize) {
-        let before = first_frame
-            .checked_sub(1)
-            .and_then(|before| self.frames.get(before));
-        let from_ticks = before.and_then(|&at| self.moment(at)).unwrap_or(0);
+        let before = first_frame.checked_sub(1);
+        let from_ticks = before.and_then(|before| self.moment(before)).unwrap_or(0);
         let mut stream = self.records_behind(first_frame);
         let mut end_ticks = self.in_flight.iter().map(|call| call.record.enter_ticks).max();
         let mut times: Vec<u64> = Vec::new();
@@ -164,19 +179,104 @@ impl RankLog {
     /// Thread IDs come from the chunks. After a thread takes over a lane, its records have the ID of the previous owner
     /// until the next chunk of the lane.
     pub fn begin_at(&mut self, ticks: u64) {
-        let watermarks: Vec<usize> = (0..self.frames.len())
-            .filter(|&frame| self.frames[frame].header.kind == FrameKind::Watermark as u8)
-            .collect();
-        let tick_of = |&frame: &usize| self.watermark(self.frames[frame]);
-        // Ticks of watermarks increase. A watermark that cannot be read is not used as a start.
-        let behind = watermarks.partition_point(|frame| tick_of(frame).is_some_and(|found| found <= ticks));
-        // The frames before a watermark may contain records that were left after its tick. They contain none that were
-        // left after the tick of the next watermark.
-        let before = behind.checked_sub(2).and_then(|before| watermarks.get(before));
         self.begin = Some(Begin {
             ticks,
-            first_frame: before.map_or(0, |before| before + 1),
+            first_frame: self.first_frame_from(ticks),
         });
+    }
+
+    /// Returns the index of the first frame that may contain records that were left at `ticks` or later.
+    pub(super) fn first_frame_from(&self, ticks: u64) -> usize {
+        // Ticks of watermarks increase.
+        let behind = self
+            .watermarks
+            .partition_point(|watermark| watermark.ticks <= ticks);
+        // The frames before a watermark may contain records that were left after its tick. They contain none that were
+        // left after the tick of the next watermark.
+        let before = behind
+            .checked_sub(2)
+            .and_then(|before| self.watermarks.get(before));
+        before.map_or(0, |before| before.frame + 1)
+    }
+
+    /// Limits [`RankLog::records`] to records that were left before `ticks`. Frames without such records are not read.
+    pub fn end_at(&mut self, ticks: u64) {
+        let (frames, offset) = self.end_for(ticks);
+        self.end = Some(End {
+            ticks,
+            frames,
+            offset,
+            is_early: self.records_after(ticks),
+        });
+    }
+
+    /// Returns the number of frames with records that were left before `ticks`, and the offset of their end; `u64::MAX` if later
+    /// frames may have such records.
+    pub(super) fn end_for(&self, ticks: u64) -> (usize, u64) {
+        let first_after = self
+            .watermarks
+            .partition_point(|watermark| watermark.ticks < ticks);
+        let last = self.watermarks.get(first_after + WATERMARKS_AFTER - 1);
+        last.map_or((self.frames.len(), u64::MAX), |last| {
+            (last.frame + 1, self.end_of(self.frames[last.frame]))
+        })
+    }
+
+    /// Returns true if [`RankLog::records`] reads this offset of the segment file, or all of the file.
+    pub fn reads_offset(&self, offset: u64) -> bool {
+        let offset_of = |frame: usize| self.frames.get(frame).map(|at| at.offset);
+        let begins = self.begin.and_then(|begin| offset_of(begin.first_frame));
+        begins.is_none_or(|begins| begins <= offset) && self.end.is_none_or(|end| offset < end.offset)
+    }
+
+    /// Returns the offset after a frame.
+    fn end_of(&self, at: FrameAt) -> u64 {
+        at.offset + FRAME_HEADER_BYTES as u64 + u64::from(at.header.payload_bytes)
+    }
+
+    /// Removes the limits of [`RankLog::begin_at`] and [`RankLog::end_at`].
+    pub fn read_whole(&mut self) {
+        (self.begin, self.end) = (None, None);
+    }
+
+    /// Returns true if [`RankLog::records`] ends before the log does.
+    pub fn ends_early(&self) -> bool {
+        self.end.is_some_and(|end| end.is_early)
+    }
+
+    /// Returns the calls in progress at the end of the log; none if it ends early.
+    pub fn calls_in_progress(&self) -> &[InFlight] {
+        if self.ends_early() { &[] } else { &self.in_flight }
+    }
+
+    /// Returns true if the process still recorded at `ticks` or later.
+    pub fn records_after(&self, ticks: u64) -> bool {
+        let is_calibrated = self.calibrations.last().is_some_and(|last| last.ticks >= ticks);
+        is_calibrated || self.known_ticks >= ticks || self.last_ticks() >= ticks
+    }
+
+    /// Returns the last tick at which the process is known to have recorded; 0 if it never did.
+    pub fn last_ticks(&self) -> u64 {
+        *self.last.get_or_init(|| {
+            let calibrated = self.calibrations.last().map(|last| last.ticks);
+            let moments = self.watermarks.iter().rev().map(|watermark| watermark.ticks);
+            let watermark = moments.filter(|&ticks| ticks != u64::MAX).next();
+            let last = calibrated.max(watermark).max(self.tail(0).end_ticks);
+            last.unwrap_or(0).max(self.known_ticks)
+        })
+    }
+
+    /// Returns true if watermarks show that all records are in the log that were left before `ticks`.
+    pub fn is_whole_until(&self, ticks: u64) -> bool {
+        // Ticks of watermarks increase, so the last ones decide.
+        let moments = self.watermarks.iter().rev().map(|watermark| watermark.ticks);
+        let mut known = moments.filter(|&ticks| ticks != u64::MAX);
+        known.nth(WATERMARKS_AFTER - 1) >= Some(ticks)
+    }
+
+    /// Returns the tick from which records are returned; 0 for the start of the log.
+    pub fn begin_ticks(&self) -> u64 {
+        self.begin.map_or(0, |begin| begin.ticks)
     }
 
     /// Returns true if only the last part of the log is read. Numbers that count earlier records are then unknown.
@@ -184,20 +284,14 @@ impl RankLog {
         self.begin.is_some()
     }
 
-    /// Returns the tick of a watermark; `None` if it is damaged.
-    fn watermark(&self, at: FrameAt) -> Option<u64> {
-        let mut bytes = [0u8; 8];
-        if at.header.payload_bytes as usize != bytes.len() {
-            return None;
-        }
-        self.read_at(&mut bytes, at.offset + FRAME_HEADER_BYTES as u64)
-            .ok()?;
-        (crc32fast::hash(&bytes) == at.header.payload_check).then(|| u64::from_le_bytes(bytes))
-    }
-
-    /// Returns the tick of a watermark if it is a time. The value `u64::MAX` means that nothing follows.
-    fn moment(&self, at: FrameAt) -> Option<u64> {
-        self.watermark(at).filter(|&ticks| ticks != u64::MAX)
+    /// Returns the tick of the watermark at a position of the list of frames; `None` if it is damaged, or means that nothing
+    /// follows.
+    fn moment(&self, frame: usize) -> Option<u64> {
+        let at = self
+            .watermarks
+            .binary_search_by_key(&frame, |watermark| watermark.frame);
+        let found = at.ok().map(|at| self.watermarks[at].ticks);
+        found.filter(|&ticks| ticks != u64::MAX)
     }
 
     /// Returns the number of records in a frame, from the heads of its groups; 0 if it is damaged.

@@ -6,6 +6,7 @@ mod common;
 use common::only_log;
 use rankscope_ranklog::clock::Counter;
 use rankscope_ranklog::lanes::LaneSet;
+use rankscope_ranklog::log_index::LogIndex;
 use rankscope_ranklog::mark::{MarkKind, SYSTEM_COUNTER};
 use rankscope_ranklog::reader::{RankLog, ThreadRecord};
 use rankscope_ranklog::record::{Record, RecordKind};
@@ -84,6 +85,49 @@ fn a_part_is_the_end_of_the_whole_wherever_it_starts() {
         let expected: Vec<ThreadRecord> = all.iter().filter(is_in).copied().collect();
         assert_eq!(tags(&part), tags(&expected), "from {at}");
     }
+    for at in (0..11_000).step_by(125) {
+        for from in [0, 2_600] {
+            let mut log = RankLog::open(&path).expect("a log");
+            log.begin_at(from);
+            log.end_at(at);
+            let (part, _, problems) = log.all_records();
+            assert!(problems.is_empty());
+            let is_in = |entry: &&ThreadRecord| (from..at).contains(&entry.record.leave_ticks);
+            let expected: Vec<ThreadRecord> = all.iter().filter(is_in).copied().collect();
+            assert_eq!(tags(&part), tags(&expected), "from {from} until {at}");
+            assert_eq!(log.ends_early(), at <= 10_009, "until {at}");
+            assert_eq!(log.is_whole_until(at), at <= 9000, "until {at}");
+            assert_eq!(log.reads_offset(40), from == 0);
+            assert_eq!(log.reads_offset(log.segment_bytes - 1), at > 9000, "until {at}");
+        }
+    }
+    for at in (0..11_000).step_by(125) {
+        let mut full = RankLog::open(&path).expect("a log");
+        let index = full.index_from(at);
+        let mut log = RankLog::open_with(&path, &index).expect("a log");
+        assert_eq!(log.index_from(at), index);
+        assert_eq!((log.ending, &log.problems), (full.ending, &full.problems));
+        for log in [&mut full, &mut log] {
+            log.begin_at(at);
+        }
+        assert_eq!(
+            tags(&log.all_records().0),
+            tags(&full.all_records().0),
+            "from {at}"
+        );
+        for until in (at..11_000).step_by(1_750) {
+            let index = whole.index_between(at, until);
+            let mut log = RankLog::open_with(&path, &index).expect("a log");
+            assert_eq!((log.ending, log.segment_bytes), (full.ending, full.segment_bytes));
+            for log in [&mut full, &mut log] {
+                log.begin_at(at);
+                log.end_at(until);
+            }
+            assert_eq!(log.ends_early(), full.ends_early(), "from {at} until {until}");
+            let read = tags(&log.all_records().0);
+            assert_eq!(read, tags(&full.all_records().0), "from {at} until {until}");
+        }
+    }
     // Frames before the limit are not counted.
     let (few, count) = whole.boundaries(100);
     assert_eq!((few.len(), count), (4, None), "{few:?}");
@@ -101,6 +145,29 @@ fn skipped_frames_are_not_read() {
     let mut log = RankLog::open(&path).expect("a log");
     assert_eq!(log.all_records().2.len(), 1);
     log.begin_at(3000);
+    assert_eq!(log.all_records().2, Vec::new());
+    // With an index, they are not even looked at.
+    let index = log.index_from(3000);
+    let sound = bytes.clone();
+    bytes[32..64].fill(0);
+    fs::write(&path, &bytes).expect("written");
+    assert!(!RankLog::open(&path).expect("a log").problems.is_empty());
+    let mut log = RankLog::open_with(&path, &index).expect("a log");
+    log.begin_at(3000);
+    assert_eq!((log.problems.len(), log.all_records().2), (0, Vec::new()));
+    // An index of another process is ignored.
+    let other = LogIndex { nonce: 1, ..index };
+    let log = RankLog::open_with(&path, &other).expect("a log");
+    assert!(!log.problems.is_empty());
+    bytes = sound;
+    // Nor are frames after the end.
+    bytes[32 + 24 + 30] ^= 1;
+    let last = bytes.len() - 100;
+    bytes[last] ^= 1;
+    fs::write(&path, &bytes).expect("written");
+    let mut log = RankLog::open(&path).expect("a log");
+    assert_eq!(log.all_records().2.len(), 1);
+    log.end_at(8000);
     assert_eq!(log.all_records().2, Vec::new());
 }
 

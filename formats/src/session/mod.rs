@@ -37,11 +37,14 @@ mod layout;
 mod location;
 mod losses;
 mod matching;
+mod one_period;
 mod operations;
 mod packed;
 mod parquet_file;
 mod part;
 mod pauses;
+mod period_cut;
+mod periods;
 mod ranks;
 mod rollups;
 mod row_groups;
@@ -73,7 +76,9 @@ pub use figure::{Figure, Quantiles, Ratio};
 pub use findings::{Condition, Finding, LookAt, Score, Scorecard, Severity};
 pub use gpus::GpuSummary;
 pub use imported::{HtaFigures, HtaIdle, HtaOverlap, HtaTemporal, Imported};
-pub use location::{IMPORTED_DIRECTORY, SESSION_DIRECTORY, beside_session, find_session};
+pub use location::{
+    IMPORTED_DIRECTORY, SESSION_DIRECTORY, beside_session, find_periods, find_session, sessions_of,
+};
 pub use losses::{LossSummary, ProblemSummary, Problems};
 pub use matching::{Matching, ReasonCount, Unmatched};
 pub use operations::{
@@ -82,6 +87,10 @@ pub use operations::{
 pub use packed::{PackedRows, Unpacker};
 pub use part::{Part, PartLeftOut};
 pub use pauses::{Counted, NamedPart, NamedParts, NamedTimes, NotSeen};
+pub use period_cut::PeriodCut;
+pub use periods::{
+    PERIODS_DIRECTORY, PERIODS_FILE, PERIODS_VERSION, Period, PeriodFinding, Periods, PeriodsError,
+};
 pub use ranks::{
     Attempt, CommunicatorSummary, Coverage, Host, LogEnding, MissingRank, PendingOnDevice, Rank, Scope,
     Surrounding, World,
@@ -94,7 +103,7 @@ pub use rows::{
     StallRow, StepKind, StepRow, TrafficRoute, TrafficRow, TrafficSource, WaitClass, WorkClass, WorkKind,
     WorkRow,
 };
-pub use schema::{schema, schema_of, selection_schema};
+pub use schema::{periods_schema, schema, schema_of, selection_schema};
 pub use selection::{
     CounterFigures, Parts, RankLateness, RankParts, SelectedCounter, SelectedOperations, SelectedStall,
     SelectedStalls, Selection, SelectionTotals, SlowestInstance, TimeBin, TimeHistogram,

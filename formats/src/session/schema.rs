@@ -3,7 +3,7 @@
 //! It is generated from the types that write the output: their doc comments become the descriptions of the fields.
 //! `formats/SESSION.md` says what may change between versions.
 
-use super::{Document, SESSION_VERSION, Selection};
+use super::{Document, PERIODS_VERSION, Periods, SESSION_VERSION, Selection};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
@@ -21,6 +21,13 @@ pub fn selection_schema() -> Value {
     schema_of::<Selection>(&format!(
         "rankscope report --range --json, of sessions of version {SESSION_VERSION}"
     ))
+}
+
+/// Returns the schema of `periods.json` and of `report --json` of a run in periods, in draft 2020-12.
+pub fn periods_schema() -> Value {
+    let mut schema = schema_of::<Periods>(&format!("periods of a run, version {PERIODS_VERSION}"));
+    schema["properties"]["version"]["const"] = json!(PERIODS_VERSION);
+    schema
 }
 
 /// Returns the schema of what is written of a type, in draft 2020-12.

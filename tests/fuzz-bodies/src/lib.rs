@@ -8,13 +8,14 @@ use rankscope_ranklog::area::Area;
 use rankscope_ranklog::codec;
 use rankscope_ranklog::definition::{self, Scanned};
 use rankscope_ranklog::layout::{FORMAT_VERSION, LiveLayout};
+use rankscope_ranklog::log_index::LogIndex;
 use rankscope_ranklog::reader::RankLog;
 use rankscope_ranklog::record::RecordKind;
 use rankscope_ranklog::segment::{self, FileHeader, FrameKind};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const NONCE: u64 = 7;
 
@@ -119,6 +120,31 @@ pub fn segments(input: &[u8]) {
     let memory = MemoryFile::new(&file);
     if let Ok(log) = RankLog::open_with_live(&memory.path(), None) {
         read(&log, file.len());
+        by_index(&log, &memory.path(), &file);
+    }
+}
+
+/// Opens parts of a log by its own index, and by one with any offsets.
+fn by_index(log: &RankLog, path: &Path, file: &[u8]) {
+    let number = |at: usize| {
+        file.get(at..at + 4).map_or(0, |bytes| {
+            u64::from(u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+        })
+    };
+    let (from, until) = (number(file.len() / 2), number(file.len() / 3));
+    let of_part = log.index_between(from, until);
+    let any = LogIndex {
+        small_frames: vec![from % 512, until % 512, from],
+        resume: until % 1024,
+        until: from,
+        ..of_part.clone()
+    };
+    for index in [of_part, any] {
+        if let Ok(mut log) = RankLog::open_with(path, &index) {
+            log.begin_at(from);
+            log.end_at(until);
+            read(&log, file.len());
+        }
     }
 }
 

@@ -389,6 +389,15 @@ impl Clocks {
         self.state_errors();
     }
 
+    /// Moves the zero of the axis to a time, in nanoseconds since 1970.
+    pub fn move_origin(&mut self, unix_ns: i64) {
+        let by = self.axis.origin_unix_ns.saturating_sub(unix_ns);
+        for line in &mut self.lines {
+            *line = line.moved(by);
+        }
+        self.axis.origin_unix_ns = unix_ns;
+    }
+
     fn state_errors(&mut self) {
         let mut worst = 0;
         for one in 0..self.hosts.len() {

@@ -5,6 +5,7 @@
 
 use crate::clocks::clock::{Clocks, Line};
 use crate::identity::Identities;
+use crate::model::part_window::PartWindow;
 use crate::rank::{GpuSum, GpuTrack};
 use rankscope_formats::gpu_samples::{Gpu, GpuLine, Header, NAME, PciAddress, Reader, Sample};
 use rankscope_formats::ids::RankIndex;
@@ -67,7 +68,7 @@ pub struct SampledGpus {
 struct Run<'a> {
     clocks: &'a Clocks,
     logs: &'a [RankLog],
-    from_ns: i64,
+    part: PartWindow,
     /// GPUs of ranks.
     of_ranks: &'a BTreeMap<Place, ()>,
     /// Maximum number of samples per GPU.
@@ -75,12 +76,12 @@ struct Run<'a> {
 }
 
 impl SampledGpus {
-    /// Reads the files of run directories, for the part of the run from `from_ns` on. Files and lines that cannot be read
+    /// Reads the files of run directories, for a part of the run. Files and lines that cannot be read
     /// are problems.
     pub fn of_directories(
         directories: &[PathBuf],
         (clocks, identities, logs): (&Clocks, &Identities, &[RankLog]),
-        from_ns: Option<i64>,
+        part: PartWindow,
         problems: &mut Vec<ProblemSummary>,
     ) -> Self {
         let mut out = Self::default();
@@ -102,7 +103,7 @@ impl SampledGpus {
         let run = Run {
             clocks,
             logs,
-            from_ns: from_ns.unwrap_or(i64::MIN),
+            part,
             most: MAX_SAMPLES / of_ranks.len().max(1),
             of_ranks: &of_ranks,
         };
@@ -157,7 +158,7 @@ impl SampledGpus {
                     let Some((places, line)) = &current else { continue };
                     let at_ns = line.ns(sample.raw_ns.cast_unsigned());
                     if let Some(place) = places.get(sample.gpu as usize).copied().flatten()
-                        && at_ns >= run.from_ns
+                        && run.part.contains(at_ns)
                         && let Some(sampled) = self.by_place.get_mut(&place)
                     {
                         sampled.add(at_ns, sample, run.most);

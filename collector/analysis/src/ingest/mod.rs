@@ -2,6 +2,7 @@
 //!
 //! A file that cannot be read becomes a problem. All other files are read nevertheless.
 
+pub mod between;
 pub mod gpu_samples;
 pub mod hangs;
 pub mod imported;
@@ -9,13 +10,15 @@ pub mod open_files;
 pub mod part;
 pub mod ras;
 pub mod ray_tasks;
+pub mod run_part;
 
 use imported::NOTE;
 use rankscope_formats::session::ProblemSummary;
 use rankscope_ranklog::collect::{self, Collected};
+use rankscope_ranklog::log_index::LogIndex;
 use rankscope_ranklog::place::SEGMENT_EXTENSION;
 use rankscope_ranklog::reader::{Ending, RankLog};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,7 +26,7 @@ use std::path::{Path, PathBuf};
 /// Maximum depth of the search below a run directory. One level per node or attempt is usual.
 const MAX_DEPTH: usize = 3;
 /// Maximum number of logs whose files stay open. Most systems permit 1,024 open files by default.
-const MAX_OPEN_FILES: usize = 512;
+pub const MAX_OPEN_FILES: usize = 512;
 
 /// An error that prevents reading any log.
 #[derive(Debug, thiserror::Error)]
@@ -50,22 +53,36 @@ pub struct Ingested {
     pub logs: Vec<RankLog>,
     /// Files that could not be read or completed.
     pub problems: Vec<ProblemSummary>,
+    /// Logs without an end: later records are missing.
+    pub without_end: Vec<ProblemSummary>,
 }
 
 /// Finds, completes and opens the logs of these directories. A path may also be a log file.
 pub fn ingest(directories: &[PathBuf]) -> Result<Ingested, IngestError> {
-    open_all(directories, true)
+    ingest_with(directories, &BTreeMap::new())
+}
+
+/// Opens logs as [`ingest`] does. Logs with an index are only read from where it begins.
+pub fn ingest_with(
+    directories: &[PathBuf],
+    indexes: &BTreeMap<PathBuf, LogIndex>,
+) -> Result<Ingested, IngestError> {
+    open_all(directories, true, indexes)
 }
 
 /// Opens logs without completing them, for a caller that reads a running job repeatedly. Live areas are read in place,
 /// and each log is read once.
 pub fn ingest_in_place(directories: &[PathBuf]) -> Result<Ingested, IngestError> {
-    open_all(directories, false)
+    open_all(directories, false, &BTreeMap::new())
 }
 
-fn open_all(directories: &[PathBuf], completes: bool) -> Result<Ingested, IngestError> {
+fn open_all(
+    directories: &[PathBuf],
+    completes: bool,
+    indexes: &BTreeMap<PathBuf, LogIndex>,
+) -> Result<Ingested, IngestError> {
     let mut paths = BTreeSet::new();
-    let mut problems = Vec::new();
+    let (mut problems, mut without_end) = (Vec::new(), Vec::new());
     for directory in directories {
         find_logs(directory, 0, &mut paths, &mut problems).map_err(|source| IngestError::Io {
             path: directory.clone(),
@@ -87,7 +104,11 @@ fn open_all(directories: &[PathBuf], completes: bool) -> Result<Ingested, Ingest
         if completes {
             complete(&path, &mut problems);
         }
-        match RankLog::open(&path) {
+        let opened = match indexes.get(&path) {
+            Some(index) => RankLog::open_with(&path, index),
+            None => RankLog::open(&path),
+        };
+        match opened {
             Ok(mut log) => {
                 if has_many {
                     log.close_file();
@@ -100,7 +121,7 @@ fn open_all(directories: &[PathBuf], completes: bool) -> Result<Ingested, Ingest
                     continue;
                 }
                 match log.ending {
-                    Ending::Torn => problems.push(problem(
+                    Ending::Torn => without_end.push(problem(
                         &path,
                         "the process did not close this log and its live area was not found, so its last records are \
                          missing (to complete a log of another machine, run `rankscope merge` on that machine)"
@@ -108,7 +129,7 @@ fn open_all(directories: &[PathBuf], completes: bool) -> Result<Ingested, Ingest
                     )),
                     // A caller that reads repeatedly expects running processes.
                     Ending::Running if !completes => {}
-                    Ending::Running => problems.push(problem(
+                    Ending::Running => without_end.push(problem(
                         &path,
                         "the process is still running: this session excludes what it records from now on".to_owned(),
                     )),
@@ -124,7 +145,11 @@ fn open_all(directories: &[PathBuf], completes: bool) -> Result<Ingested, Ingest
             Err(error) => problems.push(problem(&path, format!("the log could not be read: {error}"))),
         }
     }
-    Ok(Ingested { logs, problems })
+    Ok(Ingested {
+        logs,
+        problems,
+        without_end,
+    })
 }
 
 /// Returns true if a merge reads a file of this name in a run directory.

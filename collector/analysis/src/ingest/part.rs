@@ -6,10 +6,12 @@
 //! a missing member may be before the start. The rest equals the result of a merge of the whole run.
 
 use crate::clocks::clock::Clocks;
+use crate::ingest::run_part::lead_ns;
 use crate::model::members::Members;
 use crate::model::operation::{NO_TIME, RankOperation};
-use crate::model::sources::{CUPTI, EVENTS, PLUGIN};
+use crate::model::part_window::PartWindow;
 use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex};
+use rankscope_formats::session::OperationState;
 use rankscope_ranklog::reader::RankLog;
 use rankscope_ranklog::tail::{Boundary, Tail};
 use rankscope_ranklog::{Library, Operation, Pattern};
@@ -27,10 +29,6 @@ const MIN_RECORDS: u64 = 1000;
 /// nanoseconds. That member may have enqueued its operation long before the others. Later, an unseen member counts as
 /// missing.
 const EXCUSED_NS: i64 = 1_000_000_000;
-
-/// Lead for logs with device activity, in nanoseconds. Device work may run long after its launch, so reading starts
-/// earlier.
-const LEAD_NS: i64 = 1_000_000_000;
 
 /// Length of the part to merge, counted from the end of the run. If both limits are given, the shorter part applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,13 +70,8 @@ impl Begin {
             return None;
         }
         for (index, (log, &ticks)) in logs.iter_mut().zip(&cuts).enumerate() {
-            // Calls precede the device work that they launch.
-            let has_devices = [CUPTI, PLUGIN, EVENTS]
-                .iter()
-                .any(|&source| log.properties.contains_key(source));
-            let lead_ns = if has_devices { LEAD_NS } else { 0 };
             let line = clocks.line(index);
-            log.begin_at(line.ticks(line.ns(ticks).saturating_sub(lead_ns)));
+            log.begin_at(line.ticks(line.ns(ticks).saturating_sub(lead_ns(log))));
         }
         let starts_early = requested.is_none() && flight.is_some_and(|cuts| differ(&cuts, clocks));
         Some(Self { cuts, starts_early })
@@ -265,11 +258,15 @@ type Numbered = (CommunicatorId, MemberIndex, u64);
 /// Instances that a merge of a part excludes.
 #[derive(Debug)]
 pub struct LeftOut {
-    from_ns: i64,
-    /// Smallest sequence number seen of each member.
-    first: FxHashMap<Numbered, u64>,
-    /// Number of instances that cross the start.
+    window: PartWindow,
+    /// Smallest and largest sequence number seen of each member.
+    seen: FxHashMap<Numbered, (u64, u64)>,
+    /// Whether the log of each rank goes on after what was read.
+    goes_on: Vec<bool>,
+    /// Number of instances that cross the start or the end.
     pub instances: u64,
+    /// Number of these that had not completed when reading ended.
+    pub not_completed: u64,
     /// Number of their operations that were read.
     pub operations: u64,
     /// Number of messages that could not be matched because their ordinals count from before the start.
@@ -281,12 +278,14 @@ pub struct LeftOut {
 }
 
 impl LeftOut {
-    /// Creates an empty record of exclusions for a part that starts at `from_ns`.
-    pub fn new(from_ns: i64) -> Self {
+    /// Creates an empty record of exclusions for a part. `goes_on` is true for each rank whose log goes on after what is read.
+    pub fn new(window: PartWindow, goes_on: Vec<bool>) -> Self {
         Self {
-            from_ns,
-            first: FxHashMap::default(),
+            window,
+            seen: FxHashMap::default(),
+            goes_on,
             instances: 0,
+            not_completed: 0,
             operations: 0,
             messages: 0,
             replays: 0,
@@ -299,11 +298,12 @@ impl LeftOut {
     pub fn read(&mut self, operation: &RankOperation) {
         if operation.has_key() {
             let (what, number) = numbered(operation);
-            let first = self
-                .first
+            let (first, last) = self
+                .seen
                 .entry((operation.communicator, operation.member, what))
-                .or_insert(number);
+                .or_insert((number, number));
             *first = (*first).min(number);
+            *last = (*last).max(number);
         }
     }
 
@@ -319,17 +319,17 @@ impl LeftOut {
         let Some(one) = members.iter().next() else {
             return false;
         };
-        if members.all().is_some() {
+        if members.all().is_some() || !self.window.has_start() {
             return false;
         }
         let (what, number) = numbered(one);
         let begin = members.iter().map(RankOperation::begin_ns).min();
-        let is_near = begin.is_none_or(|begin| begin < self.from_ns.saturating_add(EXCUSED_NS));
+        let is_near = begin.is_none_or(|begin| begin < self.window.from_ns.saturating_add(EXCUSED_NS));
         let may_have_come_before = |member: MemberIndex, what: u64| {
             // A member without a log has no record before the start either.
             let was_read = ranks.get(member.index()).is_some_and(Option::is_some);
-            let first = self.first.get(&(communicator, member, what));
-            was_read && first.map_or(is_near, |&first| first >= number)
+            let seen = self.seen.get(&(communicator, member, what));
+            was_read && seen.map_or(is_near, |&(first, _)| first >= number)
         };
         // An enqueuing call does not wait for the other members. Clocks of several hosts may be off.
         let is_strict = is_one_host && one.library != Library::Nccl;
@@ -353,13 +353,56 @@ impl LeftOut {
             .any(|member| may_have_come_before(member, what))
     }
 
+    /// Returns true if the instance lacks a member, or the end of one, whose record may follow after what was read. `ranks`
+    /// contains for each member the rank whose log was read.
+    pub fn may_go_on(
+        &self,
+        communicator: CommunicatorId,
+        members: &Members,
+        ranks: &[Option<RankIndex>],
+    ) -> bool {
+        let Some(one) = members.iter().next().filter(|_| self.window.has_end()) else {
+            return false;
+        };
+        let goes_on = |rank: RankIndex| self.goes_on.get(rank.index()).copied().unwrap_or(false);
+        let is_open = |operation: &RankOperation| operation.state == OperationState::InFlight;
+        if members
+            .iter()
+            .any(|operation| is_open(operation) && goes_on(operation.rank))
+        {
+            return true;
+        }
+        if members.all().is_some() {
+            return false;
+        }
+        let (what, number) = numbered(one);
+        // Records of a member arrive in the order of their numbers.
+        let may_follow = |member: MemberIndex, what: u64| {
+            let rank = ranks.get(member.index()).copied().flatten();
+            let last = self.seen.get(&(communicator, member, what));
+            rank.is_some_and(goes_on) && last.is_none_or(|&(_, last)| last < number)
+        };
+        if one.is_message() {
+            let other = match one.operation {
+                Operation::Send => Operation::Receive,
+                _ => Operation::Send,
+            };
+            let peer = u32::try_from(one.peer).map(MemberIndex);
+            return peer.is_ok_and(|peer| may_follow(peer, message(other, one.member)));
+        }
+        (0..members.size() as u32)
+            .map(MemberIndex)
+            .filter(|&member| !members.has(member.index()))
+            .any(|member| may_follow(member, what))
+    }
+
     /// Excludes an instance. An instance that ended before the start does not count: it was read only because logs are
     /// read in blocks.
     pub fn take(&mut self, members: &Members, reason: &'static str) {
         let reaches = |operation: &RankOperation| {
             let times = [operation.leave_ns, operation.returned_ns];
             let end = times.into_iter().find(|&ns| ns != NO_TIME);
-            end.is_none_or(|end| end >= self.from_ns)
+            end.is_none_or(|end| end >= self.window.from_ns)
         };
         if !members.iter().any(reaches) {
             return;

@@ -32,6 +32,8 @@ use rankscope_ranklog::Operation;
 const BEGAN_BEFORE: &str = "a member requested it before the part of the run began";
 /// Reason for leaving an instance out of a part of a run: an unrecorded member may be earlier.
 const MEMBER_BEFORE: &str = "a member may have called it before the part of the run began";
+/// Reason for leaving an instance out of a part of a run: it had not completed when reading ended.
+const MAY_GO_ON: &str = "it had not completed ten seconds after the end of the part of the run";
 /// Reason why the calls of a matched instance do not belong together.
 const IMPOSSIBLE_TIMES: &str =
     "no clock offset of their hosts can explain these times, so the calls do not belong together";
@@ -148,7 +150,7 @@ impl<'a> Measures<'a> {
             reason,
         } = instance;
         let id = InstanceId { number, communicator };
-        if self.leaves_out(communicator, members) {
+        if self.is_later(members) || self.leaves_out(communicator, members) {
             return;
         }
         members.iter().for_each(|operation| self.count_call(operation));
@@ -166,7 +168,18 @@ impl<'a> Measures<'a> {
         }
     }
 
-    /// Leaves an instance out if it began before the merged part of the run. Returns true if it did.
+    /// Returns true if an instance belongs to the part of the run after the merged one.
+    fn is_later(&mut self, members: &Members) -> bool {
+        let is_later = members.iter().all(|operation| operation.is_later);
+        if is_later {
+            for operation in members.iter() {
+                self.steps.matched(operation, Waited::default());
+            }
+        }
+        is_later
+    }
+
+    /// Leaves an instance out if it crosses the start or the end of the merged part of the run. Returns true if it does.
     fn leaves_out(&mut self, communicator: CommunicatorId, members: &Members) -> bool {
         let Some(left_out) = &mut self.left_out else {
             return false;
@@ -178,6 +191,13 @@ impl<'a> Measures<'a> {
             left_out.take(members, BEGAN_BEFORE);
         } else if left_out.may_be_cut(communicator, members, ranks, is_one_host) {
             left_out.take(members, MEMBER_BEFORE);
+        } else if left_out.may_go_on(communicator, members, ranks) {
+            left_out.take(members, MAY_GO_ON);
+            left_out.not_completed += 1;
+            for operation in members.iter() {
+                self.steps.matched(operation, Waited::default());
+            }
+            return true;
         } else {
             return false;
         }

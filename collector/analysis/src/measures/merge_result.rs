@@ -3,6 +3,7 @@
 use crate::clocks::clock::Clocks;
 use crate::identity::Identities;
 use crate::measures::all::Measures;
+use crate::model::part_window::PartWindow;
 use crate::rank::{GpuSum, RankSums};
 use crate::steps::plan::StepPlan;
 use crate::structure::Structure;
@@ -18,8 +19,8 @@ pub struct MergeResult<'a> {
     pub directories: &'a [PathBuf],
     /// The logs.
     pub logs: &'a [RankLog],
-    /// Start of the merged part, if only a part of the run was merged.
-    pub from_ns: Option<i64>,
+    /// The merged part, if only a part of the run was merged.
+    pub part: Option<PartWindow>,
     /// The axis.
     pub clocks: &'a Clocks,
     /// Identities of ranks and communicators.

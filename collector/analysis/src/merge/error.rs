@@ -25,6 +25,9 @@ pub enum MergeError {
     /// The session directory contains other files.
     #[error("{0} is not empty and contains no session; name another directory")]
     Occupied(PathBuf),
+    /// The session has other periods, or cannot be read.
+    #[error("{0}")]
+    Periods(String),
     /// Units did not run.
     #[error("{0}")]
     Units(String),

@@ -2,6 +2,8 @@
 
 use crate::clocks::clock::Clocks;
 use crate::identity::Identities;
+use crate::ingest::run_part::RunPart;
+use crate::model::part_window::PartWindow;
 use crate::rank::anchors::Anchors;
 use crate::rank::{DeliveryDelay, RankReader};
 use rankscope_formats::ids::RankIndex;
@@ -15,8 +17,8 @@ pub struct Logs<'a> {
     pub all: &'a [RankLog],
     /// The axis.
     pub clocks: &'a Clocks,
-    /// Start of the merged part, if only a part of the run is merged.
-    pub from_ns: Option<i64>,
+    /// The merged part, if only a part of the run is merged.
+    pub part: Option<&'a RunPart>,
     /// Delivery delay of each log, which its first reader measures for all others. Empty while the clocks may still
     /// change.
     pub delays: &'a [OnceLock<DeliveryDelay>],
@@ -26,6 +28,11 @@ impl<'a> Logs<'a> {
     /// Returns the log of a rank.
     pub fn of_rank(self, identities: &Identities, rank: RankIndex) -> &'a RankLog {
         &self.all[identities.ranks[rank.index()].log]
+    }
+
+    /// Returns the times that are merged.
+    pub fn window(self) -> PartWindow {
+        self.part.map_or(PartWindow::WHOLE, RunPart::common)
     }
 
     /// Opens a reader for the log of a rank.
@@ -38,8 +45,8 @@ impl<'a> Logs<'a> {
             &identity.communicators,
             anchors,
         );
-        if let Some(from_ns) = self.from_ns {
-            reader = reader.from_ns(from_ns);
+        if let Some(part) = self.part {
+            reader = part.restrict(reader, identity.log);
         }
         match self.delays.get(identity.log) {
             Some(delay) => reader.with_lateness(delay),

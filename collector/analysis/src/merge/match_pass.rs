@@ -143,17 +143,23 @@ fn new_measures<'a>(logs: Logs<'a>, identities: &'a Identities, worlds: Worlds<'
                 error,
             )
             .with_anchors(plan.anchors.clone())
-            .of_part(logs.from_ns.is_some())
+            .of_part(logs.window().has_start())
         })
         .collect();
     let all_ranks = (0..identities.ranks.len()).map(RankIndex::of);
     let has_devices = |rank: RankIndex| logs.of_rank(identities, rank).properties.contains_key(CUPTI);
     let mut stalls = StallBoard::new(all_ranks.clone().map(has_devices));
-    for rank in all_ranks.filter(|&rank| !worlds.anchors_of(identities, rank).is_empty()) {
+    for rank in all_ranks
+        .clone()
+        .filter(|&rank| !worlds.anchors_of(identities, rank).is_empty())
+    {
         stalls.expect_steps(rank);
     }
     let mut measures = Measures::new(identities, logs.clocks, boards, stalls);
-    measures.left_out = logs.from_ns.map(LeftOut::new);
+    let goes_on = |rank: RankIndex| logs.of_rank(identities, rank).ends_early();
+    measures.left_out = logs
+        .part
+        .map(|part| LeftOut::new(part.common(), all_ranks.map(goes_on).collect()));
     for structure in worlds.structures {
         let stages = structure.pipelines.iter().flat_map(|pipeline| &pipeline.stages);
         stages.flatten().for_each(|&rank| measures.mark_stage(rank));
@@ -420,7 +426,12 @@ fn training_sums(steps: &StepBoards, rank: RankIndex, mut sums: RankSums) -> Ran
 
 /// Returns the problems of a rank's log.
 fn read_problems(log: &RankLog, rank: RankIndex, of_records: &[Problem]) -> Vec<ProblemSummary> {
-    let all = log.problems.iter().chain(of_records);
+    // Of a part of a log, only damage in this part matters.
+    let of_file = log
+        .problems
+        .iter()
+        .filter(|problem| log.reads_offset(problem.offset));
+    let all = of_file.chain(of_records);
     all.map(|problem| ProblemSummary {
         rank: Some(rank.0),
         file: Some(problem.path.display().to_string()),
@@ -450,8 +461,9 @@ impl RunSpan {
                     .map(move |entry| line.ns(entry.ticks))
             })
         };
-        let first_ns = times().min()?.max(logs.from_ns.unwrap_or(i64::MIN));
-        let last_ns = times().max()?;
+        let window = logs.window();
+        let first_ns = times().min()?.max(window.from_ns);
+        let last_ns = times().max()?.min(window.until_ns);
         (first_ns < last_ns).then_some(Self { first_ns, last_ns })
     }
 

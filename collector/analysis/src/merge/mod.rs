@@ -2,7 +2,7 @@
 //!
 //! | stage | content |
 //! |---|---|
-//! | [`opening`] | opens the logs, empties the session directory, aligns the clocks, identifies ranks |
+//! | [`opening`] | empties the session directory, aligns the clocks, identifies ranks |
 //! | [`clock_logs`] | with several hosts and many ranks: reads the logs for evidence about clocks |
 //! | [`clock_pass`] | with several hosts: matches this evidence, solves the clocks |
 //! | [`step_pass`] | finds steps and structure from samples of the logs |
@@ -12,12 +12,16 @@
 //! | [`units`] | both of these passes, in units that other processes run |
 //! | [`crate::summary`] | sums, scores and findings |
 //! | [`session_directory`] | writes the last tables and the summary |
+//!
+//! [`in_periods`] repeats them for each period of a long run.
 
 pub mod around_matching;
 pub mod batch_runs;
+pub mod checked_file;
 pub mod clock_logs;
 pub mod clock_pass;
 pub mod error;
+pub mod in_periods;
 pub mod instance_runs;
 pub mod logs;
 pub mod match_pass;
@@ -42,12 +46,15 @@ pub use error::MergeError;
 pub use options::MergeOptions;
 pub use progress::Progress;
 
+use crate::ingest::between::LogId;
 use crate::ingest::gpu_samples::SampledGpus;
 use crate::ingest::open_files::allow_many_files;
 use crate::ingest::part::Last;
 use crate::ingest::ray_tasks::RayTasks;
-use crate::ingest::{hangs, ras};
+use crate::ingest::run_part::{Extent, RunPart};
+use crate::ingest::{hangs, ingest, ingest_in_place, ras};
 use crate::measures::merge_result::MergeResult;
+use crate::merge::in_periods::carried_file::CarriedLogs;
 use crate::merge::logs::Logs;
 use crate::merge::match_pass::match_ranks;
 use crate::merge::opening::{Opened, open};
@@ -57,7 +64,8 @@ use crate::merge::tables::TablesFolder;
 use crate::merge::unit_runner::UnitRunner;
 use crate::summary;
 use rankscope_formats::ids::RankIndex;
-use rankscope_formats::session::{InstanceRow, Problems, Session};
+use rankscope_formats::session::{InstanceRow, ProblemSummary, Problems, Session};
+use rankscope_ranklog::reader::RankLog;
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
@@ -126,20 +134,50 @@ fn merge_into(
     last: Last,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Session, MergeError> {
+    progress(Progress::of_phase("opening logs", 0));
+    let mut ingested = if last == Last::default() {
+        ingest(&options.directories)?
+    } else {
+        ingest_in_place(&options.directories)?
+    };
+    let mut problems = ingested.problems;
+    problems.append(&mut ingested.without_end);
+    let extent = Extent::Last(last);
+    let merged = merge_logs(folder, options, extent, (&mut ingested.logs, problems), progress)?;
+    Ok(merged.session)
+}
+
+/// Result of a merge of opened logs.
+struct MergedLogs {
+    session: Session,
+    /// Numbers of the logs at the end of the part.
+    carried: CarriedLogs,
+}
+
+/// Merges a part of opened logs. `problems` are those of their files.
+fn merge_logs(
+    folder: &TablesFolder,
+    options: &MergeOptions,
+    extent: Extent<'_>,
+    (logs, mut problems): (&mut [RankLog], Vec<ProblemSummary>),
+    progress: &mut dyn FnMut(Progress),
+) -> Result<MergedLogs, MergeError> {
+    let opened = open(folder, options, extent, logs, progress)?;
     let Opened {
-        logs,
         clocks,
         mut identities,
-        from_ns,
-        mut problems,
-    } = open(folder, options, last, progress)?;
+        part,
+        problems: found,
+    } = opened;
+    problems.extend(found);
+    let logs = &*logs;
     allow_many_files();
 
     let delays: Vec<_> = logs.iter().map(|_| OnceLock::new()).collect();
     let logs = Logs {
-        all: &logs,
+        all: logs,
         clocks: &clocks,
-        from_ns,
+        part: part.as_ref(),
         delays: &delays,
     };
     let mut plans = find_steps(logs, &identities, progress);
@@ -151,7 +189,7 @@ fn merge_into(
     let gpus = SampledGpus::of_directories(
         &options.directories,
         (&clocks, &identities, logs.all),
-        from_ns,
+        logs.window(),
         &mut problems,
     );
     // Tasks are only in tables, which a reader of a running job does not have.
@@ -179,7 +217,7 @@ fn merge_into(
     let mut session = summary::session(&MergeResult {
         directories: &options.directories,
         logs: logs.all,
-        from_ns,
+        part: logs.part.map(RunPart::common),
         clocks: &clocks,
         identities: &identities,
         plans: &plans,
@@ -194,10 +232,17 @@ fn merge_into(
     options.name_origins(&mut session);
     let Some(output) = folder.session() else {
         session.problems.listed.truncate(Problems::MAX_LISTED);
-        return Ok(session);
+        let carried = CarriedLogs::new();
+        return Ok(MergedLogs { session, carried });
     };
     let host_of = |rank: RankIndex| clocks.host_of[identities.ranks[rank.index()].log] as u32;
     let traffic = matched.measures.traffic.rows(&identities, &matched.sums, host_of);
     session_directory::complete(output, &mut session, matched.tables, traffic)?;
-    Ok(session)
+    let ranks = identities.ranks.iter().zip(&mut matched.sums);
+    let carried = ranks.filter_map(|(rank, sums)| {
+        let carried = sums.carried.pop()?;
+        Some((LogId::of(&logs.all[rank.log]), Arc::new(carried)))
+    });
+    let carried = carried.collect();
+    Ok(MergedLogs { session, carried })
 }

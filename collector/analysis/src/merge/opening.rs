@@ -1,11 +1,10 @@
-//! Opens the logs, aligns the clocks, and identifies the ranks.
+//! Aligns the clocks of the opened logs, and identifies the ranks.
 
 use crate::clocks::clock::Clocks;
 use crate::clocks::solution::ClockSolution;
 use crate::identity::Identities;
 use crate::identity::draft::Inconsistency;
-use crate::ingest::part::{Begin, Last};
-use crate::ingest::{Ingested, ingest, ingest_in_place};
+use crate::ingest::run_part::{Extent, LogCuts, RunPart};
 use crate::merge::clock_pass::{ClockProgress, Reading, collect};
 use crate::merge::error::MergeError;
 use crate::merge::logs::Logs;
@@ -18,60 +17,54 @@ use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::ProblemSummary;
 use rankscope_ranklog::reader::RankLog;
 
-/// Logs with final clocks and identities.
+/// Final clocks and identities of the logs.
 pub struct Opened {
-    /// The logs, without the records before the merged part.
-    pub logs: Vec<RankLog>,
     /// The axis.
     pub clocks: Clocks,
     /// Identities of ranks and communicators.
     pub identities: Identities,
-    /// Start of the merged part, if only a part of the run is merged.
-    pub from_ns: Option<i64>,
-    /// Problems of the logs, of the clocks and of the identities.
+    /// The merged part, if only a part of the run is merged.
+    pub part: Option<RunPart>,
+    /// Problems of the clocks and of the identities.
     pub problems: Vec<ProblemSummary>,
 }
 
-/// Opens all logs, and empties the session directory once there are logs. Of several hosts, it also derives the clocks
-/// from the job's own operations.
+/// Aligns the clocks, identifies the ranks, and restricts the logs to the merged part. Of several hosts, it derives the clocks
+/// from the job's own operations. Empties the session directory.
 pub fn open(
     folder: &TablesFolder,
     options: &MergeOptions,
-    last: Last,
+    extent: Extent<'_>,
+    logs: &mut [RankLog],
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Opened, MergeError> {
-    progress(Progress::of_phase("opening logs", 0));
-    let Ingested {
-        mut logs,
-        mut problems,
-    } = if last == Last::default() {
-        ingest(&options.directories)?
-    } else {
-        ingest_in_place(&options.directories)?
-    };
     if let Some(output) = folder.session() {
         session_directory::prepare(output)?;
     }
-    let mut clocks = Clocks::align(&logs);
-    let begin = Begin::choose(&mut logs, &clocks, last);
-    let mut identities = Identities::learn(&logs, &clocks);
+    let mut clocks = Clocks::align(logs);
+    if let Extent::Between(between) = extent {
+        clocks.move_origin(between.origin_unix_ns);
+    }
+    let cuts = LogCuts::restrict(extent, logs, &clocks);
+    let logs = &*logs;
+    let mut identities = Identities::learn(logs, &clocks);
     if clocks.hosts.len() > 1 {
-        let solution = solve_clocks(folder, options, (&logs, &clocks), &identities, progress)?;
+        let solution = solve_clocks(folder, options, (logs, &clocks), &identities, progress)?;
         clocks.correct(solution);
         // By the corrected clocks, the first rank may be another one.
-        identities = Identities::learn(&logs, &clocks);
+        identities = Identities::learn(logs, &clocks);
     }
-    let from_ns = begin.map(|begin| begin.from_ns(&clocks));
+    let part = cuts.map(|cuts| cuts.on_axis(&clocks, logs.len()));
+    let mut problems = Vec::new();
     problems.extend(clocks.problems.drain(..).map(|what| problem(None, None, what)));
     for Inconsistency { log, what } in &identities.problems {
         let file = logs[*log].path.display().to_string();
         problems.push(problem(rank_of_log(&identities, *log), Some(file), what.clone()));
     }
     Ok(Opened {
-        logs,
         clocks,
         identities,
-        from_ns,
+        part,
         problems,
     })
 }
@@ -89,7 +82,7 @@ fn solve_clocks(
         all: logs,
         clocks,
         // The clocks are not known yet.
-        from_ns: None,
+        part: None,
         delays: &[],
     };
     collect(

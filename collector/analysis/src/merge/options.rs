@@ -2,7 +2,8 @@
 
 use crate::matching::{MAX_PENDING, stride};
 use rankscope_formats::session::Session;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::{Component, Path, PathBuf};
 
 /// Input and output of a merge.
 #[derive(Clone, Debug)]
@@ -65,4 +66,13 @@ impl MergeOptions {
         self.most_pending
             .unwrap_or_else(|| MAX_PENDING.max(2 * ranks * stride(ranks)))
     }
+}
+
+/// Returns a path that other processes resolve to the same file. Links stay, because mounts may differ between machines.
+/// Only `..` is resolved: executors with restricted directories refuse it.
+pub fn shared_path(path: &Path) -> io::Result<PathBuf> {
+    if path.components().any(|part| part == Component::ParentDir) {
+        return path.canonicalize();
+    }
+    std::path::absolute(path)
 }

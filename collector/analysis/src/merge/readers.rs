@@ -5,6 +5,7 @@ use crate::ingest::gpu_samples::SampledGpus;
 use crate::ingest::ray_tasks::RayTasks;
 use crate::matching::stride;
 use crate::merge::logs::Logs;
+use crate::merge::options::shared_path;
 use crate::merge::units::read::RankInput;
 use crate::rank::anchors::Anchors;
 use crate::rank::{FrameworkTask, GpuTrack, RankReader};
@@ -12,7 +13,6 @@ use crate::steps::plan::StepPlan;
 use crate::structure::Structure;
 use rankscope_formats::ids::RankIndex;
 use std::io;
-use std::path::{Component, Path, PathBuf};
 
 /// Steps and structure, by world.
 #[derive(Clone, Copy)]
@@ -98,13 +98,4 @@ impl<'a> Readers<'a> {
         let line = self.logs.clocks.line(log);
         self.additions.ray.of_log(&self.logs.all[log], &line)
     }
-}
-
-/// Returns a path that other processes resolve to the same file. Links stay, because mounts may differ between machines.
-/// Only `..` is resolved: executors with restricted directories refuse it.
-fn shared_path(path: &Path) -> io::Result<PathBuf> {
-    if path.components().any(|part| part == Component::ParentDir) {
-        return path.canonicalize();
-    }
-    std::path::absolute(path)
 }

@@ -12,6 +12,7 @@ pub mod log_communicator;
 pub mod members;
 pub mod operation;
 pub mod packed_operation;
+pub mod part_window;
 pub mod pause_kinds;
 pub mod quantiles;
 pub mod sources;

@@ -102,6 +102,8 @@ pub struct RankOperation {
     pub direct: bool,
     /// True if it started before the part of the run that is read. It is then not completely known.
     pub is_cut: bool,
+    /// True if it was requested after the part of the run that is merged.
+    pub is_later: bool,
     /// Tag. For a message: the low 32 bits of its slot. For a replay of a captured call: the number of the replay, from
     /// 1.
     pub tag: u32,
@@ -158,6 +160,7 @@ impl RankOperation {
             element_bytes: 0,
             direct: false,
             is_cut: false,
+            is_later: false,
             tag: 0,
             sequence: 0,
             peer: -1,

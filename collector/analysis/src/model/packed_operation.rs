@@ -41,7 +41,8 @@ fn words_of(operation: &RankOperation) -> Words {
         | i64::from(operation.protocol as u8) << 24
         | i64::from(operation.channels) << 32
         | i64::from(operation.direct) << 40
-        | i64::from(operation.is_cut) << 41;
+        | i64::from(operation.is_cut) << 41
+        | i64::from(operation.is_later) << 42;
     [
         kind,
         details,
@@ -95,6 +96,7 @@ fn operation_of(words: &Words) -> Option<RankOperation> {
         element_bytes: byte(details, 1),
         direct: details & 1 << 40 != 0,
         is_cut: details & 1 << 41 != 0,
+        is_later: details & 1 << 42 != 0,
         tag: tag as u32,
         sequence: sequence as u32,
         peer: peer as i32,
@@ -236,6 +238,7 @@ mod tests {
                     element_bytes: byte / 2,
                     direct: flag,
                     is_cut: !flag,
+                    is_later: byte % 3 == 0,
                     tag,
                     sequence,
                     peer,

@@ -5,6 +5,7 @@ use crate::intervals::device_overlap::DeviceParts;
 use crate::intervals::overlap::Parts;
 use crate::model::interval::Interval;
 use crate::model::operation::RankOperation;
+use crate::model::part_window::PartWindow;
 use crate::model::pause_kinds::COUNT;
 use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex, StepIndex};
 use rankscope_formats::session::{
@@ -67,20 +68,22 @@ impl RankBatch {
         });
     }
 
-    /// Removes output that crosses the start of the part that is read. Spans that show whether activity was recorded
-    /// are clipped instead.
-    pub(super) fn leave_out_before(&mut self, from_ns: i64) {
+    /// Removes output that begins before or after the part that is reported. Spans that show whether activity was recorded are
+    /// clipped instead.
+    pub(super) fn leave_out_outside(&mut self, window: PartWindow) {
         self.spans.retain_mut(|span| {
-            if matches!(span.kind, SpanKind::Covered | SpanKind::Yielded) && span.end_ns > from_ns {
-                span.start_ns = span.start_ns.max(from_ns);
+            if matches!(span.kind, SpanKind::Covered | SpanKind::Yielded) {
+                let inside = window.clip(Interval::new(span.start_ns, span.end_ns));
+                (span.start_ns, span.end_ns) = (inside.start_ns, inside.end_ns);
+                return !inside.is_empty();
             }
-            span.start_ns >= from_ns
+            window.contains(span.start_ns)
         });
-        self.program_spans.retain(|span| span.start_ns >= from_ns);
-        self.counters.retain(|sample| sample.at_ns >= from_ns);
-        self.works.retain(|work| work.start_ns >= from_ns);
-        self.stalls.retain(|stall| stall.start_ns >= from_ns);
-        self.pauses.retain(|pause| pause.start_ns >= from_ns);
+        self.program_spans.retain(|span| window.contains(span.start_ns));
+        self.counters.retain(|sample| window.contains(sample.at_ns));
+        self.works.retain(|work| window.contains(work.start_ns));
+        self.stalls.retain(|stall| window.contains(stall.start_ns));
+        self.pauses.retain(|pause| window.contains(pause.start_ns));
     }
 }
 

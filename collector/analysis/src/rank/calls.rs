@@ -44,7 +44,7 @@ pub fn called(
         // The issue is missing: it was lost, or is before the part that is read. So neither the request nor the
         // waiting thread is known.
         None => {
-            operation.is_cut = context.from_ns.is_some();
+            operation.is_cut = context.window.has_start();
             held.sums.waited += completed * u64::from(operation.is_cut);
             held.hold(operation, HeldFor::nothing(stamp.lane));
         }

@@ -4,6 +4,7 @@ use super::event::OperationFields;
 use crate::clocks::clock::Line;
 use crate::model::log_communicator::LogCommunicator;
 use crate::model::operation::{Blocked, NO_COMMUNICATOR, NO_STEP, NO_TIME, RankOperation};
+use crate::model::part_window::PartWindow;
 use rankscope_formats::ids::{CommunicatorId, MemberIndex, RankIndex};
 use rankscope_formats::session::OperationState;
 use rankscope_ranklog::reader::RankLog;
@@ -37,9 +38,12 @@ pub struct LogContext<'a> {
     communicators: Vec<Communicator>,
     /// True if the process drives several devices. Then each communicator counts as a device of its own.
     pub has_several_devices: bool,
-    /// Start of the part of the run that is read, in nanoseconds; `None` if all of it is read. Operations that cross it
-    /// are cut.
-    pub from_ns: Option<i64>,
+    /// The part of the run that is reported. Operations that cross its start are cut.
+    pub window: PartWindow,
+    /// True if the process recorded more than is read. What is open at the end may then have ended later.
+    pub ends_early: bool,
+    /// True if the numbers of an earlier part of the log are known.
+    pub is_resumed: bool,
 }
 
 impl<'a> LogContext<'a> {
@@ -72,14 +76,27 @@ impl<'a> LogContext<'a> {
             line,
             communicators: table,
             has_several_devices: drives_several_devices(communicators),
-            from_ns: None,
+            window: PartWindow::WHOLE,
+            ends_early: log.ends_early(),
+            is_resumed: false,
         }
     }
 
-    /// Returns true if a time is before the part that is read.
+    /// Returns true if earlier records are not read, so that numbers that count them are unknown.
+    pub fn lacks_earlier(&self) -> bool {
+        self.log.is_cut() && !self.is_resumed
+    }
+
+    /// Returns true if a time is before the part that is reported.
     #[inline]
     pub fn is_before(&self, ns: i64) -> bool {
-        self.from_ns.is_some_and(|from_ns| ns < from_ns)
+        ns < self.window.from_ns
+    }
+
+    /// Returns true if a time is before or after the part that is reported.
+    #[inline]
+    pub fn is_outside(&self, ns: i64) -> bool {
+        !self.window.contains(ns)
     }
 
     /// Returns the communicator with this number in the log.
@@ -147,6 +164,7 @@ impl<'a> LogContext<'a> {
             element_bytes: fields.element_bytes,
             direct: false,
             is_cut: false,
+            is_later: false,
             tag: fields.tag,
             sequence: fields.sequence,
             peer: fields.peer,

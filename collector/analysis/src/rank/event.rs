@@ -14,6 +14,7 @@ use rankscope_ranklog::record::{
     FLAG_EVENTS, FLAG_FAILED, FLAG_SEQUENCE_UNKNOWN, FLAG_SIMULATED, FLAG_TRAFFIC, MemoryCall, ProxyWaits,
     Record, RecordKind,
 };
+use serde::{Deserialize, Serialize};
 use std::num::{NonZeroU32, NonZeroU64};
 
 /// Thread and time of an event.
@@ -259,7 +260,7 @@ impl LogEvent {
 }
 
 /// Fields that all records of operations have.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OperationFields {
     /// Number of the communicator in the log.
     pub communicator: LogCommunicator,
@@ -339,7 +340,7 @@ pub struct Call {
 }
 
 /// A message that was posted.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Post {
     /// Its operation. The peer is −1 if only the completion shows it.
     pub fields: OperationFields,

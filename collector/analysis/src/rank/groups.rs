@@ -29,6 +29,8 @@ pub struct Groups {
     outcomes: FxHashMap<u32, GroupOutcome>,
     /// Groups that started before the part of the run that is read. Some of their calls are unknown.
     cut: FxHashSet<u32>,
+    /// Groups that started after it.
+    later: FxHashSet<u32>,
 }
 
 impl Groups {
@@ -49,6 +51,16 @@ impl Groups {
     /// Records that a group started before the part of the run that is read.
     pub fn began_before(&mut self, group: u32) {
         self.cut.insert(group);
+    }
+
+    /// Records that a group started after the part of the run that is read.
+    pub fn began_after(&mut self, group: u32) {
+        self.later.insert(group);
+    }
+
+    /// Returns true if a group started after the part of the run that is read.
+    pub fn is_later(&self, group: u32) -> bool {
+        self.later.contains(&group)
     }
 
     /// Returns true if not all calls of a group are known.

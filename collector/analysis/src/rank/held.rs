@@ -1,5 +1,6 @@
 //! Operations that are held until everything about them is known.
 
+use super::context::LogContext;
 use super::device_calls::DeviceJoin;
 use super::groups::{GroupOutcome, Groups};
 use super::ordinals::Ordinals;
@@ -50,7 +51,8 @@ pub struct HeldOperations {
     reasons: Vec<HeldFor>,
     /// Outcomes of groups.
     pub groups: Groups,
-    ordinals: Ordinals,
+    /// Corrections of ordinals.
+    pub ordinals: Ordinals,
     /// True if an operation that is about to be released never ran.
     has_never_run: bool,
     /// Sums so far.
@@ -140,13 +142,19 @@ impl HeldOperations {
         }
     }
 
-    /// Marks the operation at `position` if it crosses `from_ns`, the start of the part that is read. It is then not
-    /// counted.
-    pub fn cut_at(&mut self, position: usize, from_ns: i64) {
+    /// Marks the operation at `position` if it crosses the start of the part that is reported. Such operations are not counted,
+    /// nor those that begin after the part, or may have ended after what is read.
+    pub fn cut_by(&mut self, position: usize, context: &LogContext<'_>) {
+        let window = context.window;
         let (operation, reasons) = (&mut self.operations[position], self.reasons[position]);
-        let group = reasons.group.map_or(0, NonZeroU32::get);
-        operation.is_cut |= operation.begin_ns() < from_ns || self.groups.is_cut(group);
-        if operation.is_cut {
+        let begin_ns = operation.begin_ns();
+        // The calls of a group belong to the same part.
+        let group = reasons.group.map(NonZeroU32::get);
+        operation.is_cut |= begin_ns < window.from_ns || group.is_some_and(|group| self.groups.is_cut(group));
+        operation.is_later =
+            begin_ns >= window.until_ns && group.is_none_or(|group| self.groups.is_later(group));
+        let is_open = context.ends_early && operation.state == OperationState::InFlight;
+        if operation.is_cut || operation.is_later || is_open {
             self.sums.leave_out(operation, reasons.work.is_some());
         }
     }

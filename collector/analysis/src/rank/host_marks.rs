@@ -25,7 +25,7 @@ pub struct HostMarks {
 impl HostMarks {
     /// Records that the reducer of DistributedDataParallel waited for its gradients, which ends a backward pass.
     pub fn reducer_waited(&mut self, stamp: &Stamp, context: &LogContext<'_>) {
-        self.sums.waits += u64::from(!context.is_before(stamp.enter_ns));
+        self.sums.waits += u64::from(!context.is_outside(stamp.enter_ns));
         self.backward_end_ns = Some(stamp.leave_ns);
     }
 
@@ -42,7 +42,7 @@ impl HostMarks {
             out.span(SpanKind::Mark, stamp, mark.span, None);
             return;
         };
-        if text == UNUSED_SEARCH && !context.is_before(stamp.enter_ns) {
+        if text == UNUSED_SEARCH && !context.is_outside(stamp.enter_ns) {
             self.sums.unused_searches += 1;
             self.sums.unused_searches_ns += stamp.leave_ns - stamp.enter_ns;
         }
@@ -64,7 +64,7 @@ impl HostMarks {
     ) {
         let enter_ns = stamp.enter_ns;
         let ended = self.backward_end_ns.take().filter(|&from| from < enter_ns);
-        if let Some(from) = ended.filter(|&from| !context.is_before(from)) {
+        if let Some(from) = ended.filter(|&from| !context.is_outside(from)) {
             let kind = PauseKind::BetweenPasses;
             breakdown.named(position(kind), from, enter_ns);
             let row = row(kind, Interval::new(from, enter_ns), stamp.thread_id, true, None);
@@ -85,7 +85,7 @@ impl HostMarks {
         let interval = stamp.interval();
         let Interval { start_ns, end_ns } = interval;
         let said = self.pauses.said(mark.text, text);
-        if context.is_before(start_ns) {
+        if context.is_outside(start_ns) {
             return;
         }
         if let (Some(what), Some(number)) = (said.counts, mark.number) {

@@ -39,7 +39,7 @@ impl LogEnd<'_, '_> {
     /// Adds the calls in progress of all threads.
     pub fn take_all(&mut self, listed: &ListedCalls, sums: &mut InFlightSums) {
         let context = self.context;
-        for call in &context.log.in_flight {
+        for call in context.log.calls_in_progress() {
             if listed.has_completed(call) {
                 continue;
             }

@@ -2,13 +2,15 @@
 
 use super::context::LogContext;
 use super::event::{Complete, Post, Stamp};
+use crate::model::log_communicator::LogCommunicator;
 use crate::model::operation::{Blocked, NO_TIME, RankOperation};
 use rankscope_formats::ids::CommunicatorId;
 use rankscope_formats::session::OperationState;
 use rankscope_ranklog::Operation;
 use rankscope_ranklog::record::FLAG_FAILED;
 use rustc_hash::FxHashMap;
-use std::collections::VecDeque;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
 
 /// Maximum number of ordinal counters; on overflow all are removed. A program that uses each slot only once would
 /// otherwise fill the map.
@@ -17,7 +19,7 @@ const MAX_COUNTERS: usize = 1 << 20;
 const MANY_BUFFERS: usize = 4096;
 
 /// A message that was posted.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Posted {
     post: Post,
     /// System id of the posting thread.
@@ -42,8 +44,51 @@ struct Ends {
     slot: u64,
 }
 
+/// Messages of an earlier part of a log.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CarriedMessages {
+    /// Number of messages between two ends: communicator in the log, operation, peer, slot, and number.
+    counts: Vec<(LogCommunicator, u8, i32, u64, u32)>,
+    /// Messages that did not complete, with their operations, in order of their posts.
+    open: Vec<(u8, Posted)>,
+}
+
+impl CarriedMessages {
+    /// Counts a post that was stored late: it belongs to the earlier part of the log.
+    pub fn posted_late(&mut self, post: &Post, thread_id: u32) {
+        let fields = &post.fields;
+        let mut ordinal = None;
+        if fields.peer >= 0 {
+            let is_it = |entry: &&mut (LogCommunicator, u8, i32, u64, u32)| {
+                let (communicator, operation, peer, slot, _) = **entry;
+                (communicator, operation, peer, slot)
+                    == (fields.communicator, fields.operation, fields.peer, post.slot)
+            };
+            ordinal = match self.counts.iter_mut().find(is_it) {
+                Some((.., count)) => {
+                    *count += 1;
+                    Some(*count - 1)
+                }
+                None => {
+                    self.counts
+                        .push((fields.communicator, fields.operation, fields.peer, post.slot, 1));
+                    Some(0)
+                }
+            };
+        }
+        if !fields.has_failed() {
+            let posted = Posted {
+                post: *post,
+                thread_id,
+                ordinal,
+            };
+            self.open.push((fields.operation, posted));
+        }
+    }
+}
+
 /// The open messages of one log.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Messages {
     open: FxHashMap<Buffer, VecDeque<Posted>>,
     ordinals: FxHashMap<Ends, u32>,
@@ -52,6 +97,53 @@ pub struct Messages {
 }
 
 impl Messages {
+    /// Forgets open messages that were posted before a tick.
+    pub fn forget_before(&mut self, ticks: u64) {
+        for queue in self.open.values_mut() {
+            queue.retain(|posted| posted.post.enter_ticks >= ticks);
+        }
+    }
+
+    /// Returns what a later part of the log needs. `numbers` are the log's numbers of communicators.
+    pub fn carried(&self, numbers: &BTreeMap<CommunicatorId, LogCommunicator>) -> CarriedMessages {
+        let count = |(ends, &count): (&Ends, &u32)| {
+            let number = *numbers.get(&ends.communicator)?;
+            Some((number, ends.operation, ends.peer, ends.slot, count))
+        };
+        let mut counts: Vec<_> = self.ordinals.iter().filter_map(count).collect();
+        counts.sort_unstable();
+        let queues = self.open.iter();
+        let mut open: Vec<(u8, Posted)> = queues
+            .flat_map(|(buffer, queue)| queue.iter().map(|posted| (buffer.operation, *posted)))
+            .collect();
+        open.sort_by_key(|(operation, posted)| (posted.post.enter_ticks, *operation, posted.post.buffer));
+        CarriedMessages { counts, open }
+    }
+
+    /// Goes on after an earlier part of the log. `index_of` returns the session's index of a communicator.
+    pub fn resume(
+        &mut self,
+        carried: &CarriedMessages,
+        index_of: impl Fn(LogCommunicator) -> CommunicatorId,
+    ) {
+        for &(number, operation, peer, slot, count) in &carried.counts {
+            let ends = Ends {
+                communicator: index_of(number),
+                operation,
+                peer,
+                slot,
+            };
+            self.ordinals.insert(ends, count);
+        }
+        for &(operation, posted) in &carried.open {
+            let buffer = Buffer {
+                address: posted.post.buffer,
+                operation,
+            };
+            self.open.entry(buffer).or_default().push_back(posted);
+        }
+    }
+
     /// Returns the next ordinal of a message between two ends.
     fn next_ordinal(&mut self, ends: Ends) -> u32 {
         if self.ordinals.len() >= MAX_COUNTERS {
@@ -65,7 +157,7 @@ impl Messages {
 
     /// Adds a post.
     pub fn posted(&mut self, mut post: Post, operation: Operation, thread_id: u32, context: &LogContext<'_>) {
-        if context.log.is_cut() {
+        if context.lacks_earlier() {
             // The number of earlier ones is unknown.
             post.fields.forget_sequence();
         }

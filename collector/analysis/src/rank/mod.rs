@@ -15,6 +15,7 @@
 //!    - traffic of NCCL's proxies: `proxies`
 //!    - samples of the rank's GPUs, which are not in its log: `gpu_counters`; order of all samples: `sample_order`
 //!    - calls in progress at the end: `in_flight`, without those that `listed_calls` finds completed
+//!    - numbers for a reader of a later part of the log: `carried`
 //! 3. `held` holds operations until `release` has joined everything that is known about them. `groups` and `ordinals`
 //!    have the outcomes of groups.
 //! 4. `steps` cuts the rank's time into steps at [`anchors`].
@@ -24,6 +25,7 @@ mod activity;
 pub mod anchors;
 mod batch;
 mod calls;
+mod carried;
 mod context;
 mod device_calls;
 mod event;
@@ -56,6 +58,7 @@ mod works;
 
 pub use activity::{ActivitySums, CAUSES, DeliveryDelay, DevicePartSums, Place};
 pub use batch::{EvidenceMessage, RankBatch, StepCut};
+pub use carried::{Carried, CarryPoint};
 pub use device_calls::{DeviceClock, DeviceClocks};
 pub use evidence::Nested;
 pub use framework_tasks::FrameworkTask;
@@ -67,6 +70,7 @@ pub use sums::{CounterSum, DeviceClockSums, ErrorWidth, GpuSum, RankSums};
 
 use crate::clocks::clock::Line;
 use crate::model::log_communicator::LogCommunicator;
+use crate::model::part_window::PartWindow;
 use anchors::Anchors;
 use context::LogContext;
 use gpu_counters::GpuCounters;
@@ -94,6 +98,9 @@ pub struct RankReader<'a> {
     progress: Progress,
     /// True if device work is emitted.
     emits_works: bool,
+    /// Where numbers are taken for readers of later parts of the log, the last one first.
+    carry_points: Vec<CarryPoint>,
+    carried: Vec<Carried>,
     /// Shared cache for the delay of device activity in the log.
     delay: Option<&'a OnceLock<DeliveryDelay>>,
 }
@@ -114,6 +121,8 @@ impl<'a> RankReader<'a> {
             listed_calls: ListedCalls::of(log),
             progress: Progress::NotBegun,
             emits_works: true,
+            carry_points: Vec::new(),
+            carried: Vec::new(),
             delay: None,
         }
     }
@@ -126,10 +135,26 @@ impl<'a> RankReader<'a> {
         self
     }
 
-    /// Restricts the reader to the part of the log from `from_ns` on. Records are complete from then on.
+    /// Restricts the output to a part of the log. What the log returns must be complete in this part.
     #[must_use]
-    pub fn from_ns(mut self, from_ns: i64) -> Self {
-        self.stages.start_at(from_ns);
+    pub fn within(mut self, window: PartWindow) -> Self {
+        self.stages.restrict(window);
+        self
+    }
+
+    /// Goes on after a reader of an earlier part of the log. The log must begin at the tick of `carried`.
+    #[must_use]
+    pub fn resuming(mut self, carried: &Carried) -> Self {
+        self.stages.resume(carried);
+        self
+    }
+
+    /// Counts what readers need that read the log from these points on, in order of their ticks. [`RankSums::carried`] has the
+    /// results.
+    #[must_use]
+    pub fn carrying(mut self, mut points: Vec<CarryPoint>) -> Self {
+        points.reverse();
+        self.carry_points = points;
         self
     }
 
@@ -187,7 +212,10 @@ impl<'a> RankReader<'a> {
 
     /// Returns the sums over the whole log. Valid once [`RankReader::advance`] has returned false.
     pub fn sums(&self) -> RankSums {
-        self.stages.sums()
+        RankSums {
+            carried: self.carried.clone(),
+            ..self.stages.sums()
+        }
     }
 
     /// Replaces `out` by the results of the next records. Returns false at the end of the log.
@@ -204,8 +232,18 @@ impl<'a> RankReader<'a> {
         // Device work is far from its position in time, so whole frames are sorted.
         if let Some(part) = self.input.next_part(self.stages.activity.is_some()) {
             for entry in part.records() {
+                while let Some(point) = self
+                    .carry_points
+                    .pop_if(|point| entry.record.leave_ticks >= point.ticks)
+                {
+                    self.carried.push(self.stages.carry(point));
+                }
                 self.listed_calls.completed(entry.lane, &entry.record);
                 let stamp = self.input.stamp(entry, self.stages.line());
+                let late = self.carried.iter_mut().rev();
+                for carried in late.take_while(|carried| entry.record.leave_ticks < carried.ticks) {
+                    carried.late(&entry.record, stamp.thread_id);
+                }
                 self.stages.take(&entry.record, &stamp, out);
             }
             self.input.give_back(part);
@@ -213,12 +251,15 @@ impl<'a> RankReader<'a> {
             self.stages.emit_counters(false, out);
         } else {
             self.progress = Progress::Ended;
+            while let Some(point) = self.carry_points.pop() {
+                self.carried.push(self.stages.carry(point));
+            }
             self.stages.take_in_flight(&self.listed_calls, out);
             self.stages.release(true, out);
             self.stages.finish(out);
             self.stages.emit_counters(true, out);
         }
-        self.stages.leave_out_before_part(out);
+        self.stages.leave_out_outside(out);
         true
     }
 }

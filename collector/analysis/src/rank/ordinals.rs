@@ -1,10 +1,12 @@
 //! Corrects ordinals for operations that never ran. If one rank only simulated a group, or its library refused one, the
 //! ordinals of its later operations must not shift against other ranks.
 
+use crate::model::log_communicator::LogCommunicator;
 use crate::model::operation::RankOperation;
 use rankscope_formats::ids::CommunicatorId;
 use rankscope_ranklog::record::FLAG_SEQUENCE_UNKNOWN;
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 
 /// Identity of a counter: collectives of a communicator, its messages by direction and peer, its one-sided calls by
 /// operation.
@@ -17,8 +19,11 @@ struct Counter {
     peer: i32,
 }
 
+/// Counters of an earlier part of a log that are ahead: communicator in the log, operation, peer, and number of operations.
+pub type CarriedOrdinals = Vec<(LogCommunicator, u8, i32, u32)>;
+
 /// How far each counter of one rank is ahead of the operations that ran.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Ordinals {
     ahead: FxHashMap<Counter, u32>,
 }
@@ -39,6 +44,33 @@ impl Counter {
 }
 
 impl Ordinals {
+    /// Returns what a later part of the log needs. `numbers` are the log's numbers of communicators.
+    pub fn carried(&self, numbers: &BTreeMap<CommunicatorId, LogCommunicator>) -> CarriedOrdinals {
+        let count = |(counter, &ahead): (&Counter, &u32)| {
+            let number = *numbers.get(&counter.communicator)?;
+            Some((number, counter.operation, counter.peer, ahead))
+        };
+        let mut counts: Vec<_> = self.ahead.iter().filter_map(count).collect();
+        counts.sort_unstable();
+        counts
+    }
+
+    /// Goes on after an earlier part of the log. `index_of` returns the session's index of a communicator.
+    pub fn resume(
+        &mut self,
+        carried: &CarriedOrdinals,
+        index_of: impl Fn(LogCommunicator) -> CommunicatorId,
+    ) {
+        for &(number, operation, peer, ahead) in carried {
+            let counter = Counter {
+                communicator: index_of(number),
+                operation,
+                peer,
+            };
+            self.ahead.insert(counter, ahead);
+        }
+    }
+
     /// Records that the operation never ran.
     pub fn take_back(&mut self, operation: &mut RankOperation) {
         if operation.flags & FLAG_SEQUENCE_UNKNOWN == 0 {

@@ -44,7 +44,7 @@ pub struct Proxies {
 impl Proxies {
     /// Adds the work of a proxy.
     pub fn moved(&mut self, traffic: &Traffic, stamp: &Stamp, context: &LogContext<'_>) {
-        if context.is_before(stamp.enter_ns) {
+        if context.is_outside(stamp.enter_ns) {
             return;
         }
         let communicator = context.communicator(traffic.communicator).index;

@@ -127,9 +127,7 @@ impl Release<'_, '_> {
             operation.blocked = self.lanes.blocked_for(reasons.lane, work.get(), in_call);
         }
         operation.step = self.steps.current();
-        if let Some(from_ns) = self.inputs.context.from_ns {
-            self.held.cut_at(position, from_ns);
-        }
+        self.held.cut_by(position, self.inputs.context);
         let (operation, _) = self.held.at(position);
         self.steps
             .passed(operation, reasons.lane, self.lanes, &mut self.inputs);

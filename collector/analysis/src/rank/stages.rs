@@ -4,6 +4,7 @@ use super::activity::{self, Activities, DeliveryDelay};
 use super::anchors::Anchors;
 use super::batch::RankBatch;
 use super::calls;
+use super::carried::{Carried, CarryPoint};
 use super::context::LogContext;
 use super::device_calls::DeviceCalls;
 use super::event::{Complete, Enqueue, GroupEnd, LogEvent, Mark, OperationFields, ProgramSpan, Stamp};
@@ -27,6 +28,7 @@ use super::threads::HostThreads;
 use super::works::Works;
 use crate::clocks::clock::Line;
 use crate::model::operation::{NO_COMMUNICATOR, NO_TIME, RankOperation};
+use crate::model::part_window::PartWindow;
 use crate::model::sources::CUPTI;
 use rankscope_formats::ids::CommunicatorId;
 use rankscope_formats::session::{CounterRow, CounterSource, OperationState, SpanKind};
@@ -100,14 +102,40 @@ impl<'a> Stages<'a> {
         self.tasks = FrameworkTasks::new(tasks, self.context.log.pid);
     }
 
-    /// Restricts the stages to the part of the log from `from_ns` on.
-    pub fn start_at(&mut self, from_ns: i64) {
-        self.context.from_ns = Some(from_ns);
+    /// Restricts the output to a part of the log.
+    pub fn restrict(&mut self, window: PartWindow) {
+        self.context.window = window;
+        self.works.count_only(window);
+        if !window.has_start() {
+            return;
+        }
         // A process that started later has no time before its start.
         let begins = self.context.log.calibrations.first();
-        if begins.is_none_or(|begins| self.context.line.ns(begins.ticks) < from_ns) {
-            self.threads.breakdown.start(from_ns);
+        if begins.is_none_or(|begins| self.context.is_before(self.context.line.ns(begins.ticks))) {
+            self.threads.breakdown.start(window.from_ns);
         }
+    }
+
+    /// Goes on after an earlier part of the log.
+    pub fn resume(&mut self, carried: &Carried) {
+        self.context.is_resumed = true;
+        let ordinals = &mut self.held.ordinals;
+        carried.resume(
+            &self.context,
+            (&mut self.messages, &mut self.device_calls, ordinals),
+        );
+    }
+
+    /// Returns the numbers that a part of the log from a point on needs.
+    pub fn carry(&mut self, point: CarryPoint) -> Carried {
+        // A reader that begins there does not know them either.
+        self.messages.forget_before(point.open_from_ticks);
+        let ordinals = &self.held.ordinals;
+        Carried::of(
+            point.ticks,
+            &self.context,
+            (&self.messages, &self.device_calls, ordinals),
+        )
     }
 
     /// Returns the conversion of ticks to the time axis.
@@ -118,7 +146,8 @@ impl<'a> Stages<'a> {
     /// Returns the sums so far.
     pub fn sums(&self) -> RankSums {
         RankSums {
-            log: self.log_sums,
+            log: self.log_sums.inside(self.context.window),
+            carried: Vec::new(),
             operations: self.held.sums,
             devices: self.device_calls.sums,
             activity: self.activity.as_ref().map(Activities::sums),
@@ -156,8 +185,7 @@ impl<'a> Stages<'a> {
         }
         let learn = || DeliveryDelay::learn(log, line);
         let delay = known_delay.map_or_else(learn, |known| *known.get_or_init(learn));
-        let from_ns = self.context.from_ns.unwrap_or(i64::MIN);
-        let activity = Activities::new(log, line, delay, self.context.indices(), from_ns);
+        let activity = Activities::new(log, line, delay, self.context.indices(), self.context.window);
         self.activity = Some(if emits_works {
             activity
         } else {
@@ -170,8 +198,7 @@ impl<'a> Stages<'a> {
 
     /// Gives the event of a record to the stages that need it.
     pub fn take(&mut self, record: &Record, stamp: &Stamp, out: &mut RankBatch) {
-        let is_in_part = !self.context.is_before(stamp.leave_ns);
-        self.log_sums.records += u64::from(is_in_part);
+        self.log_sums.records += u64::from(!self.context.is_outside(stamp.leave_ns));
         // The event is read where it was decoded: a copy of it costs more than the decoding.
         let decoded = LogEvent::of(record);
         let Some(event) = &decoded else {
@@ -179,8 +206,8 @@ impl<'a> Stages<'a> {
             return;
         };
         if !event.is_overhead() {
-            if is_in_part {
-                self.log_sums.reached(stamp, self.context.from_ns);
+            if !self.context.is_before(stamp.leave_ns) {
+                self.log_sums.reached(stamp, self.context.window);
             }
             self.threads.breakdown.start(stamp.enter_ns);
             if let Some(activity) = &mut self.activity
@@ -284,7 +311,7 @@ impl<'a> Stages<'a> {
     }
 
     fn take_sample(&mut self, text: u32, value: f64, source: CounterSource, stamp: &Stamp) {
-        if self.context.is_before(stamp.enter_ns) {
+        if self.context.is_outside(stamp.enter_ns) {
             return;
         }
         let Some(name) = self.context.log.texts.get(&text) else {
@@ -314,20 +341,21 @@ impl<'a> Stages<'a> {
 
     fn take_gpu_samples(&mut self, is_end: bool) {
         let LogContext {
-            log, line, from_ns, ..
+            log, line, window, ..
         } = &self.context;
         let calibrations = &log.calibrations;
         let (Some(first), Some(last)) = (calibrations.first(), calibrations.last()) else {
             return;
         };
         // Before its first and after its last calibration the process may not exist.
-        let from_ns = line.ns(first.ticks).max(from_ns.unwrap_or(i64::MIN));
+        let from_ns = line.ns(first.ticks).max(window.from_ns);
         let reached_ns = self.log_sums.span.map_or(i64::MIN, |span| span.end_ns);
         let until_ns = if is_end {
             reached_ns.max(line.ns(last.ticks))
         } else {
             reached_ns
         };
+        let until_ns = until_ns.min(window.until_ns.saturating_sub(1));
         let rows = &mut self.sample_order;
         self.gpus.emit(from_ns, until_ns, |row| rows.add(row));
     }
@@ -337,7 +365,7 @@ impl<'a> Stages<'a> {
     fn take_span(&mut self, event: &LogEvent, stamp: &Stamp, out: &mut RankBatch) {
         match *event {
             LogEvent::Connect { object, has_failed } => {
-                if !self.context.is_before(stamp.enter_ns) {
+                if !self.context.is_outside(stamp.enter_ns) {
                     self.connects.add(stamp.leave_ns - stamp.enter_ns, has_failed);
                 }
                 out.span(SpanKind::Connect, stamp, object, None);
@@ -353,7 +381,7 @@ impl<'a> Stages<'a> {
                 code,
             } => {
                 let index = self.context.communicator(communicator).index;
-                if !self.context.is_before(stamp.enter_ns) {
+                if !self.context.is_outside(stamp.enter_ns) {
                     let first_ns = self.errors.entry((index, code)).or_insert(stamp.enter_ns);
                     *first_ns = stamp.enter_ns.min(*first_ns);
                 }
@@ -426,8 +454,11 @@ impl<'a> Stages<'a> {
 
     fn take_group_end(&mut self, end: &GroupEnd, stamp: &Stamp, out: &mut RankBatch) {
         self.held.groups.ended(end);
-        if self.context.is_before(self.context.line.ns(end.began_ticks)) {
+        let began_ns = self.context.line.ns(end.began_ticks);
+        if self.context.is_before(began_ns) {
             self.held.groups.began_before(end.group);
+        } else if self.context.is_outside(began_ns) {
+            self.held.groups.began_after(end.group);
         }
         self.device_calls.group_ended(end);
         if let Some(activity) = &mut self.activity {
@@ -493,7 +524,7 @@ impl<'a> Stages<'a> {
     /// Completes the sums.
     pub fn finish(&mut self, out: &mut RankBatch) {
         for work in self.works.finish() {
-            if !self.context.is_before(work.issue_ns) {
+            if !self.context.ends_early && !self.context.is_before(work.issue_ns) {
                 let name = Operation::from_u8(work.operation).map_or("work", Operation::name);
                 let what = format!("{name} queued, not started");
                 self.in_flight.add(what, work.issue_ns);
@@ -514,10 +545,10 @@ impl<'a> Stages<'a> {
         self.device_calls.finish();
     }
 
-    /// Removes output that crosses the start of the part that is read.
-    pub fn leave_out_before_part(&self, out: &mut RankBatch) {
-        if let Some(from_ns) = self.context.from_ns {
-            out.leave_out_before(from_ns);
+    /// Removes output that is outside the part that is reported.
+    pub fn leave_out_outside(&self, out: &mut RankBatch) {
+        if self.context.window != PartWindow::WHOLE {
+            out.leave_out_outside(self.context.window);
         }
     }
 }

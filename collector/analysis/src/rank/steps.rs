@@ -112,6 +112,8 @@ pub struct Steps {
     last: Option<Cut>,
     /// The last anchor that crosses the start of the part that is read.
     last_crossing: Option<AnchorNumber>,
+    /// True once the end of the part that is reported was passed.
+    is_over: bool,
     /// Number of the current step.
     current: StepIndex,
     /// Latest time at which an operation was left, in nanoseconds.
@@ -136,6 +138,7 @@ impl Steps {
             pending: None,
             last: None,
             last_crossing: None,
+            is_over: false,
             current: NO_STEP,
             last_leave_ns: i64::MIN,
             sums: StepSums {
@@ -227,6 +230,10 @@ impl Steps {
 
     /// Closes the step that ends with this anchor. Step k is between anchors k and k + 1.
     fn close(&mut self, cut: Cut, inputs: &mut StepInputs<'_, '_>) {
+        if cut.end_ns > inputs.context.window.until_ns {
+            self.end(Some(inputs.context.window.until_ns), inputs);
+            return;
+        }
         let on_host = inputs.breakdown.cut(cut.end_ns);
         let named_ns = inputs.breakdown.named_ns;
         inputs.pauses.sums.add_in_run(&named_ns);
@@ -323,8 +330,18 @@ impl Steps {
         if let Some(cut) = self.pending.take() {
             self.close(cut, inputs);
         }
+        self.end(last_ns, inputs);
+        self.sums.training_threads = inputs.breakdown.training_threads();
+    }
+
+    /// Adds the rest of the run until `last_ns`, or the rest of the part that is reported.
+    fn end(&mut self, last_ns: Option<i64>, inputs: &mut StepInputs<'_, '_>) {
+        if std::mem::replace(&mut self.is_over, true) {
+            return;
+        }
+        let part_ns = inputs.context.window.until_ns;
         if let Some(last_ns) = last_ns {
-            let parts = inputs.breakdown.cut(last_ns);
+            let parts = inputs.breakdown.cut(last_ns.min(part_ns));
             self.sums.adds_up &= parts.adds_up();
             self.sums.run.add(&parts);
             inputs.pauses.sums.add_in_run(&inputs.breakdown.named_ns);
@@ -339,9 +356,8 @@ impl Steps {
             // After the last work no time is known to be idle.
             && let Some(until_ns) = activity.last_end()
         {
-            activity.cut(self.last.map(|cut| cut.end_ns), until_ns);
+            activity.cut(self.last.map(|cut| cut.end_ns), until_ns.min(part_ns));
         }
-        self.sums.training_threads = inputs.breakdown.training_threads();
     }
 }
 

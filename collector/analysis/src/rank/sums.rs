@@ -1,6 +1,7 @@
 //! Sums over a whole log, by the stage that counts them.
 
 use super::activity::ActivitySums;
+use super::carried::Carried;
 use super::event::Stamp;
 use super::evidence::Nested;
 use super::growth::Minima;
@@ -9,6 +10,7 @@ use super::proxies::TrafficSums;
 use crate::intervals::overlap::Parts;
 use crate::model::interval::Interval;
 use crate::model::operation::RankOperation;
+use crate::model::part_window::PartWindow;
 use rankscope_formats::gpu_samples::Gpu;
 use rankscope_formats::ids::{CommunicatorId, MemberIndex};
 use rankscope_formats::session::{CounterSource, OperationState, PRIVATE_MEMORY};
@@ -20,6 +22,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct RankSums {
     /// Records.
     pub log: LogSums,
+    /// Numbers for readers of later parts of the log.
+    pub carried: Vec<Carried>,
     /// Operations of all libraries.
     pub operations: OperationSums,
     /// Operations on devices.
@@ -148,10 +152,19 @@ pub struct LogSums {
 impl LogSums {
     /// Extends the span to a record. In a part of a run it starts with the part.
     #[inline]
-    pub(super) fn reached(&mut self, stamp: &Stamp, from_ns: Option<i64>) {
-        let begin_ns = stamp.enter_ns.max(from_ns.unwrap_or(i64::MIN));
+    pub(super) fn reached(&mut self, stamp: &Stamp, window: PartWindow) {
+        let begin_ns = stamp.enter_ns.max(window.from_ns);
         let reached = Interval::new(begin_ns, stamp.leave_ns);
         self.span = Some(self.span.map_or(reached, |span| span.spanning(reached)));
+    }
+
+    /// Returns the sums with the span inside the part that is reported.
+    pub(super) fn inside(self, window: PartWindow) -> Self {
+        let span = self.span.filter(|span| span.start_ns < window.until_ns);
+        Self {
+            span: span.map(|span| window.clip(span)),
+            ..self
+        }
     }
 }
 

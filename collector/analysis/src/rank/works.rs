@@ -1,6 +1,7 @@
 //! Tracks c10d's work objects from issue to execution to the wait that observes completion. They are joined by address
 //! and time.
 
+use crate::model::part_window::PartWindow;
 use rankscope_ranklog::Operation;
 use rustc_hash::FxHashMap;
 
@@ -23,8 +24,9 @@ pub struct Work {
 }
 
 /// The open work objects of one log.
-#[derive(Default)]
 pub struct Works {
+    /// Only operations that were issued in it are counted.
+    counted: PartWindow,
     open: FxHashMap<u64, Work>,
     /// Operations of work objects that ran and whose address was reused before any wait. DistributedDataParallel keeps
     /// only the future of a work object and waits for all futures at the end.
@@ -40,9 +42,31 @@ impl Work {
     pub fn requested(&self) -> Operation {
         Operation::from_u8(self.operation).unwrap_or(Operation::Unknown)
     }
+
+    /// Returns the number of its library calls; 0 if it was issued outside of a part of the run.
+    fn calls_in(&self, window: PartWindow) -> u64 {
+        u64::from(self.calls) * u64::from(window.contains(self.issue_ns))
+    }
+}
+
+impl Default for Works {
+    fn default() -> Self {
+        Self {
+            counted: PartWindow::WHOLE,
+            open: FxHashMap::default(),
+            gone: 0,
+            waited: 0,
+            unwaited: 0,
+        }
+    }
 }
 
 impl Works {
+    /// Restricts what is counted to operations that were issued in a part of the run.
+    pub fn count_only(&mut self, window: PartWindow) {
+        self.counted = window;
+    }
+
     /// Records an issue. If the address is still open, its previous work object was freed.
     pub fn issued(&mut self, object: u64, issue_ns: i64, lane: u32, operation: u8) {
         let work = Work {
@@ -67,7 +91,7 @@ impl Works {
         } else {
             &mut self.gone
         };
-        *counter += u64::from(work.calls);
+        *counter += work.calls_in(self.counted);
     }
 
     /// Records a library call for a work object. Returns the work object if it is known and was not issued after the
@@ -105,7 +129,7 @@ impl Works {
                 if work.issue_ns <= leave_ns {
                     work.waited = true;
                     if work.ran {
-                        done += u64::from(work.calls);
+                        done += work.calls_in(self.counted);
                         return false;
                     }
                 }

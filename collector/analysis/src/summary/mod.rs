@@ -57,10 +57,7 @@ pub fn session(parts: &MergeResult<'_>) -> Session {
     let breakdown = breakdown(parts);
     let mut session = Session {
         version: SESSION_VERSION,
-        tool: Tool {
-            name: "rankscope".to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-        },
+        tool: this_program(),
         written_unix_ns: SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)),
@@ -113,14 +110,24 @@ pub fn session(parts: &MergeResult<'_>) -> Session {
     session
 }
 
+/// Returns the name and the version of this program.
+pub fn this_program() -> Tool {
+    Tool {
+        name: "rankscope".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}
+
 /// Describes the merged part, if only a part of the run was merged.
 fn part(parts: &MergeResult<'_>) -> Option<Part> {
-    let (from_ns, left_out) = (parts.from_ns?, parts.measures.left_out.as_ref()?);
+    let (window, left_out) = (parts.part?, parts.measures.left_out.as_ref()?);
     Some(Part {
-        from_ns,
+        from_ns: window.from_ns,
+        until_ns: window.has_end().then_some(window.until_ns),
         numbers_steps_from_its_begin: true,
         left_out: PartLeftOut {
             instances: left_out.instances,
+            not_completed: left_out.not_completed,
             operations: left_out.operations,
             steps: parts.measures.steps.boards.iter().map(StepBoard::left_out).sum(),
             messages: left_out.messages,

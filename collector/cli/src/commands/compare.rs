@@ -417,6 +417,9 @@ fn runs_in(path: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
         return Ok(vec![(path.to_path_buf(), directory)]);
     }
     let mut found: Vec<(PathBuf, PathBuf)> = Vec::new();
+    if let Some((session, list)) = session::in_periods(path)? {
+        bail!(list.one_is_needed(path, &session));
+    }
     let entries = files::list(path).with_context(|| format!("cannot read {}", path.display()))?;
     for run in entries
         .iter()
@@ -434,6 +437,9 @@ fn runs_in(path: &Path) -> Result<Vec<(PathBuf, PathBuf)>> {
         // A run that cannot be read must not be missing silently.
         match find_session(&run).with_context(|| cannot_open(&run))? {
             Some(directory) => found.push((run, directory)),
+            None if let Some((session, list)) = session::in_periods(&run)? => {
+                warn(&format!("left out: {}", list.one_is_needed(&run, &session)));
+            }
             // A run without a session must not be missing silently, either.
             None if files::list(&run).is_ok_and(|files| {
                 files

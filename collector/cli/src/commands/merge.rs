@@ -1,6 +1,7 @@
 //! `rankscope merge`.
 
 use super::cluster::Cluster;
+use super::merge_periods::{self, InPeriods, refuse_periods};
 use super::print::message as warn;
 use super::progress::Progress;
 use super::results::{REPORT, TRACE};
@@ -38,6 +39,7 @@ Examples:
   rankscope merge node0/run node1/run -o merged     nodes without a shared file system
   rankscope merge shared/run1 -o now --only-session --last 5s
                                                     the last five seconds of a run that still records
+  rankscope merge shared/run1 --every 1h            a run of days: merges what is new, hour by hour
   rankscope merge s3://bucket/run1                  a run in an object store, and its results
   rankscope merge --cluster head:50050 shared/run1  on several machines (see `rankscope executor`)
   rankscope merge shared/run1 --json | jq .findings";
@@ -72,6 +74,11 @@ pub struct Merge {
     /// Merge only the last N records (approximate, over all ranks).
     #[arg(long, value_name = "RECORDS", requires = "only_session")]
     last_records: Option<u64>,
+
+    /// Merge a long run in periods of this length, for example 1h. Each period is a session of its own, and is written once.
+    /// Merging again adds only what is new. Periods start at multiples of their length, in UTC.
+    #[arg(long, value_name = "TIME", value_parser = merge_periods::length_ns, conflicts_with_all = ["last", "last_records", "scratch"])]
+    every: Option<i64>,
 
     #[command(flatten)]
     cluster: Cluster,
@@ -125,6 +132,17 @@ impl Merge {
             Ending::Signal(signal).end_likewise()
         });
         let progress = Progress::new();
+        if let Some(length_ns) = self.every {
+            let in_periods = InPeriods {
+                directories: &self.directories,
+                output: &output,
+                length_ns,
+                runner: self.cluster.runner(),
+                only_session: self.only_session,
+                json: self.json,
+            };
+            return in_periods.run(progress);
+        }
         let runner = self.cluster.runner();
         let input = match &mut staged {
             Some(staged) => {
@@ -305,6 +323,7 @@ fn merge_session(input: Input<'_>, last: Last, progress: &Progress) -> Result<(M
         bail!("no rank logs (*.rslog) in {}", shown.join(", "));
     }
     fs::create_dir_all(output).with_context(|| format!("cannot create {}", output.display()))?;
+    refuse_periods(output)?;
     let lock = MergeLock::take(output)?;
     let unfinished = output.join(UNFINISHED);
     remove_directory(&unfinished)?;

@@ -1,7 +1,8 @@
 //! Progress on standard error. It appears only on a terminal, and only after one second.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::cell::Cell;
+use std::borrow::Cow;
+use std::cell::RefCell;
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ const STEPS: u64 = 1_000;
 pub struct Progress {
     bar: ProgressBar,
     since: Instant,
-    stage: Cell<(&'static str, bool)>,
+    stage: RefCell<(Cow<'static, str>, bool)>,
 }
 
 impl Progress {
@@ -23,12 +24,13 @@ impl Progress {
         Self {
             bar: ProgressBar::hidden(),
             since: Instant::now(),
-            stage: Cell::new(("", false)),
+            stage: RefCell::new((Cow::Borrowed(""), false)),
         }
     }
 
     /// Shows a stage, and its completed share if it is known.
-    pub fn report(&self, stage: &'static str, share: Option<f64>) {
+    pub fn report(&self, stage: impl Into<Cow<'static, str>>, share: Option<f64>) {
+        let stage = stage.into();
         if self.bar.is_hidden() {
             if self.since.elapsed() < PATIENCE || !io::stderr().is_terminal() {
                 return;
@@ -39,11 +41,13 @@ impl Progress {
             Some(_) => "rankscope: {msg} {bar:30} {percent:>3} %  {elapsed}",
             None => "rankscope: {msg} {spinner}  {elapsed}",
         };
-        if self.stage.replace((stage, share.is_some())) != (stage, share.is_some()) {
+        let shown = (stage, share.is_some());
+        if *self.stage.borrow() != shown {
             if let Ok(style) = ProgressStyle::with_template(template) {
                 self.bar.set_style(style);
             }
-            self.bar.set_message(stage);
+            self.bar.set_message(shown.0.clone());
+            self.stage.replace(shown);
         }
         self.bar.set_length(STEPS);
         self.bar

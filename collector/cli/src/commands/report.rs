@@ -4,6 +4,7 @@ use super::parallel_requests::in_parallel;
 use super::print::message as warn;
 use super::progress::Progress;
 use super::rank_list::RankList;
+use super::report_periods::{InPeriods, OfRange};
 use super::results::{REPORT, SHARED_REPORT, TRACE};
 use super::{Exit, merge, print, refuse_url, session, timeline_picture};
 use anyhow::{Context, Result, bail};
@@ -40,13 +41,16 @@ Examples:
   rankscope report shared/run1 --range 10s..12s print only this interval; --ranks 0-3: only these ranks
   rankscope report shared/run1 --peak-busbw inside-host=450 --peak-busbw across-hosts=48 --latency-limit 60us
                                                 score bandwidth and latency against the machine's limits
+  rankscope report shared/week/session/periods/20261128T170000Z
+                                                one period of a long run (merge --every)
   rankscope report shared/run1 --peaks bench/today   against what rankscope bench has measured";
 
-/// Print the summary of a session and write its report.html.
+/// Print the summary of a session, or the overview of a run in periods, and write its report.html.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Report {
-    /// Run directory that was merged, or session directory.
+    /// Run directory that was merged, or session directory. A run in periods gets an overview of all periods. For one of them, name
+    /// its directory in session/periods.
     #[arg(value_name = "DIR", required_unless_present = "schema")]
     directory: Option<PathBuf>,
 
@@ -71,7 +75,7 @@ pub struct Report {
     json: bool,
 
     /// Print the JSON Schema of the output of --json, with documentation of all fields. --schema=range describes the
-    /// output of --range --json.
+    /// output of --range --json, and --schema=periods that of --json for a run in periods.
     #[arg(
         long,
         value_name = "OF",
@@ -106,8 +110,11 @@ pub struct Report {
     #[arg(long, value_name = "WHAT")]
     by: Option<Level>,
 
-    /// Print only this interval since the start of the session, for example 10s..12.5s: breakdown, operations, stalls,
+    /// Print only this interval since the start of the run, for example 10s..12.5s: breakdown, operations, stalls,
     /// last ranks, counters.
+    ///
+    /// In a run in periods, only the periods that overlap the interval are read. If it is one, its figures are those of the
+    /// interval. If there are several, their overview is printed.
     #[arg(
         long,
         value_name = "FROM..TO",
@@ -126,6 +133,7 @@ pub struct Report {
 enum Printed {
     Summary,
     Range,
+    Periods,
 }
 
 /// Groups of the sums.
@@ -154,10 +162,29 @@ impl Report {
             print::json(&match printed {
                 Printed::Summary => rankscope_formats::session::schema(),
                 Printed::Range => rankscope_formats::session::selection_schema(),
+                Printed::Periods => rankscope_formats::session::periods_schema(),
             })?;
             return Ok(Exit::Fine);
         }
-        let directory = self.directory.context("name a run directory")?;
+        let mut directory = self.directory.clone().context("name a run directory")?;
+        if let Some((session, list)) = session::in_periods(&directory)? {
+            let run = InPeriods {
+                given: &directory,
+                session,
+                list,
+            };
+            if let Some(option) = self.of_one_session() {
+                return run.refuse(option);
+            }
+            let Some(range) = self.range else {
+                return run.print(self.html, self.json);
+            };
+            match run.in_range(range)? {
+                OfRange::Session(period) => directory = period,
+                OfRange::Several(_) if self.ranks.is_some() => return run.refuse("--ranks"),
+                OfRange::Several(several) => return run.print_several(range, &several, self.json),
+            }
+        }
         let (path, mut session) = session::read(&directory)?;
         if let Some(range) = self.range {
             let ranks = self.ranks.map(|list| list.positions(&session)).transpose()?;
@@ -245,6 +272,23 @@ impl Report {
         };
         merged.print(self.json)?;
         Ok(merged.exit())
+    }
+}
+
+impl Report {
+    /// Returns a given option that needs one session.
+    fn of_one_session(&self) -> Option<&'static str> {
+        [
+            ("--timeline", self.timeline),
+            ("--share", self.share),
+            ("--by", self.by.is_some()),
+            ("--peak-busbw", !self.peak_busbw.is_empty()),
+            ("--latency-limit", !self.latency_limit.is_empty()),
+            ("--peaks", !self.peaks.is_empty()),
+            ("--tokens-per-step", self.tokens_per_step.is_some()),
+        ]
+        .into_iter()
+        .find_map(|(option, is_given)| is_given.then_some(option))
     }
 }
 

@@ -5,8 +5,8 @@ use crate::compare::severities::mark;
 use crate::reasons::Reasons;
 use crate::sentences::Level;
 use crate::text::painter::Painter;
-use crate::text::summary::wrapped;
 use crate::text::table::TextTable;
+use crate::text::writer::wrapped;
 
 /// Width of the label before a sentence, in columns.
 pub const LABEL: usize = 14;

@@ -5,3 +5,4 @@ pub mod painter;
 pub mod selection;
 pub mod summary;
 pub mod table;
+pub(crate) mod writer;

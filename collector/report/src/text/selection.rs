@@ -1,8 +1,8 @@
 //! Text of a selected window on a terminal: totals, then breakdown, operations, stalls, last arrivals, and counters.
 
 use super::painter::Painter;
-use super::summary::wrapped;
 use super::table::TextTable;
+use super::writer::wrapped;
 use crate::TextLayout;
 use crate::reasons::Reasons;
 use crate::selection_rows::{SelectionTable, Value, Which, table_of};

@@ -1,7 +1,7 @@
 //! Summary of a session on a terminal: first coverage and losses, then the figures, then where to find details.
 
-use super::painter::Painter;
 use super::table::TextTable;
+use super::writer::{Text, wrapped};
 use crate::hta_figures;
 use crate::prose::Prose;
 use crate::reasons::Reasons;
@@ -19,17 +19,11 @@ use rankscope_formats::session::{Finding, RankBreakdown, Session};
 const MAX_RANKS: usize = 16;
 const MAX_CLASSES: usize = 12;
 const MAX_FINDINGS: usize = 6;
-/// Width of the label before a sentence, in columns.
-const LABEL: usize = 12;
 const BAR: usize = 24;
 
 /// Formats the summary.
 pub fn summary_text(session: &Session, places: &Places, layout: &TextLayout) -> String {
-    let mut text = Text {
-        out: String::from("\n"),
-        paint: Painter(layout.colours),
-        width: layout.width,
-    };
+    let mut text = Text::new("\n", layout);
     text.labelled("Coverage", &sentences::coverage(session));
     for note in sentences::coverage_notes(session) {
         text.labelled("", &note);
@@ -80,11 +74,7 @@ pub fn summary_text(session: &Session, places: &Places, layout: &TextLayout) -> 
 
 /// Formats sums by rank, device, host or role. All rows are shown because they were requested.
 pub fn rollup_text(rollup: &Rollup, layout: &TextLayout) -> String {
-    let mut text = Text {
-        out: String::new(),
-        paint: Painter(layout.colours),
-        width: layout.width,
-    };
+    let mut text = Text::new("", layout);
     let mut reasons = Reasons::default();
     let table = if rollup.by == By::Role.name() {
         let mut table = TextTable::new(1, &rollup_rows::ROLE_COLUMNS);
@@ -105,78 +95,7 @@ fn plain_cells(row: &[Prose]) -> Vec<String> {
     row.iter().map(Prose::plain).collect()
 }
 
-struct Text {
-    out: String,
-    paint: Painter,
-    width: usize,
-}
-
 impl Text {
-    fn line(&mut self, line: &str) {
-        self.out.push_str(line);
-        self.out.push('\n');
-    }
-
-    fn paint(&self, level: Level, text: &str) -> String {
-        match level {
-            Level::Good => self.paint.good(text),
-            Level::Plain => text.to_owned(),
-            Level::Warning => self.paint.warning(text),
-            Level::Bad => self.paint.bad(text),
-        }
-    }
-
-    fn labelled(&mut self, label: &str, line: &Line) {
-        let label = self.paint.bold(&format!("{label:LABEL$}"));
-        for (at, part) in wrapped(&line.text.plain(), self.width - LABEL).iter().enumerate() {
-            let before = if at == 0 { label.clone() } else { " ".repeat(LABEL) };
-            let part = self.paint(line.level, part);
-            self.line(&format!("{before}{part}"));
-        }
-        if let Some(advice) = &line.advice {
-            self.arrow(&advice.plain(), LABEL);
-        }
-    }
-
-    /// Adds advice with an arrow.
-    fn arrow(&mut self, advice: &str, indent: usize) {
-        for (at, part) in wrapped(advice, self.width - indent - 2).iter().enumerate() {
-            let mark = if at == 0 { "→ " } else { "  " };
-            self.line(&format!("{:indent$}{mark}{part}", ""));
-        }
-    }
-
-    fn heading(&mut self, heading: &str) {
-        let heading = self.paint.bold(heading);
-        self.line("");
-        self.line(&heading);
-    }
-
-    fn faint(&mut self, words: &str) {
-        for part in wrapped(words, self.width - 2) {
-            let part = self.paint.faint(&format!("  {part}"));
-            self.line(&part);
-        }
-    }
-
-    fn table(&mut self, table: &TextTable, reasons: &Reasons) {
-        for (at, line) in table.lines(self.width - 2).iter().enumerate() {
-            let line = if at == 0 {
-                self.paint.faint(line)
-            } else {
-                line.clone()
-            };
-            self.line(&format!("  {line}"));
-        }
-        for (mark, reason) in reasons.notes() {
-            for (at, part) in wrapped(&reason.plain(), self.width - 6).iter().enumerate() {
-                let mark = if at == 0 { mark.as_str() } else { " " };
-                let note = self.paint.faint(&format!("  {mark} {part}"));
-                self.line(&note);
-            }
-        }
-    }
-
     fn clocks(&mut self, session: &Session) {
         for (at, text) in sentences::clocks(session).into_iter().enumerate() {
             let line = Line {
@@ -645,28 +564,21 @@ impl Text {
 
     fn places(&mut self, places: &Places) {
         self.heading("Details");
-        let mut line = |what: &dyn std::fmt::Display, how: &str| {
-            self.line(&format!("  {what}"));
-            for part in wrapped(how, self.width - 6) {
-                let part = self.paint.faint(&format!("      {part}"));
-                self.line(&part);
-            }
-        };
         if let Some(report) = &places.report {
-            line(&report.display(), "open it in a browser");
+            self.place(&report.display(), "open it in a browser");
         }
         let run = places.session.parent().unwrap_or(&places.session);
-        line(
+        self.place(
             &format_args!("rankscope view {}", run.display()),
             "the timeline of all ranks in a native window",
         );
         if let Some(trace) = &places.trace {
-            line(
+            self.place(
                 &trace.display(),
                 "https://ui.perfetto.dev → Open trace file; the file stays on your machine",
             );
         }
-        line(
+        self.place(
             &places.session.display(),
             "Parquet tables and session.json, for data frames and SQL",
         );
@@ -688,19 +600,4 @@ fn shown_ranks(session: &Session) -> Vec<&RankBreakdown> {
         entries.sort_by_key(|entry| entry.rank);
     }
     entries
-}
-
-/// Wraps text to lines of at most `width` columns. A longer word is not split.
-pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }

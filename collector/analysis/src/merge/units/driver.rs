@@ -1,12 +1,12 @@
 //! Makes units, has them run, and takes one attempt of each.
 
+use crate::merge::checked_file;
 use crate::merge::error::MergeError;
 use crate::merge::tables::TableSizes;
 use crate::merge::unit_runner::UnitRunner;
 use crate::merge::units::input::{UnitInput, Work};
 use crate::merge::units::output::{PartFile, UnitOutput};
 use crate::merge::units::parts::{self, RECEIPT};
-use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::RowLimits;
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,12 +23,12 @@ const UNIT_RANKS: usize = 64;
 /// Maximum number of units. The file of batches of each is open until the merge ends.
 const MAX_UNITS: usize = 2048;
 
-/// Cuts ranks into units: consecutive ranks, about equally large. Takes the size of each rank's log, in bytes.
-pub fn cut(ranks: &[(RankIndex, u64)]) -> Vec<Vec<RankIndex>> {
+/// Cuts ranks or logs into units: consecutive ones, about equally large. Takes the size of each log, in bytes.
+pub fn cut<T: Copy>(ranks: &[(T, u64)]) -> Vec<Vec<T>> {
     let all: u64 = ranks.iter().map(|&(_, bytes)| bytes).sum();
     let unit_bytes = UNIT_BYTES.max(all / MAX_UNITS as u64 * 4);
     let unit_ranks = UNIT_RANKS.max(ranks.len().div_ceil(MAX_UNITS / 4));
-    let mut units: Vec<Vec<RankIndex>> = Vec::new();
+    let mut units: Vec<Vec<T>> = Vec::new();
     let mut bytes = 0;
     for &(rank, size) in ranks {
         match units.last_mut() {
@@ -83,7 +83,7 @@ impl<'a> Units<'a> {
     /// Adds a unit.
     pub fn push(&mut self, limits: RowLimits, work: Work) -> Result<(), MergeError> {
         let path = parts::input_path(self.parts, self.numbers().end);
-        let check = parts::write(&path, &UnitInput::new(limits, work));
+        let check = checked_file::write(&path, &UnitInput::new(limits, work));
         self.checks
             .push(check.map_err(|source| output_error(&path, source))?);
         Ok(())
@@ -132,6 +132,22 @@ impl<'a> Units<'a> {
         Ok(())
     }
 
+    /// Returns one attempt of each unit, with all of its files. They stay where they are.
+    ///
+    /// # Errors
+    /// As [`Self::take`].
+    pub fn chosen(self) -> Result<Vec<Attempt>, MergeError> {
+        let mut chosen = Vec::new();
+        for (unit, attempts) in self.attempts()?.iter().enumerate() {
+            let attempt = self.choose(unit, attempts)?;
+            for file in &attempt.output.files {
+                checked_path(&attempt.path, file)?;
+            }
+            chosen.push(attempt);
+        }
+        Ok(chosen)
+    }
+
     /// Returns the complete attempts by unit. If the runner succeeded, waits for those that are not visible yet.
     fn attempts(&self) -> Result<Vec<Vec<PathBuf>>, MergeError> {
         let start = Instant::now();
@@ -150,7 +166,7 @@ impl<'a> Units<'a> {
     fn choose(&self, unit: usize, attempts: &[PathBuf]) -> Result<Attempt, MergeError> {
         let mut problem = self.failure.clone();
         for path in attempts {
-            match parts::read::<UnitOutput>(&path.join(RECEIPT)) {
+            match checked_file::read::<UnitOutput>(&path.join(RECEIPT)) {
                 Ok((output, _)) if output.input_check != self.checks[unit] => {
                     problem = Some("it was run with another input".to_owned());
                 }
@@ -174,31 +190,37 @@ impl<'a> Units<'a> {
         file: &PartFile,
         made: &mut BTreeSet<String>,
     ) -> Result<(), MergeError> {
-        if !is_plain_name(&file.table) || !is_plain_name(&file.name) {
-            return Err(MergeError::Units(format!(
-                "{}: the receipt names a file outside: {}/{}",
-                attempt.display(),
-                file.table,
-                file.name
-            )));
-        }
+        let from = checked_path(attempt, file)?;
         let table = self.session.join(&file.table);
         if !made.contains(&file.table) {
             fs::create_dir_all(&table).map_err(|source| output_error(&table, source))?;
             made.insert(file.table.clone());
         }
-        let from = attempt.join(&file.table).join(&file.name);
-        let found = fs::metadata(&from).map_err(|source| output_error(&from, source))?;
-        if found.len() != file.bytes {
-            let what = format!("{} bytes, and {} were written", found.len(), file.bytes);
-            return Err(output_error(
-                &from,
-                io::Error::new(io::ErrorKind::InvalidData, what),
-            ));
-        }
         let to = table.join(&file.name);
         fs::rename(&from, &to).map_err(|source| output_error(&to, source))
     }
+}
+
+/// Returns the path of a file of an attempt, which has the size that the receipt states.
+fn checked_path(attempt: &Path, file: &PartFile) -> Result<PathBuf, MergeError> {
+    if !is_plain_name(&file.table) || !is_plain_name(&file.name) {
+        return Err(MergeError::Units(format!(
+            "{}: the receipt names a file outside: {}/{}",
+            attempt.display(),
+            file.table,
+            file.name
+        )));
+    }
+    let path = attempt.join(&file.table).join(&file.name);
+    let found = fs::metadata(&path).map_err(|source| output_error(&path, source))?;
+    if found.len() != file.bytes {
+        let what = format!("{} bytes, and {} were written", found.len(), file.bytes);
+        return Err(output_error(
+            &path,
+            io::Error::new(io::ErrorKind::InvalidData, what),
+        ));
+    }
+    Ok(path)
 }
 
 /// Returns true if a name is a file in its directory, and no path to elsewhere.
@@ -217,6 +239,7 @@ fn output_error(path: &Path, source: io::Error) -> MergeError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rankscope_formats::ids::RankIndex;
 
     #[test]
     fn units_are_bounded_in_ranks_and_bytes() {

@@ -1,5 +1,7 @@
 //! Input of a unit.
 
+use crate::merge::units::count::CountInput;
+use crate::merge::units::period::PeriodInput;
 use crate::merge::units::read::ReadInput;
 use crate::merge::units::write::WriteInput;
 use rankscope_formats::session::RowLimits;
@@ -33,6 +35,10 @@ pub enum Work {
     Read(ReadInput),
     /// Writes tables.
     Write(WriteInput),
+    /// Counts messages and graph replays.
+    Count(CountInput),
+    /// Merges a period.
+    Period(Box<PeriodInput>),
 }
 
 impl UnitInput {

@@ -1,7 +1,9 @@
 //! Output of a unit. It is written last, as the receipt of the attempt.
 
+use crate::ingest::between::LogId;
 use crate::merge::units::read::ReadOutput;
-use rankscope_formats::session::TableInfo;
+use crate::rank::Carried;
+use rankscope_formats::session::{Period, TableInfo};
 use serde::{Deserialize, Serialize};
 
 /// Output of a unit.
@@ -15,6 +17,10 @@ pub struct UnitOutput {
     pub files: Vec<PartFile>,
     /// What was read, if the unit reads.
     pub read: Option<ReadOutput>,
+    /// The period, if the unit merged one.
+    pub period: Option<Period>,
+    /// What was counted, if the unit counts: numbers of each log.
+    pub counted: Vec<(LogId, Vec<Carried>)>,
 }
 
 /// File of a table.

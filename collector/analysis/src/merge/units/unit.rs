@@ -1,10 +1,17 @@
 //! Runs a unit.
 
+use crate::ingest::MAX_OPEN_FILES;
+use crate::merge::checked_file;
+use crate::merge::in_periods::period::merge_period;
+use crate::merge::options::MergeOptions;
 use crate::merge::tables::TableSizes;
 use crate::merge::units::error::UnitError;
 use crate::merge::units::input::{UnitInput, Work, version};
 use crate::merge::units::output::{PartFile, UnitOutput};
 use crate::merge::units::parts::{self, RECEIPT};
+use crate::merge::units::period::PeriodInput;
+use rankscope_formats::session::Period;
+use rankscope_ranklog::reader::RankLog;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -24,7 +31,7 @@ pub fn run_unit(
     if !allows(parts) {
         return Err(UnitError::no_access(parts));
     }
-    let (input, input_check) = parts::read::<UnitInput>(&parts::input_path(parts, unit))?;
+    let (input, input_check) = checked_file::read::<UnitInput>(&parts::input_path(parts, unit))?;
     if input.version != version() {
         return Err(UnitError::Refused(format!(
             "the merge was started by rankscope {}, and this is rankscope {}; install the same version everywhere",
@@ -37,22 +44,63 @@ pub fn run_unit(
     fs::create_dir(&directory)?;
     let limits = input.row_limits();
     let mut sizes = TableSizes::default();
-    let read = match input.work {
-        Work::Read(input) => Some(input.run(&directory, limits, &allows, &mut sizes)?),
-        Work::Write(input) => {
-            input.run((parts, &directory), limits, &mut sizes)?;
-            None
+    let (mut read, mut counted, mut period) = (None, Vec::new(), None);
+    let mut records = 0;
+    match input.work {
+        Work::Read(input) => {
+            let output = input.run(&directory, limits, &allows, &mut sizes)?;
+            records = output.records();
+            read = Some(output);
         }
-    };
-    let records = read.as_ref().map_or(0, |read| read.records());
+        Work::Write(input) => input.run((parts, &directory), limits, &mut sizes)?,
+        Work::Count(input) => counted = input.run(&allows)?,
+        Work::Period(input) => {
+            let merged = run_period(*input, &directory, &allows)?;
+            (period, records) = (Some(merged.0), merged.1);
+        }
+    }
     let output = UnitOutput {
         input_check,
         files: files(&directory)?,
         tables: sizes.into_tables(),
         read,
+        period,
+        counted,
     };
-    parts::write(&directory.join(RECEIPT), &output)?;
+    checked_file::write(&directory.join(RECEIPT), &output)?;
     Ok(records)
+}
+
+/// Merges a period into the directory of an attempt. Also returns its number of records.
+fn run_period(
+    input: PeriodInput,
+    directory: &Path,
+    allows: &dyn Fn(&Path) -> bool,
+) -> Result<(Period, u64), UnitError> {
+    if let Some(refused) = input.directories.iter().find(|directory| !allows(directory)) {
+        return Err(UnitError::no_access(refused));
+    }
+    let options = MergeOptions {
+        // An executor runs as many units at once as it has threads.
+        threads: Some(1),
+        most_pending: input.most_pending,
+        origins: input.origins.clone(),
+        ..MergeOptions::new(input.directories.clone(), directory.to_path_buf())
+    };
+    let opened: Result<Vec<RankLog>, UnitError> =
+        input.logs.iter().cloned().map(|log| log.open(allows)).collect();
+    let mut logs = opened?;
+    if logs.len() > MAX_OPEN_FILES {
+        logs.iter_mut().for_each(RankLog::close_file);
+    }
+    let problems = input.problems.clone();
+    let session =
+        input.with_part(|between| merge_period(&options, between, &mut logs, problems, &mut |_| {}))?;
+    let records = session.ranks.iter().map(|rank| rank.records).sum();
+    Ok((
+        Period::of(&session, input.name.clone(), input.span(), false),
+        records,
+    ))
 }
 
 /// Returns the files of all tables of an attempt.

@@ -6,6 +6,7 @@ use super::stream_order::{LostRecords, Operations, StreamOrder, operations_of, s
 use super::sums::CommunicationSums;
 use super::work::DeviceWork;
 use crate::clocks::clock::Line;
+use crate::model::part_window::PartWindow;
 use rankscope_ranklog::activity::LinkedTo;
 use rankscope_ranklog::communication_kernel::is_communication;
 use rankscope_ranklog::reader::RankLog;
@@ -61,8 +62,8 @@ impl Communication {
 
 /// The communication kernels of one rank.
 pub struct CommunicationKernels {
-    /// Start of the part of the run that is reported, in nanoseconds.
-    from_ns: i64,
+    /// The part of the run that is reported.
+    window: PartWindow,
     links: ByCorrelation<Link>,
     /// Operations that a communication kernel may belong to, by the number of its name; `None` means any.
     names: FxHashMap<i32, Option<Operations>>,
@@ -80,7 +81,7 @@ pub struct CommunicationKernels {
 
 impl CommunicationKernels {
     /// Creates the kernels of a part of a log.
-    pub fn new(log: &RankLog, line: &Line, from_ns: i64) -> Self {
+    pub fn new(log: &RankLog, line: &Line, window: PartWindow) -> Self {
         let names = log
             .texts
             .iter()
@@ -97,7 +98,7 @@ impl CommunicationKernels {
             })
             .reduce(LostRecords::with);
         Self {
-            from_ns,
+            window,
             links: ByCorrelation::default(),
             names,
             order: StreamOrder::new(log.streams.values(), lost),
@@ -127,7 +128,7 @@ impl CommunicationKernels {
                 end_ns: work.end_ns,
             });
         }
-        let is_counted = found == Communication::OfUnknownCall && work.start_ns >= self.from_ns;
+        let is_counted = found == Communication::OfUnknownCall && self.window.contains(work.start_ns);
         self.sums.without_call += u64::from(is_counted);
         found
     }
@@ -155,7 +156,7 @@ impl CommunicationKernels {
         let Some(to) = self.order.kernel(work.stream, work.start_ns, operations) else {
             return Communication::OfUnknownCall;
         };
-        self.sums.by_order += u64::from(work.start_ns >= self.from_ns);
+        self.sums.by_order += u64::from(self.window.contains(work.start_ns));
         self.linked_by_order.push(to);
         Communication::Of(to)
     }

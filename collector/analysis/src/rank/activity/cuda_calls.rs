@@ -3,6 +3,7 @@
 use super::by_correlation::{ByCorrelation, Done};
 use super::sums::CudaCallSums;
 use super::work::DeviceWork;
+use crate::model::part_window::PartWindow;
 use rankscope_formats::session::SpanKind;
 use rankscope_ranklog::activity::HostCall;
 use rankscope_ranklog::cuda_calls::{CUDA_FUNCTIONS, CudaFunction, cuda_function_position};
@@ -73,8 +74,8 @@ struct Wait {
 
 /// The CUDA calls of one rank.
 pub struct CudaCalls {
-    /// Start of the part of the run that is reported, in nanoseconds.
-    from_ns: i64,
+    /// The part of the run that is reported.
+    window: PartWindow,
     by_correlation: ByCorrelation<CudaCall>,
     /// The most recent work items with a known launch.
     recent: VecDeque<Launched>,
@@ -88,9 +89,9 @@ pub struct CudaCalls {
 
 impl CudaCalls {
     /// Creates the calls of a part of a run.
-    pub fn new(from_ns: i64) -> Self {
+    pub fn new(window: PartWindow) -> Self {
         Self {
-            from_ns,
+            window,
             by_correlation: ByCorrelation::default(),
             recent: VecDeque::new(),
             waits: BinaryHeap::new(),
@@ -116,7 +117,7 @@ impl CudaCalls {
             has_work: false,
         };
         let forgotten = self.by_correlation.insert(call.correlation, end_ns, called);
-        let is_counted = forgotten.is_some_and(|call| call.start_ns >= self.from_ns);
+        let is_counted = forgotten.is_some_and(|call| self.window.contains(call.start_ns));
         self.sums.launches_without_work += u64::from(is_counted);
         if let Some(position) = position.filter(|_| waits) {
             self.wait_ends.insert(end_ns, position);
@@ -141,7 +142,7 @@ impl CudaCalls {
 
     /// Adds a work item of a call.
     pub fn ran(&mut self, call: &CudaCall, work: &DeviceWork) {
-        self.sums.with_launch += u64::from(work.start_ns >= self.from_ns);
+        self.sums.with_launch += u64::from(self.window.contains(work.start_ns));
         let launch_ns = call.start_ns;
         shortest(&mut self.sums.shortest_launch_ns, work.start_ns - launch_ns);
         if self.recent.len() >= RECENT {
@@ -184,7 +185,7 @@ impl CudaCalls {
     /// Counts the launches whose work never arrived.
     pub fn finish(&mut self) {
         let calls = self.by_correlation.iter();
-        let without_work = calls.filter(|call| !call.is_done() && call.start_ns >= self.from_ns);
+        let without_work = calls.filter(|call| !call.is_done() && self.window.contains(call.start_ns));
         self.sums.launches_without_work += without_work.count() as u64;
     }
 }

@@ -5,13 +5,14 @@ use super::work::DeviceWork;
 use crate::intervals::device_overlap::{DeviceBreakdown, DeviceParts};
 use crate::intervals::extend;
 use crate::model::interval::Interval;
+use crate::model::part_window::PartWindow;
 use rankscope_formats::session::WorkClass;
 use std::collections::VecDeque;
 
 /// The time of one rank's devices.
 pub struct DeviceTime {
-    /// Start of the part of the run that is reported, in nanoseconds.
-    from_ns: i64,
+    /// The part of the run that is reported.
+    window: PartWindow,
     breakdown: DeviceBreakdown,
     /// Recent compute as an ordered union. It shows which part of an operation is exposed.
     compute: VecDeque<Interval>,
@@ -23,9 +24,9 @@ pub struct DeviceTime {
 
 impl DeviceTime {
     /// Creates the time of a part of a run.
-    pub fn new(from_ns: i64) -> Self {
+    pub fn new(window: PartWindow) -> Self {
         Self {
-            from_ns,
+            window,
             breakdown: DeviceBreakdown::default(),
             compute: VecDeque::new(),
             last_end_ns: None,
@@ -39,7 +40,7 @@ impl DeviceTime {
     /// Adds device work, in order of its start.
     pub fn ran(&mut self, work: &DeviceWork, class: WorkClass) {
         let (start_ns, end_ns) = (work.start_ns, work.end_ns);
-        self.breakdown.start(start_ns.max(self.from_ns));
+        self.breakdown.start(start_ns.max(self.window.from_ns));
         self.breakdown.ran(class, start_ns, end_ns);
         if class == WorkClass::Compute {
             extend(&mut self.compute, Interval { start_ns, end_ns });

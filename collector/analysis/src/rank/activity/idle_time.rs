@@ -3,6 +3,7 @@
 use super::cuda_calls::CudaCalls;
 use super::gaps::{CAUSES, Gaps, Idle, Place, Ran};
 use super::sums::{IdleSums, Recurring};
+use crate::model::part_window::PartWindow;
 use rankscope_formats::session::{IdleCause, StallRow, WorkClass};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -30,8 +31,8 @@ struct AtPlace {
 
 /// The idle time of one rank's devices.
 pub struct IdleTime {
-    /// Start of the part of the run that is reported, in nanoseconds.
-    from_ns: i64,
+    /// The part of the run that is reported.
+    window: PartWindow,
     gaps: Gaps,
     places: FxHashMap<Place, AtPlace>,
     /// Sums so far.
@@ -40,9 +41,9 @@ pub struct IdleTime {
 
 impl IdleTime {
     /// Creates the idle time of a part of a run.
-    pub fn new(from_ns: i64) -> Self {
+    pub fn new(window: PartWindow) -> Self {
         Self {
-            from_ns,
+            window,
             gaps: Gaps::default(),
             places: FxHashMap::default(),
             sums: IdleSums::default(),
@@ -53,7 +54,7 @@ impl IdleTime {
     /// that may have waited then.
     pub fn ran(&mut self, work: &Ran, calls: &CudaCalls, stalls: &mut Vec<StallRow>) -> Idle {
         let idle = self.gaps.work(work, stalls);
-        if work.start_ns >= self.from_ns {
+        if self.window.contains(work.start_ns) {
             self.count(work, idle, calls);
         }
         if self.gaps.stretches.len() > MAX_STRETCHES {
@@ -65,7 +66,7 @@ impl IdleTime {
 
     fn count(&mut self, work: &Ran, idle: Idle, calls: &CudaCalls) {
         if let Some(place) = CAUSES.iter().position(|&cause| cause == idle.cause) {
-            let in_part_ns = work.start_ns.saturating_sub(self.from_ns);
+            let in_part_ns = work.start_ns.saturating_sub(self.window.from_ns);
             self.sums.by_cause[place].add(idle.ns.min(in_part_ns));
         }
         if work.class == WorkClass::Compute

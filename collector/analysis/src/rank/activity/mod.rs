@@ -36,6 +36,7 @@ use crate::clocks::clock::Line;
 use crate::intervals::device_overlap::DeviceParts;
 use crate::model::interval::Interval;
 use crate::model::log_communicator::LogCommunicator;
+use crate::model::part_window::PartWindow;
 use communication::{Communication, CommunicationKernels};
 use cuda_calls::CudaCalls;
 use device_time::DeviceTime;
@@ -82,8 +83,8 @@ impl Arrival {
 
 /// The device activity of one rank.
 pub struct Activities {
-    /// Start of the part of the run that is reported. Earlier work is read only because later results depend on it.
-    from_ns: i64,
+    /// The part of the run that is reported. Other work is read only because results depend on it.
+    window: PartWindow,
     /// True if rows of work and spans of CUDA calls are requested.
     emits_works: bool,
     /// The session's communicators, by their number in the log.
@@ -112,17 +113,16 @@ pub struct Activities {
 }
 
 impl Activities {
-    /// Creates the activity of the part of a log from `from_ns` on: nothing before it is counted. `delay` is the result
-    /// of the first pass. `communicators` maps the log's communicator numbers to those of the session.
+    /// Creates the activity of a log. Only the part in `window` is counted. `delay` is the result of the first pass. `communicators` maps the log's communicator numbers to those of the session.
     pub fn new(
         log: &RankLog,
         line: &Line,
         delay: DeliveryDelay,
         communicators: BTreeMap<LogCommunicator, CommunicatorId>,
-        from_ns: i64,
+        window: PartWindow,
     ) -> Self {
         Self {
-            from_ns,
+            window,
             emits_works: true,
             communicators,
             arrival: Arrival {
@@ -131,11 +131,11 @@ impl Activities {
                 released_ns: i64::MIN,
             },
             waiting: InOrder::default(),
-            cuda_calls: CudaCalls::new(from_ns),
-            communication: CommunicationKernels::new(log, line, from_ns),
-            recorded: RecordedTime::new(from_ns, delay.is_covered),
-            device_time: DeviceTime::new(from_ns),
-            idle_time: IdleTime::new(from_ns),
+            cuda_calls: CudaCalls::new(window),
+            communication: CommunicationKernels::new(log, line, window),
+            recorded: RecordedTime::new(window, delay.is_covered),
+            device_time: DeviceTime::new(window),
+            idle_time: IdleTime::new(window),
             launched: LaunchedWork::default(),
             kernel_times: KernelTimes::default(),
             works: WorkSums::default(),
@@ -271,7 +271,7 @@ impl Activities {
         let communication = self.communication.ran(work, &self.waiting);
         let is_communication = communication != Communication::No;
         let class = work.class(is_communication);
-        if work.start_ns >= self.from_ns {
+        if self.window.contains(work.start_ns) {
             self.count(work, is_communication);
         }
         self.device_time.ran(work, class);

@@ -4,13 +4,14 @@ use super::recorder_time::RecorderTime;
 use super::sums::RecordedSums;
 use crate::intervals::extend;
 use crate::model::interval::Interval;
+use crate::model::part_window::PartWindow;
 use rankscope_ranklog::activity::Coverage;
 use std::collections::VecDeque;
 
 /// The recorded time of one rank.
 pub struct RecordedTime {
-    /// Start of the part of the run that is reported, in nanoseconds.
-    from_ns: i64,
+    /// The part of the run that is reported.
+    window: PartWindow,
     /// Time until which the log has declared whether activity was recorded, in nanoseconds.
     declared_until_ns: i64,
     /// Intervals in which all activity was recorded, ordered and merged.
@@ -23,9 +24,9 @@ pub struct RecordedTime {
 
 impl RecordedTime {
     /// Creates the recorded time of a part of a run. `is_declared` shows whether the log declares any.
-    pub fn new(from_ns: i64, is_declared: bool) -> Self {
+    pub fn new(window: PartWindow, is_declared: bool) -> Self {
         Self {
-            from_ns,
+            window,
             declared_until_ns: if is_declared { i64::MIN } else { i64::MAX },
             covered: VecDeque::new(),
             recorder: RecorderTime::default(),
@@ -41,10 +42,11 @@ impl RecordedTime {
         } else {
             end_ns
         };
-        let start_ns = start_ns.max(self.from_ns);
+        let start_ns = start_ns.max(self.window.from_ns);
         if end_ns < start_ns {
             return;
         }
+        let in_part = self.window.clip(Interval { start_ns, end_ns });
         let sums = &mut self.sums;
         let sum = match coverage {
             Coverage::All => &mut sums.covered_ns,
@@ -52,13 +54,14 @@ impl RecordedTime {
             Coverage::Yielded => &mut sums.yielded_ns,
             Coverage::Off => return,
         };
-        *sum = sum.saturating_add(end_ns - start_ns);
+        *sum = sum.saturating_add(in_part.duration_ns());
         if matches!(coverage, Coverage::All | Coverage::Communication) {
-            sums.delivered_until_ns = Some(end_ns);
+            sums.delivered_until_ns = Some(in_part.end_ns);
         }
         if coverage == Coverage::All {
+            // Operations that begin in the part may end after it.
             let recorded = Interval { start_ns, end_ns };
-            self.recorder.recorded(recorded);
+            self.recorder.recorded(in_part);
             extend(&mut self.covered, recorded);
         }
     }
@@ -70,8 +73,8 @@ impl RecordedTime {
 
     /// Adds an interval that the recorder used for itself.
     pub fn took(&mut self, start_ns: i64, end_ns: i64) {
-        let from_ns = self.from_ns;
-        self.recorder.took(start_ns.max(from_ns), end_ns.max(from_ns));
+        let in_part = self.window.clip(Interval { start_ns, end_ns });
+        self.recorder.took(in_part.start_ns, in_part.end_ns);
     }
 
     /// Counts the recorder's own time before `until_ns`.

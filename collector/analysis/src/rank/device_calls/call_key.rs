@@ -2,9 +2,10 @@
 
 use crate::model::log_communicator::LogCommunicator;
 use crate::rank::event::OperationFields;
+use serde::{Deserialize, Serialize};
 
 /// Key of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CallKey {
     /// Number of the communicator in the log.
     pub communicator: LogCommunicator,

@@ -38,6 +38,15 @@ pub struct CallWork {
 }
 
 impl CallWork {
+    /// Creates work of which this number of device records is known, without their times.
+    pub fn without_times(parts: u32) -> Self {
+        Self {
+            parts,
+            is_partial: parts > 0,
+            ..Self::default()
+        }
+    }
+
     /// Adds a report of the library.
     pub fn add(&mut self, report: &DeviceReport) {
         let work = report.work;

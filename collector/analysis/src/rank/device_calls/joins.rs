@@ -118,7 +118,8 @@ pub struct Devices {
     serials: FxHashMap<CallKey, u64>,
     /// Number of consecutive calls without a record.
     misses: FxHashMap<CallKind, u32>,
-    replays: Replays,
+    /// Captured calls.
+    pub replays: Replays,
     launches: EventLaunches,
     /// Kernels of calls.
     pub kernels: LinkedKernels,

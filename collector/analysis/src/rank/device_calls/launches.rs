@@ -9,7 +9,7 @@ use rankscope_ranklog::{Operation, Pattern};
 use std::num::NonZeroU32;
 
 /// Number of a launch of one log. Numbers of finished launches are reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LaunchNumber(NonZeroU32);
 
 impl LaunchNumber {
@@ -136,6 +136,19 @@ impl Launches {
     /// Returns a launch.
     pub fn of(&self, number: LaunchNumber) -> Option<Launch> {
         self.slots.get(number.slot()).copied()
+    }
+
+    /// Adds the launch of captured calls of an earlier part of the log: its first sequence number, its calls, and its collectives.
+    pub fn of_earlier(&mut self, (first, operations, collectives): (u32, u16, u16)) -> Option<LaunchNumber> {
+        let number = self.make()?;
+        self.slots[number.slot()] = Launch {
+            first,
+            operations,
+            collectives,
+            is_template: true,
+            ..Launch::default()
+        };
+        Some(number)
     }
 
     /// Records the start of a launch.

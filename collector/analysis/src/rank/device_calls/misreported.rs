@@ -25,13 +25,27 @@ pub struct Misreported {
 }
 
 impl Misreported {
+    /// Returns the communicators with wrong times since before a tick.
+    pub fn communicators_before(&self, ticks: u64) -> Vec<LogCommunicator> {
+        let known = self.since_ticks.iter().filter(|(_, since)| **since < ticks);
+        let mut communicators: Vec<_> = known.map(|(&communicator, _)| communicator).collect();
+        communicators.sort_unstable();
+        communicators
+    }
+
+    /// Adds communicators that have wrong times since an earlier part of the log.
+    pub fn have_been(&mut self, communicators: &[LogCommunicator]) {
+        self.since_ticks
+            .extend(communicators.iter().map(|&communicator| (communicator, 0)));
+    }
+
     /// Adds a call that was entered at `enter_ticks`.
     pub fn called(&mut self, call: &Enqueue, enter_ticks: u64, context: &LogContext<'_>) {
         if call.fields.has_failed() || !copies_to_itself(call, context) {
             return;
         }
         // In a part of a run, an earlier copy may precede the part.
-        let from_ticks = if context.log.is_cut() { 0 } else { enter_ticks };
+        let from_ticks = if context.lacks_earlier() { 0 } else { enter_ticks };
         let communicator = call.fields.communicator;
         if self.since_ticks.len() < MAX_COMMUNICATORS || self.since_ticks.contains_key(&communicator) {
             let since = self.since_ticks.entry(communicator).or_insert(from_ticks);

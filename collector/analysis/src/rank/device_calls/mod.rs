@@ -32,7 +32,10 @@ use launches::{Launch, LaunchNumber, Launches};
 use misreported::Misreported;
 use rankscope_formats::session::OperationState;
 use rankscope_ranklog::record::FLAG_SEQUENCE_UNKNOWN;
+use replays::CarriedTemplate;
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 /// Maximum number of operations that are searched for the calls of a launch.
@@ -57,6 +60,15 @@ pub struct DeviceJoin {
     pub launch: Option<LaunchNumber>,
     /// Device work that it waits for.
     pub awaited: Option<AwaitedNumber>,
+}
+
+/// Captured calls of an earlier part of a log, and communicators whose times are wrong.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CarriedReplays {
+    templates: Vec<CarriedTemplate>,
+    /// First sequence number, calls, and collectives of their launches.
+    launches: Vec<(u32, u16, u16)>,
+    misreported: Vec<LogCommunicator>,
 }
 
 /// How much is known when held operations are released.
@@ -86,6 +98,8 @@ pub struct DeviceCalls {
     devices: Devices,
     clocks: DeviceClocks,
     misreported: Misreported,
+    /// Communicators whose times were wrong in an earlier part of the log.
+    misreported_before: Vec<LogCommunicator>,
     launches: Launches,
     /// Calls whose device work is awaited. They are held operations.
     awaited: FxHashMap<AwaitedNumber, Awaited>,
@@ -102,6 +116,7 @@ impl Default for DeviceCalls {
             devices: Devices::default(),
             clocks: DeviceClocks::default(),
             misreported: Misreported::default(),
+            misreported_before: Vec::new(),
             launches: Launches::default(),
             awaited: FxHashMap::default(),
             next_number: AwaitedNumber::FIRST,
@@ -111,7 +126,44 @@ impl Default for DeviceCalls {
     }
 }
 
+impl CarriedReplays {
+    /// Counts a report that was stored late: it belongs to the earlier part of the log.
+    pub fn reported_late(&mut self, report: &DeviceReport) {
+        let is_of_replay =
+            report.fields.has_sequence() && !report.is_by_events && report.fields.is_captured();
+        if is_of_replay {
+            replays::reported_late(&mut self.templates, report);
+        }
+    }
+}
+
 impl DeviceCalls {
+    /// Returns what a later part of the log needs, from `ticks` on.
+    pub fn carried(&self, ticks: u64) -> CarriedReplays {
+        let mut places: BTreeMap<LaunchNumber, u32> = BTreeMap::new();
+        let mut launches = Vec::new();
+        let templates = self.devices.replays.carried(|number| {
+            *places.entry(number).or_insert_with(|| {
+                let launch = self.launches.of(number).unwrap_or_default();
+                launches.push((launch.first, launch.operations, launch.collectives));
+                launches.len() as u32 - 1
+            })
+        });
+        CarriedReplays {
+            templates,
+            launches,
+            misreported: self.misreported.communicators_before(ticks),
+        }
+    }
+
+    /// Goes on after an earlier part of the log.
+    pub fn resume(&mut self, carried: &CarriedReplays) {
+        let launches = carried.launches.iter();
+        let numbers: Vec<_> = launches.map(|&launch| self.launches.of_earlier(launch)).collect();
+        self.devices.replays.resume(&carried.templates, &numbers);
+        self.misreported_before.clone_from(&carried.misreported);
+    }
+
     /// Determines the clocks of devices in a separate pass. A clock must be known before the first use of its times.
     pub fn learn_clocks(&mut self, context: &LogContext<'_>) {
         let properties = &context.log.properties;
@@ -122,6 +174,7 @@ impl DeviceCalls {
             return;
         }
         (self.clocks, self.misreported) = DeviceClocks::learn(context);
+        self.misreported.have_been(&self.misreported_before);
         self.sums.not_compared = self.misreported.overwritten.not_compared;
         self.has_plugin = self.has_times() && properties.contains_key(PLUGIN);
         let sums = self.clocks.iter().map(|clock| DeviceClockSums {
@@ -226,7 +279,7 @@ impl DeviceCalls {
         let reported_ns = context.line.ns(report.reported_ticks);
         let mut operation = context.operation(&report.fields, thread_id, reported_ns, NO_TIME);
         operation.tag = replay.number;
-        if context.log.is_cut() {
+        if context.lacks_earlier() {
             // The number of earlier ones is unknown.
             operation.flags |= FLAG_SEQUENCE_UNKNOWN;
         }

@@ -5,6 +5,7 @@ use super::call_work::CallWork;
 use super::launches::LaunchNumber;
 use crate::rank::event::DeviceReport;
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 /// Maximum number of captured calls that are distinguished.
 const MAX_TEMPLATES: usize = 1 << 18;
@@ -40,13 +41,64 @@ pub enum Replayed {
     Whole(Replay),
 }
 
+/// A captured call of an earlier part of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CarriedTemplate {
+    key: CallKey,
+    parts: u8,
+    /// Position of its launch in the list of carried launches.
+    launch: Option<u32>,
+    replays: u32,
+    /// Number of reports of the current replay.
+    reports: u32,
+}
+
+/// Counts a report that was stored late, and belongs to the earlier part of the log.
+pub fn reported_late(templates: &mut [CarriedTemplate], report: &DeviceReport) {
+    let key = CallKey::of(&report.fields);
+    let known = templates.iter_mut().find(|template| template.key == key);
+    if let Some(template) = known {
+        template.reports += 1;
+        if template.reports >= u32::from(template.parts) {
+            (template.replays, template.reports) = (template.replays + 1, 0);
+        }
+    }
+}
+
 /// The captured calls of one rank.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Replays {
     templates: FxHashMap<CallKey, Template>,
 }
 
 impl Replays {
+    /// Returns what a later part of the log needs. `place` returns the position of a launch in a list.
+    pub fn carried(&self, mut place: impl FnMut(LaunchNumber) -> u32) -> Vec<CarriedTemplate> {
+        let mut templates: Vec<_> = self.templates.iter().collect();
+        templates.sort_by_key(|(key, _)| **key);
+        let carry = |(&key, template): (&CallKey, &Template)| CarriedTemplate {
+            key,
+            parts: template.parts,
+            launch: template.launch.map(&mut place),
+            replays: template.replays,
+            reports: template.current.parts,
+        };
+        templates.into_iter().map(carry).collect()
+    }
+
+    /// Goes on after an earlier part of the log. `launches` are the carried launches.
+    pub fn resume(&mut self, carried: &[CarriedTemplate], launches: &[Option<LaunchNumber>]) {
+        for template in carried {
+            let launch = template.launch.and_then(|launch| *launches.get(launch as usize)?);
+            let resumed = Template {
+                replays: template.replays,
+                current: CallWork::without_times(template.reports),
+                ..Template::new(template.parts, launch)
+            };
+            self.templates.insert(template.key, resumed);
+        }
+    }
+
     /// Adds a captured call with this number of expected reports per replay.
     pub fn captured(&mut self, key: CallKey, parts: u8, launch: Option<LaunchNumber>) {
         if self.templates.len() < MAX_TEMPLATES {

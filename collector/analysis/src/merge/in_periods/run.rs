@@ -1,0 +1,406 @@
+//! A run that is merged in periods: its list of periods, where they are cut, and which are final.
+
+use crate::clocks::clock::Clocks;
+use crate::ingest::between::{AFTER_NS, Between, LogCut, LogId, RunCut};
+use crate::ingest::{Ingested, ingest_with};
+use crate::merge::error::MergeError;
+use crate::merge::in_periods::carried_file::{self, CarriedLogs};
+use crate::merge::in_periods::period::merge_period;
+use crate::merge::in_periods::{PeriodOptions, index_file};
+use crate::merge::options::MergeOptions;
+use crate::merge::progress::Progress;
+use crate::merge::units::parts;
+use crate::model::units::time;
+use crate::summary::this_program;
+use jiff::Timestamp;
+use rankscope_formats::session::{
+    PERIODS_DIRECTORY, PERIODS_VERSION, Period, PeriodCut, Periods, PeriodsError, ProblemSummary,
+    SUMMARY_FILE,
+};
+use rankscope_ranklog::reader::{Ending, RankLog};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Time after which a log without an end counts as ended, in nanoseconds, if its process is not on this machine. Recorders write a
+/// watermark every few seconds. In the same time after all processes ended, no new attempt of the job is expected.
+const SILENT_NS: i64 = 120_000_000_000;
+
+/// Returns the periods that earlier merges wrote.
+fn known_periods(options: &MergeOptions, length_ns: i64) -> Result<Option<Periods>, MergeError> {
+    let output = &options.output;
+    if output.join(SUMMARY_FILE).exists() {
+        return Err(MergeError::Periods(format!(
+            "{} is a session of the whole run; name another directory for its periods, or remove it",
+            output.display()
+        )));
+    }
+    let known = Periods::read(output).map_err(unreadable)?;
+    if let Some(known) = &known
+        && known.length_ns != length_ns
+    {
+        return Err(MergeError::Periods(format!(
+            "{} has periods of {}; name the same length, or another directory",
+            output.display(),
+            time(known.length_ns)
+        )));
+    }
+    Ok(known)
+}
+
+fn new_list(options: &MergeOptions, length_ns: i64, clocks: &Clocks) -> Periods {
+    Periods {
+        version: PERIODS_VERSION,
+        tool: this_program(),
+        directories: options
+            .directories
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect(),
+        length_ns,
+        origin_unix_ns: clocks.axis.origin_unix_ns,
+        periods: Vec::new(),
+    }
+}
+
+fn unreadable(error: PeriodsError) -> MergeError {
+    MergeError::Periods(error.to_string())
+}
+
+/// A run whose periods are merged.
+pub struct Run<'a> {
+    /// Input and output.
+    pub options: &'a MergeOptions,
+    /// The periods so far.
+    pub list: Periods,
+    /// Clocks of all logs. Each period aligns the clocks of its logs anew.
+    pub clocks: Clocks,
+    /// Problems of files.
+    problems: Vec<ProblemSummary>,
+    /// Logs without an end.
+    without_end: Vec<ProblemSummary>,
+    now_unix_ns: i64,
+}
+
+impl<'a> Run<'a> {
+    /// Opens the logs of a run. What an interrupted merge left is removed.
+    ///
+    /// # Errors
+    /// There are no logs, or the session directory has something else.
+    pub fn open(
+        options: &'a MergeOptions,
+        periods: &PeriodOptions,
+    ) -> Result<(Self, Vec<RankLog>), MergeError> {
+        let known = known_periods(options, periods.length_ns)?;
+        let indexes = match known.as_ref().and_then(last_final) {
+            Some(last) => index_file::read(&options.output, last.until_unix_ns),
+            None => BTreeMap::new(),
+        };
+        let Ingested {
+            logs,
+            problems,
+            without_end,
+        } = ingest_with(&options.directories, &indexes)?;
+        let mut clocks = Clocks::align(&logs);
+        let list = known.unwrap_or_else(|| new_list(options, periods.length_ns, &clocks));
+        clocks.move_origin(list.origin_unix_ns);
+        let output = &options.output;
+        let prepared = fs::create_dir_all(output)
+            .and_then(|()| parts::remove_leftovers(output))
+            .and_then(|()| remove_unlisted(output, &list));
+        prepared.map_err(|source| MergeError::Output {
+            path: output.clone(),
+            source,
+        })?;
+        let mut run = Self {
+            options,
+            list,
+            clocks,
+            problems,
+            without_end,
+            now_unix_ns: periods.now_unix_ns,
+        };
+        run.report_late(&logs)?;
+        Ok((run, logs))
+    }
+
+    /// Reports logs with records in final periods that were merged without them. Such records are in no period.
+    fn report_late(&mut self, logs: &[RankLog]) -> Result<(), MergeError> {
+        let Some(last) = last_final(&self.list) else {
+            return Ok(());
+        };
+        let known = PeriodCut::read(&last.path(&self.options.output)).map_err(unreadable)?;
+        let known: BTreeSet<LogId> = known
+            .into_iter()
+            .flat_map(|known| known.logs)
+            .map(|(nonce, pid, ..)| LogId { nonce, pid })
+            .collect();
+        let until_ns = last.until_unix_ns.saturating_sub(self.list.origin_unix_ns);
+        for (index, log) in logs.iter().enumerate() {
+            let begins = log.calibrations.first();
+            let is_late = begins.is_some_and(|begins| self.clocks.line(index).ns(begins.ticks) < until_ns);
+            if is_late && !known.contains(&LogId::of(log)) {
+                self.problems.push(ProblemSummary::of_file(
+                    &log.path,
+                    None,
+                    format!(
+                        "the log appeared after period {} was merged: its records up to then are in no period; remove {} \
+                         to merge them again",
+                        last.name,
+                        self.options.output.display()
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the numbers of the periods that are not final, in order. The number of a period is its start divided by its length.
+    pub fn missing(&self, logs: &[RankLog]) -> Vec<i64> {
+        let on_axis = |log: usize, ticks: u64| self.clocks.line(log).ns(ticks);
+        let begins = logs.iter().enumerate().filter_map(|(index, log)| {
+            let first = log.calibrations.first()?;
+            Some(on_axis(index, first.ticks))
+        });
+        let ends = logs.iter().enumerate().filter_map(|(index, log)| {
+            Some(log.last_ticks())
+                .filter(|&last| last > 0)
+                .map(|last| on_axis(index, last))
+        });
+        let (Some(begin_ns), Some(end_ns)) = (begins.min(), ends.max()) else {
+            return Vec::new();
+        };
+        let number = |ns: i64| {
+            let unix_ns = ns.saturating_add(self.list.origin_unix_ns);
+            unix_ns.div_euclid(self.list.length_ns)
+        };
+        let is_final = |number: &i64| {
+            let from_unix_ns = number * self.list.length_ns;
+            let known = self
+                .list
+                .periods
+                .iter()
+                .find(|period| period.from_unix_ns == from_unix_ns);
+            known.is_some_and(|period| period.is_final)
+        };
+        let all = number(begin_ns)..=number(end_ns);
+        all.filter(|number| !is_final(number)).collect()
+    }
+
+    /// Merges a period, unless nothing was recorded in it.
+    pub fn merge(
+        &mut self,
+        number: i64,
+        logs: &mut Vec<RankLog>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(), MergeError> {
+        let from = self.cut(number - 1, logs)?;
+        let until = self.cut(number, logs)?;
+        let (carried, problem) = self.carried_to(number);
+        let between = Between {
+            from: &from,
+            until: &until,
+            origin_unix_ns: self.list.origin_unix_ns,
+            carried: &carried,
+        };
+        let is_final = self.is_final(&between, logs);
+        let clocks = &self.clocks;
+        let (mut inside, outside): (Vec<_>, Vec<_>) = std::mem::take(logs)
+            .into_iter()
+            .enumerate()
+            .partition(|(index, log)| between.has(*index, log, clocks));
+        let outside_logs: Vec<&RankLog> = outside.iter().map(|(_, log)| log).collect();
+        let inside_logs: Vec<(usize, &RankLog)> = inside.iter().map(|(index, log)| (*index, log)).collect();
+        let mut problems = self.problems_of(&between, &inside_logs, &outside_logs);
+        problems.extend(problem);
+        let mut read: Vec<RankLog> = Vec::with_capacity(inside.len());
+        let indices: Vec<usize> = inside.iter().map(|(index, _)| *index).collect();
+        read.extend(inside.drain(..).map(|(_, log)| log));
+        let merged = if read.is_empty() {
+            Ok(None)
+        } else {
+            let options = MergeOptions {
+                output: self.directory(number),
+                ..self.options.clone()
+            };
+            remove_directory(&options.output)?;
+            merge_period(&options, &between, &mut read, problems, progress).map(Some)
+        };
+        // Clocks know the logs by their positions.
+        let mut all: Vec<(usize, RankLog)> = indices.into_iter().zip(read).chain(outside).collect();
+        all.sort_by_key(|(index, _)| *index);
+        logs.extend(all.into_iter().map(|(_, log)| log));
+        match merged? {
+            Some(session) => {
+                let span = (from.unix_ns, until.unix_ns);
+                self.add(Period::of(&session, name(from.unix_ns), span, is_final))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the numbers of the logs at the start of a period, and the problem if they are unknown.
+    pub fn carried_to(&self, number: i64) -> (CarriedLogs, Option<ProblemSummary>) {
+        let before = self.directory(number - 1);
+        match carried_file::read(&before) {
+            Ok(carried) => (carried, None),
+            Err(error) => (CarriedLogs::new(), Some(uncounted(&before, &error))),
+        }
+    }
+
+    /// Returns the problems of files that matter to a period, whose logs are `inside`. A log without an end is complete in a period
+    /// before its end.
+    pub fn problems_of(
+        &self,
+        between: &Between<'_>,
+        inside: &[(usize, &RankLog)],
+        outside: &[&RankLog],
+    ) -> Vec<ProblemSummary> {
+        let names = |log: &RankLog| log.path.display().to_string();
+        let is_recorded = |(index, log): &&(usize, &RankLog)| between.is_recorded(*index, log, &self.clocks);
+        let other: BTreeSet<String> = outside.iter().map(|log| names(log)).collect();
+        let recorded: BTreeSet<String> = inside
+            .iter()
+            .filter(is_recorded)
+            .map(|(_, log)| names(log))
+            .collect();
+        let is_of = |problem: &&ProblemSummary, files: &BTreeSet<String>| {
+            problem.file.as_ref().is_some_and(|file| files.contains(file))
+        };
+        let files = self.problems.iter().filter(|problem| !is_of(problem, &other));
+        let ends = self.without_end.iter();
+        let ends = ends.filter(|problem| !is_of(problem, &other) && !is_of(problem, &recorded));
+        files.chain(ends).cloned().collect()
+    }
+
+    /// Adds a period that was merged to the list.
+    pub fn add(&mut self, period: Period) -> Result<(), MergeError> {
+        let periods = &mut self.list.periods;
+        periods.retain(|known| known.from_unix_ns != period.from_unix_ns);
+        periods.push(period);
+        periods.sort_by_key(|period| period.from_unix_ns);
+        let output = &self.options.output;
+        self.list.write(output).map_err(|source| MergeError::Output {
+            path: output.clone(),
+            source,
+        })
+    }
+
+    /// Writes the indexes with which the next merge opens the logs: from the end of the last final period on.
+    pub fn write_indexes(&self, logs: &[RankLog]) -> Result<(), MergeError> {
+        let Some(last) = last_final(&self.list) else {
+            return Ok(());
+        };
+        let number = last.from_unix_ns.div_euclid(self.list.length_ns);
+        let cut = self.cut(number, logs)?;
+        let indexes = logs.iter().filter_map(|log| {
+            let cut = cut.of_logs.get(&LogId::of(log))?;
+            Some((log.path.as_path(), log.index_from(cut.begin_ticks)))
+        });
+        index_file::write(&self.options.output, last.until_unix_ns, indexes).map_err(|source| {
+            MergeError::Output {
+                path: self.options.output.clone(),
+                source,
+            }
+        })
+    }
+
+    /// Returns the session directory of a period.
+    pub fn directory(&self, number: i64) -> PathBuf {
+        self.options
+            .output
+            .join(PERIODS_DIRECTORY)
+            .join(self.name(number))
+    }
+
+    /// Returns the name of a period.
+    pub fn name(&self, number: i64) -> String {
+        name(number * self.list.length_ns)
+    }
+
+    /// Returns the cut at the end of a period. Where an earlier merge has cut, it stays.
+    pub fn cut(&self, number: i64, logs: &[RankLog]) -> Result<RunCut, MergeError> {
+        let unix_ns = (number + 1) * self.list.length_ns;
+        let known = PeriodCut::read(&self.directory(number)).map_err(unreadable)?;
+        let of_logs = known.into_iter().flat_map(|known| known.logs);
+        let known = RunCut {
+            unix_ns,
+            of_logs: of_logs
+                .map(|(nonce, pid, ticks, begin_ticks)| (LogId { nonce, pid }, LogCut { ticks, begin_ticks }))
+                .collect(),
+        };
+        Ok(known.of(logs, &self.clocks))
+    }
+
+    /// Returns true if nothing can be added to a period.
+    pub fn is_final(&self, between: &Between<'_>, logs: &[RankLog]) -> bool {
+        let earlier = self.list.periods.iter();
+        let follows_final = earlier
+            .filter(|period| period.from_unix_ns < between.from.unix_ns)
+            .all(|period| period.is_final);
+        let is_silent = between.until.unix_ns.saturating_add(AFTER_NS + SILENT_NS) < self.now_unix_ns;
+        let is_over = |log: &RankLog| match log.ending {
+            Ending::Closed | Ending::LiveArea => true,
+            // Another machine may have its live area, and its process may still run there.
+            Ending::Torn => is_silent,
+            Ending::Running => false,
+        };
+        // As long as nothing was recorded after it, a new attempt of the job may begin in it.
+        let mut recorded = logs.iter().enumerate();
+        let has_passed = recorded.any(|(index, log)| between.is_recorded(index, log, &self.clocks));
+        follows_final
+            && (has_passed || is_silent)
+            && logs
+                .iter()
+                .enumerate()
+                .all(|(index, log)| is_over(log) || between.is_recorded(index, log, &self.clocks))
+    }
+}
+
+/// Returns the problem that the numbers at the end of a period are unknown.
+fn uncounted(period: &Path, error: &io::Error) -> ProblemSummary {
+    let what = format!(
+        "messages and graph replays of this period that are numbered from the start of the run are not matched: {error}"
+    );
+    ProblemSummary::of_file(period, None, what)
+}
+
+/// Returns the last period to which nothing can be added.
+fn last_final(list: &Periods) -> Option<&Period> {
+    list.periods.iter().rev().find(|period| period.is_final)
+}
+
+/// Removes an earlier merge of a period, with reports of it.
+fn remove_directory(path: &Path) -> Result<(), MergeError> {
+    match fs::remove_dir_all(path) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(MergeError::Output {
+            path: path.to_path_buf(),
+            source,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the name of the period that starts at a time.
+fn name(from_unix_ns: i64) -> String {
+    let time = Timestamp::from_nanosecond(i128::from(from_unix_ns)).unwrap_or_default();
+    time.strftime("%Y%m%dT%H%M%S%.fZ").to_string()
+}
+
+/// Removes what an interrupted merge left of a period.
+fn remove_unlisted(session: &Path, list: &Periods) -> io::Result<()> {
+    let directory = session.join(PERIODS_DIRECTORY);
+    let entries = match fs::read_dir(&directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        if !list.periods.iter().any(|period| name == *period.name) {
+            fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
+}
