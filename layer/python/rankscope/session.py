@@ -269,6 +269,11 @@ def open_session(directory: Union[str, os.PathLike[str]]) -> Session:
     else:
         if not given.is_dir():
             raise NotASession(f"{given} is no directory")
+        for folder in (given, given / "session"):
+            # A run that was merged in periods (`rankscope merge --every`) has a session for each.
+            periods = sorted(found.parent for found in folder.glob("periods/*/session.json"))
+            if periods:
+                raise NotASession(f"{given} is in {len(periods)} periods: open one, such as {periods[-1]}")
         if next(given.glob("*.rslog"), None):
             raise NotASession(f"{given} has recordings and no session: run `{_MERGE} {given}` first")
         raise NotASession(f"{given} has no session (session.json)")

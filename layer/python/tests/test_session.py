@@ -71,6 +71,11 @@ class ReadsASession(unittest.TestCase):
             (folder / "one.rslog").touch()
             with self.assertRaisesRegex(NotASession, "run `rankscope merge"):
                 rankscope.open(folder)
+            period = folder / "session" / "periods" / "20261128T170000Z"
+            period.mkdir(parents=True)
+            (period / "session.json").touch()
+            with self.assertRaisesRegex(NotASession, "1 periods: open one, such as .*20261128T170000Z"):
+                rankscope.open(folder)
             file = folder / "session.json"
             for text, message in (("{", "merge the recording again"), ("[]", "no version"), ('{"version": 99}', "version 99")):
                 file.write_text(text)

@@ -101,6 +101,11 @@ pub fn session(parts: &MergeResult<'_>) -> Session {
         },
         tables: Vec::new(),
     };
+    // The first period of a run begins with the run.
+    let start_ns = session.axis.start_ns;
+    if let Some(part) = session.part.as_mut().filter(|part| part.from_ns == i64::MIN) {
+        part.from_ns = start_ns;
+    }
     let facts = Facts {
         session: &session,
         parts,

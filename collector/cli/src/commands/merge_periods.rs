@@ -14,6 +14,7 @@ use rankscope_formats::files::is_remote;
 use rankscope_formats::session::{PERIODS_FILE, Periods, SESSION_DIRECTORY};
 use rankscope_report::{Places, TextLayout};
 use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -43,17 +44,42 @@ pub struct InPeriods<'a> {
     pub json: bool,
 }
 
+/// Continues the periods of a run directory, and prints all to standard error, where they cannot be confused with the job's output.
+pub fn continue_to_stderr(directory: &Path, length_ns: i64) -> Result<()> {
+    let in_periods = InPeriods {
+        directories: &[directory.to_path_buf()],
+        output: directory,
+        length_ns,
+        runner: None,
+        only_session: false,
+        json: false,
+    };
+    let (list, places) = in_periods.merge(&Progress::new())?;
+    let text = rankscope_report::periods::text(&list, &places, &TextLayout::of_stderr());
+    let mut stderr = io::stderr().lock();
+    // A failed write is ignored: nobody reads the output any more.
+    let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+    Ok(())
+}
+
 impl InPeriods<'_> {
     /// Merges the periods that are missing or not final, and prints all.
     pub fn run(&self, progress: Progress) -> Result<Exit> {
+        let (list, places) = self.merge(&progress)?;
+        drop(progress);
+        if self.json {
+            print::json(&list)?;
+        } else {
+            let layout = TextLayout::of_stdout();
+            print::text(&rankscope_report::periods::text(&list, &places, &layout))?;
+        }
+        Ok(Exit::Fine)
+    }
+
+    fn merge(&self, progress: &Progress) -> Result<(Periods, Places)> {
         let output = self.output;
-        if let Some(url) = self
-            .directories
-            .iter()
-            .map(PathBuf::as_path)
-            .chain([output])
-            .find(|path| is_remote(path))
-        {
+        let mut paths = self.directories.iter().map(PathBuf::as_path).chain([output]);
+        if let Some(url) = paths.find(|path| is_remote(path)) {
             bail!(
                 "merge --every needs a run directory of this machine, and {} is in an object store",
                 url.display()
@@ -64,13 +90,10 @@ impl InPeriods<'_> {
         let session = output.join(SESSION_DIRECTORY);
         let options = MergeOptions::new(self.directories.to_vec(), session.clone());
         let mut report = |now: PeriodProgress| {
+            let phase = now.current.phase;
             let phase = match now.all {
-                0 => now.current.phase.to_owned(),
-                all => format!(
-                    "period {} of {all}: {}",
-                    (now.done + 1).min(all),
-                    now.current.phase
-                ),
+                0 => phase.to_owned(),
+                all => format!("period {} of {all}: {phase}", (now.done + 1).min(all)),
             };
             progress.report(phase, now.current.share);
         };
@@ -79,25 +102,24 @@ impl InPeriods<'_> {
             ..PeriodOptions::new(self.length_ns)
         };
         let list = merge_in_periods(&options, &periods, &mut report)?;
-        drop(progress);
         let html = (!self.only_session).then(|| output.join(REPORT));
         if let Some(html) = &html {
             rankscope_report::periods::write_html(&list, &session, html)
                 .with_context(|| format!("cannot write {}", html.display()))?;
         }
-        if self.json {
-            print::json(&list)?;
-        } else {
-            let places = Places {
-                session,
-                trace: None,
-                report: html,
-            };
-            let layout = TextLayout::of_stdout();
-            print::text(&rankscope_report::periods::text(&list, &places, &layout))?;
-        }
-        Ok(Exit::Fine)
+        let places = Places {
+            session,
+            trace: None,
+            report: html,
+        };
+        Ok((list, places))
     }
+}
+
+/// Returns the length of the periods in a directory, in nanoseconds; `None` if it has no periods.
+pub fn length_in(output: &Path) -> Result<Option<i64>> {
+    let list = Periods::read(&output.join(SESSION_DIRECTORY))?;
+    Ok(list.map(|list| list.length_ns))
 }
 
 /// Fails if a session is in periods. A merge of the whole run would replace it.

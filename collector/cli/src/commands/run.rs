@@ -10,7 +10,7 @@ use super::print::message as print_message;
 use super::serve::{self, MetricsOptions};
 use super::size::Size;
 use super::watch::{self, DumpOn, HangOptions, OnHang, ReportOptions};
-use super::{Exit, duration, kernels, merge, print};
+use super::{Exit, duration, kernels, merge, merge_periods, print};
 use crate::launch::companion::Companion;
 use crate::launch::end_job::ENDED_THE_JOB;
 use crate::launch::ending::Ending;
@@ -459,8 +459,13 @@ impl Run {
             print_next_step("recorded", &directory.path);
             return Ok(());
         }
-        let merged = merge::merge(std::slice::from_ref(&directory.path), &directory.path)?;
-        merge::print_to_stderr(&merged);
+        // Someone merges the run in periods while it records.
+        if let Some(length_ns) = merge_periods::length_in(&directory.path)? {
+            merge_periods::continue_to_stderr(&directory.path, length_ns)?;
+        } else {
+            let merged = merge::merge(std::slice::from_ref(&directory.path), &directory.path)?;
+            merge::print_to_stderr(&merged);
+        }
         if ending != Ending::Status(0) {
             print_message(&format!("the job ended with {ending}"));
         }

@@ -4,7 +4,7 @@ use super::line::{Level, Line, some_prose};
 use crate::figures::{self, count, counted, quoted, time};
 use crate::prose::{Prose, prose};
 use crate::source::{among, less, max, number, sum};
-use rankscope_formats::session::{Attempt, LogEnding, MissingRank, Session};
+use rankscope_formats::session::{Attempt, LogEnding, MissingRank, Part, Session};
 
 /// Returns the number of ranks seen and expected. This is the first line of every output.
 pub fn coverage(session: &Session) -> Line {
@@ -95,16 +95,19 @@ fn missing_ranks(session: &Session, missing: &[MissingRank]) -> Prose {
 fn part(session: &Session) -> Option<Line> {
     let part = session.part.as_ref()?;
     let left_out = &part.left_out;
-    let mut text = prose![
-        "only the last ",
-        time(
-            session.axis.end_ns - part.from_ns,
-            less("/axis/end_ns", "/part/from_ns")
-        ),
-        " of the run; ",
-        counted(left_out.instances, "instance", "/part/left_out/instances"),
-        " that cross its start left out"
-    ];
+    let mut text = match part.until_ns {
+        Some(until_ns) => of_period(part, until_ns),
+        None => prose![
+            "only the last ",
+            time(
+                session.axis.end_ns - part.from_ns,
+                less("/axis/end_ns", "/part/from_ns")
+            ),
+            " of the run; ",
+            counted(left_out.instances, "instance", "/part/left_out/instances"),
+            " that cross its start left out"
+        ],
+    };
     if left_out.messages > 0 {
         text.push(prose![
             ", ",
@@ -122,7 +125,42 @@ fn part(session: &Session) -> Option<Line> {
     if part.numbers_steps_from_its_begin && session.steps.count > 0 {
         text.push(prose!["; step numbers start at its first step"]);
     }
-    Some(Line::new(Level::Warning, text))
+    let is_whole_period = part.until_ns.is_some() && left_out.not_completed == 0;
+    let level = if is_whole_period {
+        Level::Plain
+    } else {
+        Level::Warning
+    };
+    Some(Line::new(level, text))
+}
+
+/// Returns what a session of a period has of the run.
+fn of_period(part: &Part, until_ns: i64) -> Prose {
+    let left_out = &part.left_out;
+    let mut text = prose![
+        "a period of the run, from ",
+        time(part.from_ns, "/part/from_ns"),
+        " to ",
+        time(until_ns, "/part/until_ns"),
+    ];
+    let earlier = left_out.instances.saturating_sub(left_out.not_completed);
+    if earlier > 0 {
+        let from = less("/part/left_out/instances", "/part/left_out/not_completed");
+        text.push(prose![
+            "; ",
+            counted(earlier, "instance", from),
+            " that cross its start are in the period before"
+        ]);
+    }
+    if left_out.not_completed > 0 {
+        let from = "/part/left_out/not_completed";
+        text.push(prose![
+            "; ",
+            counted(left_out.not_completed, "instance", from),
+            " had not completed ten seconds after its end, and are in no period"
+        ]);
+    }
+    text
 }
 
 /// Returns further notes on the ranks seen.
