@@ -460,7 +460,8 @@ impl UnitRunner for Twice {
 #[test]
 fn units_give_the_same_periods() {
     let folder = tempfile::tempdir().expect("a folder");
-    let writes: [(&str, i64, &dyn Fn(&Path)); 4] = [
+    type Write<'a> = &'a dyn Fn(&Path);
+    let writes: [(&str, i64, Write<'_>); 4] = [
         ("ddp", 7, &|run| slow_steps(400).write(run).expect("written")),
         ("hosts", 9, &|run| {
             let job = Ddp {

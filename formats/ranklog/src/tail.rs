@@ -259,8 +259,8 @@ impl RankLog {
     pub fn last_ticks(&self) -> u64 {
         *self.last.get_or_init(|| {
             let calibrated = self.calibrations.last().map(|last| last.ticks);
-            let moments = self.watermarks.iter().rev().map(|watermark| watermark.ticks);
-            let watermark = moments.filter(|&ticks| ticks != u64::MAX).next();
+            let mut moments = self.watermarks.iter().rev().map(|watermark| watermark.ticks);
+            let watermark = moments.find(|&ticks| ticks != u64::MAX);
             let last = calibrated.max(watermark).max(self.tail(0).end_ticks);
             last.unwrap_or(0).max(self.known_ticks)
         })

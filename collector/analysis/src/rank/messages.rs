@@ -99,9 +99,10 @@ pub struct Messages {
 impl Messages {
     /// Forgets open messages that were posted before a tick.
     pub fn forget_before(&mut self, ticks: u64) {
-        for queue in self.open.values_mut() {
+        self.open.retain(|_, queue| {
             queue.retain(|posted| posted.post.enter_ticks >= ticks);
-        }
+            !queue.is_empty()
+        });
     }
 
     /// Returns what a later part of the log needs. `numbers` are the log's numbers of communicators.

@@ -260,7 +260,7 @@ mod tests {
                 "{count} {bytes}"
             );
         }
-        assert!(cut(&[]).is_empty());
+        assert!(cut::<RankIndex>(&[]).is_empty());
     }
 
     #[test]
