@@ -5,14 +5,16 @@ use rankscope_analysis::merge::unit_runner::UnitRunner;
 use rankscope_analysis::merge::units::parts::attempt_path;
 use rankscope_analysis::merge::units::unit::run_unit;
 use rankscope_analysis::{MergeOptions, merge};
-use rankscope_fixtures::logs::Ddp;
 use rankscope_fixtures::logs::kernels;
 use rankscope_fixtures::logs::pipeline::Pipelined;
+use rankscope_fixtures::logs::{Ddp, START, SyntheticLog};
 use rankscope_fixtures::session_files::{assert_same, files};
 use rankscope_formats::session::{
     CounterRow, InstanceRow, OperationRow, PauseRow, Period, Periods, ProgramSpanRow, SUMMARY_FILE, Session,
     SpanKind, SpanRow, StepRow, Table, TableReader, WorkRow, part_path, rank_path,
 };
+use rankscope_ranklog::loss::{Loss, LossCause};
+use rankscope_ranklog::record::RecordKind;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::fs;
@@ -221,11 +223,11 @@ impl Merged {
 
 #[test]
 fn each_operation_is_in_exactly_one_period() {
-    for (seconds, ranks, hosts) in [(7, 4, 1), (20, 4, 1), (13, 4, 2)] {
+    for (seconds, ranks, hosts) in [(7, 4, 1), (13, 4, 2)] {
         let job = Ddp {
             ranks,
             hosts,
-            ..slow_steps(600)
+            ..slow_steps(400)
         };
         let merged = Merged::of(seconds * SECOND_NS, |run| job.write(run).expect("written"));
         if hosts == 1 {
@@ -287,7 +289,7 @@ fn messages_are_matched_in_all_periods() {
 #[test]
 fn device_work_is_in_exactly_one_period() {
     let merged = Merged::of(SECOND_NS / 2, |run| {
-        (0..2).for_each(|rank| kernels::write(run, rank, 2, 400).expect("written"));
+        (0..2).for_each(|rank| kernels::write(run, rank, 2, 250).expect("written"));
     });
     merged.assert_whole();
     let sessions = merged.sessions();
@@ -382,7 +384,7 @@ fn a_growing_run_gives_the_periods_of_the_complete_run() {
 fn a_late_log_and_another_length_are_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let (run, session) = (folder.path().join("run"), folder.path().join("session"));
-    slow_steps(400).write(&run).expect("written");
+    slow_steps(250).write(&run).expect("written");
     let late = run.join("rank-1.rslog");
     let bytes = fs::read(&late).expect("a log");
     fs::remove_file(&late).expect("removed");
@@ -417,7 +419,7 @@ fn a_late_log_and_another_length_are_reported() {
 fn an_interrupted_merge_goes_on() {
     let folder = tempfile::tempdir().expect("a folder");
     let (run, session) = (folder.path().join("run"), folder.path().join("session"));
-    slow_steps(300).write(&run).expect("written");
+    slow_steps(200).write(&run).expect("written");
     let expected = in_periods(&run, &session, 5 * SECOND_NS, LATER);
     let second = expected.periods[1].path(&session);
     // The list is written after each period.
@@ -462,11 +464,11 @@ fn units_give_the_same_periods() {
     let folder = tempfile::tempdir().expect("a folder");
     type Write<'a> = &'a dyn Fn(&Path);
     let writes: [(&str, i64, Write<'_>); 4] = [
-        ("ddp", 7, &|run| slow_steps(400).write(run).expect("written")),
+        ("ddp", 7, &|run| slow_steps(250).write(run).expect("written")),
         ("hosts", 9, &|run| {
             let job = Ddp {
                 hosts: 2,
-                ..slow_steps(300)
+                ..slow_steps(250)
             };
             job.write(run).expect("written");
         }),
@@ -479,7 +481,7 @@ fn units_give_the_same_periods() {
             job.write(run);
         }),
         ("kernels", 1, &|run| {
-            (0..2).for_each(|rank| kernels::write(run, rank, 2, 300).expect("written"));
+            (0..2).for_each(|rank| kernels::write(run, rank, 2, 200).expect("written"));
         }),
     ];
     for (name, seconds, write) in writes {
@@ -516,7 +518,7 @@ fn units_give_the_same_periods() {
 fn units_merge_what_is_recorded_of_a_growing_run() {
     let folder = tempfile::tempdir().expect("a folder");
     let (run, growing) = (folder.path().join("run"), folder.path().join("growing"));
-    slow_steps(500).write(&run).expect("written");
+    slow_steps(350).write(&run).expect("written");
     let (here, elsewhere) = (folder.path().join("here"), folder.path().join("elsewhere"));
     let by_units = PeriodOptions {
         runner: Some(Arc::new(Twice)),
@@ -528,4 +530,47 @@ fn units_merge_what_is_recorded_of_a_growing_run() {
         let list = merge_in_periods(&options(&growing, &elsewhere), &by_units, &mut |_| {}).expect("merged");
         assert_eq!(list.periods, expected.periods, "{share}");
     }
+}
+
+/// Recorders count dropped records over the whole run. The period in which the last one was dropped has them.
+#[test]
+fn dropped_records_are_counted_in_one_period() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (run, session) = (folder.path().join("run"), folder.path().join("session"));
+    let job = slow_steps(200);
+    let mut logs: Vec<_> = (0..job.ranks)
+        .map(|rank| {
+            let mut log = SyntheticLog::create(&run, rank, job.ranks, "host-a").expect("a log");
+            log.communicator(0, rank, job.ranks, 7).expect("a communicator");
+            log
+        })
+        .collect();
+    job.fill(&mut logs).expect("records");
+    let second = START + 1_000_000_000;
+    let loss = Loss {
+        cause: LossCause::Disk,
+        kind: RecordKind::Call,
+        count: 5,
+        first_ticks: second + 11_000_000_000,
+        last_ticks: second + 12_000_000_000,
+    };
+    logs[1].losses(&[loss]).expect("losses");
+    logs.into_iter().for_each(|log| drop(log.end().expect("an end")));
+    let list = in_periods(&run, &session, 5 * SECOND_NS, LATER);
+    let lost: Vec<u64> = list.periods.iter().map(|period| period.lost).collect();
+    assert_eq!(lost.iter().sum::<u64>(), 5, "{lost:?}");
+    assert!(
+        lost.iter().filter(|&&lost| lost > 0).count() == 1 && lost[0] == 0,
+        "{lost:?}"
+    );
+}
+
+#[test]
+fn a_run_of_too_many_periods_is_an_error() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (run, session) = (folder.path().join("run"), folder.path().join("session"));
+    slow_steps(20).write(&run).expect("written");
+    let merged = merge_in_periods(&options(&run, &session), &every(1_000, LATER), &mut |_| {});
+    let error = merged.expect_err("too many");
+    assert!(error.to_string().contains("greater length"), "{error}");
 }

@@ -67,7 +67,8 @@ pub struct Period {
     pub exposed_wait: Figure<Ratio>,
     /// Number of instances that cross an end of the period and belong to no period, because they did not complete soon after it.
     pub left_out: u64,
-    /// Dropped records.
+    /// Dropped records, if the last one was dropped in the period. Recorders count over the whole run: if records are dropped again
+    /// later, the later period has the sum.
     pub lost: u64,
     /// Number of problems of the input.
     pub problems: u64,
@@ -159,6 +160,17 @@ impl Periods {
     }
 }
 
+/// Returns the number of dropped records of the losses that end in the period of a session.
+fn lost_in(session: &Session) -> u64 {
+    let until_ns = session
+        .part
+        .as_ref()
+        .and_then(|part| part.until_ns)
+        .unwrap_or(i64::MAX);
+    let losses = session.losses.iter().filter(|loss| loss.last_ns < until_ns);
+    losses.map(|loss| loss.count).sum()
+}
+
 impl Period {
     /// Maximum number of listed findings.
     pub const MAX_FINDINGS: usize = 12;
@@ -191,7 +203,7 @@ impl Period {
                 .part
                 .as_ref()
                 .map_or(0, |part| part.left_out.not_completed),
-            lost: session.totals.lost,
+            lost: lost_in(session),
             problems: session.problems.total,
             findings: session
                 .findings

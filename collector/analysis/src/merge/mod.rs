@@ -213,7 +213,11 @@ fn merge_logs(
     progress(Progress::of_phase("writing", operations));
     problems.append(&mut matched.problems);
     let ras = ras::of_directories(&options.directories, &mut problems);
-    let hangs = hangs::of_directories(&options.directories, &mut problems);
+    let mut hangs = hangs::of_directories(&options.directories, &mut problems);
+    if let Some(period) = logs.part.map(RunPart::common).filter(|part| part.has_end()) {
+        let at_ns = |unix_ns: i64| unix_ns.saturating_sub(clocks.axis.origin_unix_ns);
+        hangs.retain(|hang| period.contains(at_ns(hang.taken_unix_ns)));
+    }
     let mut session = summary::session(&MergeResult {
         directories: &options.directories,
         logs: logs.all,

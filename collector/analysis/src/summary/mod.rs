@@ -836,5 +836,9 @@ fn losses(parts: &MergeResult<'_>) -> Vec<LossSummary> {
                 }),
         );
     }
+    // The recorder counts over the whole run. A period has the losses that may be in it.
+    if let Some(period) = parts.part.filter(|part| part.has_end()) {
+        out.retain(|loss| loss.first_ns < period.until_ns && loss.last_ns >= period.from_ns);
+    }
     out
 }

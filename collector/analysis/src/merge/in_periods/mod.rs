@@ -75,7 +75,7 @@ pub fn merge_in_periods(
         current: Progress::of_phase("opening logs", 0),
     });
     let (mut run, mut logs) = Run::open(options, periods)?;
-    let mut numbers = run.missing(&logs);
+    let mut numbers = run.missing(&logs)?;
     let all = numbers.len();
     if let Some(runner) = &periods.runner {
         let mut of_all = |done, current| progress(PeriodProgress { done, all, current });

@@ -27,6 +27,9 @@ use std::path::{Path, PathBuf};
 /// watermark every few seconds. In the same time after all processes ended, no new attempt of the job is expected.
 const SILENT_NS: i64 = 120_000_000_000;
 
+/// Maximum number of periods of a run. Each has a directory and an entry in the list.
+const MAX_PERIODS: i64 = 100_000;
+
 /// Returns the periods that earlier merges wrote.
 fn known_periods(options: &MergeOptions, length_ns: i64) -> Result<Option<Periods>, MergeError> {
     let output = &options.output;
@@ -157,7 +160,10 @@ impl<'a> Run<'a> {
     }
 
     /// Returns the numbers of the periods that are not final, in order. The number of a period is its start divided by its length.
-    pub fn missing(&self, logs: &[RankLog]) -> Vec<i64> {
+    ///
+    /// # Errors
+    /// The run has too many periods.
+    pub fn missing(&self, logs: &[RankLog]) -> Result<Vec<i64>, MergeError> {
         let on_axis = |log: usize, ticks: u64| self.clocks.line(log).ns(ticks);
         let begins = logs.iter().enumerate().filter_map(|(index, log)| {
             let first = log.calibrations.first()?;
@@ -169,14 +175,14 @@ impl<'a> Run<'a> {
                 .map(|last| on_axis(index, last))
         });
         let (Some(begin_ns), Some(end_ns)) = (begins.min(), ends.max()) else {
-            return Vec::new();
+            return Ok(Vec::new());
         };
         let number = |ns: i64| {
             let unix_ns = ns.saturating_add(self.list.origin_unix_ns);
             unix_ns.div_euclid(self.list.length_ns)
         };
         let is_final = |number: &i64| {
-            let from_unix_ns = number * self.list.length_ns;
+            let from_unix_ns = number.saturating_mul(self.list.length_ns);
             let known = self
                 .list
                 .periods
@@ -184,8 +190,15 @@ impl<'a> Run<'a> {
                 .find(|period| period.from_unix_ns == from_unix_ns);
             known.is_some_and(|period| period.is_final)
         };
-        let all = number(begin_ns)..=number(end_ns);
-        all.filter(|number| !is_final(number)).collect()
+        let (first, last) = (number(begin_ns), number(end_ns));
+        if last - first >= MAX_PERIODS {
+            return Err(MergeError::Periods(format!(
+                "the run has {} periods of {}, at most {MAX_PERIODS} are possible; name a greater length",
+                last - first + 1,
+                time(self.list.length_ns)
+            )));
+        }
+        Ok((first..=last).filter(|number| !is_final(number)).collect())
     }
 
     /// Merges a period, unless nothing was recorded in it.
@@ -316,12 +329,12 @@ impl<'a> Run<'a> {
 
     /// Returns the name of a period.
     pub fn name(&self, number: i64) -> String {
-        name(number * self.list.length_ns)
+        name(number.saturating_mul(self.list.length_ns))
     }
 
     /// Returns the cut at the end of a period. Where an earlier merge has cut, it stays.
     pub fn cut(&self, number: i64, logs: &[RankLog]) -> Result<RunCut, MergeError> {
-        let unix_ns = (number + 1) * self.list.length_ns;
+        let unix_ns = (number + 1).saturating_mul(self.list.length_ns);
         let known = PeriodCut::read(&self.directory(number)).map_err(unreadable)?;
         let of_logs = known.into_iter().flat_map(|known| known.logs);
         let known = RunCut {
