@@ -6,9 +6,10 @@
 //! in the frames after the previous watermark.
 
 use super::codec;
+use super::log_index::LogIndex;
 use super::mark::is_system_counter;
 use super::reader::{FrameAt, InFlight, RankLog};
-use super::segment::{FRAME_HEADER_BYTES, FrameKind};
+use super::segment::{FILE_HEADER_BYTES, FRAME_HEADER_BYTES, FrameKind};
 
 /// Number of bytes at the start of a payload that nearly always contain the heads of all its groups.
 const FRONT_BYTES: usize = 8 << 10;
@@ -310,5 +311,37 @@ impl RankLog {
         whole
             .and_then(|()| codec::count_records(&front).ok())
             .unwrap_or(0)
+    }
+}
+
+impl RankLog {
+    /// Returns an index with which the records that were left at `ticks` or later can be read.
+    pub fn index_from(&self, ticks: u64) -> LogIndex {
+        let first = self.frames.get(self.first_frame_from(ticks));
+        // Without records, the log is read from its start: it is short.
+        self.index_of(
+            first.map_or(FILE_HEADER_BYTES as u64, |first| first.offset),
+            u64::MAX,
+        )
+    }
+
+    /// Returns an index with which the records can be read that were left from `ticks` on and before `until_ticks`.
+    pub fn index_between(&self, ticks: u64, until_ticks: u64) -> LogIndex {
+        let index = self.index_from(ticks);
+        self.index_of(index.resume, self.end_for(until_ticks).1.max(index.resume))
+    }
+
+    fn index_of(&self, resume: u64, until: u64) -> LogIndex {
+        let small_frames = self.small_frames.iter().copied();
+        LogIndex {
+            nonce: self.nonce,
+            pid: self.pid,
+            small_frames: small_frames
+                .filter(|offset| !(resume..until).contains(offset))
+                .collect(),
+            resume,
+            until,
+            last_ticks: self.last_ticks(),
+        }
     }
 }

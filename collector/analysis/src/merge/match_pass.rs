@@ -27,7 +27,7 @@ use crate::merge::tables::{
 };
 use crate::merge::write_pass::RowsOfRanks;
 use crate::model::sources::CUPTI;
-use crate::rank::{RankBatch, RankSums};
+use crate::rank::{Carried, RankBatch, RankSums};
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::{OperationRow, ProblemSummary, TableError};
 use rankscope_ranklog::reader::{Problem, RankLog};
@@ -40,6 +40,8 @@ pub struct Matched<'a> {
     pub measures: Measures<'a>,
     /// Sums of each rank.
     pub sums: Vec<RankSums>,
+    /// Numbers of each rank's log for the next part of the run.
+    pub carried: Vec<Option<Carried>>,
     /// Problems of the logs, found while they were read.
     pub problems: Vec<ProblemSummary>,
     /// Tables that were written.
@@ -352,6 +354,7 @@ impl<'a> MatchPass<'a, '_> {
         let ranks = (0..self.identities.ranks.len()).map(RankIndex::of);
         let mut tables = TableSizes::default();
         let mut sums = Vec::with_capacity(ranks.len());
+        let mut carried = Vec::with_capacity(ranks.len());
         let mut problems = Vec::new();
         let (rows, measures) = (&mut self.measures.rows.operations, &self.measures.steps);
         let mut operations = None;
@@ -363,6 +366,7 @@ impl<'a> MatchPass<'a, '_> {
                     let log = logs.of_rank(self.identities, rank);
                     problems.extend(read_problems(log, rank, task.reader.problems()));
                     sums.push(training_sums(measures, rank, task.reader.sums()));
+                    carried.push(task.reader.carried().last().cloned());
                     task.finish(&mut tables)?;
                 }
             }
@@ -380,6 +384,7 @@ impl<'a> MatchPass<'a, '_> {
                     let log = logs.of_rank(self.identities, rank);
                     problems.extend(read_problems(log, rank, &of_log.problems));
                     sums.push(training_sums(measures, rank, of_log.sums));
+                    carried.push(of_log.carried);
                 }
                 tables.merge(read.tables);
                 operations = Some(runs.finish()?);
@@ -402,6 +407,7 @@ impl<'a> MatchPass<'a, '_> {
             matched: Matched {
                 measures: self.measures,
                 sums,
+                carried,
                 problems,
                 tables,
             },

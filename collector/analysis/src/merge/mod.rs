@@ -17,6 +17,7 @@
 
 pub mod around_matching;
 pub mod batch_runs;
+pub mod carried_file;
 pub mod checked_file;
 pub mod clock_logs;
 pub mod clock_pass;
@@ -27,6 +28,7 @@ pub mod logs;
 pub mod match_pass;
 pub mod opening;
 pub mod options;
+pub mod period;
 pub mod pool;
 pub mod progress;
 pub mod rank_tables;
@@ -54,7 +56,7 @@ use crate::ingest::ray_tasks::RayTasks;
 use crate::ingest::run_part::{Extent, RunPart};
 use crate::ingest::{hangs, ingest, ingest_in_place, ras};
 use crate::measures::merge_result::MergeResult;
-use crate::merge::in_periods::carried_file::CarriedLogs;
+use crate::merge::carried_file::CarriedLogs;
 use crate::merge::logs::Logs;
 use crate::merge::match_pass::match_ranks;
 use crate::merge::opening::{Opened, open};
@@ -242,9 +244,9 @@ fn merge_logs(
     let host_of = |rank: RankIndex| clocks.host_of[identities.ranks[rank.index()].log] as u32;
     let traffic = matched.measures.traffic.rows(&identities, &matched.sums, host_of);
     session_directory::complete(output, &mut session, matched.tables, traffic)?;
-    let ranks = identities.ranks.iter().zip(&mut matched.sums);
-    let carried = ranks.filter_map(|(rank, sums)| {
-        let carried = sums.carried.pop()?;
+    let ranks = identities.ranks.iter().zip(matched.carried);
+    let carried = ranks.filter_map(|(rank, carried)| {
+        let carried = carried?;
         Some((LogId::of(&logs.all[rank.log]), Arc::new(carried)))
     });
     let carried = carried.collect();

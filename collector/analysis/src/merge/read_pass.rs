@@ -10,7 +10,7 @@ use crate::merge::error::MergeError;
 use crate::merge::rank_tables::RankTables;
 use crate::merge::shared_work::share_ranks;
 use crate::merge::tables::{TableSizes, TablesFolder};
-use crate::rank::{RankBatch, RankReader, RankSums};
+use crate::rank::{Carried, RankBatch, RankReader, RankSums};
 use rankscope_formats::ids::RankIndex;
 use rankscope_formats::session::RowLimits;
 use rankscope_ranklog::reader::Problem;
@@ -46,6 +46,8 @@ pub struct ReadLog {
     pub sums: RankSums,
     /// Problems that were found in the records.
     pub problems: Vec<Problem>,
+    /// Numbers for the next part of the log.
+    pub carried: Option<Carried>,
 }
 
 /// What one thread has read.
@@ -114,5 +116,6 @@ pub fn read_rank(
     Ok(ReadLog {
         sums: reader.sums(),
         problems: reader.problems().to_vec(),
+        carried: reader.carried().last().cloned(),
     })
 }

@@ -149,7 +149,7 @@ impl<'a> RankReader<'a> {
         self
     }
 
-    /// Counts what readers need that read the log from these points on, in order of their ticks. [`RankSums::carried`] has the
+    /// Counts what readers need that read the log from these points on, in order of their ticks. [`RankReader::carried`] has the
     /// results.
     #[must_use]
     pub fn carrying(mut self, mut points: Vec<CarryPoint>) -> Self {
@@ -212,10 +212,13 @@ impl<'a> RankReader<'a> {
 
     /// Returns the sums over the whole log. Valid once [`RankReader::advance`] has returned false.
     pub fn sums(&self) -> RankSums {
-        RankSums {
-            carried: self.carried.clone(),
-            ..self.stages.sums()
-        }
+        self.stages.sums()
+    }
+
+    /// Returns the numbers for readers of later parts of the log ([`RankReader::carrying`]). Valid once [`RankReader::advance`]
+    /// has returned false.
+    pub fn carried(&self) -> &[Carried] {
+        &self.carried
     }
 
     /// Replaces `out` by the results of the next records. Returns false at the end of the log.

@@ -147,7 +147,6 @@ impl<'a> Stages<'a> {
     pub fn sums(&self) -> RankSums {
         RankSums {
             log: self.log_sums.inside(self.context.window),
-            carried: Vec::new(),
             operations: self.held.sums,
             devices: self.device_calls.sums,
             activity: self.activity.as_ref().map(Activities::sums),

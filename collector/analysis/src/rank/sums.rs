@@ -1,7 +1,6 @@
 //! Sums over a whole log, by the stage that counts them.
 
 use super::activity::ActivitySums;
-use super::carried::Carried;
 use super::event::Stamp;
 use super::evidence::Nested;
 use super::growth::Minima;
@@ -22,8 +21,6 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct RankSums {
     /// Records.
     pub log: LogSums,
-    /// Numbers for readers of later parts of the log.
-    pub carried: Vec<Carried>,
     /// Operations of all libraries.
     pub operations: OperationSums,
     /// Operations on devices.

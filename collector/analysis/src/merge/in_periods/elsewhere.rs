@@ -3,8 +3,8 @@
 
 use crate::identity::Identities;
 use crate::ingest::between::{AFTER_NS, Between, LogId, RunCut};
+use crate::merge::carried_file::CarriedLogs;
 use crate::merge::error::MergeError;
-use crate::merge::in_periods::carried_file::CarriedLogs;
 use crate::merge::in_periods::run::Run;
 use crate::merge::options::shared_path;
 use crate::merge::progress::Progress;

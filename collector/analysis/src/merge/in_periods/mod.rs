@@ -5,16 +5,14 @@
 //!
 //! | file | content |
 //! |---|---|
+//! | [`crate::merge::period`] | merges one period |
+//! | [`crate::merge::carried_file`] | numbers of the logs at the end of a period, for the next one |
 //! | [`run`] | the run: its list of periods, where they are cut, and which are final |
-//! | [`period`] | merges one period |
 //! | [`elsewhere`] | has other processes merge periods, in units ([`crate::merge::units`]) |
-//! | [`carried_file`] | numbers of the logs at the end of a period, for the next one |
 //! | [`index_file`] | where a later merge begins to read the logs |
 
-pub mod carried_file;
 pub mod elsewhere;
 pub mod index_file;
-pub mod period;
 pub mod run;
 
 use crate::merge::error::MergeError;

@@ -3,11 +3,11 @@
 use crate::clocks::clock::Clocks;
 use crate::ingest::between::{AFTER_NS, Between, LogCut, LogId, RunCut};
 use crate::ingest::{Ingested, ingest_with};
+use crate::merge::carried_file::{self, CarriedLogs};
 use crate::merge::error::MergeError;
-use crate::merge::in_periods::carried_file::{self, CarriedLogs};
-use crate::merge::in_periods::period::merge_period;
 use crate::merge::in_periods::{PeriodOptions, index_file};
 use crate::merge::options::MergeOptions;
+use crate::merge::period::merge_period;
 use crate::merge::progress::Progress;
 use crate::merge::units::parts;
 use crate::model::units::time;

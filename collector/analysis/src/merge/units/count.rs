@@ -66,6 +66,6 @@ impl CountLog {
         }
         let mut batch = RankBatch::default();
         while reader.advance(&mut batch) {}
-        Ok((LogId::of(&log), reader.sums().carried))
+        Ok((LogId::of(&log), reader.carried().to_vec()))
     }
 }

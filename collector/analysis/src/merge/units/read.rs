@@ -221,6 +221,7 @@ impl RankOutput {
                     what,
                 })
                 .collect(),
+            carried: None,
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::ingest::MAX_OPEN_FILES;
 use crate::merge::checked_file;
-use crate::merge::in_periods::period::merge_period;
 use crate::merge::options::MergeOptions;
+use crate::merge::period::merge_period;
 use crate::merge::tables::TableSizes;
 use crate::merge::units::error::UnitError;
 use crate::merge::units::input::{UnitInput, Work, version};

@@ -3,8 +3,8 @@
 use crate::index;
 use crate::ingest::between::{Between, RunCut};
 use crate::ingest::run_part::Extent;
+use crate::merge::carried_file;
 use crate::merge::error::MergeError;
-use crate::merge::in_periods::carried_file;
 use crate::merge::options::MergeOptions;
 use crate::merge::progress::Progress;
 use crate::merge::tables::TablesFolder;
