@@ -2,7 +2,7 @@
 
 use crate::ingest::between::LogId;
 use crate::merge::checked_file;
-use crate::merge::units::input::version;
+use crate::merge::version::version;
 use crate::rank::Carried;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -42,6 +42,7 @@ pub mod tables;
 pub mod temporary_file;
 pub mod unit_runner;
 pub mod units;
+pub mod version;
 pub mod write_pass;
 
 pub use error::MergeError;

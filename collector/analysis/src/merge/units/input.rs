@@ -4,18 +4,9 @@ use crate::merge::units::count::CountInput;
 use crate::merge::units::period::PeriodInput;
 use crate::merge::units::read::ReadInput;
 use crate::merge::units::write::WriteInput;
+use crate::merge::version::version;
 use rankscope_formats::session::RowLimits;
 use serde::{Deserialize, Serialize};
-
-/// Returns the version of the program, with its commit if packages state it. Processes of other versions refuse the unit:
-/// their tables might differ.
-pub fn version() -> String {
-    let number = env!("CARGO_PKG_VERSION");
-    match option_env!("RANKSCOPE_COMMIT") {
-        Some(commit) => format!("{number} ({commit})"),
-        None => number.to_owned(),
-    }
-}
 
 /// Input of a unit.
 #[derive(Debug, Serialize, Deserialize)]
