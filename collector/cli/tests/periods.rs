@@ -1,17 +1,20 @@
 //! Tests merges in periods: together they are the whole run, and a run that has grown is merged like one that was complete.
 
+use rankscope_analysis::merge;
 use rankscope_analysis::merge::in_periods::{PeriodOptions, merge_in_periods};
 use rankscope_analysis::merge::unit_runner::UnitRunner;
 use rankscope_analysis::merge::units::parts::attempt_path;
 use rankscope_analysis::merge::units::unit::run_unit;
-use rankscope_analysis::{MergeOptions, merge};
 use rankscope_fixtures::logs::kernels;
 use rankscope_fixtures::logs::pipeline::Pipelined;
 use rankscope_fixtures::logs::{Ddp, START, SyntheticLog};
+use rankscope_fixtures::periods::{LATER, SECOND_NS, every, in_periods, options};
 use rankscope_fixtures::session_files::{assert_same, files};
+use rankscope_formats::ids::{CommunicatorId, RankIndex};
 use rankscope_formats::session::{
-    CounterRow, InstanceRow, OperationRow, PauseRow, Period, Periods, ProgramSpanRow, SUMMARY_FILE, Session,
-    SpanKind, SpanRow, StepRow, Table, TableReader, WorkRow, part_path, rank_path,
+    CommunicatorSummary, CounterRow, InstanceRow, OperationRow, PauseRow, Period, PeriodCut, Periods,
+    ProgramSpanRow, SUMMARY_FILE, Session, SpanKind, SpanRow, StepRow, Table, TableReader, WorkRow,
+    part_path, rank_path,
 };
 use rankscope_ranklog::loss::{Loss, LossCause};
 use rankscope_ranklog::record::RecordKind;
@@ -23,45 +26,60 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::TempDir;
 
-const SECOND_NS: i64 = 1_000_000_000;
-/// Long after all synthetic runs.
-const LATER: i64 = i64::MAX;
+/// Numbers of a session's ranks and communicators in the whole run. A period only numbers those that existed in it.
+struct Numbers {
+    ranks: Vec<u32>,
+    communicators: Vec<CommunicatorId>,
+}
+
+impl Numbers {
+    fn of(session: &Session, whole: &Session) -> Self {
+        let ranks = session.ranks.iter().map(|rank| {
+            let mut all = whole.ranks.iter();
+            let found = all.find(|other| other.log == rank.log);
+            found.expect("a rank of the whole run").index
+        });
+        let communicators = session.communicators.iter().map(|communicator| {
+            let same = |other: &&CommunicatorSummary| {
+                (&other.identity, &other.name) == (&communicator.identity, &communicator.name)
+            };
+            let mut found = whole.communicators.iter().filter(same);
+            let number = found.next().expect("a communicator of the whole run").index;
+            assert!(found.next().is_none(), "{} is listed twice", communicator.name);
+            CommunicatorId(number)
+        });
+        Self {
+            ranks: ranks.collect(),
+            communicators: communicators.collect(),
+        }
+    }
+
+    fn communicator(&self, id: CommunicatorId) -> CommunicatorId {
+        self.communicators[id.0 as usize]
+    }
+}
+
+/// Returns the rows of all ranks of a session, with the ranks' numbers in the whole run.
+fn rows_of<T: Table>(path: &Path, session: &Session, numbers: &Numbers) -> Vec<(u32, T)> {
+    let ranks = 0..session.ranks.len() as u32;
+    // Ranks without spans of programs have no such table.
+    let of_rank = |rank| match rank_path::<T>(path, rank) {
+        path if path.exists() => TableReader::read_all(&path).expect("rows"),
+        _ => Vec::new(),
+    };
+    ranks
+        .flat_map(|rank| {
+            let number = numbers.ranks[rank as usize];
+            of_rank(rank).into_iter().map(move |row| (number, row))
+        })
+        .collect()
+}
 
 /// A run, its session as a whole, and its periods.
 struct Merged {
     folder: TempDir,
     whole: Session,
     periods: Periods,
-}
-
-/// Steps of about 100 ms.
-fn slow_steps(steps: u32) -> Ddp {
-    Ddp {
-        steps,
-        forward_ns: 60_000_000,
-        bucket_ns: 10_000_000,
-        transfer_ns: 5_000_000,
-        slow: Some((2, 15_000_000)),
-        noise: 7,
-        flushed_records: 60,
-        ..Ddp::default()
-    }
-}
-
-fn options(run: &Path, output: &Path) -> MergeOptions {
-    MergeOptions::new(vec![run.to_path_buf()], output.to_path_buf())
-}
-
-/// Returns the options of a merge at a time, in nanoseconds since 1970.
-fn every(length_ns: i64, now_unix_ns: i64) -> PeriodOptions {
-    PeriodOptions {
-        now_unix_ns,
-        ..PeriodOptions::new(length_ns)
-    }
-}
-
-fn in_periods(run: &Path, output: &Path, length_ns: i64, now: i64) -> Periods {
-    merge_in_periods(&options(run, output), &every(length_ns, now), &mut |_| {}).expect("merged")
 }
 
 impl Merged {
@@ -87,37 +105,33 @@ impl Merged {
             .collect()
     }
 
+    /// Returns the path and the description of the whole run, and those of its periods.
+    fn both(&self) -> [Vec<(PathBuf, Session)>; 2] {
+        let whole = (self.folder.path().join("whole"), self.whole.clone());
+        [vec![whole], self.sessions()]
+    }
+
     /// Returns the rows of all ranks in the whole run, and in its periods.
     fn rows<T: Table>(&self) -> [Vec<(u32, T)>; 2] {
-        let read = |path: &Path, session: &Session| {
-            let ranks = 0..session.ranks.len() as u32;
-            // Ranks without spans of programs have no such table.
-            let of_rank = |rank| match rank_path::<T>(path, rank) {
-                path if path.exists() => TableReader::read_all(&path).expect("rows"),
-                _ => Vec::new(),
-            };
-            let rows = ranks.flat_map(|rank| of_rank(rank).into_iter().map(move |row| (rank, row)));
-            rows.collect::<Vec<(u32, T)>>()
-        };
-        let sessions = self.sessions();
-        let parts = sessions.iter().flat_map(|(path, session)| read(path, session));
-        [
-            read(&self.folder.path().join("whole"), &self.whole),
-            parts.collect(),
-        ]
+        let of =
+            |(path, session): &(PathBuf, Session)| rows_of(path, session, &Numbers::of(session, &self.whole));
+        self.both().map(|sessions| sessions.iter().flat_map(of).collect())
     }
 
     /// Asserts that the rows of the periods are those of the whole run. `known` makes rows comparable, and returns no text for rows
     /// that are not compared.
-    fn assert_rows<T: Table + Debug>(&self, known: impl Fn(&T) -> String) {
-        let [whole, parts] = self.rows::<T>();
-        let known = |rows: Vec<(u32, T)>| {
-            let mut texts: Vec<_> = rows.iter().map(|(rank, row)| (*rank, known(row))).collect();
+    fn assert_rows<T: Table + Debug>(&self, known: impl Fn(&T, &Numbers) -> String) {
+        let [whole, parts] = self.both().map(|sessions| {
+            let mut texts = Vec::new();
+            for (path, session) in &sessions {
+                let numbers = Numbers::of(session, &self.whole);
+                let rows = rows_of::<T>(path, session, &numbers);
+                texts.extend(rows.iter().map(|(rank, row)| (*rank, known(row, &numbers))));
+            }
             texts.retain(|(_, text)| !text.is_empty());
             texts.sort();
             texts
-        };
-        let (whole, parts) = (known(whole), known(parts));
+        });
         for (one, other) in whole.iter().zip(&parts) {
             assert_eq!(one, other, "{}", T::NAME);
         }
@@ -152,9 +166,10 @@ impl Merged {
         assert_eq!(sum(|session| session.problems.total), self.whole.problems.total);
         let records = |session: &Session| session.ranks.iter().map(|rank| rank.records).sum();
         assert_eq!(sum(records), records(&self.whole));
-        // Numbers of instances and steps count from the start of a session.
-        self.assert_rows(|row: &OperationRow| {
+        // Instances, steps and communicators are numbered in each session.
+        self.assert_rows(|row: &OperationRow, numbers| {
             let row = OperationRow {
+                communicator: row.communicator.map(|id| numbers.communicator(id)),
                 instance: None,
                 step: None,
                 ..row.clone()
@@ -162,38 +177,49 @@ impl Merged {
             format!("{row:?}")
         });
         // Time in which activity was recorded is divided at the cuts.
-        self.assert_rows(|row: &SpanRow| match row.kind {
+        self.assert_rows(|row: &SpanRow, _| match row.kind {
             SpanKind::Covered => String::new(),
             _ => format!("{row:?}"),
         });
-        self.assert_rows(|row: &ProgramSpanRow| format!("{row:?}"));
-        self.assert_rows(|row: &CounterRow| format!("{row:?}"));
-        self.assert_rows(|row: &WorkRow| format!("{row:?}"));
-        self.assert_rows(|row: &PauseRow| {
+        self.assert_rows(|row: &ProgramSpanRow, _| format!("{row:?}"));
+        self.assert_rows(|row: &CounterRow, _| format!("{row:?}"));
+        self.assert_rows(|row: &WorkRow, numbers| {
+            let row = WorkRow {
+                communicator: row.communicator.map(|id| numbers.communicator(id)),
+                ..row.clone()
+            };
+            format!("{row:?}")
+        });
+        self.assert_rows(|row: &PauseRow, _| {
             let row = PauseRow {
                 step: None,
                 ..row.clone()
             };
             format!("{row:?}")
         });
-        let instances = |path: &Path| -> Vec<InstanceRow> {
-            TableReader::read_all(&part_path::<InstanceRow>(path)).expect("instances")
-        };
-        let texts = |rows: Vec<InstanceRow>| {
-            let numbered = |row: InstanceRow| InstanceRow {
-                instance: 0,
-                step: None,
-                ..row
-            };
-            let mut texts: Vec<_> = rows
-                .into_iter()
-                .map(|row| format!("{:?}", numbered(row)))
-                .collect();
+        let [whole, parts] = self.both().map(|sessions| {
+            let mut texts = Vec::new();
+            for (path, session) in &sessions {
+                let numbers = Numbers::of(session, &self.whole);
+                let rows: Vec<InstanceRow> =
+                    TableReader::read_all(&part_path::<InstanceRow>(path)).expect("instances");
+                texts.extend(rows.into_iter().map(|row| {
+                    let row = InstanceRow {
+                        communicator: numbers.communicator(row.communicator),
+                        last_rank: row
+                            .last_rank
+                            .map(|rank| RankIndex(numbers.ranks[rank.0 as usize])),
+                        instance: 0,
+                        step: None,
+                        ..row
+                    };
+                    format!("{row:?}")
+                }));
+            }
             texts.sort();
             texts
-        };
-        let parts = sessions.iter().flat_map(|(path, _)| instances(path)).collect();
-        assert_eq!(texts(instances(&self.folder.path().join("whole"))), texts(parts));
+        });
+        assert_eq!(whole, parts);
         for (_, session) in &sessions {
             assert!(
                 session
@@ -227,7 +253,7 @@ fn each_operation_is_in_exactly_one_period() {
         let job = Ddp {
             ranks,
             hosts,
-            ..slow_steps(400)
+            ..Ddp::of_long_steps(400)
         };
         let merged = Merged::of(seconds * SECOND_NS, |run| job.write(run).expect("written"));
         if hosts == 1 {
@@ -235,6 +261,22 @@ fn each_operation_is_in_exactly_one_period() {
             merged.assert_no_new_findings();
         } else {
             // Each period aligns the clocks anew, so its times differ a little.
+            let [whole, parts] = merged.rows::<OperationRow>();
+            let keys = |rows: Vec<(u32, OperationRow)>| {
+                let key = |(rank, row): &(u32, OperationRow)| {
+                    (
+                        *rank,
+                        row.communicator,
+                        row.operation as u8,
+                        row.tag,
+                        row.sequence,
+                    )
+                };
+                let mut keys: Vec<_> = rows.iter().map(key).collect();
+                keys.sort_unstable();
+                keys
+            };
+            assert_eq!(keys(whole), keys(parts));
             let sum: u64 = merged
                 .periods
                 .periods
@@ -269,19 +311,22 @@ fn each_operation_is_in_exactly_one_period() {
     }
 }
 
-/// Gloo's messages are numbered from the start of the run.
+/// Gloo's messages are numbered from the start of the run. In the short run, ranks send their first message in a later period.
 #[test]
 fn messages_are_matched_in_all_periods() {
-    let job = Pipelined {
-        forward_ns: vec![30_000_000; 4],
-        ..Pipelined::default()
-    };
-    let merged = Merged::of(5 * SECOND_NS, |run| job.write(run));
-    merged.assert_whole();
-    for (path, session) in merged.sessions() {
-        let left_out = &session.part.as_ref().expect("a part").left_out;
-        assert_eq!(left_out.messages, 0, "{}", path.display());
-        assert_eq!(session.matching.without_key, 0, "{}", path.display());
+    for (forward_ns, steps, length_ns) in [(30_000_000, 40, 5 * SECOND_NS), (4_000_000, 2, SECOND_NS / 100)] {
+        let job = Pipelined {
+            forward_ns: vec![forward_ns; 4],
+            steps,
+            ..Pipelined::default()
+        };
+        let merged = Merged::of(length_ns, |run| job.write(run));
+        merged.assert_whole();
+        for (path, session) in merged.sessions() {
+            let left_out = &session.part.as_ref().expect("a part").left_out;
+            assert_eq!(left_out.messages, 0, "{}", path.display());
+            assert_eq!(session.matching.without_key, 0, "{}", path.display());
+        }
     }
 }
 
@@ -328,7 +373,7 @@ fn copy_until(run: &Path, to: &Path, share: f64) {
 fn a_growing_run_gives_the_periods_of_the_complete_run() {
     let folder = tempfile::tempdir().expect("a folder");
     let (run, growing) = (folder.path().join("run"), folder.path().join("growing"));
-    slow_steps(600).write(&run).expect("written");
+    Ddp::of_long_steps(600).write(&run).expect("written");
     let length_ns = 7 * SECOND_NS;
     let at_once = folder.path().join("at-once");
     let expected = in_periods(&run, &at_once, length_ns, LATER);
@@ -372,19 +417,29 @@ fn a_growing_run_gives_the_periods_of_the_complete_run() {
     for period in &list.periods {
         let tables = |session: &Path| {
             let mut all = comparable(&period.path(session));
-            // It contains the path of the run.
+            // One has the path of the run, the other how far the logs had grown.
             all.remove(Path::new(SUMMARY_FILE));
+            all.remove(Path::new("cut.json"));
             all
         };
         assert_same(&tables(&at_once), &tables(&session), &period.name);
+        assert_eq!(cuts(&period.path(&at_once)), cuts(&period.path(&session)));
     }
+}
+
+/// Returns where the logs of a period are cut.
+fn cuts(period: &Path) -> Vec<(u64, u32, u64, u64)> {
+    let cut = PeriodCut::read(period).expect("readable").expect("a cut");
+    let logs = cut.logs.into_iter();
+    logs.map(|(nonce, pid, ticks, begin, _)| (nonce, pid, ticks, begin))
+        .collect()
 }
 
 #[test]
 fn a_late_log_and_another_length_are_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let (run, session) = (folder.path().join("run"), folder.path().join("session"));
-    slow_steps(250).write(&run).expect("written");
+    Ddp::of_long_steps(250).write(&run).expect("written");
     let late = run.join("rank-1.rslog");
     let bytes = fs::read(&late).expect("a log");
     fs::remove_file(&late).expect("removed");
@@ -396,17 +451,14 @@ fn a_late_log_and_another_length_are_reported() {
     assert!(list.periods[0].is_final && !list.periods.last().expect("a period").is_final);
     fs::write(&late, &bytes).expect("written");
     let list = in_periods(&run, &session, 5 * SECOND_NS, 0);
-    let last = list.periods.last().expect("a period");
-    let problems = Session::read(&last.path(&session)).expect("a session").problems;
-    let names = |what: &str| {
-        let mut listed = problems.listed.iter();
-        listed.any(|problem| problem.what.contains(what))
+    let [missed] = list.missed.as_slice() else {
+        panic!("one late log: {:?}", list.missed);
     };
-    assert!(names("appeared after period"), "{problems:?}");
+    assert!(missed.what.contains("appeared after period"), "{missed:?}");
     let options = options(&run, &session);
     let merge_in = |length_ns| merge_in_periods(&options, &every(length_ns, 0), &mut |_| {});
     let error = merge_in(6 * SECOND_NS).expect_err("another length");
-    assert!(error.to_string().contains("periods of 5.00 s"), "{error}");
+    assert!(error.to_string().contains("periods of 5s"), "{error}");
     // A session of the whole run is not replaced.
     fs::remove_dir_all(&session).expect("removed");
     merge(&options, &mut |_| {}).expect("merged");
@@ -419,7 +471,7 @@ fn a_late_log_and_another_length_are_reported() {
 fn an_interrupted_merge_goes_on() {
     let folder = tempfile::tempdir().expect("a folder");
     let (run, session) = (folder.path().join("run"), folder.path().join("session"));
-    slow_steps(200).write(&run).expect("written");
+    Ddp::of_long_steps(200).write(&run).expect("written");
     let expected = in_periods(&run, &session, 5 * SECOND_NS, LATER);
     let second = expected.periods[1].path(&session);
     // The list is written after each period.
@@ -464,11 +516,13 @@ fn units_give_the_same_periods() {
     let folder = tempfile::tempdir().expect("a folder");
     type Write<'a> = &'a dyn Fn(&Path);
     let writes: [(&str, i64, Write<'_>); 4] = [
-        ("ddp", 7, &|run| slow_steps(250).write(run).expect("written")),
+        ("ddp", 7, &|run| {
+            Ddp::of_long_steps(250).write(run).expect("written")
+        }),
         ("hosts", 9, &|run| {
             let job = Ddp {
                 hosts: 2,
-                ..slow_steps(250)
+                ..Ddp::of_long_steps(250)
             };
             job.write(run).expect("written");
         }),
@@ -518,7 +572,7 @@ fn units_give_the_same_periods() {
 fn units_merge_what_is_recorded_of_a_growing_run() {
     let folder = tempfile::tempdir().expect("a folder");
     let (run, growing) = (folder.path().join("run"), folder.path().join("growing"));
-    slow_steps(350).write(&run).expect("written");
+    Ddp::of_long_steps(350).write(&run).expect("written");
     let (here, elsewhere) = (folder.path().join("here"), folder.path().join("elsewhere"));
     let by_units = PeriodOptions {
         runner: Some(Arc::new(Twice)),
@@ -537,7 +591,7 @@ fn units_merge_what_is_recorded_of_a_growing_run() {
 fn dropped_records_are_counted_in_one_period() {
     let folder = tempfile::tempdir().expect("a folder");
     let (run, session) = (folder.path().join("run"), folder.path().join("session"));
-    let job = slow_steps(200);
+    let job = Ddp::of_long_steps(200);
     let mut logs: Vec<_> = (0..job.ranks)
         .map(|rank| {
             let mut log = SyntheticLog::create(&run, rank, job.ranks, "host-a").expect("a log");
@@ -569,7 +623,7 @@ fn dropped_records_are_counted_in_one_period() {
 fn a_run_of_too_many_periods_is_an_error() {
     let folder = tempfile::tempdir().expect("a folder");
     let (run, session) = (folder.path().join("run"), folder.path().join("session"));
-    slow_steps(20).write(&run).expect("written");
+    Ddp::of_long_steps(20).write(&run).expect("written");
     let merged = merge_in_periods(&options(&run, &session), &every(1_000, LATER), &mut |_| {});
     let error = merged.expect_err("too many");
     assert!(error.to_string().contains("greater length"), "{error}");

@@ -8,7 +8,7 @@ use rankscope_fixtures::logs::Ddp;
 use rankscope_fixtures::page::browser::Browser;
 use rankscope_fixtures::page::{CONTRAST, WALK, Walked, skip};
 use rankscope_formats::session::{
-    Figure, PERIODS_VERSION, Period, PeriodFinding, Periods, Ratio, Session, Severity, Tool,
+    Figure, PERIODS_VERSION, Period, PeriodFinding, Periods, ProblemSummary, Ratio, Session, Severity, Tool,
 };
 use rankscope_report::periods::{Links, page, text, text_of_range};
 use rankscope_report::{Places, TextLayout};
@@ -24,7 +24,8 @@ const HOUR_NS: i64 = 3_600 * SECOND_NS;
 /// Start of the week, in nanoseconds since 1970.
 const START: i64 = 1_795_255_200 * SECOND_NS;
 
-/// Returns a list of hours. One rank is late for a day, few hours have other findings, and some hours are missing.
+/// Returns a list of hours. One rank is late for a day, few hours have other findings, and some hours are missing. After
+/// five days, a log appears late.
 fn hours(count: i64) -> Periods {
     let finding = |kind: &str, severity, subject: Option<&str>, title: String, cost_ns| PeriodFinding {
         kind: kind.to_owned(),
@@ -114,6 +115,12 @@ fn hours(count: i64) -> Periods {
             .filter(|hour| !(40..44).contains(hour))
             .map(period)
             .collect(),
+        missed: Vec::from_iter((count > 120).then(|| ProblemSummary {
+            rank: None,
+            file: Some("run/rank-7.rslog".to_owned()),
+            offset_bytes: None,
+            what: "the log appeared late".to_owned(),
+        })),
     }
 }
 
@@ -134,16 +141,7 @@ struct Run {
 impl Run {
     /// Steps of about 100 ms, in periods of 7 s.
     fn new() -> Self {
-        let job = Ddp {
-            steps: 300,
-            forward_ns: 60_000_000,
-            bucket_ns: 10_000_000,
-            transfer_ns: 5_000_000,
-            slow: Some((2, 15_000_000)),
-            noise: 7,
-            flushed_records: 60,
-            ..Ddp::default()
-        };
+        let job = Ddp::of_long_steps(300);
         let folder = tempfile::tempdir().expect("a folder");
         let run = folder.path().join("run");
         job.write(&run).expect("written");

@@ -211,6 +211,12 @@ impl RankLog {
         Ok(log)
     }
 
+    /// Opens a part of a log as [`RankLog::open_with`] does, without its live area: all records of the part are in the file. Returns
+    /// `None` if the index is not that of the file.
+    pub fn open_part(path: &Path, index: &LogIndex) -> Result<Option<Self>, OpenError> {
+        Self::open_indexed(path, index)
+    }
+
     /// Opens a segment file together with the given live area, or without one.
     pub fn open_with_live(path: &Path, live: Option<&Path>) -> Result<Self, OpenError> {
         let mut log = Self::open_segments(path)?;

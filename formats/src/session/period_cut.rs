@@ -15,8 +15,9 @@ pub(super) const CUT_FILE: &str = "cut.json";
 pub struct PeriodCut {
     /// Time of the cut, in nanoseconds since 1970.
     pub unix_ns: i64,
-    /// The logs: nonce of the process, process ID, tick of the cut, and tick from which the next period is read.
-    pub logs: Vec<(u64, u32, u64, u64)>,
+    /// The logs: nonce of the process, process ID, tick of the cut, tick from which the next period is read, and last tick that the
+    /// log had when the period was merged.
+    pub logs: Vec<(u64, u32, u64, u64, u64)>,
 }
 
 impl PeriodCut {

@@ -9,12 +9,13 @@
 
 use super::figure::{Figure, Ratio};
 use super::findings::{Finding, Severity};
+use super::losses::ProblemSummary;
 use super::summary::{Session, Tool};
 use crate::{files, whole_file};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Name of the list of periods inside a session directory.
 pub const PERIODS_FILE: &str = "periods.json";
@@ -38,6 +39,9 @@ pub struct Periods {
     pub origin_unix_ns: i64,
     /// The periods in which something was recorded.
     pub periods: Vec<Period>,
+    /// Logs with records that are in no period, because they came after the period was final.
+    #[serde(default)]
+    pub missed: Vec<ProblemSummary>,
 }
 
 /// One period, with its most important figures. Its session has all others.
@@ -110,6 +114,14 @@ pub enum PeriodsError {
         /// Cause of the error.
         source: serde_json::Error,
     },
+    /// The file has a value that no list has.
+    #[error("{path}: {what}")]
+    Content {
+        /// Path of the file.
+        path: String,
+        /// The value.
+        what: String,
+    },
     /// A newer program wrote the file.
     #[error("{path} has layout {found}; this program reads up to {PERIODS_VERSION}")]
     Version {
@@ -142,7 +154,44 @@ impl Periods {
                 found: version,
             });
         }
-        serde_json::from_slice(&text).map(Some).map_err(format)
+        let list: Self = serde_json::from_slice(&text).map_err(format)?;
+        match list.contradiction() {
+            None => Ok(Some(list)),
+            Some(what) => Err(PeriodsError::Content { path: name(), what }),
+        }
+    }
+
+    /// Returns what a list of periods cannot have, if it has such a thing.
+    fn contradiction(&self) -> Option<String> {
+        if self.length_ns <= 0 {
+            return Some(format!("periods of {} ns are impossible", self.length_ns));
+        }
+        let is_name = |name: &str| {
+            let mut parts = Path::new(name).components();
+            matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None))
+        };
+        let wrong = self
+            .periods
+            .iter()
+            .find(|period| !is_name(&period.name) || period.from_unix_ns >= period.until_unix_ns)?;
+        Some(format!(
+            "the period '{}' has no name of a directory, or no time",
+            wrong.name
+        ))
+    }
+
+    /// Returns the length of a period as `--every` takes it, such as `1h` or `90s`.
+    pub fn length(&self) -> String {
+        const UNITS: [(i64, &str); 3] = [
+            (3_600_000_000_000, "h"),
+            (60_000_000_000, "m"),
+            (1_000_000_000, "s"),
+        ];
+        let whole = UNITS.iter().find(|(ns, _)| self.length_ns % ns == 0);
+        whole.map_or_else(
+            || format!("{}ns", self.length_ns),
+            |(ns, unit)| format!("{}{unit}", self.length_ns / ns),
+        )
     }
 
     /// Writes `periods.json` into a session directory. The file appears completely or not at all.
@@ -182,8 +231,9 @@ impl Period {
         (from_unix_ns, until_unix_ns): (i64, i64),
         is_final: bool,
     ) -> Self {
-        let sum =
-            |part: fn(&super::RankBreakdown) -> i64| -> i64 { session.breakdown.iter().map(part).sum() };
+        let sum = |part: fn(&super::RankBreakdown) -> i64| {
+            session.breakdown.iter().map(part).fold(0, i64::saturating_add)
+        };
         let window_ns = sum(|entry| entry.window_ns);
         let share = |part: i64| Ratio::figure(part, window_ns, "no rank has any time in this period");
         let is_finding = |finding: &&Finding| finding.severity != Severity::Note;
@@ -262,6 +312,52 @@ pub(super) mod test_support {
             length_ns: HOUR_NS,
             origin_unix_ns: 0,
             periods: names.iter().enumerate().map(period).collect(),
+            missed: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::test_support::list_of;
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn damaged_lists_are_errors_that_name_the_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let good = list_of(&["20261128T170000Z", "20261128T180000Z"]);
+        good.write(folder.path()).expect("written");
+        assert_eq!(
+            Periods::read(folder.path()).expect("readable"),
+            Some(good.clone())
+        );
+        let damages: [fn(&mut Periods); 4] = [
+            |list| list.length_ns = 0,
+            |list| list.periods[1].name = "../elsewhere".to_owned(),
+            |list| list.periods[1].name.clear(),
+            |list| list.periods[0].until_unix_ns = i64::MIN,
+        ];
+        for damage in damages {
+            let mut list = good.clone();
+            damage(&mut list);
+            list.write(folder.path()).expect("written");
+            let error = Periods::read(folder.path()).expect_err("a contradiction");
+            assert!(error.to_string().contains(PERIODS_FILE), "{error}");
+        }
+        for text in ["", "{", "[]", r#"{"version": 99}"#] {
+            fs::write(folder.path().join(PERIODS_FILE), text).expect("written");
+            let error = Periods::read(folder.path()).expect_err("damage");
+            assert!(error.to_string().contains(PERIODS_FILE), "{error}");
+        }
+    }
+
+    #[test]
+    fn lengths_are_written_as_the_option_takes_them() {
+        let mut list = list_of(&[]);
+        for (seconds, text) in [(3600, "1h"), (7200, "2h"), (5400, "90m"), (90, "90s"), (60, "1m")] {
+            list.length_ns = seconds * 1_000_000_000;
+            assert_eq!(list.length(), text);
         }
     }
 }

@@ -50,15 +50,29 @@ pub struct LogCut {
     pub ticks: u64,
     /// Tick from which the part after the cut is read.
     pub begin_ticks: u64,
+    /// Last tick that the log has.
+    pub last_ticks: u64,
+    /// Messages that were posted before this tick are not awaited after the cut: they completed too late for the part of their
+    /// post.
+    pub open_ticks: u64,
 }
 
 impl RunCut {
-    /// Cuts the logs that are not cut yet. `clocks` are those of all logs of the run.
+    /// Cuts the logs that are not cut yet, none before an earlier cut. `clocks` are those of all logs of the run.
     #[must_use]
-    pub fn of(mut self, logs: &[RankLog], clocks: &Clocks) -> Self {
+    pub fn of(mut self, earlier: Option<&Self>, logs: &[RankLog], clocks: &Clocks) -> Self {
         for (index, log) in logs.iter().enumerate() {
-            let cut = self.of_log(index, log, clocks);
-            self.of_logs.insert(LogId::of(log), cut);
+            let id = LogId::of(log);
+            let mut cut = self.of_log(index, log, clocks);
+            let line = clocks.line(index);
+            cut.last_ticks = log.last_ticks();
+            cut.open_ticks = line.ticks(line.ns(cut.begin_ticks).saturating_sub(AFTER_NS));
+            // Clocks that were stepped between two merges may move a time backwards.
+            if let Some(earlier) = earlier.and_then(|earlier| earlier.of_logs.get(&id)) {
+                cut.ticks = cut.ticks.max(earlier.ticks);
+                cut.begin_ticks = cut.begin_ticks.max(earlier.begin_ticks);
+            }
+            self.of_logs.insert(id, cut);
         }
         self
     }
@@ -72,6 +86,8 @@ impl RunCut {
             LogCut {
                 ticks: line.ticks(ns),
                 begin_ticks: line.ticks(ns.saturating_sub(lead_ns(log))),
+                last_ticks: 0,
+                open_ticks: 0,
             }
         })
     }
@@ -104,11 +120,14 @@ pub struct LogPart {
 }
 
 impl Between<'_> {
-    /// Returns true if the process of a log recorded in this part. `clocks` are those of all logs of the run.
+    /// Returns true if the process of a log recorded in this part, or began soon after it: instances of the part may have its
+    /// calls. `clocks` are those of all logs of the run.
     pub fn has(&self, index: usize, log: &RankLog, clocks: &Clocks) -> bool {
         let (from, until) = self.cuts(index, log, clocks);
+        let line = clocks.line(index);
+        let read_until = line.ticks(line.ns(until.ticks).saturating_add(AFTER_NS));
         let begins = log.calibrations.first();
-        begins.is_none_or(|begins| begins.ticks < until.ticks) && log.records_after(from.ticks)
+        begins.is_none_or(|begins| begins.ticks < read_until) && log.records_after(from.ticks)
     }
 
     /// Restricts the logs to this part, and returns what is read of each. A log that begins in this part is not cut at its
@@ -131,7 +150,7 @@ impl Between<'_> {
                 until: until.ticks,
                 next: CarryPoint {
                     ticks: until.begin_ticks,
-                    open_from_ticks: log.begin_ticks(),
+                    open_from_ticks: until.open_ticks,
                 },
                 carried: carried.cloned(),
             });

@@ -11,8 +11,13 @@ const MAX_BYTES: u64 = 1 << 26;
 /// Maximum number of reports of a directory. A watcher stores one for each hang.
 const MAX_REPORTS: usize = 64;
 
-/// Reads the reports of run directories in the order of their times. Files that cannot be read are problems.
-pub fn of_directories(directories: &[PathBuf], problems: &mut Vec<ProblemSummary>) -> Vec<Status> {
+/// Reads the reports of run directories in the order of their times. `is_wanted` decides by the time of a report, in nanoseconds since
+/// 1970. Files that cannot be read are problems.
+pub fn of_directories(
+    directories: &[PathBuf],
+    is_wanted: impl Fn(i64) -> bool,
+    problems: &mut Vec<ProblemSummary>,
+) -> Vec<Status> {
     let mut found = Vec::new();
     for directory in directories.iter().filter(|directory| directory.is_dir()) {
         let mut files: Vec<PathBuf> = fs::read_dir(directory)
@@ -23,16 +28,15 @@ pub fn of_directories(directories: &[PathBuf], problems: &mut Vec<ProblemSummary
             .filter(|path| is_report(path))
             .collect();
         files.sort();
-        let more = files.len().saturating_sub(MAX_REPORTS);
-        if more > 0 {
-            problems.push(problem(
-                directory,
-                format!("{more} reports of hangs were not read"),
-            ));
-        }
-        for path in files.into_iter().take(MAX_REPORTS) {
+        let (mut kept, mut more) = (0, 0);
+        for path in files {
             match read(&path) {
-                Ok(status) => found.push(status),
+                Ok(status) if !is_wanted(status.taken_unix_ns) => {}
+                Ok(status) if kept < MAX_REPORTS => {
+                    kept += 1;
+                    found.push(status);
+                }
+                Ok(_) => more += 1,
                 Err(error) => {
                     problems.push(problem(
                         &path,
@@ -40,6 +44,12 @@ pub fn of_directories(directories: &[PathBuf], problems: &mut Vec<ProblemSummary
                     ));
                 }
             }
+        }
+        if more > 0 {
+            problems.push(problem(
+                directory,
+                format!("{more} reports of hangs were not used"),
+            ));
         }
     }
     found.sort_by_key(|status| status.taken_unix_ns);
@@ -93,10 +103,20 @@ mod tests {
         write("hang-4.json", &text("rankscope-status-9", 4));
         write("other.json", "{");
         let mut problems = Vec::new();
-        let found = of_directories(&[folder.path().to_path_buf()], &mut problems);
+        let directories = [folder.path().to_path_buf()];
+        let found = of_directories(&directories, |_| true, &mut problems);
         let times: Vec<i64> = found.iter().map(|status| status.taken_unix_ns).collect();
         assert_eq!(times, [1, 2]);
         assert_eq!(problems.len(), 2);
         assert!(problems[1].what.contains("rankscope-status-9"), "{problems:?}");
+        // Reports of another time do not count towards the maximum.
+        for number in 0..MAX_REPORTS {
+            write(&format!("hang-0-{number}.json"), &text(STATUS_FORMAT, 0));
+        }
+        problems.clear();
+        let found = of_directories(&directories, |taken_unix_ns| taken_unix_ns == 2, &mut problems);
+        assert_eq!((found.len(), problems.len()), (1, 2));
+        let found = of_directories(&directories, |_| true, &mut problems);
+        assert_eq!((found.len(), problems.len()), (MAX_REPORTS, 2 + 3));
     }
 }

@@ -6,6 +6,7 @@
 //! a missing member may be before the start. The rest equals the result of a merge of the whole run.
 
 use crate::clocks::clock::Clocks;
+use crate::ingest::between::AFTER_NS;
 use crate::ingest::run_part::lead_ns;
 use crate::model::members::Members;
 use crate::model::operation::{NO_TIME, RankOperation};
@@ -324,7 +325,13 @@ impl LeftOut {
         }
         let (what, number) = numbered(one);
         let begin = members.iter().map(RankOperation::begin_ns).min();
-        let is_near = begin.is_none_or(|begin| begin < self.window.from_ns.saturating_add(EXCUSED_NS));
+        // The part before a part with an end was read until long after the cut, and has completed this instance.
+        let excused_ns = if self.window.has_end() {
+            AFTER_NS
+        } else {
+            EXCUSED_NS
+        };
+        let is_near = begin.is_none_or(|begin| begin < self.window.from_ns.saturating_add(excused_ns));
         let may_have_come_before = |member: MemberIndex, what: u64| {
             // A member without a log has no record before the start either.
             let was_read = ranks.get(member.index()).is_some_and(Option::is_some);

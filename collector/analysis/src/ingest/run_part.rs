@@ -39,7 +39,7 @@ impl LogCuts {
     }
 
     /// Returns the part on the axis.
-    pub fn on_axis(&self, clocks: &Clocks, logs: usize) -> RunPart {
+    pub fn on_axis(&self, extent: Extent<'_>, clocks: &Clocks, logs: usize) -> RunPart {
         match self {
             Self::Begin(begin) => {
                 let window = PartWindow {
@@ -47,6 +47,7 @@ impl LogCuts {
                     ..PartWindow::WHOLE
                 };
                 RunPart {
+                    window,
                     windows: vec![window; logs],
                     parts: Vec::new(),
                 }
@@ -60,6 +61,7 @@ impl LogCuts {
                     }
                 };
                 RunPart {
+                    window: nominal(extent, cuts, clocks),
                     windows: cuts.iter().enumerate().map(window).collect(),
                     parts: cuts.clone(),
                 }
@@ -71,6 +73,8 @@ impl LogCuts {
 /// The part of a run that is merged.
 #[derive(Clone, Debug)]
 pub struct RunPart {
+    /// The part of the run. It decides about what is not in a log.
+    window: PartWindow,
     /// Window of each log. They differ by the errors of the clocks.
     windows: Vec<PartWindow>,
     /// What is read of each log; empty if logs are cut at their start only.
@@ -92,13 +96,26 @@ impl RunPart {
         }
     }
 
-    /// Returns the times that are in the windows of all logs.
-    pub fn common(&self) -> PartWindow {
-        let windows = || self.windows.iter();
-        PartWindow {
-            from_ns: windows().map(|window| window.from_ns).max().unwrap_or(i64::MIN),
-            until_ns: windows().map(|window| window.until_ns).min().unwrap_or(i64::MAX),
-        }
+    /// Returns the part of the run.
+    pub fn window(&self) -> PartWindow {
+        self.window
+    }
+}
+
+/// Returns the part between two times. It has no start if no log began before it.
+fn nominal(extent: Extent<'_>, cuts: &[LogPart], clocks: &Clocks) -> PartWindow {
+    let Extent::Between(between) = extent else {
+        return PartWindow::WHOLE;
+    };
+    let on_axis = |unix_ns: i64| unix_ns.saturating_sub(clocks.axis.origin_unix_ns);
+    let has_start = cuts.iter().any(|cut| cut.from.is_some());
+    PartWindow {
+        from_ns: if has_start {
+            on_axis(between.from.unix_ns)
+        } else {
+            i64::MIN
+        },
+        until_ns: on_axis(between.until.unix_ns),
     }
 }
 

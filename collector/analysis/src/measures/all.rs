@@ -32,8 +32,9 @@ use rankscope_ranklog::Operation;
 const BEGAN_BEFORE: &str = "a member requested it before the part of the run began";
 /// Reason for leaving an instance out of a part of a run: an unrecorded member may be earlier.
 const MEMBER_BEFORE: &str = "a member may have called it before the part of the run began";
-/// Reason for leaving an instance out of a part of a run: it had not completed when reading ended.
-const MAY_GO_ON: &str = "it had not completed ten seconds after the end of the part of the run";
+/// Reason for leaving an instance out of a part of a run: it had not completed when reading ended
+/// ([`AFTER_NS`](crate::ingest::between::AFTER_NS)).
+const MAY_GO_ON: &str = "it had not completed long after the end of the part of the run";
 /// Reason why the calls of a matched instance do not belong together.
 const IMPOSSIBLE_TIMES: &str =
     "no clock offset of their hosts can explain these times, so the calls do not belong together";

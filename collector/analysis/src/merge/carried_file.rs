@@ -2,7 +2,6 @@
 
 use crate::ingest::between::LogId;
 use crate::merge::checked_file;
-use crate::merge::version::version;
 use crate::rank::Carried;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -16,20 +15,21 @@ const CARRIED_FILE: &str = "carried";
 /// Numbers of the logs of a run.
 pub type CarriedLogs = BTreeMap<LogId, Arc<Carried>>;
 
+/// Version of what is counted, and how. Files of other versions are not read.
+const VERSION: u32 = 1;
+
 /// Content of the file.
 #[derive(Serialize, Deserialize)]
 struct CarriedFile {
-    /// Version of the program that wrote the file. Others may count otherwise.
-    version: String,
+    version: u32,
     logs: Vec<(LogId, Arc<Carried>)>,
 }
 
-/// Writes the numbers of logs. Logs without any have no entry.
+/// Writes the numbers of logs. A log whose numbers are unknown has no entry.
 pub fn write(period: &Path, logs: &CarriedLogs) -> io::Result<()> {
-    let logs = logs.iter().filter(|(_, carried)| !carried.is_empty());
     let content = CarriedFile {
-        version: version(),
-        logs: logs.map(|(id, carried)| (*id, carried.clone())).collect(),
+        version: VERSION,
+        logs: logs.iter().map(|(id, carried)| (*id, carried.clone())).collect(),
     };
     checked_file::write(&period.join(CARRIED_FILE), &content).map(drop)
 }
@@ -44,12 +44,11 @@ pub fn read(period: &Path) -> io::Result<CarriedLogs> {
         return Ok(CarriedLogs::new());
     }
     let (content, _) = checked_file::read::<CarriedFile>(&path)?;
-    if content.version != version() {
+    if content.version != VERSION {
         return Err(io::Error::other(format!(
-            "{}: written by rankscope {}, and this is rankscope {}",
+            "{}: it has version {}, and this program reads version {VERSION}",
             path.display(),
-            content.version,
-            version()
+            content.version
         )));
     }
     Ok(content.logs.into_iter().collect())

@@ -32,7 +32,7 @@ impl<'a> Logs<'a> {
 
     /// Returns the times that are merged.
     pub fn window(self) -> PartWindow {
-        self.part.map_or(PartWindow::WHOLE, RunPart::common)
+        self.part.map_or(PartWindow::WHOLE, RunPart::window)
     }
 
     /// Opens a reader for the log of a rank.

@@ -161,7 +161,7 @@ fn new_measures<'a>(logs: Logs<'a>, identities: &'a Identities, worlds: Worlds<'
     let goes_on = |rank: RankIndex| logs.of_rank(identities, rank).ends_early();
     measures.left_out = logs
         .part
-        .map(|part| LeftOut::new(part.common(), all_ranks.map(goes_on).collect()));
+        .map(|part| LeftOut::new(part.window(), all_ranks.map(goes_on).collect()));
     for structure in worlds.structures {
         let stages = structure.pipelines.iter().flat_map(|pipeline| &pipeline.stages);
         stages.flatten().for_each(|&rank| measures.mark_stage(rank));

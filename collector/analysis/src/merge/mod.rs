@@ -215,16 +215,22 @@ fn merge_logs(
     let operations = matched.measures.totals.operations;
     progress(Progress::of_phase("writing", operations));
     problems.append(&mut matched.problems);
-    let ras = ras::of_directories(&options.directories, &mut problems);
-    let mut hangs = hangs::of_directories(&options.directories, &mut problems);
-    if let Some(period) = logs.part.map(RunPart::common).filter(|part| part.has_end()) {
-        let at_ns = |unix_ns: i64| unix_ns.saturating_sub(clocks.axis.origin_unix_ns);
-        hangs.retain(|hang| period.contains(at_ns(hang.taken_unix_ns)));
-    }
+    let period = logs.part.map(RunPart::window).filter(|part| part.has_end());
+    // A status has no time. It describes the end of the recording.
+    let has_last_status = period.is_none() || !logs.all.iter().any(RankLog::ends_early);
+    let ras = match has_last_status {
+        true => ras::of_directories(&options.directories, &mut problems),
+        false => Vec::new(),
+    };
+    let is_in_period = |unix_ns: i64| {
+        let at_ns = unix_ns.saturating_sub(clocks.axis.origin_unix_ns);
+        period.is_none_or(|period| period.contains(at_ns))
+    };
+    let hangs = hangs::of_directories(&options.directories, is_in_period, &mut problems);
     let mut session = summary::session(&MergeResult {
         directories: &options.directories,
         logs: logs.all,
-        part: logs.part.map(RunPart::common),
+        part: logs.part.map(RunPart::window),
         clocks: &clocks,
         identities: &identities,
         plans: &plans,

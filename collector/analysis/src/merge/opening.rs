@@ -54,7 +54,7 @@ pub fn open(
         // By the corrected clocks, the first rank may be another one.
         identities = Identities::learn(logs, &clocks);
     }
-    let part = cuts.map(|cuts| cuts.on_axis(&clocks, logs.len()));
+    let part = cuts.map(|cuts| cuts.on_axis(extent, &clocks, logs.len()));
     let mut problems = Vec::new();
     problems.extend(clocks.problems.drain(..).map(|what| problem(None, None, what)));
     for Inconsistency { log, what } in &identities.problems {

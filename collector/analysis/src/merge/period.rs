@@ -53,7 +53,7 @@ fn cut_of(cut: &RunCut) -> PeriodCut {
     PeriodCut {
         unix_ns: cut.unix_ns,
         logs: logs
-            .map(|(log, cut)| (log.nonce, log.pid, cut.ticks, cut.begin_ticks))
+            .map(|(log, cut)| (log.nonce, log.pid, cut.ticks, cut.begin_ticks, cut.last_ticks))
             .collect(),
     }
 }

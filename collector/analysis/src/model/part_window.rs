@@ -41,7 +41,8 @@ impl PartWindow {
     /// Returns the nearest time in the part.
     #[inline]
     pub fn nearest(self, ns: i64) -> i64 {
-        ns.clamp(self.from_ns, self.until_ns)
+        // An inverted window must not panic: clocks of damaged logs may run backwards.
+        ns.min(self.until_ns).max(self.from_ns)
     }
 
     /// Returns the piece of an interval that is in the part. It is empty if the interval is outside.
@@ -75,6 +76,11 @@ mod tests {
         assert_eq!(first.clip(interval), Interval::new(4, 10));
         assert_eq!(second.clip(interval), Interval::new(10, 15));
         assert!(second.clip(Interval::new(3, 7)).is_empty());
+        let inverted = PartWindow {
+            from_ns: 10,
+            until_ns: 5,
+        };
+        assert!(inverted.clip(interval).is_empty() && !inverted.contains(7));
         assert!(first.has_end() && !first.has_start() && second.has_start() && !second.has_end());
     }
 }

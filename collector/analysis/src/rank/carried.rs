@@ -34,19 +34,11 @@ pub struct Carried {
 }
 
 impl Carried {
-    /// Returns true if nothing was counted.
-    pub fn is_empty(&self) -> bool {
-        let empty = Self {
-            ticks: self.ticks,
-            ..Self::default()
-        };
-        *self == empty
-    }
-
     /// Counts a record that was stored late: it belongs to the earlier part of the log, and follows records of the later part.
     pub(super) fn late(&mut self, record: &Record, thread_id: u32) {
         match LogEvent::of(record) {
             Some(LogEvent::Post(post)) => self.messages.posted_late(&post, thread_id),
+            Some(LogEvent::Complete(complete)) => self.messages.completed_late(&complete),
             Some(LogEvent::DeviceReport(report)) => self.replays.reported_late(&report),
             _ => {}
         }

@@ -54,6 +54,17 @@ pub struct CarriedMessages {
 }
 
 impl CarriedMessages {
+    /// Removes the message of a completion that was stored late.
+    pub fn completed_late(&mut self, complete: &Complete) {
+        let Some(operation) = complete.operation.map(|operation| operation as u8) else {
+            return;
+        };
+        let is_it = |(of, posted): &(u8, Posted)| *of == operation && posted.post.buffer == complete.buffer;
+        if let Some(oldest) = self.open.iter().position(is_it) {
+            self.open.remove(oldest);
+        }
+    }
+
     /// Counts a post that was stored late: it belongs to the earlier part of the log.
     pub fn posted_late(&mut self, post: &Post, thread_id: u32) {
         let fields = &post.fields;
@@ -134,7 +145,8 @@ impl Messages {
                 peer,
                 slot,
             };
-            self.ordinals.insert(ends, count);
+            // Several numbers in the log may be one communicator.
+            *self.ordinals.entry(ends).or_insert(0) += count;
         }
         for &(operation, posted) in &carried.open {
             let buffer = Buffer {

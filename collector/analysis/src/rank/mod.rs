@@ -239,7 +239,7 @@ impl<'a> RankReader<'a> {
                     .carry_points
                     .pop_if(|point| entry.record.leave_ticks >= point.ticks)
                 {
-                    self.carried.push(self.stages.carry(point));
+                    self.carried.extend(self.stages.carry(point));
                 }
                 self.listed_calls.completed(entry.lane, &entry.record);
                 let stamp = self.input.stamp(entry, self.stages.line());
@@ -255,7 +255,7 @@ impl<'a> RankReader<'a> {
         } else {
             self.progress = Progress::Ended;
             while let Some(point) = self.carry_points.pop() {
-                self.carried.push(self.stages.carry(point));
+                self.carried.extend(self.stages.carry(point));
             }
             self.stages.take_in_flight(&self.listed_calls, out);
             self.stages.release(true, out);

@@ -126,16 +126,16 @@ impl<'a> Stages<'a> {
         );
     }
 
-    /// Returns the numbers that a part of the log from a point on needs.
-    pub fn carry(&mut self, point: CarryPoint) -> Carried {
-        // A reader that begins there does not know them either.
+    /// Returns the numbers that a part of the log from a point on needs; `None` if they are unknown.
+    pub fn carry(&mut self, point: CarryPoint) -> Option<Carried> {
+        // A reader of the part before this point forgets them, too.
         self.messages.forget_before(point.open_from_ticks);
+        if self.context.lacks_earlier() || self.messages.counters_forgotten {
+            return None;
+        }
         let ordinals = &self.held.ordinals;
-        Carried::of(
-            point.ticks,
-            &self.context,
-            (&self.messages, &self.device_calls, ordinals),
-        )
+        let stages = (&self.messages, &self.device_calls, ordinals);
+        Some(Carried::of(point.ticks, &self.context, stages))
     }
 
     /// Returns the conversion of ticks to the time axis.

@@ -137,6 +137,7 @@ impl Merge {
                 directories: &self.directories,
                 output: &output,
                 length_ns,
+                has_ended: false,
                 runner: self.cluster.runner(),
                 only_session: self.only_session,
                 json: self.json,
@@ -323,8 +324,8 @@ fn merge_session(input: Input<'_>, last: Last, progress: &Progress) -> Result<(M
         bail!("no rank logs (*.rslog) in {}", shown.join(", "));
     }
     fs::create_dir_all(output).with_context(|| format!("cannot create {}", output.display()))?;
-    refuse_periods(output)?;
     let lock = MergeLock::take(output)?;
+    refuse_periods(output)?;
     let unfinished = output.join(UNFINISHED);
     remove_directory(&unfinished)?;
     let options = MergeOptions {

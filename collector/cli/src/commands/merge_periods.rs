@@ -2,6 +2,7 @@
 
 use super::Exit;
 use super::print;
+use super::print::message as warn;
 use super::progress::Progress;
 use super::results::REPORT;
 use crate::launch::lock::MergeLock;
@@ -36,6 +37,8 @@ pub struct InPeriods<'a> {
     pub output: &'a Path,
     /// Length of a period, in nanoseconds.
     pub length_ns: i64,
+    /// True if no process of the job records any more.
+    pub has_ended: bool,
     /// Merges periods in other processes.
     pub runner: Option<Arc<dyn UnitRunner>>,
     /// Whether no page is written.
@@ -50,6 +53,7 @@ pub fn continue_to_stderr(directory: &Path, length_ns: i64) -> Result<()> {
         directories: &[directory.to_path_buf()],
         output: directory,
         length_ns,
+        has_ended: true,
         runner: None,
         only_session: false,
         json: false,
@@ -98,10 +102,15 @@ impl InPeriods<'_> {
             progress.report(phase, now.current.share);
         };
         let periods = PeriodOptions {
+            has_ended: self.has_ended,
             runner: self.runner.clone(),
             ..PeriodOptions::new(self.length_ns)
         };
         let list = merge_in_periods(&options, &periods, &mut report)?;
+        for missed in &list.missed {
+            let file = missed.file.as_deref().unwrap_or_default();
+            warn(&format!("{file}: {}", missed.what));
+        }
         let html = (!self.only_session).then(|| output.join(REPORT));
         if let Some(html) = &html {
             rankscope_report::periods::write_html(&list, &session, html)
@@ -129,7 +138,7 @@ pub fn refuse_periods(output: &Path) -> Result<()> {
         return Ok(());
     }
     let length = match Periods::read(&session) {
-        Ok(Some(list)) => format!("{}s", list.length_ns / SECOND_NS),
+        Ok(Some(list)) => list.length(),
         _ => "TIME".to_owned(),
     };
     bail!(

@@ -133,7 +133,7 @@ impl Frame {
         let until_unix_ns = first.from_unix_ns.saturating_add(span_ns);
         let most = ((self.right - self.left) / TIME_LABEL).max(1.0) as usize;
         for (unix_ns, label) in time_ticks(first.from_unix_ns, until_unix_ns, most) {
-            let share = (unix_ns - first.from_unix_ns) as f64 / span_ns as f64;
+            let share = unix_ns.saturating_sub(first.from_unix_ns) as f64 / span_ns as f64;
             let x = self.left + (self.right - self.left) * share;
             svg.line(x, TITLE, x, bottom + 4.0);
             svg.text(x, bottom + 17.0, Anchor::Middle, tick(label));

@@ -70,7 +70,8 @@ fn of(list: &Periods, places: Vec<Place>) -> Option<Recurring> {
     Some(Recurring {
         worst: *places.iter().max_by_key(|place| cost(place))?,
         severity: severities.map(|finding| finding.severity).min()?,
-        total_ns: (!with_cost.is_empty()).then(|| places.iter().filter_map(cost).sum()),
+        total_ns: (!with_cost.is_empty())
+            .then(|| places.iter().filter_map(cost).fold(0, i64::saturating_add)),
         with_cost,
         places,
     })

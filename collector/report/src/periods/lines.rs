@@ -2,7 +2,7 @@
 
 use super::findings::{self, Recurring};
 use super::rows::missing_between;
-use crate::figures::{count, counted, drawn, moment, percent, share as share_of_ratio, time};
+use crate::figures::{count, counted, drawn, moment, percent, quoted, share as share_of_ratio, time};
 use crate::prose::{Prose, prose};
 use crate::reasons::Reasons;
 use crate::sentences::{self, Level, Line};
@@ -36,7 +36,7 @@ pub fn lines(list: &Periods) -> Vec<Labelled> {
 
 /// Returns the sentences about what is missing.
 pub fn losses(list: &Periods) -> Vec<Labelled> {
-    let total = |of: fn(&Period) -> u64| -> u64 { list.periods.iter().map(of).sum() };
+    let total = |of: fn(&Period) -> u64| list.periods.iter().map(of).fold(0, u64::saturating_add);
     let from = |field: &str| sum(&[format!("/periods/*/{field}")]);
     let in_periods = |of: fn(&Period) -> u64| {
         let with = list
@@ -76,6 +76,19 @@ pub fn losses(list: &Periods) -> Vec<Labelled> {
             in_periods(|period| period.left_out)
         ];
         lines.push(("", line(Level::Warning, text)));
+    }
+    if let Some(first) = list.missed.first() {
+        let what = first.file.as_ref().unwrap_or(&first.what);
+        let field = if first.file.is_some() { "file" } else { "what" };
+        let text = prose![
+            counted(list.missed.len() as u64, "log", number("/missed/*/what")),
+            if list.missed.len() == 1 { " has" } else { " have" },
+            " records in no period, because they came after the period was final: ",
+            quoted(what, format!("/missed/0/{field}")),
+            if list.missed.len() > 1 { ", …" } else { "" },
+            ". Merge into another directory to see them"
+        ];
+        lines.push(("", line(Level::Bad, text)));
     }
     let problems = total(|period| period.problems);
     if problems > 0 {
@@ -204,12 +217,12 @@ fn span(list: &Periods) -> Option<Line> {
 
 fn gaps(list: &Periods) -> Option<Line> {
     let pairs = list.periods.windows(2);
-    let missing: u64 = pairs
+    let missing = pairs
         .map(|pair| match pair {
             [before, after] => missing_between(list, before, after),
             _ => 0,
         })
-        .sum();
+        .fold(0, u64::saturating_add);
     let last = list.periods.len().checked_sub(1)?;
     let all = less(
         format!("/periods/{last}/until_unix_ns"),
@@ -228,7 +241,8 @@ fn ranks(list: &Periods) -> Line {
     const FROM: &str = "/periods/*/ranks";
     let ranks = || list.periods.iter().map(|period| period.ranks);
     let (least, most) = (ranks().min().unwrap_or(0), ranks().max().unwrap_or(0));
-    let operations = list.periods.iter().map(|period| period.operations).sum();
+    let operations = list.periods.iter().map(|period| period.operations);
+    let operations = operations.fold(0, u64::saturating_add);
     let mut text = Prose::default();
     if least < most {
         text.push(prose![count(least, min(FROM)), " to "]);
@@ -248,7 +262,8 @@ fn ranks(list: &Periods) -> Line {
 
 fn steps(list: &Periods) -> Line {
     const MEDIAN: &str = "/periods/*/median_step_ns/value";
-    let steps: u64 = list.periods.iter().map(|period| period.steps).sum();
+    let steps = list.periods.iter().map(|period| period.steps);
+    let steps = steps.fold(0, u64::saturating_add);
     let medians = || {
         list.periods
             .iter()
@@ -268,8 +283,9 @@ fn steps(list: &Periods) -> Line {
 fn waiting(list: &Periods) -> Line {
     let sums = |of: fn(&Period) -> &Figure<Ratio>| {
         let known = || list.periods.iter().filter_map(move |period| of(period).value);
-        let part: i64 = known().map(|ratio| ratio.numerator).sum();
-        let all: i64 = known().map(|ratio| ratio.denominator).sum();
+        // Rank-time of a week exceeds 64 bits.
+        let part: i128 = known().map(|ratio| i128::from(ratio.numerator)).sum();
+        let all: i128 = known().map(|ratio| i128::from(ratio.denominator)).sum();
         (all > 0).then(|| part as f64 / all as f64)
     };
     let from = |field: &str| {

@@ -20,7 +20,7 @@ use crate::merge::units::read::is_on_disk;
 use crate::rank::CarryPoint;
 use rankscope_formats::session::{PERIODS_DIRECTORY, Period, ProblemSummary};
 use rankscope_ranklog::reader::RankLog;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -36,7 +36,8 @@ struct Task {
     problems: Vec<ProblemSummary>,
 }
 
-/// Merges periods, and returns the numbers of those that are left: later ones, of which other processes cannot read all records.
+/// Merges periods, and returns the numbers of those that are left: later ones, of which other processes cannot read all records, and
+/// those without logs.
 /// `progress` gets the number of periods that are complete.
 pub fn merge_elsewhere(
     run: &mut Run<'_>,
@@ -70,12 +71,14 @@ pub fn merge_elsewhere(
     });
     fs::create_dir_all(session.join(PERIODS_DIRECTORY)).map_err(failed)?;
     for (task, attempt) in tasks.iter().zip(units.chosen()?) {
+        // Periods before a missing one are kept.
+        let attempt = attempt?;
         let Some(period) = attempt.output.period else {
             let what = format!("{}: the receipt has no period", attempt.path.display());
             return Err(MergeError::Units(what));
         };
-        let to = run.directory(task.number);
-        replace(&attempt.path, &to).map_err(|source| MergeError::Output { path: to, source })?;
+        fs::remove_file(attempt.path.join(parts::RECEIPT)).map_err(failed)?;
+        run.replace(task.number, &attempt.path)?;
         let between = Between {
             from: &task.from,
             until: &task.until,
@@ -83,7 +86,14 @@ pub fn merge_elsewhere(
             carried: &CarriedLogs::new(),
         };
         let is_final = run.is_final(&between, logs);
-        run.add(Period { is_final, ..period })?;
+        // What decides about paths does not come from another process.
+        run.add(Period {
+            name: run.name(task.number),
+            from_unix_ns: task.from.unix_ns,
+            until_unix_ns: task.until.unix_ns,
+            is_final,
+            ..period
+        })?;
     }
     Ok(left)
 }
@@ -95,21 +105,13 @@ fn of_units(phase: &'static str, done: usize, all: usize) -> Progress {
     }
 }
 
-/// Moves a complete period to its place.
-fn replace(attempt: &Path, to: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(to) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    fs::remove_file(attempt.join(parts::RECEIPT))?;
-    fs::rename(attempt, to)
-}
-
-/// Returns the periods that other processes can read, and the numbers of all later ones.
+/// Returns the periods that other processes can read. Also returns the numbers of all later ones, and of those without logs.
 fn tasks(run: &Run<'_>, numbers: &[i64], logs: &[RankLog]) -> Result<(Vec<Task>, Vec<i64>), MergeError> {
-    let mut tasks = Vec::new();
+    let (mut tasks, mut left) = (Vec::new(), Vec::new());
+    let mut before = None;
     for (position, &number) in numbers.iter().enumerate() {
-        let (from, until) = (run.cut(number - 1, logs)?, run.cut(number, logs)?);
+        let (from, until) = run.cuts(number, before.take(), logs)?;
+        before = Some(until.clone());
         let between = Between {
             from: &from,
             until: &until,
@@ -124,9 +126,11 @@ fn tasks(run: &Run<'_>, numbers: &[i64], logs: &[RankLog]) -> Result<(Vec<Task>,
             is_on_disk(log) || between.is_recorded(*index, log, &run.clocks)
         };
         if !inside.iter().all(is_readable) {
-            return Ok((tasks, numbers[position..].to_vec()));
+            left.extend_from_slice(&numbers[position..]);
+            break;
         }
         if inside.is_empty() {
+            left.push(number);
             continue;
         }
         let outside: Vec<&RankLog> = outside.into_iter().map(|(_, log)| log).collect();
@@ -140,7 +144,7 @@ fn tasks(run: &Run<'_>, numbers: &[i64], logs: &[RankLog]) -> Result<(Vec<Task>,
             problems,
         });
     }
-    Ok((tasks, Vec::new()))
+    Ok((tasks, left))
 }
 
 /// Numbers of the logs at the start of each task.
@@ -177,7 +181,7 @@ fn count(
     units.run(runner, &mut |done| progress(done, all));
     let next_unit = units.numbers().end;
     for attempt in units.chosen()? {
-        for (id, carried) in attempt.output.counted {
+        for (id, carried) in attempt?.output.counted {
             for carried in carried.into_iter().map(Arc::new) {
                 // The same number of a log belongs to every task that begins there.
                 for (task, of_task) in tasks.iter().zip(&mut of_tasks) {
@@ -214,8 +218,7 @@ fn counted_logs(
         let begins = log.calibrations.first();
         let from = first.from.of_logs.get(&id);
         let from = from.filter(|from| begins.is_none_or(|begins| begins.ticks < from.ticks));
-        let mut begin_ticks = from.map(|from| from.begin_ticks);
-        let begin = begin_ticks;
+        let begin = from.map(|from| from.begin_ticks);
         let mut points = Vec::new();
         for task in of_log {
             let Some(cut) = task.from.of_logs.get(&id) else {
@@ -223,9 +226,8 @@ fn counted_logs(
             };
             points.push(CarryPoint {
                 ticks: cut.begin_ticks,
-                open_from_ticks: begin_ticks.unwrap_or(0),
+                open_from_ticks: cut.open_ticks,
             });
-            begin_ticks = Some(cut.begin_ticks);
         }
         let (Some(last), Ok(path)) = (points.last(), shared_path(&log.path)) else {
             continue;
@@ -263,7 +265,15 @@ fn input(run: &Run<'_>, task: &Task, carried: &CarriedLogs, logs: &[RankLog]) ->
         origins,
         run.options.most_pending,
     );
-    input.between(&task.from, &task.until, run.list.origin_unix_ns);
+    // Earlier logs of the run do not matter.
+    let ids: BTreeSet<LogId> = task
+        .logs
+        .iter()
+        .map(|&position| LogId::of(&logs[position]))
+        .collect();
+    let mut from = task.from.clone();
+    from.of_logs.retain(|id, _| ids.contains(id));
+    input.between(&from, &task.until, run.list.origin_unix_ns);
     input.problems = task.problems.clone();
     for &position in &task.logs {
         let log = &logs[position];

@@ -32,6 +32,8 @@ pub struct PeriodOptions {
     pub length_ns: i64,
     /// Time of the merge, in nanoseconds since 1970: logs that were silent for long by then count as ended.
     pub now_unix_ns: i64,
+    /// True if no process of the job records any more.
+    pub has_ended: bool,
     /// Merges periods in other processes, at the same time.
     pub runner: Option<Arc<dyn UnitRunner>>,
 }
@@ -42,6 +44,7 @@ impl PeriodOptions {
         Self {
             length_ns,
             now_unix_ns: i64::try_from(Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX),
+            has_ended: false,
             runner: None,
         }
     }

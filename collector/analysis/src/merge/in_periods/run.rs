@@ -10,13 +10,13 @@ use crate::merge::options::MergeOptions;
 use crate::merge::period::merge_period;
 use crate::merge::progress::Progress;
 use crate::merge::units::parts;
-use crate::model::units::time;
 use crate::summary::this_program;
 use jiff::Timestamp;
 use rankscope_formats::session::{
     PERIODS_DIRECTORY, PERIODS_VERSION, Period, PeriodCut, Periods, PeriodsError, ProblemSummary,
     SUMMARY_FILE,
 };
+use rankscope_ranklog::log_index::LogIndex;
 use rankscope_ranklog::reader::{Ending, RankLog};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -28,7 +28,10 @@ use std::path::{Path, PathBuf};
 const SILENT_NS: i64 = 120_000_000_000;
 
 /// Maximum number of periods of a run. Each has a directory and an entry in the list.
-const MAX_PERIODS: i64 = 100_000;
+const MAX_PERIODS: i64 = 20_000;
+
+/// Start of the name of a period that is being merged.
+const UNFINISHED: &str = ".unfinished-";
 
 /// Returns the periods that earlier merges wrote.
 fn known_periods(options: &MergeOptions, length_ns: i64) -> Result<Option<Periods>, MergeError> {
@@ -46,7 +49,7 @@ fn known_periods(options: &MergeOptions, length_ns: i64) -> Result<Option<Period
         return Err(MergeError::Periods(format!(
             "{} has periods of {}; name the same length, or another directory",
             output.display(),
-            time(known.length_ns)
+            known.length()
         )));
     }
     Ok(known)
@@ -64,6 +67,7 @@ fn new_list(options: &MergeOptions, length_ns: i64, clocks: &Clocks) -> Periods 
         length_ns,
         origin_unix_ns: clocks.axis.origin_unix_ns,
         periods: Vec::new(),
+        missed: Vec::new(),
     }
 }
 
@@ -100,61 +104,132 @@ impl<'a> Run<'a> {
             Some(last) => index_file::read(&options.output, last.until_unix_ns),
             None => BTreeMap::new(),
         };
+        let is_new = known.is_none();
+        let (mut run, mut logs) = Self::with_logs(options, periods, known.clone(), &indexes)?;
+        if !indexes.is_empty() && run.misses_earlier(&logs)? {
+            // Their frames are not in the index.
+            (run, logs) = Self::with_logs(options, periods, known, &BTreeMap::new())?;
+        }
+        let output = &options.output;
+        let failed = |source| MergeError::Output {
+            path: output.clone(),
+            source,
+        };
+        fs::create_dir_all(output).map_err(failed)?;
+        if is_new {
+            if fs::read_dir(output).map_err(failed)?.next().is_some() {
+                return Err(MergeError::Occupied(output.clone()));
+            }
+            // From now on, the directory is known as one that this program made.
+            run.list.write(output).map_err(failed)?;
+        }
+        parts::remove_leftovers(output).map_err(failed)?;
+        remove_unlisted(output, &run.list).map_err(failed)?;
+        run.report_missed(&logs)?;
+        Ok((run, logs))
+    }
+
+    fn with_logs(
+        options: &'a MergeOptions,
+        periods: &PeriodOptions,
+        known: Option<Periods>,
+        indexes: &BTreeMap<PathBuf, LogIndex>,
+    ) -> Result<(Self, Vec<RankLog>), MergeError> {
         let Ingested {
             logs,
             problems,
             without_end,
-        } = ingest_with(&options.directories, &indexes)?;
+        } = ingest_with(&options.directories, indexes)?;
         let mut clocks = Clocks::align(&logs);
         let list = known.unwrap_or_else(|| new_list(options, periods.length_ns, &clocks));
         clocks.move_origin(list.origin_unix_ns);
-        let output = &options.output;
-        let prepared = fs::create_dir_all(output)
-            .and_then(|()| parts::remove_leftovers(output))
-            .and_then(|()| remove_unlisted(output, &list));
-        prepared.map_err(|source| MergeError::Output {
-            path: output.clone(),
-            source,
-        })?;
-        let mut run = Self {
+        let run = Self {
             options,
             list,
             clocks,
             problems,
             without_end,
-            now_unix_ns: periods.now_unix_ns,
+            now_unix_ns: if periods.has_ended {
+                i64::MAX
+            } else {
+                periods.now_unix_ns
+            },
         };
-        run.report_late(&logs)?;
         Ok((run, logs))
     }
 
-    /// Reports logs with records in final periods that were merged without them. Such records are in no period.
-    fn report_late(&mut self, logs: &[RankLog]) -> Result<(), MergeError> {
+    /// Returns true if a period before the last final one is to be merged.
+    fn misses_earlier(&self, logs: &[RankLog]) -> Result<bool, MergeError> {
+        let Some(last) = last_final(&self.list) else {
+            return Ok(false);
+        };
+        let last = last.from_unix_ns.div_euclid(self.list.length_ns);
+        for number in self
+            .missing(logs)?
+            .into_iter()
+            .take_while(|&number| number < last)
+        {
+            let (from, until) = self.cuts(number, None, logs)?;
+            let between = Between {
+                from: &from,
+                until: &until,
+                origin_unix_ns: self.list.origin_unix_ns,
+                carried: &CarriedLogs::new(),
+            };
+            let mut logs = logs.iter().enumerate();
+            if logs.any(|(index, log)| between.has(index, log, &self.clocks)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Lists logs with records in final periods that came after these were merged. Such records are in no period.
+    fn report_missed(&mut self, logs: &[RankLog]) -> Result<(), MergeError> {
         let Some(last) = last_final(&self.list) else {
             return Ok(());
         };
-        let known = PeriodCut::read(&last.path(&self.options.output)).map_err(unreadable)?;
-        let known: BTreeSet<LogId> = known
-            .into_iter()
-            .flat_map(|known| known.logs)
-            .map(|(nonce, pid, ..)| LogId { nonce, pid })
-            .collect();
-        let until_ns = last.until_unix_ns.saturating_sub(self.list.origin_unix_ns);
+        let (name, until_unix_ns) = (last.name.clone(), last.until_unix_ns);
+        let output = self.options.output.display().to_string();
+        let Some(known) = PeriodCut::read(&last.path(&self.options.output)).map_err(unreadable)? else {
+            return Err(MergeError::Periods(format!(
+                "period {name} of {output} was removed, and the next one cannot be merged without it; name another directory, or \
+                 remove {output} to merge all periods again"
+            )));
+        };
+        let known = known_cuts(known);
+        if !logs.iter().any(|log| known.contains_key(&LogId::of(log))) {
+            return Err(MergeError::Periods(format!(
+                "{output} has periods of another run; name another directory"
+            )));
+        }
+        let until_ns = until_unix_ns.saturating_sub(self.list.origin_unix_ns);
+        let before = self.list.missed.len();
         for (index, log) in logs.iter().enumerate() {
             let begins = log.calibrations.first();
-            let is_late = begins.is_some_and(|begins| self.clocks.line(index).ns(begins.ticks) < until_ns);
-            if is_late && !known.contains(&LogId::of(log)) {
-                self.problems.push(ProblemSummary::of_file(
-                    &log.path,
-                    None,
-                    format!(
-                        "the log appeared after period {} was merged: its records up to then are in no period; remove {} \
-                         to merge them again",
-                        last.name,
-                        self.options.output.display()
-                    ),
-                ));
+            let what = match known.get(&LogId::of(log)) {
+                Some(cut) if cut.last_ticks < cut.ticks && log.last_ticks() > cut.last_ticks => "went on",
+                None if begins.is_some_and(|begins| self.clocks.line(index).ns(begins.ticks) < until_ns) => {
+                    "appeared"
+                }
+                _ => continue,
+            };
+            let what = format!(
+                "the log {what} after period {name} was merged as final: its records up to then are in no period; remove \
+                 {output} to merge all periods again"
+            );
+            let missed = ProblemSummary::of_file(&log.path, None, what);
+            let is_listed = self.list.missed.iter().any(|listed| listed.file == missed.file);
+            if !is_listed {
+                self.list.missed.push(missed);
             }
+        }
+        if self.list.missed.len() > before {
+            let output = &self.options.output;
+            self.list.write(output).map_err(|source| MergeError::Output {
+                path: output.clone(),
+                source,
+            })?;
         }
         Ok(())
     }
@@ -181,24 +256,19 @@ impl<'a> Run<'a> {
             let unix_ns = ns.saturating_add(self.list.origin_unix_ns);
             unix_ns.div_euclid(self.list.length_ns)
         };
-        let is_final = |number: &i64| {
-            let from_unix_ns = number.saturating_mul(self.list.length_ns);
-            let known = self
-                .list
-                .periods
-                .iter()
-                .find(|period| period.from_unix_ns == from_unix_ns);
-            known.is_some_and(|period| period.is_final)
-        };
+        let finals = self.list.periods.iter().filter(|period| period.is_final);
+        let finals: BTreeSet<i64> = finals
+            .map(|period| period.from_unix_ns.div_euclid(self.list.length_ns))
+            .collect();
         let (first, last) = (number(begin_ns), number(end_ns));
-        if last - first >= MAX_PERIODS {
+        if last.saturating_sub(first) >= MAX_PERIODS {
             return Err(MergeError::Periods(format!(
                 "the run has {} periods of {}, at most {MAX_PERIODS} are possible; name a greater length",
-                last - first + 1,
-                time(self.list.length_ns)
+                last.saturating_sub(first).saturating_add(1),
+                self.list.length()
             )));
         }
-        Ok((first..=last).filter(|number| !is_final(number)).collect())
+        Ok((first..=last).filter(|number| !finals.contains(number)).collect())
     }
 
     /// Merges a period, unless nothing was recorded in it.
@@ -208,8 +278,7 @@ impl<'a> Run<'a> {
         logs: &mut Vec<RankLog>,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(), MergeError> {
-        let from = self.cut(number - 1, logs)?;
-        let until = self.cut(number, logs)?;
+        let (from, until) = self.cuts(number, None, logs)?;
         let (carried, problem) = self.carried_to(number);
         let between = Between {
             from: &from,
@@ -233,11 +302,11 @@ impl<'a> Run<'a> {
         let merged = if read.is_empty() {
             Ok(None)
         } else {
+            // The earlier merge of the period stays until this one is complete.
             let options = MergeOptions {
-                output: self.directory(number),
+                output: self.unfinished(number),
                 ..self.options.clone()
             };
-            remove_directory(&options.output)?;
             merge_period(&options, &between, &mut read, problems, progress).map(Some)
         };
         // Clocks know the logs by their positions.
@@ -246,11 +315,40 @@ impl<'a> Run<'a> {
         logs.extend(all.into_iter().map(|(_, log)| log));
         match merged? {
             Some(session) => {
+                self.replace(number, &self.unfinished(number))?;
                 let span = (from.unix_ns, until.unix_ns);
                 self.add(Period::of(&session, name(from.unix_ns), span, is_final))
             }
+            None => self.close_without_logs(number),
+        }
+    }
+
+    /// Makes a listed period final if none of its logs exists any more.
+    fn close_without_logs(&mut self, number: i64) -> Result<(), MergeError> {
+        let from_unix_ns = number.saturating_mul(self.list.length_ns);
+        let known = self
+            .list
+            .periods
+            .iter()
+            .find(|period| period.from_unix_ns == from_unix_ns);
+        match known.cloned() {
+            Some(period) => self.add(Period {
+                is_final: true,
+                ..period
+            }),
             None => Ok(()),
         }
+    }
+
+    /// Moves a merged period from a directory to its place.
+    pub fn replace(&self, number: i64, merged: &Path) -> Result<(), MergeError> {
+        let to = self.directory(number);
+        let removed = match fs::remove_dir_all(&to) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        };
+        let moved = removed.and_then(|()| fs::rename(merged, &to));
+        moved.map_err(|source| MergeError::Output { path: to, source })
     }
 
     /// Returns the numbers of the logs at the start of a period, and the problem if they are unknown.
@@ -306,7 +404,7 @@ impl<'a> Run<'a> {
             return Ok(());
         };
         let number = last.from_unix_ns.div_euclid(self.list.length_ns);
-        let cut = self.cut(number, logs)?;
+        let (_, cut) = self.cuts(number, None, logs)?;
         let indexes = logs.iter().filter_map(|log| {
             let cut = cut.of_logs.get(&LogId::of(log))?;
             Some((log.path.as_path(), log.index_from(cut.begin_ticks)))
@@ -327,23 +425,40 @@ impl<'a> Run<'a> {
             .join(self.name(number))
     }
 
+    /// Returns the directory in which a period is merged.
+    fn unfinished(&self, number: i64) -> PathBuf {
+        let directory = self.options.output.join(PERIODS_DIRECTORY);
+        directory.join(format!("{UNFINISHED}{}", self.name(number)))
+    }
+
     /// Returns the name of a period.
     pub fn name(&self, number: i64) -> String {
         name(number.saturating_mul(self.list.length_ns))
     }
 
-    /// Returns the cut at the end of a period. Where an earlier merge has cut, it stays.
-    pub fn cut(&self, number: i64, logs: &[RankLog]) -> Result<RunCut, MergeError> {
-        let unix_ns = (number + 1).saturating_mul(self.list.length_ns);
-        let known = PeriodCut::read(&self.directory(number)).map_err(unreadable)?;
-        let of_logs = known.into_iter().flat_map(|known| known.logs);
-        let known = RunCut {
-            unix_ns,
-            of_logs: of_logs
-                .map(|(nonce, pid, ticks, begin_ticks)| (LogId { nonce, pid }, LogCut { ticks, begin_ticks }))
-                .collect(),
+    /// Returns the cuts at the start and at the end of a period. Where an earlier merge has cut, they stay. `from` is the cut at its
+    /// start if it is known.
+    pub fn cuts(
+        &self,
+        number: i64,
+        from: Option<RunCut>,
+        logs: &[RankLog],
+    ) -> Result<(RunCut, RunCut), MergeError> {
+        let from = match from {
+            Some(from) => from,
+            None => self.stored_cut(number - 1)?.of(None, logs, &self.clocks),
         };
-        Ok(known.of(logs, &self.clocks))
+        let until = self.stored_cut(number)?.of(Some(&from), logs, &self.clocks);
+        Ok((from, until))
+    }
+
+    /// Returns the cut at the end of a period, with the logs that an earlier merge has cut.
+    fn stored_cut(&self, number: i64) -> Result<RunCut, MergeError> {
+        let known = PeriodCut::read(&self.directory(number)).map_err(unreadable)?;
+        Ok(RunCut {
+            unix_ns: (number + 1).saturating_mul(self.list.length_ns),
+            of_logs: known.map(known_cuts).unwrap_or_default(),
+        })
     }
 
     /// Returns true if nothing can be added to a period.
@@ -384,15 +499,19 @@ fn last_final(list: &Periods) -> Option<&Period> {
     list.periods.iter().rev().find(|period| period.is_final)
 }
 
-/// Removes an earlier merge of a period, with reports of it.
-fn remove_directory(path: &Path) -> Result<(), MergeError> {
-    match fs::remove_dir_all(path) {
-        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(MergeError::Output {
-            path: path.to_path_buf(),
-            source,
-        }),
-        _ => Ok(()),
-    }
+/// Returns the cuts of logs in a file.
+fn known_cuts(cut: PeriodCut) -> BTreeMap<LogId, LogCut> {
+    let logs = cut.logs.into_iter();
+    logs.map(|(nonce, pid, ticks, begin_ticks, last_ticks)| {
+        let cut = LogCut {
+            ticks,
+            begin_ticks,
+            last_ticks,
+            open_ticks: 0,
+        };
+        (LogId { nonce, pid }, cut)
+    })
+    .collect()
 }
 
 /// Returns the name of the period that starts at a time.
@@ -401,19 +520,30 @@ fn name(from_unix_ns: i64) -> String {
     time.strftime("%Y%m%dT%H%M%S%.fZ").to_string()
 }
 
-/// Removes what an interrupted merge left of a period.
+/// Removes periods that an interrupted merge left. Other files stay.
 fn remove_unlisted(session: &Path, list: &Periods) -> io::Result<()> {
-    let directory = session.join(PERIODS_DIRECTORY);
-    let entries = match fs::read_dir(&directory) {
+    let entries = match fs::read_dir(session.join(PERIODS_DIRECTORY)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries?,
     };
     for entry in entries {
         let entry = entry?;
-        let name = entry.file_name();
-        if !list.periods.iter().any(|period| name == *period.name) {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_listed = list.periods.iter().any(|period| period.name == name);
+        let is_period = is_name(name.strip_prefix(UNFINISHED).unwrap_or(&name));
+        if is_period && !is_listed && entry.file_type()?.is_dir() {
             fs::remove_dir_all(entry.path())?;
         }
     }
     Ok(())
+}
+
+/// Returns true if this program gives a period such a name.
+fn is_name(text: &str) -> bool {
+    let is_digits =
+        |part: Option<&str>| part.is_some_and(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
+    text.get(8..9) == Some("T")
+        && is_digits(text.get(..8))
+        && is_digits(text.get(9..15))
+        && text.ends_with('Z')
 }

@@ -132,20 +132,19 @@ impl<'a> Units<'a> {
         Ok(())
     }
 
-    /// Returns one attempt of each unit, with all of its files. They stay where they are.
+    /// Returns one attempt of each unit, with all of its files, in the order of the units. They stay where they are.
     ///
     /// # Errors
-    /// As [`Self::take`].
-    pub fn chosen(self) -> Result<Vec<Attempt>, MergeError> {
-        let mut chosen = Vec::new();
-        for (unit, attempts) in self.attempts()?.iter().enumerate() {
-            let attempt = self.choose(unit, attempts)?;
+    /// As [`Self::take`], for each unit.
+    pub fn chosen(self) -> Result<impl Iterator<Item = Result<Attempt, MergeError>>, MergeError> {
+        let attempts = self.attempts()?.into_iter().enumerate();
+        Ok(attempts.map(move |(unit, attempts)| {
+            let attempt = self.choose(unit, &attempts)?;
             for file in &attempt.output.files {
                 checked_path(&attempt.path, file)?;
             }
-            chosen.push(attempt);
-        }
-        Ok(chosen)
+            Ok(attempt)
+        }))
     }
 
     /// Returns the complete attempts by unit. If the runner succeeded, waits for those that are not visible yet.

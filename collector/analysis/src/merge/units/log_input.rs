@@ -55,14 +55,13 @@ impl LogInput {
             until: self.until,
             last_ticks: self.last_ticks,
         };
-        let opened = RankLog::open_with(&path, &index);
+        let opened = RankLog::open_part(&path, &index);
         let log = opened.map_err(|error| UnitError::Io(io::Error::other(error.to_string())))?;
-        if (log.nonce, log.pid) != (index.nonce, index.pid) {
-            return Err(UnitError::Refused(format!(
+        log.ok_or_else(|| {
+            UnitError::Refused(format!(
                 "{}: the log was replaced since the merge began; merge again",
                 path.display()
-            )));
-        }
-        Ok(log)
+            ))
+        })
     }
 }

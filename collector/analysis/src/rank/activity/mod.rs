@@ -113,7 +113,8 @@ pub struct Activities {
 }
 
 impl Activities {
-    /// Creates the activity of a log. Only the part in `window` is counted. `delay` is the result of the first pass. `communicators` maps the log's communicator numbers to those of the session.
+    /// Creates the activity of a log. Only the part in `window` is counted. `delay` is the result of the first pass.
+    /// `communicators` maps the log's communicator numbers to those of the session.
     pub fn new(
         log: &RankLog,
         line: &Line,
