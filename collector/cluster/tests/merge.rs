@@ -39,16 +39,25 @@ fn sessions_of_executors_and_of_this_process_are_the_same() {
     let (one, _) = cluster.executor(&[]);
     let (_other, _) = cluster.executor(&[]);
     let folder = &cluster.folder;
-    let runs: [(&str, &dyn Fn(&Path)); 3] = [
+    let synthetic: [(&str, &dyn Fn(&Path)); 3] = [
         ("ddp", &|run| damaged_run(run, 150, 30)),
         ("pipeline", &|run| Pipelined::default().write(run)),
         ("kernels", &|run| {
             (0..3).for_each(|rank| kernels::write(run, rank, 3, 40).expect("write"));
         }),
     ];
-    for (name, write) in runs {
+    let mut runs = Vec::new();
+    for (name, write) in synthetic {
         let run = folder.path().join(name);
         write(&run);
+        runs.push(run);
+    }
+    let recordings = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book/recordings");
+    let recordings = fs::read_dir(recordings).expect("recordings of real jobs");
+    runs.extend(recordings.map(|entry| entry.expect("a recording").path()));
+    assert!(runs.len() > 10, "{runs:?}");
+    for run in runs {
+        let name = run.file_name().expect("a name").display();
         let session = |name: &str| folder.path().join("sessions").join(name);
         fs::create_dir_all(session("")).expect("a folder");
         merge(&options(&run, &session("here")), &mut |_| {}).expect("merge");

@@ -1,12 +1,13 @@
 //! The questions of the book, on two runs; and numbers of queries, compared with those of the summaries.
 
 use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{Float64Type, Int64Type, UInt64Type};
+use arrow::datatypes::{DataType, Float64Type, Int64Type, UInt64Type};
 use arrow::util::pretty::pretty_format_batches;
 use futures::TryStreamExt;
 use rankscope_analysis::merge::{MergeOptions, merge};
 use rankscope_fixtures::logs::Ddp;
 use rankscope_fixtures::logs::counters::{self, CounterSamples};
+use rankscope_fixtures::periods::{LATER, SECOND_NS, in_periods, options};
 use rankscope_formats::session::{InstanceRow, Session, TableReader, part_path};
 use rankscope_sql::output::{self, Format};
 use rankscope_sql::{Engine, EngineOptions, Runs};
@@ -408,6 +409,41 @@ fn percentiles_of_negative_values_and_of_parts() {
         );
     }
     assert_eq!([number(5), number(6)], [None, None]);
+}
+
+/// Each period is a run, and together the periods have all operations.
+#[test]
+fn periods_are_runs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = folder.path().join("pretrain");
+    Ddp::of_long_steps(200).write(&run).expect("written");
+    let list = in_periods(&run, &run.join("session"), 7 * SECOND_NS, LATER);
+    assert!(list.periods.len() > 2, "{}", list.periods.len());
+    let query =
+        "select run, count(*), cast(sum(bytes) as bigint unsigned) from operations group by run order by run";
+    let rows = answer(&engine(std::slice::from_ref(&run)), query);
+    let mut found = Vec::new();
+    for batch in &rows {
+        let runs = arrow::compute::cast(batch.column(0), &DataType::Utf8).expect("text");
+        let counts = batch.column(1).as_primitive::<Int64Type>();
+        let bytes = batch.column(2).as_primitive::<UInt64Type>();
+        for row in 0..batch.num_rows() {
+            let run = runs.as_string::<i32>().value(row).to_owned();
+            found.push((run, counts.value(row) as u64, bytes.value(row)));
+        }
+    }
+    let expected = list.periods.iter().map(|period| {
+        let name = format!("pretrain/{}", period.name);
+        (name, period.operations, period.bytes)
+    });
+    assert_eq!(found, expected.collect::<Vec<_>>());
+    let whole = folder.path().join("whole");
+    merge(&options(&run, &whole), &mut |_| {}).expect("merged");
+    let whole = Session::read(&whole).expect("a session").totals.operations;
+    assert_eq!(
+        found.iter().map(|(_, operations, _)| operations).sum::<u64>(),
+        whole
+    );
 }
 
 fn copy_session(from: &Path, to: &Path) {
