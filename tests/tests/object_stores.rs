@@ -1,6 +1,6 @@
 //! Runs and sessions in an object store, with the programs as a user starts them, on a real S3 server with injected failures.
 
-use rankscope_fixtures::logs::Ddp;
+use rankscope_fixtures::logs::{Ddp, START, SyntheticLog};
 use rankscope_s3_server::{Effect, Fault, Refusal, S3Server};
 use rankscope_tests::process::{self, Ended, Process};
 use rankscope_tests::wait_until;
@@ -192,6 +192,209 @@ fn a_run_in_a_bucket_is_merged_like_one_of_this_machine() {
     place.expect(&["merge", "s3://runs/job", "-o", "here"]);
     expect_same(&session, &place.local("here/session"));
     place.expect_nothing_left();
+}
+
+/// Returns the periods of a run in the bucket or on this machine. Directories have other names.
+fn periods_of(session: &Path) -> Value {
+    let text = fs::read(session.join("periods.json")).expect("a list");
+    let mut list: Value = serde_json::from_slice(&text).expect("JSON");
+    list["directories"] = Value::Null;
+    list
+}
+
+/// Expects the same periods in two session directories, and returns their names.
+fn expect_same_periods(one: &Path, other: &Path) -> Vec<String> {
+    let list = periods_of(one);
+    assert_eq!(list, periods_of(other));
+    let periods = list["periods"].as_array().expect("a list").iter();
+    let names: Vec<String> = periods
+        .map(|period| period["name"].as_str().expect("a name").to_owned())
+        .collect();
+    for name in &names {
+        let period = |session: &Path| session.join("periods").join(name);
+        expect_same(&period(one), &period(other));
+    }
+    names
+}
+
+/// Writes the logs of a job that started this many seconds after the others.
+fn write_later(job: &Ddp, seconds: u64, directory: &Path) {
+    let mut logs = Vec::new();
+    for rank in 0..job.ranks {
+        let file = fs::File::create(directory.join(format!("later-{rank}.rslog"))).expect("a file");
+        let begin = START + seconds * 1_000_000_000;
+        let mut log =
+            SyntheticLog::new_at(file, (rank, job.ranks), "host-a", (1 << 20, 1), begin).expect("a log");
+        log.communicator(0, rank, job.ranks, 9).expect("written");
+        logs.push(log);
+    }
+    job.fill(&mut logs).expect("written");
+    logs.into_iter().for_each(|log| drop(log.end().expect("written")));
+}
+
+/// A later merge reads and writes only what is new, and the result is that of a merge of all on this machine.
+#[test]
+fn a_long_run_in_a_bucket_is_merged_in_periods() {
+    let job = Ddp::of_long_steps(300);
+    let place = Place::with(&job);
+    let (bucket, here) = (place.bucket.join("job"), place.local("job"));
+    let kept = place.local("kept");
+    let kept = kept.to_str().expect("text");
+    let every = ["merge", "--every", "7s", "s3://runs/job", "--scratch", kept];
+    let there = place.expect(&every);
+    let expected = place.expect(&["merge", "--every", "7s", "job"]);
+    assert_eq!(there.replace("s3://runs/job", "job"), expected);
+    let first = expect_same_periods(&here.join("session"), &bucket.join("session"));
+    assert!(first.len() > 3, "{first:?}");
+    assert!(bucket.join("report.html").is_file());
+
+    // Readers of the store.
+    let shown = place.expect(&["report", "s3://runs/job"]);
+    assert_eq!(
+        shown.replace("s3://runs/job", "job"),
+        place.expect(&["report", "job"])
+    );
+    let one = format!("job/session/periods/{}", first[1]);
+    let remote = place.expect(&["report", &format!("s3://runs/{one}")]);
+    assert_eq!(
+        remote.replace("s3://runs/job", "job"),
+        place.expect(&["report", &one])
+    );
+    let range = place.expect(&["report", "s3://runs/job", "--range", "8s..9s"]);
+    assert_eq!(range, place.expect(&["report", "job", "--range", "8s..9s"]));
+    let whole = place.refused(&["merge", "s3://runs/job"]);
+    assert!(whole.contains("--every 7s") && !whole.contains(kept), "{whole}");
+    let other = place.refused(&["merge", "--every", "5s", "s3://runs/job", "--scratch", kept]);
+    assert!(
+        other.contains("s3://runs/job") && other.contains("periods of 7s"),
+        "{other}"
+    );
+
+    // The next attempt of the job begins later.
+    write_later(&job, 60, &bucket);
+    write_later(&job, 60, &here);
+    place.server.reset_counters();
+    place.expect(&every);
+    let requests = place.server.requests().into_iter();
+    let read: Vec<_> = requests
+        .filter(|request| request.method == "GET" && request.path.ends_with(".rslog"))
+        .map(|request| request.path)
+        .collect();
+    assert!(
+        read.len() >= 4 && read.iter().all(|path| path.contains("/later-")),
+        "{read:?}"
+    );
+    let rewritten = place.server.requests().into_iter().filter(|request| {
+        request.method == "PUT" && first.iter().any(|name| request.path.contains(name.as_str()))
+    });
+    assert_eq!(rewritten.count(), 0, "final periods were written again");
+    place.expect(&["merge", "--every", "7s", "job"]);
+    let all = expect_same_periods(&here.join("session"), &bucket.join("session"));
+    assert!(all.len() > first.len() + 3, "{all:?}");
+
+    // A log that grows after its periods are final. Only its end is copied, and the store's name is shown.
+    let log = bucket.join("later-0.rslog");
+    let whole = fs::read(&log).expect("a log");
+    fs::write(&log, &whole[..whole.len() / 2]).expect("written");
+    let fresh = [
+        "merge",
+        "--every",
+        "7s",
+        "s3://runs/job",
+        "-o",
+        "s3://runs/new",
+        "--scratch",
+        kept,
+    ];
+    place.expect(&fresh);
+    fs::write(&log, &whole).expect("written");
+    place.server.reset_counters();
+    let ended = place.run(&fresh);
+    assert_eq!(ended.code(), 0, "{}", ended.complaints());
+    assert!(
+        ended
+            .complaints()
+            .contains("s3://runs/job/later-0.rslog: the log went on"),
+        "{}",
+        ended.complaints()
+    );
+    let read: Vec<_> = place
+        .server
+        .requests()
+        .into_iter()
+        .filter(|request| request.path.ends_with(".rslog"))
+        .collect();
+    assert!(
+        !read.is_empty() && read.iter().all(|request| request.path.ends_with("later-0.rslog")),
+        "{read:?}"
+    );
+    let copies: Vec<_> = files(Path::new(kept))
+        .into_iter()
+        .filter(|(name, _)| name.ends_with("later-0.rslog"))
+        .collect();
+    assert!(copies.len() == 2 && copies.iter().all(|(_, copy)| *copy == whole));
+    // Without a place for copies, all logs are copied to a temporary directory.
+    place.expect(&["merge", "--every", "7s", "s3://runs/job"]);
+    expect_same_periods(&here.join("session"), &bucket.join("session"));
+    place.expect_nothing_left();
+}
+
+/// What a failed merge left is replaced by the next one.
+#[test]
+fn periods_whose_upload_fails_are_merged_again() {
+    let place = Place::with(&Ddp::of_long_steps(300));
+    place.expect(&["merge", "--every", "7s", "job"]);
+    let names = expect_same_periods(&place.local("job/session"), &place.local("job/session"));
+    let kept = place.local("kept");
+    let every = [
+        "merge",
+        "--every",
+        "7s",
+        "s3://runs/job",
+        "--scratch",
+        kept.to_str().expect("text"),
+    ];
+    for refused in [
+        format!("periods/{}/spans/rank=2", names[2]),
+        format!("periods/{}/session.json", names[1]),
+        "session/periods.json".to_owned(),
+    ] {
+        let fault = Fault::new("PUT", &refused, Effect::Answer(Refusal::AccessDenied));
+        // The empty list of the first merge is written.
+        place.server.faults(vec![match refused.contains("periods.json") {
+            true => fault.skip(1),
+            false => fault,
+        }]);
+        place.refused(&every);
+        assert!(place.server.fired()[0] > 0, "{refused}");
+        let list = periods_of(&place.bucket.join("job/session"));
+        assert_eq!(list["periods"].as_array().expect("a list").len(), 0, "{refused}");
+        place.server.faults(Vec::new());
+        fs::remove_dir_all(place.bucket.join("job/session")).expect("removed");
+    }
+    place.server.faults(vec![
+        Fault::new("PUT", "/session.json", Effect::Answer(Refusal::AccessDenied)).skip(1),
+    ]);
+    place.refused(&every);
+    place.server.faults(Vec::new());
+    place.expect(&every);
+    expect_same_periods(&place.local("job/session"), &place.bucket.join("job/session"));
+    place.expect_nothing_left();
+
+    // Other files are not taken for periods, and a session of the whole run stays.
+    fs::create_dir_all(place.bucket.join("other/session")).expect("made");
+    fs::write(place.bucket.join("other/session/notes.txt"), "of a user").expect("written");
+    let occupied = place.refused(&["merge", "--every", "7s", "s3://runs/job", "-o", "s3://runs/other"]);
+    assert!(occupied.contains("notes.txt"), "{occupied}");
+    place.expect(&[
+        "merge",
+        "s3://runs/job",
+        "-o",
+        "s3://runs/whole",
+        "--only-session",
+    ]);
+    let whole = place.refused(&["merge", "--every", "7s", "s3://runs/job", "-o", "s3://runs/whole"]);
+    assert!(whole.contains("whole run"), "{whole}");
 }
 
 #[test]

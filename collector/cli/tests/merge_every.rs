@@ -58,8 +58,6 @@ fn a_run_is_merged_in_periods_and_again() {
         let (is_fine, text) = rankscope(&["merge", &length], run);
         assert!(!is_fine && text.contains("whole seconds"), "{text}");
     }
-    let (is_fine, text) = rankscope(&["merge", "--every", "1h", "-o", "s3://bucket/out"], run);
-    assert!(!is_fine && text.contains("object store"), "{text}");
 }
 
 /// A session of the whole run is not replaced by periods.

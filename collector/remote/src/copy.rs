@@ -15,7 +15,8 @@ use object_store::path::Path as Key;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, WriteMultipart};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -27,6 +28,8 @@ const SMALL_BYTES: u64 = 1 << 20;
 const CONCURRENT_SMALL: usize = 32;
 /// Number of bytes of one request.
 const REQUEST_BYTES: u64 = 8 << 20;
+/// Number of bytes at the start of a copy, and before the end of what it has, that decide whether it can be continued.
+const COMPARED_BYTES: u64 = 64 << 10;
 
 /// Files and bytes of a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,11 +97,44 @@ pub fn download(
     to: &Path,
     progress: &mut dyn FnMut(Copied),
 ) -> Result<Copied, RemoteError> {
+    let wanted: Vec<Wanted> = files
+        .iter()
+        .map(|(name, version)| Wanted {
+            name: name.clone(),
+            version: version.clone(),
+            kept_bytes: 0,
+        })
+        .collect();
+    download_from(from, &wanted, to, progress)
+}
+
+/// An object to copy.
+pub(crate) struct Wanted {
+    /// Name below the directory.
+    pub(crate) name: String,
+    /// Version that is copied.
+    pub(crate) version: Version,
+    /// Number of bytes at its start that its copy has. If they differ from those of the object, all is copied.
+    pub(crate) kept_bytes: u64,
+}
+
+/// Copies objects below a directory, or continues their copies, as [`download`].
+pub(crate) fn download_from(
+    from: &Path,
+    files: &[Wanted],
+    to: &Path,
+    progress: &mut dyn FnMut(Copied),
+) -> Result<Copied, RemoteError> {
     let address = Address::of(from)?;
     let store = store(&address)?;
     let (sender, receiver) = channel();
     let mut jobs = Vec::new();
-    for (name, version) in files {
+    for wanted in files {
+        let Wanted {
+            name,
+            version,
+            kept_bytes,
+        } = wanted;
         let target = below(to, name);
         if let Some(directory) = target.parent() {
             fs::create_dir_all(directory).map_err(|source| file_error(directory, source))?;
@@ -110,7 +146,7 @@ pub fn download(
             key,
             version.clone(),
             shown,
-            target,
+            (target, *kept_bytes),
             sender.clone(),
         ));
     }
@@ -126,13 +162,13 @@ pub fn download(
     Ok(total)
 }
 
-/// Copies one object to the file `target`. `shown` is its path for messages.
+/// Copies one object to the file `target`, which has the first `kept_bytes` already. `shown` is its path for messages.
 async fn fetch(
     store: Arc<dyn ObjectStore>,
     key: Key,
     version: Version,
     shown: PathBuf,
-    target: PathBuf,
+    (target, kept_bytes): (PathBuf, u64),
     sender: Sender<Copied>,
 ) -> Result<(), RemoteError> {
     let bytes = version.bytes;
@@ -142,14 +178,23 @@ async fn fetch(
     if !is_same(object.version(), &version) {
         return Err(RemoteError::Changed { path: shown });
     }
-    let mut file = fs::File::create(&target).map_err(|source| file_error(&target, source))?;
-    let mut start = 0;
+    let unwritable = |source| file_error(&target, source);
+    let is_continued = kept_bytes > 0 && begins_with(&object, &shown, &target, kept_bytes).await?;
+    let mut start = if is_continued { kept_bytes } else { 0 };
+    let mut options = fs::OpenOptions::new();
+    let mut file = options
+        .create(true)
+        .write(true)
+        .truncate(false)
+        .open(&target)
+        .map_err(unwritable)?;
+    file.set_len(start).map_err(unwritable)?;
+    file.seek(SeekFrom::End(0)).map_err(unwritable)?;
     while start < bytes {
         let end = bytes.min(start + REQUEST_BYTES);
         let part = object.read_range(start..end).await;
         let part = part.map_err(|source| object_error(&shown, source))?;
-        file.write_all(&part)
-            .map_err(|source| file_error(&target, source))?;
+        file.write_all(&part).map_err(unwritable)?;
         start = end;
         // The caller may have ended.
         let _ = sender.send(Copied {
@@ -161,6 +206,24 @@ async fn fetch(
     Ok(())
 }
 
+/// Returns true if an object seems to begin with the first bytes of a file. Their start and their end are compared.
+async fn begins_with(object: &Object, shown: &Path, file: &Path, bytes: u64) -> Result<bool, RemoteError> {
+    let unreadable = |source| file_error(file, source);
+    let copy = fs::File::open(file).map_err(unreadable)?;
+    for range in [
+        0..bytes.min(COMPARED_BYTES),
+        bytes.saturating_sub(COMPARED_BYTES)..bytes,
+    ] {
+        let mut kept = vec![0; (range.end - range.start) as usize];
+        copy.read_exact_at(&mut kept, range.start).map_err(unreadable)?;
+        let original = object.read_range(range).await;
+        if original.map_err(|source| object_error(shown, source))? != kept {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// What an upload writes, and what it replaces.
 pub struct Upload<'a> {
     /// Directory of this machine.
@@ -169,7 +232,8 @@ pub struct Upload<'a> {
     pub to: &'a Path,
     /// Name of the file that makes the directory complete. It is written last.
     pub last: &'a str,
-    /// Names of files, and of directories with `/` at their end, that belong to the upload. Other files there stay.
+    /// Names of files, and of directories with `/` at their end, that belong to the upload. Other files there stay. The empty name means
+    /// all files.
     pub replaced: &'a [&'a str],
 }
 
@@ -269,9 +333,9 @@ pub fn upload(upload: &Upload<'_>, progress: &mut dyn FnMut(Copied)) -> Result<C
     Ok(total)
 }
 
-/// Returns true if a name is that of a file, or below that of a directory, which ends with `/`.
+/// Returns true if a name is that of a file, or below that of a directory, which ends with `/` or is empty.
 pub fn is_part_of(name: &str, file_or_directory: &str) -> bool {
-    match file_or_directory.ends_with('/') {
+    match file_or_directory.is_empty() || file_or_directory.ends_with('/') {
         true => name.starts_with(file_or_directory),
         false => name == file_or_directory,
     }
@@ -403,7 +467,7 @@ fn finish<T: Send + 'static>(
 }
 
 /// Lists the files below a directory of this machine. Hidden files are left out, because they are unfinished.
-fn files_below(directory: &Path, prefix: &str, out: &mut Vec<String>) -> Result<(), RemoteError> {
+pub(crate) fn files_below(directory: &Path, prefix: &str, out: &mut Vec<String>) -> Result<(), RemoteError> {
     let unreadable = |source| file_error(directory, source);
     for entry in fs::read_dir(directory).map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
@@ -431,7 +495,7 @@ fn object_error(path: &Path, cause: io::Error) -> RemoteError {
     }
 }
 
-fn file_error(path: &Path, cause: io::Error) -> RemoteError {
+pub(crate) fn file_error(path: &Path, cause: io::Error) -> RemoteError {
     RemoteError::Local {
         path: path.to_path_buf(),
         cause,

@@ -15,6 +15,7 @@
 //! | `access` | the trait by which `rankscope_formats::files` uses all of this |
 //! | [`sessions`] | sessions that were read, and whether they were replaced since |
 //! | [`copy`] | whole directories: logs to this machine, a session to a store |
+//! | [`kept_copy`] | copies that stay, so that a later copy transfers only what is new |
 //! | [`error`] | errors in the words of a user |
 
 mod access;
@@ -22,6 +23,7 @@ pub mod address;
 pub mod copy;
 mod credentials;
 pub mod error;
+pub mod kept_copy;
 mod listing;
 mod object;
 mod read_ahead;

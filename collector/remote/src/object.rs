@@ -8,6 +8,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path as Key;
 use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt};
 use rankscope_formats::files::RemoteFile;
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ pub const HEAD_BYTES: u64 = 1 << 20;
 const CONCURRENT: usize = 16;
 
 /// Size and version of an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Version {
     /// Size, in bytes.
     pub bytes: u64,

@@ -87,7 +87,7 @@ pub use operations::{
 pub use packed::{PackedRows, Unpacker};
 pub use part::{Part, PartLeftOut};
 pub use pauses::{Counted, NamedPart, NamedParts, NamedTimes, NotSeen};
-pub use period_cut::PeriodCut;
+pub use period_cut::{CUT_FILE, PeriodCut};
 pub use periods::{
     PERIODS_DIRECTORY, PERIODS_FILE, PERIODS_VERSION, Period, PeriodFinding, Periods, PeriodsError,
 };

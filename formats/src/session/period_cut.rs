@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 
 /// Name of the file in the session directory of a period.
-pub(super) const CUT_FILE: &str = "cut.json";
+pub const CUT_FILE: &str = "cut.json";
 
 /// Ticks at which logs were cut.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Name of the file in the session directory of a period.
-const CARRIED_FILE: &str = "carried";
+pub const CARRIED_FILE: &str = "carried";
 
 /// Numbers of the logs of a run.
 pub type CarriedLogs = BTreeMap<LogId, Arc<Carried>>;

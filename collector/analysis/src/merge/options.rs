@@ -39,20 +39,34 @@ impl MergeOptions {
 
     /// Names the origins of copied files in a session.
     pub(super) fn name_origins(&self, session: &mut Session) {
+        let restore = |text: &mut String| self.name_origin(text);
+        session.directories.iter_mut().for_each(restore);
+        session.ranks.iter_mut().for_each(|rank| restore(&mut rank.log));
+        session
+            .losses
+            .iter_mut()
+            .for_each(|loss| restore(&mut loss.source));
+        for problem in &mut session.problems.listed {
+            restore(&mut problem.what);
+            problem.file.iter_mut().for_each(restore);
+        }
+    }
+
+    /// Replaces the paths of copies in a text by those of the originals.
+    pub(super) fn name_origin(&self, text: &mut String) {
         for (copied, origin) in &self.origins {
-            let (copied, origin) = (copied.display().to_string(), origin.display().to_string());
-            let restore = |text: &mut String| *text = text.replace(&copied, &origin);
-            session.directories.iter_mut().for_each(restore);
-            session.ranks.iter_mut().for_each(|rank| restore(&mut rank.log));
-            session
-                .losses
-                .iter_mut()
-                .for_each(|loss| restore(&mut loss.source));
-            for problem in &mut session.problems.listed {
-                restore(&mut problem.what);
-                problem.file.iter_mut().for_each(restore);
+            let copied = copied.display().to_string();
+            if text.contains(&copied) {
+                *text = text.replace(&copied, &origin.display().to_string());
             }
         }
+    }
+
+    /// Returns a path for messages: that of the original if it is a copy.
+    pub(super) fn shown(&self, path: &Path) -> String {
+        let mut shown = path.display().to_string();
+        self.name_origin(&mut shown);
+        shown
     }
 
     /// Returns the number of decoding threads.

@@ -6,6 +6,7 @@ use super::print::message as warn;
 use super::progress::Progress;
 use super::results::{REPORT, TRACE};
 use super::staged::{self, Staged};
+use super::staged_periods::PeriodsInStore;
 use super::{Exit, export, print, refuse_url};
 use crate::launch::ending::Ending;
 use crate::launch::lock::{LOCK, MergeLock};
@@ -58,7 +59,8 @@ pub struct Merge {
     #[arg(short, long, value_name = "DIR|URL")]
     output: Option<PathBuf>,
 
-    /// Directory for temporary copies of logs from object stores. The default is the system's directory for temporary files.
+    /// Directory for copies of logs from object stores. The default is the system's directory for temporary files. With --every, the
+    /// copies stay there, and the next merge copies only what is new.
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 
@@ -77,7 +79,7 @@ pub struct Merge {
 
     /// Merge a long run in periods of this length, for example 1h. Each period is a session of its own, and is written once.
     /// Merging again adds only what is new. Periods start at multiples of their length, in UTC.
-    #[arg(long, value_name = "TIME", value_parser = merge_periods::length_ns, conflicts_with_all = ["last", "last_records", "scratch"])]
+    #[arg(long, value_name = "TIME", value_parser = merge_periods::length_ns, conflicts_with_all = ["last", "last_records"])]
     every: Option<i64>,
 
     #[command(flatten)]
@@ -117,12 +119,13 @@ impl Merge {
             .iter()
             .chain([&output])
             .any(|path| is_remote(path));
-        let mut staged = match is_local {
-            true => None,
-            false => Some(Staged::create(self.scratch.as_deref())?),
+        let mut staged = match (is_local, self.every, &self.scratch) {
+            (true, ..) => None,
+            (false, Some(_), Some(scratch)) => Some(Staged::keep(scratch, &self.directories, &output)?),
+            (false, ..) => Some(Staged::create(self.scratch.as_deref())?),
         };
         let abandoned = output.clone();
-        let scratch = staged.as_ref().map(|staged| staged.scratch().to_path_buf());
+        let scratch = staged.as_ref().and_then(Staged::temporary);
         let _watch = StopWatch::start(move |signal| {
             abandon(&abandoned);
             if let Some(scratch) = &scratch {
@@ -132,29 +135,23 @@ impl Merge {
             Ending::Signal(signal).end_likewise()
         });
         let progress = Progress::new();
+        if let Some(staged) = &mut staged {
+            if self.every.is_none() {
+                refuse_periods(&output)?;
+            }
+            staged.fetch(&self.directories, &output, &progress)?;
+        }
         if let Some(length_ns) = self.every {
-            let in_periods = InPeriods {
-                directories: &self.directories,
-                output: &output,
-                length_ns,
-                has_ended: false,
-                runner: self.cluster.runner(),
-                only_session: self.only_session,
-                json: self.json,
-            };
-            return in_periods.run(progress);
+            return self.merge_every(length_ns, &output, staged.as_ref(), progress);
         }
         let runner = self.cluster.runner();
-        let input = match &mut staged {
-            Some(staged) => {
-                staged.fetch(&self.directories, &output, &progress)?;
-                Input {
-                    directories: &staged.directories,
-                    origins: &staged.origins,
-                    output: &staged.output,
-                    runner: runner.as_ref(),
-                }
-            }
+        let input = match &staged {
+            Some(staged) => Input {
+                directories: &staged.directories,
+                origins: &staged.origins,
+                output: &staged.output,
+                runner: runner.as_ref(),
+            },
             None => Input {
                 directories: &self.directories,
                 origins: &[],
@@ -173,6 +170,43 @@ impl Merge {
         drop(progress);
         merged.print(self.json)?;
         Ok(merged.exit())
+    }
+
+    /// Merges in periods.
+    fn merge_every(
+        self,
+        length_ns: i64,
+        output: &Path,
+        staged: Option<&Staged>,
+        progress: Progress,
+    ) -> Result<Exit> {
+        let (directories, origins, output) = match staged {
+            Some(staged) => (
+                staged.directories.as_slice(),
+                staged.origins.as_slice(),
+                staged.output.as_path(),
+            ),
+            None => (self.directories.as_slice(), [].as_slice(), output),
+        };
+        let in_periods = InPeriods {
+            directories,
+            origins,
+            output,
+            length_ns,
+            has_ended: false,
+            runner: self.cluster.runner(),
+            only_session: self.only_session,
+            json: self.json,
+        };
+        let delivery = staged
+            .and_then(|staged| PeriodsInStore::of(staged, &progress).transpose())
+            .transpose()?;
+        let (list, mut places) = in_periods.merge(&progress)?;
+        if let Some(delivery) = delivery {
+            delivery.deliver(&list, &mut places, &progress)?;
+        }
+        drop(progress);
+        in_periods.print(&list, &places)
     }
 
     /// Moves the records of dead processes from their live areas to their logs. Warns about processes that still run.

@@ -11,7 +11,7 @@ use rankscope_analysis::MergeOptions;
 use rankscope_analysis::merge::in_periods::{PeriodOptions, PeriodProgress, merge_in_periods};
 use rankscope_analysis::merge::unit_runner::UnitRunner;
 use rankscope_analysis::model::time_range::time_ns;
-use rankscope_formats::files::is_remote;
+use rankscope_formats::files::{self, Found};
 use rankscope_formats::session::{PERIODS_FILE, Periods, SESSION_DIRECTORY};
 use rankscope_report::{Places, TextLayout};
 use std::fs;
@@ -33,6 +33,8 @@ pub fn length_ns(text: &str) -> Result<i64, String> {
 pub struct InPeriods<'a> {
     /// Run directories.
     pub directories: &'a [PathBuf],
+    /// Copied directories, and the URLs from which they came.
+    pub origins: &'a [(PathBuf, PathBuf)],
     /// Directory that gets the session.
     pub output: &'a Path,
     /// Length of a period, in nanoseconds.
@@ -51,6 +53,7 @@ pub struct InPeriods<'a> {
 pub fn continue_to_stderr(directory: &Path, length_ns: i64) -> Result<()> {
     let in_periods = InPeriods {
         directories: &[directory.to_path_buf()],
+        origins: &[],
         output: directory,
         length_ns,
         has_ended: true,
@@ -67,32 +70,27 @@ pub fn continue_to_stderr(directory: &Path, length_ns: i64) -> Result<()> {
 }
 
 impl InPeriods<'_> {
-    /// Merges the periods that are missing or not final, and prints all.
-    pub fn run(&self, progress: Progress) -> Result<Exit> {
-        let (list, places) = self.merge(&progress)?;
-        drop(progress);
+    /// Prints all periods.
+    pub fn print(&self, list: &Periods, places: &Places) -> Result<Exit> {
         if self.json {
-            print::json(&list)?;
+            print::json(list)?;
         } else {
             let layout = TextLayout::of_stdout();
-            print::text(&rankscope_report::periods::text(&list, &places, &layout))?;
+            print::text(&rankscope_report::periods::text(list, places, &layout))?;
         }
         Ok(Exit::Fine)
     }
 
-    fn merge(&self, progress: &Progress) -> Result<(Periods, Places)> {
+    /// Merges the periods that are missing or not final. Returns all.
+    pub fn merge(&self, progress: &Progress) -> Result<(Periods, Places)> {
         let output = self.output;
-        let mut paths = self.directories.iter().map(PathBuf::as_path).chain([output]);
-        if let Some(url) = paths.find(|path| is_remote(path)) {
-            bail!(
-                "merge --every needs a run directory of this machine, and {} is in an object store",
-                url.display()
-            );
-        }
         fs::create_dir_all(output).with_context(|| format!("cannot create {}", output.display()))?;
         let _lock = MergeLock::take(output)?;
         let session = output.join(SESSION_DIRECTORY);
-        let options = MergeOptions::new(self.directories.to_vec(), session.clone());
+        let options = MergeOptions {
+            origins: self.origins.to_vec(),
+            ..MergeOptions::new(self.directories.to_vec(), session.clone())
+        };
         let mut report = |now: PeriodProgress| {
             let phase = now.current.phase;
             let phase = match now.all {
@@ -134,7 +132,9 @@ pub fn length_in(output: &Path) -> Result<Option<i64>> {
 /// Fails if a session is in periods. A merge of the whole run would replace it.
 pub fn refuse_periods(output: &Path) -> Result<()> {
     let session = output.join(SESSION_DIRECTORY);
-    if !session.join(PERIODS_FILE).exists() {
+    let list = session.join(PERIODS_FILE);
+    let found = files::find(&list).with_context(|| format!("cannot read {}", list.display()))?;
+    if found == Found::Nothing {
         return Ok(());
     }
     let length = match Periods::read(&session) {

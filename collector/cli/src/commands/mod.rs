@@ -37,6 +37,7 @@ mod session;
 mod size;
 mod sql;
 mod staged;
+mod staged_periods;
 mod status;
 mod timeline_picture;
 mod top;

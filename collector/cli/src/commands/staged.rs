@@ -1,10 +1,13 @@
 //! Merges of runs in object stores: the logs are copied to this machine and merged here, and the results are copied back.
 //!
-//! A merge reads each log completely, several times and at many places. One copy costs less than these requests.
+//! A merge reads each log completely, several times and at many places. One copy costs less than these requests. A merge in periods is
+//! repeated, so its copies can stay: the next merge then copies only what is new.
 
+use super::merge_periods::refuse_periods;
 use super::print::message as warn;
 use super::progress::Progress;
 use super::results::{REPORT, TRACE};
+use crate::launch::lock::MergeLock;
 use crate::launch::{record, run_directory};
 use anyhow::{Context, Result, bail};
 use rankscope_analysis::ingest;
@@ -13,8 +16,10 @@ use rankscope_formats::files::is_remote;
 use rankscope_formats::session::{SESSION_DIRECTORY, SUMMARY_FILE};
 use rankscope_ranklog::place::Room;
 use rankscope_remote::copy::{self, Copied, Upload};
+use rankscope_remote::kept_copy;
 use rankscope_report::Places;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -28,21 +33,46 @@ const SPACE_PER_LOG_BYTE: u64 = 13;
 /// Space for the trace, in bytes: its default limit.
 const TRACE_BYTES: u64 = 1 << 30;
 
+/// Directory of the copies.
+enum Scratch {
+    /// It is removed at the end.
+    Temporary(TempDir),
+    /// It stays for the next merge. Only one merge at a time uses it.
+    Kept { path: PathBuf, _lock: MergeLock },
+}
+
 /// Copies of the inputs of a merge, and the place of its output.
 pub struct Staged {
-    /// Directory of the copies. It is removed when this is dropped.
-    scratch: TempDir,
+    scratch: Scratch,
     /// Directories of this machine, in the order of the arguments.
     pub directories: Vec<PathBuf>,
-    /// Copies, and the URLs from which they came.
+    /// Copies of directories in object stores, and their URLs.
     pub origins: Vec<(PathBuf, PathBuf)>,
     /// Directory of this machine that gets the output.
     pub output: PathBuf,
     /// URL to which the output is copied from there.
-    upload_to: Option<PathBuf>,
+    pub(super) upload_to: Option<PathBuf>,
 }
 
 impl Staged {
+    /// Opens the directory below `scratch` that keeps the copies of these directories from merge to merge.
+    pub fn keep(scratch: &Path, directories: &[PathBuf], output: &Path) -> Result<Self> {
+        let names = directories.iter().map(PathBuf::as_path).chain([output]);
+        let mut check = crc32fast::Hasher::new();
+        for name in names {
+            check.update(name.as_os_str().as_bytes());
+            check.update(&[0]);
+        }
+        let path = scratch.join(format!("rankscope-periods-{:08x}", check.finalize()));
+        fs::create_dir_all(&path).with_context(|| format!("cannot create {}", path.display()))?;
+        // Executors have another working directory.
+        let path = path
+            .canonicalize()
+            .with_context(|| format!("cannot resolve {}", path.display()))?;
+        let lock = MergeLock::take(&path)?;
+        Ok(Self::of(Scratch::Kept { path, _lock: lock }))
+    }
+
     /// Creates a directory for copies below `scratch`, or below the directory for temporary files.
     pub fn create(scratch: Option<&Path>) -> Result<Self> {
         let parent = scratch.map_or_else(std::env::temp_dir, Path::to_path_buf);
@@ -55,18 +85,33 @@ impl Staged {
                     parent.display()
                 )
             })?;
-        Ok(Self {
+        Ok(Self::of(Scratch::Temporary(scratch)))
+    }
+
+    fn of(scratch: Scratch) -> Self {
+        Self {
             scratch,
             directories: Vec::new(),
             origins: Vec::new(),
             output: PathBuf::new(),
             upload_to: None,
-        })
+        }
     }
 
     /// Returns the directory of the copies.
-    pub fn scratch(&self) -> &Path {
-        self.scratch.path()
+    fn scratch(&self) -> &Path {
+        match &self.scratch {
+            Scratch::Temporary(directory) => directory.path(),
+            Scratch::Kept { path, .. } => path,
+        }
+    }
+
+    /// Returns the directory that is removed at the end, if there is one.
+    pub fn temporary(&self) -> Option<PathBuf> {
+        match &self.scratch {
+            Scratch::Temporary(directory) => Some(directory.path().to_path_buf()),
+            Scratch::Kept { .. } => None,
+        }
     }
 
     /// Copies the logs of all directories in object stores, and chooses the directory of the output.
@@ -76,13 +121,14 @@ impl Staged {
                 self.directories.push(directory.clone());
                 continue;
             }
-            let copied = self.scratch.path().join(format!("run-{number}"));
+            let copied = self.scratch().join(format!("run-{number}"));
             self.fetch_one(directory, &copied, progress)?;
             self.origins.push((copied.clone(), directory.clone()));
             self.directories.push(copied);
         }
         if is_remote(output) {
-            self.output = self.scratch.path().join("output");
+            self.output = self.scratch().join("output");
+            self.origins.push((self.output.clone(), output.to_path_buf()));
             self.upload_to = Some(output.to_path_buf());
         } else {
             self.output = output.to_path_buf();
@@ -98,26 +144,23 @@ impl Staged {
         if !files.iter().any(|(name, _)| is_log(name)) {
             bail!("no rank logs (*.rslog) in {}", directory.display());
         }
-        let bytes: u64 = files.iter().map(|(_, version)| version.bytes).sum();
+        let missing = kept_copy::missing(&files, to, |name| run_directory::is_log(Path::new(name)))?;
+        let bytes = missing.bytes;
         self.check_space(directory, bytes)?;
-        std::fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
-        copy::download(directory, &files, to, &mut |done| {
+        missing.copy(directory, &mut |done| {
             progress.report("copying logs", Some(done.bytes as f64 / bytes.max(1) as f64));
         })?;
         Ok(())
     }
 
     fn check_space(&self, directory: &Path, bytes: u64) -> Result<()> {
-        let Ok(room) = Room::of(self.scratch.path(), Some(0)) else {
+        let Ok(room) = Room::of(self.scratch(), Some(0)) else {
             // The copy will report the error.
             return Ok(());
         };
-        let (place, free) = (
-            self.scratch.path().parent().unwrap_or(self.scratch.path()),
-            room.free_bytes,
-        );
+        let (place, free) = (self.scratch().parent().unwrap_or(self.scratch()), room.free_bytes);
         let shown = format!(
-            "the logs of {} take {}, and {} has {} free; name another directory with --scratch",
+            "copies of the logs of {} take {}, and {} has {} free; name another directory with --scratch",
             directory.display(),
             units::bytes(bytes),
             place.display(),
@@ -146,6 +189,7 @@ impl Staged {
         let Some(url) = &self.upload_to else {
             return Ok(None);
         };
+        refuse_periods(url)?;
         let summary = format!("{SESSION_DIRECTORY}/{SUMMARY_FILE}");
         let bytes = bytes_below(&self.output);
         let upload = Upload {

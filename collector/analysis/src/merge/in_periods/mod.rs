@@ -15,6 +15,7 @@ pub mod elsewhere;
 pub mod index_file;
 pub mod run;
 
+use crate::merge::carried_file::CARRIED_FILE;
 use crate::merge::error::MergeError;
 use crate::merge::in_periods::elsewhere::merge_elsewhere;
 use crate::merge::in_periods::run::Run;
@@ -22,8 +23,11 @@ use crate::merge::options::MergeOptions;
 use crate::merge::progress::Progress;
 use crate::merge::unit_runner::UnitRunner;
 use jiff::Timestamp;
-use rankscope_formats::session::Periods;
+use rankscope_formats::session::{CUT_FILE, Periods};
 use std::sync::Arc;
+
+/// Files of a final period that later merges read. They need no others of its directory.
+pub const NEEDED_LATER: [&str; 2] = [CUT_FILE, CARRIED_FILE];
 
 /// How a run is merged in periods.
 #[derive(Clone, Debug)]

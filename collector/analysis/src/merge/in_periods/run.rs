@@ -39,7 +39,7 @@ fn known_periods(options: &MergeOptions, length_ns: i64) -> Result<Option<Period
     if output.join(SUMMARY_FILE).exists() {
         return Err(MergeError::Periods(format!(
             "{} is a session of the whole run; name another directory for its periods, or remove it",
-            output.display()
+            options.shown(output)
         )));
     }
     let known = Periods::read(output).map_err(unreadable)?;
@@ -48,7 +48,7 @@ fn known_periods(options: &MergeOptions, length_ns: i64) -> Result<Option<Period
     {
         return Err(MergeError::Periods(format!(
             "{} has periods of {}; name the same length, or another directory",
-            output.display(),
+            options.shown(output),
             known.length()
         )));
     }
@@ -62,7 +62,7 @@ fn new_list(options: &MergeOptions, length_ns: i64, clocks: &Clocks) -> Periods 
         directories: options
             .directories
             .iter()
-            .map(|path| path.display().to_string())
+            .map(|path| options.shown(path))
             .collect(),
         length_ns,
         origin_unix_ns: clocks.axis.origin_unix_ns,
@@ -190,7 +190,7 @@ impl<'a> Run<'a> {
             return Ok(());
         };
         let (name, until_unix_ns) = (last.name.clone(), last.until_unix_ns);
-        let output = self.options.output.display().to_string();
+        let output = self.options.shown(&self.options.output);
         let Some(known) = PeriodCut::read(&last.path(&self.options.output)).map_err(unreadable)? else {
             return Err(MergeError::Periods(format!(
                 "period {name} of {output} was removed, and the next one cannot be merged without it; name another directory, or \
@@ -218,7 +218,11 @@ impl<'a> Run<'a> {
                 "the log {what} after period {name} was merged as final: its records up to then are in no period; remove \
                  {output} to merge all periods again"
             );
-            let missed = ProblemSummary::of_file(&log.path, None, what);
+            let mut missed = ProblemSummary::of_file(&log.path, None, what);
+            missed
+                .file
+                .iter_mut()
+                .for_each(|file| self.options.name_origin(file));
             let is_listed = self.list.missed.iter().any(|listed| listed.file == missed.file);
             if !is_listed {
                 self.list.missed.push(missed);
