@@ -376,10 +376,46 @@ fn periods_whose_upload_fails_are_merged_again() {
         Fault::new("PUT", "/session.json", Effect::Answer(Refusal::AccessDenied)).skip(1),
     ]);
     place.refused(&every);
+    // An interrupted merge leaves no lock. The next one continues with what was merged.
+    let stall = Effect::Stall(Duration::from_secs(20));
+    let fault = Fault::new("PUT", &format!("{}/operations/rank=1", names[3]), stall);
+    place.server.faults(vec![fault]);
+    let mut command = place.command("rankscope");
+    command.args(every);
+    let merge = Process::start(command);
+    wait_until("the stalled request", || place.server.fired()[0] > 0);
+    merge.signal(libc::SIGINT);
+    let ended = merge.wait(LIMIT);
+    assert_eq!(ended.code(), 128 + libc::SIGINT, "{}", ended.complaints());
+    let locks: Vec<_> = files(&kept)
+        .into_iter()
+        .filter(|(name, _)| name.ends_with("merging.json"))
+        .collect();
+    assert!(locks.is_empty(), "{locks:?}");
+    let copied = files(&kept);
+    let tables = copied
+        .iter()
+        .find(|(name, _)| name.ends_with(&format!("{}/session.json", names[0])));
     place.server.faults(Vec::new());
     place.expect(&every);
     expect_same_periods(&place.local("job/session"), &place.bucket.join("job/session"));
     place.expect_nothing_left();
+    let delivered = place
+        .bucket
+        .join("job/session/periods")
+        .join(&names[0])
+        .join("session.json");
+    let (_, merged) = tables.expect("a period that was merged before");
+    assert!(
+        *merged == fs::read(delivered).expect("a summary"),
+        "the period was merged again"
+    );
+    // Tables of final periods take no space beside the store.
+    let left = files(&kept)
+        .into_iter()
+        .map(|(name, _)| name)
+        .filter(|name| name.ends_with(".parquet"));
+    assert_eq!(left.count(), 0);
 
     // Other files are not taken for periods, and a session of the whole run stays.
     fs::create_dir_all(place.bucket.join("other/session")).expect("made");

@@ -427,6 +427,29 @@ fn a_growing_run_gives_the_periods_of_the_complete_run() {
     }
 }
 
+/// Logs of other machines are copied at different times. A log without an end may go on for as long.
+#[test]
+fn a_late_copy_may_go_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (run, copy) = (folder.path().join("run"), folder.path().join("copy"));
+    Ddp::of_long_steps(200).write(&run).expect("written");
+    copy_until(&run, &copy, 0.5);
+    let last = |session: &str, now_unix_ns: i64, silent_ns: i64| {
+        let periods = PeriodOptions {
+            silent_ns,
+            ..every(5 * SECOND_NS, now_unix_ns)
+        };
+        let options = options(&copy, &folder.path().join(session));
+        let list = merge_in_periods(&options, &periods, &mut |_| {}).expect("merged");
+        list.periods.last().expect("a period").clone()
+    };
+    let open = last("open", 0, 120 * SECOND_NS);
+    assert!(!open.is_final);
+    let now = open.until_unix_ns + 200 * SECOND_NS;
+    assert!(last("ended", now, 120 * SECOND_NS).is_final);
+    assert!(!last("late", now, 3_600 * SECOND_NS).is_final);
+}
+
 /// Returns where the logs of a period are cut.
 fn cuts(period: &Path) -> Vec<(u64, u32, u64, u64)> {
     let cut = PeriodCut::read(period).expect("readable").expect("a cut");

@@ -430,7 +430,11 @@ async fn send(
         }
     };
     let _ = sender.send(Copied { files: 1, bytes: 0 });
-    Ok(Version { bytes, e_tag })
+    Ok(Version {
+        bytes,
+        e_tag,
+        written_unix_ns: None,
+    })
 }
 
 /// Removes objects. A missing object is no error.

@@ -19,6 +19,8 @@ pub struct Missing {
     kept: BTreeMap<String, Version>,
     /// Number of bytes to transfer, at least: an object that was replaced is copied again.
     pub bytes: u64,
+    /// Time at which the newest object was written, in nanoseconds since 1970.
+    pub newest_unix_ns: Option<i64>,
 }
 
 /// Returns the file with the versions of the copies in a directory.
@@ -47,13 +49,17 @@ pub fn missing(
         wanted: Vec::new(),
         kept: BTreeMap::new(),
         bytes: 0,
+        newest_unix_ns: files
+            .iter()
+            .filter_map(|(_, version)| version.written_unix_ns)
+            .max(),
     };
     for (name, version) in files {
         let has_bytes = |known: &&Version| {
             fs::metadata(below(to, name)).is_ok_and(|metadata| metadata.len() >= known.bytes)
         };
         let kept_bytes = match known.get(name).filter(has_bytes) {
-            Some(known) if known == version && known.e_tag.is_some() => {
+            Some(known) if known == version => {
                 missing.kept.insert(name.clone(), version.clone());
                 continue;
             }
@@ -75,24 +81,47 @@ impl Missing {
     ///
     /// # Errors
     /// An object cannot be read or was replaced meanwhile; a file cannot be written.
-    pub fn copy(mut self, from: &Path, progress: &mut dyn FnMut(Copied)) -> Result<Copied, RemoteError> {
+    pub fn copy(self, from: &Path, progress: &mut dyn FnMut(Copied)) -> Result<Copied, RemoteError> {
         // Copies that are being replaced are not known until they are complete.
-        let continued = self.wanted.iter().filter(|wanted| wanted.kept_bytes > 0);
+        for wanted in self.wanted.iter().filter(|wanted| wanted.kept_bytes == 0) {
+            let path = below(&self.to, &wanted.name);
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(file_error(&path, error));
+                }
+                _ => {}
+            }
+        }
+        write_versions(&self.to, &self.known(false))?;
+        let copied = download_from(from, &self.wanted, &self.to, progress);
+        // After an error, the next copy continues.
+        write_versions(&self.to, &self.known(copied.is_ok()))?;
+        copied
+    }
+
+    /// Returns the versions of the copies: complete ones, and the kept starts of others.
+    fn known(&self, all_are_complete: bool) -> BTreeMap<String, Version> {
         let mut known = self.kept.clone();
-        known.extend(continued.map(|wanted| {
-            let version = Version {
-                bytes: wanted.kept_bytes,
-                e_tag: None,
+        for wanted in &self.wanted {
+            let path = below(&self.to, &wanted.name);
+            let is_longer = || {
+                let bytes = fs::metadata(path).map_or(0, |metadata| metadata.len());
+                bytes == wanted.version.bytes && bytes > wanted.kept_bytes
             };
-            (wanted.name.clone(), version)
-        }));
-        write_versions(&self.to, &known)?;
-        let copied = download_from(from, &self.wanted, &self.to, progress)?;
-        let complete = self.wanted.drain(..);
-        self.kept
-            .extend(complete.map(|wanted| (wanted.name, wanted.version)));
-        write_versions(&self.to, &self.kept)?;
-        Ok(copied)
+            let is_complete = all_are_complete || is_longer();
+            let version = match is_complete {
+                true => wanted.version.clone(),
+                false => Version {
+                    bytes: wanted.kept_bytes,
+                    e_tag: None,
+                    written_unix_ns: None,
+                },
+            };
+            if is_complete || wanted.kept_bytes > 0 {
+                known.insert(wanted.name.clone(), version);
+            }
+        }
+        known
     }
 }
 
@@ -123,6 +152,14 @@ mod tests {
         Version {
             bytes,
             e_tag: (!e_tag.is_empty()).then(|| e_tag.to_owned()),
+            written_unix_ns: None,
+        }
+    }
+
+    fn written(bytes: u64, written_unix_ns: i64) -> Version {
+        Version {
+            written_unix_ns: Some(written_unix_ns),
+            ..version(bytes, "")
         }
     }
 
@@ -159,8 +196,9 @@ mod tests {
             ((log, version(9, "x")), (log, version(9, "y")), Some(9)),
             ((log, version(9, "x")), (log, version(5, "y")), Some(0)),
             // Lists of some stores have no tags.
-            ((log, version(9, "")), (log, version(9, "")), Some(9)),
-            (("b.json", version(9, "")), ("b.json", version(9, "")), Some(0)),
+            ((log, version(9, "")), (log, written(9, 1)), Some(9)),
+            ((log, written(9, 1)), (log, written(9, 1)), None),
+            (("b.json", written(9, 1)), ("b.json", written(9, 2)), Some(0)),
             (("b.json", version(9, "x")), ("b.json", version(12, "y")), Some(0)),
             (("b.json", version(9, "x")), ("b.json", version(9, "x")), None),
             (("old.rslog", version(9, "x")), (log, version(3, "y")), Some(0)),

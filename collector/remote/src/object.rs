@@ -25,6 +25,8 @@ pub struct Version {
     pub bytes: u64,
     /// Tag that changes with the content.
     pub e_tag: Option<String>,
+    /// Time at which it was written, in nanoseconds since 1970, if it is from a list.
+    pub written_unix_ns: Option<i64>,
 }
 
 impl Version {
@@ -33,6 +35,7 @@ impl Version {
         Self {
             bytes: object.size,
             e_tag: object.e_tag,
+            written_unix_ns: None,
         }
     }
 
@@ -41,6 +44,7 @@ impl Version {
         Self {
             bytes: object.size,
             e_tag: object.e_tag.filter(|_| protocol == Protocol::S3),
+            written_unix_ns: object.last_modified.timestamp_nanos_opt(),
         }
     }
 }

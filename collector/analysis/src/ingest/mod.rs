@@ -17,7 +17,7 @@ use rankscope_formats::session::ProblemSummary;
 use rankscope_ranklog::collect::{self, Collected};
 use rankscope_ranklog::log_index::LogIndex;
 use rankscope_ranklog::place::SEGMENT_EXTENSION;
-use rankscope_ranklog::reader::{Ending, RankLog};
+use rankscope_ranklog::reader::{Ending, OpenError, RankLog};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
@@ -59,26 +59,52 @@ pub struct Ingested {
 
 /// Finds, completes and opens the logs of these directories. A path may also be a log file.
 pub fn ingest(directories: &[PathBuf]) -> Result<Ingested, IngestError> {
-    ingest_with(directories, &BTreeMap::new())
+    ingest_with(directories, &[], &BTreeMap::new())
 }
 
-/// Opens logs as [`ingest`] does. Logs with an index are only read from where it begins.
+/// Opens logs as [`ingest`] does. Logs below `copies` are not completed: a live area belongs to the original. Logs with an index are
+/// only read from where it begins.
 pub fn ingest_with(
     directories: &[PathBuf],
+    copies: &[PathBuf],
     indexes: &BTreeMap<PathBuf, LogIndex>,
 ) -> Result<Ingested, IngestError> {
-    open_all(directories, true, indexes)
+    open_all(directories, Live::Completes { copies }, indexes)
+}
+
+/// What happens with the live areas of logs.
+#[derive(Clone, Copy)]
+enum Live<'a> {
+    /// Those of dead processes go into their logs, unless the logs are copies.
+    Completes { copies: &'a [PathBuf] },
+    /// They are read where they are.
+    StaysInPlace,
+}
+
+/// Opens a log, from where its index begins.
+fn open(path: &Path, is_copy: bool, index: Option<&LogIndex>) -> Result<RankLog, OpenError> {
+    if !is_copy {
+        return match index {
+            Some(index) => RankLog::open_with(path, index),
+            None => RankLog::open(path),
+        };
+    }
+    let part = match index {
+        Some(index) => RankLog::open_part(path, index)?,
+        None => None,
+    };
+    part.map_or_else(|| RankLog::open_with_live(path, None), Ok)
 }
 
 /// Opens logs without completing them, for a caller that reads a running job repeatedly. Live areas are read in place,
 /// and each log is read once.
 pub fn ingest_in_place(directories: &[PathBuf]) -> Result<Ingested, IngestError> {
-    open_all(directories, false, &BTreeMap::new())
+    open_all(directories, Live::StaysInPlace, &BTreeMap::new())
 }
 
 fn open_all(
     directories: &[PathBuf],
-    completes: bool,
+    live: Live<'_>,
     indexes: &BTreeMap<PathBuf, LogIndex>,
 ) -> Result<Ingested, IngestError> {
     let mut paths = BTreeSet::new();
@@ -101,14 +127,14 @@ fn open_all(
     // A log may be reached twice, by a link or a copy. The random nonce of its process identifies it.
     let mut known = BTreeSet::new();
     for path in paths {
-        if completes {
+        let is_copy = match live {
+            Live::Completes { copies } => copies.iter().any(|copy| path.starts_with(copy)),
+            Live::StaysInPlace => false,
+        };
+        if matches!(live, Live::Completes { .. }) && !is_copy {
             complete(&path, &mut problems);
         }
-        let opened = match indexes.get(&path) {
-            Some(index) => RankLog::open_with(&path, index),
-            None => RankLog::open(&path),
-        };
-        match opened {
+        match open(&path, is_copy, indexes.get(&path)) {
             Ok(mut log) => {
                 if has_many {
                     log.close_file();
@@ -128,7 +154,7 @@ fn open_all(
                             .to_owned(),
                     )),
                     // A caller that reads repeatedly expects running processes.
-                    Ending::Running if !completes => {}
+                    Ending::Running if matches!(live, Live::StaysInPlace) => {}
                     Ending::Running => without_end.push(problem(
                         &path,
                         "the process is still running: this session excludes what it records from now on".to_owned(),

@@ -55,7 +55,7 @@ use crate::ingest::open_files::allow_many_files;
 use crate::ingest::part::Last;
 use crate::ingest::ray_tasks::RayTasks;
 use crate::ingest::run_part::{Extent, RunPart};
-use crate::ingest::{hangs, ingest, ingest_in_place, ras};
+use crate::ingest::{hangs, ingest_in_place, ingest_with, ras};
 use crate::measures::merge_result::MergeResult;
 use crate::merge::carried_file::CarriedLogs;
 use crate::merge::logs::Logs;
@@ -139,7 +139,7 @@ fn merge_into(
 ) -> Result<Session, MergeError> {
     progress(Progress::of_phase("opening logs", 0));
     let mut ingested = if last == Last::default() {
-        ingest(&options.directories)?
+        ingest_with(&options.directories, &options.copies(), &Default::default())?
     } else {
         ingest_in_place(&options.directories)?
     };

@@ -52,12 +52,17 @@ impl MergeOptions {
         }
     }
 
+    /// Returns the directories with copies.
+    pub(super) fn copies(&self) -> Vec<PathBuf> {
+        self.origins.iter().map(|(copied, _)| copied.clone()).collect()
+    }
+
     /// Replaces the paths of copies in a text by those of the originals.
     pub(super) fn name_origin(&self, text: &mut String) {
         for (copied, origin) in &self.origins {
             let copied = copied.display().to_string();
             if text.contains(&copied) {
-                *text = text.replace(&copied, &origin.display().to_string());
+                *text = replace_path(text, &copied, &origin.display().to_string());
             }
         }
     }
@@ -82,6 +87,20 @@ impl MergeOptions {
     }
 }
 
+/// Replaces a path in a text. Longer names that begin with it stay.
+fn replace_path(text: &str, path: &str, by: &str) -> String {
+    let mut replaced = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(path) {
+        let goes_on = |next: char| next.is_alphanumeric() || matches!(next, '-' | '_');
+        let is_longer = after.chars().next().is_some_and(goes_on);
+        replaced.push_str(before);
+        replaced.push_str(if is_longer { path } else { by });
+        rest = after;
+    }
+    replaced + rest
+}
+
 /// Returns a path that other processes resolve to the same file. Links stay, because mounts may differ between machines.
 /// Only `..` is resolved: executors with restricted directories refuse it.
 pub fn shared_path(path: &Path) -> io::Result<PathBuf> {
@@ -89,4 +108,21 @@ pub fn shared_path(path: &Path) -> io::Result<PathBuf> {
         return path.canonicalize();
     }
     std::path::absolute(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_paths_are_replaced() {
+        let replaced = |text| replace_path(text, "/tmp/run-1", "s3://runs/node1");
+        assert_eq!(replaced("/tmp/run-1/a.rslog"), "s3://runs/node1/a.rslog");
+        assert_eq!(
+            replaced("/tmp/run-10/a: not /tmp/run-1."),
+            "/tmp/run-10/a: not s3://runs/node1."
+        );
+        assert_eq!(replaced("/tmp/run-1"), "s3://runs/node1");
+        assert_eq!(replaced("none"), "none");
+    }
 }

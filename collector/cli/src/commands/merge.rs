@@ -126,8 +126,10 @@ impl Merge {
         };
         let abandoned = output.clone();
         let scratch = staged.as_ref().and_then(Staged::temporary);
+        let kept = staged.as_ref().map_or_else(Vec::new, Staged::locked);
         let _watch = StopWatch::start(move |signal| {
             abandon(&abandoned);
+            kept.iter().for_each(|directory| abandon(directory));
             if let Some(scratch) = &scratch {
                 staged::remove(scratch);
             }
@@ -135,14 +137,14 @@ impl Merge {
             Ending::Signal(signal).end_likewise()
         });
         let progress = Progress::new();
-        if let Some(staged) = &mut staged {
-            if self.every.is_none() {
-                refuse_periods(&output)?;
-            }
-            staged.fetch(&self.directories, &output, &progress)?;
+        if staged.is_some() && self.every.is_none() {
+            refuse_periods(&output)?;
         }
         if let Some(length_ns) = self.every {
-            return self.merge_every(length_ns, &output, staged.as_ref(), progress);
+            return self.merge_every(length_ns, &output, staged, progress);
+        }
+        if let Some(staged) = &mut staged {
+            staged.fetch(&self.directories, &output, &progress)?;
         }
         let runner = self.cluster.runner();
         let input = match &staged {
@@ -172,15 +174,23 @@ impl Merge {
         Ok(merged.exit())
     }
 
-    /// Merges in periods.
+    /// Merges in periods, on this machine or from and to an object store.
     fn merge_every(
         self,
         length_ns: i64,
         output: &Path,
-        staged: Option<&Staged>,
+        mut staged: Option<Staged>,
         progress: Progress,
     ) -> Result<Exit> {
-        let (directories, origins, output) = match staged {
+        // Before the logs: an error appears at once, and the logs are not older than the periods.
+        let in_store = match is_remote(output) {
+            true => Some(PeriodsInStore::read(output, length_ns)?),
+            false => None,
+        };
+        if let Some(staged) = &mut staged {
+            staged.fetch(&self.directories, output, &progress)?;
+        }
+        let (directories, origins, output) = match &staged {
             Some(staged) => (
                 staged.directories.as_slice(),
                 staged.origins.as_slice(),
@@ -193,17 +203,19 @@ impl Merge {
             origins,
             output,
             length_ns,
+            copied_unix_ns: staged.as_ref().and_then(|staged| staged.newest_unix_ns),
             has_ended: false,
             runner: self.cluster.runner(),
             only_session: self.only_session,
             json: self.json,
         };
-        let delivery = staged
-            .and_then(|staged| PeriodsInStore::of(staged, &progress).transpose())
-            .transpose()?;
+        let staged = match in_store {
+            Some(in_store) => Some(in_store.stage(output, &progress)?),
+            None => None,
+        };
         let (list, mut places) = in_periods.merge(&progress)?;
-        if let Some(delivery) = delivery {
-            delivery.deliver(&list, &mut places, &progress)?;
+        if let Some(staged) = staged {
+            staged.deliver(&list, &mut places, &progress)?;
         }
         drop(progress);
         in_periods.print(&list, &places)

@@ -39,6 +39,8 @@ pub struct InPeriods<'a> {
     pub output: &'a Path,
     /// Length of a period, in nanoseconds.
     pub length_ns: i64,
+    /// Time of the newest copy, in nanoseconds since 1970, if logs are copies.
+    pub copied_unix_ns: Option<i64>,
     /// True if no process of the job records any more.
     pub has_ended: bool,
     /// Merges periods in other processes.
@@ -56,6 +58,7 @@ pub fn continue_to_stderr(directory: &Path, length_ns: i64) -> Result<()> {
         origins: &[],
         output: directory,
         length_ns,
+        copied_unix_ns: None,
         has_ended: true,
         runner: None,
         only_session: false,
@@ -99,11 +102,16 @@ impl InPeriods<'_> {
             };
             progress.report(phase, now.current.share);
         };
-        let periods = PeriodOptions {
+        let mut periods = PeriodOptions {
             has_ended: self.has_ended,
             runner: self.runner.clone(),
             ..PeriodOptions::new(self.length_ns)
         };
+        if let Some(copied_unix_ns) = self.copied_unix_ns {
+            // Each machine copies its logs at another time. In a period, each has copied them once.
+            periods.now_unix_ns = periods.now_unix_ns.min(copied_unix_ns);
+            periods.silent_ns = periods.silent_ns.max(self.length_ns);
+        }
         let list = merge_in_periods(&options, &periods, &mut report)?;
         for missed in &list.missed {
             let file = missed.file.as_deref().unwrap_or_default();

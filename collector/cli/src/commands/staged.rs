@@ -19,7 +19,6 @@ use rankscope_remote::copy::{self, Copied, Upload};
 use rankscope_remote::kept_copy;
 use rankscope_report::Places;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -32,6 +31,11 @@ const RESULTS: [&str; 3] = ["session/", REPORT, TRACE];
 const SPACE_PER_LOG_BYTE: u64 = 13;
 /// Space for the trace, in bytes: its default limit.
 const TRACE_BYTES: u64 = 1 << 30;
+
+/// Directory of the output below that of the copies.
+const OUTPUT: &str = "output";
+/// File that says what a directory of copies is for.
+const ABOUT: &str = "about.txt";
 
 /// Directory of the copies.
 enum Scratch {
@@ -50,32 +54,40 @@ pub struct Staged {
     pub origins: Vec<(PathBuf, PathBuf)>,
     /// Directory of this machine that gets the output.
     pub output: PathBuf,
+    /// Time at which the newest log was copied to its object store, in nanoseconds since 1970.
+    pub newest_unix_ns: Option<i64>,
     /// URL to which the output is copied from there.
-    pub(super) upload_to: Option<PathBuf>,
+    upload_to: Option<PathBuf>,
 }
 
 impl Staged {
     /// Opens the directory below `scratch` that keeps the copies of these directories from merge to merge.
     pub fn keep(scratch: &Path, directories: &[PathBuf], output: &Path) -> Result<Self> {
         let names = directories.iter().map(PathBuf::as_path).chain([output]);
-        let mut check = crc32fast::Hasher::new();
-        for name in names {
-            check.update(name.as_os_str().as_bytes());
-            check.update(&[0]);
-        }
-        let path = scratch.join(format!("rankscope-periods-{:08x}", check.finalize()));
+        // The same path, with or without a slash at its end.
+        let names: Vec<String> = names
+            .map(|path| path.display().to_string().trim_end_matches('/').to_owned())
+            .collect();
+        let about = names.join("\n");
+        let check = crc32fast::hash(about.as_bytes());
+        let path = scratch.join(format!("rankscope-periods-{check:08x}"));
         fs::create_dir_all(&path).with_context(|| format!("cannot create {}", path.display()))?;
         // Executors have another working directory.
         let path = path
             .canonicalize()
             .with_context(|| format!("cannot resolve {}", path.display()))?;
         let lock = MergeLock::take(&path)?;
+        let note = path.join(ABOUT);
+        fs::write(&note, format!("Copies for rankscope merge --every:\n{about}\n"))
+            .with_context(|| format!("cannot write {}", note.display()))?;
         Ok(Self::of(Scratch::Kept { path, _lock: lock }))
     }
 
     /// Creates a directory for copies below `scratch`, or below the directory for temporary files.
     pub fn create(scratch: Option<&Path>) -> Result<Self> {
         let parent = scratch.map_or_else(std::env::temp_dir, Path::to_path_buf);
+        // Executors have another working directory.
+        let parent = parent.canonicalize().unwrap_or(parent);
         let scratch = tempfile::Builder::new()
             .prefix("rankscope-merge-")
             .tempdir_in(&parent)
@@ -94,6 +106,7 @@ impl Staged {
             directories: Vec::new(),
             origins: Vec::new(),
             output: PathBuf::new(),
+            newest_unix_ns: None,
             upload_to: None,
         }
     }
@@ -114,6 +127,14 @@ impl Staged {
         }
     }
 
+    /// Returns the directories that this merge may have locked, if they stay.
+    pub fn locked(&self) -> Vec<PathBuf> {
+        match &self.scratch {
+            Scratch::Temporary(_) => Vec::new(),
+            Scratch::Kept { path, .. } => vec![path.join(OUTPUT), path.clone()],
+        }
+    }
+
     /// Copies the logs of all directories in object stores, and chooses the directory of the output.
     pub fn fetch(&mut self, directories: &[PathBuf], output: &Path, progress: &Progress) -> Result<()> {
         for (number, directory) in directories.iter().enumerate() {
@@ -127,7 +148,7 @@ impl Staged {
             self.directories.push(copied);
         }
         if is_remote(output) {
-            self.output = self.scratch().join("output");
+            self.output = self.scratch().join(OUTPUT);
             self.origins.push((self.output.clone(), output.to_path_buf()));
             self.upload_to = Some(output.to_path_buf());
         } else {
@@ -136,7 +157,7 @@ impl Staged {
         Ok(())
     }
 
-    fn fetch_one(&self, directory: &Path, to: &Path, progress: &Progress) -> Result<()> {
+    fn fetch_one(&mut self, directory: &Path, to: &Path, progress: &Progress) -> Result<()> {
         progress.report("listing the run", None);
         let files = copy::find(directory, is_input)?;
         // A merge on this machine expects them there, too.
@@ -144,7 +165,8 @@ impl Staged {
         if !files.iter().any(|(name, _)| is_log(name)) {
             bail!("no rank logs (*.rslog) in {}", directory.display());
         }
-        let missing = kept_copy::missing(&files, to, |name| run_directory::is_log(Path::new(name)))?;
+        let missing = kept_copy::missing(&files, to, grows)?;
+        self.newest_unix_ns = self.newest_unix_ns.max(missing.newest_unix_ns);
         let bytes = missing.bytes;
         self.check_space(directory, bytes)?;
         missing.copy(directory, &mut |done| {
@@ -154,6 +176,9 @@ impl Staged {
     }
 
     fn check_space(&self, directory: &Path, bytes: u64) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
         let Ok(room) = Room::of(self.scratch(), Some(0)) else {
             // The copy will report the error.
             return Ok(());
@@ -218,6 +243,12 @@ impl Staged {
         }
         Ok(Some(copied))
     }
+}
+
+/// Returns true if a recording program only appends to this file of a run directory.
+fn grows(name: &str) -> bool {
+    let path = Path::new(name);
+    run_directory::is_log(path) || path.extension().is_some_and(|extension| extension == "jsonl")
 }
 
 /// Returns true if a merge reads this file of a run directory.

@@ -23,10 +23,6 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Time after which a log without an end counts as ended, in nanoseconds, if its process is not on this machine. Recorders write a
-/// watermark every few seconds. In the same time after all processes ended, no new attempt of the job is expected.
-const SILENT_NS: i64 = 120_000_000_000;
-
 /// Maximum number of periods of a run. Each has a directory and an entry in the list.
 const MAX_PERIODS: i64 = 20_000;
 
@@ -88,6 +84,7 @@ pub struct Run<'a> {
     /// Logs without an end.
     without_end: Vec<ProblemSummary>,
     now_unix_ns: i64,
+    silent_ns: i64,
 }
 
 impl<'a> Run<'a> {
@@ -139,7 +136,7 @@ impl<'a> Run<'a> {
             logs,
             problems,
             without_end,
-        } = ingest_with(&options.directories, indexes)?;
+        } = ingest_with(&options.directories, &options.copies(), indexes)?;
         let mut clocks = Clocks::align(&logs);
         let list = known.unwrap_or_else(|| new_list(options, periods.length_ns, &clocks));
         clocks.move_origin(list.origin_unix_ns);
@@ -154,6 +151,7 @@ impl<'a> Run<'a> {
             } else {
                 periods.now_unix_ns
             },
+            silent_ns: periods.silent_ns,
         };
         Ok((run, logs))
     }
@@ -471,7 +469,12 @@ impl<'a> Run<'a> {
         let follows_final = earlier
             .filter(|period| period.from_unix_ns < between.from.unix_ns)
             .all(|period| period.is_final);
-        let is_silent = between.until.unix_ns.saturating_add(AFTER_NS + SILENT_NS) < self.now_unix_ns;
+        let is_silent = between
+            .until
+            .unix_ns
+            .saturating_add(AFTER_NS)
+            .saturating_add(self.silent_ns)
+            < self.now_unix_ns;
         let is_over = |log: &RankLog| match log.ending {
             Ending::Closed | Ending::LiveArea => true,
             // Another machine may have its live area, and its process may still run there.
