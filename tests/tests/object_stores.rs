@@ -354,23 +354,27 @@ fn periods_whose_upload_fails_are_merged_again() {
         "--scratch",
         kept.to_str().expect("text"),
     ];
-    for refused in [
+    for (number, refused) in [
         format!("periods/{}/spans/rank=2", names[2]),
         format!("periods/{}/session.json", names[1]),
         "session/periods.json".to_owned(),
-    ] {
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        // Requests of a failed merge may still arrive, so each merge has its own place.
+        let output = format!("s3://runs/refused-{number}");
         let fault = Fault::new("PUT", &refused, Effect::Answer(Refusal::AccessDenied));
         // The empty list of the first merge is written.
         place.server.faults(vec![match refused.contains("periods.json") {
             true => fault.skip(1),
             false => fault,
         }]);
-        place.refused(&every);
+        place.refused(&["merge", "--every", "7s", "s3://runs/job", "-o", &output]);
         assert!(place.server.fired()[0] > 0, "{refused}");
-        let list = periods_of(&place.bucket.join("job/session"));
+        let list = periods_of(&place.bucket.join(format!("refused-{number}/session")));
         assert_eq!(list["periods"].as_array().expect("a list").len(), 0, "{refused}");
         place.server.faults(Vec::new());
-        fs::remove_dir_all(place.bucket.join("job/session")).expect("removed");
     }
     place.server.faults(vec![
         Fault::new("PUT", "/session.json", Effect::Answer(Refusal::AccessDenied)).skip(1),
