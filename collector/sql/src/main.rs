@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use clap::{Parser, value_parser};
+use mimalloc::MiMalloc;
 use rankscope_formats::files::is_remote;
 use rankscope_formats::whole_file::WholeFile;
 use rankscope_sql::output::{self, Format, Written};
@@ -11,6 +12,10 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
+
+/// Allocator of all threads of a query.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 const EXAMPLES: &str = "\
 Examples:
